@@ -1,0 +1,3 @@
+//! `highwater`: estimates from a shell or a scheduler.
+
+fn main() {}

@@ -1,0 +1,55 @@
+//! What was assumed or could not be done: structured, accumulated, never dropped.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How much a [`Diagnostic`] weighs on the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Something was recovered or chosen, and the answer rests on it.
+    Info,
+    /// The answer may differ from what a run would show.
+    Warning,
+    /// Part of the model could not be estimated; the answer is a lower bound.
+    Error,
+}
+
+/// One assumption, recovery or gap, as the user sees it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// How much it weighs.
+    pub severity: Severity,
+    /// Stable kebab-case name that scripts may rely on, such as `assumed-dimension`.
+    pub code: String,
+    /// A sentence: what, where, and what to do.
+    pub message: String,
+    /// Name of the graph node it is about, where there is one.
+    pub node: Option<String>,
+}
+
+impl Diagnostic {
+    /// A diagnostic about the whole model.
+    pub fn new(severity: Severity, code: &str, message: impl Into<String>) -> Self {
+        Self { severity, code: code.to_owned(), message: message.into(), node: None }
+    }
+
+    /// The same, about one node.
+    #[must_use]
+    pub fn at(mut self, node: impl Into<String>) -> Self {
+        self.node = Some(node.into());
+        self
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        write!(f, "{severity} [{}] {}", self.code, self.message)
+    }
+}

@@ -1,0 +1,52 @@
+//! [`Error`]: the input cannot be estimated at all.
+
+use std::fmt;
+
+/// What kind of input was refused; stable, for scripts and for the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The bytes could not be read from where they lie.
+    Io,
+    /// The file is empty.
+    Empty,
+    /// The file is something else than what can be read here (a picture, a zip, a pickle).
+    WrongFormat,
+    /// The file begins as a model but ends or breaks in the middle.
+    Corrupt,
+    /// The file decodes, but holds nothing that could be run.
+    NoGraph,
+    /// The graph contradicts itself: a cycle, a missing value, shapes that do not fit.
+    InvalidGraph,
+    /// A dimension or a setting is absurd or unknown.
+    BadConfig,
+    /// The model asks for more than can be counted or simulated.
+    TooLarge,
+}
+
+/// Why an input was refused: what, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    /// An error of this kind; `message` is a sentence without its full stop.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// The kind, for those who branch on it.
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,227 @@
+//! The program as its file states it: values, nodes, parameters, module paths.
+//!
+//! Every format becomes this one type, and nothing after it knows where a graph came from.
+//! Nodes are in topological order; ids are positions.
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::Diagnostic;
+use crate::tensor::DType;
+
+/// Position of a [`Value`] in [`Graph::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(pub usize);
+
+/// Position of a [`Node`] in [`Graph::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// A model as it was read, before any dimension is bound.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// Name the file gives itself; may be empty.
+    pub name: String,
+    /// Program that wrote the file, such as `pytorch 2.15.0`; may be empty.
+    pub producer: String,
+    /// Version of ONNX's default operator set, which some shape rules depend on.
+    pub opset: i64,
+    /// All tensors that have a name.
+    pub values: Vec<Value>,
+    /// Operators, each after those it reads from.
+    pub nodes: Vec<Node>,
+    /// What the caller feeds, in order; initializers are not among them.
+    pub inputs: Vec<ValueId>,
+    /// What the caller gets, in order.
+    pub outputs: Vec<ValueId>,
+    /// What reading the file already had to assume.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// One tensor of the graph.
+#[derive(Clone, Debug, Default)]
+pub struct Value {
+    /// Name in the file; unique, and never empty.
+    pub name: String,
+    /// Type that the file declares, where it does.
+    pub declared: Option<DeclaredType>,
+    /// Set when the file carries the tensor's contents: a parameter, a buffer, a constant.
+    pub initializer: Option<Literal>,
+}
+
+/// A type with dimensions that may still be open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredType {
+    /// Element type; `None` where the file names one without a size (strings, sequences).
+    pub dtype: Option<DType>,
+    /// Dimensions, outermost first; `None` where not even the rank is known.
+    pub dims: Option<Vec<Dim>>,
+}
+
+/// One declared dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// A number.
+    Known(u64),
+    /// Open, with a name that the user binds: `batch`, `seq`.
+    Named(String),
+    /// Open, without a name.
+    Unknown,
+}
+
+/// Contents of a tensor in the file: its type, and its elements where they are few and needed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Literal {
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions, outermost first.
+    pub dims: Vec<u64>,
+    /// Elements, kept only for small tensors: shape arithmetic reads them. Weights are never read.
+    pub elements: Option<Elements>,
+}
+
+/// Elements of a small constant.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elements {
+    /// Integers and booleans.
+    Ints(Vec<i64>),
+    /// Floating-point numbers, widened.
+    Floats(Vec<f64>),
+}
+
+/// One operator of the graph.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Name in the file; may be empty.
+    pub name: String,
+    /// Operator, such as `Conv`.
+    pub op: String,
+    /// Operator set; empty for ONNX's own.
+    pub domain: String,
+    /// What it reads; `None` for an optional input left out.
+    pub inputs: Vec<Option<ValueId>>,
+    /// What it makes; `None` for an optional output left out.
+    pub outputs: Vec<Option<ValueId>>,
+    /// Attributes by name.
+    pub attributes: BTreeMap<String, Attribute>,
+    /// Path of the module it came from, `layer1.0.conv1`; empty where the file does not tell.
+    pub module: String,
+    /// What the exporter tells of the PyTorch call behind the node, where it does.
+    pub origin: Option<Origin>,
+}
+
+/// The PyTorch call that a node came from (`pkg.torch.onnx.*` metadata of the dynamo exporter).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// ATen operator, such as `aten.layer_norm.default`; empty where unknown.
+    pub aten: String,
+    /// Class of the innermost module, such as `torch.nn.modules.activation.GELU`.
+    pub class: String,
+    /// Names from the outermost module inwards, the call itself last.
+    pub scopes: Vec<String>,
+    /// The traced call as text, with its arguments.
+    pub call: String,
+}
+
+/// An attribute of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attribute {
+    /// One integer.
+    Int(i64),
+    /// One number.
+    Float(f64),
+    /// One text.
+    String(String),
+    /// A small tensor.
+    Tensor(Literal),
+    /// Integers.
+    Ints(Vec<i64>),
+    /// Numbers.
+    Floats(Vec<f64>),
+    /// Texts.
+    Strings(Vec<String>),
+    /// Bodies of control flow and other kinds that no rule reads.
+    Unsupported,
+}
+
+impl Graph {
+    /// The value with this id.
+    pub fn value(&self, id: ValueId) -> Option<&Value> {
+        self.values.get(id.0)
+    }
+
+    /// Name of a value, for messages.
+    pub fn value_name(&self, id: ValueId) -> &str {
+        self.value(id).map_or("?", |value| value.name.as_str())
+    }
+}
+
+impl Node {
+    /// Name for messages and diagnostics: its own, else that of its first output, else its operator.
+    pub fn label<'a>(&'a self, graph: &'a Graph) -> &'a str {
+        if !self.name.is_empty() {
+            return &self.name;
+        }
+        let output = self.outputs.iter().flatten().next();
+        output.map_or(self.op.as_str(), |&id| graph.value_name(id))
+    }
+
+    /// The input at this position, where it is given.
+    pub fn input(&self, position: usize) -> Option<ValueId> {
+        self.inputs.get(position).copied().flatten()
+    }
+
+    /// The output at this position, where it is asked for.
+    pub fn output(&self, position: usize) -> Option<ValueId> {
+        self.outputs.get(position).copied().flatten()
+    }
+
+    /// An integer attribute.
+    pub fn int(&self, name: &str) -> Option<i64> {
+        match self.attributes.get(name) {
+            Some(Attribute::Int(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// A list of integers.
+    pub fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.attributes.get(name) {
+            Some(Attribute::Ints(list)) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// A number.
+    pub fn float(&self, name: &str) -> Option<f64> {
+        match self.attributes.get(name) {
+            Some(Attribute::Float(x)) => Some(*x),
+            _ => None,
+        }
+    }
+
+    /// A text.
+    pub fn string(&self, name: &str) -> Option<&str> {
+        match self.attributes.get(name) {
+            Some(Attribute::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl Literal {
+    /// The integers, where they are kept and are integers.
+    pub fn ints(&self) -> Option<&[i64]> {
+        match &self.elements {
+            Some(Elements::Ints(list)) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// The numbers, where they are kept and are floating-point.
+    pub fn floats(&self) -> Option<&[f64]> {
+        match &self.elements {
+            Some(Elements::Floats(list)) => Some(list),
+            _ => None,
+        }
+    }
+}
