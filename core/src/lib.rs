@@ -31,6 +31,9 @@ pub mod graph;
 
 pub mod trace;
 
+pub mod aten;
+pub mod eager;
+
 pub mod report;
 
 pub use bytes::Bytes;
