@@ -6,6 +6,7 @@
 //! | stage | from → to | must not know |
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
+//! | [`formats`] | a file → [`Graph`](graph::Graph) | training |
 //! | [`report`] | plain data of the answer | the UI |
 #![forbid(unsafe_code)]
 #![warn(
@@ -28,6 +29,8 @@ pub mod config;
 pub mod source;
 
 pub mod graph;
+
+pub mod formats;
 
 pub mod trace;
 
