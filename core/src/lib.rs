@@ -6,6 +6,8 @@
 //! | stage | from → to | must not know |
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
+//! | [`allocator`] | events → segments, blocks, statistics | tensors |
+//! | [`device`] | what a GPU has, and what lies outside the allocator | models |
 //! | [`report`] | plain data of the answer | the UI |
 #![forbid(unsafe_code)]
 #![warn(
@@ -30,6 +32,9 @@ pub mod source;
 pub mod graph;
 
 pub mod trace;
+
+pub mod allocator;
+pub mod device;
 
 pub mod report;
 
