@@ -7,6 +7,8 @@
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
 //! | [`formats`] | a file → [`Graph`](graph::Graph) | training |
+//! | [`allocator`] | events → segments, blocks, statistics | tensors |
+//! | [`device`] | what a GPU has, and what lies outside the allocator | models |
 //! | [`report`] | plain data of the answer | the UI |
 #![forbid(unsafe_code)]
 #![warn(
@@ -36,6 +38,8 @@ pub mod trace;
 
 pub mod aten;
 pub mod eager;
+pub mod allocator;
+pub mod device;
 
 pub mod report;
 

@@ -8,6 +8,9 @@ use crate::diagnostic::Diagnostic;
 use crate::tensor::TensorType;
 use crate::trace::{Category, Phase, PhaseMark};
 
+pub use crate::allocator::IterationPeaks;
+pub use crate::device::Verdict;
+
 /// One estimate, for one configuration on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -73,17 +76,6 @@ pub struct Peak {
     pub module: String,
     /// Index of its event in the trace, and so on the timeline's axis.
     pub event: usize,
-}
-
-/// Peaks within one iteration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IterationPeaks {
-    /// Largest number of bytes asked for.
-    pub requested: Bytes,
-    /// Largest `memory_allocated`.
-    pub allocated: Bytes,
-    /// Largest `memory_reserved`.
-    pub reserved: Bytes,
 }
 
 /// Bytes in each [`Category`].
@@ -190,37 +182,6 @@ pub struct Timeline {
     pub phases: Vec<PhaseMark>,
     /// COUNT: events in the whole trace.
     pub events: usize,
-}
-
-/// Whether a device holds the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Process peak at most 95 % of the usable capacity.
-    Fits,
-    /// Process peak at most 100 %.
-    Tight,
-    /// The allocator hits the limit, frees cached segments, retries and survives.
-    FitsAfterFlush,
-    /// The allocator raises out of memory.
-    DoesNotFit,
-}
-
-impl Verdict {
-    /// The name in JSON: `fits-after-flush`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fits => "fits",
-            Self::Tight => "tight",
-            Self::FitsAfterFlush => "fits-after-flush",
-            Self::DoesNotFit => "does-not-fit",
-        }
-    }
-
-    /// Whether the run survives at all.
-    pub const fn survives(self) -> bool {
-        !matches!(self, Self::DoesNotFit)
-    }
 }
 
 /// How the run ends on one device.

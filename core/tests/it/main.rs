@@ -1,0 +1,4 @@
+//! Integration tests of `highwater-core`, in one binary.
+
+mod allocator;
+mod replay;
