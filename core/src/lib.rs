@@ -6,6 +6,7 @@
 //! | stage | from → to | must not know |
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
+//! | [`infer`] | concrete dimensions to types of every value | training |
 //! | [`report`] | plain data of the answer | the UI |
 #![forbid(unsafe_code)]
 #![warn(
@@ -28,6 +29,10 @@ pub mod config;
 pub mod source;
 
 pub mod graph;
+
+pub mod ops;
+
+pub mod infer;
 
 pub mod trace;
 
