@@ -6,9 +6,13 @@
 //! | stage | from → to | must not know |
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
+<<<<<<< HEAD
 //! | [`formats`] | a file → [`Graph`](graph::Graph) | training |
 //! | [`allocator`] | events → segments, blocks, statistics | tensors |
 //! | [`device`] | what a GPU has, and what lies outside the allocator | models |
+=======
+//! | [`infer`] | concrete dimensions to types of every value | training |
+>>>>>>> infer
 //! | [`report`] | plain data of the answer | the UI |
 #![forbid(unsafe_code)]
 #![warn(
@@ -36,9 +40,22 @@ pub mod formats;
 
 pub mod trace;
 
-pub mod aten;
 pub mod eager;
+
+pub mod aten;
+
+pub mod ops;
+
+pub mod infer;
+
+pub mod roles;
+
+pub mod recover;
+
+pub mod step;
+
 pub mod allocator;
+
 pub mod device;
 
 pub mod report;

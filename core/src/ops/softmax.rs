@@ -1,0 +1,13 @@
+//! Softmax and its relatives: the output has the type of the input.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__Softmax.html> (before operator set 13 over all
+//! dimensions from `axis` on, since then along it), `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
+
+use super::shape_math::like_first;
+use super::{Operator, op};
+
+pub(super) const TABLE: &[Operator] = &[
+    op("Hardmax", 1..=1, like_first).unmodelled(),
+    op("LogSoftmax", 1..=1, like_first).runs(log_softmax_rule),
+    op("Softmax", 1..=1, like_first).runs(softmax_rule),
+];
