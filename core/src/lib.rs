@@ -6,13 +6,10 @@
 //! | stage | from → to | must not know |
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
-<<<<<<< HEAD
 //! | [`formats`] | a file → [`Graph`](graph::Graph) | training |
 //! | [`allocator`] | events → segments, blocks, statistics | tensors |
 //! | [`device`] | what a GPU has, and what lies outside the allocator | models |
-=======
 //! | [`infer`] | concrete dimensions to types of every value | training |
->>>>>>> infer
 //! | [`report`] | plain data of the answer | the UI |
 #![forbid(unsafe_code)]
 #![warn(

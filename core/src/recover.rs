@@ -158,7 +158,10 @@ impl<'a> View<'a> {
             let ty = self.typed.types.get(value.0).and_then(Option::as_ref);
             let initializer = self.is_initializer(value);
             let known = self.typed.elements.get(value.0).is_some_and(Option::is_some);
-            if initializer && !known && ty.is_some_and(|ty| ty.dtype.is_floating() && ty.numel() > 1) {
+            if initializer
+                && !known
+                && ty.is_some_and(|ty| ty.dtype.is_floating() && ty.numel() > 1)
+            {
                 return true;
             }
             if let Some(node) = self.producer(value) {

@@ -76,9 +76,19 @@ impl Uses {
                 match (node.op.as_str(), position) {
                     ("BatchNormalization", 3 | 4) => mark(&mut uses.statistic, *input),
                     (
-                        "Conv" | "ConvTranspose" | "Gemm" | "BatchNormalization"
-                        | "LayerNormalization" | "InstanceNormalization" | "GroupNormalization"
-                        | "RMSNormalization" | "Linear" | "LSTM" | "GRU" | "RNN" | "PRelu",
+                        "Conv"
+                        | "ConvTranspose"
+                        | "Gemm"
+                        | "BatchNormalization"
+                        | "LayerNormalization"
+                        | "InstanceNormalization"
+                        | "GroupNormalization"
+                        | "RMSNormalization"
+                        | "Linear"
+                        | "LSTM"
+                        | "GRU"
+                        | "RNN"
+                        | "PRelu",
                         1..,
                     )
                     | ("MatMul", _)

@@ -8,6 +8,16 @@ use crate::bytes::Bytes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
+/// Attention over `q, k, v [B, H, S, D]`, with the kernel that PyTorch chooses for the type.
+pub fn attention(
+    rt: &Runtime,
+    operands: [&Tensor; 3],
+    bias: Option<&Tensor>,
+    drops: bool,
+) -> Tensor {
+    efficient_attention(rt, operands, bias, drops)
+}
+
 /// Memory-efficient attention over `q, k, v [B, H, S, D]`.
 ///
 /// Saved: q, k, v, the bias, the output, the logarithm of the row sums (rows rounded up to 32), and

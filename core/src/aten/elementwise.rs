@@ -265,3 +265,13 @@ pub fn add_gradients(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator("aten::add");
     output(rt, a.dtype(), &[a, b])
 }
+
+/// `aten::maximum`, `minimum`: both operands are saved, gradients are masked.
+pub fn extremum(rt: &Runtime, name: &'static str, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator(name);
+    let y = output(rt, promote(a, b), &[a, b]);
+    rt.differentiable("MaximumBackward0", y, &[a, b], &[a, b], |pass| {
+        let fresh = || pass.grad().map(|grad| pass.rt.empty_like(grad));
+        vec![fresh().filter(|_| pass.needs(0)), fresh().filter(|_| pass.needs(1))]
+    })
+}

@@ -206,3 +206,15 @@ fn bmm_gradients(pass: &Pass<'_>, a_sizes: &[u64], b_sizes: &[u64]) -> Gradients
     let for_a = pass.needs(0).then(|| product(pass.rt, grad, a_sizes));
     vec![for_a, for_b]
 }
+
+/// `aten::einsum` of two operands: both are permuted to batches of matrices, copies where strides
+/// do not merge, and multiplied.
+pub fn contract(rt: &Runtime, a: &Tensor, b: &Tensor, output: &[u64]) -> Tensor {
+    rt.enter_operator("aten::einsum");
+    let y = product(rt, a, output);
+    let saved = Operands::saved(a, b);
+    let (a_sizes, b_sizes) = (a.sizes().to_vec(), b.sizes().to_vec());
+    rt.differentiable("BmmBackward0", y, &[a, b], &saved.tensors(), move |pass| {
+        bmm_gradients(pass, &a_sizes, &b_sizes)
+    })
+}

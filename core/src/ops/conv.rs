@@ -3,8 +3,10 @@
 //! <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`,
 //! `onnx__DeformConv.html`, `onnx__ConvInteger.html`, `onnx__QLinearConv.html`, `onnx__Col2Im.html`.
 
+use super::Call;
 use super::shape_math::{AutoPad, Windows, before, dim, exact_div, from, sizes, spatial};
 use super::{Inference, OpError, Operator, op};
+use crate::aten::conv::{Convolution, convolution};
 use crate::tensor::{DType, TensorType, numel};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -17,11 +19,7 @@ pub(super) const TABLE: &[Operator] = &[
 ];
 
 /// `W [M, C/group, k…]` stands at position `weight`.
-fn conv(
-    inference: &mut Inference<'_>,
-    weight: usize,
-    dtype: Option<DType>,
-) -> Result<(), OpError> {
+fn conv(inference: &mut Inference<'_>, weight: usize, dtype: Option<DType>) -> Result<(), OpError> {
     let (x, w) = (inference.input(0)?, inference.input(weight)?);
     let group = u64::try_from(inference.node.int("group").unwrap_or(1)).unwrap_or(0);
     let channels = dim(&x.dims, 1);
@@ -96,5 +94,23 @@ fn col2im(inference: &mut Inference<'_>) -> Result<(), OpError> {
     dims.push(channels);
     dims.extend(image);
     inference.set(0, TensorType::new(x.dtype, dims));
+    Ok(())
+}
+
+fn convolve(call: &mut Call<'_>, transposed: bool) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let list = |name| {
+        let ints = call.node.ints(name).unwrap_or_default();
+        ints.iter().map(|&n| u64::try_from(n).unwrap_or(1)).collect()
+    };
+    let spec = Convolution {
+        output: call.output_type(0)?.dims.clone(),
+        stride: list("strides"),
+        dilation: list("dilations"),
+        groups: call.node.int("group").and_then(|n| u64::try_from(n).ok()).unwrap_or(1).max(1),
+        transposed,
+    };
+    let y = convolution(call.rt, &x, &weight, bias.as_ref(), spec);
+    call.set(0, y);
     Ok(())
 }

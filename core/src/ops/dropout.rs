@@ -4,8 +4,10 @@
 //! `onnx__RandomNormal.html`, `onnx__RandomUniformLike.html`, `onnx__Bernoulli.html`,
 //! `onnx__Multinomial.html`.
 
+use super::Call;
 use super::shape_math::{dim, dtype_attribute, size, sizes};
 use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::dropout as aten;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
@@ -48,5 +50,20 @@ fn multinomial(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let samples = size(inference.node.int("sample_size").unwrap_or(1))?;
     let dtype = dtype_attribute(inference, "dtype")?.unwrap_or(DType::Int32);
     inference.set_dims(0, dtype, [dim(&x.dims, 0), samples]);
+    Ok(())
+}
+
+/// In training with a ratio above zero; else the input passes through.
+fn dropout_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let ratio = call.node.float("ratio").or_else(|| call.number(1));
+    let y = if ratio == Some(0.0) { x } else { aten::dropout(call.rt, &x) };
+    call.set(0, y);
+    Ok(())
+}
+
+fn random_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let ty = call.output_type(0)?;
+    call.set(0, aten::random(call.rt, ty.dtype, &ty.dims));
     Ok(())
 }

@@ -6,8 +6,11 @@
 //! `onnx__Compress.html`. Where the size depends on contents that only a run shows, the largest
 //! possible size is taken, and noted.
 
+use super::Call;
+use super::run::fresh;
 use super::shape_math::{self, axis, before, dim, from, signed, size, with};
 use super::{Inference, OpError, Operator, fold, op, shape_math::like_first};
+use crate::aten::{embedding, index as aten, view};
 use crate::graph::Elements;
 use crate::tensor::DType;
 
@@ -158,5 +161,48 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
         Some(a) => with(&x.dims, shape_math::axis(a, x.rank())?, count),
     };
     inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+/// Rows of a table are an embedding, one place along an axis a view, anything else a gather.
+fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let data = call.need(0)?;
+    let dims = &call.input_type(0)?.dims;
+    let axis = super::shape_math::axis(call.node.int("axis").unwrap_or(0), dims.len())?;
+    if call.input_type(1)?.rank() == 0 {
+        let y = view::select(call.rt, &data, axis);
+        call.set(0, y);
+        return Ok(());
+    }
+    let indices = call.need(1)?;
+    let y = if axis == 0 && data.rank() == 2 && data.requires_grad() {
+        embedding::embedding(call.rt, &data, &indices)
+    } else {
+        aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims)
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+fn pick(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (data, indices) = (call.need(0)?, call.need(1)?);
+    let y = aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn scatter_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (data, indices, source) = (call.need(0)?, call.need(1)?, call.need(2)?);
+    let y = aten::scatter(call.rt, &data, &indices, &source);
+    call.set(0, y);
+    Ok(())
+}
+
+fn top_k_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let dims = &call.output_type(0)?.dims;
+    let (values, indices) = aten::values_and_indices(call.rt, "aten::topk", &x, dims);
+    call.set(0, values);
+    call.set(1, indices);
     Ok(())
 }

@@ -5,11 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use super::Call;
+use super::run::fresh;
 use super::shape_math::{before, broadcast, dim};
+use super::torch;
 use super::{Inference, MANY, OpError, Operator, op};
+use crate::aten::matmul as aten;
+use crate::aten::matmul::WeightLayout;
+use crate::aten::{elementwise, view};
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
+    torch("Linear", 2..=3).runs(linear_rule),
     op("Det", 1..=1, det).unmodelled(),
     op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
     op("Gemm", 2..=3, gemm).runs(gemm_rule),
@@ -33,7 +40,8 @@ fn matmul(
     if k != b_inner {
         return Err(OpError::new(format!("inner dimensions {k} and {b_inner} differ")));
     }
-    let (row, a_batch) = a_rest.split_last().map_or((None, a_rest), |(row, rest)| (Some(row), rest));
+    let (row, a_batch) =
+        a_rest.split_last().map_or((None, a_rest), |(row, rest)| (Some(row), rest));
     let mut dims = broadcast(a_batch, b_batch)?;
     dims.extend(row);
     if b.rank() > 1 {
@@ -141,4 +149,45 @@ fn implied(terms: &[Term]) -> Term {
     let once = counts.into_iter().filter(|&(_, count)| count == 1).map(|(letter, _)| letter);
     let ellipsis = terms.iter().any(|term| term.ellipsis.is_some()).then_some(0);
     Term { letters: once.collect(), ellipsis }
+}
+
+/// `x @ w` or `x @ wᵀ`, with a bias where there is one: `addmm`.
+fn gemm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let transposed = |name| call.node.int(name).is_some_and(|n| n != 0);
+    let x = if transposed("transA") { view::transpose(call.rt, &x, 0, 1) } else { x };
+    let layout = if transposed("transB") { WeightLayout::OutIn } else { WeightLayout::InOut };
+    let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `torch.nn.functional.linear`, recovered: x, weight, bias.
+fn linear_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let transposed = call.node.int("transposed").is_some_and(|n| n != 0);
+    let layout = if transposed { WeightLayout::OutIn } else { WeightLayout::InOut };
+    let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
+    call.set(0, y);
+    Ok(())
+}
+
+fn matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (a, b) = (call.need(0)?, call.need(1)?);
+    let y = aten::matmul(call.rt, &a, &b);
+    call.set(0, y);
+    Ok(())
+}
+
+/// A contraction of two operands is a batched product of permuted copies; others multiply.
+fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let tensors = call.tensors();
+    let ty = call.output_type(0)?;
+    let y = match tensors.as_slice() {
+        [a, b] => aten::contract(call.rt, a, b, &ty.dims),
+        [a, ..] => elementwise::opaque(call.rt, "aten::einsum", ty.dtype, &[a]),
+        [] => return super::run::fresh(call),
+    };
+    call.set(0, y);
+    Ok(())
 }

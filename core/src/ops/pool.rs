@@ -4,8 +4,10 @@
 //! `onnx__AveragePool.html` (dilations since 19), `onnx__GlobalAveragePool.html`,
 //! `onnx__LpPool.html`, `onnx__MaxUnpool.html`.
 
+use super::Call;
 use super::shape_math::{Windows, before, dim, from, sizes};
 use super::{Inference, OpError, Operator, op};
+use crate::aten::{pool as aten, reduce as aten_reduce};
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -63,5 +65,28 @@ fn unpool(inference: &mut Inference<'_>) -> Result<(), OpError> {
         dims.push(grown.ok_or_else(|| OpError::new("the padding removes everything"))?);
     }
     inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+fn max_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = aten::max_pool(call.rt, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn average_pool_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = aten::average_pool(call.rt, name, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `adaptive_avg_pool2d` to one element is a mean.
+fn global_average_pool(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let spatial: Vec<bool> = (0..x.rank()).map(|dim| dim >= 2).collect();
+    let y = aten_reduce::mean(call.rt, &x, &spatial, true);
+    call.set(0, y);
     Ok(())
 }

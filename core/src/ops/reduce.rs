@@ -4,8 +4,10 @@
 //! operator set 18 (13 for `ReduceSum`) and an input since; without axes everything is reduced,
 //! unless `noop_with_empty_axes`. `onnx__ArgMax.html`, `onnx__CumSum.html`.
 
+use super::Call;
 use super::shape_math::{self, axis_mask, like_first};
 use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::{elementwise, reduce as aten};
 use crate::graph::Elements;
 use crate::tensor::DType;
 
@@ -18,10 +20,13 @@ pub(super) const TABLE: &[Operator] = &[
     op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")),
     op("ReduceLogSum", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::log")),
     op("ReduceLogSumExp", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::logsumexp")),
-    op("ReduceMax", 1..=2, |i| reduce(i, Some(|a, b| Some(a.max(b))))).runs(|c| saving_rule(c, "aten::amax")),
+    op("ReduceMax", 1..=2, |i| reduce(i, Some(|a, b| Some(a.max(b)))))
+        .runs(|c| saving_rule(c, "aten::amax")),
     op("ReduceMean", 1..=2, |i| reduce(i, None)).runs(mean_rule),
-    op("ReduceMin", 1..=2, |i| reduce(i, Some(|a, b| Some(a.min(b))))).runs(|c| saving_rule(c, "aten::amin")),
-    op("ReduceProd", 1..=2, |i| reduce(i, Some(i64::checked_mul))).runs(|c| saving_rule(c, "aten::prod")),
+    op("ReduceMin", 1..=2, |i| reduce(i, Some(|a, b| Some(a.min(b)))))
+        .runs(|c| saving_rule(c, "aten::amin")),
+    op("ReduceProd", 1..=2, |i| reduce(i, Some(i64::checked_mul)))
+        .runs(|c| saving_rule(c, "aten::prod")),
     op("ReduceSum", 1..=2, |i| reduce(i, Some(i64::checked_add))).runs(sum_rule),
     op("ReduceSumSquare", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::sum")),
 ];
@@ -54,12 +59,7 @@ fn reduce(inference: &mut Inference<'_>, combine: Option<Combine>) -> Result<(),
 }
 
 /// Combines the elements along the axes in `mask`.
-fn combine_along(
-    list: &[i64],
-    dims: &[u64],
-    mask: &[bool],
-    combine: Combine,
-) -> Option<Vec<i64>> {
+fn combine_along(list: &[i64], dims: &[u64], mask: &[bool], combine: Combine) -> Option<Vec<i64>> {
     let kept = reduced(dims, mask, true);
     let targets = fold::broadcast_positions(&kept, dims)?;
     let count = usize::try_from(crate::tensor::numel(&kept)).ok()?;
@@ -102,5 +102,58 @@ fn cumulative_sum(inference: &mut Inference<'_>) -> Result<(), OpError> {
         }
         inference.set_elements(0, Elements::Ints(sums));
     }
+    Ok(())
+}
+
+/// Which dimensions go, and whether they stay as ones.
+fn reduction(call: &Call<'_>) -> Result<(Vec<bool>, bool), OpError> {
+    let rank = call.input_type(0)?.rank();
+    let axes = call.node.ints("axes").or_else(|| call.ints(1)).unwrap_or_default();
+    let keep = call.node.int("keepdims").unwrap_or(1) != 0;
+    if axes.is_empty() {
+        let none = call.node.int("noop_with_empty_axes").unwrap_or(0) != 0;
+        return Ok((vec![!none; rank], keep));
+    }
+    Ok((axis_mask(axes, rank)?, keep))
+}
+
+fn mean_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::mean(call.rt, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn sum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::sum(call.rt, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn saving_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::saving(call.rt, name, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn arg_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let ty = call.output_type(0)?;
+    call.rt.enter_operator("aten::argmax");
+    call.set(0, call.rt.empty(ty.dtype, &ty.dims));
+    Ok(())
+}
+
+fn cumulative_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let op = elementwise::Unary {
+        name: "aten::cumsum",
+        node: "CumsumBackward0",
+        reads: elementwise::Reads::Nothing,
+        temporaries: 1,
+    };
+    let y = elementwise::unary(call.rt, op, &x);
+    call.set(0, y);
     Ok(())
 }

@@ -4,11 +4,14 @@
 //! `onnx__Reshape.html` (`allowzero` since 14), `onnx__Squeeze.html` and `onnx__Unsqueeze.html`
 //! (axes are an input since 13), `onnx__Flatten.html`, `onnx__Expand.html`, `onnx__Cast.html`.
 
+use super::Call;
+use super::run::fresh;
 use super::shape_math::{
     axis_mask, before, broadcast, dim, dtype_attribute, exact_div, from, like_first, signed,
     signed_len, size,
 };
 use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::{elementwise, view};
 use crate::graph::Elements;
 use crate::tensor::{DType, TensorType, numel};
 
@@ -114,9 +117,8 @@ fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
     }
     if let Some(open) = open {
         let stated = numel(&dims);
-        let rest = exact_div(x.numel(), stated).ok_or_else(|| {
-            OpError::new(format!("{} elements do not fit {target:?}", x.numel()))
-        })?;
+        let rest = exact_div(x.numel(), stated)
+            .ok_or_else(|| OpError::new(format!("{} elements do not fit {target:?}", x.numel())))?;
         if let Some(d) = dims.get_mut(open) {
             *d = rest;
         }
@@ -163,9 +165,8 @@ fn expand(inference: &mut Inference<'_>) -> Result<(), OpError> {
     // PyTorch's exporters write -1 for a dimension that stays.
     let target = inference.needed_ints(1)?;
     let lead = target.len().saturating_sub(x.rank());
-    let kept = |position: usize| {
-        position.checked_sub(lead).map_or(1, |position| dim(&x.dims, position))
-    };
+    let kept =
+        |position: usize| position.checked_sub(lead).map_or(1, |position| dim(&x.dims, position));
     let wanted: Result<Vec<u64>, OpError> = target
         .iter()
         .enumerate()
@@ -180,5 +181,30 @@ fn expand(inference: &mut Inference<'_>) -> Result<(), OpError> {
     {
         inference.set_elements(0, folded);
     }
+    Ok(())
+}
+
+fn cast_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = elementwise::cast(call.rt, &call.need(0)?, call.output_type(0)?.dtype);
+    call.set(0, y);
+    Ok(())
+}
+
+fn expand_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = view::expand(call.rt, &call.need(0)?, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn identity_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    call.set(0, x);
+    Ok(())
+}
+
+/// `reshape`, `view`, `flatten`, `squeeze`, `unsqueeze`: other sizes for the same elements.
+fn reshape_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = view::reshape(call.rt, &call.need(0)?, &call.output_type(0)?.dims);
+    call.set(0, y);
     Ok(())
 }

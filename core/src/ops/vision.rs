@@ -5,9 +5,11 @@
 //! `onnx__GridSample.html`, `onnx__AffineGrid.html`, `onnx__RoiAlign.html`, `onnx__MaxRoiPool.html`,
 //! `onnx__NonMaxSuppression.html`, `onnx__DFT.html`, `onnx__STFT.html`.
 
+use super::Call;
 use super::fold::{float, truncate, widen};
 use super::shape_math::{axis, before, dim, from, signed, signed_len, size, sizes, with};
 use super::{Inference, OpError, Operator, op};
+use crate::aten::view;
 use crate::graph::Elements;
 use crate::tensor::DType;
 
@@ -41,11 +43,7 @@ fn scales<'a>(inference: &Inference<'a>, position: usize) -> Result<Option<&'a [
     }
 }
 
-fn scale_axes(
-    inference: &mut Inference<'_>,
-    axes: &[i64],
-    scales: &[f64],
-) -> Result<(), OpError> {
+fn scale_axes(inference: &mut Inference<'_>, axes: &[i64], scales: &[f64]) -> Result<(), OpError> {
     let x = inference.input(0)?;
     if scales.len() != axes.len() {
         return Err(OpError::new(format!("{} scales for {} axes", scales.len(), axes.len())));
@@ -150,8 +148,12 @@ fn affine_grid(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn roi_align(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, regions) = (inference.input(0)?, inference.input(1)?);
     let stated = |name| size(inference.node.int(name).unwrap_or(1));
-    let dims =
-        vec![dim(&regions.dims, 0), dim(&x.dims, 1), stated("output_height")?, stated("output_width")?];
+    let dims = vec![
+        dim(&regions.dims, 0),
+        dim(&x.dims, 1),
+        stated("output_height")?,
+        stated("output_width")?,
+    ];
     inference.set_dims(0, x.dtype, dims);
     Ok(())
 }
@@ -214,5 +216,12 @@ fn stft(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let frames = span.and_then(|span| span.checked_div(step)).map(|n| n.saturating_add(1));
     let frames = frames.ok_or_else(|| OpError::new("no frame fits into the signal"))?;
     inference.set_dims(0, x.dtype, [dim(&x.dims, 0), frames, bins, 2]);
+    Ok(())
+}
+
+fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = view::resample(call.rt, name, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
     Ok(())
 }

@@ -65,7 +65,10 @@ fn linear_with_bias(view: &View<'_>, node: &Node) -> Option<Found> {
             && view.producer(product).is_some_and(|n| n.domain == DOMAIN && n.op == "Linear")
     })?;
     let linear = view.producer(product)?;
-    if !view.read_once(product) || linear.inputs.len() != 2 || view.dims(bias)? != last_dim(view, product)? {
+    if !view.read_once(product)
+        || linear.inputs.len() != 2
+        || view.dims(bias)? != last_dim(view, product)?
+    {
         return None;
     }
     let mut found = torch("Linear", node, vec![linear.input(0), linear.input(1), Some(bias)]);

@@ -76,9 +76,8 @@ impl<'a> Forward<'a> {
                 readers.get(input.0) == Some(&1) && step.dies.contains(&input)
             });
             // Names are bound again in the order in which the operator was given them.
-            let position = |value: &ValueId| {
-                step.node.inputs.iter().position(|input| *input == Some(*value))
-            };
+            let position =
+                |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
             step.dies.sort_by_key(|value| position(value).unwrap_or(usize::MAX));
         }
         Self { graph, typed, steps, is_output }
@@ -124,7 +123,8 @@ impl<'a> Forward<'a> {
         let known = (self.typed.types.as_slice(), self.typed.elements.as_slice());
         let mut call = Call::new(rt, node, self.graph.opset, known, operands.collect());
         call.in_place = step.in_place;
-        let ran = step.operator.is_some_and(|operator| (operator.run)(&mut call).is_ok());
+        let rule = step.operator.and_then(|operator| operator.run);
+        let ran = rule.is_some_and(|rule| rule(&mut call).is_ok());
         if !ran {
             unknown(&mut call);
         }
