@@ -33,7 +33,7 @@ mod segments;
 mod settings;
 mod statistics;
 
-use free_blocks::FreeBlocks;
+use free_blocks::{FreeBlock, FreeBlocks};
 pub use out_of_memory::{DeviceMemory, OutOfMemory};
 pub use replay::{Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series};
 pub use segments::{BlockView, SegmentView};
@@ -229,7 +229,11 @@ impl Allocator {
         }
         let inactive = if merged.is_split() { merged.size } else { Bytes::ZERO };
         self.statistics.inactive_split.change(inactive, subsumed);
-        self.free_set(pool).insert(merged.size, merged.address, survivor);
+        self.free_set(pool).insert(FreeBlock {
+            size: merged.size,
+            address: merged.address,
+            id: survivor,
+        });
     }
 
     /// Gives every segment that is one free block back to the driver: `torch.cuda.empty_cache()`.
@@ -366,7 +370,8 @@ impl Allocator {
             if let Some(next) = self.blocks.get_mut(whole.next.0) {
                 next.previous = rest;
             }
-            self.free_set(pool).insert(remaining, whole.address + size, rest);
+            let address = whole.address + size;
+            self.free_set(pool).insert(FreeBlock { size: remaining, address, id: rest });
         }
         let reused = if was_split { whole.size } else { Bytes::ZERO };
         self.statistics.requested.increase(request);

@@ -1,18 +1,21 @@
 //! GPUs: what PyTorch may use of each, and what lies outside its allocator.
 //!
-//! - Only CUDA devices for which PyTorch 2.15 publishes a wheel. The default wheel (CUDA 13.2)
-//!   has code for compute capability 7.5 and up; a V100 (7.0) needs one built for CUDA 12.
-//!   Older cards (K80, P100, P40) have none and are left out. So are GB10 and Jetson, whose memory is shared with the
-//!   operating system, and AMD cards, on which PyTorch runs other kernels.
+//! - CUDA devices on which PyTorch 2.15 runs. Its default wheel (CUDA 13.2) has code for compute
+//!   capability 7.5 and up. V100 (7.0) is still common, and needs a PyTorch built for CUDA 12.
+//!   Older cards are left out: P40 and P100 need the same and are rarely trained on, K80 has no
+//!   current build at all.
+//! - GB10 and Jetson are left out, because they share their memory with the operating system, and
+//!   so are AMD cards, because PyTorch runs other kernels on them.
 //! - Capacity is the smallest *total capacity* that PyTorch was seen to report under Linux, not
-//!   the figure in the name: the driver keeps some for itself, newer ones more, and ECC takes a sixteenth
-//!   of GDDR memory where it is on by default.
+//!   the figure in the name: the driver keeps some for itself, newer ones more, and where ECC is
+//!   on by default it takes a sixteenth of GDDR memory.
 //! - Multiprocessors and threads per multiprocessor are the vendor's.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::allocator::Replay;
 use crate::bytes::Bytes;
 
 /// One model of GPU.
@@ -38,8 +41,9 @@ impl Device {
     /// The CUDA context and the libraries' own memory, for one process with lazy module loading:
     /// 100 MiB and 1.92 KiB for each thread that can be resident.
     ///
-    /// A straight line through the medians of 14 models of GPU, each the difference between *this process has … in
-    /// use* and what the allocator held in public out-of-memory messages (RMSE 46 MiB).
+    /// The straight line that fits 14 models of GPU best (RMSE 46 MiB). For each, public
+    /// out-of-memory messages say what *this process* has in use and what of it the allocator
+    /// holds; the point is the median of the differences.
     pub const fn context(&self) -> Bytes {
         let threads = self.multiprocessors.saturating_mul(self.threads_per_multiprocessor);
         let per_thread = Bytes::kib(192).times(threads).0.div_euclid(100);
@@ -111,8 +115,8 @@ impl Verdict {
     /// assert_eq!(Verdict::of(Bytes(101), Bytes(100)), None);
     /// ```
     ///
-    /// `None` where the peak exceeds the capacity: then the run has to be replayed with the
-    /// capacity as its limit.
+    /// `None` where the peak exceeds the capacity: replay the run with [`Device::limit`], and ask
+    /// [`Verdict::under_limit`].
     pub fn of(process_peak: Bytes, capacity: Bytes) -> Option<Self> {
         let percent = |bytes: Bytes, n: u64| u128::from(bytes.0) * u128::from(n);
         if percent(process_peak, 100) <= percent(capacity, Self::COMFORTABLE_PERCENT) {
@@ -121,6 +125,15 @@ impl Verdict {
             Some(Self::Tight)
         } else {
             None
+        }
+    }
+
+    /// The verdict on a run that was replayed with the device's limit, because without one it
+    /// needs more.
+    pub const fn under_limit(replay: &Replay) -> Self {
+        match replay.out_of_memory {
+            Some(_) => Self::DoesNotFit,
+            None => Self::FitsAfterFlush,
         }
     }
 
@@ -441,8 +454,11 @@ const TABLE: &[Device] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
+
+    use expect_test::expect;
+
+    use super::*;
 
     #[test]
     fn devices_are_distinct_and_leave_room_for_work() {
@@ -456,22 +472,47 @@ mod tests {
     }
 
     #[test]
-    fn contexts_are_those_that_the_line_predicts() {
-        let context = |id: &str| lookup(id).expect("a device").context().to_string();
-        assert_eq!(context("t4"), "176.80 MiB");
-        assert_eq!(context("a100-80gb"), "514.72 MiB");
-        assert_eq!(context("rtx-4090"), "468.64 MiB");
-        assert_eq!(context("h200"), "606.88 MiB");
-    }
-
-    #[test]
-    fn workspace_follows_the_compute_capability() {
-        let workspace = |id: &str| lookup(id).expect("a device").cublas_workspace();
-        for id in ["t4", "a100-40gb", "rtx-3090", "rtx-4090"] {
-            assert_eq!(workspace(id), Bytes(8_519_680));
-        }
-        for id in ["h100-80gb", "b200", "rtx-5090"] {
-            assert_eq!(workspace(id), Bytes::mib(32));
-        }
+    fn the_table_reads_as_pytorch_reports_it() {
+        let row = |device: &Device| {
+            let Device { id, capacity, .. } = device;
+            let (context, workspace) = (device.context(), device.cublas_workspace());
+            format!("{id}: {capacity}, context {context}, cuBLAS {workspace}\n")
+        };
+        let table: String = all().iter().map(row).collect();
+        expect![[r"
+            v100-16gb: 15.75 GiB, context 407.20 MiB, cuBLAS 8.13 MiB
+            v100-32gb: 31.73 GiB, context 407.20 MiB, cuBLAS 8.13 MiB
+            t4: 14.56 GiB, context 176.80 MiB, cuBLAS 8.13 MiB
+            rtx-2080-ti: 10.75 GiB, context 230.56 MiB, cuBLAS 8.13 MiB
+            rtx-8000: 47.45 GiB, context 238.24 MiB, cuBLAS 8.13 MiB
+            a30: 23.53 GiB, context 315.04 MiB, cuBLAS 8.13 MiB
+            a100-40gb: 39.38 GiB, context 514.72 MiB, cuBLAS 8.13 MiB
+            a100-80gb: 79.14 GiB, context 514.72 MiB, cuBLAS 8.13 MiB
+            a10: 22.05 GiB, context 307.36 MiB, cuBLAS 8.13 MiB
+            a10g: 22.06 GiB, context 330.40 MiB, cuBLAS 8.13 MiB
+            rtx-3060: 11.66 GiB, context 180.64 MiB, cuBLAS 8.13 MiB
+            rtx-3090: 23.56 GiB, context 336.16 MiB, cuBLAS 8.13 MiB
+            rtx-a4000: 15.60 GiB, context 238.24 MiB, cuBLAS 8.13 MiB
+            rtx-a5000: 23.57 GiB, context 284.32 MiB, cuBLAS 8.13 MiB
+            a40: 44.34 GiB, context 341.92 MiB, cuBLAS 8.13 MiB
+            rtx-a6000: 47.40 GiB, context 341.92 MiB, cuBLAS 8.13 MiB
+            l4: 22.03 GiB, context 267.04 MiB, cuBLAS 8.13 MiB
+            rtx-4090: 23.52 GiB, context 468.64 MiB, cuBLAS 8.13 MiB
+            l20: 44.42 GiB, context 364.96 MiB, cuBLAS 8.13 MiB
+            l40: 44.40 GiB, context 508.96 MiB, cuBLAS 8.13 MiB
+            l40s: 44.42 GiB, context 508.96 MiB, cuBLAS 8.13 MiB
+            rtx-6000-ada: 47.38 GiB, context 508.96 MiB, cuBLAS 8.13 MiB
+            h100-pcie: 79.11 GiB, context 537.76 MiB, cuBLAS 32.00 MiB
+            h100-80gb: 79.10 GiB, context 606.88 MiB, cuBLAS 32.00 MiB
+            h100-nvl: 93.02 GiB, context 606.88 MiB, cuBLAS 32.00 MiB
+            h20: 95.08 GiB, context 399.52 MiB, cuBLAS 32.00 MiB
+            gh200-96gb: 94.50 GiB, context 606.88 MiB, cuBLAS 32.00 MiB
+            h200: 139.80 GiB, context 606.88 MiB, cuBLAS 32.00 MiB
+            b200: 178.35 GiB, context 668.32 MiB, cuBLAS 32.00 MiB
+            gb200: 184.31 GiB, context 668.32 MiB, cuBLAS 32.00 MiB
+            rtx-5090: 31.35 GiB, context 589.60 MiB, cuBLAS 32.00 MiB
+            rtx-pro-6000: 94.96 GiB, context 641.44 MiB, cuBLAS 32.00 MiB
+        "]]
+        .assert_eq(&table);
     }
 }

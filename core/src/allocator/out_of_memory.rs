@@ -17,6 +17,12 @@ pub struct OutOfMemory {
     pub reserved: Bytes,
 }
 
+/// What every message ends with; the doubled spaces are PyTorch's own.
+const ADVICE: &str = "If reserved but unallocated memory is large try setting \
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation \
+    for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html\
+    #optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
+
 /// What the message says about the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
@@ -49,15 +55,11 @@ impl OutOfMemory {
     /// ```
     pub fn message(&self, device: &DeviceMemory) -> String {
         let process = device.context + self.reserved;
-        // Two spaces behind the full stop and before the address are PyTorch's own.
         format!(
-            "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is \
-             free. Including non-PyTorch memory, this process has {} memory in use. Of the allocated \
-             memory {} is allocated by PyTorch, and {} is reserved by PyTorch but unallocated. If \
-             reserved but unallocated memory is large try setting \
-             PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See \
-             documentation for Memory Management  \
-             (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
+            "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which \
+             {} is free. Including non-PyTorch memory, this process has {} memory in use. Of the \
+             allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but \
+             unallocated. {ADVICE}",
             FormatSize(self.segment),
             device.index,
             FormatSize(device.capacity),

@@ -1,4 +1,4 @@
-//! [`SegmentView`], [`BlockView`]: what `torch.cuda.memory_snapshot()` shows, for tests and drawings.
+//! [`SegmentView`], [`BlockView`]: what `torch.cuda.memory_snapshot()` shows, to test and draw.
 
 use super::{Allocator, Block, BlockId, Pool, Segment};
 use crate::bytes::Bytes;

@@ -165,7 +165,7 @@ fn recording(text: &str) -> Recording {
             "i" => recording.calls.push(Call::BeginIteration),
             "s" => recording.calls.push(Call::Segment(Bytes(numbers[0]))),
             "a" => {
-                recording.calls.push(Call::Alloc(Bytes(numbers[0]), index(1), Bytes(numbers[2])))
+                recording.calls.push(Call::Alloc(Bytes(numbers[0]), index(1), Bytes(numbers[2])));
             }
             "f" => recording.calls.push(Call::Free(index(0))),
             _ => panic!("cannot read `{line}`"),
@@ -210,7 +210,7 @@ fn check_case(case: &str) -> bool {
 
     let mut blocks: Vec<BlockId> = Vec::new();
     let mut failed = Vec::new();
-    let mut changes = String::new();
+    let mut changes: Vec<String> = Vec::new();
     let mut reserved = Bytes::ZERO;
     for (at, word) in field("ops").split(' ').enumerate() {
         if let Some(alloc) = word.strip_prefix('-') {
@@ -227,11 +227,11 @@ fn check_case(case: &str) -> bool {
         }
         let now = allocator.statistics().reserved.current;
         if now != reserved {
-            changes += &format!("{at}:{} ", now.0);
+            changes.push(format!("{at}:{}", now.0));
             reserved = now;
         }
     }
-    assert_eq!(changes.trim_end(), field("reserved_after"), "{name}: reserved after each call");
+    assert_eq!(changes.join(" "), field("reserved_after"), "{name}: reserved after each call");
     assert_eq!(failed.join(" "), field("oom"), "{name}: failed allocations");
     let statistics = allocator.statistics();
     for (key, stat) in [
