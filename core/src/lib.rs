@@ -57,9 +57,12 @@ pub mod device;
 
 pub mod report;
 
+pub mod estimate;
+
 pub use bytes::Bytes;
 pub use config::{Config, Optimizer};
 pub use diagnostic::{Diagnostic, Severity};
 pub use error::{Error, ErrorKind};
+pub use estimate::{Model, open};
 pub use report::Report;
 pub use source::Source;

@@ -177,7 +177,7 @@ impl<'a> View<'a> {
     /// Nodes that something still asks for, in order.
     fn live_nodes(self) -> Vec<Node> {
         let mut wanted = vec![false; self.graph.values.len()];
-        let mut want = |value: &ValueId, wanted: &mut Vec<bool>| {
+        let want = |value: &ValueId, wanted: &mut Vec<bool>| {
             if let Some(slot) = wanted.get_mut(value.0) {
                 *slot = true;
             }

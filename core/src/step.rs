@@ -43,11 +43,16 @@ pub struct Parameter {
 }
 
 /// Runs the iterations and returns what they did to memory.
-pub fn record(graph: &Graph, typed: &Typed, optimizer: Optimizer, hardware: Hardware) -> Trace {
+pub fn record(
+    graph: &Graph,
+    typed: &Typed,
+    loss: &Loss,
+    optimizer: Optimizer,
+    hardware: Hardware,
+) -> Trace {
     let rt = Runtime::new(hardware);
     let mut device = Device::load(&rt, graph, typed);
-    let loss = Loss::choose(graph, typed);
-    let target = device.load_batch(&rt, graph, typed, &loss);
+    let target = device.load_batch(&rt, graph, typed, loss);
     let forward = Forward::plan(graph, typed, &device.roles);
     let mut optimizer = optimizer::State::new(optimizer);
     // What Python's names hold from one iteration to the next.
@@ -82,8 +87,8 @@ struct Device {
     /// By [`ValueId`]: parameters, buffers and inputs.
     values: Vec<Option<Tensor>>,
     parameters: Vec<Parameter>,
-    /// State that no operator of the graph reads.
-    unread: Vec<Tensor>,
+    /// State that no operator of the graph reads; it only has to stay.
+    _unread: Vec<Tensor>,
 }
 
 impl Device {
@@ -116,7 +121,7 @@ impl Device {
                 _ => {}
             }
         }
-        Self { roles, values, parameters, unread }
+        Self { roles, values, parameters, _unread: unread }
     }
 
     /// The batch: the model's inputs, then labels where the loss needs their own.

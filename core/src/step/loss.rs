@@ -53,7 +53,10 @@ impl Loss {
             [batch, _] => Self { kind: Kind::Classes, target: Target::New(labels(&[*batch])) },
             [batch, length, _] => {
                 let wanted = labels(&[*batch, *length]);
-                let same = graph.inputs.iter().rev().find(|id| ty(id) == Some(&wanted));
+                // Encoder-decoders are taught the decoder's tokens: the last ids that fit.
+                let is_mask = |id: &ValueId| graph.value_name(*id).contains("mask");
+                let mut inputs = graph.inputs.iter().rev();
+                let same = inputs.find(|id| ty(id) == Some(&wanted) && !is_mask(id));
                 let target = match (same, tokens) {
                     (Some(input), Some(_)) => Target::SameAs(*input),
                     _ => Target::New(wanted),
