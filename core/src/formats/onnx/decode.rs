@@ -92,6 +92,7 @@ impl<'m> Builder<'m> {
                 .trim()
                 .to_owned(),
             opset: opset.map_or(OPSET_ASSUMED, |set| set.version),
+            members: provenance::members(main),
             diagnostics,
             ..Graph::default()
         };
@@ -139,6 +140,16 @@ impl<'m> Builder<'m> {
                 self.graph.inputs.push(id);
             }
             self.declare(&input.name, input.type_.as_ref());
+        }
+        // Old exporters write 0 where a size is open; an empty batch trains nothing.
+        for id in &self.graph.inputs {
+            let value = self.graph.values.get_mut(id.0);
+            let declared = value.and_then(|value| value.declared.as_mut());
+            for dim in declared.into_iter().flat_map(|declared| &mut declared.dims).flatten() {
+                if *dim == Dim::Known(0) {
+                    *dim = Dim::Unknown;
+                }
+            }
         }
         Ok(())
     }
@@ -247,7 +258,7 @@ impl<'m> Builder<'m> {
         }
         let caller = flat.caller.map_or("", |caller| caller.name.as_str());
         for name in [flat.proto.name.as_str(), caller] {
-            if let Some(path) = self.modules.from_node_name(name) {
+            if let Some(path) = self.modules.of_node_name(name) {
                 return path;
             }
         }

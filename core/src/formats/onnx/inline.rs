@@ -192,15 +192,15 @@ impl<'m> Inliner<'m> {
             return Err(unfolds());
         }
         let mut values = BTreeMap::new();
-        for (formals, actuals) in [(function.outputs, &node.output), (function.inputs, &node.input)] {
-            for (index, formal) in formals.iter().enumerate() {
-                let actual = actuals.get(index).map(|name| scope.value(name)).unwrap_or_default();
-                // An output that nobody asks for still is a value of the body.
-                if formals == function.outputs && actual.is_empty() {
-                    continue;
-                }
-                values.insert(formal.as_str(), actual);
+        for (formal, actual) in function.outputs.iter().zip(&node.output) {
+            // An output that nobody asks for is still a value of the body, under a name of its own.
+            if !actual.is_empty() {
+                values.insert(formal.as_str(), scope.value(actual));
             }
+        }
+        for (index, formal) in function.inputs.iter().enumerate() {
+            let actual = node.input.get(index).map(|name| scope.value(name));
+            values.insert(formal.as_str(), actual.unwrap_or_default());
         }
         let mut attributes: BTreeMap<&str, &AttributeProto> =
             function.defaults.iter().map(|attribute| (attribute.name.as_str(), attribute)).collect();

@@ -59,7 +59,7 @@ const fn rule(message: Message, field: u64) -> Rule {
         Attribute, Function, Graph, Metadata, Model, Node, SparseTensor, Tensor, ValueInfo,
     };
     match (message, field) {
-        (Model, 7) => Rule::Walk(Graph),
+        (Model, 7) | (Attribute, 6 | 11) => Rule::Walk(Graph),
         (Model, 25) => Rule::Walk(Function),
         (Graph, 1) | (Function, 7) => Rule::Walk(Node),
         (Graph, 5) | (Attribute, 5 | 10) | (SparseTensor, 1 | 2) => Rule::Walk(Tensor),
@@ -67,7 +67,6 @@ const fn rule(message: Message, field: u64) -> Rule {
         (Graph, 11..=13) | (Function, 12) => Rule::Walk(ValueInfo),
         (Graph, 16) | (Node, 9) => Rule::Walk(Metadata),
         (Node, 5) | (Function, 11) => Rule::Walk(Attribute),
-        (Attribute, 6 | 11) => Rule::Walk(Graph),
         // `string_data` (6) is not among them: nothing reads texts.
         (Tensor, 4 | 5 | 7 | 9..=11) => Rule::Payload,
         (Model, 1 | 2 | 3 | 8)
