@@ -7,14 +7,14 @@
 //!   function's default, else is left out.
 //! - A function that calls itself is refused; so is a model that unfolds without measure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 
 use crate::error::{Error, ErrorKind};
 
 /// COUNT: nodes after inlining.
-const NODES_MAX: usize = 1_000_000;
+const NODES_MAX: usize = 250_000;
 /// SIZE: bytes of all names after inlining.
 const TEXT_MAX: usize = 256 << 20;
 /// COUNT: calls inside each other.
@@ -24,7 +24,7 @@ const DEPTH_MAX: usize = 64;
 pub(super) struct FlatNode<'m> {
     /// The node in the file.
     pub(super) proto: &'m NodeProto,
-    /// The call it was inlined from.
+    /// The innermost call around it that tells its module.
     pub(super) caller: Option<&'m NodeProto>,
     pub(super) name: String,
     /// Names of values; empty where an optional one is left out.
@@ -46,7 +46,10 @@ pub(super) struct FlatModel<'m> {
 ///
 /// # Errors
 /// When functions call each other in a circle, or the result is too large.
-pub(super) fn inline<'m>(model: &'m ModelProto, main: &'m GraphProto) -> Result<FlatModel<'m>, Error> {
+pub(super) fn inline<'m>(
+    model: &'m ModelProto,
+    main: &'m GraphProto,
+) -> Result<FlatModel<'m>, Error> {
     let mut functions = BTreeMap::new();
     for function in &model.functions {
         let key = (domain(&function.domain), function.name.as_str(), function.overload.as_str());
@@ -90,6 +93,7 @@ struct Function<'m> {
 #[derive(Default)]
 struct Scope<'m> {
     prefix: String,
+    /// See [`FlatNode::caller`].
     caller: Option<&'m NodeProto>,
     values: BTreeMap<&'m str, String>,
     attributes: BTreeMap<&'m str, &'m AttributeProto>,
@@ -202,10 +206,15 @@ impl<'m> Inliner<'m> {
             let actual = node.input.get(index).map(|name| scope.value(name));
             values.insert(formal.as_str(), actual.unwrap_or_default());
         }
-        let mut attributes: BTreeMap<&str, &AttributeProto> =
-            function.defaults.iter().map(|attribute| (attribute.name.as_str(), attribute)).collect();
+        let mut attributes: BTreeMap<&str, &AttributeProto> = function
+            .defaults
+            .iter()
+            .map(|attribute| (attribute.name.as_str(), attribute))
+            .collect();
         attributes.extend(scope.attributes(node));
-        let inner = Scope { prefix, caller: Some(node), values, attributes };
+        let tells_its_module = !node.metadata_props.is_empty() || node.name.contains('/');
+        let caller = scope.caller.filter(|_| !tells_its_module).unwrap_or(node);
+        let inner = Scope { prefix, caller: Some(caller), values, attributes };
         for declared in function.declared {
             self.flat.declared.push((inner.value(&declared.name), declared));
         }
@@ -240,7 +249,7 @@ fn collect_reads<'m>(body: &'m GraphProto, reads: &mut Vec<&'m str>) {
         }
     }
     reads.extend(body.output.iter().map(|output| output.name.as_str()));
-    let made: std::collections::BTreeSet<&str> = (body.node.iter())
+    let made: BTreeSet<&str> = (body.node.iter())
         .flat_map(|node| node.output.iter().map(String::as_str))
         .chain(body.input.iter().map(|input| input.name.as_str()))
         .chain(body.initializer.iter().map(|tensor| tensor.name.as_str()))
@@ -249,5 +258,6 @@ fn collect_reads<'m>(body: &'m GraphProto, reads: &mut Vec<&'m str>) {
 }
 
 fn unfolds() -> Error {
-    Error::new(ErrorKind::TooLarge, "the model's functions unfold to more than is read here")
+    let message = format!("the model unfolds to more than {NODES_MAX} operators, or to huge names");
+    Error::new(ErrorKind::TooLarge, message)
 }

@@ -212,10 +212,7 @@ mod tests {
     fn parameters_tell_a_list_inside_a_module_of_its_name() {
         check(
             &["conv.conv.0.weight"],
-            &[
-                ("/conv/conv.0/Conv", Some("conv.conv.0")),
-                ("/pool/pool.0/MaxPool", Some("pool.0")),
-            ],
+            &[("/conv/conv.0/Conv", Some("conv.conv.0")), ("/pool/pool.0/MaxPool", Some("pool.0"))],
         );
     }
 
