@@ -195,7 +195,8 @@ fn dynamo_export_tells_the_calls_behind_nodes() {
         Parameter classifier.4.weight
         Parameter classifier.6.bias
         Parameter classifier.6.weight
-    "#]].assert_eq(&(lines.join("\n") + "\n"));
+    "#]]
+    .assert_eq(&(lines.join("\n") + "\n"));
 }
 
 #[test]

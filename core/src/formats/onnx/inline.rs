@@ -7,6 +7,7 @@
 //!   function's default, else is left out.
 //! - A function that calls itself is refused; so is a model that unfolds without measure.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
@@ -20,26 +21,29 @@ const TEXT_MAX: usize = 256 << 20;
 /// COUNT: calls inside each other.
 const DEPTH_MAX: usize = 64;
 
+/// A name as it stands in the file, or with the prefix of a call.
+pub(super) type Name<'m> = Cow<'m, str>;
+
 /// A node of the model with all functions inlined.
 pub(super) struct FlatNode<'m> {
     /// The node in the file.
     pub(super) proto: &'m NodeProto,
     /// The innermost call around it that tells its module.
     pub(super) caller: Option<&'m NodeProto>,
-    pub(super) name: String,
+    pub(super) name: Name<'m>,
     /// Names of values; empty where an optional one is left out.
-    pub(super) inputs: Vec<String>,
-    pub(super) outputs: Vec<String>,
+    pub(super) inputs: Vec<Name<'m>>,
+    pub(super) outputs: Vec<Name<'m>>,
     /// Attributes under the names of this node.
     pub(super) attributes: Vec<(&'m str, &'m AttributeProto)>,
     /// Values around it that its control-flow bodies may read.
-    pub(super) captures: Vec<String>,
+    pub(super) captures: Vec<Name<'m>>,
 }
 
 /// Nodes of a model, and the types that function bodies declare under their inlined names.
 pub(super) struct FlatModel<'m> {
     pub(super) nodes: Vec<FlatNode<'m>>,
-    pub(super) declared: Vec<(String, &'m ValueInfoProto)>,
+    pub(super) declared: Vec<(Name<'m>, &'m ValueInfoProto)>,
 }
 
 /// Inlines all calls of the model's main graph.
@@ -95,17 +99,20 @@ struct Scope<'m> {
     prefix: String,
     /// See [`FlatNode::caller`].
     caller: Option<&'m NodeProto>,
-    values: BTreeMap<&'m str, String>,
+    values: BTreeMap<&'m str, Name<'m>>,
     attributes: BTreeMap<&'m str, &'m AttributeProto>,
 }
 
 impl<'m> Scope<'m> {
-    fn value(&self, name: &str) -> String {
-        match self.values.get(name) {
-            Some(given) => given.clone(),
-            None if name.is_empty() => String::new(),
-            None => format!("{}{name}", self.prefix),
+    fn value(&self, name: &'m str) -> Name<'m> {
+        self.values.get(name).cloned().unwrap_or_else(|| self.prefixed(name))
+    }
+
+    fn prefixed(&self, name: &'m str) -> Name<'m> {
+        if name.is_empty() || self.prefix.is_empty() {
+            return Cow::Borrowed(name);
         }
+        Cow::Owned(format!("{}{name}", self.prefix))
     }
 
     /// The node's attributes, with references resolved.
@@ -150,22 +157,18 @@ impl<'m> Inliner<'m> {
                 collect_reads(body, &mut captures);
             }
         }
-        let name = if node.name.is_empty() {
-            String::new()
-        } else {
-            format!("{}{}", scope.prefix, node.name)
-        };
         let flat = FlatNode {
             proto: node,
             caller: scope.caller,
-            name,
+            name: scope.prefixed(&node.name),
             inputs: node.input.iter().map(|name| scope.value(name)).collect(),
             outputs: node.output.iter().map(|name| scope.value(name)).collect(),
             attributes,
             captures: captures.into_iter().map(|name| scope.value(name)).collect(),
         };
         let names = [&flat.inputs, &flat.outputs, &flat.captures];
-        self.text += flat.name.len() + names.into_iter().flatten().map(String::len).sum::<usize>();
+        self.text +=
+            flat.name.len() + names.into_iter().flatten().map(|name| name.len()).sum::<usize>();
         self.flat.nodes.push(flat);
         if self.flat.nodes.len() > NODES_MAX || self.text > TEXT_MAX {
             return Err(unfolds());

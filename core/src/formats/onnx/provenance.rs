@@ -101,11 +101,17 @@ pub(super) struct Modules<'m> {
     parameters: BTreeSet<&'m str>,
     /// Paths of modules met so far.
     seen: BTreeSet<String>,
+    /// The scopes asked for last and their path: nodes of a module stand together.
+    last: (String, String),
 }
 
 impl<'m> Modules<'m> {
     pub(super) fn new(parameters: impl IntoIterator<Item = &'m str>) -> Self {
-        Self { parameters: parameters.into_iter().collect(), seen: BTreeSet::new() }
+        Self {
+            parameters: parameters.into_iter().collect(),
+            seen: BTreeSet::new(),
+            last: Default::default(),
+        }
     }
 
     /// The path that a node's name tells; `None` when it has no scopes.
@@ -115,6 +121,9 @@ impl<'m> Modules<'m> {
         if name.len() > NAME_MAX || scopes.split('/').count() > SCOPES_MAX {
             return None;
         }
+        if self.last.0 == scopes {
+            return Some(self.last.1.clone());
+        }
         let (mut path, mut outer) = (String::new(), "");
         for scope in scopes.split('/').filter(|scope| !scope.is_empty()) {
             (path, outer) = self.enter(&path, outer, scope);
@@ -122,6 +131,7 @@ impl<'m> Modules<'m> {
                 self.seen.insert(path.clone());
             }
         }
+        self.last = (scopes.to_owned(), path.clone());
         Some(path)
     }
 
