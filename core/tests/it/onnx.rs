@@ -265,7 +265,11 @@ fn constants_are_lifted_out_of_nodes() {
         tensor("short", INT64, &[3]).int(7, 1),
     ];
     check(
-        model(graph(&nodes, &typed, &["y"])),
+        model(
+            graph(&nodes, &typed, &["y"])
+                .message(11, value("bytes", 2, &["3"]))
+                .message(15, Proto::new().message(1, tensor("sparse", FLOAT, &[2])).int(3, 90)),
+        ),
         expect![[r#"
             main by pytorch 2.15.0, opset 20
             input x float32[batch, 4]
@@ -274,6 +278,7 @@ fn constants_are_lifted_out_of_nodes() {
             initializer unsigned uint64[1] = [9223372036854775807]
             initializer nibbles int8[2]
             initializer short int64[3]
+            initializer sparse float32[90]
             initializer shape int64[2] = [-1, 4]
             initializer scalar float32[] = [0.5]
             initializer half float16[1] = [1.5]
@@ -286,6 +291,7 @@ fn constants_are_lifted_out_of_nodes() {
             [] y = Reshape(x, shape)
             output y
             warning [element-type] "nibbles" holds texts or elements smaller than a byte, which PyTorch does not train; counted as one byte each
+            warning [sparse-initializer] the sparse tensor "sparse" is counted as dense
         "#]],
     );
 }
