@@ -118,8 +118,8 @@ impl Slimmer<'_> {
         }
         Err(Error::new(
             ErrorKind::WrongFormat,
-            "the file is of no kind that is known here; open an ONNX model (.onnx), or, if these are \
-             a model's weights (.onnx.data), the .onnx file beside them",
+            "the file is of no kind that is known here; open an ONNX model (.onnx), or, if these \
+             are a model's weights (.onnx.data), the .onnx file beside them",
         ))
     }
 

@@ -2,8 +2,8 @@
 //! (<https://protobuf.dev/programming-guides/encoding/>).
 //!
 //! - The reader holds one window of the file. After a jump the window is small, and it doubles
-//!   while the reading goes on without one: a header between two weights costs a few kilobytes, a long
-//!   list of nodes few reads.
+//!   while the reading goes on without one: a header between two weights costs a few kilobytes, a
+//!   long list of nodes few reads.
 //! - Every length is checked against the end of what encloses it before it is used.
 
 use crate::error::{Error, ErrorKind};
