@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 use crate::diagnostic::Diagnostic;
 use crate::tensor::DType;
 
+mod order;
+
+pub(crate) use order::topological_order;
+
 /// Position of a [`Value`] in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(pub usize);

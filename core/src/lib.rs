@@ -6,7 +6,8 @@
 //! | stage | from → to | must not know |
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
-//! | [`infer`] | concrete dimensions to types of every value | training |
+//! | [`formats`] | a file → [`Graph`](graph::Graph) | training |
+//! | [`infer`] | concrete dimensions → types of every value | training |
 //! | [`report`] | plain data of the answer | the UI |
 #![forbid(unsafe_code)]
 #![warn(
@@ -29,6 +30,8 @@ pub mod config;
 pub mod source;
 
 pub mod graph;
+
+pub mod formats;
 
 pub mod ops;
 
