@@ -96,7 +96,10 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
             return refusal("a TensorFlow Lite model", "convert it to ONNX with tf2onnx");
         }
         (Some(b"ORTM"), _) => {
-            return refusal("a model in ONNX Runtime's own format", "open the .onnx it was made of");
+            return refusal(
+                "a model in ONNX Runtime's own format",
+                "open the .onnx it was made of",
+            );
         }
         (_, Some(b"ustar")) => return refusal("a tar archive", UNPACK),
         _ => {}
@@ -146,7 +149,8 @@ fn text(head: &[u8]) -> Option<Refusal> {
         }
         Err(_) => return None,
     };
-    let is_text = |&byte: &u8| byte >= b' ' && byte != 0x7F || matches!(byte, b'\t' | b'\n' | b'\r');
+    let is_text =
+        |&byte: &u8| byte >= b' ' && byte != 0x7F || matches!(byte, b'\t' | b'\n' | b'\r');
     if !valid.iter().all(is_text) {
         return None;
     }

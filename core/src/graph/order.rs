@@ -22,8 +22,12 @@ pub(crate) fn topological_order(dependencies: &[Vec<usize>]) -> Result<Vec<usize
             }
         }
     }
-    let mut ready: BTreeSet<usize> =
-        missing.iter().enumerate().filter(|&(_, &count)| count == 0).map(|(index, _)| index).collect();
+    let mut ready: BTreeSet<usize> = missing
+        .iter()
+        .enumerate()
+        .filter(|&(_, &count)| count == 0)
+        .map(|(index, _)| index)
+        .collect();
     let mut order = Vec::with_capacity(dependencies.len());
     while let Some(index) = ready.pop_first() {
         order.push(index);

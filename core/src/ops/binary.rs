@@ -158,9 +158,7 @@ fn choose(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let Some((Elements::Ints(chosen), _)) = fold::pair(inference, 0, 0) else { return Ok(()) };
     let folded = match (xs, ys) {
         (Elements::Ints(xs), Elements::Ints(ys)) => Elements::Ints(select(&chosen, &xs, &ys)),
-        (Elements::Floats(xs), Elements::Floats(ys)) => {
-            Elements::Floats(select(&chosen, &xs, &ys))
-        }
+        (Elements::Floats(xs), Elements::Floats(ys)) => Elements::Floats(select(&chosen, &xs, &ys)),
         _ => return Ok(()),
     };
     inference.set_elements(0, folded);

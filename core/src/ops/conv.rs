@@ -17,11 +17,7 @@ pub(super) const TABLE: &[Operator] = &[
 ];
 
 /// `W [M, C/group, k…]` stands at position `weight`.
-fn conv(
-    inference: &mut Inference<'_>,
-    weight: usize,
-    dtype: Option<DType>,
-) -> Result<(), OpError> {
+fn conv(inference: &mut Inference<'_>, weight: usize, dtype: Option<DType>) -> Result<(), OpError> {
     let (x, w) = (inference.input(0)?, inference.input(weight)?);
     let group = u64::try_from(inference.node.int("group").unwrap_or(1)).unwrap_or(0);
     let channels = dim(&x.dims, 1);

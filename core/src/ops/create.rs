@@ -60,9 +60,7 @@ fn constant_of_shape(inference: &mut Inference<'_>) -> Result<(), OpError> {
         _ => (DType::Float32, Some(Elements::Floats(vec![0.0]))),
     };
     inference.set_dims(0, dtype, dims);
-    if let (Some(one), true, Some(out)) =
-        (elements, inference.is_small(0), inference.output(0))
-    {
+    if let (Some(one), true, Some(out)) = (elements, inference.is_small(0), inference.output(0)) {
         let count = usize::try_from(out.numel()).unwrap_or(0);
         if let Some(folded) = one.pick(&vec![0; count]) {
             inference.set_elements(0, folded);

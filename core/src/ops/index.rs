@@ -155,7 +155,7 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
     };
     let dims = match inference.node.int("axis") {
         None => vec![count],
-        Some(a) => with(&x.dims, shape_math::axis(a, x.rank())?, count),
+        Some(a) => with(&x.dims, axis(a, x.rank())?, count),
     };
     inference.set_dims(0, x.dtype, dims);
     Ok(())

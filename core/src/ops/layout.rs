@@ -106,9 +106,9 @@ fn split(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let mut start = 0_i64;
     for (position, &part) in parts.iter().enumerate() {
         let dims = with(&x.dims, axis, part);
-        let folded = inference.elements(0).and_then(|elements| {
-            elements.pick(&fold::strided_positions(&dims, start, &steps)?)
-        });
+        let folded = inference
+            .elements(0)
+            .and_then(|elements| elements.pick(&fold::strided_positions(&dims, start, &steps)?));
         inference.set_dims(position, x.dtype, dims);
         if let Some(folded) = folded {
             inference.set_elements(position, folded);

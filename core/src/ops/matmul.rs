@@ -33,7 +33,8 @@ fn matmul(
     if k != b_inner {
         return Err(OpError::new(format!("inner dimensions {k} and {b_inner} differ")));
     }
-    let (row, a_batch) = a_rest.split_last().map_or((None, a_rest), |(row, rest)| (Some(row), rest));
+    let (row, a_batch) =
+        a_rest.split_last().map_or((None, a_rest), |(row, rest)| (Some(row), rest));
     let mut dims = broadcast(a_batch, b_batch)?;
     dims.extend(row);
     if b.rank() > 1 {

@@ -54,12 +54,7 @@ fn reduce(inference: &mut Inference<'_>, combine: Option<Combine>) -> Result<(),
 }
 
 /// Combines the elements along the axes in `mask`.
-fn combine_along(
-    list: &[i64],
-    dims: &[u64],
-    mask: &[bool],
-    combine: Combine,
-) -> Option<Vec<i64>> {
+fn combine_along(list: &[i64], dims: &[u64], mask: &[bool], combine: Combine) -> Option<Vec<i64>> {
     let kept = reduced(dims, mask, true);
     let targets = fold::broadcast_positions(&kept, dims)?;
     let count = usize::try_from(crate::tensor::numel(&kept)).ok()?;

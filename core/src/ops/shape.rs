@@ -114,9 +114,8 @@ fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
     }
     if let Some(open) = open {
         let stated = numel(&dims);
-        let rest = exact_div(x.numel(), stated).ok_or_else(|| {
-            OpError::new(format!("{} elements do not fit {target:?}", x.numel()))
-        })?;
+        let rest = exact_div(x.numel(), stated)
+            .ok_or_else(|| OpError::new(format!("{} elements do not fit {target:?}", x.numel())))?;
         if let Some(d) = dims.get_mut(open) {
             *d = rest;
         }
@@ -163,9 +162,8 @@ fn expand(inference: &mut Inference<'_>) -> Result<(), OpError> {
     // PyTorch's exporters write -1 for a dimension that stays.
     let target = inference.needed_ints(1)?;
     let lead = target.len().saturating_sub(x.rank());
-    let kept = |position: usize| {
-        position.checked_sub(lead).map_or(1, |position| dim(&x.dims, position))
-    };
+    let kept =
+        |position: usize| position.checked_sub(lead).map_or(1, |position| dim(&x.dims, position));
     let wanted: Result<Vec<u64>, OpError> = target
         .iter()
         .enumerate()

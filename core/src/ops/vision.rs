@@ -41,11 +41,7 @@ fn scales<'a>(inference: &Inference<'a>, position: usize) -> Result<Option<&'a [
     }
 }
 
-fn scale_axes(
-    inference: &mut Inference<'_>,
-    axes: &[i64],
-    scales: &[f64],
-) -> Result<(), OpError> {
+fn scale_axes(inference: &mut Inference<'_>, axes: &[i64], scales: &[f64]) -> Result<(), OpError> {
     let x = inference.input(0)?;
     if scales.len() != axes.len() {
         return Err(OpError::new(format!("{} scales for {} axes", scales.len(), axes.len())));
@@ -150,8 +146,12 @@ fn affine_grid(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn roi_align(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, regions) = (inference.input(0)?, inference.input(1)?);
     let stated = |name| size(inference.node.int(name).unwrap_or(1));
-    let dims =
-        vec![dim(&regions.dims, 0), dim(&x.dims, 1), stated("output_height")?, stated("output_width")?];
+    let dims = vec![
+        dim(&regions.dims, 0),
+        dim(&x.dims, 1),
+        stated("output_height")?,
+        stated("output_width")?,
+    ];
     inference.set_dims(0, x.dtype, dims);
     Ok(())
 }

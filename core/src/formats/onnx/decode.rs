@@ -13,8 +13,7 @@ use onnx_ir::{AttributeProto, AttributeType, GraphProto, ModelProto, TensorProto
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{
-    Attribute, DeclaredType, Dim, Elements, Graph, Literal, Node, Value, ValueId,
-    topological_order,
+    Attribute, DeclaredType, Dim, Elements, Graph, Literal, Node, Value, ValueId, topological_order,
 };
 use crate::tensor::DType;
 
@@ -131,9 +130,9 @@ impl<'m> Builder<'m> {
     fn inputs(&mut self, main: &GraphProto) -> Result<(), Error> {
         for input in &main.input {
             let given = self.ids.get(&input.name);
-            let is_initializer = given.and_then(|&id| self.graph.value(id)).is_some_and(|value| {
-                value.initializer.is_some()
-            });
+            let is_initializer = given
+                .and_then(|&id| self.graph.value(id))
+                .is_some_and(|value| value.initializer.is_some());
             if !is_initializer {
                 let id = self.define(&input.name, None)?;
                 self.graph.inputs.push(id);
@@ -193,8 +192,7 @@ impl<'m> Builder<'m> {
             invalid(format!("the graph runs in a circle: {}{more}", names.join(", ")))
         })?;
         let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
-        self.graph.nodes =
-            order.iter().filter_map(|&index| nodes.get_mut(index)?.take()).collect();
+        self.graph.nodes = order.iter().filter_map(|&index| nodes.get_mut(index)?.take()).collect();
         Ok(())
     }
 
@@ -343,7 +341,9 @@ fn constant_value(name: &str, attribute: &AttributeProto) -> Option<Result<Liter
             Some(dense(sparse.values.get_or_default(), &sparse.dims))
         }
         "value_int" => of(DType::Int64, vec![], Some(Elements::Ints(vec![attribute.i]))),
-        "value_float" => of(DType::Float32, vec![], Some(Elements::Floats(vec![attribute.f.into()]))),
+        "value_float" => {
+            of(DType::Float32, vec![], Some(Elements::Floats(vec![attribute.f.into()])))
+        }
         "value_ints" => {
             let elements = Elements::Ints(attribute.ints.clone());
             of(DType::Int64, list(attribute.ints.len()), Some(elements))

@@ -46,7 +46,10 @@ pub(super) struct FlatModel<'m> {
 ///
 /// # Errors
 /// When functions call each other in a circle, or the result is too large.
-pub(super) fn inline<'m>(model: &'m ModelProto, main: &'m GraphProto) -> Result<FlatModel<'m>, Error> {
+pub(super) fn inline<'m>(
+    model: &'m ModelProto,
+    main: &'m GraphProto,
+) -> Result<FlatModel<'m>, Error> {
     let mut functions = BTreeMap::new();
     for function in &model.functions {
         let key = (domain(&function.domain), function.name.as_str(), function.overload.as_str());
@@ -192,7 +195,8 @@ impl<'m> Inliner<'m> {
             return Err(unfolds());
         }
         let mut values = BTreeMap::new();
-        for (formals, actuals) in [(function.outputs, &node.output), (function.inputs, &node.input)] {
+        for (formals, actuals) in [(function.outputs, &node.output), (function.inputs, &node.input)]
+        {
             for (index, formal) in formals.iter().enumerate() {
                 let actual = actuals.get(index).map(|name| scope.value(name)).unwrap_or_default();
                 // An output that nobody asks for still is a value of the body.
@@ -202,8 +206,11 @@ impl<'m> Inliner<'m> {
                 values.insert(formal.as_str(), actual);
             }
         }
-        let mut attributes: BTreeMap<&str, &AttributeProto> =
-            function.defaults.iter().map(|attribute| (attribute.name.as_str(), attribute)).collect();
+        let mut attributes: BTreeMap<&str, &AttributeProto> = function
+            .defaults
+            .iter()
+            .map(|attribute| (attribute.name.as_str(), attribute))
+            .collect();
         attributes.extend(scope.attributes(node));
         let inner = Scope { prefix, caller: Some(node), values, attributes };
         for declared in function.declared {

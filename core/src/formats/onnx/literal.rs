@@ -116,21 +116,18 @@ fn typed_elements(tensor: &TensorProto, dtype: DType) -> Elements {
         DType::UInt64 | DType::UInt32 => {
             Elements::Ints(tensor.uint64_data.iter().copied().map(saturate).collect())
         }
-        DType::Int32
-        | DType::Int16
-        | DType::Int8
-        | DType::UInt16
-        | DType::UInt8
-        | DType::Bool => Elements::Ints(narrow().map(i64::from).collect()),
+        DType::Int32 | DType::Int16 | DType::Int8 | DType::UInt16 | DType::UInt8 | DType::Bool => {
+            Elements::Ints(narrow().map(i64::from).collect())
+        }
         DType::Float64 => Elements::Floats(tensor.double_data.clone()),
-        DType::Float32 => Elements::Floats(tensor.float_data.iter().copied().map(f64::from).collect()),
-        DType::Float16
-        | DType::BFloat16
-        | DType::Float8
-        | DType::Complex64
-        | DType::Complex128 => Elements::Floats(
-            narrow().map(|bits| small_float(bits.cast_unsigned(), tensor.data_type)).collect(),
-        ),
+        DType::Float32 => {
+            Elements::Floats(tensor.float_data.iter().copied().map(f64::from).collect())
+        }
+        DType::Float16 | DType::BFloat16 | DType::Float8 | DType::Complex64 | DType::Complex128 => {
+            Elements::Floats(
+                narrow().map(|bits| small_float(bits.cast_unsigned(), tensor.data_type)).collect(),
+            )
+        }
     }
 }
 

@@ -109,8 +109,10 @@ impl Slimmer<'_> {
         self.reader.at = 0;
         let is_model = matches!(
             first,
-            Ok(Tag { field: 1 | 5, wire: WireType::Varint }
-                | Tag { field: 2..=4 | 6..=8 | 14 | 20 | 25 | 26, wire: WireType::Delimited })
+            Ok(
+                Tag { field: 1 | 5, wire: WireType::Varint }
+                | Tag { field: 2..=4 | 6..=8 | 14 | 20 | 25 | 26, wire: WireType::Delimited },
+            )
         );
         if is_model {
             return Ok(());
