@@ -6,7 +6,7 @@
 //! `onnx__Compress.html`. Where the size depends on contents that only a run shows, the largest
 //! possible size is taken, and noted.
 
-use super::shape_math::{self, axis, before, dim, from, signed, size, with};
+use super::shape_math::{axis, before, dim, from, signed, size, with};
 use super::{Inference, OpError, Operator, fold, op, shape_math::like_first};
 use crate::graph::Elements;
 use crate::tensor::DType;
