@@ -7,10 +7,15 @@
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
 //! | [`formats`] | a file → [`Graph`](graph::Graph) | training |
-//! | [`allocator`] | events → segments, blocks, statistics | tensors |
+//! | [`infer`] | concrete dimensions → types of every value | training |
+//! | [`recover`] | exporters' nodes → the operators that PyTorch ran | bytes |
+//! | [`ops`], [`aten`] | an operator → its shapes, its allocations, what it saves, its gradient | the allocator |
+//! | [`eager`], [`step`] | training iterations → [`Trace`](trace::Trace) of allocations and frees | addresses |
+//! | [`allocator`] | trace → segments, blocks, statistics | tensors |
 //! | [`device`] | what a GPU has, and what lies outside the allocator | models |
-//! | [`infer`] | concrete dimensions to types of every value | training |
 //! | [`report`] | plain data of the answer | the UI |
+//!
+//! [`open`] a model, then [`Model::estimate`] it.
 #![forbid(unsafe_code)]
 #![warn(
     clippy::as_conversions,

@@ -290,7 +290,8 @@ impl OutOfMemory {
         let label = |ids: &[LabelId]| {
             ids.get(failure.event).map_or_else(String::new, |&id| trace.label(id).to_owned())
         };
-        let memory = DeviceMemory { index: 0, capacity: device.capacity, context: device.context() };
+        let memory =
+            DeviceMemory { index: 0, capacity: device.capacity, context: device.context() };
         Self {
             iteration: mark.map_or(0, |mark| mark.iteration),
             phase: mark.map_or(Phase::Setup, |mark| mark.phase),
@@ -308,8 +309,7 @@ impl Timeline {
     fn of(trace: &Trace, series: &Series) -> Self {
         let events = series.allocated.len();
         let stride = events.div_ceil(Self::SAMPLES_MAX).max(1);
-        let mut timeline =
-            Self { phases: trace.phases.clone(), events, ..Self::default() };
+        let mut timeline = Self { phases: trace.phases.clone(), events, ..Self::default() };
         let mut running = ByCategory::default();
         let mut best: Option<(usize, ByCategory)> = None;
         for (index, event) in trace.events.iter().enumerate().take(events) {

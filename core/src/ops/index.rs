@@ -8,7 +8,7 @@
 
 use super::Call;
 use super::run::fresh;
-use super::shape_math::{self, axis, before, dim, from, signed, size, with};
+use super::shape_math::{axis, before, dim, from, signed, size, with};
 use super::{Inference, OpError, Operator, fold, op, shape_math::like_first};
 use crate::aten::{embedding, index as aten, view};
 use crate::graph::Elements;
@@ -158,7 +158,7 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
     };
     let dims = match inference.node.int("axis") {
         None => vec![count],
-        Some(a) => with(&x.dims, shape_math::axis(a, x.rank())?, count),
+        Some(a) => with(&x.dims, axis(a, x.rank())?, count),
     };
     inference.set_dims(0, x.dtype, dims);
     Ok(())

@@ -3,8 +3,8 @@
 //! <https://onnx.ai/onnx/operators/onnx__Softmax.html> (before operator set 13 over all
 //! dimensions from `axis` on, since then along it), `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
 
-use super::{Call, OpError};
 use super::shape_math::like_first;
+use super::{Call, OpError};
 use super::{Operator, op};
 use crate::aten::softmax as aten;
 
