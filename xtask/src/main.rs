@@ -66,7 +66,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match perform(Cli::parse().task) {
+    match perform(&Cli::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
@@ -75,8 +75,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn perform(task: Task) -> Result<()> {
-    match task {
+fn perform(task: &Task) -> Result<()> {
+    match *task {
         Task::Serve { port, dev } => {
             // The port first: whoever has it taken should not wait for a build to hear so.
             let listener = server::listen(port)?;
