@@ -5,15 +5,16 @@
 //! are inputs since 10), `onnx__Tile.html`, `onnx__Pad.html` (inputs since 11, axes since 18),
 //! `onnx__DepthToSpace.html`, `onnx__Trilu.html`, `onnx__CenterCropPad.html`.
 
-use super::Call;
 use super::shape_math::{
     axis, axis_mask, before, dim, exact_div, from, like_first, signed, signed_len, size, sizes,
     with,
 };
+use super::{Call, torch};
 use super::{Inference, MANY, OpError, Operator, fold, op};
 use crate::aten::{elementwise, view};
 
 pub(super) const TABLE: &[Operator] = &[
+    torch("Split", 1..=1).runs(split_rule),
     op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
     op("Concat", 1..=MANY, concat).runs(concat_rule),
     op("DepthToSpace", 1..=1, depth_to_space).runs(|c| resampled(c, "aten::pixel_shuffle")),
