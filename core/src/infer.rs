@@ -69,6 +69,9 @@ pub fn infer(graph: &Graph, dims: &BTreeMap<String, u64>) -> Result<Typed, Error
     Run::new(graph, &binding, batch, rebatch.as_ref())?.finish()
 }
 
+/// What nodes are counted by: severity and code of the diagnostic, operator.
+type Key<'a> = (Severity, &'static str, &'a str);
+
 /// Nodes of one operator that share a shortcoming.
 #[derive(Debug)]
 struct Gap {
@@ -86,7 +89,7 @@ struct Run<'a> {
     batch: u64,
     types: Vec<Option<TensorType>>,
     elements: Vec<Option<Elements>>,
-    gaps: BTreeMap<(Severity, &'static str, &'a str), Gap>,
+    gaps: BTreeMap<Key<'a>, Gap>,
     lower_bound: bool,
 }
 
@@ -174,7 +177,8 @@ impl<'a> Run<'a> {
             check_inputs(operator, &inference).and_then(|()| (operator.infer)(&mut inference));
         let (mut made, notes) = inference.finish();
         for note in notes {
-            self.note(Severity::Warning, "data-dependent-size", node, || note);
+            let key = (Severity::Warning, "data-dependent-size", node.op.as_str());
+            self.count(key, node.label(self.graph), || note);
         }
         if let Some(rebatch) = self.rebatch
             && let Some(ty) = rebatch.correct(node, result.is_ok(), &self.types, &self.elements)
@@ -260,20 +264,10 @@ impl<'a> Run<'a> {
     }
 
     fn rebatched(&mut self, node: &'a Node, ty: &TensorType) {
-        self.note(Severity::Info, "rebatched", node, || {
+        let label = node.label(self.graph);
+        self.count((Severity::Info, "rebatched", &node.op), label, || {
             format!("{} was exported for one batch size and is read as making {ty}", node.op)
         });
-    }
-
-    fn note(
-        &mut self,
-        severity: Severity,
-        code: &'static str,
-        node: &'a Node,
-        message: impl FnOnce() -> String,
-    ) {
-        let label = node.label(self.graph);
-        self.count(severity, code, &node.op, label, message);
     }
 
     fn gap(
@@ -284,19 +278,12 @@ impl<'a> Run<'a> {
         message: impl FnOnce() -> String,
     ) {
         self.lower_bound = true;
-        self.count(Severity::Error, code, op, label, message);
+        self.count((Severity::Error, code, op), label, message);
     }
 
-    fn count(
-        &mut self,
-        severity: Severity,
-        code: &'static str,
-        op: &'a str,
-        label: &str,
-        message: impl FnOnce() -> String,
-    ) {
+    fn count(&mut self, key: Key<'a>, label: &str, message: impl FnOnce() -> String) {
         let first = || Gap { count: 0, node: label.to_owned(), message: message() };
-        let gap = self.gaps.entry((severity, code, op)).or_insert_with(first);
+        let gap = self.gaps.entry(key).or_insert_with(first);
         gap.count = gap.count.saturating_add(1);
     }
 }

@@ -91,11 +91,11 @@ const FAMILIES: &[&[Operator]] = &[
 
 static SORTED: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| {
     let mut rows: Vec<_> = FAMILIES.iter().flat_map(|family| family.iter()).collect();
-    rows.sort_by_key(|row| (row.domain, row.name));
+    rows.sort_by_key(|row| (row.name, row.domain));
     rows
 });
 
-/// All operators, by domain and name.
+/// All operators, by name and domain.
 pub fn all() -> &'static [&'static Operator] {
     &SORTED
 }
@@ -103,7 +103,8 @@ pub fn all() -> &'static [&'static Operator] {
 /// The operator with this domain and name; `ai.onnx` is the long name of ONNX's own.
 pub fn lookup(domain: &str, name: &str) -> Option<&'static Operator> {
     let domain = if domain == "ai.onnx" { "" } else { domain };
-    let found = SORTED.binary_search_by_key(&(domain, name), |row| (row.domain, row.name));
+    let found =
+        SORTED.binary_search_by(|row| row.name.cmp(name).then_with(|| row.domain.cmp(domain)));
     found.ok().and_then(|position| SORTED.get(position).copied())
 }
 
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn rows_are_unique_and_found() {
         for pair in all().windows(2) {
-            assert!((pair[0].domain, pair[0].name) < (pair[1].domain, pair[1].name), "{pair:?}");
+            assert!((pair[0].name, pair[0].domain) < (pair[1].name, pair[1].domain), "{pair:?}");
         }
         for row in all() {
             assert_eq!(lookup(row.domain, row.name).map(|found| found.name), Some(row.name));

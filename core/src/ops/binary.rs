@@ -5,6 +5,8 @@
 //! shape of its first input and stated an axis for the second. `PRelu` and `Clip` keep the shape
 //! of the first input. Comparisons and logic give booleans.
 
+use std::cmp::Ordering;
+
 use super::fold::{self, float, narrow};
 use super::shape_math::{broadcast, like_first};
 use super::{Inference, MANY, OpError, Operator, op};
@@ -20,7 +22,9 @@ pub(super) const TABLE: &[Operator] = &[
     op("BitwiseXor", 2..=2, |i| arithmetic(i, |a, b| Some(a ^ b), |_, _| None)),
     op("Clip", 1..=3, clip),
     op("Div", 2..=2, |i| arithmetic(i, i64::checked_div, |a, b| Some(float::div(a, b)))),
-    op("Equal", 2..=2, |i| comparison(i, |a, b| a == b, |a, b| a <= b && a >= b)),
+    op("Equal", 2..=2, |i| {
+        comparison(i, |a, b| a == b, |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_eq))
+    }),
     op("Greater", 2..=2, |i| comparison(i, |a, b| a > b, |a, b| a > b)),
     op("GreaterOrEqual", 2..=2, |i| comparison(i, |a, b| a >= b, |a, b| a >= b)),
     op("Less", 2..=2, |i| comparison(i, |a, b| a < b, |a, b| a < b)),

@@ -136,7 +136,7 @@ fn unique(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     inference.assume("how many elements are unique only a run shows; all are taken to be");
     let axis = inference.node.int("axis").map(|a| axis(a, x.rank())).transpose()?;
-    let count = axis.map_or(x.numel(), |axis| dim(&x.dims, axis));
+    let count = axis.map_or_else(|| x.numel(), |axis| dim(&x.dims, axis));
     let dims = if axis.is_some() { x.dims.clone() } else { vec![count] };
     inference.set_dims(0, x.dtype, dims);
     inference.set_dims(1, DType::Int64, [count]);

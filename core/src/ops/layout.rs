@@ -98,7 +98,8 @@ fn split(inference: &mut Inference<'_>) -> Result<(), OpError> {
         None => even_parts(whole, inference.n_outputs()),
     };
     let sum = parts.iter().fold(0_u64, |sum, &part| sum.saturating_add(part));
-    if sum != whole || parts.len() < inference.n_outputs() {
+    let enough = parts.len() >= inference.n_outputs();
+    if sum != whole || !enough {
         return Err(OpError::new(format!("parts {parts:?} of a dimension of {whole}")));
     }
     let steps = fold::strides(&x.dims);

@@ -92,9 +92,8 @@ fn reshaped(inference: &mut Inference<'_>, dims: Vec<u64>) -> Result<(), OpError
 /// 0 keeps a dimension (unless `allowzero`), and one -1 takes what is left.
 fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
-    let target = match inference.ints_from("shape", 1)? {
-        Some(target) => target,
-        None => return Err(OpError::new("no shape is stated")),
+    let Some(target) = inference.ints_from("shape", 1)? else {
+        return Err(OpError::new("no shape is stated"));
     };
     let zero_is_zero = inference.node.int("allowzero").unwrap_or(0) != 0;
     let mut dims = Vec::with_capacity(target.len());
