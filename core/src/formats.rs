@@ -48,6 +48,7 @@ struct Refusal {
     advice: &'static str,
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "every caller answers with an option")]
 const fn refusal(what: &'static str, advice: &'static str) -> Option<Refusal> {
     Some(Refusal { what, advice })
 }

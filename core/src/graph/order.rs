@@ -65,20 +65,20 @@ fn cycle(dependencies: &[Vec<usize>], missing: &[usize]) -> Vec<usize> {
 mod tests {
     use super::topological_order;
 
+    #[track_caller]
+    fn check(dependencies: &[&[usize]], expected: Result<&[usize], &[usize]>) {
+        let lists: Vec<_> = dependencies.iter().map(|list| list.to_vec()).collect();
+        let order = topological_order(&lists);
+        assert_eq!(order.as_deref().map_err(Vec::as_slice), expected, "{dependencies:?}");
+    }
+
     #[test]
     fn order_is_stable_and_cycles_are_named() {
-        let cases: [(&[&[usize]], Result<&[usize], &[usize]>); 6] = [
-            (&[], Ok(&[])),
-            (&[&[], &[], &[]], Ok(&[0, 1, 2])),
-            (&[&[], &[0], &[0, 0]], Ok(&[0, 1, 2])),
-            (&[&[2], &[], &[1]], Ok(&[1, 2, 0])),
-            (&[&[0]], Err(&[0])),
-            (&[&[1], &[2], &[1], &[]], Err(&[1, 2])),
-        ];
-        for (dependencies, expected) in cases {
-            let lists: Vec<Vec<usize>> = dependencies.iter().map(|list| list.to_vec()).collect();
-            let order = topological_order(&lists);
-            assert_eq!(order.as_deref().map_err(Vec::as_slice), expected, "{dependencies:?}");
-        }
+        check(&[], Ok(&[]));
+        check(&[&[], &[], &[]], Ok(&[0, 1, 2]));
+        check(&[&[], &[0], &[0, 0]], Ok(&[0, 1, 2]));
+        check(&[&[2], &[], &[1]], Ok(&[1, 2, 0]));
+        check(&[&[0]], Err(&[0]));
+        check(&[&[1], &[2], &[1], &[]], Err(&[1, 2]));
     }
 }

@@ -6,6 +6,7 @@
 //! - What is read but nobody makes, and cycles, are refused: no estimate could be right.
 //! - Bodies of control flow are not looked into; a diagnostic says so.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use onnx_ir::{AttributeProto, AttributeType, GraphProto, ModelProto, TensorProto, TypeProto};
@@ -17,7 +18,7 @@ use crate::graph::{
 };
 use crate::tensor::DType;
 
-use super::inline::{self, FlatNode};
+use super::inline::{self, FlatNode, Name};
 use super::literal::{self, literal};
 use super::provenance::{self, Modules};
 
@@ -70,7 +71,7 @@ fn is_constant(node: &FlatNode<'_>) -> bool {
 
 struct Builder<'m> {
     graph: Graph,
-    ids: BTreeMap<String, ValueId>,
+    ids: BTreeMap<Name<'m>, ValueId>,
     modules: Modules<'m>,
 }
 
@@ -91,6 +92,7 @@ impl<'m> Builder<'m> {
                 .trim()
                 .to_owned(),
             opset: opset.map_or(OPSET_ASSUMED, |set| set.version),
+            members: provenance::members(main),
             diagnostics,
             ..Graph::default()
         };
@@ -99,26 +101,26 @@ impl<'m> Builder<'m> {
     }
 
     /// Adds a value under a name that must be new.
-    fn define(&mut self, name: &str, initializer: Option<Literal>) -> Result<ValueId, Error> {
+    fn define(&mut self, name: Name<'m>, initializer: Option<Literal>) -> Result<ValueId, Error> {
         let id = ValueId(self.graph.values.len());
         if name.is_empty() {
             return Err(invalid("a tensor of the graph has no name"));
         }
-        if self.ids.insert(name.to_owned(), id).is_some() {
+        if self.ids.insert(name.clone(), id).is_some() {
             return Err(invalid(format!("the value \"{name}\" is defined twice")));
         }
-        self.graph.values.push(Value { name: name.to_owned(), declared: None, initializer });
+        self.graph.values.push(Value { name: name.into_owned(), declared: None, initializer });
         Ok(id)
     }
 
-    fn initializers(&mut self, main: &GraphProto) -> Result<(), Error> {
+    fn initializers(&mut self, main: &'m GraphProto) -> Result<(), Error> {
         for tensor in &main.initializer {
             self.note_stand_in(tensor, &tensor.name);
-            self.define(&tensor.name, Some(literal(tensor)?))?;
+            self.define(Cow::Borrowed(&tensor.name), Some(literal(tensor)?))?;
         }
         for sparse in &main.sparse_initializer {
             let values = sparse.values.get_or_default();
-            self.define(&values.name, Some(dense(values, &sparse.dims)?))?;
+            self.define(Cow::Borrowed(&values.name), Some(dense(values, &sparse.dims)?))?;
             let message = format!("the sparse tensor \"{}\" is counted as dense", values.name);
             let diagnostic = Diagnostic::new(Severity::Warning, "sparse-initializer", message);
             self.graph.diagnostics.push(diagnostic);
@@ -127,22 +129,32 @@ impl<'m> Builder<'m> {
     }
 
     /// Graph inputs; up to IR version 3 initializers are listed among them.
-    fn inputs(&mut self, main: &GraphProto) -> Result<(), Error> {
+    fn inputs(&mut self, main: &'m GraphProto) -> Result<(), Error> {
         for input in &main.input {
-            let given = self.ids.get(&input.name);
+            let given = self.ids.get(input.name.as_str());
             let is_initializer = given
                 .and_then(|&id| self.graph.value(id))
                 .is_some_and(|value| value.initializer.is_some());
             if !is_initializer {
-                let id = self.define(&input.name, None)?;
+                let id = self.define(Cow::Borrowed(&input.name), None)?;
                 self.graph.inputs.push(id);
             }
             self.declare(&input.name, input.type_.as_ref());
         }
+        // Old exporters write 0 where a size is open; an empty batch trains nothing.
+        for id in &self.graph.inputs {
+            let value = self.graph.values.get_mut(id.0);
+            let declared = value.and_then(|value| value.declared.as_mut());
+            for dim in declared.into_iter().flat_map(|declared| &mut declared.dims).flatten() {
+                if *dim == Dim::Known(0) {
+                    *dim = Dim::Unknown;
+                }
+            }
+        }
         Ok(())
     }
 
-    fn constant(&mut self, node: &FlatNode<'_>) -> Result<(), Error> {
+    fn constant(&mut self, node: &FlatNode<'m>) -> Result<(), Error> {
         let [output] = node.outputs.as_slice() else {
             return Err(invalid(format!("the constant \"{}\" has not one output", node.name)));
         };
@@ -155,12 +167,12 @@ impl<'m> Builder<'m> {
         let value = value.unwrap_or_else(|| {
             Err(invalid(format!("the constant \"{output}\" has no value that is known here")))
         })?;
-        self.define(output, Some(value)).map(|_| ())
+        self.define(output.clone(), Some(value)).map(|_| ())
     }
 
-    fn define_outputs(&mut self, node: &FlatNode<'_>) -> Result<(), Error> {
+    fn define_outputs(&mut self, node: &FlatNode<'m>) -> Result<(), Error> {
         for name in node.outputs.iter().filter(|name| !name.is_empty()) {
-            self.define(name, None)?;
+            self.define(name.clone(), None)?;
         }
         Ok(())
     }
@@ -198,7 +210,7 @@ impl<'m> Builder<'m> {
 
     fn node(&mut self, flat: &FlatNode<'m>) -> Result<Node, Error> {
         let mut node = Node {
-            name: flat.name.clone(),
+            name: flat.name.clone().into_owned(),
             op: flat.proto.op_type.clone(),
             domain: inline::domain(&flat.proto.domain).to_owned(),
             ..Node::default()
@@ -222,7 +234,9 @@ impl<'m> Builder<'m> {
             let value = self.attribute(attribute)?;
             node.attributes.insert((*name).to_owned(), value);
         }
-        if flat.proto.attribute.iter().any(|attribute| attribute.g.is_some()) {
+        let has_body =
+            |attribute: &AttributeProto| attribute.g.is_some() || !attribute.graphs.is_empty();
+        if flat.attributes.iter().any(|(_, attribute)| has_body(attribute)) {
             let label = node.label(&self.graph);
             let message = format!(
                 "\"{label}\" ({}) runs a graph of its own, which is not looked into: what happens \
@@ -245,7 +259,7 @@ impl<'m> Builder<'m> {
         }
         let caller = flat.caller.map_or("", |caller| caller.name.as_str());
         for name in [flat.proto.name.as_str(), caller] {
-            if let Some(path) = self.modules.from_node_name(name) {
+            if let Some(path) = self.modules.of_node_name(name) {
                 return path;
             }
         }
@@ -259,7 +273,7 @@ impl<'m> Builder<'m> {
 
     fn outputs(&mut self, main: &GraphProto) -> Result<(), Error> {
         for output in &main.output {
-            let Some(&id) = self.ids.get(&output.name) else {
+            let Some(&id) = self.ids.get(output.name.as_str()) else {
                 return Err(invalid(format!(
                     "the graph's output \"{}\" is made by no node",
                     output.name

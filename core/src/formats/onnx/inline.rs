@@ -7,39 +7,43 @@
 //!   function's default, else is left out.
 //! - A function that calls itself is refused; so is a model that unfolds without measure.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 
 use crate::error::{Error, ErrorKind};
 
 /// COUNT: nodes after inlining.
-const NODES_MAX: usize = 1_000_000;
+const NODES_MAX: usize = 250_000;
 /// SIZE: bytes of all names after inlining.
 const TEXT_MAX: usize = 256 << 20;
 /// COUNT: calls inside each other.
 const DEPTH_MAX: usize = 64;
 
+/// A name as it stands in the file, or with the prefix of a call.
+pub(super) type Name<'m> = Cow<'m, str>;
+
 /// A node of the model with all functions inlined.
 pub(super) struct FlatNode<'m> {
     /// The node in the file.
     pub(super) proto: &'m NodeProto,
-    /// The call it was inlined from.
+    /// The innermost call around it that tells its module.
     pub(super) caller: Option<&'m NodeProto>,
-    pub(super) name: String,
+    pub(super) name: Name<'m>,
     /// Names of values; empty where an optional one is left out.
-    pub(super) inputs: Vec<String>,
-    pub(super) outputs: Vec<String>,
+    pub(super) inputs: Vec<Name<'m>>,
+    pub(super) outputs: Vec<Name<'m>>,
     /// Attributes under the names of this node.
     pub(super) attributes: Vec<(&'m str, &'m AttributeProto)>,
     /// Values around it that its control-flow bodies may read.
-    pub(super) captures: Vec<String>,
+    pub(super) captures: Vec<Name<'m>>,
 }
 
 /// Nodes of a model, and the types that function bodies declare under their inlined names.
 pub(super) struct FlatModel<'m> {
     pub(super) nodes: Vec<FlatNode<'m>>,
-    pub(super) declared: Vec<(String, &'m ValueInfoProto)>,
+    pub(super) declared: Vec<(Name<'m>, &'m ValueInfoProto)>,
 }
 
 /// Inlines all calls of the model's main graph.
@@ -93,18 +97,22 @@ struct Function<'m> {
 #[derive(Default)]
 struct Scope<'m> {
     prefix: String,
+    /// See [`FlatNode::caller`].
     caller: Option<&'m NodeProto>,
-    values: BTreeMap<&'m str, String>,
+    values: BTreeMap<&'m str, Name<'m>>,
     attributes: BTreeMap<&'m str, &'m AttributeProto>,
 }
 
 impl<'m> Scope<'m> {
-    fn value(&self, name: &str) -> String {
-        match self.values.get(name) {
-            Some(given) => given.clone(),
-            None if name.is_empty() => String::new(),
-            None => format!("{}{name}", self.prefix),
+    fn value(&self, name: &'m str) -> Name<'m> {
+        self.values.get(name).cloned().unwrap_or_else(|| self.prefixed(name))
+    }
+
+    fn prefixed(&self, name: &'m str) -> Name<'m> {
+        if name.is_empty() || self.prefix.is_empty() {
+            return Cow::Borrowed(name);
         }
+        Cow::Owned(format!("{}{name}", self.prefix))
     }
 
     /// The node's attributes, with references resolved.
@@ -149,22 +157,18 @@ impl<'m> Inliner<'m> {
                 collect_reads(body, &mut captures);
             }
         }
-        let name = if node.name.is_empty() {
-            String::new()
-        } else {
-            format!("{}{}", scope.prefix, node.name)
-        };
         let flat = FlatNode {
             proto: node,
             caller: scope.caller,
-            name,
+            name: scope.prefixed(&node.name),
             inputs: node.input.iter().map(|name| scope.value(name)).collect(),
             outputs: node.output.iter().map(|name| scope.value(name)).collect(),
             attributes,
             captures: captures.into_iter().map(|name| scope.value(name)).collect(),
         };
         let names = [&flat.inputs, &flat.outputs, &flat.captures];
-        self.text += flat.name.len() + names.into_iter().flatten().map(String::len).sum::<usize>();
+        self.text +=
+            flat.name.len() + names.into_iter().flatten().map(|name| name.len()).sum::<usize>();
         self.flat.nodes.push(flat);
         if self.flat.nodes.len() > NODES_MAX || self.text > TEXT_MAX {
             return Err(unfolds());
@@ -195,16 +199,15 @@ impl<'m> Inliner<'m> {
             return Err(unfolds());
         }
         let mut values = BTreeMap::new();
-        for (formals, actuals) in [(function.outputs, &node.output), (function.inputs, &node.input)]
-        {
-            for (index, formal) in formals.iter().enumerate() {
-                let actual = actuals.get(index).map(|name| scope.value(name)).unwrap_or_default();
-                // An output that nobody asks for still is a value of the body.
-                if formals == function.outputs && actual.is_empty() {
-                    continue;
-                }
-                values.insert(formal.as_str(), actual);
+        for (formal, actual) in function.outputs.iter().zip(&node.output) {
+            // An output that nobody asks for is still a value of the body, under a name of its own.
+            if !actual.is_empty() {
+                values.insert(formal.as_str(), scope.value(actual));
             }
+        }
+        for (index, formal) in function.inputs.iter().enumerate() {
+            let actual = node.input.get(index).map(|name| scope.value(name));
+            values.insert(formal.as_str(), actual.unwrap_or_default());
         }
         let mut attributes: BTreeMap<&str, &AttributeProto> = function
             .defaults
@@ -212,7 +215,9 @@ impl<'m> Inliner<'m> {
             .map(|attribute| (attribute.name.as_str(), attribute))
             .collect();
         attributes.extend(scope.attributes(node));
-        let inner = Scope { prefix, caller: Some(node), values, attributes };
+        let tells_its_module = !node.metadata_props.is_empty() || node.name.contains('/');
+        let caller = scope.caller.filter(|_| !tells_its_module).unwrap_or(node);
+        let inner = Scope { prefix, caller: Some(caller), values, attributes };
         for declared in function.declared {
             self.flat.declared.push((inner.value(&declared.name), declared));
         }
@@ -247,7 +252,7 @@ fn collect_reads<'m>(body: &'m GraphProto, reads: &mut Vec<&'m str>) {
         }
     }
     reads.extend(body.output.iter().map(|output| output.name.as_str()));
-    let made: std::collections::BTreeSet<&str> = (body.node.iter())
+    let made: BTreeSet<&str> = (body.node.iter())
         .flat_map(|node| node.output.iter().map(String::as_str))
         .chain(body.input.iter().map(|input| input.name.as_str()))
         .chain(body.initializer.iter().map(|tensor| tensor.name.as_str()))
@@ -256,5 +261,6 @@ fn collect_reads<'m>(body: &'m GraphProto, reads: &mut Vec<&'m str>) {
 }
 
 fn unfolds() -> Error {
-    Error::new(ErrorKind::TooLarge, "the model's functions unfold to more than is read here")
+    let message = format!("the model unfolds to more than {NODES_MAX} operators, or to huge names");
+    Error::new(ErrorKind::TooLarge, message)
 }

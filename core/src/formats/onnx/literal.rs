@@ -144,11 +144,11 @@ fn saturate(value: u64) -> i64 {
 /// A float of 16 or 8 bits, widened.
 fn small_float(bits: u32, code: i32) -> f64 {
     match code {
-        10 => widen(bits, 5, 10),
+        10 => infinite(bits, 5, 10).unwrap_or_else(|| widen(bits, 5, 10)),
         16 => f64::from(f32::from_bits((bits & 0xFFFF) << 16)),
         // E4M3 has no infinities; the values that shape arithmetic could meet are the same.
         17 => widen(bits, 4, 3),
-        19 => widen(bits, 5, 2),
+        19 => infinite(bits, 5, 2).unwrap_or_else(|| widen(bits, 5, 2)),
         // FNUZ: the bias is larger by one, and negative zero is the only NaN.
         18 | 20 if bits & 0xFF == 0x80 => f64::NAN,
         18 => halve(widen(bits, 4, 3)),
@@ -160,7 +160,19 @@ fn small_float(bits: u32, code: i32) -> f64 {
     }
 }
 
-/// An IEEE-like float with so many bits of exponent and of fraction, by its bits alone.
+/// Infinity or NaN of a type that has them: all bits of the exponent are set.
+fn infinite(bits: u32, exponent_bits: u32, fraction_bits: u32) -> Option<f64> {
+    let exponent_max = (1 << exponent_bits) - 1;
+    let sign = bits >> (exponent_bits + fraction_bits) & 1;
+    let fraction = bits & ((1 << fraction_bits) - 1);
+    (bits >> fraction_bits & exponent_max == exponent_max).then_some(match (fraction, sign) {
+        (0, 0) => f64::INFINITY,
+        (0, _) => f64::NEG_INFINITY,
+        _ => f64::NAN,
+    })
+}
+
+/// A finite float with so many bits of exponent and of fraction, by its bits alone.
 fn widen(bits: u32, exponent_bits: u32, fraction_bits: u32) -> f64 {
     let sign = u64::from(bits >> (exponent_bits + fraction_bits) & 1) << 63;
     let exponent_max = (1 << exponent_bits) - 1;
@@ -174,8 +186,6 @@ fn widen(bits: u32, exponent_bits: u32, fraction_bits: u32) -> f64 {
         let shift = fraction.leading_zeros() - (31 - fraction_bits);
         let fraction = (u64::from(fraction) << shift) & ((1 << fraction_bits) - 1);
         u64::from(1023 + 1 - bias - shift) << 52 | fraction << (52 - fraction_bits)
-    } else if exponent == exponent_max && exponent_bits == 5 {
-        0x7FF << 52 | u64::from(fraction) << (52 - fraction_bits)
     } else {
         u64::from(exponent + 1023 - bias) << 52 | u64::from(fraction) << (52 - fraction_bits)
     };
@@ -186,4 +196,38 @@ fn widen(bits: u32, exponent_bits: u32, fraction_bits: u32) -> f64 {
 fn halve(value: f64) -> f64 {
     let bits = value.to_bits();
     if bits << 1 == 0 { value } else { f64::from_bits(bits.wrapping_sub(1 << 52)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::small_float;
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "widening is exact")]
+    fn small_floats_widen_exactly() {
+        let cases = [
+            (10, 0x3C00, 1.0),
+            (10, 0xC000, -2.0),
+            (10, 0x0001, 2_f64.powi(-24)),
+            (10, 0x03FF, 1023.0 * 2_f64.powi(-24)),
+            (10, 0x7BFF, 65504.0),
+            (10, 0xFC00, f64::NEG_INFINITY),
+            (10, 0x0000, 0.0),
+            (16, 0x3FC0, 1.5),
+            (16, 0xFF80, f64::NEG_INFINITY),
+            (17, 0x38, 1.0),
+            (17, 0x7E, 448.0),
+            (18, 0x40, 1.0),
+            (19, 0x7B, 57344.0),
+            (20, 0x40, 1.0),
+            (20, 0x7F, 57344.0),
+            (24, 127, 1.0),
+        ];
+        for (code, bits, expected) in cases {
+            assert_eq!(small_float(bits, code), expected, "type {code}, bits {bits:#x}");
+        }
+        for (code, bits) in [(10, 0x7E00), (18, 0x80), (24, 0xFF)] {
+            assert!(small_float(bits, code).is_nan(), "type {code}, bits {bits:#x}");
+        }
+    }
 }

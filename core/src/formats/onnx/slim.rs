@@ -16,7 +16,7 @@ use super::wire::{self, Reader, Tag, WireType};
 /// SIZE: elements of a tensor up to so many bytes are kept.
 const PAYLOAD_KEPT: u64 = 1 << 10;
 /// SIZE: structure that is read at most; the largest models known have some ten MiB.
-const SLIM_MAX: usize = 256 << 20;
+const SLIM_MAX: u64 = 256 << 20;
 /// COUNT: fields that are walked at most.
 const FIELDS_MAX: u64 = 50_000_000;
 /// COUNT: messages inside each other; the decoder behind allows 100.
@@ -59,7 +59,7 @@ const fn rule(message: Message, field: u64) -> Rule {
         Attribute, Function, Graph, Metadata, Model, Node, SparseTensor, Tensor, ValueInfo,
     };
     match (message, field) {
-        (Model, 7) => Rule::Walk(Graph),
+        (Model, 7) | (Attribute, 6 | 11) => Rule::Walk(Graph),
         (Model, 25) => Rule::Walk(Function),
         (Graph, 1) | (Function, 7) => Rule::Walk(Node),
         (Graph, 5) | (Attribute, 5 | 10) | (SparseTensor, 1 | 2) => Rule::Walk(Tensor),
@@ -67,7 +67,6 @@ const fn rule(message: Message, field: u64) -> Rule {
         (Graph, 11..=13) | (Function, 12) => Rule::Walk(ValueInfo),
         (Graph, 16) | (Node, 9) => Rule::Walk(Metadata),
         (Node, 5) | (Function, 11) => Rule::Walk(Attribute),
-        (Attribute, 6 | 11) => Rule::Walk(Graph),
         // `string_data` (6) is not among them: nothing reads texts.
         (Tensor, 4 | 5 | 7 | 9..=11) => Rule::Payload,
         (Model, 1 | 2 | 3 | 8)
@@ -119,7 +118,8 @@ impl Slimmer<'_> {
         }
         Err(Error::new(
             ErrorKind::WrongFormat,
-            "the file is of no kind that is known here; open an ONNX model (.onnx)",
+            "the file is of no kind that is known here; open an ONNX model (.onnx), or, if these \
+             are a model's weights (.onnx.data), the .onnx file beside them",
         ))
     }
 
@@ -133,7 +133,7 @@ impl Slimmer<'_> {
         }
         while self.reader.at < end {
             self.fields += 1;
-            if self.fields > FIELDS_MAX || self.out.len() > SLIM_MAX {
+            if self.fields > FIELDS_MAX || wire::length(&self.out) > SLIM_MAX {
                 return Err(too_large());
             }
             let tag = self.reader.tag(end)?;
@@ -164,7 +164,7 @@ impl Slimmer<'_> {
             Rule::Payload if size > PAYLOAD_KEPT => self.reader.skip(size, end),
             Rule::Drop => self.reader.skip(size, end),
             Rule::Copy | Rule::Payload => {
-                if usize::try_from(size).map_or(true, |size| size > SLIM_MAX) {
+                if wire::length(&self.out).saturating_add(size) > SLIM_MAX {
                     return Err(too_large());
                 }
                 wire::put_tag(tag, &mut self.out);
@@ -187,9 +187,6 @@ impl Slimmer<'_> {
         self.out.resize(place + LENGTH_BYTES, 0);
         self.walk(message, end, depth + 1)?;
         let length = self.out.len() - place - LENGTH_BYTES;
-        if length > SLIM_MAX {
-            return Err(too_large());
-        }
         for (index, byte) in self.out.iter_mut().skip(place).take(LENGTH_BYTES).enumerate() {
             let [low, ..] = (length >> (7 * index) & 0x7F).to_le_bytes();
             *byte = if index + 1 < LENGTH_BYTES { low | 0x80 } else { low };

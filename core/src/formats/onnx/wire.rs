@@ -1,9 +1,9 @@
 //! Protobuf's wire format over a [`Source`]
 //! (<https://protobuf.dev/programming-guides/encoding/>).
 //!
-//! - The reader holds one window of the file. After a jump the window is small, and it doubles while
-//!   the reading goes on without one: a header between two weights costs a few kilobytes, a long
-//!   list of nodes few reads.
+//! - The reader holds one window of the file. After a jump the window is small, and it doubles
+//!   while the reading goes on without one: a header between two weights costs a few kilobytes, a
+//!   long list of nodes few reads.
 //! - Every length is checked against the end of what encloses it before it is used.
 
 use crate::error::{Error, ErrorKind};
@@ -13,6 +13,8 @@ use crate::source::Source;
 const WINDOW_MIN: usize = 4 << 10;
 /// SIZE: bytes of the window at most.
 const WINDOW_MAX: usize = 32 << 10;
+/// SIZE: bytes that may be passed over without making the window small again.
+const GAP_MAX: u64 = 4 << 10;
 
 /// How a field's value is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ impl<'s> Reader<'s> {
         let until = self.at.checked_add(size).filter(|&until| until <= end);
         let until = until.ok_or_else(|| self.truncated(end))?;
         while self.at < until {
-            self.fetch()?;
+            self.fetch(1)?;
             let rest = self.rest();
             let wanted = usize::try_from(until - self.at).unwrap_or(usize::MAX);
             let part = rest.get(..wanted).unwrap_or(rest);
@@ -130,10 +132,8 @@ impl<'s> Reader<'s> {
         if self.at.checked_add(length(bytes)).is_none_or(|until| until > end) {
             return Ok(false);
         }
-        let (start, mut found) = (self.at, Vec::new());
-        self.copy(length(bytes), end, &mut found)?;
-        self.at = start;
-        Ok(found == bytes)
+        self.fetch(length(bytes))?;
+        Ok(self.rest().starts_with(bytes))
     }
 
     fn truncated(&self, end: u64) -> Error {
@@ -145,7 +145,7 @@ impl<'s> Reader<'s> {
     }
 
     fn peek(&mut self) -> Result<u8, Error> {
-        self.fetch()?;
+        self.fetch(1)?;
         self.rest().first().copied().ok_or_else(|| self.truncated(self.size))
     }
 
@@ -156,12 +156,15 @@ impl<'s> Reader<'s> {
         self.window.get(offset..).unwrap_or_default()
     }
 
-    /// Makes the window hold the position.
-    fn fetch(&mut self) -> Result<(), Error> {
-        if !self.rest().is_empty() {
+    /// Makes the window hold the position and some bytes from it on, unless the file ends there.
+    fn fetch(&mut self, wanted: u64) -> Result<(), Error> {
+        let wanted = wanted.min(self.size.saturating_sub(self.at)).max(1);
+        if length(self.rest()) >= wanted {
             return Ok(());
         }
-        let goes_on = self.at == self.window_start.saturating_add(length(&self.window));
+        let end = self.window_start.saturating_add(length(&self.window));
+        // Short gaps are not worth a new start: a stack trace, a small tensor.
+        let goes_on = (self.window_start..=end.saturating_add(GAP_MAX)).contains(&self.at);
         let size = if goes_on { self.window.len().saturating_mul(2) } else { 0 };
         let size = size.clamp(WINDOW_MIN, WINDOW_MAX);
         let left = self.size.saturating_sub(self.at);
