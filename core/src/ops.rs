@@ -11,6 +11,9 @@ mod context;
 mod fold;
 mod shape_math;
 
+#[cfg(test)]
+mod check;
+
 mod activation;
 mod attention;
 mod binary;

@@ -50,3 +50,21 @@ fn multinomial(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.set_dims(0, dtype, [dim(&x.dims, 0), samples]);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Dropout float32[2,3] float32[]:0.1 bool[]:1", "float32[2,3] bool[2,3]"),
+            ("RandomNormal shape=[2,3]", "float32[2,3]"),
+            ("RandomUniformLike float16[2,3]", "float16[2,3]"),
+            ("Bernoulli float32[2] dtype=9", "bool[2]"),
+            ("Multinomial float32[2,10] sample_size=4", "int32[2,4]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

@@ -11,3 +11,18 @@ pub(super) const TABLE: &[Operator] = &[
     op("LogSoftmax", 1..=1, like_first),
     op("Softmax", 1..=1, like_first),
 ];
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Softmax float32[2,12,64,64] axis=-1", "float32[2,12,64,64]"),
+            ("LogSoftmax float16[8,10]", "float16[8,10]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}
