@@ -29,6 +29,9 @@ use rebatch::Rebatch;
 /// COUNT: elements beyond which a tensor is refused rather than estimated.
 const NUMEL_MAX: u64 = 1 << 50;
 
+/// COUNT: dimensions that a PyTorch tensor may have at most; its kernels are compiled for no more.
+const RANK_MAX: usize = 64;
+
 /// What is known of every value of a graph, its dimensions bound.
 #[derive(Clone, Debug, Default)]
 pub struct Typed {
@@ -230,6 +233,13 @@ impl<'a> Run<'a> {
     }
 
     fn store(&mut self, id: ValueId, made: Made) -> Result<(), Error> {
+        if let Some(ty) = &made.ty
+            && ty.rank() > RANK_MAX
+        {
+            let (name, rank) = (self.graph.value_name(id), ty.rank());
+            let message = format!("`{name}` would have {rank} dimensions; PyTorch has {RANK_MAX}");
+            return Err(Error::new(ErrorKind::InvalidGraph, message));
+        }
         if let Some(ty) = &made.ty
             && ty.numel() > NUMEL_MAX
         {

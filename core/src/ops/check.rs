@@ -1,12 +1,12 @@
-//! Cases of shape rules as lines of text.
+//! Cases of shape rules as lines of text, and drawn at random.
 //!
 //! `Gather float32[2,3] int64[1]:0 axis=1`: operator, inputs (with elements after a colon, `-` for
 //! one left out), attributes; `@9` sets the version of the operator set. The result is written the
 //! same way, folded elements included.
 
 use crate::graph::{Attribute, Elements, Literal, Node, ValueId};
-use crate::ops::{Inference, Made, lookup};
-use crate::tensor::{DType, TensorType};
+use crate::ops::{Inference, Made, Operator, lookup};
+use crate::tensor::{DType, TensorType, numel};
 
 /// Runs the rule of the operator in `call` and compares with `expected`: outputs, or part of the
 /// error after `error: `.
@@ -100,4 +100,95 @@ fn attribute(value: &str) -> Attribute {
     let int = value.parse().map(Attribute::Int);
     int.or_else(|_| value.parse().map(Attribute::Float))
         .unwrap_or_else(|_| Attribute::String(value.to_owned()))
+}
+
+/// Numbers that only look random; the same in every run.
+pub(super) struct Seed(pub(super) u64);
+
+impl Seed {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(self.0 >> 33).unwrap() % n
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+
+    /// An integer as files have them, absurd ones included.
+    fn int(&mut self) -> i64 {
+        self.pick(&[0, 1, 2, 3, -1, -2, 7, i64::MAX, i64::MIN])
+    }
+}
+
+/// A node with inputs and attributes of any kind, as many as its operator takes.
+pub(super) struct Sample {
+    pub(super) node: Node,
+    pub(super) types: Vec<Option<TensorType>>,
+    pub(super) elements: Vec<Option<Elements>>,
+}
+
+/// Attributes that shapes depend on.
+const ATTRIBUTES: [&str; 31] = [
+    "axis",
+    "axes",
+    "kernel_shape",
+    "strides",
+    "pads",
+    "dilations",
+    "group",
+    "perm",
+    "to",
+    "split",
+    "start",
+    "end",
+    "k",
+    "shape",
+    "blocksize",
+    "batch_dims",
+    "keepdims",
+    "output_padding",
+    "q_num_heads",
+    "kv_num_heads",
+    "num_outputs",
+    "output_shape",
+    "starts",
+    "ends",
+    "steps",
+    "layout",
+    "onesided",
+    "sample_size",
+    "dtype",
+    "ceil_mode",
+    "pooled_shape",
+];
+
+impl Sample {
+    pub(super) fn draw(seed: &mut Seed, row: &Operator) -> Self {
+        let mut node = Node { op: row.name.to_owned(), ..Node::default() };
+        let (mut types, mut elements) = (Vec::new(), Vec::new());
+        let n_inputs = seed.below(4).clamp(*row.inputs.start(), *row.inputs.end());
+        for position in 0..n_inputs {
+            let n_dims = seed.below(5);
+            let dims = (0..n_dims).map(|_| seed.pick(&[0, 1, 2, 3, 4, 8, 1 << 40, u64::MAX]));
+            let dims: Vec<u64> = dims.collect();
+            let dtype = seed.pick(&[DType::Int64, DType::Float32, DType::Bool]);
+            let known = numel(&dims) <= 64 && seed.below(4) != 0;
+            elements.push(known.then(|| {
+                Elements::Ints((0..numel(&dims)).map(|_| seed.int()).collect()).cast(dtype)
+            }));
+            types.push(Some(TensorType::new(dtype, dims)));
+            node.inputs.push(Some(ValueId(position)));
+        }
+        for _ in 0..seed.below(4) {
+            let name = seed.pick(&ATTRIBUTES).to_owned();
+            let value = match seed.below(5) {
+                0 | 1 => Attribute::Int(seed.int()),
+                length => Attribute::Ints((0..length).map(|_| seed.int()).collect()),
+            };
+            node.attributes.insert(name, value);
+        }
+        node.outputs = vec![Some(ValueId(0)); seed.below(4)];
+        Self { node, types, elements }
+    }
 }

@@ -193,7 +193,9 @@ fn tile(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let dims: Vec<u64> = x.dims.iter().zip(&repeats).map(|(d, r)| d.saturating_mul(*r)).collect();
     inference.set_dims(0, x.dtype, dims);
     // A vector or a single row is all that shape arithmetic repeats.
-    if let (Some(elements), true) = (inference.elements(0), inference.is_small(0))
+    if repeats.iter().all(|&r| r == 1) || x.numel() == 0 {
+        fold::keep(inference);
+    } else if let (Some(elements), true) = (inference.elements(0), inference.is_small(0))
         && from(&repeats, 1).iter().all(|&r| r == 1)
         && let Some(&times) = repeats.first()
     {
@@ -202,8 +204,6 @@ fn tile(inference: &mut Inference<'_>) -> Result<(), OpError> {
         if let Some(folded) = elements.pick(&positions) {
             inference.set_elements(0, folded);
         }
-    } else if repeats.iter().all(|&r| r == 1) {
-        fold::keep(inference);
     }
     Ok(())
 }
@@ -317,6 +317,7 @@ mod tests {
             ("Slice float32[10] int64[1]:0 int64[1]:2 - int64[1]:0", "error: step of 0"),
             ("Tile float32[2,3] int64[2]:2,1", "float32[4,3]"),
             ("Tile int64[2]:1,2 int64[1]:2", "int64[4]:1,2,1,2"),
+            ("Tile int64[0]: int64[1]:9223372036854775807", "int64[0]:"),
             ("Pad float32[1,3,8,8] int64[8]:0,0,1,2,0,0,3,4", "float32[1,3,12,14]"),
             ("Pad float32[4] int64[2]:-1,-1", "float32[2]"),
             ("Pad float32[2,8] int64[2]:1,1 - int64[1]:-1", "float32[2,10]"),

@@ -45,7 +45,7 @@ fn reduce(inference: &mut Inference<'_>, combine: Option<Combine>) -> Result<(),
     };
     let keep = inference.node.int("keepdims").unwrap_or(1) != 0;
     inference.set_dims(0, x.dtype, reduced(&x.dims, &mask, keep));
-    if let (Some(combine), Some(list)) = (combine, inference.ints(0))
+    if let (Some(combine), Some(list), true) = (combine, inference.ints(0), inference.is_small(0))
         && let Some(folded) = combine_along(list, &x.dims, &mask, combine)
     {
         inference.set_elements(0, Elements::Ints(folded));
@@ -116,6 +116,7 @@ mod tests {
             ("ReduceMax float32[2,3] axes=[2]", "error: axis 2"),
             ("ReduceProd int64[3]:2,3,4 keepdims=0", "int64[]:24"),
             ("ReduceSum int64[2,2]:1,2,3,4 int64[1]:1 keepdims=0", "int64[2]:3,7"),
+            ("ReduceSum int64[0,1099511627776]: axes=[0]", "int64[1,1099511627776]"),
             ("ReduceMin int64[2,2]:1,2,3,4 int64[1]:0", "int64[1,2]:1,2"),
             ("ArgMax float32[2,10] axis=1 keepdims=0", "int64[2]"),
             ("ArgMin float32[2,10]", "int64[1,10]"),

@@ -3,5 +3,6 @@
 #![expect(clippy::needless_raw_string_hashes, reason = "`expect-test` writes them so")]
 
 mod fixtures;
+mod infer;
 mod onnx;
 mod onnx_writer;
