@@ -29,7 +29,7 @@ use rebatch::Rebatch;
 /// COUNT: elements beyond which a tensor is refused rather than estimated.
 const NUMEL_MAX: u64 = 1 << 50;
 
-/// COUNT: dimensions that a PyTorch tensor may have at most; its kernels are compiled for no more.
+/// COUNT: dimensions that a PyTorch tensor may have (`dim_bitset_size`, ATen/WrapDimUtilsMulti.h).
 const RANK_MAX: usize = 64;
 
 /// What is known of every value of a graph, its dimensions bound.
