@@ -7,8 +7,10 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
+mod call;
 mod context;
 mod fold;
+mod run;
 mod shape_math;
 
 #[cfg(test)]
@@ -33,6 +35,7 @@ mod shape;
 mod softmax;
 mod vision;
 
+pub use call::{Call, Operand};
 pub use context::{Inference, Made};
 pub use fold::LIMIT;
 
@@ -47,6 +50,34 @@ pub struct Operator {
     pub inputs: RangeInclusive<usize>,
     /// Shape rule: types of the outputs from types of the inputs.
     pub infer: Rule,
+    /// Runtime rule: what PyTorch does to memory in its place; `None` where nobody has said, so that
+    /// the operator is assumed to keep its inputs.
+    pub run: Option<RunRule>,
+}
+
+/// A runtime rule: calls ATen operators on the inputs, sets outputs.
+pub type RunRule = fn(&mut Call<'_>) -> Result<(), OpError>;
+
+/// A row that still lacks its runtime rule, and is no [`Operator`] without one.
+struct Shaped {
+    name: &'static str,
+    domain: &'static str,
+    inputs: RangeInclusive<usize>,
+    infer: Rule,
+}
+
+impl Shaped {
+    /// Completes the row with what PyTorch runs.
+    const fn runs(self, run: RunRule) -> Operator {
+        let Self { name, domain, inputs, infer } = self;
+        Operator { name, domain, inputs, infer, run: Some(run) }
+    }
+
+    /// Completes the row with the admission that nobody looked at what PyTorch runs.
+    const fn unmodelled(self) -> Operator {
+        let Self { name, domain, inputs, infer } = self;
+        Operator { name, domain, inputs, infer, run: None }
+    }
 }
 
 /// A shape rule: reads inputs and attributes, sets outputs.
@@ -115,8 +146,13 @@ pub fn lookup(domain: &str, name: &str) -> Option<&'static Operator> {
 const MANY: usize = usize::MAX;
 
 /// A row of ONNX's own operator set.
-const fn op(name: &'static str, inputs: RangeInclusive<usize>, infer: Rule) -> Operator {
-    Operator { name, domain: "", inputs, infer }
+const fn op(name: &'static str, inputs: RangeInclusive<usize>, infer: Rule) -> Shaped {
+    Shaped { name, domain: "", inputs, infer }
+}
+
+/// A row for an operator of PyTorch that `recover` finds in graphs whose shapes are known already.
+const fn torch(name: &'static str, inputs: RangeInclusive<usize>) -> Shaped {
+    Shaped { name, domain: "torch", inputs, infer: shape_math::like_first }
 }
 
 #[cfg(test)]

@@ -4,14 +4,18 @@
 //! `onnx__RotaryEmbedding.html`. Queries are `[N, heads, L, E]`, or `[N, L, heads * E]` with the
 //! numbers of heads as attributes.
 
+use super::Call;
 use super::shape_math::{dim, exact_div, like_first, size};
+use super::torch;
 use super::{Inference, OpError, Operator, op};
+use crate::aten::{attention as aten, view};
 use crate::tensor::TensorType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("Attention", 3..=7, attention),
-    op("RotaryEmbedding", 3..=4, like_first),
-    op("TensorScatter", 2..=3, like_first),
+    torch("Attention", 3..=4).runs(recovered_attention),
+    op("Attention", 3..=7, attention).unmodelled(),
+    op("RotaryEmbedding", 3..=4, like_first).unmodelled(),
+    op("TensorScatter", 2..=3, like_first).unmodelled(),
 ];
 
 /// Queries, keys or values as `[N, heads, length, width]`.
@@ -53,6 +57,23 @@ fn attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.set_dims(1, k.dtype, [kv_n, kv_heads, total, k_width]);
     inference.set_dims(2, v.dtype, [kv_n, kv_heads, total, v_width]);
     inference.set_dims(3, q.dtype, [n, heads, length, total]);
+    Ok(())
+}
+
+/// `scaled_dot_product_attention`, recovered: q, k in another order of dimensions, v, bias.
+fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (q, k, v, bias) = (call.need(0)?, call.need(1)?, call.need(2)?, call.tensor(3));
+    let k = match call.node.ints("key_order") {
+        Some(order) => {
+            let order: Vec<usize> =
+                order.iter().map(|&n| usize::try_from(n).unwrap_or(0)).collect();
+            view::permute(call.rt, &k, &order)
+        }
+        None => k,
+    };
+    let drops = call.node.int("drops").is_some_and(|n| n != 0);
+    let y = aten::attention(call.rt, [&q, &k, &v], bias.as_ref(), drops);
+    call.set(0, y);
     Ok(())
 }
 

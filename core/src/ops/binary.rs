@@ -7,40 +7,63 @@
 
 use std::cmp::Ordering;
 
+use super::Call;
 use super::fold::{self, float, narrow};
+use super::run::fresh;
+use super::run::without_gradient;
 use super::shape_math::{broadcast, like_first};
 use super::{Inference, MANY, OpError, Operator, op};
+use crate::aten::{elementwise, reduce as aten_reduce};
+use crate::eager::Tensor;
 use crate::graph::Elements;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("Add", 2..=2, |i| arithmetic(i, i64::checked_add, |a, b| Some(float::add(a, b)))),
-    op("And", 2..=2, |i| comparison(i, |a, b| a != 0 && b != 0, |_, _| false)),
-    op("BitShift", 2..=2, |i| arithmetic(i, |_, _| None, |_, _| None)),
-    op("BitwiseAnd", 2..=2, |i| arithmetic(i, |a, b| Some(a & b), |_, _| None)),
-    op("BitwiseOr", 2..=2, |i| arithmetic(i, |a, b| Some(a | b), |_, _| None)),
-    op("BitwiseXor", 2..=2, |i| arithmetic(i, |a, b| Some(a ^ b), |_, _| None)),
-    op("Clip", 1..=3, clip),
-    op("Div", 2..=2, |i| arithmetic(i, i64::checked_div, |a, b| Some(float::div(a, b)))),
+    op("Add", 2..=2, |i| arithmetic(i, i64::checked_add, |a, b| Some(float::add(a, b)))).runs(add),
+    op("And", 2..=2, |i| comparison(i, |a, b| a != 0 && b != 0, |_, _| false))
+        .runs(|c| without_gradient(c, "aten::logical_and")),
+    op("BitShift", 2..=2, |i| arithmetic(i, |_, _| None, |_, _| None))
+        .runs(|c| without_gradient(c, "aten::bitwise_left_shift")),
+    op("BitwiseAnd", 2..=2, |i| arithmetic(i, |a, b| Some(a & b), |_, _| None))
+        .runs(|c| without_gradient(c, "aten::bitwise_and")),
+    op("BitwiseOr", 2..=2, |i| arithmetic(i, |a, b| Some(a | b), |_, _| None))
+        .runs(|c| without_gradient(c, "aten::bitwise_or")),
+    op("BitwiseXor", 2..=2, |i| arithmetic(i, |a, b| Some(a ^ b), |_, _| None))
+        .runs(|c| without_gradient(c, "aten::bitwise_xor")),
+    op("Clip", 1..=3, clip).runs(clip_rule),
+    op("Div", 2..=2, |i| arithmetic(i, i64::checked_div, |a, b| Some(float::div(a, b))))
+        .runs(divide),
     op("Equal", 2..=2, |i| {
         comparison(i, |a, b| a == b, |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_eq))
-    }),
-    op("Greater", 2..=2, |i| comparison(i, |a, b| a > b, |a, b| a > b)),
-    op("GreaterOrEqual", 2..=2, |i| comparison(i, |a, b| a >= b, |a, b| a >= b)),
-    op("Less", 2..=2, |i| comparison(i, |a, b| a < b, |a, b| a < b)),
-    op("LessOrEqual", 2..=2, |i| comparison(i, |a, b| a <= b, |a, b| a <= b)),
-    op("Max", 1..=MANY, |i| variadic(i, |a, b| Some(a.max(b)), |a, b| Some(a.max(b)))),
-    op("Mean", 1..=MANY, |i| variadic(i, |_, _| None, |_, _| None)),
-    op("Min", 1..=MANY, |i| variadic(i, |a, b| Some(a.min(b)), |a, b| Some(a.min(b)))),
-    op("Mod", 2..=2, modulo),
-    op("Mul", 2..=2, |i| arithmetic(i, i64::checked_mul, |a, b| Some(float::mul(a, b)))),
-    op("Or", 2..=2, |i| comparison(i, |a, b| a != 0 || b != 0, |_, _| false)),
-    op("PRelu", 2..=2, like_first),
-    op("Pow", 2..=2, |i| arithmetic(i, power, power_float)),
-    op("Sub", 2..=2, |i| arithmetic(i, i64::checked_sub, |a, b| Some(float::sub(a, b)))),
-    op("Sum", 1..=MANY, |i| variadic(i, i64::checked_add, |a, b| Some(float::add(a, b)))),
-    op("Where", 3..=3, choose),
-    op("Xor", 2..=2, |i| comparison(i, |a, b| (a != 0) != (b != 0), |_, _| false)),
+    })
+    .runs(|c| without_gradient(c, "aten::eq")),
+    op("Greater", 2..=2, |i| comparison(i, |a, b| a > b, |a, b| a > b))
+        .runs(|c| without_gradient(c, "aten::gt")),
+    op("GreaterOrEqual", 2..=2, |i| comparison(i, |a, b| a >= b, |a, b| a >= b))
+        .runs(|c| without_gradient(c, "aten::ge")),
+    op("Less", 2..=2, |i| comparison(i, |a, b| a < b, |a, b| a < b))
+        .runs(|c| without_gradient(c, "aten::lt")),
+    op("LessOrEqual", 2..=2, |i| comparison(i, |a, b| a <= b, |a, b| a <= b))
+        .runs(|c| without_gradient(c, "aten::le")),
+    op("Max", 1..=MANY, |i| variadic(i, |a, b| Some(a.max(b)), |a, b| Some(a.max(b))))
+        .runs(|c| extremum(c, "aten::maximum")),
+    op("Mean", 1..=MANY, |i| variadic(i, |_, _| None, |_, _| None)).runs(mean_rule),
+    op("Min", 1..=MANY, |i| variadic(i, |a, b| Some(a.min(b)), |a, b| Some(a.min(b))))
+        .runs(|c| extremum(c, "aten::minimum")),
+    op("Mod", 2..=2, modulo).runs(|c| without_gradient(c, "aten::remainder")),
+    op("Mul", 2..=2, |i| arithmetic(i, i64::checked_mul, |a, b| Some(float::mul(a, b))))
+        .runs(multiply),
+    op("Or", 2..=2, |i| comparison(i, |a, b| a != 0 || b != 0, |_, _| false))
+        .runs(|c| without_gradient(c, "aten::logical_or")),
+    op("PRelu", 2..=2, like_first).runs(prelu),
+    op("Pow", 2..=2, |i| arithmetic(i, power, power_float)).runs(power_rule),
+    op("Sub", 2..=2, |i| arithmetic(i, i64::checked_sub, |a, b| Some(float::sub(a, b))))
+        .runs(subtract),
+    op("Sum", 1..=MANY, |i| variadic(i, i64::checked_add, |a, b| Some(float::add(a, b))))
+        .runs(sum_rule),
+    op("Where", 3..=3, choose).runs(choose_rule),
+    op("Xor", 2..=2, |i| comparison(i, |a, b| (a != 0) != (b != 0), |_, _| false))
+        .runs(|c| without_gradient(c, "aten::logical_xor")),
 ];
 
 type OnInts = fn(i64, i64) -> Option<i64>;
@@ -190,6 +213,169 @@ fn clip(inference: &mut Inference<'_>) -> Result<(), OpError> {
             inference.set_elements(0, Elements::Ints(clipped));
         }
     }
+    Ok(())
+}
+
+/// Both operands where they are tensors; numbers are Python's.
+fn operands(call: &Call<'_>) -> (Option<Tensor>, Option<Tensor>) {
+    let device = |position| match call.tensor(position) {
+        Some(tensor) => Some(tensor),
+        // A constant with several elements is a tensor after all.
+        None => (call.input_type(position).ok()?.numel() > 1)
+            .then(|| call.need(position).ok())
+            .flatten(),
+    };
+    (device(0), device(1))
+}
+
+fn add(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = match operands(call) {
+        (Some(a), Some(b)) if call.in_place && call.node.attributes.contains_key("in_place") => {
+            elementwise::add_in_place(call.rt, &a, &b)
+        }
+        (Some(a), Some(b)) => elementwise::add(call.rt, &a, &b),
+        (Some(x), None) | (None, Some(x)) => elementwise::shift(call.rt, "aten::add", &x),
+        (None, None) => return fresh(call),
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+fn subtract(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = match operands(call) {
+        (Some(a), Some(b)) => elementwise::sub(call.rt, &a, &b),
+        (Some(x), None) => elementwise::shift(call.rt, "aten::sub", &x),
+        (None, Some(x)) => elementwise::negate(call.rt, "aten::rsub", &x),
+        (None, None) => return fresh(call),
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+fn multiply(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = match operands(call) {
+        (Some(a), Some(b)) => elementwise::mul(call.rt, &a, &b),
+        (Some(x), None) | (None, Some(x)) => elementwise::scale(call.rt, "aten::mul", &x),
+        (None, None) => return fresh(call),
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+fn divide(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = match operands(call) {
+        (Some(a), Some(b)) => elementwise::div(call.rt, &a, &b),
+        (Some(x), None) => elementwise::scale(call.rt, "aten::div", &x),
+        (None, Some(x)) => reciprocal(call, &x),
+        (None, None) => return fresh(call),
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+/// `number / x`: the reciprocal, which is saved, times the number.
+fn reciprocal(call: &Call<'_>, x: &Tensor) -> Tensor {
+    let op = elementwise::Unary {
+        name: "aten::reciprocal",
+        node: "ReciprocalBackward0",
+        reads: elementwise::Reads::Output,
+        temporaries: 2,
+    };
+    let y = elementwise::unary(call.rt, op, x);
+    if call.number(0).is_some_and(|n| n == 1.0) {
+        return y;
+    }
+    elementwise::scale(call.rt, "aten::mul", &y)
+}
+
+fn power_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = match operands(call) {
+        (Some(x), None) => elementwise::pow_scalar(call.rt, &x),
+        (Some(a), Some(b)) => elementwise::mul(call.rt, &a, &b),
+        _ => return fresh(call),
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+/// `where`: a branch that is a number is no tensor.
+fn choose_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let condition = call.need(0)?;
+    let (a, b) = (call.tensor(1), call.tensor(2));
+    let y = if a.is_none() && b.is_none() {
+        let ty = call.output_type(0)?;
+        elementwise::opaque(call.rt, "aten::where", ty.dtype, &[&condition])
+    } else {
+        elementwise::select(call.rt, &condition, a.as_ref(), b.as_ref())
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+/// `clamp`, `relu6`, `hardtanh`: the input is saved.
+fn clip_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let op = elementwise::Unary {
+        name: "aten::hardtanh",
+        node: "HardtanhBackward0",
+        reads: elementwise::Reads::Input,
+        temporaries: 0,
+    };
+    let in_place = call.in_place && call.node.attributes.contains_key("in_place");
+    let y = if in_place {
+        elementwise::unary_in_place(call.rt, op, &x)
+    } else {
+        elementwise::unary(call.rt, op, &x)
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+fn prelu(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight) = (call.need(0)?, call.need(1)?);
+    call.rt.enter_operator("aten::_prelu_kernel");
+    let y = call.rt.empty_like(&x);
+    let y = call.rt.differentiable("PreluKernelBackward0", y, &[&x, &weight], &[&x], |pass| {
+        let fresh = || pass.grad().map(|grad| pass.rt.empty_like(grad));
+        vec![fresh(), fresh()]
+    });
+    call.set(0, y);
+    Ok(())
+}
+
+fn sum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let mut tensors = call.tensors().into_iter();
+    let Some(first) = tensors.next() else { return fresh(call) };
+    let sum = tensors.fold(first, |sum, next| elementwise::add(call.rt, &sum, &next));
+    call.set(0, sum);
+    Ok(())
+}
+
+fn mean_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let mut tensors = call.tensors().into_iter();
+    let Some(first) = tensors.next() else { return fresh(call) };
+    let sum = tensors.fold(first, |sum, next| elementwise::add(call.rt, &sum, &next));
+    let mean = elementwise::scale(call.rt, "aten::div", &sum);
+    call.set(0, mean);
+    Ok(())
+}
+
+/// `maximum`, `minimum`, and clamps by a number: the operands are saved.
+fn extremum(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let y = match operands(call) {
+        (Some(a), Some(b)) => elementwise::extremum(call.rt, name, &a, &b),
+        (Some(x), None) | (None, Some(x)) => {
+            let op = elementwise::Unary {
+                name: "aten::clamp",
+                node: "ClampBackward1",
+                reads: elementwise::Reads::Input,
+                temporaries: 1,
+            };
+            elementwise::unary(call.rt, op, &x)
+        }
+        (None, None) => return fresh(call),
+    };
+    call.set(0, y);
     Ok(())
 }
 

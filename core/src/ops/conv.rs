@@ -3,17 +3,19 @@
 //! <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`,
 //! `onnx__DeformConv.html`, `onnx__ConvInteger.html`, `onnx__QLinearConv.html`, `onnx__Col2Im.html`.
 
+use super::Call;
 use super::shape_math::{AutoPad, Windows, before, dim, exact_div, from, sizes, spatial};
 use super::{Inference, OpError, Operator, op};
+use crate::aten::conv::{Convolution, convolution};
 use crate::tensor::{DType, TensorType, numel};
 
 pub(super) const TABLE: &[Operator] = &[
-    op("Col2Im", 3..=3, col2im),
-    op("Conv", 2..=3, |i| conv(i, 1, None)),
-    op("ConvInteger", 2..=4, |i| conv(i, 1, Some(DType::Int32))),
-    op("ConvTranspose", 2..=3, conv_transpose),
-    op("DeformConv", 3..=5, |i| conv(i, 1, None)),
-    op("QLinearConv", 8..=9, |i| conv(i, 3, None)),
+    op("Col2Im", 3..=3, col2im).unmodelled(),
+    op("Conv", 2..=3, |i| conv(i, 1, None)).runs(|c| convolve(c, false)),
+    op("ConvInteger", 2..=4, |i| conv(i, 1, Some(DType::Int32))).unmodelled(),
+    op("ConvTranspose", 2..=3, conv_transpose).runs(|c| convolve(c, true)),
+    op("DeformConv", 3..=5, |i| conv(i, 1, None)).unmodelled(),
+    op("QLinearConv", 8..=9, |i| conv(i, 3, None)).unmodelled(),
 ];
 
 /// `W [M, C/group, k…]` stands at position `weight`.
@@ -92,6 +94,24 @@ fn col2im(inference: &mut Inference<'_>) -> Result<(), OpError> {
     dims.push(channels);
     dims.extend(image);
     inference.set(0, TensorType::new(x.dtype, dims));
+    Ok(())
+}
+
+fn convolve(call: &mut Call<'_>, transposed: bool) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let list = |name| {
+        let ints = call.node.ints(name).unwrap_or_default();
+        ints.iter().map(|&n| u64::try_from(n).unwrap_or(1)).collect()
+    };
+    let spec = Convolution {
+        output: call.output_type(0)?.dims.clone(),
+        stride: list("strides"),
+        dilation: list("dilations"),
+        groups: call.node.int("group").and_then(|n| u64::try_from(n).ok()).unwrap_or(1).max(1),
+        transposed,
+    };
+    let y = convolution(call.rt, &x, &weight, bias.as_ref(), spec);
+    call.set(0, y);
     Ok(())
 }
 

@@ -4,19 +4,20 @@
 //! `onnx__Range.html`, `onnx__EyeLike.html`, `onnx__HannWindow.html`.
 
 use super::fold::{self, float, truncate, widen};
+use super::run::fresh;
 use super::shape_math::{dtype_attribute, size, sizes};
 use super::{Inference, OpError, Operator, op};
 use crate::graph::{Attribute, Elements};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("BlackmanWindow", 1..=1, window),
-    op("Constant", 0..=0, constant),
-    op("ConstantOfShape", 1..=1, constant_of_shape),
-    op("EyeLike", 1..=1, eye_like),
-    op("HammingWindow", 1..=1, window),
-    op("HannWindow", 1..=1, window),
-    op("Range", 3..=3, range),
+    op("BlackmanWindow", 1..=1, window).unmodelled(),
+    op("Constant", 0..=0, constant).runs(fresh),
+    op("ConstantOfShape", 1..=1, constant_of_shape).runs(fresh),
+    op("EyeLike", 1..=1, eye_like).runs(fresh),
+    op("HammingWindow", 1..=1, window).unmodelled(),
+    op("HannWindow", 1..=1, window).unmodelled(),
+    op("Range", 3..=3, range).runs(fresh),
 ];
 
 fn length(n: usize) -> u64 {

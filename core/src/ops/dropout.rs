@@ -4,18 +4,20 @@
 //! `onnx__RandomNormal.html`, `onnx__RandomUniformLike.html`, `onnx__Bernoulli.html`,
 //! `onnx__Multinomial.html`.
 
+use super::Call;
 use super::shape_math::{dim, dtype_attribute, size, sizes};
 use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::dropout as aten;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("Bernoulli", 1..=1, random_like),
-    op("Dropout", 1..=3, dropout),
-    op("Multinomial", 1..=1, multinomial),
-    op("RandomNormal", 0..=0, random),
-    op("RandomNormalLike", 1..=1, random_like),
-    op("RandomUniform", 0..=0, random),
-    op("RandomUniformLike", 1..=1, random_like),
+    op("Bernoulli", 1..=1, random_like).runs(random_rule),
+    op("Dropout", 1..=3, dropout).runs(dropout_rule),
+    op("Multinomial", 1..=1, multinomial).runs(random_rule),
+    op("RandomNormal", 0..=0, random).runs(random_rule),
+    op("RandomNormalLike", 1..=1, random_like).runs(random_rule),
+    op("RandomUniform", 0..=0, random).runs(random_rule),
+    op("RandomUniformLike", 1..=1, random_like).runs(random_rule),
 ];
 
 fn dropout(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -48,6 +50,21 @@ fn multinomial(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let samples = size(inference.node.int("sample_size").unwrap_or(1))?;
     let dtype = dtype_attribute(inference, "dtype")?.unwrap_or(DType::Int32);
     inference.set_dims(0, dtype, [dim(&x.dims, 0), samples]);
+    Ok(())
+}
+
+/// In training with a ratio above zero; else the input passes through.
+fn dropout_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let ratio = call.node.float("ratio").or_else(|| call.number(1));
+    let y = if ratio == Some(0.0) { x } else { aten::dropout(call.rt, &x) };
+    call.set(0, y);
+    Ok(())
+}
+
+fn random_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let ty = call.output_type(0)?;
+    call.set(0, aten::random(call.rt, ty.dtype, &ty.dims));
     Ok(())
 }
 

@@ -6,23 +6,26 @@
 //! `onnx__Compress.html`. Where the size depends on contents that only a run shows, the largest
 //! possible size is taken, and noted.
 
+use super::Call;
+use super::run::fresh;
 use super::shape_math::{axis, before, dim, from, signed, size, with};
 use super::{Inference, OpError, Operator, fold, op, shape_math::like_first};
+use crate::aten::{embedding, index as aten, view};
 use crate::graph::Elements;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("Compress", 2..=2, compress),
-    op("Gather", 2..=2, gather),
-    op("GatherElements", 2..=2, gather_elements),
-    op("GatherND", 2..=2, gather_nd),
-    op("NonZero", 1..=1, non_zero),
-    op("OneHot", 3..=3, one_hot),
-    op("Scatter", 3..=3, like_first),
-    op("ScatterElements", 3..=3, like_first),
-    op("ScatterND", 3..=3, like_first),
-    op("TopK", 1..=2, top_k),
-    op("Unique", 1..=1, unique),
+    op("Compress", 2..=2, compress).runs(pick),
+    op("Gather", 2..=2, gather).runs(gather_rule),
+    op("GatherElements", 2..=2, gather_elements).runs(pick),
+    op("GatherND", 2..=2, gather_nd).runs(pick),
+    op("NonZero", 1..=1, non_zero).runs(fresh),
+    op("OneHot", 3..=3, one_hot).runs(fresh),
+    op("Scatter", 3..=3, like_first).runs(scatter_rule),
+    op("ScatterElements", 3..=3, like_first).runs(scatter_rule),
+    op("ScatterND", 3..=3, like_first).runs(scatter_rule),
+    op("TopK", 1..=2, top_k).runs(top_k_rule),
+    op("Unique", 1..=1, unique).runs(fresh),
 ];
 
 fn gather(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -158,6 +161,49 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
         Some(a) => with(&x.dims, axis(a, x.rank())?, count),
     };
     inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+/// Rows of a table are an embedding, one place along an axis a view, anything else a gather.
+fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let data = call.need(0)?;
+    let dims = &call.input_type(0)?.dims;
+    let axis = super::shape_math::axis(call.node.int("axis").unwrap_or(0), dims.len())?;
+    if call.input_type(1)?.rank() == 0 {
+        let y = view::select(call.rt, &data, axis);
+        call.set(0, y);
+        return Ok(());
+    }
+    let indices = call.need(1)?;
+    let y = if axis == 0 && data.rank() == 2 && data.requires_grad() {
+        embedding::embedding(call.rt, &data, &indices)
+    } else {
+        aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims)
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+fn pick(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (data, indices) = (call.need(0)?, call.need(1)?);
+    let y = aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn scatter_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (data, indices, source) = (call.need(0)?, call.need(1)?, call.need(2)?);
+    let y = aten::scatter(call.rt, &data, &indices, &source);
+    call.set(0, y);
+    Ok(())
+}
+
+fn top_k_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let dims = &call.output_type(0)?.dims;
+    let (values, indices) = aten::values_and_indices(call.rt, "aten::topk", &x, dims);
+    call.set(0, values);
+    call.set(1, indices);
     Ok(())
 }
 

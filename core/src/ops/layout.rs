@@ -5,24 +5,26 @@
 //! are inputs since 10), `onnx__Tile.html`, `onnx__Pad.html` (inputs since 11, axes since 18),
 //! `onnx__DepthToSpace.html`, `onnx__Trilu.html`, `onnx__CenterCropPad.html`.
 
+use super::Call;
 use super::shape_math::{
     axis, axis_mask, before, dim, exact_div, from, like_first, signed, signed_len, size, sizes,
     with,
 };
 use super::{Inference, MANY, OpError, Operator, fold, op};
+use crate::aten::{elementwise, view};
 
 pub(super) const TABLE: &[Operator] = &[
-    op("CenterCropPad", 2..=2, center_crop_pad),
-    op("Concat", 1..=MANY, concat),
-    op("DepthToSpace", 1..=1, depth_to_space),
-    op("Pad", 1..=4, pad),
-    op("ReverseSequence", 2..=2, like_first),
-    op("Slice", 1..=5, slice),
-    op("SpaceToDepth", 1..=1, space_to_depth),
-    op("Split", 1..=2, split),
-    op("Tile", 2..=3, tile),
-    op("Transpose", 1..=1, transpose),
-    op("Trilu", 1..=2, like_first),
+    op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
+    op("Concat", 1..=MANY, concat).runs(concat_rule),
+    op("DepthToSpace", 1..=1, depth_to_space).runs(|c| resampled(c, "aten::pixel_shuffle")),
+    op("Pad", 1..=4, pad).runs(pad_rule),
+    op("ReverseSequence", 2..=2, like_first).runs(|c| resampled(c, "aten::flip")),
+    op("Slice", 1..=5, slice).runs(slice_rule),
+    op("SpaceToDepth", 1..=1, space_to_depth).runs(|c| resampled(c, "aten::pixel_unshuffle")),
+    op("Split", 1..=2, split).runs(split_rule),
+    op("Tile", 2..=3, tile).runs(|c| resampled(c, "aten::repeat")),
+    op("Transpose", 1..=1, transpose).runs(transpose_rule),
+    op("Trilu", 1..=2, like_first).runs(|c| pointwise_like(c, "aten::tril")),
 ];
 
 /// Folds output 0 from positions in input 0.
@@ -279,6 +281,87 @@ fn center_crop_pad(inference: &mut Inference<'_>) -> Result<(), OpError> {
         dims = with(&dims, axis(a, x.rank())?, size);
     }
     inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+fn concat_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let dims = &call.output_type(0)?.dims;
+    let axis = axis(call.node.int("axis").unwrap_or(0), dims.len())?;
+    let pieces: Vec<_> =
+        (0..call.node.inputs.len()).map(|i| call.need(i)).collect::<Result<_, _>>()?;
+    let y = view::cat(call.rt, &pieces.iter().collect::<Vec<_>>(), axis);
+    call.set(0, y);
+    Ok(())
+}
+
+fn split_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let axis = axis(call.node.int("axis").unwrap_or(0), x.rank())?;
+    let lengths: Vec<u64> = (0..call.node.outputs.len())
+        .map(|position| call.output_type(position).map(|ty| dim_of(&ty.dims, axis)))
+        .collect::<Result<_, _>>()?;
+    for (position, piece) in view::split(call.rt, &x, axis, &lengths).into_iter().enumerate() {
+        call.set(position, piece);
+    }
+    Ok(())
+}
+
+fn dim_of(dims: &[u64], axis: usize) -> u64 {
+    super::shape_math::dim(dims, axis)
+}
+
+/// One view per sliced axis, as Python's `x[a:b, c:d]` makes them.
+fn slice_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let mut y = call.need(0)?;
+    let steps: Vec<u64> =
+        call.ints(4).unwrap_or_default().iter().map(|step| step.unsigned_abs()).collect();
+    let axes = call.node.ints("axes").or_else(|| call.ints(3)).unwrap_or_default();
+    let dims = &call.output_type(0)?.dims;
+    for (axis, &length) in dims.iter().enumerate() {
+        let position =
+            axes.iter().position(|&a| super::shape_math::axis(a, dims.len()) == Ok(axis));
+        let step = position.and_then(|at| steps.get(at)).copied().unwrap_or(1);
+        y = view::slice(call.rt, &y, axis, length, step);
+    }
+    call.set(0, y);
+    Ok(())
+}
+
+fn transpose_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let order: Vec<usize> = match call.node.ints("perm") {
+        Some(order) => order.iter().map(|&n| usize::try_from(n).unwrap_or(0)).collect(),
+        None => (0..x.rank()).rev().collect(),
+    };
+    let y = view::permute(call.rt, &x, &order);
+    call.set(0, y);
+    Ok(())
+}
+
+fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let dims = &call.output_type(0)?.dims;
+    let y = if x.sizes() == dims.as_slice() { x } else { view::pad(call.rt, &x, dims) };
+    call.set(0, y);
+    Ok(())
+}
+
+fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = view::resample(call.rt, name, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn pointwise_like(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let op = elementwise::Unary {
+        name,
+        node: "TrilBackward0",
+        reads: elementwise::Reads::Nothing,
+        temporaries: 0,
+    };
+    let y = elementwise::unary(call.rt, op, &call.need(0)?);
+    call.set(0, y);
     Ok(())
 }
 

@@ -5,8 +5,10 @@
 
 use super::{Inference, OpError, Operator, op};
 
-pub(super) const TABLE: &[Operator] =
-    &[op("NegativeLogLikelihoodLoss", 2..=3, loss), op("SoftmaxCrossEntropyLoss", 2..=3, loss)];
+pub(super) const TABLE: &[Operator] = &[
+    op("NegativeLogLikelihoodLoss", 2..=3, loss).unmodelled(),
+    op("SoftmaxCrossEntropyLoss", 2..=3, loss).unmodelled(),
+];
 
 /// The second output of `SoftmaxCrossEntropyLoss` holds the log-probabilities.
 fn loss(inference: &mut Inference<'_>) -> Result<(), OpError> {

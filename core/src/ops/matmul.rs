@@ -5,17 +5,24 @@
 
 use std::collections::BTreeMap;
 
+use super::Call;
+use super::run::fresh;
 use super::shape_math::{before, broadcast, dim};
+use super::torch;
 use super::{Inference, MANY, OpError, Operator, op};
+use crate::aten::matmul as aten;
+use crate::aten::matmul::WeightLayout;
+use crate::aten::{elementwise, view};
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
-    op("Det", 1..=1, det),
-    op("Einsum", 1..=MANY, einsum),
-    op("Gemm", 2..=3, gemm),
-    op("MatMul", 2..=2, |i| matmul(i, 1, None)),
-    op("MatMulInteger", 2..=4, |i| matmul(i, 1, Some(DType::Int32))),
-    op("QLinearMatMul", 8..=8, |i| matmul(i, 3, None)),
+    torch("Linear", 2..=3).runs(linear_rule),
+    op("Det", 1..=1, det).unmodelled(),
+    op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
+    op("Gemm", 2..=3, gemm).runs(gemm_rule),
+    op("MatMul", 2..=2, |i| matmul(i, 1, None)).runs(matmul_rule),
+    op("MatMulInteger", 2..=4, |i| matmul(i, 1, Some(DType::Int32))).unmodelled(),
+    op("QLinearMatMul", 8..=8, |i| matmul(i, 3, None)).unmodelled(),
 ];
 
 /// `A […, M, K] × B […, K, N]`; a vector stands for a row in front and for a column behind.
@@ -142,6 +149,47 @@ fn implied(terms: &[Term]) -> Term {
     let once = counts.into_iter().filter(|&(_, count)| count == 1).map(|(letter, _)| letter);
     let ellipsis = terms.iter().any(|term| term.ellipsis.is_some()).then_some(0);
     Term { letters: once.collect(), ellipsis }
+}
+
+/// `x @ w` or `x @ wᵀ`, with a bias where there is one: `addmm`.
+fn gemm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let transposed = |name| call.node.int(name).is_some_and(|n| n != 0);
+    let x = if transposed("transA") { view::transpose(call.rt, &x, 0, 1) } else { x };
+    let layout = if transposed("transB") { WeightLayout::OutIn } else { WeightLayout::InOut };
+    let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `torch.nn.functional.linear`, recovered: x, weight, bias.
+fn linear_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let transposed = call.node.int("transposed").is_some_and(|n| n != 0);
+    let layout = if transposed { WeightLayout::OutIn } else { WeightLayout::InOut };
+    let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
+    call.set(0, y);
+    Ok(())
+}
+
+fn matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (a, b) = (call.need(0)?, call.need(1)?);
+    let y = aten::matmul(call.rt, &a, &b);
+    call.set(0, y);
+    Ok(())
+}
+
+/// A contraction of two operands is a batched product of permuted copies; others multiply.
+fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let tensors = call.tensors();
+    let ty = call.output_type(0)?;
+    let y = match tensors.as_slice() {
+        [a, b] => aten::contract(call.rt, a, b, &ty.dims),
+        [a, ..] => elementwise::opaque(call.rt, "aten::einsum", ty.dtype, &[a]),
+        [] => return super::run::fresh(call),
+    };
+    call.set(0, y);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,18 +4,20 @@
 //! `onnx__AveragePool.html` (dilations since 19), `onnx__GlobalAveragePool.html`,
 //! `onnx__LpPool.html`, `onnx__MaxUnpool.html`.
 
+use super::Call;
 use super::shape_math::{Windows, before, dim, from, sizes};
 use super::{Inference, OpError, Operator, op};
+use crate::aten::{pool as aten, reduce as aten_reduce};
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
-    op("AveragePool", 1..=1, pool),
-    op("GlobalAveragePool", 1..=1, global),
-    op("GlobalLpPool", 1..=1, global),
-    op("GlobalMaxPool", 1..=1, global),
-    op("LpPool", 1..=1, pool),
-    op("MaxPool", 1..=1, pool),
-    op("MaxUnpool", 2..=3, unpool),
+    op("AveragePool", 1..=1, pool).runs(|c| average_pool_rule(c, "aten::avg_pool2d")),
+    op("GlobalAveragePool", 1..=1, global).runs(global_average_pool),
+    op("GlobalLpPool", 1..=1, global).unmodelled(),
+    op("GlobalMaxPool", 1..=1, global).runs(max_pool_rule),
+    op("LpPool", 1..=1, pool).unmodelled(),
+    op("MaxPool", 1..=1, pool).runs(max_pool_rule),
+    op("MaxUnpool", 2..=3, unpool).unmodelled(),
 ];
 
 fn kernel(inference: &Inference<'_>) -> Result<Vec<u64>, OpError> {
@@ -63,6 +65,29 @@ fn unpool(inference: &mut Inference<'_>) -> Result<(), OpError> {
         dims.push(grown.ok_or_else(|| OpError::new("the padding removes everything"))?);
     }
     inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+fn max_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = aten::max_pool(call.rt, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn average_pool_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = aten::average_pool(call.rt, name, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `adaptive_avg_pool2d` to one element is a mean.
+fn global_average_pool(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let spatial: Vec<bool> = (0..x.rank()).map(|dim| dim >= 2).collect();
+    let y = aten_reduce::mean(call.rt, &x, &spatial, true);
+    call.set(0, y);
     Ok(())
 }
 

@@ -8,9 +8,9 @@ use super::{Inference, OpError, Operator, op};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("DequantizeLinear", 2..=3, dequantize),
-    op("DynamicQuantizeLinear", 1..=1, dynamic),
-    op("QuantizeLinear", 2..=3, quantize),
+    op("DequantizeLinear", 2..=3, dequantize).unmodelled(),
+    op("DynamicQuantizeLinear", 1..=1, dynamic).unmodelled(),
+    op("QuantizeLinear", 2..=3, quantize).unmodelled(),
 ];
 
 /// The type is that of the zero point, else `output_dtype`, else `uint8`.

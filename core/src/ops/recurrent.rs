@@ -7,8 +7,11 @@
 
 use super::{Inference, OpError, Operator, op};
 
-pub(super) const TABLE: &[Operator] =
-    &[op("GRU", 3..=6, recurrent), op("LSTM", 3..=8, recurrent), op("RNN", 3..=6, recurrent)];
+pub(super) const TABLE: &[Operator] = &[
+    op("GRU", 3..=6, recurrent).unmodelled(),
+    op("LSTM", 3..=8, recurrent).unmodelled(),
+    op("RNN", 3..=6, recurrent).unmodelled(),
+];
 
 fn recurrent(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, r) = (inference.input(0)?, inference.input(2)?);

@@ -4,26 +4,31 @@
 //! operator set 18 (13 for `ReduceSum`) and an input since; without axes everything is reduced,
 //! unless `noop_with_empty_axes`. `onnx__ArgMax.html`, `onnx__CumSum.html`.
 
+use super::Call;
 use super::shape_math::{self, axis_mask, like_first};
 use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::{elementwise, reduce as aten};
 use crate::graph::Elements;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("ArgMax", 1..=1, arg),
-    op("ArgMin", 1..=1, arg),
-    op("CumProd", 2..=2, like_first),
-    op("CumSum", 2..=2, cumulative_sum),
-    op("ReduceL1", 1..=2, |i| reduce(i, None)),
-    op("ReduceL2", 1..=2, |i| reduce(i, None)),
-    op("ReduceLogSum", 1..=2, |i| reduce(i, None)),
-    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None)),
-    op("ReduceMax", 1..=2, |i| reduce(i, Some(|a, b| Some(a.max(b))))),
-    op("ReduceMean", 1..=2, |i| reduce(i, None)),
-    op("ReduceMin", 1..=2, |i| reduce(i, Some(|a, b| Some(a.min(b))))),
-    op("ReduceProd", 1..=2, |i| reduce(i, Some(i64::checked_mul))),
-    op("ReduceSum", 1..=2, |i| reduce(i, Some(i64::checked_add))),
-    op("ReduceSumSquare", 1..=2, |i| reduce(i, None)),
+    op("ArgMax", 1..=1, arg).runs(arg_rule),
+    op("ArgMin", 1..=1, arg).runs(arg_rule),
+    op("CumProd", 2..=2, like_first).unmodelled(),
+    op("CumSum", 2..=2, cumulative_sum).runs(cumulative_rule),
+    op("ReduceL1", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")),
+    op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")),
+    op("ReduceLogSum", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::log")),
+    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::logsumexp")),
+    op("ReduceMax", 1..=2, |i| reduce(i, Some(|a, b| Some(a.max(b)))))
+        .runs(|c| saving_rule(c, "aten::amax")),
+    op("ReduceMean", 1..=2, |i| reduce(i, None)).runs(mean_rule),
+    op("ReduceMin", 1..=2, |i| reduce(i, Some(|a, b| Some(a.min(b)))))
+        .runs(|c| saving_rule(c, "aten::amin")),
+    op("ReduceProd", 1..=2, |i| reduce(i, Some(i64::checked_mul)))
+        .runs(|c| saving_rule(c, "aten::prod")),
+    op("ReduceSum", 1..=2, |i| reduce(i, Some(i64::checked_add))).runs(sum_rule),
+    op("ReduceSumSquare", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::sum")),
 ];
 
 /// What remains of `dims` when the axes in `mask` are reduced.
@@ -97,6 +102,59 @@ fn cumulative_sum(inference: &mut Inference<'_>) -> Result<(), OpError> {
         }
         inference.set_elements(0, Elements::Ints(sums));
     }
+    Ok(())
+}
+
+/// Which dimensions go, and whether they stay as ones.
+fn reduction(call: &Call<'_>) -> Result<(Vec<bool>, bool), OpError> {
+    let rank = call.input_type(0)?.rank();
+    let axes = call.node.ints("axes").or_else(|| call.ints(1)).unwrap_or_default();
+    let keep = call.node.int("keepdims").unwrap_or(1) != 0;
+    if axes.is_empty() {
+        let none = call.node.int("noop_with_empty_axes").unwrap_or(0) != 0;
+        return Ok((vec![!none; rank], keep));
+    }
+    Ok((axis_mask(axes, rank)?, keep))
+}
+
+fn mean_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::mean(call.rt, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn sum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::sum(call.rt, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn saving_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::saving(call.rt, name, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn arg_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let ty = call.output_type(0)?;
+    call.rt.enter_operator("aten::argmax");
+    call.set(0, call.rt.empty(ty.dtype, &ty.dims));
+    Ok(())
+}
+
+fn cumulative_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let op = elementwise::Unary {
+        name: "aten::cumsum",
+        node: "CumsumBackward0",
+        reads: elementwise::Reads::Nothing,
+        temporaries: 1,
+    };
+    let y = elementwise::unary(call.rt, op, &x);
+    call.set(0, y);
     Ok(())
 }
 

@@ -4,26 +4,29 @@
 //! `onnx__Reshape.html` (`allowzero` since 14), `onnx__Squeeze.html` and `onnx__Unsqueeze.html`
 //! (axes are an input since 13), `onnx__Flatten.html`, `onnx__Expand.html`, `onnx__Cast.html`.
 
+use super::Call;
+use super::run::fresh;
 use super::shape_math::{
     axis_mask, before, broadcast, dim, dtype_attribute, exact_div, from, like_first, signed,
     signed_len, size,
 };
 use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::{elementwise, view};
 use crate::graph::Elements;
 use crate::tensor::{DType, TensorType, numel};
 
 pub(super) const TABLE: &[Operator] = &[
-    op("BitCast", 1..=1, cast),
-    op("Cast", 1..=1, cast),
-    op("CastLike", 2..=2, cast_like),
-    op("Expand", 2..=2, expand),
-    op("Flatten", 1..=1, flatten),
-    op("Identity", 1..=1, identity),
-    op("Reshape", 1..=2, reshape),
-    op("Shape", 1..=1, shape),
-    op("Size", 1..=1, element_count),
-    op("Squeeze", 1..=2, squeeze),
-    op("Unsqueeze", 1..=2, unsqueeze),
+    op("BitCast", 1..=1, cast).runs(fresh),
+    op("Cast", 1..=1, cast).runs(cast_rule),
+    op("CastLike", 2..=2, cast_like).runs(cast_rule),
+    op("Expand", 2..=2, expand).runs(expand_rule),
+    op("Flatten", 1..=1, flatten).runs(reshape_rule),
+    op("Identity", 1..=1, identity).runs(identity_rule),
+    op("Reshape", 1..=2, reshape).runs(reshape_rule),
+    op("Shape", 1..=1, shape).runs(fresh),
+    op("Size", 1..=1, element_count).runs(fresh),
+    op("Squeeze", 1..=2, squeeze).runs(reshape_rule),
+    op("Unsqueeze", 1..=2, unsqueeze).runs(reshape_rule),
 ];
 
 fn identity(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -177,6 +180,31 @@ fn expand(inference: &mut Inference<'_>) -> Result<(), OpError> {
     {
         inference.set_elements(0, folded);
     }
+    Ok(())
+}
+
+fn cast_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = elementwise::cast(call.rt, &call.need(0)?, call.output_type(0)?.dtype);
+    call.set(0, y);
+    Ok(())
+}
+
+fn expand_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = view::expand(call.rt, &call.need(0)?, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn identity_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    call.set(0, x);
+    Ok(())
+}
+
+/// `reshape`, `view`, `flatten`, `squeeze`, `unsqueeze`: other sizes for the same elements.
+fn reshape_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = view::reshape(call.rt, &call.need(0)?, &call.output_type(0)?.dims);
+    call.set(0, y);
     Ok(())
 }
 

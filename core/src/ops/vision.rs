@@ -5,22 +5,24 @@
 //! `onnx__GridSample.html`, `onnx__AffineGrid.html`, `onnx__RoiAlign.html`, `onnx__MaxRoiPool.html`,
 //! `onnx__NonMaxSuppression.html`, `onnx__DFT.html`, `onnx__STFT.html`.
 
+use super::Call;
 use super::fold::{float, truncate, widen};
 use super::shape_math::{axis, before, dim, from, signed, signed_len, size, sizes, with};
 use super::{Inference, OpError, Operator, op};
+use crate::aten::view;
 use crate::graph::Elements;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("AffineGrid", 2..=2, affine_grid),
-    op("DFT", 1..=3, dft),
-    op("GridSample", 2..=2, grid_sample),
-    op("MaxRoiPool", 2..=2, max_roi_pool),
-    op("NonMaxSuppression", 2..=5, non_max_suppression),
-    op("Resize", 1..=4, resize),
-    op("RoiAlign", 3..=3, roi_align),
-    op("STFT", 2..=4, stft),
-    op("Upsample", 1..=2, upsample),
+    op("AffineGrid", 2..=2, affine_grid).unmodelled(),
+    op("DFT", 1..=3, dft).unmodelled(),
+    op("GridSample", 2..=2, grid_sample).runs(|c| resampled(c, "aten::grid_sampler")),
+    op("MaxRoiPool", 2..=2, max_roi_pool).unmodelled(),
+    op("NonMaxSuppression", 2..=5, non_max_suppression).unmodelled(),
+    op("Resize", 1..=4, resize).runs(|c| resampled(c, "aten::upsample")),
+    op("RoiAlign", 3..=3, roi_align).unmodelled(),
+    op("STFT", 2..=4, stft).unmodelled(),
+    op("Upsample", 1..=2, upsample).runs(|c| resampled(c, "aten::upsample")),
 ];
 
 fn scaled(size: u64, scale: f64) -> u64 {
@@ -214,6 +216,13 @@ fn stft(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let frames = span.and_then(|span| span.checked_div(step)).map(|n| n.saturating_add(1));
     let frames = frames.ok_or_else(|| OpError::new("no frame fits into the signal"))?;
     inference.set_dims(0, x.dtype, [dim(&x.dims, 0), frames, bins, 2]);
+    Ok(())
+}
+
+fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = view::resample(call.rt, name, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
     Ok(())
 }
 
