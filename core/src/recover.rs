@@ -30,9 +30,10 @@ pub struct Program {
 pub fn recover(graph: &Graph, typed: &Typed) -> Program {
     let mut view = View::new(graph, typed);
     let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for (at, node) in chunks::find(&view) {
+    for chunk in chunks::find(&view) {
         *found.entry("chunk").or_insert(0) += 1;
-        view.replace(at, node);
+        view.replace(chunk.at, chunk.node);
+        chunk.superfluous.into_iter().for_each(|at| view.replace(at, Node::default()));
     }
     for index in 0..graph.nodes.len() {
         // Patterns are tried at their last node, so that what they read is already recovered.

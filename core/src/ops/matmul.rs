@@ -179,17 +179,33 @@ fn matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// A contraction of two operands is a batched product of permuted copies; others multiply.
+/// A contraction of two operands is a batched product; others are taken to make their output only.
 fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let tensors = call.tensors();
-    let ty = call.output_type(0)?;
-    let y = match tensors.as_slice() {
-        [a, b] => aten::contract(call.rt, a, b, &ty.dims),
-        [a, ..] => elementwise::opaque(call.rt, "aten::einsum", ty.dtype, &[a]),
-        [] => return super::run::fresh(call),
+    let equation = call.node.string("equation").unwrap_or_default().replace(' ', "");
+    let y = match (tensors.as_slice(), pair_of(&equation)) {
+        ([a, b], Some([left, right, output]))
+            if left.len() == a.rank() && right.len() == b.rank() =>
+        {
+            let (a, b) = (
+                aten::Subscripted { tensor: a, letters: &left },
+                aten::Subscripted { tensor: b, letters: &right },
+            );
+            aten::contract(call.rt, a, b, &output)
+        }
+        _ => return Err(OpError::new("only contractions of two operands are modelled")),
     };
     call.set(0, y);
     Ok(())
+}
+
+/// The subscripts of `ab,bc->ac`; no repeated letters, no ellipsis.
+fn pair_of(equation: &str) -> Option<[Vec<char>; 3]> {
+    let (operands, output) = equation.split_once("->")?;
+    let (left, right) = operands.split_once(',')?;
+    let letters = |text: &str| text.chars().collect::<Vec<char>>();
+    let plain = |text: &str| text.chars().all(char::is_alphabetic);
+    [left, right, output].iter().all(|text| plain(text)).then(|| [left, right, output].map(letters))
 }
 
 #[cfg(test)]

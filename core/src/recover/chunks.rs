@@ -11,8 +11,16 @@ use crate::graph::{Attribute, Node, NodeId, ValueId};
 /// One slice along one axis: where it begins and ends, and what it makes.
 type Piece = (u64, u64, ValueId, NodeId);
 
-/// Chunks, each in place of its first slice; the others feed nothing then.
-pub(super) fn find(view: &View<'_>) -> Vec<(NodeId, Node)> {
+/// A chunk in place of its first slice, and the slices that it makes superfluous.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) at: NodeId,
+    pub(super) node: Node,
+    pub(super) superfluous: Vec<NodeId>,
+}
+
+/// All chunks of the graph.
+pub(super) fn find(view: &View<'_>) -> Vec<Chunk> {
     let mut slices: BTreeMap<(ValueId, usize), Vec<Piece>> = BTreeMap::new();
     let mut negated = std::collections::BTreeSet::new();
     for (at, node) in view.nodes() {
@@ -50,7 +58,7 @@ fn slice(view: &View<'_>, at: NodeId, node: &Node) -> Option<(ValueId, usize, Pi
     Some((whole, axis, (start, start.checked_add(length)?, part, at)))
 }
 
-fn chunk(view: &View<'_>, whole: ValueId, axis: usize, pieces: &[Piece]) -> Option<(NodeId, Node)> {
+fn chunk(view: &View<'_>, whole: ValueId, axis: usize, pieces: &[Piece]) -> Option<Chunk> {
     let size = *view.dims(whole)?.get(axis)?;
     let starts = std::iter::once(0).chain(pieces.iter().map(|piece| piece.1));
     let tiles = pieces.iter().zip(starts).all(|(piece, expected)| piece.0 == expected);
@@ -70,5 +78,6 @@ fn chunk(view: &View<'_>, whole: ValueId, axis: usize, pieces: &[Piece]) -> Opti
         module: like.module.clone(),
         origin: like.origin.clone(),
     };
-    Some((first, node))
+    let superfluous = pieces.iter().map(|piece| piece.3).filter(|&at| at != first).collect();
+    Some(Chunk { at: first, node, superfluous })
 }
