@@ -3,7 +3,6 @@
 //! Data flows one way: [`state`] → [`derived`] → [`components`], and events set [`state`] again.
 //! The same WebAssembly runs twice: on the page, and in a worker where the estimates are made
 //! ([`worker`]). [`engine`] is the page's end of the line between them.
-#![expect(clippy::needless_pass_by_value, reason = "components own their properties")]
 
 mod chart;
 mod components;

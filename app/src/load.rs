@@ -51,12 +51,12 @@ pub(crate) async fn example(path: &str, name: &str) -> Result<Input, String> {
     let response: Response = JsFuture::from(window.fetch_with_str(path))
         .await
         .and_then(JsCast::dyn_into)
-        .map_err(|_| failed())?;
+        .map_err(|_reason| failed())?;
     if !response.ok() {
         return Err(failed());
     }
-    let bytes = response.array_buffer().map_err(|_| failed())?;
-    let bytes = JsFuture::from(bytes).await.map_err(|_| failed())?;
+    let bytes = response.array_buffer().map_err(|_reason| failed())?;
+    let bytes = JsFuture::from(bytes).await.map_err(|_reason| failed())?;
     Ok(Input::Bytes { name: name.to_owned(), bytes: bytes.unchecked_into() })
 }
 
@@ -110,7 +110,7 @@ impl Source for FileSource {
             return Ok(());
         }
         let block_end = end.max(offset.saturating_add(BLOCK)).min(self.length);
-        self.block = self.fetch(offset, block_end).map_err(|_| {
+        self.block = self.fetch(offset, block_end).map_err(|_reason| {
             Error::new(
                 ErrorKind::Io,
                 "the browser could not read the file; was it moved or changed since it was chosen",

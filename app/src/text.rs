@@ -202,7 +202,7 @@ pub(crate) const fn severity(severity: Severity) -> &'static str {
 pub(crate) fn refused(name: &str, reason: &str, kept: Option<&str>) -> Notice {
     let mut detail = sentence(reason);
     if let Some(kept) = kept {
-        detail.push_str(&format!(" {kept} is still here."));
+        detail = format!("{detail} {kept} is still here.");
     }
     Notice { title: format!("Could not open {name}"), detail, is_error: true }
 }

@@ -34,7 +34,7 @@ pub(crate) fn DimensionField(
     view! {
         <div class="dimension">
             <label class="dimension-name" for=id.clone() title=hint.clone()>
-                {dim.name.clone()}
+                {dim.name}
             </label>
             <div class="stepper">
                 <button

@@ -1,4 +1,4 @@
-//! The peaks as figures, each under PyTorch's own name.
+//! The peaks as figures, each under `PyTorch`'s own name.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use leptos::prelude::*;
 
 use super::byte_size::ByteSize;
 
-/// The peaks that PyTorch and `nvidia-smi` would report.
+/// The peaks that `PyTorch` and `nvidia-smi` would report.
 #[component]
 pub(crate) fn Figures(
     /// The report.

@@ -217,7 +217,11 @@ fn Plot(
     };
     let on_key = move |event: ev::KeyboardEvent| {
         let Some(scene) = scene.get_untracked() else { return };
-        let Some(target) = key_target(&scene, cursor.get_untracked(), &event) else { return };
+        let target = match key_move(&scene, cursor.get_untracked(), &event) {
+            Some(Move::To(target)) => target,
+            Some(Move::Away) => None,
+            None => return,
+        };
         event.prevent_default();
         set_spoken.set(target.map_or_else(String::new, |at| moment(&scene.report, at)));
         on_cursor.run(target);
@@ -281,26 +285,19 @@ fn marks(scene: &Scene) -> impl IntoView + use<> {
         }
     });
     let device = &scene.report.verdict;
-    let limit = match scene.limit_shown() {
-        Some(limit) => {
-            let bottom = share(limit, scene.top);
-            let label = format!("{} leaves {limit}", device.name);
-            view! {
-                <div class="timeline-limit" style:bottom=format!("{bottom}%")>
-                    <span>{label}</span>
-                </div>
-            }
-            .into_any()
-        }
-        None => {
-            let label = format!("\u{2191} {} leaves {}", device.name, scene.limit);
-            view! {
-                <div class="timeline-limit timeline-limit-above">
-                    <span>{label}</span>
-                </div>
-            }
-            .into_any()
-        }
+    let shown = scene.limit_shown();
+    let above = shown.is_none();
+    let bottom = shown.map_or(100.0, |limit| share(limit, scene.top));
+    let arrow = if above { "\u{2191} " } else { "" };
+    let label = format!("{arrow}{} leaves {}", device.name, scene.limit);
+    let limit = view! {
+        <div
+            class="timeline-limit"
+            class:timeline-limit-above=above
+            style:bottom=format!("{bottom}%")
+        >
+            <span>{label}</span>
+        </div>
     };
     (peak, limit)
 }
@@ -343,12 +340,14 @@ fn phase_band(band: Band) -> impl IntoView {
     }
 }
 
+/// What a key does to the cursor.
+enum Move {
+    To(Option<usize>),
+    Away,
+}
+
 /// Where a key moves the cursor; nothing for keys that mean nothing here.
-fn key_target(
-    scene: &Scene,
-    cursor: Option<usize>,
-    event: &ev::KeyboardEvent,
-) -> Option<Option<usize>> {
+fn key_move(scene: &Scene, cursor: Option<usize>, event: &ev::KeyboardEvent) -> Option<Move> {
     if event.ctrl_key() || event.alt_key() || event.meta_key() {
         return None;
     }
@@ -358,17 +357,18 @@ fn key_target(
     let stride = if event.shift_key() { (last - first) / 50 } else { 1 }.max(1);
     let page = ((last - first) / 10).max(1);
     let here = cursor.or_else(|| scene.peak())?.clamp(first, last);
-    Some(match event.key().as_str() {
-        "ArrowLeft" | "ArrowDown" => Some(here.saturating_sub(stride).max(first)),
-        "ArrowRight" | "ArrowUp" => Some((here + stride).min(last)),
-        "PageDown" => Some(here.saturating_sub(page).max(first)),
-        "PageUp" => Some((here + page).min(last)),
-        "Home" => Some(first),
-        "End" => Some(last),
-        "p" | "P" => scene.peak(),
-        "Escape" => None,
+    let target = match event.key().as_str() {
+        "ArrowLeft" | "ArrowDown" => here.saturating_sub(stride).max(first),
+        "ArrowRight" | "ArrowUp" => (here + stride).min(last),
+        "PageDown" => here.saturating_sub(page).max(first),
+        "PageUp" => (here + page).min(last),
+        "Home" => first,
+        "End" => last,
+        "p" | "P" => return Some(Move::To(scene.peak())),
+        "Escape" => return Some(Move::Away),
         _ => return None,
-    })
+    };
+    Some(Move::To(Some(target)))
 }
 
 /// One moment in words: `backward of iteration 2, event 120 of 900: 3.51 GiB allocated, …`.
