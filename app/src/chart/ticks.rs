@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(labels(Bytes::mib(14 << 10)), "0 5 10 GiB");
         assert_eq!(labels(Bytes::mib(3700)), "0 1 2 3 GiB");
         assert_eq!(labels(Bytes::mib(1300)), "0.0 0.2 0.4 0.6 0.8 1.0 1.2 GiB");
-        assert_eq!(labels(Bytes::mib(640)), "0 200 400 600 MiB");
+        assert_eq!(labels(Bytes::mib(640)), "0 100 200 300 400 500 600 MiB");
         assert_eq!(labels(Bytes::mib(80 << 10)), "0 20 40 60 80 GiB");
         assert_eq!(labels(Bytes(5000)), "0 1 2 3 4 KiB");
         assert_eq!(labels(Bytes(0)), "0.00 KiB");
