@@ -119,7 +119,7 @@ impl Desk {
             }
         }
         .map_err(|error| error.to_string())?;
-        let dims = model.open_dims();
+        let dims = estimator::open_dims(&model);
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
         let estimate = estimate(&model, &config)?;
         self.model = Some(model);
@@ -132,7 +132,7 @@ impl Desk {
     fn follow(&mut self, generation: u64, config: &Config) {
         let Some(model) = &self.model else { return };
         let mut batchless = config.clone();
-        for dim in model.open_dims().iter().filter(|dim| dim.batch) {
+        for dim in estimator::open_dims(model).iter().filter(|dim| dim.batch) {
             batchless.dims.remove(&dim.name);
         }
         // The search does not depend on which device's kernels the report assumed.
@@ -179,7 +179,7 @@ impl Desk {
             }
             Task::LargestBatch(device) => {
                 let batch = *self.largest.entry(device.clone()).or_insert_with(|| {
-                    if !model.open_dims().iter().any(|dim| dim.batch) {
+                    if !estimator::open_dims(model).iter().any(|dim| dim.batch) {
                         return LargestBatch::Unknown;
                     }
                     match model.largest_batch(config, &device) {
