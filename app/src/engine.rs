@@ -134,6 +134,8 @@ impl Engine {
             line.under_way = Some(Request::Open(opening));
         } else if let Some(config) = line.estimate_next.take() {
             if line.good.as_ref().is_none_or(|(_, good)| *good == config) {
+                drop(line);
+                self.state.config_problem.set(None);
                 return;
             }
             line.generation += 1;
@@ -157,8 +159,8 @@ impl Engine {
             }
             FromWorker::Refused { reason, .. } => self.refused(&reason),
             FromWorker::Estimated { generation, estimate } => {
-                if let Some(Request::Estimate(config)) = self.line.borrow_mut().answered(generation)
-                {
+                let request = self.line.borrow_mut().answered(generation);
+                if let Some(Request::Estimate(config)) = request {
                     self.answer(generation, estimate, config);
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gloo::timers::callback::Timeout;
 use highwater_core::Report;
 use highwater_core::report::Verdict;
 use leptos::prelude::*;
@@ -23,6 +24,7 @@ pub(crate) fn HeadlineView(
 ) -> impl IntoView {
     let verdict = move || headline.with(|headline| headline.as_ref().map(|h| h.verdict));
     let is_bound = move || report.with(|report| report.as_ref().is_some_and(|r| r.lower_bound));
+    let spoken = calmed(headline);
     view! {
         <section class="headline" class:headline-stale=move || stale.get() aria-label="Answer">
             <span
@@ -35,7 +37,7 @@ pub(crate) fn HeadlineView(
             >
                 {move || verdict().map(format::verdict_symbol)}
             </span>
-            <div class="headline-text" role="status">
+            <div class="headline-text">
                 <h1 class="headline-lead">
                     {move || headline.with(|h| h.as_ref().map(|h| h.lead.clone()))}
                 </h1>
@@ -43,6 +45,9 @@ pub(crate) fn HeadlineView(
                     {move || headline.with(|h| h.as_ref().map(|h| h.rest.clone()))}
                 </p>
             </div>
+            <p class="hidden-text" role="status">
+                {spoken}
+            </p>
             <Show when=is_bound>
                 <p class="headline-bound">
                     <strong>"Lower bound."</strong>
@@ -52,4 +57,17 @@ pub(crate) fn HeadlineView(
             </Show>
         </section>
     }
+}
+
+/// The headline for those who listen: only once it has come to rest, not at every step of a slider.
+fn calmed(headline: Signal<Option<Headline>>) -> ReadSignal<String> {
+    let (spoken, set_spoken) = signal(String::new());
+    let waiting = StoredValue::new_local(None::<Timeout>);
+    Effect::new(move |_| {
+        let text = headline
+            .with(|headline| headline.as_ref().map(|h| format!("{} {}", h.lead, h.rest)))
+            .unwrap_or_default();
+        waiting.set_value(Some(Timeout::new(700, move || set_spoken.set(text))));
+    });
+    spoken
 }
