@@ -26,6 +26,7 @@ pub enum ErrorKind {
 
 /// Why an input was refused: what, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::error_impl_error, reason = "the one error of the crate, as in `std::io::Error`")]
 pub struct Error {
     kind: ErrorKind,
     message: String,

@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 use crate::diagnostic::Diagnostic;
 use crate::tensor::DType;
 
+mod order;
+
+pub(crate) use order::topological_order;
+
 /// Position of a [`Value`] in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(pub usize);
@@ -33,8 +37,21 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// What the caller gets, in order.
     pub outputs: Vec<ValueId>,
+    /// Parameters and buffers that the module had when it was exported, under the names of
+    /// `named_parameters()` and `named_buffers()`: also those that the exporter folded away or
+    /// shares under another name. Empty where the file does not tell.
+    pub members: BTreeMap<String, Member>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// What a tensor is to the module that owns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Member {
+    /// Trained, with a gradient: `nn.Parameter`.
+    Parameter,
+    /// State without a gradient: `nn.Buffer`.
+    Buffer,
 }
 
 /// One tensor of the graph.

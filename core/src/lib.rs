@@ -6,7 +6,16 @@
 //! | stage | from → to | must not know |
 //! |---|---|---|
 //! | [`source`] | bytes at an offset | formats |
+//! | [`formats`] | a file → [`Graph`](graph::Graph) | training |
+//! | [`infer`] | concrete dimensions → types of every value | training |
+//! | [`recover`] | exporters' nodes → the operators that PyTorch ran | bytes |
+//! | [`ops`], [`aten`] | an operator → its shapes, its allocations, what it saves, its gradient | the allocator |
+//! | [`eager`], [`step`] | training iterations → [`Trace`](trace::Trace) of allocations and frees | addresses |
+//! | [`allocator`] | trace → segments, blocks, statistics | tensors |
+//! | [`device`] | what a GPU has, and what lies outside the allocator | models |
 //! | [`report`] | plain data of the answer | the UI |
+//!
+//! [`open`] a model, then [`Model::estimate`] it.
 #![forbid(unsafe_code)]
 #![warn(
     clippy::as_conversions,
@@ -29,13 +38,36 @@ pub mod source;
 
 pub mod graph;
 
+pub mod formats;
+
 pub mod trace;
 
+pub mod eager;
+
+pub mod aten;
+
+pub mod ops;
+
+pub mod infer;
+
+pub mod roles;
+
+pub mod recover;
+
+pub mod step;
+
+pub mod allocator;
+
+pub mod device;
+
 pub mod report;
+
+pub mod estimate;
 
 pub use bytes::Bytes;
 pub use config::{Config, Optimizer};
 pub use diagnostic::{Diagnostic, Severity};
 pub use error::{Error, ErrorKind};
+pub use estimate::{Model, open};
 pub use report::Report;
 pub use source::Source;

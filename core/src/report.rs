@@ -1,12 +1,20 @@
 //! The answer: peaks, what was alive, the timeline, verdicts. Plain data for the page and scripts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::allocator::{DeviceMemory, Failure, Replay, Series};
 use crate::bytes::Bytes;
 use crate::config::Config;
+use crate::device::Device;
 use crate::diagnostic::Diagnostic;
+use crate::graph::Graph;
 use crate::tensor::TensorType;
-use crate::trace::{Category, Phase, PhaseMark};
+use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Trace};
+
+pub use crate::allocator::IterationPeaks;
+pub use crate::device::Verdict;
 
 /// One estimate, for one configuration on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +44,7 @@ pub struct Report {
 }
 
 /// What the model is, before any training.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelSummary {
     /// Name of the file or of the graph.
     pub name: String,
@@ -73,17 +81,6 @@ pub struct Peak {
     pub module: String,
     /// Index of its event in the trace, and so on the timeline's axis.
     pub event: usize,
-}
-
-/// Peaks within one iteration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IterationPeaks {
-    /// Largest number of bytes asked for.
-    pub requested: Bytes,
-    /// Largest `memory_allocated`.
-    pub allocated: Bytes,
-    /// Largest `memory_reserved`.
-    pub reserved: Bytes,
 }
 
 /// Bytes in each [`Category`].
@@ -192,37 +189,6 @@ pub struct Timeline {
     pub events: usize,
 }
 
-/// Whether a device holds the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Process peak at most 95 % of the usable capacity.
-    Fits,
-    /// Process peak at most 100 %.
-    Tight,
-    /// The allocator hits the limit, frees cached segments, retries and survives.
-    FitsAfterFlush,
-    /// The allocator raises out of memory.
-    DoesNotFit,
-}
-
-impl Verdict {
-    /// The name in JSON: `fits-after-flush`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fits => "fits",
-            Self::Tight => "tight",
-            Self::FitsAfterFlush => "fits-after-flush",
-            Self::DoesNotFit => "does-not-fit",
-        }
-    }
-
-    /// Whether the run survives at all.
-    pub const fn survives(self) -> bool {
-        !matches!(self, Self::DoesNotFit)
-    }
-}
-
 /// How the run ends on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceVerdict {
@@ -255,4 +221,193 @@ pub struct OutOfMemory {
     pub module: String,
     /// What PyTorch would print.
     pub message: String,
+}
+
+impl ModelSummary {
+    /// Summarises a model from what set-up put on the device.
+    pub fn of(name: &str, graph: &Graph, trace: &Trace) -> Self {
+        let placed = |category| {
+            trace.storages.iter().filter(move |storage| {
+                storage.category == category && trace.label(storage.operator).is_empty()
+            })
+        };
+        let elements = |storage: &Storage| storage.tensor.as_ref().map_or(0, TensorType::numel);
+        Self {
+            name: if name.is_empty() { graph.name.clone() } else { name.to_owned() },
+            producer: graph.producer.clone(),
+            parameters: placed(Category::Parameter).map(elements).sum(),
+            parameter_bytes: placed(Category::Parameter).map(|s| s.requested).sum(),
+            buffer_bytes: placed(Category::Buffer).map(|s| s.requested).sum(),
+            operators: graph.nodes.len(),
+        }
+    }
+}
+
+impl Report {
+    /// The answer as far as one replay tells it; the model and the settings are the caller's.
+    pub(crate) fn of(
+        trace: &Trace,
+        replay: &Replay,
+        series: &Series,
+        verdict: DeviceVerdict,
+    ) -> Self {
+        let event = replay.allocated.event;
+        let alive = alive_at(trace, event);
+        let mark = trace.phase_at(event);
+        let label = |ids: &[LabelId]| {
+            ids.get(event).map_or_else(String::new, |&id| trace.label(id).to_owned())
+        };
+        Self {
+            model: ModelSummary::default(),
+            config: Config::default(),
+            peak: Peak {
+                requested: replay.requested_at_peak,
+                allocated: replay.allocated.bytes,
+                reserved: replay.reserved.bytes,
+                process: replay.reserved.bytes + verdict.context,
+                phase: mark.map_or(Phase::Setup, |mark| mark.phase),
+                iteration: mark.map_or(0, |mark| mark.iteration),
+                operator: label(&trace.operators),
+                module: label(&trace.modules),
+                event,
+            },
+            iterations: replay.iterations.clone(),
+            at_peak: by_category(trace, &alive),
+            modules_at_peak: by_module(trace, &alive),
+            live_at_peak: live_tensors(trace, alive),
+            timeline: Timeline::of(trace, series),
+            verdict,
+            lower_bound: false,
+            diagnostics: Vec::new(),
+        }
+    }
+}
+
+impl OutOfMemory {
+    /// The failing allocation of a replay, told as PyTorch would.
+    pub(crate) fn of(trace: &Trace, failure: &Failure, device: &Device) -> Self {
+        let mark = trace.phase_at(failure.event);
+        let label = |ids: &[LabelId]| {
+            ids.get(failure.event).map_or_else(String::new, |&id| trace.label(id).to_owned())
+        };
+        let memory =
+            DeviceMemory { index: 0, capacity: device.capacity, context: device.context() };
+        Self {
+            iteration: mark.map_or(0, |mark| mark.iteration),
+            phase: mark.map_or(Phase::Setup, |mark| mark.phase),
+            operator: label(&trace.operators),
+            module: label(&trace.modules),
+            message: failure.error.message(&memory),
+        }
+    }
+}
+
+impl Timeline {
+    /// COUNT: samples beyond which neighbouring events are thinned.
+    const SAMPLES_MAX: usize = 20_000;
+
+    fn of(trace: &Trace, series: &Series) -> Self {
+        let events = series.allocated.len();
+        let stride = events.div_ceil(Self::SAMPLES_MAX).max(1);
+        let mut timeline = Self { phases: trace.phases.clone(), events, ..Self::default() };
+        let mut running = ByCategory::default();
+        let mut best: Option<(usize, ByCategory)> = None;
+        for (index, event) in trace.events.iter().enumerate().take(events) {
+            apply(trace, *event, &mut running);
+            let allocated = |at: usize| series.allocated.get(at).copied().unwrap_or_default();
+            if best.is_none_or(|(at, _)| allocated(index) >= allocated(at)) {
+                best = Some((index, running));
+            }
+            if (index + 1).is_multiple_of(stride) || index + 1 == events {
+                if let Some((at, categories)) = best.take() {
+                    timeline.event.push(at);
+                    timeline.categories.push(categories);
+                    timeline.allocated.push(allocated(at));
+                    timeline.reserved.push(series.reserved.get(at).copied().unwrap_or_default());
+                }
+            }
+        }
+        timeline
+    }
+}
+
+fn apply(trace: &Trace, event: Event, running: &mut ByCategory) {
+    let (Event::Alloc(id) | Event::Free(id)) = event;
+    let Some(storage) = trace.storages.get(id.0) else { return };
+    let bytes = running.get_mut(storage.category);
+    match event {
+        Event::Alloc(_) => *bytes += storage.requested,
+        Event::Free(_) => *bytes -= storage.requested,
+    }
+}
+
+/// Storages alive after an event, with the event that made them.
+fn alive_at(trace: &Trace, event: usize) -> Vec<(StorageId, usize)> {
+    let mut born: Vec<Option<usize>> = vec![None; trace.storages.len()];
+    for (index, call) in trace.events.iter().enumerate().take(event.saturating_add(1)) {
+        let (id, state) = match call {
+            Event::Alloc(id) => (id, Some(index)),
+            Event::Free(id) => (id, None),
+        };
+        if let Some(slot) = born.get_mut(id.0) {
+            *slot = state;
+        }
+    }
+    let alive = born.into_iter().enumerate();
+    alive.filter_map(|(id, born)| Some((StorageId(id), born?))).collect()
+}
+
+fn by_category(trace: &Trace, alive: &[(StorageId, usize)]) -> ByCategory {
+    let mut sums = ByCategory::default();
+    for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.0)) {
+        *sums.get_mut(storage.category) += storage.requested;
+    }
+    sums
+}
+
+fn by_module(trace: &Trace, alive: &[(StorageId, usize)]) -> Vec<ModuleBytes> {
+    let mut sums: BTreeMap<String, Bytes> = BTreeMap::new();
+    for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.0)) {
+        *sums.entry(module_of(trace, storage)).or_default() += storage.requested;
+    }
+    let mut modules: Vec<_> =
+        sums.into_iter().map(|(module, bytes)| ModuleBytes { module, bytes }).collect();
+    modules.sort_by_key(|module| std::cmp::Reverse(module.bytes));
+    modules
+}
+
+/// The module that ran, or for parameters and their like the one that owns them by name.
+fn module_of(trace: &Trace, storage: &Storage) -> String {
+    let name = trace.label(storage.name);
+    match name.rsplit_once('.') {
+        Some((module, _)) => module.to_owned(),
+        None => trace.label(storage.module).to_owned(),
+    }
+}
+
+fn live_tensors(trace: &Trace, alive: Vec<(StorageId, usize)>) -> Vec<LiveTensor> {
+    let mut deaths: BTreeMap<StorageId, usize> = BTreeMap::new();
+    for (index, event) in trace.events.iter().enumerate() {
+        if let Event::Free(id) = event {
+            deaths.insert(*id, index);
+        }
+    }
+    let mut tensors: Vec<_> = alive
+        .into_iter()
+        .filter_map(|(id, born)| {
+            let storage = trace.storages.get(id.0)?;
+            Some(LiveTensor {
+                bytes: storage.requested,
+                category: storage.category,
+                operator: trace.label(storage.operator).to_owned(),
+                module: module_of(trace, storage),
+                name: trace.label(storage.name).to_owned(),
+                tensor: storage.tensor.clone(),
+                born,
+                dies: deaths.get(&id).copied(),
+            })
+        })
+        .collect();
+    tensors.sort_by_key(|tensor| (std::cmp::Reverse(tensor.bytes), tensor.born));
+    tensors
 }

@@ -1,0 +1,101 @@
+//! How fast the allocator replays, in events per second, best of five.
+//!
+//! `cargo run --release -p highwater-core --example replay_speed FILE.txt.gz…`, with files of
+//! `tests/fixtures/traces/training`.
+#![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]
+#![expect(clippy::print_stdout, reason = "prints its result")]
+
+use std::error::Error;
+use std::hint::black_box;
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+use highwater_core::Bytes;
+use highwater_core::allocator::{Settings, replay};
+use highwater_core::trace::{Category, Event, LabelId, Storage, StorageId, Trace};
+
+const ROUNDS: usize = 5;
+const REPLAYS: u32 = 20;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let traces: Vec<(String, Trace)> = std::env::args()
+        .skip(1)
+        .map(|path| Ok((path.clone(), read(&path)?)))
+        .collect::<Result<_, Box<dyn Error>>>()?;
+    let mut events = 0;
+    let mut elapsed = Duration::ZERO;
+    for (path, trace) in &traces {
+        let once = best_of(|| {
+            black_box(replay(black_box(trace), &Settings::default(), None));
+        });
+        println!("{path} {}", rate(trace.events.len(), once));
+        events += trace.events.len();
+        elapsed += once;
+    }
+    println!("all recordings {}", rate(events, elapsed));
+
+    let worst = many_free_blocks(100_000);
+    let once = best_of(|| {
+        black_box(replay(black_box(&worst), &Settings::default(), None));
+    });
+    println!("a hundred thousand free blocks {}", rate(worst.events.len(), once));
+    Ok(())
+}
+
+/// Time of one call, in the fastest round.
+fn best_of(mut call: impl FnMut()) -> Duration {
+    let round = |()| {
+        let start = Instant::now();
+        (0..REPLAYS).for_each(|_| call());
+        start.elapsed()
+    };
+    let fastest = std::iter::repeat_n((), ROUNDS).map(round).min().unwrap_or_default();
+    fastest / REPLAYS
+}
+
+fn rate(events: usize, elapsed: Duration) -> String {
+    let nanoseconds = elapsed.as_nanos().max(1);
+    let thousands = u128::try_from(events).unwrap_or(0) * 1_000_000 / nanoseconds;
+    format!("{events} events, {}.{:03} million/s", thousands / 1000, thousands % 1000)
+}
+
+/// Every other block of many is freed, so that no two join; then all is allocated again.
+fn many_free_blocks(count: usize) -> Trace {
+    let mut trace = Trace::default();
+    for i in 0..2 * count {
+        push(&mut trace, Bytes(512 * (1 + i as u64 % 7)));
+    }
+    trace.events.extend((0..count).map(|i| Event::Free(StorageId(2 * i))));
+    for i in 0..count {
+        push(&mut trace, Bytes(512 * (1 + i as u64 % 5)));
+    }
+    trace
+}
+
+fn push(trace: &mut Trace, requested: Bytes) {
+    let none = LabelId(0);
+    trace.events.push(Event::Alloc(StorageId(trace.storages.len())));
+    trace.storages.push(Storage {
+        requested,
+        category: Category::Temporary,
+        operator: none,
+        module: none,
+        name: none,
+        tensor: None,
+    });
+}
+
+fn read(path: &str) -> Result<Trace, Box<dyn Error>> {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(path)?).read_to_string(&mut text)?;
+    let mut trace = Trace::default();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        match (words.next(), words.next()) {
+            (Some("a"), Some(bytes)) => push(&mut trace, Bytes(bytes.parse()?)),
+            (Some("f"), Some(alloc)) => trace.events.push(Event::Free(StorageId(alloc.parse()?))),
+            _ => {}
+        }
+    }
+    Ok(trace)
+}

@@ -1,0 +1,165 @@
+//! A [`Trace`] through the allocator: peaks, where they are, and how it ends.
+
+use super::{Allocator, BlockId, OutOfMemory, Settings, Statistics};
+use crate::bytes::Bytes;
+use crate::trace::{Event, Trace};
+use serde::{Deserialize, Serialize};
+
+/// What a run asks of the allocator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// `torch.cuda.max_memory_allocated()`, and the first event that reaches it.
+    pub allocated: Mark,
+    /// `torch.cuda.max_memory_reserved()`, and the first event that reaches it.
+    pub reserved: Mark,
+    /// SUM: requested bytes at the event of the allocated peak.
+    pub requested_at_peak: Bytes,
+    /// Peaks of each iteration that began, set-up not counted.
+    pub iterations: Vec<IterationPeaks>,
+    /// COUNT: segments at the end.
+    pub segments: usize,
+    /// COUNT: how often cached segments had to be given back to go on.
+    pub num_alloc_retries: u64,
+    /// Where memory ran out; nothing after that event was replayed.
+    pub out_of_memory: Option<Failure>,
+}
+
+/// A largest value and where it was first reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// SUM: the value.
+    pub bytes: Bytes,
+    /// Index of the event in [`Trace::events`].
+    pub event: usize,
+}
+
+/// Peaks within one iteration, counted as by `reset_peak_memory_stats` at its start: what was
+/// alive when it began belongs to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IterationPeaks {
+    /// Largest number of bytes asked for.
+    pub requested: Bytes,
+    /// Largest `memory_allocated`.
+    pub allocated: Bytes,
+    /// Largest `memory_reserved`.
+    pub reserved: Bytes,
+}
+
+/// The event that could not be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Index of the event in [`Trace::events`].
+    pub event: usize,
+    /// The allocation that failed.
+    pub error: OutOfMemory,
+}
+
+/// Bytes after each event that was replayed. All vectors are parallel to [`Trace::events`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    /// Requested bytes.
+    pub requested: Vec<Bytes>,
+    /// Allocated bytes.
+    pub allocated: Vec<Bytes>,
+    /// Reserved bytes.
+    pub reserved: Vec<Bytes>,
+}
+
+/// Replays a trace on an allocator that may reserve up to `limit`, and keeps the peaks only.
+pub fn replay(trace: &Trace, settings: &Settings, limit: Option<Bytes>) -> Replay {
+    run(trace, settings, limit, |_| {})
+}
+
+/// Replays a trace as [`replay`] does, and keeps the bytes after every event as well.
+pub fn replay_series(trace: &Trace, settings: &Settings, limit: Option<Bytes>) -> (Replay, Series) {
+    let mut series = Series::default();
+    for bytes in [&mut series.requested, &mut series.allocated, &mut series.reserved] {
+        bytes.reserve(trace.events.len());
+    }
+    let replay = run(trace, settings, limit, |statistics| {
+        series.requested.push(statistics.requested.current);
+        series.allocated.push(statistics.allocated.current);
+        series.reserved.push(statistics.reserved.current);
+    });
+    (replay, series)
+}
+
+/// Replays a trace and shows the statistics after every event.
+fn run(
+    trace: &Trace,
+    settings: &Settings,
+    limit: Option<Bytes>,
+    mut after_event: impl FnMut(&Statistics),
+) -> Replay {
+    let mut allocator = Allocator::new(*settings, limit);
+    let mut blocks = vec![BlockId::NULL; trace.storages.len()];
+    let mut replay = Replay::default();
+    for (iteration, range) in iterations(trace) {
+        allocator.reset_peaks();
+        let mut event = range.start;
+        for &call in trace.events.get(range).unwrap_or_default() {
+            if let Err(error) = apply(call, trace, &mut blocks, &mut allocator) {
+                replay.out_of_memory = Some(Failure { event, error });
+                break;
+            }
+            let statistics = allocator.statistics();
+            if statistics.allocated.current > replay.allocated.bytes {
+                replay.allocated = Mark { bytes: statistics.allocated.current, event };
+                replay.requested_at_peak = statistics.requested.current;
+            }
+            if statistics.reserved.current > replay.reserved.bytes {
+                replay.reserved = Mark { bytes: statistics.reserved.current, event };
+            }
+            after_event(statistics);
+            event = event.saturating_add(1);
+        }
+        if iteration > 0 {
+            let statistics = allocator.statistics();
+            replay.iterations.push(IterationPeaks {
+                requested: statistics.requested.peak,
+                allocated: statistics.allocated.peak,
+                reserved: statistics.reserved.peak,
+            });
+        }
+        if replay.out_of_memory.is_some() {
+            break;
+        }
+    }
+    replay.segments = allocator.statistics().segments;
+    replay.num_alloc_retries = allocator.statistics().num_alloc_retries;
+    replay
+}
+
+/// One call to the allocator. A storage that the trace does not have is ignored.
+fn apply(
+    call: Event,
+    trace: &Trace,
+    blocks: &mut [BlockId],
+    allocator: &mut Allocator,
+) -> Result<(), OutOfMemory> {
+    match call {
+        Event::Alloc(id) => {
+            if let (Some(storage), Some(block)) = (trace.storages.get(id.0), blocks.get_mut(id.0)) {
+                *block = allocator.malloc(storage.requested)?;
+            }
+        }
+        Event::Free(id) => {
+            if let Some(block) = blocks.get_mut(id.0) {
+                allocator.free(std::mem::replace(block, BlockId::NULL));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The iterations and their events, set-up first: an iteration begins at its first phase.
+fn iterations(trace: &Trace) -> Vec<(usize, std::ops::Range<usize>)> {
+    let mut starts = vec![(0, 0)];
+    for mark in &trace.phases {
+        if starts.last().is_some_and(|&(iteration, _)| iteration != mark.iteration) {
+            starts.push((mark.iteration, mark.event));
+        }
+    }
+    let ends = starts.iter().skip(1).map(|&(_, start)| start).chain([trace.events.len()]);
+    starts.iter().zip(ends).map(|(&(iteration, start), end)| (iteration, start..end)).collect()
+}

@@ -1,0 +1,119 @@
+//! Convolutions. `derivatives.yaml`: input and weight are always saved.
+//!
+//! cuDNN takes a workspace for the duration of each call; the native depthwise kernels take none.
+//! Sources: `native/Convolution.cpp`, `native/cudnn/Conv_v8.cpp`.
+
+use super::reduce;
+use super::view;
+use crate::eager::layout::{contiguous_strides, strides_in_order};
+use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::tensor::DType;
+
+pub mod workspace;
+
+use workspace::{Direction, Layer};
+
+/// What the operator's attributes say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    /// Dimensions of the output `[N, M, …]`.
+    pub output: Vec<u64>,
+    /// Step per spatial dimension.
+    pub stride: Vec<u64>,
+    /// Spacing of the kernel's taps per spatial dimension.
+    pub dilation: Vec<u64>,
+    /// Channel groups.
+    pub groups: u64,
+    /// `ConvTranspose`.
+    pub transposed: bool,
+}
+
+/// `aten::convolution`.
+pub fn convolution(
+    rt: &Runtime,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    spec: Convolution,
+) -> Tensor {
+    let depthwise = is_depthwise(x, weight, &spec);
+    rt.enter_operator("aten::convolution");
+    let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
+    let layer = Layer::new(x, weight, &spec, depthwise);
+    let input = in_format(rt, x, channels_last);
+    rt.enter_operator("aten::convolution");
+    let y = rt.empty_strided(x.dtype(), &spec.output, format_strides(&spec.output, channels_last));
+    rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
+    let mut inputs = vec![&input, weight];
+    inputs.extend(bias);
+    let sizes = (input.sizes().to_vec(), weight.sizes().to_vec(), bias.map(Tensor::dtype));
+    rt.differentiable("ConvolutionBackward0", y, &inputs, &[&input, weight], move |pass| {
+        gradients(pass, &sizes, &layer, channels_last)
+    })
+}
+
+/// Gradient of the input, then of the weight, each with its workspace, then the bias's sum.
+fn gradients(
+    pass: &Pass<'_>,
+    (input, weight, bias): &(Vec<u64>, Vec<u64>, Option<DType>),
+    layer: &Layer,
+    channels_last: bool,
+) -> Gradients {
+    let Some(grad) = pass.grad() else { return Vec::new() };
+    pass.rt.enter_operator("aten::convolution_backward");
+    let rt = pass.rt;
+    let grad = in_format(rt, grad, channels_last);
+    let call = |sizes: &[u64], direction| {
+        rt.enter_operator("aten::convolution_backward");
+        let result = rt.empty_strided(grad.dtype(), sizes, format_strides(sizes, channels_last));
+        rt.workspace(workspace::size(&rt.hardware, layer, direction));
+        result
+    };
+    let for_input = pass.needs(0).then(|| call(input, Direction::BackwardData));
+    let for_weight = pass.needs(1).then(|| call(weight, Direction::BackwardFilter));
+    let for_bias = bias.filter(|_| pass.needs(2)).map(|_| {
+        let sizes: Vec<u64> =
+            (0..grad.rank()).map(|dim| if dim == 1 { grad.size(1) } else { 1 }).collect();
+        reduce::sum_to(rt, &grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
+    });
+    vec![for_input, for_weight, for_bias]
+}
+
+/// `is_depthwise` and not handed to cuDNN: single precision runs PyTorch's own kernels.
+fn is_depthwise(x: &Tensor, weight: &Tensor, spec: &Convolution) -> bool {
+    !spec.transposed
+        && spec.groups > 1
+        && x.size(1) == spec.groups
+        && weight.size(0).is_multiple_of(x.size(1).max(1))
+        && matches!(x.rank(), 4 | 5)
+}
+
+/// Whether strides, not only sizes, say channels last (`suggest_memory_format`).
+fn prefers_channels_last(x: &Tensor) -> bool {
+    if !matches!(x.rank(), 4 | 5) || x.is_contiguous() {
+        return false;
+    }
+    let sizes = x.sizes();
+    let strides = format_strides(sizes, true);
+    sizes.iter().zip(x.strides()).zip(&strides).all(|((&n, a), b)| n == 1 || a == b)
+}
+
+fn format_strides(sizes: &[u64], channels_last: bool) -> Vec<u64> {
+    if !channels_last || sizes.len() < 3 {
+        return contiguous_strides(sizes);
+    }
+    let order: Vec<usize> = std::iter::once(0).chain(2..sizes.len()).chain([1]).collect();
+    strides_in_order(sizes, &order)
+}
+
+fn in_format(rt: &Runtime, x: &Tensor, channels_last: bool) -> Tensor {
+    if !channels_last {
+        return view::contiguous(rt, x);
+    }
+    if prefers_channels_last(x) {
+        return x.clone();
+    }
+    rt.enter_operator("aten::contiguous");
+    let y = rt.empty_strided(x.dtype(), x.sizes(), format_strides(x.sizes(), true));
+    rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
+}

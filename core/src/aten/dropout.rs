@@ -1,0 +1,22 @@
+//! `native_dropout`: a mask of one byte per element, made first and saved (`native/cuda/Dropout.cu`).
+
+use crate::eager::layout::like_strides;
+use crate::eager::{Runtime, Tensor};
+use crate::tensor::DType;
+
+/// `aten::native_dropout` in training, with a probability above zero.
+pub fn dropout(rt: &Runtime, x: &Tensor) -> Tensor {
+    rt.enter_operator("aten::native_dropout");
+    let mask = rt.empty_strided(DType::Bool, x.sizes(), like_strides(x));
+    let y = rt.empty_like(x);
+    rt.differentiable("NativeDropoutBackward0", y, &[x], &[&mask], |pass| {
+        pass.rt.enter_operator("aten::native_dropout_backward");
+        vec![pass.grad().map(|grad| pass.rt.empty_like(grad))]
+    })
+}
+
+/// Random numbers without a gradient: `rand_like`, `bernoulli_`.
+pub fn random(rt: &Runtime, dtype: DType, sizes: &[u64]) -> Tensor {
+    rt.enter_operator("aten::rand");
+    rt.empty(dtype, sizes)
+}

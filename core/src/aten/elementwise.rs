@@ -1,0 +1,277 @@
+//! Pointwise operators (`TensorIterator` kernels): one output, no scratch.
+
+use crate::eager::layout::elementwise_strides;
+use crate::eager::{Runtime, Tensor};
+use crate::tensor::DType;
+
+/// What a pointwise gradient formula reads, as `derivatives.yaml` writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// `self`: the input stays alive.
+    Input,
+    /// `result`: the output stays alive.
+    Output,
+    /// Neither.
+    Nothing,
+}
+
+/// A unary operator of one kernel forward and one kernel backward.
+#[derive(Clone, Copy, Debug)]
+pub struct Unary {
+    /// `aten::…`
+    pub name: &'static str,
+    /// Autograd's node.
+    pub node: &'static str,
+    /// What the gradient reads.
+    pub reads: Reads,
+    /// COUNT: full-size temporaries that the formula makes besides its result.
+    pub temporaries: usize,
+}
+
+/// Runs a unary operator.
+pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
+    rt.enter_operator(op.name);
+    let y = rt.empty_like(x);
+    if !x.dtype().is_floating() {
+        return y;
+    }
+    let saved: &[&Tensor] = match op.reads {
+        Reads::Input => &[x],
+        Reads::Output => &[&y.clone()],
+        Reads::Nothing => &[],
+    };
+    rt.differentiable(op.node, y, &[x], saved, move |pass| {
+        let Some(grad) = pass.grad() else { return vec![None] };
+        let temporaries: Vec<_> = (0..op.temporaries).map(|_| pass.rt.empty_like(grad)).collect();
+        let result = pass.rt.empty_like(grad);
+        drop(temporaries);
+        vec![Some(result)]
+    })
+}
+
+/// Runs a unary operator in place: `relu_` and its like.
+///
+/// Where the gradient reads the input, autograd clones it before it is overwritten; the clone is
+/// what is saved, and nothing is won.
+pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
+    rt.enter_operator(op.name);
+    let clone = (op.reads == Reads::Input && rt.requires_grad(&[x])).then(|| rt.empty_like(x));
+    let y = x.alias_in_place();
+    let saved: Vec<&Tensor> = match op.reads {
+        Reads::Input => clone.iter().collect(),
+        Reads::Output => vec![x],
+        Reads::Nothing => Vec::new(),
+    };
+    rt.differentiable(op.node, y, &[x], &saved, |pass| {
+        vec![pass.grad().map(|grad| pass.rt.empty_like(grad))]
+    })
+}
+
+/// Broadcast dimensions of two operands, outermost first.
+pub fn broadcast_sizes(a: &[u64], b: &[u64]) -> Vec<u64> {
+    let rank = a.len().max(b.len());
+    let at = |sizes: &[u64], dim: usize| {
+        (dim + sizes.len()).checked_sub(rank).and_then(|d| sizes.get(d)).copied().unwrap_or(1)
+    };
+    (0..rank)
+        .map(|dim| match (at(a, dim), at(b, dim)) {
+            (1, size) | (size, 1) => size,
+            (x, y) => x.max(y),
+        })
+        .collect()
+}
+
+/// The result of a pointwise kernel over operands that broadcast.
+pub fn output(rt: &Runtime, dtype: DType, operands: &[&Tensor]) -> Tensor {
+    let sizes =
+        operands.iter().fold(Vec::new(), |sizes, operand| broadcast_sizes(&sizes, operand.sizes()));
+    let strides = elementwise_strides(&sizes, operands);
+    rt.empty_strided(dtype, &sizes, strides)
+}
+
+/// Type of the result of arithmetic on two tensors: the wider float, else the wider integer.
+pub fn promote(a: &Tensor, b: &Tensor) -> DType {
+    let (x, y) = (a.dtype(), b.dtype());
+    match (x.is_floating(), y.is_floating()) {
+        (true, false) => x,
+        (false, true) => y,
+        _ if a.rank() == 0 && b.rank() > 0 => y,
+        _ if b.rank() == 0 && a.rank() > 0 => x,
+        _ if x.size() >= y.size() => x,
+        _ => y,
+    }
+}
+
+/// `aten::add` and `aten::sub`: nothing is saved; both operands get the gradient itself.
+pub fn add(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::add");
+    let y = output(rt, promote(a, b), &[a, b]);
+    rt.differentiable("AddBackward0", y, &[a, b], &[], |pass| {
+        vec![pass.grad().cloned(), pass.grad().cloned()]
+    })
+}
+
+/// `aten::sub`: the second operand's gradient is negated, a new tensor.
+pub fn sub(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::sub");
+    let y = output(rt, promote(a, b), &[a, b]);
+    rt.differentiable("SubBackward0", y, &[a, b], &[], |pass| {
+        let negated = pass.grad().filter(|_| pass.needs(1)).map(|grad| pass.rt.empty_like(grad));
+        vec![pass.grad().cloned(), negated]
+    })
+}
+
+/// `a += b`: no memory of its own.
+pub fn add_in_place(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::add_");
+    rt.differentiable("AddBackward0", a.alias_in_place(), &[a, b], &[], |pass| {
+        vec![pass.grad().cloned(), pass.grad().cloned()]
+    })
+}
+
+/// `aten::mul`: each operand is saved if the other needs a gradient.
+pub fn mul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::mul");
+    let y = output(rt, promote(a, b), &[a, b]);
+    // `other` before `self`, in saving and in computing.
+    let saved: Vec<&Tensor> =
+        [(b, a), (a, b)].iter().filter(|(_, for_)| for_.requires_grad()).map(|(t, _)| *t).collect();
+    let (a_type, b_type) = (a.dtype(), b.dtype());
+    let _ = (a_type, b_type);
+    rt.differentiable("MulBackward0", y, &[a, b], &saved, |pass| {
+        let Some(grad) = pass.grad() else { return vec![None, None] };
+        let mut operands = pass.saved.iter();
+        let with_b = pass.needs(0).then(|| operands.next()).flatten().cloned();
+        let with_a = pass.needs(1).then(|| operands.next()).flatten().cloned();
+        let for_b = with_a.map(|a| output(pass.rt, grad.dtype(), &[grad, &a]));
+        let for_a = with_b.map(|b| output(pass.rt, grad.dtype(), &[grad, &b]));
+        vec![for_a, for_b]
+    })
+}
+
+/// `aten::div`: the divisor is always saved, the dividend if the divisor needs a gradient.
+pub fn div(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::div");
+    let y = output(rt, promote(a, b), &[a, b]);
+    let saved: &[&Tensor] = if b.requires_grad() { &[b, a] } else { &[b] };
+    rt.differentiable("DivBackward0", y, &[a, b], saved, |pass| {
+        let Some(grad) = pass.grad() else { return vec![None, None] };
+        let fresh = || pass.rt.empty_like(grad);
+        let for_b = pass.needs(1).then(|| {
+            // -grad * ((self / other) / other)
+            let negated = fresh();
+            let quotient = fresh();
+            let twice = fresh();
+            drop(quotient);
+            let result = fresh();
+            drop((negated, twice));
+            result
+        });
+        let for_a = pass.needs(0).then(fresh);
+        vec![for_a, for_b]
+    })
+}
+
+/// Arithmetic with a Python number: nothing is saved, the gradient is scaled.
+pub fn scale(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
+    let node = if name == "aten::div" { "DivBackward0" } else { "MulBackward0" };
+    unary(rt, Unary { name, node, reads: Reads::Nothing, temporaries: 0 }, x)
+}
+
+/// Adding a Python number: the gradient passes through.
+pub fn shift(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
+    rt.enter_operator(name);
+    let y = rt.empty_like(x);
+    rt.differentiable("AddBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
+}
+
+/// `number - x` (`aten::rsub`): the gradient is negated.
+pub fn negate(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
+    unary(rt, Unary { name, node: "NegBackward0", reads: Reads::Nothing, temporaries: 0 }, x)
+}
+
+/// `aten::pow` with a number as exponent: `grad * (exponent * self.pow(exponent - 1))`.
+pub fn pow_scalar(rt: &Runtime, x: &Tensor) -> Tensor {
+    let op = Unary { name: "aten::pow", node: "PowBackward0", reads: Reads::Input, temporaries: 2 };
+    rt.enter_operator(op.name);
+    let y = rt.empty_like(x);
+    rt.differentiable(op.node, y, &[x], &[x], |pass| {
+        let Some(grad) = pass.grad() else { return vec![None] };
+        let power = pass.rt.empty_like(grad);
+        let scaled = pass.rt.empty_like(grad);
+        let result = pass.rt.empty_like(grad);
+        drop(scaled);
+        drop(power);
+        vec![Some(result)]
+    })
+}
+
+/// Comparisons and logic: booleans without a gradient.
+pub fn compare(rt: &Runtime, name: &'static str, operands: &[&Tensor]) -> Tensor {
+    rt.enter_operator(name);
+    output(rt, DType::Bool, operands)
+}
+
+/// Integer arithmetic and other pointwise operators that stop gradients.
+pub fn opaque(rt: &Runtime, name: &'static str, dtype: DType, operands: &[&Tensor]) -> Tensor {
+    rt.enter_operator(name);
+    output(rt, dtype, operands)
+}
+
+/// `aten::where`: the condition is saved.
+pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&Tensor>) -> Tensor {
+    rt.enter_operator("aten::where");
+    let branches: Vec<&Tensor> = [a, b].into_iter().flatten().collect();
+    let dtype = branches.first().map_or(DType::Float32, |t| t.dtype());
+    let mut operands = vec![condition];
+    operands.extend(&branches);
+    let y = output(rt, dtype, &operands);
+    let arity = branches.len();
+    rt.differentiable("WhereBackward0", y, &branches, &[condition], move |pass| {
+        (0..arity)
+            .map(|i| pass.grad().filter(|_| pass.needs(i)).map(|grad| pass.rt.empty_like(grad)))
+            .collect()
+    })
+}
+
+/// `aten::masked_fill`: the mask is saved.
+pub fn masked_fill(rt: &Runtime, x: &Tensor, mask: &Tensor) -> Tensor {
+    rt.enter_operator("aten::masked_fill");
+    let y = output(rt, x.dtype(), &[x, mask]);
+    rt.differentiable("MaskedFillBackward0", y, &[x], &[mask], |pass| {
+        vec![pass.grad().map(|grad| pass.rt.empty_like(grad))]
+    })
+}
+
+/// `aten::_to_copy` to another type; the same type is the same tensor.
+pub fn cast(rt: &Runtime, x: &Tensor, dtype: DType) -> Tensor {
+    if x.dtype() == dtype {
+        return x.clone();
+    }
+    rt.enter_operator("aten::to");
+    let strides = crate::eager::layout::like_strides(x);
+    let y = rt.empty_strided(dtype, x.sizes(), strides);
+    if !dtype.is_floating() {
+        return y;
+    }
+    let from = x.dtype();
+    rt.differentiable("ToCopyBackward0", y, &[x], &[], move |pass| {
+        vec![pass.grad().map(|grad| cast(pass.rt, grad, from))]
+    })
+}
+
+/// Sum of two gradients that may not be added in place.
+pub fn add_gradients(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::add");
+    output(rt, a.dtype(), &[a, b])
+}
+
+/// `aten::maximum`, `minimum`: both operands are saved, gradients are masked.
+pub fn extremum(rt: &Runtime, name: &'static str, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator(name);
+    let y = output(rt, promote(a, b), &[a, b]);
+    rt.differentiable("MaximumBackward0", y, &[a, b], &[a, b], |pass| {
+        let fresh = || pass.grad().map(|grad| pass.rt.empty_like(grad));
+        vec![fresh().filter(|_| pass.needs(0)), fresh().filter(|_| pass.needs(1))]
+    })
+}

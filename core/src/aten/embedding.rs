@@ -1,0 +1,55 @@
+//! `embedding`: only the indices are saved; the gradient is dense (`native/cuda/Embedding.cu`).
+
+use super::view;
+use crate::bytes::Bytes;
+use crate::eager::{Runtime, Tensor};
+use crate::tensor::DType;
+
+/// COUNT: indices up to which one simple kernel makes the gradient.
+const SIMPLE_LIMIT: u64 = 3072;
+
+/// `aten::embedding`: rows of `weight [V, D]` picked by `indices`.
+pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
+    let flat = rt.no_grad(|| view::contiguous(rt, indices));
+    rt.enter_operator("aten::embedding");
+    let mut sizes = indices.sizes().to_vec();
+    sizes.extend(weight.sizes().iter().skip(1));
+    let y = rt.empty(weight.dtype(), &sizes);
+    drop(flat);
+    let table = weight.sizes().to_vec();
+    rt.differentiable("EmbeddingBackward0", y, &[weight], &[indices], move |pass| {
+        let (Some(grad), Some(indices)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
+        pass.rt.enter_operator("aten::embedding_dense_backward");
+        vec![Some(gradient(pass.rt, grad, indices, &table))]
+    })
+}
+
+fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Tensor {
+    let count = indices.numel();
+    let grad_copy = (!grad.is_contiguous()).then(|| rt.empty(grad.dtype(), grad.sizes()));
+    if count <= SIMPLE_LIMIT {
+        let result = rt.empty(grad.dtype(), table);
+        drop(grad_copy);
+        return result;
+    }
+    let rows = table.first().copied().unwrap_or(1);
+    let width = table.iter().skip(1).product::<u64>();
+    let per_index = Bytes(8).times(count);
+    // Indices are sorted first; segments are then summed through single-precision partial sums.
+    let sorted = rt.scratch(per_index);
+    let original = rt.scratch(per_index);
+    let range = rt.scratch(per_index);
+    rt.workspace(per_index.times(2));
+    drop(range);
+    let result = rt.empty(grad.dtype(), table);
+    let segments = count.min(rows);
+    let offsets = rt.scratch(per_index);
+    let partials = rt.scratch(Bytes(8).times(segments));
+    let partial_sums = rt.scratch(Bytes(8).times(segments));
+    let most = count.div_euclid(10).saturating_add(segments);
+    let partial_offsets = rt.scratch(Bytes(8).times(most));
+    let sums = rt.empty(DType::Float32, &[most, width]);
+    drop((sums, partial_offsets, partial_sums, partials, offsets, original, sorted));
+    drop(grad_copy);
+    result
+}

@@ -1,0 +1,220 @@
+//! Matrix products: `mm`, `bmm`, `addmm`, `linear`, `matmul`, and their library workspaces.
+//!
+//! PyTorch 2.15 allocates cuBLAS's workspace around every product, after its output, and frees it at
+//! once. A product with a fused bias goes to cuBLASLt, whose workspace is one MiB.
+//! Sources: `native/cuda/Blas.cpp`, `native/Linear.cpp`, `native/LinearAlgebra.cpp`.
+
+use super::elementwise::{self, add_in_place};
+use super::view::{self, rows_and_width};
+use crate::bytes::Bytes;
+use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::tensor::numel;
+
+/// SIZE: workspace of a cuBLASLt call (`CUBLASLT_WORKSPACE_SIZE`), PyTorch 2.15.
+const CUBLASLT_WORKSPACE: Bytes = Bytes::mib(1);
+
+/// How a weight lies in memory relative to the product `x @ w`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightLayout {
+    /// `[out, in]`: `nn.Linear`; the product reads its transpose.
+    OutIn,
+    /// `[in, out]`: `Conv1D` of GPT-2, `torch.addmm`.
+    InOut,
+}
+
+/// `F.linear` (`[out, in]`) or `addmm` (`[in, out]`).
+///
+/// A two-dimensional or contiguous input with a bias is one `addmm`; anything else is a `matmul`,
+/// to which the bias is added in place.
+pub fn linear(
+    rt: &Runtime,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    layout: WeightLayout,
+) -> Tensor {
+    let out_dim = if layout == WeightLayout::OutIn { 0 } else { 1 };
+    let width = weight.size(out_dim);
+    let mut sizes = x.sizes().to_vec();
+    if let Some(last) = sizes.last_mut() {
+        *last = width;
+    }
+    if let Some(bias) = bias
+        && (x.rank() == 2 || x.is_contiguous())
+    {
+        let rows = flatten(rt, x);
+        let y = addmm(rt, &rows, weight, bias, width);
+        return unflatten(rt, y, &sizes);
+    }
+    let rows = flatten(rt, x);
+    let y = mm(rt, &rows, weight, width);
+    let y = unflatten(rt, y, &sizes);
+    match bias {
+        Some(bias) => add_in_place(rt, &y, bias),
+        None => y,
+    }
+}
+
+fn flatten(rt: &Runtime, x: &Tensor) -> Tensor {
+    if x.rank() == 2 {
+        return x.clone();
+    }
+    let (rows, width) = rows_and_width(x.sizes());
+    view::reshape(rt, x, &[rows, width])
+}
+
+fn unflatten(rt: &Runtime, y: Tensor, sizes: &[u64]) -> Tensor {
+    if y.sizes() == sizes { y } else { view::reshape(rt, &y, sizes) }
+}
+
+fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -> Tensor {
+    rt.enter_operator("aten::addmm");
+    let y = rt.empty(x.dtype(), &[x.size(0), width]);
+    let fused = width > 1 && x.size(1) > 1;
+    rt.workspace(if fused { CUBLASLT_WORKSPACE } else { rt.hardware.cublas_workspace });
+    let saved = Operands::saved(x, weight);
+    let weight_sizes = weight.sizes().to_vec();
+    rt.differentiable("AddmmBackward0", y, &[x, weight, bias], &saved.tensors(), move |pass| {
+        let Some(grad) = pass.grad() else { return Vec::new() };
+        pass.rt.enter_operator("aten::mm");
+        // mat1, mat2, then the bias, which the engine sums.
+        let for_x = pass
+            .needs(0)
+            .then(|| product(pass.rt, grad, &[grad.size(0), x_width(&weight_sizes, grad)]));
+        let for_weight = pass.needs(1).then(|| weight_gradient(pass.rt, grad, &weight_sizes));
+        vec![for_x, for_weight, Some(grad.clone())]
+    })
+}
+
+fn mm(rt: &Runtime, x: &Tensor, weight: &Tensor, width: u64) -> Tensor {
+    rt.enter_operator("aten::mm");
+    let y = product(rt, x, &[x.size(0), width]);
+    let saved = Operands::saved(x, weight);
+    let weight_sizes = weight.sizes().to_vec();
+    rt.differentiable("MmBackward0", y, &[x, weight], &saved.tensors(), move |pass| {
+        let Some(grad) = pass.grad() else { return Vec::new() };
+        pass.rt.enter_operator("aten::mm");
+        // `mat2` sorts before `self`.
+        let for_weight = pass.needs(1).then(|| weight_gradient(pass.rt, grad, &weight_sizes));
+        let for_x = pass
+            .needs(0)
+            .then(|| product(pass.rt, grad, &[grad.size(0), x_width(&weight_sizes, grad)]));
+        vec![for_x, for_weight]
+    })
+}
+
+/// The dimension of a two-dimensional weight that is not the gradient's width.
+fn x_width(weight: &[u64], grad: &Tensor) -> u64 {
+    match weight {
+        [a, b] if *a == grad.size(1) => *b,
+        [a, _] => *a,
+        _ => 1,
+    }
+}
+
+/// The weight's gradient reaches the weight through a transposing view.
+fn weight_gradient(rt: &Runtime, grad: &Tensor, sizes: &[u64]) -> Tensor {
+    let result = product(rt, grad, sizes);
+    result.view_of(result.sizes().to_vec(), result.strides().to_vec())
+}
+
+/// The output of a cuBLAS product, and its workspace.
+fn product(rt: &Runtime, like: &Tensor, sizes: &[u64]) -> Tensor {
+    let y = rt.empty(like.dtype(), sizes);
+    rt.workspace(rt.hardware.cublas_workspace);
+    y
+}
+
+/// What a product saves: each operand if the other needs a gradient.
+struct Operands<'a>(Vec<&'a Tensor>);
+
+impl<'a> Operands<'a> {
+    fn saved(a: &'a Tensor, b: &'a Tensor) -> Self {
+        let pairs = [(a, b), (b, a)];
+        Self(pairs.into_iter().filter(|(_, other)| other.requires_grad()).map(|(t, _)| t).collect())
+    }
+
+    fn tensors(&self) -> Vec<&'a Tensor> {
+        self.0.clone()
+    }
+}
+
+/// `torch.matmul` of two activations.
+pub fn matmul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    match (a.rank(), b.rank()) {
+        (0 | 1, _) | (_, 0 | 1) => vector_product(rt, a, b),
+        (2, 2) => mm(rt, a, b, b.size(1)),
+        (_, 2) => {
+            let rows = flatten(rt, a);
+            let mut sizes = a.sizes().to_vec();
+            if let Some(last) = sizes.last_mut() {
+                *last = b.size(1);
+            }
+            let y = mm(rt, &rows, b, b.size(1));
+            unflatten(rt, y, &sizes)
+        }
+        _ => batched(rt, a, b),
+    }
+}
+
+fn vector_product(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::mv");
+    let rows = if a.rank() > 1 { a.sizes() } else { b.sizes() };
+    let kept: Vec<u64> = rows.iter().take(rows.len().saturating_sub(1)).copied().collect();
+    let y = product(rt, a, &kept);
+    rt.differentiable("MvBackward0", y, &[a, b], &[a, b], |pass| {
+        (0..2).map(|i| pass.saved(i).map(|t| pass.rt.empty(t.dtype(), t.sizes()))).collect()
+    })
+}
+
+/// Batches are broadcast, merged to one dimension (a copy where strides do not merge), multiplied.
+fn batched(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    let split = |t: &Tensor| {
+        let at = t.rank().saturating_sub(2);
+        (t.sizes().iter().take(at).copied().collect::<Vec<_>>(), t.size(at), t.size(at + 1))
+    };
+    let ((a_batch, rows, inner), (b_batch, _, columns)) = (split(a), split(b));
+    let batch = elementwise::broadcast_sizes(&a_batch, &b_batch);
+    let count = numel(&batch);
+    let merge = |t: &Tensor, m: u64, n: u64| {
+        let sizes: Vec<u64> = batch.iter().copied().chain([m, n]).collect();
+        let wide = if t.sizes() == sizes { t.clone() } else { view::expand(rt, t, &sizes) };
+        view::reshape(rt, &wide, &[count, m, n])
+    };
+    let (a, b) = (merge(a, rows, inner), merge(b, inner, columns));
+    let y = bmm(rt, &a, &b);
+    drop((a, b));
+    let sizes: Vec<u64> = batch.into_iter().chain([rows, columns]).collect();
+    unflatten(rt, y, &sizes)
+}
+
+/// `aten::bmm`.
+pub fn bmm(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::bmm");
+    let y = product(rt, a, &[a.size(0), a.size(1), b.size(2)]);
+    let saved = Operands::saved(a, b);
+    let (a_sizes, b_sizes) = (a.sizes().to_vec(), b.sizes().to_vec());
+    rt.differentiable("BmmBackward0", y, &[a, b], &saved.tensors(), move |pass| {
+        bmm_gradients(pass, &a_sizes, &b_sizes)
+    })
+}
+
+fn bmm_gradients(pass: &Pass<'_>, a_sizes: &[u64], b_sizes: &[u64]) -> Gradients {
+    let Some(grad) = pass.grad() else { return Vec::new() };
+    pass.rt.enter_operator("aten::bmm");
+    let for_b = pass.needs(1).then(|| product(pass.rt, grad, b_sizes));
+    let for_a = pass.needs(0).then(|| product(pass.rt, grad, a_sizes));
+    vec![for_a, for_b]
+}
+
+/// `aten::einsum` of two operands: both are permuted to batches of matrices, copies where strides
+/// do not merge, and multiplied.
+pub fn contract(rt: &Runtime, a: &Tensor, b: &Tensor, output: &[u64]) -> Tensor {
+    rt.enter_operator("aten::einsum");
+    let y = product(rt, a, output);
+    let saved = Operands::saved(a, b);
+    let (a_sizes, b_sizes) = (a.sizes().to_vec(), b.sizes().to_vec());
+    rt.differentiable("BmmBackward0", y, &[a, b], &saved.tensors(), move |pass| {
+        bmm_gradients(pass, &a_sizes, &b_sizes)
+    })
+}

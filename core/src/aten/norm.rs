@@ -1,0 +1,134 @@
+//! Normalisations: what is saved is the input and a pair of statistics per row, channel or group.
+//!
+//! Sources: `native/cudnn/BatchNorm.cpp`, `native/cuda/layer_norm_kernel.cu`,
+//! `native/cuda/group_norm_kernel.cu`.
+
+use super::view;
+use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::tensor::{DType, numel};
+
+/// `aten::batch_norm` in training: output, mean and inverse deviation per channel.
+///
+/// cuDNN and the native kernels keep the same set.
+pub fn batch_norm(
+    rt: &Runtime,
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+) -> Tensor {
+    rt.enter_operator("aten::batch_norm");
+    let y = rt.empty_like(x);
+    let channels = x.size(1);
+    let mean = rt.empty(DType::Float32, &[channels]);
+    let deviation = rt.empty(DType::Float32, &[channels]);
+    affine(rt, "CudnnBatchNormBackward0", y, [x, &mean, &deviation], (weight, bias))
+}
+
+/// `aten::native_layer_norm` over rows of `width` elements: the output is contiguous.
+pub fn layer_norm(
+    rt: &Runtime,
+    x: &Tensor,
+    width: u64,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+) -> Tensor {
+    let dense = rt.no_grad(|| view::contiguous(rt, x));
+    rt.enter_operator("aten::native_layer_norm");
+    let y = rt.empty(x.dtype(), x.sizes());
+    let rows = x.numel().checked_div(width).unwrap_or(0);
+    let mean = rt.empty(DType::Float32, &[rows]);
+    let deviation = rt.empty(DType::Float32, &[rows]);
+    drop(dense);
+    affine(rt, "NativeLayerNormBackward0", y, [x, &mean, &deviation], (weight, bias))
+}
+
+/// `aten::_fused_rms_norm`: one statistic per row.
+pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -> Tensor {
+    let dense = rt.no_grad(|| view::contiguous(rt, x));
+    rt.enter_operator("aten::_fused_rms_norm");
+    let y = rt.empty(x.dtype(), x.sizes());
+    let rows = x.numel().checked_div(width).unwrap_or(0);
+    let deviation = rt.empty(DType::Float32, &[rows]);
+    drop(dense);
+    let mut inputs = vec![x];
+    inputs.extend(weight);
+    rt.differentiable("FusedRmsNormBackward0", y, &inputs, &[x, &deviation], |pass| {
+        parameters_and_input(pass, "aten::_fused_rms_norm_backward")
+    })
+}
+
+/// `aten::native_group_norm` over `[N, C, …]`.
+pub fn group_norm(
+    rt: &Runtime,
+    x: &Tensor,
+    groups: u64,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+) -> Tensor {
+    let x = view::contiguous(rt, x);
+    rt.enter_operator("aten::native_group_norm");
+    let y = rt.empty_like(&x);
+    let (batch, channels) = (x.size(0), x.size(1));
+    let mean = rt.empty(x.dtype(), &[batch, groups]);
+    let deviation = rt.empty(x.dtype(), &[batch, groups]);
+    let scale = rt.empty(DType::Float32, &[batch, channels]);
+    let shift = rt.empty(DType::Float32, &[batch, channels]);
+    drop((scale, shift));
+    let mut inputs = vec![&x];
+    inputs.extend(weight);
+    inputs.extend(bias);
+    rt.differentiable(
+        "NativeGroupNormBackward0",
+        y,
+        &inputs,
+        &[&x, &mean, &deviation],
+        move |pass| {
+            let results = parameters_and_input(pass, "aten::native_group_norm_backward");
+            let sums = [channels, channels, groups, groups, channels];
+            let scratch: Vec<_> =
+                sums.iter().map(|&n| pass.rt.empty(DType::Float32, &[batch, n])).collect();
+            drop(scratch);
+            results
+        },
+    )
+}
+
+fn affine(
+    rt: &Runtime,
+    node: &'static str,
+    y: Tensor,
+    saved: [&Tensor; 3],
+    (weight, bias): (Option<&Tensor>, Option<&Tensor>),
+) -> Tensor {
+    let mut inputs = vec![saved[0]];
+    inputs.extend(weight);
+    inputs.extend(bias);
+    rt.differentiable(node, y, &inputs, &saved, move |pass| parameters_and_input(pass, node))
+}
+
+/// Gradients of input, weight and bias, after contiguous copies where strides ask for them.
+fn parameters_and_input(pass: &Pass<'_>, name: &'static str) -> Gradients {
+    let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
+    let layer_norm = name == "NativeLayerNormBackward0";
+    // Batch norm follows the input's layout; layer norm works on rows.
+    let grad_copy =
+        (if layer_norm { !grad.is_contiguous() } else { grad.strides() != x.strides() })
+            .then(|| pass.rt.empty_strided(grad.dtype(), grad.sizes(), x.strides().to_vec()));
+    let x_copy = (layer_norm && !x.is_contiguous()).then(|| pass.rt.empty(x.dtype(), x.sizes()));
+    let for_x =
+        if layer_norm { pass.rt.empty(x.dtype(), x.sizes()) } else { pass.rt.empty_like(x) };
+    let width = if layer_norm { None } else { Some(x.size(1)) };
+    let mut results = vec![Some(for_x)];
+    for input in 1..pass.needs.len() {
+        results.push(pass.needs(input).then(|| match width {
+            Some(channels) => pass.rt.empty(DType::Float32, &[channels]),
+            None => {
+                let rows = pass.saved(1).map_or(1, Tensor::numel).max(1);
+                pass.rt.empty(x.dtype(), &[numel(x.sizes()).div_euclid(rows)])
+            }
+        }));
+    }
+    drop(x_copy);
+    drop(grad_copy);
+    results
+}

@@ -1,0 +1,20 @@
+//! `_softmax` and `_log_softmax`: the result is saved (`native/cuda/SoftMax.cu`).
+
+use super::elementwise::{Reads, Unary, unary};
+use super::view;
+use crate::eager::{Runtime, Tensor};
+
+/// `aten::softmax`.
+pub fn softmax(rt: &Runtime, x: &Tensor) -> Tensor {
+    run(rt, x, "aten::_softmax", "SoftmaxBackward0")
+}
+
+/// `aten::log_softmax`.
+pub fn log_softmax(rt: &Runtime, x: &Tensor) -> Tensor {
+    run(rt, x, "aten::_log_softmax", "LogSoftmaxBackward0")
+}
+
+fn run(rt: &Runtime, x: &Tensor, name: &'static str, node: &'static str) -> Tensor {
+    let x = view::contiguous(rt, x);
+    unary(rt, Unary { name, node, reads: Reads::Output, temporaries: 0 }, &x)
+}

@@ -1,0 +1,210 @@
+//! Views, which allocate nothing, and the copies that views fall back to.
+
+use crate::eager::layout::{contiguous_strides, view_strides};
+use crate::eager::{Runtime, Tensor};
+use crate::tensor::numel;
+
+/// `aten::clone` into row-major order; a contiguous tensor is itself.
+pub fn contiguous(rt: &Runtime, x: &Tensor) -> Tensor {
+    if x.is_contiguous() {
+        return x.clone();
+    }
+    rt.enter_operator("aten::contiguous");
+    copy(rt, x)
+}
+
+fn copy(rt: &Runtime, x: &Tensor) -> Tensor {
+    let y = rt.empty(x.dtype(), x.sizes());
+    rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
+}
+
+/// `aten::reshape`: a view where strides allow it, else a view of a copy.
+pub fn reshape(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
+    if let Some(strides) = view_strides(x, sizes) {
+        return view(rt, x, sizes, strides);
+    }
+    rt.enter_operator("aten::reshape");
+    let copied = copy(rt, x);
+    view(rt, &copied, sizes, contiguous_strides(sizes))
+}
+
+fn view(rt: &Runtime, x: &Tensor, sizes: &[u64], strides: Vec<u64>) -> Tensor {
+    let y = x.view_of(sizes.to_vec(), strides);
+    let before = x.sizes().to_vec();
+    rt.differentiable("ViewBackward0", y, &[x], &[], move |pass| {
+        vec![pass.grad().map(|grad| reshape(pass.rt, grad, &before))]
+    })
+}
+
+/// `aten::permute`.
+pub fn permute(rt: &Runtime, x: &Tensor, order: &[usize]) -> Tensor {
+    let pick = |of: &[u64]| order.iter().map(|&d| of.get(d).copied().unwrap_or(1)).collect();
+    let y = x.view_of(pick(x.sizes()), pick(x.strides()));
+    let mut inverse = vec![0; order.len()];
+    for (to, &from) in order.iter().enumerate() {
+        if let Some(slot) = inverse.get_mut(from) {
+            *slot = to;
+        }
+    }
+    rt.differentiable("PermuteBackward0", y, &[x], &[], move |pass| {
+        vec![pass.grad().map(|grad| permute(pass.rt, grad, &inverse))]
+    })
+}
+
+/// `aten::transpose`.
+pub fn transpose(rt: &Runtime, x: &Tensor, a: usize, b: usize) -> Tensor {
+    let mut order: Vec<usize> = (0..x.rank()).collect();
+    if a < order.len() && b < order.len() {
+        order.swap(a, b);
+    }
+    permute(rt, x, &order)
+}
+
+/// `aten::expand`: stretched dimensions have stride zero; the gradient is summed over them.
+pub fn expand(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
+    let missing = sizes.len().saturating_sub(x.rank());
+    let strides = sizes.iter().enumerate().map(|(dim, &size)| {
+        let Some(own) = dim.checked_sub(missing) else { return 0 };
+        if x.size(own) == 1 && size != 1 { 0 } else { x.strides().get(own).copied().unwrap_or(0) }
+    });
+    let y = x.view_of(sizes.to_vec(), strides.collect());
+    // The engine sums an expanded gradient back to the shape it goes to.
+    rt.differentiable("ExpandBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
+}
+
+/// `aten::slice` and `aten::narrow`: a view; the gradient is the whole input, zero outside.
+pub fn slice(rt: &Runtime, x: &Tensor, dim: usize, length: u64, step: u64) -> Tensor {
+    if x.size(dim) == length {
+        return x.clone();
+    }
+    let y = x.view_of(
+        replaced(x.sizes(), dim, length),
+        replaced(x.strides(), dim, x.strides().get(dim).copied().unwrap_or(1).saturating_mul(step)),
+    );
+    let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
+    rt.differentiable("SliceBackward0", y, &[x], &[], move |pass| {
+        pass.rt.enter_operator("aten::slice_backward");
+        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+    })
+}
+
+/// `aten::select`: a slice of one, without its dimension.
+pub fn select(rt: &Runtime, x: &Tensor, dim: usize) -> Tensor {
+    let without = |of: &[u64]| {
+        of.iter().enumerate().filter(|&(d, _)| d != dim).map(|(_, &n)| n).collect::<Vec<_>>()
+    };
+    let y = x.view_of(without(x.sizes()), without(x.strides()));
+    let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
+    rt.differentiable("SelectBackward0", y, &[x], &[], move |pass| {
+        pass.rt.enter_operator("aten::select_backward");
+        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+    })
+}
+
+/// `aten::split` into pieces of these lengths: views; the gradients are concatenated.
+pub fn split(rt: &Runtime, x: &Tensor, dim: usize, lengths: &[u64]) -> Vec<Tensor> {
+    let pieces = lengths
+        .iter()
+        .map(|&length| x.view_of(replaced(x.sizes(), dim, length), x.strides().to_vec()))
+        .collect();
+    let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
+    let types: Vec<Vec<u64>> = lengths.iter().map(|&n| replaced(x.sizes(), dim, n)).collect();
+    rt.differentiable_many("SplitBackward0", pieces, &[x], &[], move |pass| {
+        pass.rt.enter_operator("aten::split_backward");
+        // Pieces that nothing depended on count as zeros, made for the concatenation.
+        let zeros: Vec<_> = types
+            .iter()
+            .zip(pass.grads)
+            .filter(|(_, grad)| grad.is_none())
+            .map(|(piece, _)| pass.rt.empty(dtype, piece))
+            .collect();
+        let whole = pass.rt.empty(dtype, &sizes);
+        drop(zeros);
+        vec![Some(whole)]
+    })
+}
+
+/// `aten::unbind`: views without the dimension; the gradients are stacked.
+pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
+    let without = |of: &[u64]| {
+        of.iter().enumerate().filter(|&(d, _)| d != dim).map(|(_, &n)| n).collect::<Vec<_>>()
+    };
+    let count = usize::try_from(x.size(dim)).unwrap_or(0);
+    let piece = x.view_of(without(x.sizes()), without(x.strides()));
+    let pieces =
+        (0..count).map(|_| piece.view_of(piece.sizes().to_vec(), piece.strides().to_vec()));
+    let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
+    let piece_sizes = without(x.sizes());
+    rt.differentiable_many("UnbindBackward0", pieces.collect(), &[x], &[], move |pass| {
+        pass.rt.enter_operator("aten::unbind_backward");
+        let zeros: Vec<_> = pass
+            .grads
+            .iter()
+            .filter(|grad| grad.is_none())
+            .map(|_| pass.rt.empty(dtype, &piece_sizes))
+            .collect();
+        let whole = pass.rt.empty(dtype, &sizes);
+        drop(zeros);
+        vec![Some(whole)]
+    })
+}
+
+/// `aten::cat`: a new tensor; its gradient is handed back in slices, which are views.
+pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
+    rt.enter_operator("aten::cat");
+    let Some(first) = pieces.first() else {
+        return rt.empty(crate::tensor::DType::Float32, &[0]);
+    };
+    let total = pieces.iter().map(|piece| piece.size(dim)).fold(0, u64::saturating_add);
+    let sizes = replaced(first.sizes(), dim, total);
+    let y = rt.empty(first.dtype(), &sizes);
+    let lengths: Vec<u64> = pieces.iter().map(|piece| piece.size(dim)).collect();
+    rt.differentiable("CatBackward0", y, pieces, &[], move |pass| {
+        let Some(grad) = pass.grad() else { return Vec::new() };
+        lengths
+            .iter()
+            .map(|&length| {
+                Some(grad.view_of(replaced(grad.sizes(), dim, length), grad.strides().to_vec()))
+            })
+            .collect()
+    })
+}
+
+/// `aten::constant_pad_nd` and other pads: a new tensor of `sizes`; the gradient likewise.
+pub fn pad(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
+    rt.enter_operator("aten::constant_pad_nd");
+    let y = rt.empty(x.dtype(), sizes);
+    let (before, dtype) = (x.sizes().to_vec(), x.dtype());
+    rt.differentiable("ConstantPadNdBackward0", y, &[x], &[], move |pass| {
+        pass.rt.enter_operator("aten::constant_pad_nd");
+        vec![pass.grad().map(|_| pass.rt.empty(dtype, &before))]
+    })
+}
+
+/// A tensor of other sizes that a kernel fills, with a gradient that another kernel fills:
+/// `upsample`, `repeat`, `roll`, `flip`.
+pub fn resample(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> Tensor {
+    rt.enter_operator(name);
+    let y = rt.empty(x.dtype(), sizes);
+    let (before, dtype) = (x.sizes().to_vec(), x.dtype());
+    rt.differentiable("ResampleBackward0", y, &[x], &[], move |pass| {
+        pass.rt.enter_operator(name);
+        vec![pass.grad().map(|_| pass.rt.empty(dtype, &before))]
+    })
+}
+
+fn replaced(values: &[u64], dim: usize, value: u64) -> Vec<u64> {
+    let mut values = values.to_vec();
+    if let Some(slot) = values.get_mut(dim) {
+        *slot = value;
+    }
+    values
+}
+
+/// Product of all dimensions but the last, and the last.
+pub fn rows_and_width(sizes: &[u64]) -> (u64, u64) {
+    match sizes.split_last() {
+        Some((&width, outer)) => (numel(outer), width),
+        None => (1, 1),
+    }
+}

@@ -1,0 +1,518 @@
+//! GPUs: what PyTorch may use of each, and what lies outside its allocator.
+//!
+//! - CUDA devices on which PyTorch 2.15 runs. Its default wheel (CUDA 13.2) has code for compute
+//!   capability 7.5 and up. V100 (7.0) is still common, and needs a PyTorch built for CUDA 12.
+//!   Older cards are left out: P40 and P100 need the same and are rarely trained on, K80 has no
+//!   current build at all.
+//! - GB10 and Jetson are left out, because they share their memory with the operating system, and
+//!   so are AMD cards, because PyTorch runs other kernels on them.
+//! - Capacity is the smallest *total capacity* that PyTorch was seen to report under Linux, not
+//!   the figure in the name: the driver keeps some for itself, newer ones more, and where ECC is
+//!   on by default it takes a sixteenth of GDDR memory.
+//! - Multiprocessors and threads per multiprocessor are the vendor's.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::allocator::Replay;
+use crate::bytes::Bytes;
+
+/// One model of GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Stable id, `a100-80gb`.
+    pub id: &'static str,
+    /// Name for people.
+    pub name: &'static str,
+    /// SIZE: total memory as PyTorch sees it.
+    pub capacity: Bytes,
+    /// Memory as the vendor sells it.
+    pub nameplate: &'static str,
+    /// Compute capability, major and minor; it selects kernels and workspaces.
+    pub compute_capability: (u32, u32),
+    /// COUNT: multiprocessors.
+    pub multiprocessors: u64,
+    /// COUNT: threads that can be resident on one multiprocessor.
+    pub threads_per_multiprocessor: u64,
+}
+
+impl Device {
+    /// The CUDA context and the libraries' own memory, for one process with lazy module loading:
+    /// 100 MiB and 1.92 KiB for each thread that can be resident.
+    ///
+    /// The straight line that fits 14 models of GPU best (RMSE 46 MiB). For each, public
+    /// out-of-memory messages say what *this process* has in use and what of it the allocator
+    /// holds; the point is the median of the differences.
+    pub const fn context(&self) -> Bytes {
+        let threads = self.multiprocessors.saturating_mul(self.threads_per_multiprocessor);
+        let per_thread = Bytes::kib(192).times(threads).0.div_euclid(100);
+        Bytes(Bytes::mib(100).0.saturating_add(per_thread))
+    }
+
+    /// What the allocator may reserve: the capacity less the context.
+    pub const fn limit(&self) -> Bytes {
+        self.capacity.saturating_sub(self.context())
+    }
+
+    /// The workspace that PyTorch gives cuBLAS around each matrix product: 32 MiB from Hopper
+    /// on, 8.125 MiB before. `getChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`.
+    pub const fn cublas_workspace(&self) -> Bytes {
+        match self.compute_capability {
+            (9..=12, _) => Bytes::mib(32),
+            _ => Bytes::kib(2 * 4096 + 8 * 16),
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// All devices, by architecture and then by memory.
+pub const fn all() -> &'static [Device] {
+    TABLE
+}
+
+/// The device with this id.
+///
+/// ```
+/// use highwater_core::device;
+/// assert_eq!(device::lookup("t4").map(|device| device.multiprocessors), Some(40));
+/// assert_eq!(device::lookup("abacus"), None);
+/// ```
+pub fn lookup(id: &str) -> Option<&'static Device> {
+    TABLE.iter().find(|device| device.id == id)
+}
+
+/// Whether a device holds the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Process peak at most 95 % of the usable capacity.
+    Fits,
+    /// Process peak at most 100 %.
+    Tight,
+    /// The allocator hits the limit, frees cached segments, retries and survives.
+    FitsAfterFlush,
+    /// The allocator raises out of memory.
+    DoesNotFit,
+}
+
+impl Verdict {
+    /// Percent of the usable capacity up to which a run fits without a word of caution.
+    const COMFORTABLE_PERCENT: u64 = 95;
+
+    /// The verdict on a run that never had to give cached segments back.
+    ///
+    /// ```
+    /// use highwater_core::Bytes;
+    /// use highwater_core::device::Verdict;
+    /// assert_eq!(Verdict::of(Bytes(95), Bytes(100)), Some(Verdict::Fits));
+    /// assert_eq!(Verdict::of(Bytes(96), Bytes(100)), Some(Verdict::Tight));
+    /// assert_eq!(Verdict::of(Bytes(101), Bytes(100)), None);
+    /// ```
+    ///
+    /// `None` where the peak exceeds the capacity: replay the run with [`Device::limit`], and ask
+    /// [`Verdict::under_limit`].
+    pub fn of(process_peak: Bytes, capacity: Bytes) -> Option<Self> {
+        let percent = |bytes: Bytes, n: u64| u128::from(bytes.0) * u128::from(n);
+        if percent(process_peak, 100) <= percent(capacity, Self::COMFORTABLE_PERCENT) {
+            Some(Self::Fits)
+        } else if process_peak <= capacity {
+            Some(Self::Tight)
+        } else {
+            None
+        }
+    }
+
+    /// The verdict on a run that was replayed with the device's limit, because without one it
+    /// needs more.
+    pub const fn under_limit(replay: &Replay) -> Self {
+        match replay.out_of_memory {
+            Some(_) => Self::DoesNotFit,
+            None => Self::FitsAfterFlush,
+        }
+    }
+
+    /// The name in JSON: `fits-after-flush`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fits => "fits",
+            Self::Tight => "tight",
+            Self::FitsAfterFlush => "fits-after-flush",
+            Self::DoesNotFit => "does-not-fit",
+        }
+    }
+
+    /// Whether the run survives at all.
+    pub const fn survives(self) -> bool {
+        !matches!(self, Self::DoesNotFit)
+    }
+}
+
+/// Hundredths of GiB, as out-of-memory messages print them.
+const fn gib(whole: u64, hundredths: u64) -> Bytes {
+    let hundredths = whole.saturating_mul(100).saturating_add(hundredths);
+    Bytes(Bytes::mib(1024).times(hundredths).0.div_euclid(100))
+}
+
+/// Capacities in MiB are from device properties in public logs, those in GiB from
+/// out-of-memory messages.
+const TABLE: &[Device] = &[
+    Device {
+        id: "v100-16gb",
+        name: "Tesla V100 16 GB",
+        capacity: Bytes::mib(16_130),
+        nameplate: "16 GB",
+        compute_capability: (7, 0),
+        multiprocessors: 80,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "v100-32gb",
+        name: "Tesla V100 32 GB",
+        capacity: Bytes::mib(32_494),
+        nameplate: "32 GB",
+        compute_capability: (7, 0),
+        multiprocessors: 80,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "t4",
+        name: "T4",
+        capacity: Bytes::mib(14_913),
+        nameplate: "16 GB",
+        compute_capability: (7, 5),
+        multiprocessors: 40,
+        threads_per_multiprocessor: 1024,
+    },
+    Device {
+        id: "rtx-2080-ti",
+        name: "GeForce RTX 2080 Ti",
+        capacity: gib(10, 75),
+        nameplate: "11 GB",
+        compute_capability: (7, 5),
+        multiprocessors: 68,
+        threads_per_multiprocessor: 1024,
+    },
+    Device {
+        id: "rtx-8000",
+        name: "Quadro RTX 8000",
+        capacity: gib(47, 45),
+        nameplate: "48 GB",
+        compute_capability: (7, 5),
+        multiprocessors: 72,
+        threads_per_multiprocessor: 1024,
+    },
+    Device {
+        id: "a30",
+        name: "A30",
+        capacity: gib(23, 53),
+        nameplate: "24 GB",
+        compute_capability: (8, 0),
+        multiprocessors: 56,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "a100-40gb",
+        name: "A100 40 GB",
+        capacity: gib(39, 38),
+        nameplate: "40 GB",
+        compute_capability: (8, 0),
+        multiprocessors: 108,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "a100-80gb",
+        name: "A100 80 GB",
+        capacity: Bytes::mib(81_038),
+        nameplate: "80 GB",
+        compute_capability: (8, 0),
+        multiprocessors: 108,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "a10",
+        name: "A10",
+        capacity: gib(22, 5),
+        nameplate: "24 GB",
+        compute_capability: (8, 6),
+        multiprocessors: 72,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "a10g",
+        name: "A10G",
+        capacity: Bytes::mib(22_587),
+        nameplate: "24 GB",
+        compute_capability: (8, 6),
+        multiprocessors: 80,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "rtx-3060",
+        name: "GeForce RTX 3060 12 GB",
+        capacity: Bytes::mib(11_938),
+        nameplate: "12 GB",
+        compute_capability: (8, 6),
+        multiprocessors: 28,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "rtx-3090",
+        name: "GeForce RTX 3090",
+        capacity: Bytes::mib(24_124),
+        nameplate: "24 GB",
+        compute_capability: (8, 6),
+        multiprocessors: 82,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "rtx-a4000",
+        name: "RTX A4000",
+        capacity: gib(15, 60),
+        nameplate: "16 GB",
+        compute_capability: (8, 6),
+        multiprocessors: 48,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "rtx-a5000",
+        name: "RTX A5000",
+        capacity: Bytes::mib(24_138),
+        nameplate: "24 GB",
+        compute_capability: (8, 6),
+        multiprocessors: 64,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "a40",
+        name: "A40",
+        capacity: gib(44, 34),
+        nameplate: "48 GB",
+        compute_capability: (8, 6),
+        multiprocessors: 84,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "rtx-a6000",
+        name: "RTX A6000",
+        capacity: gib(47, 40),
+        nameplate: "48 GB",
+        compute_capability: (8, 6),
+        multiprocessors: 84,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "l4",
+        name: "L4",
+        capacity: Bytes::mib(22_563),
+        nameplate: "24 GB",
+        compute_capability: (8, 9),
+        multiprocessors: 58,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "rtx-4090",
+        name: "GeForce RTX 4090",
+        capacity: Bytes::mib(24_081),
+        nameplate: "24 GB",
+        compute_capability: (8, 9),
+        multiprocessors: 128,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "l20",
+        name: "L20",
+        capacity: gib(44, 42),
+        nameplate: "48 GB",
+        compute_capability: (8, 9),
+        multiprocessors: 92,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "l40",
+        name: "L40",
+        capacity: gib(44, 40),
+        nameplate: "48 GB",
+        compute_capability: (8, 9),
+        multiprocessors: 142,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "l40s",
+        name: "L40S",
+        capacity: gib(44, 42),
+        nameplate: "48 GB",
+        compute_capability: (8, 9),
+        multiprocessors: 142,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "rtx-6000-ada",
+        name: "RTX 6000 Ada",
+        capacity: Bytes::mib(48_520),
+        nameplate: "48 GB",
+        compute_capability: (8, 9),
+        multiprocessors: 142,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "h100-pcie",
+        name: "H100 PCIe",
+        capacity: Bytes::mib(81_008),
+        nameplate: "80 GB",
+        compute_capability: (9, 0),
+        multiprocessors: 114,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "h100-80gb",
+        name: "H100 SXM",
+        capacity: gib(79, 10),
+        nameplate: "80 GB",
+        compute_capability: (9, 0),
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "h100-nvl",
+        name: "H100 NVL",
+        capacity: gib(93, 2),
+        nameplate: "94 GB",
+        compute_capability: (9, 0),
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "h20",
+        name: "H20",
+        capacity: gib(95, 8),
+        nameplate: "96 GB",
+        compute_capability: (9, 0),
+        multiprocessors: 78,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "gh200-96gb",
+        name: "GH200 96 GB",
+        capacity: gib(94, 50),
+        nameplate: "96 GB",
+        compute_capability: (9, 0),
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "h200",
+        name: "H200",
+        capacity: Bytes::mib(143_156),
+        nameplate: "141 GB",
+        compute_capability: (9, 0),
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "b200",
+        name: "B200",
+        capacity: Bytes::mib(182_631),
+        nameplate: "180 GB",
+        compute_capability: (10, 0),
+        multiprocessors: 148,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "gb200",
+        name: "GB200",
+        capacity: gib(184, 31),
+        nameplate: "186 GB",
+        compute_capability: (10, 0),
+        multiprocessors: 148,
+        threads_per_multiprocessor: 2048,
+    },
+    Device {
+        id: "rtx-5090",
+        name: "GeForce RTX 5090",
+        capacity: Bytes::mib(32_102),
+        nameplate: "32 GB",
+        compute_capability: (12, 0),
+        multiprocessors: 170,
+        threads_per_multiprocessor: 1536,
+    },
+    Device {
+        id: "rtx-pro-6000",
+        name: "RTX PRO 6000 Blackwell",
+        capacity: gib(94, 96),
+        nameplate: "96 GB",
+        compute_capability: (12, 0),
+        multiprocessors: 188,
+        threads_per_multiprocessor: 1536,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn devices_are_distinct_and_leave_room_for_work() {
+        let ids: BTreeSet<_> = all().iter().map(|device| device.id).collect();
+        let names: BTreeSet<_> = all().iter().map(|device| device.name).collect();
+        assert_eq!((ids.len(), names.len()), (all().len(), all().len()));
+        for device in all() {
+            assert!(device.limit() > Bytes::mib(10 * 1024), "{device}");
+            assert_eq!(lookup(device.id), Some(device));
+        }
+    }
+
+    #[test]
+    fn the_table_reads_as_pytorch_reports_it() {
+        let row = |device: &Device| {
+            let Device { id, capacity, .. } = device;
+            let (context, workspace) = (device.context(), device.cublas_workspace());
+            format!("{id}: {capacity}, context {context}, cuBLAS {workspace}\n")
+        };
+        let table: String = all().iter().map(row).collect();
+        expect![[r"
+            v100-16gb: 15.75 GiB, context 407.20 MiB, cuBLAS 8.13 MiB
+            v100-32gb: 31.73 GiB, context 407.20 MiB, cuBLAS 8.13 MiB
+            t4: 14.56 GiB, context 176.80 MiB, cuBLAS 8.13 MiB
+            rtx-2080-ti: 10.75 GiB, context 230.56 MiB, cuBLAS 8.13 MiB
+            rtx-8000: 47.45 GiB, context 238.24 MiB, cuBLAS 8.13 MiB
+            a30: 23.53 GiB, context 315.04 MiB, cuBLAS 8.13 MiB
+            a100-40gb: 39.38 GiB, context 514.72 MiB, cuBLAS 8.13 MiB
+            a100-80gb: 79.14 GiB, context 514.72 MiB, cuBLAS 8.13 MiB
+            a10: 22.05 GiB, context 307.36 MiB, cuBLAS 8.13 MiB
+            a10g: 22.06 GiB, context 330.40 MiB, cuBLAS 8.13 MiB
+            rtx-3060: 11.66 GiB, context 180.64 MiB, cuBLAS 8.13 MiB
+            rtx-3090: 23.56 GiB, context 336.16 MiB, cuBLAS 8.13 MiB
+            rtx-a4000: 15.60 GiB, context 238.24 MiB, cuBLAS 8.13 MiB
+            rtx-a5000: 23.57 GiB, context 284.32 MiB, cuBLAS 8.13 MiB
+            a40: 44.34 GiB, context 341.92 MiB, cuBLAS 8.13 MiB
+            rtx-a6000: 47.40 GiB, context 341.92 MiB, cuBLAS 8.13 MiB
+            l4: 22.03 GiB, context 267.04 MiB, cuBLAS 8.13 MiB
+            rtx-4090: 23.52 GiB, context 468.64 MiB, cuBLAS 8.13 MiB
+            l20: 44.42 GiB, context 364.96 MiB, cuBLAS 8.13 MiB
+            l40: 44.40 GiB, context 508.96 MiB, cuBLAS 8.13 MiB
+            l40s: 44.42 GiB, context 508.96 MiB, cuBLAS 8.13 MiB
+            rtx-6000-ada: 47.38 GiB, context 508.96 MiB, cuBLAS 8.13 MiB
+            h100-pcie: 79.11 GiB, context 537.76 MiB, cuBLAS 32.00 MiB
+            h100-80gb: 79.10 GiB, context 606.88 MiB, cuBLAS 32.00 MiB
+            h100-nvl: 93.02 GiB, context 606.88 MiB, cuBLAS 32.00 MiB
+            h20: 95.08 GiB, context 399.52 MiB, cuBLAS 32.00 MiB
+            gh200-96gb: 94.50 GiB, context 606.88 MiB, cuBLAS 32.00 MiB
+            h200: 139.80 GiB, context 606.88 MiB, cuBLAS 32.00 MiB
+            b200: 178.35 GiB, context 668.32 MiB, cuBLAS 32.00 MiB
+            gb200: 184.31 GiB, context 668.32 MiB, cuBLAS 32.00 MiB
+            rtx-5090: 31.35 GiB, context 589.60 MiB, cuBLAS 32.00 MiB
+            rtx-pro-6000: 94.96 GiB, context 641.44 MiB, cuBLAS 32.00 MiB
+        "]]
+        .assert_eq(&table);
+    }
+}

@@ -1,0 +1,157 @@
+//! The abstract eager runtime: PyTorch with the arithmetic left out.
+//!
+//! Policy
+//! - A [`Tensor`] is a type, strides and a share of a storage; there are no elements.
+//! - Rust's ownership stands for PyTorch's reference counts. Whoever would hold a tensor there
+//!   (a Python name, autograd's saved tensors, the engine's input buffers, `.grad`, optimizer state)
+//!   holds a [`Tensor`] here, and a storage is freed at the moment its last holder lets go.
+//!   Lifetimes are therefore an observation, not a second analysis to keep in step.
+//! - Allocations happen in the order in which ATen's host code makes them, since the caching
+//!   allocator's answer depends on it.
+//! - Autograd (see [`autograd`]) is written once: order, accumulation, stealing, release.
+//!
+//! The rules of single operators are in [`crate::aten`]. Source of all of it: PyTorch 2.15.
+
+pub mod autograd;
+pub mod layout;
+pub mod recorder;
+pub mod tensor;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+pub use autograd::{Edge, GradNode, Gradients, Pass};
+pub use tensor::Tensor;
+
+use self::recorder::{Recorder, Storage};
+use crate::bytes::Bytes;
+use crate::tensor::{DType, TensorType};
+use crate::trace::{Category, Phase, Trace};
+
+/// Properties of a device that decide which kernels run and what scratch they take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hardware {
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// COUNT: streaming multiprocessors.
+    pub multiprocessors: u64,
+    /// COUNT: resident threads per multiprocessor, at most.
+    pub threads_per_multiprocessor: u64,
+    /// SIZE: workspace of a cuBLAS call.
+    pub cublas_workspace: Bytes,
+}
+
+/// One process with one CUDA device and one stream.
+#[derive(Debug)]
+pub struct Runtime {
+    /// The device.
+    pub hardware: Hardware,
+    recorder: Rc<RefCell<Recorder>>,
+    grad_enabled: Cell<bool>,
+    nodes_made: Cell<usize>,
+}
+
+impl Runtime {
+    /// A fresh process on this device.
+    pub fn new(hardware: Hardware) -> Self {
+        Self {
+            hardware,
+            recorder: Rc::default(),
+            grad_enabled: Cell::new(true),
+            nodes_made: Cell::new(0),
+        }
+    }
+
+    /// A contiguous tensor of this type (`at::empty`).
+    pub fn empty(&self, dtype: DType, sizes: &[u64]) -> Tensor {
+        let strides = layout::contiguous_strides(sizes);
+        self.empty_strided(dtype, sizes, strides)
+    }
+
+    /// A dense tensor with these strides (`at::empty_strided`).
+    pub fn empty_strided(&self, dtype: DType, sizes: &[u64], strides: Vec<u64>) -> Tensor {
+        self.empty_as(dtype, sizes, strides, None)
+    }
+
+    /// A tensor of `like`'s type and, where that is dense, strides (`at::empty_like`).
+    pub fn empty_like(&self, like: &Tensor) -> Tensor {
+        self.empty_strided(like.dtype(), like.sizes(), layout::like_strides(like))
+    }
+
+    /// A tensor that set-up code puts on the device for a stated purpose.
+    pub fn place(&self, ty: &TensorType, category: Category, name: &str) -> Tensor {
+        let strides = layout::contiguous_strides(&ty.dims);
+        self.recorder.borrow_mut().set_name(name);
+        let tensor = self.empty_as(ty.dtype, &ty.dims, strides, Some(category));
+        self.recorder.borrow_mut().set_name("");
+        tensor
+    }
+
+    /// State that an optimizer keeps beside a parameter, with the parameter's layout.
+    pub fn optimizer_state(&self, parameter: &Tensor) -> Tensor {
+        let strides = layout::like_strides(parameter);
+        let category = Some(Category::OptimizerState);
+        self.empty_as(parameter.dtype(), parameter.sizes(), strides, category)
+    }
+
+    /// Scratch of one kernel, allocated and freed at once; nothing for zero bytes.
+    pub fn workspace(&self, size: Bytes) {
+        drop(self.scratch(size));
+    }
+
+    /// Scratch of one kernel, held until the caller lets go; `None` for zero bytes.
+    pub fn scratch(&self, size: Bytes) -> Option<Rc<Storage>> {
+        let category = Some(Category::Workspace);
+        (size > Bytes::ZERO).then(|| Recorder::allocate(&self.recorder, size, None, category))
+    }
+
+    /// Names the operator that runs from here on: `aten::convolution`.
+    pub fn enter_operator(&self, operator: &str) {
+        self.recorder.borrow_mut().set_operator(operator);
+    }
+
+    /// Names the module that runs from here on.
+    pub fn enter_module(&self, module: &str) {
+        self.recorder.borrow_mut().set_module(module);
+    }
+
+    /// A phase of an iteration begins.
+    pub fn enter_phase(&self, iteration: usize, phase: Phase) {
+        self.recorder.borrow_mut().set_phase(iteration, phase);
+    }
+
+    /// Says that a tensor has become a `.grad`, whatever it was made for.
+    pub(crate) fn becomes_gradient(&self, tensor: &Tensor, parameter: &str) {
+        self.recorder.borrow_mut().recategorise(tensor.storage_id(), Category::Gradient, parameter);
+    }
+
+    /// Runs `body` as under `torch.no_grad()`.
+    pub fn no_grad<T>(&self, body: impl FnOnce() -> T) -> T {
+        let before = self.grad_enabled.replace(false);
+        let result = body();
+        self.grad_enabled.set(before);
+        result
+    }
+
+    /// COUNT: allocator calls so far.
+    pub fn events(&self) -> usize {
+        self.recorder.borrow().trace.events.len()
+    }
+
+    /// What has happened, once all tensors are gone or meant to stay.
+    pub fn into_trace(self) -> Trace {
+        std::mem::take(&mut self.recorder.borrow_mut().trace)
+    }
+
+    fn empty_as(
+        &self,
+        dtype: DType,
+        sizes: &[u64],
+        strides: Vec<u64>,
+        category: Option<Category>,
+    ) -> Tensor {
+        let ty = TensorType::new(dtype, sizes);
+        let storage = Recorder::allocate(&self.recorder, ty.size(), Some(&ty), category);
+        Tensor::new(storage, dtype, ty.dims, strides)
+    }
+}

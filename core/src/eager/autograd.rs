@@ -1,0 +1,336 @@
+//! Autograd: the graph that a forward leaves behind, and the engine that walks it.
+//!
+//! Policy, after `torch/csrc/autograd/{engine,input_buffer}.cpp` and
+//! `functions/accumulate_grad.h`, PyTorch 2.15:
+//! - Nodes run in the reverse order of their making; `AccumulateGrad` runs as soon as it is ready.
+//! - Within a node everything is alive at once: incoming gradients, saved tensors, outputs. Then the
+//!   outputs are fitted to the shapes they go to (`sum` over what was broadcast), the incoming
+//!   gradients are dropped, then the saved tensors, in the order in which they were saved.
+//! - A second gradient for the same tensor is added in place when the first is dense and nobody
+//!   else holds it or its memory; else their sum is a new tensor.
+//! - `.grad` steals the incoming gradient when nobody else holds it and its layout is the
+//!   parameter's; else it is a clone.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use super::{Runtime, Tensor, layout};
+use crate::aten;
+use crate::tensor::DType;
+use crate::trace::LabelId;
+
+/// Gradients of a node's inputs, in their order; `None` where none is needed.
+pub type Gradients = Vec<Option<Tensor>>;
+
+/// What a gradient formula may look at.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    /// The process.
+    pub rt: &'a Runtime,
+    /// Gradients of the node's outputs; `None` where nothing depended on one.
+    pub grads: &'a [Option<Tensor>],
+    /// What forward saved.
+    pub saved: &'a [Tensor],
+    /// Which inputs need a gradient (`task_should_compute_output`).
+    pub needs: &'a [bool],
+}
+
+impl Pass<'_> {
+    /// Whether the input at this position needs a gradient.
+    pub fn needs(&self, input: usize) -> bool {
+        self.needs.get(input).copied().unwrap_or(false)
+    }
+
+    /// The gradient of the only output.
+    pub fn grad(&self) -> Option<&Tensor> {
+        self.grads.first()?.as_ref()
+    }
+
+    /// A saved tensor.
+    pub fn saved(&self, position: usize) -> Option<&Tensor> {
+        self.saved.get(position)
+    }
+}
+
+type Formula = Box<dyn Fn(&Pass<'_>) -> Gradients>;
+
+/// Where a gradient goes: one output of the operator behind a node.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    node: Rc<GradNode>,
+    output: usize,
+}
+
+/// One backward function.
+pub struct GradNode {
+    /// Unique; grows with time.
+    id: usize,
+    name: &'static str,
+    module: LabelId,
+    next: Vec<Option<Edge>>,
+    /// Type of each output of the forward, which incoming gradients must have.
+    outputs: RefCell<Vec<(DType, Vec<u64>)>>,
+    body: Body,
+}
+
+enum Body {
+    Formula(RefCell<Option<(Formula, Vec<Tensor>)>>),
+    Accumulate(Rc<Leaf>),
+}
+
+/// A parameter's `.grad`.
+#[derive(Debug)]
+pub struct Leaf {
+    name: String,
+    strides: Vec<u64>,
+    grad: RefCell<Option<Tensor>>,
+}
+
+impl Leaf {
+    /// The gradient, if a backward has left one.
+    pub fn grad(&self) -> Option<Tensor> {
+        self.grad.borrow().clone()
+    }
+
+    /// `grad = None`.
+    pub fn clear(&self) {
+        let gone = self.grad.borrow_mut().take();
+        drop(gone);
+    }
+}
+
+impl fmt::Debug for GradNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.name, self.id)
+    }
+}
+
+impl Drop for GradNode {
+    /// Lets go of long chains without recursion, which would overflow the stack.
+    fn drop(&mut self) {
+        let mut edges: Vec<Edge> = self.next.drain(..).flatten().collect();
+        while let Some(edge) = edges.pop() {
+            if let Some(mut node) = Rc::into_inner(edge.node) {
+                edges.extend(node.next.drain(..).flatten());
+            }
+        }
+    }
+}
+
+impl Runtime {
+    /// Makes `parameter` a leaf that collects a gradient.
+    pub fn parameter(&self, tensor: &Tensor, name: &str) -> (Tensor, Rc<Leaf>) {
+        let leaf = Rc::new(Leaf {
+            name: name.to_owned(),
+            strides: tensor.strides().to_vec(),
+            grad: RefCell::default(),
+        });
+        let body = Body::Accumulate(Rc::clone(&leaf));
+        let node = self.node("AccumulateGrad", Vec::new(), body);
+        (self.outputs_of(&node, vec![tensor.clone()]).swap_remove(0), leaf)
+    }
+
+    /// Records a differentiable operator with one output.
+    ///
+    /// `saved` are the tensors that `derivatives.yaml` reads, in its order; `formula` gives one
+    /// gradient per entry of `inputs`. There is no default: an operator without a formula returns
+    /// plain tensors, and that is a statement too.
+    #[must_use]
+    pub fn differentiable(
+        &self,
+        name: &'static str,
+        output: Tensor,
+        inputs: &[&Tensor],
+        saved: &[&Tensor],
+        formula: impl Fn(&Pass<'_>) -> Gradients + 'static,
+    ) -> Tensor {
+        let fallback = output.clone();
+        let mut outputs = self.differentiable_many(name, vec![output], inputs, saved, formula);
+        outputs.pop().unwrap_or(fallback)
+    }
+
+    /// Records a differentiable operator with several outputs.
+    #[must_use]
+    pub fn differentiable_many(
+        &self,
+        name: &'static str,
+        outputs: Vec<Tensor>,
+        inputs: &[&Tensor],
+        saved: &[&Tensor],
+        formula: impl Fn(&Pass<'_>) -> Gradients + 'static,
+    ) -> Vec<Tensor> {
+        if !self.requires_grad(inputs) {
+            return outputs;
+        }
+        let next = inputs.iter().map(|input| input.edge().cloned()).collect();
+        let saved = saved.iter().map(|tensor| tensor.detach()).collect();
+        let body = Body::Formula(RefCell::new(Some((Box::new(formula), saved))));
+        let node = self.node(name, next, body);
+        self.outputs_of(&node, outputs)
+    }
+
+    /// Whether an operator on these inputs is recorded.
+    pub fn requires_grad(&self, inputs: &[&Tensor]) -> bool {
+        self.grad_enabled.get() && inputs.iter().any(|input| input.requires_grad())
+    }
+
+    fn node(&self, name: &'static str, next: Vec<Option<Edge>>, body: Body) -> Rc<GradNode> {
+        let id = self.nodes_made.get();
+        self.nodes_made.set(id + 1);
+        let module = self.recorder.borrow().module();
+        Rc::new(GradNode { id, name, module, next, outputs: RefCell::default(), body })
+    }
+
+    fn outputs_of(&self, node: &Rc<GradNode>, outputs: Vec<Tensor>) -> Vec<Tensor> {
+        let types = outputs.iter().map(|t| (t.dtype(), t.sizes().to_vec())).collect();
+        node.outputs.replace(types);
+        let edge = |output| Edge { node: Rc::clone(node), output };
+        outputs.iter().enumerate().map(|(i, tensor)| tensor.with_edge(edge(i))).collect()
+    }
+
+    /// `loss.backward()`.
+    pub fn backward(&self, loss: &Tensor) {
+        let Some(root) = loss.edge().cloned() else { return };
+        self.no_grad(|| {
+            self.enter_operator("aten::ones_like");
+            let ones = self.empty_like(loss);
+            // Python's frame holds the root gradient until the call returns.
+            Engine::new(self, &root.node).run(root, ones.clone());
+            drop(ones);
+        });
+        self.enter_operator("");
+        self.enter_module("");
+    }
+}
+
+/// One walk over the graph.
+struct Engine<'a> {
+    rt: &'a Runtime,
+    /// COUNT: gradients still to come, by node id.
+    dependencies: BTreeMap<usize, usize>,
+    /// Gradients that have arrived, by node id.
+    buffers: BTreeMap<usize, Gradients>,
+    /// Nodes whose gradients are complete; the largest key runs next.
+    ready: BTreeMap<(bool, usize), Rc<GradNode>>,
+}
+
+impl<'a> Engine<'a> {
+    fn new(rt: &'a Runtime, root: &Rc<GradNode>) -> Self {
+        let mut dependencies = BTreeMap::new();
+        let mut stack = vec![Rc::clone(root)];
+        let mut seen = std::collections::BTreeSet::from([root.id]);
+        while let Some(node) = stack.pop() {
+            for edge in node.next.iter().flatten() {
+                *dependencies.entry(edge.node.id).or_insert(0) += 1;
+                if seen.insert(edge.node.id) {
+                    stack.push(Rc::clone(&edge.node));
+                }
+            }
+        }
+        Self { rt, dependencies, buffers: BTreeMap::new(), ready: BTreeMap::new() }
+    }
+
+    fn run(&mut self, root: Edge, ones: Tensor) {
+        self.accumulate(&root, ones);
+        self.make_ready(root.node);
+        while let Some((_, node)) = self.ready.pop_last() {
+            let grads = self.buffers.remove(&node.id).unwrap_or_default();
+            self.rt.recorder.borrow_mut().restore_module(node.module);
+            self.rt.enter_operator(node.name);
+            match &node.body {
+                Body::Accumulate(leaf) => self.accumulate_leaf(leaf, grads),
+                Body::Formula(formula) => self.run_node(&node, formula.borrow_mut().take(), grads),
+            }
+        }
+    }
+
+    fn run_node(
+        &mut self,
+        node: &Rc<GradNode>,
+        body: Option<(Formula, Vec<Tensor>)>,
+        grads: Gradients,
+    ) {
+        let Some((formula, saved)) = body else { return };
+        let needs: Vec<bool> = node.next.iter().map(Option::is_some).collect();
+        let pass = Pass { rt: self.rt, grads: &grads, saved: &saved, needs: &needs };
+        let mut results =
+            if grads.iter().any(Option::is_some) { formula(&pass) } else { Vec::new() };
+        results.resize(node.next.len(), None);
+        for (edge, result) in node.next.iter().zip(&mut results) {
+            *result = match (edge, result.take()) {
+                (Some(edge), Some(grad)) => Some(self.fit(edge, grad)),
+                _ => None,
+            };
+        }
+        grads.into_iter().for_each(drop);
+        saved.into_iter().for_each(drop);
+        for (edge, result) in node.next.iter().zip(results) {
+            let Some(edge) = edge else { continue };
+            if let Some(grad) = result {
+                self.accumulate(edge, grad);
+            }
+            let left = self.dependencies.entry(edge.node.id).or_insert(1);
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.make_ready(Rc::clone(&edge.node));
+            }
+        }
+    }
+
+    /// Sums a gradient over the dimensions that forward broadcast, and casts it (`validate_outputs`).
+    fn fit(&self, edge: &Edge, grad: Tensor) -> Tensor {
+        let outputs = edge.node.outputs.borrow();
+        let Some((dtype, sizes)) = outputs.get(edge.output) else { return grad };
+        let grad = if grad.sizes() == sizes.as_slice() {
+            grad
+        } else {
+            aten::reduce::sum_to(self.rt, &grad, sizes)
+        };
+        if grad.dtype() == *dtype { grad } else { aten::elementwise::cast(self.rt, &grad, *dtype) }
+    }
+
+    fn make_ready(&mut self, node: Rc<GradNode>) {
+        let is_leaf = matches!(node.body, Body::Accumulate(_));
+        self.ready.insert((is_leaf, node.id), node);
+    }
+
+    /// Adds a gradient to those that wait for a node (`InputBuffer::add`).
+    fn accumulate(&mut self, edge: &Edge, grad: Tensor) {
+        let buffer = self.buffers.entry(edge.node.id).or_default();
+        if buffer.len() <= edge.output {
+            buffer.resize(edge.output + 1, None);
+        }
+        let Some(slot) = buffer.get_mut(edge.output) else { return };
+        *slot = Some(match slot.take() {
+            None => grad,
+            Some(first) if first.owns_storage_alone() && first.is_dense() => first,
+            Some(first) => aten::elementwise::add_gradients(self.rt, &first, &grad),
+        });
+    }
+
+    fn accumulate_leaf(&self, leaf: &Leaf, grads: Gradients) {
+        let Some(grad) = grads.into_iter().flatten().next() else { return };
+        let mut slot = leaf.grad.borrow_mut();
+        if slot.is_some() {
+            return; // Added in place; the incoming gradient dies here.
+        }
+        let obeys_layout = !layout::is_dense(grad.sizes(), &leaf.strides)
+            || same_layout(grad.sizes(), grad.strides(), &leaf.strides);
+        let kept = if grad.is_unique() && grad.is_dense() && obeys_layout {
+            grad
+        } else {
+            let clone = self.rt.empty_strided(grad.dtype(), grad.sizes(), leaf.strides.clone());
+            drop(grad);
+            clone
+        };
+        self.rt.becomes_gradient(&kept, &leaf.name);
+        *slot = Some(kept);
+    }
+}
+
+/// Whether two strides address the same elements, dimensions of size one left aside.
+fn same_layout(sizes: &[u64], a: &[u64], b: &[u64]) -> bool {
+    sizes.iter().zip(a).zip(b).all(|((&size, a), b)| size == 1 || a == b)
+}

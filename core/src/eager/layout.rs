@@ -1,0 +1,187 @@
+//! Strides: when a view is possible, and which order an output takes.
+//!
+//! Sources: `ATen/TensorUtils.cpp` (`computeStride`), `ATen/native/TensorFactories.cpp`
+//! (`empty_like`), `ATen/TensorIterator.cpp` (`reorder_dimensions`), PyTorch 2.15.
+
+use super::Tensor;
+
+/// Strides of a contiguous tensor.
+pub fn contiguous_strides(sizes: &[u64]) -> Vec<u64> {
+    let mut strides = vec![1; sizes.len()];
+    let mut step = 1u64;
+    for (stride, &size) in strides.iter_mut().zip(sizes).rev() {
+        *stride = step;
+        step = step.saturating_mul(size.max(1));
+    }
+    strides
+}
+
+/// Whether elements lie in row-major order without gaps.
+pub fn is_contiguous(sizes: &[u64], strides: &[u64]) -> bool {
+    let mut expected = 1u64;
+    for (&size, &stride) in sizes.iter().zip(strides).rev() {
+        if size == 0 {
+            return true;
+        }
+        if size != 1 {
+            if stride != expected {
+                return false;
+            }
+            expected = expected.saturating_mul(size);
+        }
+    }
+    true
+}
+
+/// Whether the tensor is some permutation of a contiguous one.
+pub fn is_dense(sizes: &[u64], strides: &[u64]) -> bool {
+    if sizes.contains(&0) {
+        return true;
+    }
+    let mut dims: Vec<_> = strides.iter().zip(sizes).filter(|&(_, &size)| size != 1).collect();
+    dims.sort_unstable();
+    let mut expected = 1u64;
+    dims.into_iter().all(|(&stride, &size)| {
+        let fits = stride == expected;
+        expected = expected.saturating_mul(size);
+        fits
+    })
+}
+
+/// Dense strides for `sizes` whose order of dimensions, outermost first, is `order`.
+pub fn strides_in_order(sizes: &[u64], order: &[usize]) -> Vec<u64> {
+    let mut strides = vec![1; sizes.len()];
+    let mut step = 1u64;
+    for &dim in order.iter().rev() {
+        if let (Some(stride), Some(&size)) = (strides.get_mut(dim), sizes.get(dim)) {
+            *stride = step;
+            step = step.saturating_mul(size.max(1));
+        }
+    }
+    strides
+}
+
+/// Dimensions from the outermost (largest stride) to the innermost; ties keep their order.
+pub fn dimension_order(strides: &[u64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..strides.len()).collect();
+    order.sort_by_key(|&dim| std::cmp::Reverse(strides.get(dim).copied().unwrap_or(0)));
+    order
+}
+
+/// Strides of `empty_like(tensor)`: its own where dense, else a dense tensor in the same order.
+pub fn like_strides(tensor: &Tensor) -> Vec<u64> {
+    if tensor.is_dense() {
+        return tensor.strides().to_vec();
+    }
+    if tensor.strides().contains(&0) && tensor.numel() > 0 {
+        // Expanded dimensions have no order of their own.
+        let expanded = tensor.sizes().iter().zip(tensor.strides()).any(|(&n, &s)| n > 1 && s == 0);
+        if expanded {
+            return elementwise_strides(tensor.sizes(), &[tensor]);
+        }
+    }
+    strides_in_order(tensor.sizes(), &dimension_order(tensor.strides()))
+}
+
+/// Strides of an elementwise result: the order of the operands' own dimensions.
+///
+/// `TensorIterator` sorts dimensions by the strides of the operands, the first with an opinion
+/// winning; broadcast dimensions (stride 0) have none.
+pub fn elementwise_strides(sizes: &[u64], operands: &[&Tensor]) -> Vec<u64> {
+    let same = |t: &&&Tensor| t.sizes() == sizes && t.is_dense();
+    if let Some(first) = operands.first()
+        && operands.iter().all(|t| same(&t) && t.strides() == first.strides())
+    {
+        return first.strides().to_vec();
+    }
+    let broadcast: Vec<Vec<u64>> = operands.iter().map(|t| broadcast_strides(t, sizes)).collect();
+    // Insertion sort, as TensorIterator does it: innermost first, ambiguous pairs left alone.
+    let mut innermost_first: Vec<usize> = (0..sizes.len()).rev().collect();
+    for i in 1..innermost_first.len() {
+        let mut moving = i;
+        for j in (0..i).rev() {
+            let (Some(&a), Some(&b)) = (innermost_first.get(j), innermost_first.get(moving)) else {
+                break;
+            };
+            match should_swap(&broadcast, sizes, a, b) {
+                Some(true) => {
+                    innermost_first.swap(j, moving);
+                    moving = j;
+                }
+                Some(false) => break,
+                None => {}
+            }
+        }
+    }
+    innermost_first.reverse();
+    strides_in_order(sizes, &innermost_first)
+}
+
+/// Whether dimension `a`, now further inside, belongs outside `b`; `None` where nothing tells.
+fn should_swap(operands: &[Vec<u64>], sizes: &[u64], a: usize, b: usize) -> Option<bool> {
+    for strides in operands {
+        let (&outer, &inner) = (strides.get(a)?, strides.get(b)?);
+        if outer == 0 || inner == 0 {
+            continue;
+        }
+        if outer != inner {
+            return Some(outer > inner);
+        }
+        let (&size_a, &size_b) = (sizes.get(a)?, sizes.get(b)?);
+        if size_a > size_b {
+            return Some(true);
+        }
+    }
+    None
+}
+
+/// Strides of `tensor` seen with broadcast `sizes`: zero where it is stretched.
+fn broadcast_strides(tensor: &Tensor, sizes: &[u64]) -> Vec<u64> {
+    let missing = sizes.len().saturating_sub(tensor.sizes().len());
+    let own = tensor.sizes().iter().zip(tensor.strides());
+    let own = own
+        .zip(sizes.iter().skip(missing))
+        .map(|((&size, &stride), &wanted)| if size == 1 && wanted != 1 { 0 } else { stride });
+    std::iter::repeat_n(0, missing).chain(own).collect()
+}
+
+/// Strides under which `tensor` can be seen as `sizes` without a copy.
+pub fn view_strides(tensor: &Tensor, sizes: &[u64]) -> Option<Vec<u64>> {
+    if tensor.numel() == 0 {
+        return Some(contiguous_strides(sizes));
+    }
+    let old: Vec<(u64, u64)> =
+        tensor.sizes().iter().copied().zip(tensor.strides().iter().copied()).collect();
+    let mut new_strides = vec![1; sizes.len()];
+    let mut next = sizes.len();
+    let mut chunk_stride = old.last().map_or(1, |&(_, stride)| stride);
+    let (mut chunk_size, mut view_size) = (1u64, 1u64);
+    for (dim, &(size, stride)) in old.iter().enumerate().rev() {
+        chunk_size = chunk_size.saturating_mul(size);
+        let outer = dim.checked_sub(1).and_then(|d| old.get(d));
+        let ends = outer.is_none_or(|&(outer_size, outer_stride)| {
+            outer_size != 1 && outer_stride != chunk_size.saturating_mul(chunk_stride)
+        });
+        if !ends {
+            continue;
+        }
+        while next > 0 {
+            let size = *sizes.get(next - 1)?;
+            if view_size >= chunk_size && size != 1 {
+                break;
+            }
+            next -= 1;
+            *new_strides.get_mut(next)? = view_size.saturating_mul(chunk_stride);
+            view_size = view_size.saturating_mul(size);
+        }
+        if view_size != chunk_size {
+            return None;
+        }
+        if let Some(&(_, outer_stride)) = outer {
+            chunk_stride = outer_stride;
+            (chunk_size, view_size) = (1, 1);
+        }
+        let _ = stride;
+    }
+    (next == 0).then_some(new_strides)
+}

@@ -1,0 +1,157 @@
+//! Storages and the record of their births and deaths.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::bytes::Bytes;
+use crate::tensor::TensorType;
+use crate::trace::{self, Category, Event, LabelId, Phase, PhaseMark, StorageId, Trace};
+
+/// Memory that tensors share; freed when the last of them goes.
+#[derive(Debug)]
+pub struct Storage {
+    id: StorageId,
+    /// Nothing is asked of the allocator for zero bytes.
+    is_empty: bool,
+    recorder: Rc<RefCell<Recorder>>,
+}
+
+impl Storage {
+    /// Its place in the trace.
+    pub(super) const fn id(&self) -> StorageId {
+        self.id
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if !self.is_empty {
+            self.recorder.borrow_mut().free(self.id);
+        }
+    }
+}
+
+/// Writes the trace.
+#[derive(Debug)]
+pub struct Recorder {
+    pub(super) trace: Trace,
+    ids: BTreeMap<String, LabelId>,
+    operator: LabelId,
+    module: LabelId,
+    name: LabelId,
+    born: Vec<(usize, Phase)>,
+    iteration: usize,
+    phase: Phase,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        let nothing = LabelId(0);
+        Self {
+            trace: Trace { labels: vec![String::new()], ..Trace::default() },
+            ids: BTreeMap::from([(String::new(), nothing)]),
+            operator: nothing,
+            module: nothing,
+            name: nothing,
+            born: Vec::new(),
+            iteration: 0,
+            phase: Phase::Setup,
+        }
+    }
+}
+
+impl Recorder {
+    /// Allocates; without a category, the phase tells it.
+    pub(super) fn allocate(
+        this: &Rc<RefCell<Self>>,
+        requested: Bytes,
+        tensor: Option<&TensorType>,
+        category: Option<Category>,
+    ) -> Rc<Storage> {
+        let mut recorder = this.borrow_mut();
+        let id = StorageId(recorder.trace.storages.len());
+        let by_phase = match recorder.phase {
+            Phase::Forward => Category::Activation,
+            _ => Category::Temporary,
+        };
+        let storage = trace::Storage {
+            requested,
+            category: category.unwrap_or(by_phase),
+            operator: recorder.operator,
+            module: recorder.module,
+            name: recorder.name,
+            tensor: tensor.cloned(),
+        };
+        recorder.trace.storages.push(storage);
+        let born = (recorder.iteration, recorder.phase);
+        recorder.born.push(born);
+        let is_empty = requested == Bytes::ZERO;
+        if !is_empty {
+            recorder.push(Event::Alloc(id));
+        }
+        Rc::new(Storage { id, is_empty, recorder: Rc::clone(this) })
+    }
+
+    fn free(&mut self, id: StorageId) {
+        // An activation is what outlives the forward that made it; the rest was temporary.
+        let same_phase = self.born.get(id.0) == Some(&(self.iteration, self.phase));
+        if let Some(storage) = self.trace.storages.get_mut(id.0)
+            && storage.category == Category::Activation
+            && same_phase
+        {
+            storage.category = Category::Temporary;
+        }
+        self.push(Event::Free(id));
+    }
+
+    pub(super) fn recategorise(&mut self, id: StorageId, category: Category, name: &str) {
+        let name = self.label(name);
+        if let Some(storage) = self.trace.storages.get_mut(id.0) {
+            storage.category = category;
+            storage.name = name;
+        }
+    }
+
+    pub(super) fn set_operator(&mut self, operator: &str) {
+        self.operator = self.label(operator);
+    }
+
+    pub(super) fn set_module(&mut self, module: &str) {
+        self.module = self.label(module);
+    }
+
+    pub(super) fn set_name(&mut self, name: &str) {
+        self.name = self.label(name);
+    }
+
+    pub(super) fn set_phase(&mut self, iteration: usize, phase: Phase) {
+        (self.iteration, self.phase) = (iteration, phase);
+        let event = self.trace.events.len();
+        self.trace.phases.push(PhaseMark { event, iteration, phase });
+    }
+
+    pub(super) const fn module(&self) -> LabelId {
+        self.module
+    }
+
+    pub(super) fn restore_module(&mut self, module: LabelId) {
+        self.module = module;
+    }
+
+    fn push(&mut self, event: Event) {
+        self.trace.events.push(event);
+        self.trace.operators.push(self.operator);
+        self.trace.modules.push(self.module);
+    }
+
+    fn label(&mut self, text: &str) -> LabelId {
+        if let Some(&id) = self.ids.get(text) {
+            return id;
+        }
+        let id = LabelId(self.trace.labels.len());
+        self.trace.labels.push(text.to_owned());
+        self.ids.insert(text.to_owned(), id);
+        id
+    }
+}

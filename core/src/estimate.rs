@@ -1,0 +1,221 @@
+//! The whole path: a model, opened once, answers any number of questions.
+//!
+//! [`Model::estimate`] reads as the stage table of the crate.
+
+use crate::allocator::{self, Replay, Settings};
+use crate::bytes::Bytes;
+use crate::config::Config;
+use crate::device::{self, Device, Verdict};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::eager::Hardware;
+use crate::error::{Error, ErrorKind};
+use crate::formats;
+use crate::graph::Graph;
+use crate::infer::{self, OpenDim, Typed};
+use crate::recover;
+use crate::report::{self, DeviceVerdict, Report};
+use crate::source::Source;
+use crate::step::{self, loss::Loss};
+use crate::trace::Trace;
+
+/// A model that was read and can be estimated under any configuration.
+#[derive(Clone, Debug)]
+pub struct Model {
+    name: String,
+    graph: Graph,
+}
+
+/// What one configuration does, before any allocator has seen it.
+#[derive(Clone, Debug)]
+struct Run {
+    config: Config,
+    typed: Typed,
+    trace: Trace,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads a model; weights are not read.
+///
+/// # Errors
+/// When the content is not a model that can be read here, is damaged, or contradicts itself.
+pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
+    let graph = formats::open(source, name)?;
+    Ok(Model { name: name.to_owned(), graph })
+}
+
+impl Model {
+    /// What its owner calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The graph as the file states it.
+    pub const fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Dimensions that the user may set, the batch first.
+    pub fn open_dims(&self) -> Vec<OpenDim> {
+        infer::open_dims(&self.graph)
+    }
+
+    /// The whole answer for one configuration on its device.
+    ///
+    /// # Errors
+    /// When the configuration names a device or a dimension that there is not, or an absurd size.
+    pub fn estimate(&self, config: &Config) -> Result<Report, Error> {
+        let device = find(&config.device)?;
+        let run = self.run(config, device)?;
+        let (replay, series) = allocator::replay_series(&run.trace, &Settings::default(), None);
+        let verdict = judge(&run.trace, &replay, device);
+        let summary = report::ModelSummary::of(&self.name, &self.graph, &run.trace);
+        let lower_bound = run.typed.lower_bound
+            || run.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+        Ok(Report {
+            model: summary,
+            config: run.config,
+            diagnostics: run.diagnostics,
+            lower_bound,
+            ..Report::of(&run.trace, &replay, &series, verdict)
+        })
+    }
+
+    /// How the configuration ends on a device.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn verdict(&self, config: &Config, device_id: &str) -> Result<DeviceVerdict, Error> {
+        let device = find(device_id)?;
+        let run = self.run(config, device)?;
+        let replay = allocator::replay(&run.trace, &Settings::default(), None);
+        Ok(judge(&run.trace, &replay, device))
+    }
+
+    /// The events of a run, as PyTorch would make them on a device.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
+        Ok(self.run(config, find(&config.device)?)?.trace)
+    }
+
+    /// The largest batch that survives on a device; `None` if not even one sample does, or the model
+    /// has no batch.
+    ///
+    /// Every candidate is simulated. The search guesses by a straight line through what it has seen,
+    /// and ends when a batch fits and the next one does not.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn largest_batch(&self, config: &Config, device_id: &str) -> Result<Option<u64>, Error> {
+        const ABSURD: u64 = 1 << 22;
+        let device = find(device_id)?;
+        let Some(batch) = self.open_dims().into_iter().find(|dim| dim.batch) else {
+            return Ok(None);
+        };
+        let mut probe = config.clone();
+        let mut seen: Vec<(u64, Bytes)> = Vec::new();
+        let mut survives = |n: u64, seen: &mut Vec<(u64, Bytes)>| -> Result<bool, Error> {
+            probe.dims.insert(batch.name.clone(), n);
+            match self.verdict(&probe, device_id) {
+                Ok(verdict) => {
+                    seen.push((n, verdict.need));
+                    Ok(verdict.verdict.survives())
+                }
+                Err(error) if error.kind() == ErrorKind::TooLarge => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default).max(1);
+        let (mut fits, mut fails) = (0, ABSURD);
+        let mut guess = start;
+        while fits + 1 < fails {
+            if survives(guess, &mut seen)? {
+                fits = guess;
+            } else {
+                fails = guess;
+            }
+            guess = next_guess(&seen, device.capacity, fits, fails);
+        }
+        Ok((fits > 0).then_some(fits))
+    }
+
+    fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
+        let typed = infer::infer(&self.graph, &config.dims)?;
+        let program = recover::recover(&self.graph, &typed);
+        let loss = Loss::choose(&self.graph, &typed);
+        let hardware = hardware(device);
+        let trace = step::record(&program.graph, &typed, &loss, config.optimizer, hardware);
+        let mut diagnostics = self.graph.diagnostics.clone();
+        diagnostics.extend(typed.diagnostics.iter().cloned());
+        diagnostics.push(loss.diagnostic());
+        diagnostics.extend(program.diagnostics);
+        diagnostics.sort_by(|a, b| b.severity.cmp(&a.severity));
+        let config = Config { dims: typed.dims.clone(), ..config.clone() };
+        Ok(Run { config, typed, trace, diagnostics })
+    }
+}
+
+/// The next batch to try, strictly between what fits and what fails.
+fn next_guess(seen: &[(u64, Bytes)], capacity: Bytes, fits: u64, fails: u64) -> u64 {
+    let by_distance = |&(_, need): &(u64, Bytes)| need.0.abs_diff(capacity.0);
+    let mut nearest: Vec<_> = seen.to_vec();
+    nearest.sort_by_key(by_distance);
+    nearest.dedup_by_key(|point| point.0);
+    let line = match nearest.as_slice() {
+        [(n1, b1), (n2, b2), ..] if n1 != n2 && b1 != b2 => {
+            // n1 + (capacity - b1) · (n2 - n1) / (b2 - b1)
+            let rise = i128::from(b2.0) - i128::from(b1.0);
+            let run = i128::from(*n2) - i128::from(*n1);
+            let wanted = i128::from(capacity.0) - i128::from(b1.0);
+            (wanted * run).checked_div_euclid(rise).map(|step| i128::from(*n1) + step)
+        }
+        _ => None,
+    };
+    let doubled = i128::from(fits.saturating_mul(2).max(1));
+    let guess = line.unwrap_or(if fits == 0 { i128::from(fails.div_euclid(2)) } else { doubled });
+    let guess = guess.clamp(i128::from(fits) + 1, i128::from(fails) - 1);
+    u64::try_from(guess).unwrap_or(fits + 1)
+}
+
+fn find(id: &str) -> Result<&'static Device, Error> {
+    device::lookup(id).ok_or_else(|| {
+        let known: Vec<_> = device::all().iter().map(|device| device.id).collect();
+        let message = format!("unknown device `{id}`; known are {}", known.join(", "));
+        Error::new(ErrorKind::BadConfig, message)
+    })
+}
+
+fn hardware(device: &Device) -> Hardware {
+    Hardware {
+        capability: device.compute_capability,
+        multiprocessors: device.multiprocessors,
+        threads_per_multiprocessor: device.threads_per_multiprocessor,
+        cublas_workspace: device.cublas_workspace(),
+    }
+}
+
+/// The verdict: by the peak where it stays below the capacity, else by what happens at the limit.
+fn judge(trace: &Trace, unlimited: &Replay, device: &Device) -> DeviceVerdict {
+    let need = unlimited.reserved.bytes + device.context();
+    let mut verdict = DeviceVerdict {
+        id: device.id.to_owned(),
+        name: device.name.to_owned(),
+        capacity: device.capacity,
+        need,
+        context: device.context(),
+        verdict: Verdict::DoesNotFit,
+        out_of_memory: None,
+    };
+    match Verdict::of(need, device.capacity) {
+        Some(fits) => verdict.verdict = fits,
+        None => {
+            let limited = allocator::replay(trace, &Settings::default(), Some(device.limit()));
+            verdict.verdict = Verdict::under_limit(&limited);
+            verdict.out_of_memory = limited
+                .out_of_memory
+                .map(|failure| report::OutOfMemory::of(trace, &failure, device));
+        }
+    }
+    verdict
+}

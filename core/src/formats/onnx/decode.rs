@@ -1,0 +1,405 @@
+//! Decoded messages → [`Graph`] (<https://onnx.ai/onnx/repo-docs/IR.html>).
+//!
+//! - Every name is defined once: by an initializer, an input, or the output of a node.
+//! - A `Constant` node is an initializer written differently and becomes one.
+//! - Nodes are ordered here; files need not be (ONNX asks for it, runtimes do not).
+//! - What is read but nobody makes, and cycles, are refused: no estimate could be right.
+//! - Bodies of control flow are not looked into; a diagnostic says so.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use onnx_ir::{AttributeProto, AttributeType, GraphProto, ModelProto, TensorProto, TypeProto};
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::{Error, ErrorKind};
+use crate::graph::{
+    Attribute, DeclaredType, Dim, Elements, Graph, Literal, Node, Value, ValueId, topological_order,
+};
+use crate::tensor::DType;
+
+use super::inline::{self, FlatNode, Name};
+use super::literal::{self, literal};
+use super::provenance::{self, Modules};
+
+/// The operator set that is assumed of a file which names none: the default of PyTorch 2.15's
+/// dynamo exporter.
+const OPSET_ASSUMED: i64 = 20;
+
+/// Makes a graph of a decoded model.
+///
+/// # Errors
+/// When there is nothing to run, or the graph contradicts itself.
+pub(super) fn graph(model: &ModelProto) -> Result<Graph, Error> {
+    let Some(main) = model.graph.as_ref() else {
+        return Err(Error::new(
+            ErrorKind::NoGraph,
+            "the file holds no ONNX graph; a TensorFlow `saved_model.pb` looks alike and has to be \
+             converted with tf2onnx",
+        ));
+    };
+    let flat = inline::inline(model, main)?;
+    let mut builder = Builder::new(model, main);
+    builder.initializers(main)?;
+    builder.inputs(main)?;
+    let (constants, nodes): (Vec<_>, Vec<_>) =
+        flat.nodes.into_iter().partition(|node| is_constant(node));
+    for node in &constants {
+        builder.constant(node)?;
+    }
+    for node in &nodes {
+        builder.define_outputs(node)?;
+    }
+    if nodes.is_empty() {
+        let message = "the file's graph has no operators, so there is nothing to estimate";
+        return Err(Error::new(ErrorKind::NoGraph, message));
+    }
+    builder.nodes(&nodes)?;
+    builder.outputs(main)?;
+    for info in main.value_info.iter().chain(&main.output) {
+        builder.declare(&info.name, info.type_.as_ref());
+    }
+    for (name, info) in &flat.declared {
+        builder.declare(name, info.type_.as_ref());
+    }
+    Ok(builder.graph)
+}
+
+fn is_constant(node: &FlatNode<'_>) -> bool {
+    node.proto.op_type == "Constant" && inline::domain(&node.proto.domain).is_empty()
+}
+
+struct Builder<'m> {
+    graph: Graph,
+    ids: BTreeMap<Name<'m>, ValueId>,
+    modules: Modules<'m>,
+}
+
+impl<'m> Builder<'m> {
+    fn new(model: &'m ModelProto, main: &'m GraphProto) -> Self {
+        let opset = model.opset_import.iter().find(|set| inline::domain(&set.domain).is_empty());
+        let mut diagnostics = Vec::new();
+        if opset.is_none() {
+            diagnostics.push(Diagnostic::new(
+                Severity::Warning,
+                "assumed-opset",
+                format!("the file names no version of ONNX's operators; assumed {OPSET_ASSUMED}"),
+            ));
+        }
+        let graph = Graph {
+            name: main.name.clone(),
+            producer: format!("{} {}", model.producer_name, model.producer_version)
+                .trim()
+                .to_owned(),
+            opset: opset.map_or(OPSET_ASSUMED, |set| set.version),
+            members: provenance::members(main),
+            diagnostics,
+            ..Graph::default()
+        };
+        let modules = Modules::new(main.initializer.iter().map(|tensor| tensor.name.as_str()));
+        Self { graph, ids: BTreeMap::new(), modules }
+    }
+
+    /// Adds a value under a name that must be new.
+    fn define(&mut self, name: Name<'m>, initializer: Option<Literal>) -> Result<ValueId, Error> {
+        let id = ValueId(self.graph.values.len());
+        if name.is_empty() {
+            return Err(invalid("a tensor of the graph has no name"));
+        }
+        if self.ids.insert(name.clone(), id).is_some() {
+            return Err(invalid(format!("the value \"{name}\" is defined twice")));
+        }
+        self.graph.values.push(Value { name: name.into_owned(), declared: None, initializer });
+        Ok(id)
+    }
+
+    fn initializers(&mut self, main: &'m GraphProto) -> Result<(), Error> {
+        for tensor in &main.initializer {
+            self.note_stand_in(tensor, &tensor.name);
+            self.define(Cow::Borrowed(&tensor.name), Some(literal(tensor)?))?;
+        }
+        for sparse in &main.sparse_initializer {
+            let values = sparse.values.get_or_default();
+            self.define(Cow::Borrowed(&values.name), Some(dense(values, &sparse.dims)?))?;
+            let message = format!("the sparse tensor \"{}\" is counted as dense", values.name);
+            let diagnostic = Diagnostic::new(Severity::Warning, "sparse-initializer", message);
+            self.graph.diagnostics.push(diagnostic);
+        }
+        Ok(())
+    }
+
+    /// Graph inputs; up to IR version 3 initializers are listed among them.
+    fn inputs(&mut self, main: &'m GraphProto) -> Result<(), Error> {
+        for input in &main.input {
+            let given = self.ids.get(input.name.as_str());
+            let is_initializer = given
+                .and_then(|&id| self.graph.value(id))
+                .is_some_and(|value| value.initializer.is_some());
+            if !is_initializer {
+                let id = self.define(Cow::Borrowed(&input.name), None)?;
+                self.graph.inputs.push(id);
+            }
+            self.declare(&input.name, input.type_.as_ref());
+        }
+        // Old exporters write 0 where a size is open; an empty batch trains nothing.
+        for id in &self.graph.inputs {
+            let value = self.graph.values.get_mut(id.0);
+            let declared = value.and_then(|value| value.declared.as_mut());
+            for dim in declared.into_iter().flat_map(|declared| &mut declared.dims).flatten() {
+                if *dim == Dim::Known(0) {
+                    *dim = Dim::Unknown;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn constant(&mut self, node: &FlatNode<'m>) -> Result<(), Error> {
+        let [output] = node.outputs.as_slice() else {
+            return Err(invalid(format!("the constant \"{}\" has not one output", node.name)));
+        };
+        for (_, attribute) in &node.attributes {
+            if let Some(tensor) = attribute.t.as_ref() {
+                self.note_stand_in(tensor, output);
+            }
+        }
+        let value = node.attributes.iter().find_map(|(name, value)| constant_value(name, value));
+        let value = value.unwrap_or_else(|| {
+            Err(invalid(format!("the constant \"{output}\" has no value that is known here")))
+        })?;
+        self.define(output.clone(), Some(value)).map(|_| ())
+    }
+
+    fn define_outputs(&mut self, node: &FlatNode<'m>) -> Result<(), Error> {
+        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
+            self.define(name.clone(), None)?;
+        }
+        Ok(())
+    }
+
+    /// All nodes, in topological order.
+    fn nodes(&mut self, flat: &[FlatNode<'m>]) -> Result<(), Error> {
+        let mut producers = vec![None; self.graph.values.len()];
+        let mut nodes = Vec::with_capacity(flat.len());
+        for (index, node) in flat.iter().enumerate() {
+            let node = self.node(node)?;
+            for id in node.outputs.iter().flatten() {
+                if let Some(producer) = producers.get_mut(id.0) {
+                    *producer = Some(index);
+                }
+            }
+            nodes.push(node);
+        }
+        let producer = |id: &ValueId| producers.get(id.0).copied().flatten();
+        let mut dependencies = Vec::with_capacity(nodes.len());
+        for (node, flat) in nodes.iter().zip(flat) {
+            let captured = flat.captures.iter().filter_map(|name| self.ids.get(name));
+            let reads = node.inputs.iter().flatten().chain(captured);
+            dependencies.push(reads.filter_map(producer).collect::<Vec<_>>());
+        }
+        let order = topological_order(&dependencies).map_err(|cycle| {
+            let names = cycle.iter().filter_map(|&index| nodes.get(index)).take(8);
+            let names: Vec<_> = names.map(|node| node.label(&self.graph)).collect();
+            let more = if cycle.len() > names.len() { ", …" } else { "" };
+            invalid(format!("the graph runs in a circle: {}{more}", names.join(", ")))
+        })?;
+        let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
+        self.graph.nodes = order.iter().filter_map(|&index| nodes.get_mut(index)?.take()).collect();
+        Ok(())
+    }
+
+    fn node(&mut self, flat: &FlatNode<'m>) -> Result<Node, Error> {
+        let mut node = Node {
+            name: flat.name.clone().into_owned(),
+            op: flat.proto.op_type.clone(),
+            domain: inline::domain(&flat.proto.domain).to_owned(),
+            ..Node::default()
+        };
+        for name in &flat.outputs {
+            node.outputs.push(self.ids.get(name).copied());
+        }
+        for name in &flat.inputs {
+            let id = self.ids.get(name).copied();
+            if id.is_none() && !name.is_empty() {
+                let reader = node.label(&self.graph);
+                let message = format!(
+                    "\"{reader}\" ({}) reads \"{name}\", which no node, input or initializer makes",
+                    node.op
+                );
+                return Err(invalid(message));
+            }
+            node.inputs.push(id);
+        }
+        for (name, attribute) in &flat.attributes {
+            let value = self.attribute(attribute)?;
+            node.attributes.insert((*name).to_owned(), value);
+        }
+        let has_body =
+            |attribute: &AttributeProto| attribute.g.is_some() || !attribute.graphs.is_empty();
+        if flat.attributes.iter().any(|(_, attribute)| has_body(attribute)) {
+            let label = node.label(&self.graph);
+            let message = format!(
+                "\"{label}\" ({}) runs a graph of its own, which is not looked into: what happens \
+                 inside is not counted",
+                node.op
+            );
+            let diagnostic = Diagnostic::new(Severity::Error, "control-flow", message).at(label);
+            self.graph.diagnostics.push(diagnostic);
+        }
+        node.origin =
+            provenance::origin(flat.proto).or_else(|| flat.caller.and_then(provenance::origin));
+        node.module = self.module(flat, &node);
+        Ok(node)
+    }
+
+    /// The module's path, from the best witness there is.
+    fn module(&mut self, flat: &FlatNode<'_>, node: &Node) -> String {
+        if let Some(origin) = &node.origin {
+            return provenance::module_of(origin);
+        }
+        let caller = flat.caller.map_or("", |caller| caller.name.as_str());
+        for name in [flat.proto.name.as_str(), caller] {
+            if let Some(path) = self.modules.of_node_name(name) {
+                return path;
+            }
+        }
+        let parameters = node.inputs.iter().flatten().filter_map(|&id| self.graph.value(id));
+        parameters
+            .filter(|value| value.initializer.is_some())
+            .find_map(|value| provenance::module_of_parameter(&value.name))
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    fn outputs(&mut self, main: &GraphProto) -> Result<(), Error> {
+        for output in &main.output {
+            let Some(&id) = self.ids.get(output.name.as_str()) else {
+                return Err(invalid(format!(
+                    "the graph's output \"{}\" is made by no node",
+                    output.name
+                )));
+            };
+            self.graph.outputs.push(id);
+        }
+        Ok(())
+    }
+
+    /// Notes the type that the file declares for a value; names of no value are passed over.
+    fn declare(&mut self, name: &str, declared: Option<&TypeProto>) {
+        let value = self.ids.get(name).and_then(|id| self.graph.values.get_mut(id.0));
+        if let (Some(value), Some(declared)) = (value, declared) {
+            value.declared = Some(declared_type(declared));
+        }
+    }
+
+    fn attribute(&mut self, attribute: &AttributeProto) -> Result<Attribute, Error> {
+        Ok(match kind(attribute) {
+            AttributeType::INT => Attribute::Int(attribute.i),
+            AttributeType::FLOAT => Attribute::Float(attribute.f.into()),
+            AttributeType::STRING => Attribute::String(text(&attribute.s)),
+            AttributeType::INTS => Attribute::Ints(attribute.ints.clone()),
+            AttributeType::FLOATS => {
+                Attribute::Floats(attribute.floats.iter().copied().map(f64::from).collect())
+            }
+            AttributeType::STRINGS => {
+                Attribute::Strings(attribute.strings.iter().map(|bytes| text(bytes)).collect())
+            }
+            AttributeType::TENSOR => {
+                let tensor = attribute.t.get_or_default();
+                self.note_stand_in(tensor, &attribute.name);
+                Attribute::Tensor(literal(tensor)?)
+            }
+            _ => Attribute::Unsupported,
+        })
+    }
+
+    fn note_stand_in(&mut self, tensor: &TensorProto, name: &str) {
+        if literal::is_stand_in(tensor.data_type) {
+            self.graph.diagnostics.push(Diagnostic::new(
+                Severity::Warning,
+                "element-type",
+                format!(
+                    "\"{name}\" holds texts or elements smaller than a byte, which PyTorch does \
+                     not train; counted as one byte each"
+                ),
+            ));
+        }
+    }
+}
+
+/// The kind of an attribute; the oldest files leave it to what is set.
+fn kind(attribute: &AttributeProto) -> AttributeType {
+    match attribute.type_.enum_value_or_default() {
+        AttributeType::UNDEFINED if attribute.t.is_some() => AttributeType::TENSOR,
+        AttributeType::UNDEFINED if attribute.g.is_some() => AttributeType::GRAPH,
+        AttributeType::UNDEFINED if !attribute.ints.is_empty() => AttributeType::INTS,
+        AttributeType::UNDEFINED if !attribute.floats.is_empty() => AttributeType::FLOATS,
+        AttributeType::UNDEFINED if !attribute.strings.is_empty() => AttributeType::STRINGS,
+        AttributeType::UNDEFINED if !attribute.s.is_empty() => AttributeType::STRING,
+        AttributeType::UNDEFINED if attribute.f.to_bits() != 0 => AttributeType::FLOAT,
+        AttributeType::UNDEFINED => AttributeType::INT,
+        kind => kind,
+    }
+}
+
+/// What a `Constant` node holds, if this attribute says so
+/// (<https://onnx.ai/onnx/operators/onnx__Constant.html>).
+fn constant_value(name: &str, attribute: &AttributeProto) -> Option<Result<Literal, Error>> {
+    let list = |length: usize| vec![u64::try_from(length).unwrap_or(u64::MAX)];
+    let of = |dtype, dims, elements| Some(Ok(Literal { dtype, dims, elements }));
+    let floats = || attribute.floats.iter().copied().map(f64::from).collect();
+    match name {
+        "value" => Some(literal(attribute.t.as_ref()?)),
+        "sparse_value" => {
+            let sparse = attribute.sparse_tensor.as_ref()?;
+            Some(dense(sparse.values.get_or_default(), &sparse.dims))
+        }
+        "value_int" => of(DType::Int64, vec![], Some(Elements::Ints(vec![attribute.i]))),
+        "value_float" => {
+            of(DType::Float32, vec![], Some(Elements::Floats(vec![attribute.f.into()])))
+        }
+        "value_ints" => {
+            let elements = Elements::Ints(attribute.ints.clone());
+            of(DType::Int64, list(attribute.ints.len()), Some(elements))
+        }
+        "value_floats" => {
+            of(DType::Float32, list(attribute.floats.len()), Some(Elements::Floats(floats())))
+        }
+        "value_string" => of(DType::UInt8, vec![], None),
+        "value_strings" => of(DType::UInt8, list(attribute.strings.len()), None),
+        _ => None,
+    }
+}
+
+/// A sparse tensor, as PyTorch would hold it: dense.
+fn dense(values: &TensorProto, dims: &[i64]) -> Result<Literal, Error> {
+    let values = literal(values)?;
+    let dims = dims.iter().copied().map(u64::try_from).collect::<Result<Vec<_>, _>>();
+    let dims = dims.map_err(|_negative| invalid("a sparse tensor has a negative dimension"))?;
+    Ok(Literal { dtype: values.dtype, dims, elements: None })
+}
+
+fn declared_type(declared: &TypeProto) -> DeclaredType {
+    if !declared.has_tensor_type() {
+        return DeclaredType { dtype: None, dims: None };
+    }
+    let tensor = declared.tensor_type();
+    let dims = tensor.shape.as_ref().map(|shape| {
+        let dims = shape.dim.iter();
+        dims.map(|dim| match u64::try_from(dim.dim_value()) {
+            Ok(size) if dim.has_dim_value() => Dim::Known(size),
+            _ if !dim.dim_param().is_empty() => Dim::Named(dim.dim_param().to_owned()),
+            _ => Dim::Unknown,
+        })
+        .collect()
+    });
+    DeclaredType { dtype: literal::dtype(tensor.elem_type), dims }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidGraph, message)
+}

@@ -1,0 +1,315 @@
+//! Types of every value, once all dimensions are numbers.
+//!
+//! - The user's numbers are bound to the open dimensions of the graph's inputs; one not given gets
+//!   a default, and the user is told.
+//! - Every type then follows from the shape rules, node by node. Types stated inside the file are
+//!   those of the example it was exported with: they are believed only behind an operator that has
+//!   no rule.
+//! - Elements of small integer tensors are carried along, because exporters write shape arithmetic
+//!   as part of the graph.
+//! - What has no rule, or contradicts its rule, keeps a stand-in type and makes the answer a lower
+//!   bound: it is never silently guessed.
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::{Error, ErrorKind};
+use crate::graph::{Elements, Graph, Node, ValueId};
+use crate::ops::{self, Inference, LIMIT, Made, OpError, Operator};
+use crate::tensor::TensorType;
+
+mod dims;
+mod rebatch;
+
+pub use dims::{OpenDim, open_dims};
+
+use dims::Binding;
+use rebatch::Rebatch;
+
+/// COUNT: elements beyond which a tensor is refused rather than estimated.
+const NUMEL_MAX: u64 = 1 << 50;
+
+/// What is known of every value of a graph, its dimensions bound.
+#[derive(Clone, Debug, Default)]
+pub struct Typed {
+    /// Types by [`ValueId`]; `None` where nothing is known.
+    pub types: Vec<Option<TensorType>>,
+    /// Elements by [`ValueId`], of small tensors that follow from shapes and constants.
+    pub elements: Vec<Option<Elements>>,
+    /// All dimensions by name: the user's numbers, and the defaults of the rest.
+    pub dims: BTreeMap<String, u64>,
+    /// What was assumed, and what could not be typed.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Whether some type is a stand-in, so that sums over types are lower bounds.
+    pub lower_bound: bool,
+}
+
+impl Typed {
+    /// Type of a value, where it is known.
+    pub fn ty(&self, id: ValueId) -> Option<&TensorType> {
+        self.types.get(id.0)?.as_ref()
+    }
+}
+
+/// Types all values of `graph` with these numbers for its open dimensions.
+///
+/// # Errors
+/// When `dims` names a dimension that the graph does not have or an absurd size, when an input has
+/// no shape, when a tensor becomes too large to count, or when no output can be typed.
+pub fn infer(graph: &Graph, dims: &BTreeMap<String, u64>) -> Result<Typed, Error> {
+    let binding = Binding::new(graph, dims)?;
+    let rebatch = match binding.rebatch {
+        None => None,
+        Some((old, new)) => {
+            let as_exported = Run::new(graph, &binding, old, None)?.finish()?;
+            Some(Rebatch { old, new, before: as_exported })
+        }
+    };
+    let batch = rebatch.as_ref().map_or(0, |rebatch| rebatch.new);
+    Run::new(graph, &binding, batch, rebatch.as_ref())?.finish()
+}
+
+/// Nodes of one operator that share a shortcoming.
+#[derive(Debug)]
+struct Gap {
+    count: usize,
+    node: String,
+    message: String,
+}
+
+/// Inference under way.
+struct Run<'a> {
+    graph: &'a Graph,
+    binding: &'a Binding,
+    rebatch: Option<&'a Rebatch>,
+    /// What a fixed batch of the file's inputs becomes.
+    batch: u64,
+    types: Vec<Option<TensorType>>,
+    elements: Vec<Option<Elements>>,
+    gaps: BTreeMap<(Severity, &'static str, &'a str), Gap>,
+    lower_bound: bool,
+}
+
+impl<'a> Run<'a> {
+    /// Seeds initializers and inputs; an input's type wins over a default in the file.
+    fn new(
+        graph: &'a Graph,
+        binding: &'a Binding,
+        batch: u64,
+        rebatch: Option<&'a Rebatch>,
+    ) -> Result<Self, Error> {
+        let n = graph.values.len();
+        let mut run = Self {
+            graph,
+            binding,
+            rebatch,
+            batch,
+            types: vec![None; n],
+            elements: vec![None; n],
+            gaps: BTreeMap::new(),
+            lower_bound: false,
+        };
+        let slots = run.types.iter_mut().zip(&mut run.elements);
+        for (value, (ty, elements)) in graph.values.iter().zip(slots) {
+            if let Some(literal) = &value.initializer {
+                *ty = Some(TensorType::new(literal.dtype, literal.dims.clone()));
+                *elements = literal.elements.clone().filter(|list| list.len() <= LIMIT);
+            }
+        }
+        for &id in &graph.inputs {
+            let Some(ty) = binding.input_type(graph, id, batch)? else {
+                run.gap("shape-unknown", "input", graph.value_name(id), || {
+                    format!("the input `{}` has no element type of a size", graph.value_name(id))
+                });
+                continue;
+            };
+            run.store(id, Made { ty: Some(ty), elements: None })?;
+        }
+        Ok(run)
+    }
+
+    fn finish(mut self) -> Result<Typed, Error> {
+        for node in &self.graph.nodes {
+            self.node(node)?;
+        }
+        let outputs = &self.graph.outputs;
+        let typed = |id: &ValueId| self.types.get(id.0).is_some_and(Option::is_some);
+        if !outputs.is_empty() && !outputs.iter().any(typed) {
+            let why = self.gaps.values().next().map_or("", |gap| gap.message.as_str());
+            let message = format!("no output of the model can be typed: {why}");
+            return Err(Error::new(ErrorKind::InvalidGraph, message));
+        }
+        let mut diagnostics = self.binding.diagnostics.clone();
+        diagnostics.extend(self.gaps.into_iter().map(|((severity, code, op), gap)| {
+            let times = match gap.count {
+                1 => String::new(),
+                count => format!(" ({count} nodes of type {op}; the first is named here)"),
+            };
+            Diagnostic::new(severity, code, format!("{}{times}", gap.message)).at(gap.node)
+        }));
+        Ok(Typed {
+            types: self.types,
+            elements: self.elements,
+            dims: self.binding.dims.clone(),
+            diagnostics,
+            lower_bound: self.lower_bound,
+        })
+    }
+
+    /// Types the outputs of one node: by its rule, or by a stand-in.
+    fn node(&mut self, node: &'a Node) -> Result<(), Error> {
+        let Some(operator) = ops::lookup(&node.domain, &node.op) else {
+            self.gap("unknown-operator", &node.op, node.label(self.graph), || {
+                let dot = if node.domain.is_empty() { "" } else { "." };
+                format!(
+                    "the operator {}{dot}{} is not known here: the shapes and the memory of what \
+                     it makes are stand-ins",
+                    node.domain, node.op
+                )
+            });
+            return self.stand_in(node, Vec::new());
+        };
+        let mut inference = Inference::new(node, self.graph.opset, &self.types, &self.elements);
+        let result =
+            check_inputs(operator, &inference).and_then(|()| (operator.infer)(&mut inference));
+        let (mut made, notes) = inference.finish();
+        for note in notes {
+            self.note(Severity::Warning, "data-dependent-size", node, || note);
+        }
+        if let Some(rebatch) = self.rebatch
+            && let Some(ty) = rebatch.correct(node, result.is_ok(), &self.types, &self.elements)
+        {
+            let differs = made.first().and_then(|first| first.ty.as_ref()) != Some(&ty);
+            if differs || result.is_err() {
+                self.rebatched(node, &ty);
+                made = vec![Made { ty: Some(ty), elements: None }];
+            }
+            return self.stand_in(node, made);
+        }
+        let complete = made.iter().zip(&node.outputs).all(|(m, o)| o.is_none() || m.ty.is_some());
+        match result {
+            Ok(()) if complete => {}
+            Ok(()) => self.contradiction(node, &OpError::new("one of its outputs has no rule")),
+            Err(error) => {
+                self.contradiction(node, &error);
+                made.clear();
+            }
+        }
+        self.stand_in(node, made)
+    }
+
+    /// Stores what a rule made; an output it did not make gets the best type there is.
+    fn stand_in(&mut self, node: &Node, made: Vec<Made>) -> Result<(), Error> {
+        let mut made = made.into_iter();
+        for &output in &node.outputs {
+            let made = made.next().unwrap_or_default();
+            let Some(id) = output else { continue };
+            let made = if made.ty.is_some() {
+                made
+            } else {
+                Made { ty: self.guess(node, id), elements: None }
+            };
+            self.store(id, made)?;
+        }
+        Ok(())
+    }
+
+    /// The declared type if all its dimensions are numbers, else that of the first input.
+    fn guess(&self, node: &Node, output: ValueId) -> Option<TensorType> {
+        let declared = self.graph.value(output)?.declared.as_ref();
+        let declared =
+            declared.and_then(|declared| self.binding.declared_type(declared, self.batch));
+        declared.or_else(|| {
+            let mut inputs = node.inputs.iter().flatten();
+            inputs.find_map(|id| self.types.get(id.0)?.clone())
+        })
+    }
+
+    fn store(&mut self, id: ValueId, made: Made) -> Result<(), Error> {
+        if let Some(ty) = &made.ty
+            && ty.numel() > NUMEL_MAX
+        {
+            let name = self.graph.value_name(id);
+            let message = format!("`{name}` would be {ty}{}", self.binding.given());
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        if let (Some(ty), Some(elements)) = (self.types.get_mut(id.0), self.elements.get_mut(id.0))
+        {
+            *ty = made.ty;
+            *elements = made.elements;
+        }
+        Ok(())
+    }
+
+    /// A rule that failed; silent where the cause lies with an input that is reported already.
+    fn contradiction(&mut self, node: &'a Node, error: &OpError) {
+        let type_of = |id: &ValueId| self.types.get(id.0).and_then(Option::as_ref);
+        if node.inputs.iter().flatten().any(|id| type_of(id).is_none()) {
+            self.lower_bound = true;
+            return;
+        }
+        let inputs: Vec<String> = node
+            .inputs
+            .iter()
+            .map(|id| {
+                id.as_ref().and_then(type_of).map_or_else(|| "-".to_owned(), ToString::to_string)
+            })
+            .collect();
+        let message = format!("the shape of {}({}): {error}", node.op, inputs.join(", "));
+        self.gap("shape-unknown", &node.op, node.label(self.graph), || message);
+    }
+
+    fn rebatched(&mut self, node: &'a Node, ty: &TensorType) {
+        self.note(Severity::Info, "rebatched", node, || {
+            format!("{} was exported for one batch size and is read as making {ty}", node.op)
+        });
+    }
+
+    fn note(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        node: &'a Node,
+        message: impl FnOnce() -> String,
+    ) {
+        let label = node.label(self.graph);
+        self.count(severity, code, &node.op, label, message);
+    }
+
+    fn gap(
+        &mut self,
+        code: &'static str,
+        op: &'a str,
+        label: &str,
+        message: impl FnOnce() -> String,
+    ) {
+        self.lower_bound = true;
+        self.count(Severity::Error, code, op, label, message);
+    }
+
+    fn count(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        op: &'a str,
+        label: &str,
+        message: impl FnOnce() -> String,
+    ) {
+        let first = || Gap { count: 0, node: label.to_owned(), message: message() };
+        let gap = self.gaps.entry((severity, code, op)).or_insert_with(first);
+        gap.count = gap.count.saturating_add(1);
+    }
+}
+
+/// What every row states of its inputs: how many, and that those it must have are typed.
+fn check_inputs(operator: &Operator, inference: &Inference<'_>) -> Result<(), OpError> {
+    let n = inference.n_inputs();
+    let (least, most) = (*operator.inputs.start(), *operator.inputs.end());
+    if n < least || n > most {
+        return Err(OpError::new(format!("{n} inputs where {least} or more are needed")));
+    }
+    (0..least).try_for_each(|position| inference.input(position).map(|_| ()))
+}
+
+#[cfg(test)]
+mod tests;

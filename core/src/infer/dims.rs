@@ -1,0 +1,293 @@
+//! Binding the open dimensions of a graph to numbers.
+//!
+//! Which dimension is the batch: the one named so, else the first of the first input, even where
+//! the file fixes it to a number (exporters write the batch size of their example).
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::{Error, ErrorKind};
+use crate::graph::{DeclaredType, Dim, Graph, ValueId};
+use crate::tensor::TensorType;
+
+/// SIZE: elements along one dimension at most.
+const DIM_MAX: u64 = 1 << 31;
+
+/// Name of the batch where the file has none.
+const BATCH: &str = "batch";
+
+/// A dimension that the user may choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenDim {
+    /// Name in the file, or one made up: `batch`, or `input:1` for the second axis of `input`.
+    pub name: String,
+    /// Size it has if nobody chooses.
+    pub default: u64,
+    /// Whether it counts the examples of a batch.
+    pub batch: bool,
+    /// Names of the inputs that have it, in the file's order.
+    pub inputs: Vec<String>,
+}
+
+/// The dimensions that the user may choose, in the order in which the inputs show them.
+pub fn open_dims(graph: &Graph) -> Vec<OpenDim> {
+    let batch = Batch::find(graph);
+    let mut open: Vec<OpenDim> = Vec::new();
+    each_dim(graph, |input, rank, axis, dim| {
+        let fixed =
+            matches!((&batch, dim), (Batch::Fixed(old), Dim::Known(d)) if old == d && axis == 0);
+        let name = if fixed { Some(BATCH.to_owned()) } else { batch.name(input, axis, dim) };
+        let Some(name) = name else { return };
+        if let Some(known) = open.iter_mut().find(|known| known.name == name) {
+            if !known.inputs.iter().any(|known| known == input) {
+                known.inputs.push(input.to_owned());
+            }
+            return;
+        }
+        let is_batch = fixed || matches!(&batch, Batch::Named(batch) if *batch == name);
+        let default = match (&batch, dim) {
+            (Batch::Fixed(old), _) if fixed => *old,
+            (_, Dim::Unknown) if !is_batch => default_by_place(rank, axis),
+            _ => Kind::of(&name).default(),
+        };
+        open.push(OpenDim { name, default, batch: is_batch, inputs: vec![input.to_owned()] });
+    });
+    open
+}
+
+/// Visits every dimension of every input: name of the input, its rank, the axis, the dimension.
+fn each_dim(graph: &Graph, mut visit: impl FnMut(&str, usize, usize, &Dim)) {
+    for &id in &graph.inputs {
+        let Some(value) = graph.value(id) else { continue };
+        let dims = value.declared.as_ref().and_then(|declared| declared.dims.as_ref());
+        for (axis, dim) in dims.into_iter().flatten().enumerate() {
+            visit(&value.name, dims.map_or(0, Vec::len), axis, dim);
+        }
+    }
+}
+
+/// Where the batch size stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Batch {
+    /// In the open dimension of this name.
+    Named(String),
+    /// In the first dimension of the inputs that have this number there.
+    Fixed(u64),
+    /// Nowhere: no input has a dimension.
+    Nowhere,
+}
+
+impl Batch {
+    fn find(graph: &Graph) -> Self {
+        let mut exact = None;
+        let mut similar = None;
+        let mut first = Self::Nowhere;
+        each_dim(graph, |_, _, axis, dim| {
+            if let Dim::Named(name) = dim {
+                let lower = name.to_ascii_lowercase();
+                let is_batch = ["batch", "batch_size", "batchsize", "n", "b", "bs", "bsz"];
+                if exact.is_none() && is_batch.contains(&lower.as_str()) {
+                    exact = Some(name.clone());
+                }
+                if similar.is_none() && Kind::of(name) == Kind::Batch {
+                    similar = Some(name.clone());
+                }
+            }
+            if first == Self::Nowhere && axis == 0 {
+                first = match dim {
+                    Dim::Known(n) => Self::Fixed(*n),
+                    Dim::Named(name) => Self::Named(name.clone()),
+                    Dim::Unknown => Self::Named(BATCH.to_owned()),
+                };
+            }
+        });
+        exact.or(similar).map_or(first, Self::Named)
+    }
+
+    /// Name of an open dimension; unnamed ones in front belong to the batch.
+    fn name(&self, input: &str, axis: usize, dim: &Dim) -> Option<String> {
+        match (dim, self) {
+            (Dim::Known(_), _) => None,
+            (Dim::Named(name), _) => Some(name.clone()),
+            (Dim::Unknown, Self::Named(batch)) if axis == 0 => Some(batch.clone()),
+            (Dim::Unknown, _) => Some(format!("{input}:{axis}")),
+        }
+    }
+}
+
+/// What a dimension's name says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Batch,
+    Sequence,
+    Side,
+    Channels,
+    Other,
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let has = |parts: &[&str]| parts.iter().any(|&part| name.contains(part));
+        let is = |names: &[&str]| names.contains(&name.as_str());
+        if has(&["batch"]) || is(&["n", "b", "bs", "bsz"]) {
+            Self::Batch
+        } else if has(&["seq", "len", "token", "time", "frame", "context"]) || is(&["s", "t", "l"])
+        {
+            Self::Sequence
+        } else if has(&["height", "width", "image", "img"]) || is(&["h", "w"]) {
+            Self::Side
+        } else if has(&["channel"]) || is(&["c"]) {
+            Self::Channels
+        } else {
+            Self::Other
+        }
+    }
+
+    const fn default(self) -> u64 {
+        match self {
+            Self::Batch | Self::Other => 1,
+            Self::Sequence => 512,
+            Self::Side => 224,
+            Self::Channels => 3,
+        }
+    }
+}
+
+/// Default of a dimension without a name: images have four dimensions, texts two or three.
+const fn default_by_place(rank: usize, axis: usize) -> u64 {
+    match (rank, axis) {
+        (4 | 5, 2..) => Kind::Side.default(),
+        (4 | 5, 1) => Kind::Channels.default(),
+        (2 | 3, 1) => Kind::Sequence.default(),
+        _ => 1,
+    }
+}
+
+/// Numbers for all open dimensions of a graph.
+#[derive(Clone, Debug)]
+pub(super) struct Binding {
+    /// Every name and its number.
+    pub(super) dims: BTreeMap<String, u64>,
+    /// Defaults that were taken.
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// The file's fixed batch size and the one it becomes, where they differ.
+    pub(super) rebatch: Option<(u64, u64)>,
+    batch: Batch,
+}
+
+impl Binding {
+    /// Binds the user's numbers, and defaults for the rest.
+    pub(super) fn new(graph: &Graph, given: &BTreeMap<String, u64>) -> Result<Self, Error> {
+        let open = open_dims(graph);
+        let mut chosen = BTreeMap::new();
+        for (name, &size) in given {
+            let exact = open.iter().find(|dim| dim.name == *name);
+            let alias = || {
+                let batch = open.iter().find(|dim| dim.batch && name == BATCH)?;
+                (!given.contains_key(&batch.name)).then_some(batch)
+            };
+            let dim = exact.or_else(alias).ok_or_else(|| unknown_name(name, &open))?;
+            if size == 0 || size > DIM_MAX {
+                let message = format!("dimension `{name}` is {size}; choose 1 to {DIM_MAX}");
+                return Err(Error::new(ErrorKind::BadConfig, message));
+            }
+            chosen.insert(dim.name.clone(), size);
+        }
+        let batch = Batch::find(graph);
+        let mut diagnostics = Vec::new();
+        let mut dims = chosen.clone();
+        for dim in &open {
+            if chosen.contains_key(&dim.name) {
+                continue;
+            }
+            let size = default_beside(dim, &open, &chosen);
+            dims.insert(dim.name.clone(), size);
+            // A size that the file states is no assumption.
+            if !(dim.batch && matches!(batch, Batch::Fixed(_))) {
+                let message = format!(
+                    "dimension `{}` of {} is taken as {size}; set it to what you train with",
+                    dim.name,
+                    dim.inputs.join(", ")
+                );
+                diagnostics.push(Diagnostic::new(Severity::Info, "assumed-dimension", message));
+            }
+        }
+        let rebatch = match (&batch, chosen.get(BATCH)) {
+            (Batch::Fixed(old), Some(new)) if old != new => Some((*old, *new)),
+            _ => None,
+        };
+        Ok(Self { dims, diagnostics, rebatch, batch })
+    }
+
+    /// Type of a graph input, a fixed batch becoming `batch`; `None` without an element type.
+    pub(super) fn input_type(
+        &self,
+        graph: &Graph,
+        id: ValueId,
+        batch: u64,
+    ) -> Result<Option<TensorType>, Error> {
+        let name = graph.value_name(id);
+        let declared = graph.value(id).and_then(|value| value.declared.as_ref());
+        let dims = declared.and_then(|declared| declared.dims.as_ref());
+        let (Some(declared), Some(dims)) = (declared, dims) else {
+            let message = format!("the input `{name}` has no shape; export the model with one");
+            return Err(Error::new(ErrorKind::InvalidGraph, message));
+        };
+        let sizes = dims.iter().enumerate().map(|(axis, dim)| match dim {
+            Dim::Known(n) => self.rescaled(*n, axis, batch),
+            _ => {
+                let open = self.batch.name(name, axis, dim);
+                open.and_then(|open| self.dims.get(&open).copied()).unwrap_or(1)
+            }
+        });
+        let sizes: Vec<u64> = sizes.collect();
+        Ok(declared.dtype.map(|dtype| TensorType::new(dtype, sizes)))
+    }
+
+    /// A type stated inside the file, if every dimension of it is a number by now.
+    pub(super) fn declared_type(&self, declared: &DeclaredType, batch: u64) -> Option<TensorType> {
+        let dims = declared.dims.as_ref()?.iter().enumerate().map(|(axis, dim)| match dim {
+            Dim::Known(n) => Some(self.rescaled(*n, axis, batch)),
+            Dim::Named(name) => self.dims.get(name).copied(),
+            Dim::Unknown => None,
+        });
+        Some(TensorType::new(declared.dtype?, dims.collect::<Option<Vec<_>>>()?))
+    }
+
+    fn rescaled(&self, n: u64, axis: usize, batch: u64) -> u64 {
+        match self.rebatch {
+            Some((old, _)) if axis == 0 && n == old => batch,
+            _ => n,
+        }
+    }
+
+    /// The numbers as a clause for messages: ` with batch = 2, seq = 64`.
+    pub(super) fn given(&self) -> String {
+        let all: Vec<String> =
+            self.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+        if all.is_empty() { String::new() } else { format!(" with {}", all.join(", ")) }
+    }
+}
+
+/// The size of another dimension of the same kind, if the user chose one: a decoder's length
+/// follows the encoder's.
+fn default_beside(dim: &OpenDim, open: &[OpenDim], chosen: &BTreeMap<String, u64>) -> u64 {
+    let kind = Kind::of(&dim.name);
+    if !matches!(kind, Kind::Sequence | Kind::Side) {
+        return dim.default;
+    }
+    let alike = open.iter().filter(|other| Kind::of(&other.name) == kind);
+    let mut sizes = alike.filter_map(|other| chosen.get(&other.name));
+    sizes.next().copied().unwrap_or(dim.default)
+}
+
+fn unknown_name(name: &str, open: &[OpenDim]) -> Error {
+    let names: Vec<String> = open.iter().map(|dim| format!("`{}`", dim.name)).collect();
+    let message = if names.is_empty() {
+        format!("the model has no dimension `{name}`: all of its inputs are scalars")
+    } else {
+        format!("the model has no dimension `{name}`; it has {}", names.join(", "))
+    };
+    Error::new(ErrorKind::BadConfig, message)
+}

@@ -1,0 +1,171 @@
+//! The operators, one row each, and the first of their rules: the shapes of what they make.
+//!
+//! A family is a file with a `TABLE`; adding an operator is adding a row there. Everything else
+//! (lookup, coverage) is derived from the tables.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
+mod call;
+mod context;
+mod fold;
+mod run;
+mod shape_math;
+
+mod activation;
+mod attention;
+mod binary;
+mod conv;
+mod create;
+mod dropout;
+mod index;
+mod layout;
+mod loss;
+mod matmul;
+mod norm;
+mod pool;
+mod quant;
+mod recurrent;
+mod reduce;
+mod shape;
+mod softmax;
+mod vision;
+
+pub use call::{Call, Operand};
+pub use context::{Inference, Made};
+pub use fold::LIMIT;
+
+/// One operator and its rules.
+#[derive(Debug)]
+pub struct Operator {
+    /// Name, such as `Conv`.
+    pub name: &'static str,
+    /// Operator set; empty for ONNX's own.
+    pub domain: &'static str,
+    /// How many inputs it takes; those below the start must be given and have a type.
+    pub inputs: RangeInclusive<usize>,
+    /// Shape rule: types of the outputs from types of the inputs.
+    pub infer: Rule,
+    /// Runtime rule: what PyTorch does to memory in its place; `None` where nobody has said, so that
+    /// the operator is assumed to keep its inputs.
+    pub run: Option<RunRule>,
+}
+
+/// A runtime rule: calls ATen operators on the inputs, sets outputs.
+pub type RunRule = fn(&mut Call<'_>) -> Result<(), OpError>;
+
+/// A row that still lacks its runtime rule, and is no [`Operator`] without one.
+struct Shaped {
+    name: &'static str,
+    domain: &'static str,
+    inputs: RangeInclusive<usize>,
+    infer: Rule,
+}
+
+impl Shaped {
+    /// Completes the row with what PyTorch runs.
+    const fn runs(self, run: RunRule) -> Operator {
+        let Self { name, domain, inputs, infer } = self;
+        Operator { name, domain, inputs, infer, run: Some(run) }
+    }
+
+    /// Completes the row with the admission that nobody looked at what PyTorch runs.
+    const fn unmodelled(self) -> Operator {
+        let Self { name, domain, inputs, infer } = self;
+        Operator { name, domain, inputs, infer, run: None }
+    }
+}
+
+/// A shape rule: reads inputs and attributes, sets outputs.
+pub type Rule = fn(&mut Inference<'_>) -> Result<(), OpError>;
+
+/// Why a shape rule could not say what its operator makes; a sentence without its full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpError(String);
+
+impl OpError {
+    /// An error with this text; the caller adds the operator and the shapes it was given.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpError {}
+
+const FAMILIES: &[&[Operator]] = &[
+    activation::TABLE,
+    attention::TABLE,
+    binary::TABLE,
+    conv::TABLE,
+    create::TABLE,
+    dropout::TABLE,
+    index::TABLE,
+    layout::TABLE,
+    loss::TABLE,
+    matmul::TABLE,
+    norm::TABLE,
+    pool::TABLE,
+    quant::TABLE,
+    recurrent::TABLE,
+    reduce::TABLE,
+    shape::TABLE,
+    softmax::TABLE,
+    vision::TABLE,
+];
+
+static SORTED: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| {
+    let mut rows: Vec<_> = FAMILIES.iter().flat_map(|family| family.iter()).collect();
+    rows.sort_by_key(|row| (row.domain, row.name));
+    rows
+});
+
+/// All operators, by domain and name.
+pub fn all() -> &'static [&'static Operator] {
+    &SORTED
+}
+
+/// The operator with this domain and name; `ai.onnx` is the long name of ONNX's own.
+pub fn lookup(domain: &str, name: &str) -> Option<&'static Operator> {
+    let domain = if domain == "ai.onnx" { "" } else { domain };
+    let found = SORTED.binary_search_by_key(&(domain, name), |row| (row.domain, row.name));
+    found.ok().and_then(|position| SORTED.get(position).copied())
+}
+
+/// Any number of further inputs.
+const MANY: usize = usize::MAX;
+
+/// A row of ONNX's own operator set.
+const fn op(name: &'static str, inputs: RangeInclusive<usize>, infer: Rule) -> Shaped {
+    Shaped { name, domain: "", inputs, infer }
+}
+
+/// A row for an operator of PyTorch that `recover` finds in graphs whose shapes are known already.
+const fn torch(name: &'static str, inputs: RangeInclusive<usize>) -> Shaped {
+    Shaped { name, domain: "torch", inputs, infer: shape_math::like_first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_unique_and_found() {
+        for pair in all().windows(2) {
+            assert!((pair[0].domain, pair[0].name) < (pair[1].domain, pair[1].name), "{pair:?}");
+        }
+        for row in all() {
+            assert_eq!(lookup(row.domain, row.name).map(|found| found.name), Some(row.name));
+            assert!(row.inputs.start() <= row.inputs.end(), "{}", row.name);
+        }
+        assert!(lookup("ai.onnx", "Conv").is_some());
+        assert!(lookup("", "Conv2").is_none());
+        assert!(lookup("torch", "Conv").is_none());
+    }
+}

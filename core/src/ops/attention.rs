@@ -1,0 +1,78 @@
+//! Attention as one operator, and rotary embeddings.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__Attention.html> (since operator set 23),
+//! `onnx__RotaryEmbedding.html`. Queries are `[N, heads, L, E]`, or `[N, L, heads * E]` with the
+//! numbers of heads as attributes.
+
+use super::Call;
+use super::shape_math::{dim, exact_div, like_first, size};
+use super::torch;
+use super::{Inference, OpError, Operator, op};
+use crate::aten::{attention as aten, view};
+use crate::tensor::TensorType;
+
+pub(super) const TABLE: &[Operator] = &[
+    torch("Attention", 3..=4).runs(recovered_attention),
+    op("Attention", 3..=7, attention).unmodelled(),
+    op("RotaryEmbedding", 3..=4, like_first).unmodelled(),
+    op("TensorScatter", 2..=3, like_first).unmodelled(),
+];
+
+/// Queries, keys or values as `[N, heads, length, width]`.
+fn by_head(
+    inference: &Inference<'_>,
+    tensor: &TensorType,
+    heads: &str,
+) -> Result<[u64; 4], OpError> {
+    match *tensor.dims.as_slice() {
+        [n, heads, length, width] => Ok([n, heads, length, width]),
+        [n, length, all] => {
+            let stated = inference.node.int(heads);
+            let count = size(stated.ok_or_else(|| OpError::new(format!("`{heads}` is missing")))?)?;
+            let width = exact_div(all, count)
+                .ok_or_else(|| OpError::new(format!("{count} heads do not divide {all}")))?;
+            Ok([n, count, length, width])
+        }
+        _ => Err(OpError::new(format!("{tensor} has neither 3 nor 4 dimensions"))),
+    }
+}
+
+/// `Y`, then keys and values with those of the past in front, then the scores.
+fn attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (q, k, v) = (inference.input(0)?, inference.input(1)?, inference.input(2)?);
+    let [n, heads, length, width] = by_head(inference, q, "q_num_heads")?;
+    let [kv_n, kv_heads, kv_length, k_width] = by_head(inference, k, "kv_num_heads")?;
+    let [_, _, _, v_width] = by_head(inference, v, "kv_num_heads")?;
+    if width != k_width {
+        return Err(OpError::new(format!("queries of {width} meet keys of {k_width}")));
+    }
+    let past = inference.optional(4).map_or(0, |past| dim(&past.dims, 2));
+    let total = kv_length.saturating_add(past);
+    let y = if q.rank() == 4 {
+        vec![n, heads, length, v_width]
+    } else {
+        vec![n, length, heads.saturating_mul(v_width)]
+    };
+    inference.set_dims(0, q.dtype, y);
+    inference.set_dims(1, k.dtype, [kv_n, kv_heads, total, k_width]);
+    inference.set_dims(2, v.dtype, [kv_n, kv_heads, total, v_width]);
+    inference.set_dims(3, q.dtype, [n, heads, length, total]);
+    Ok(())
+}
+
+/// `scaled_dot_product_attention`, recovered: q, k in another order of dimensions, v, bias.
+fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (q, k, v, bias) = (call.need(0)?, call.need(1)?, call.need(2)?, call.tensor(3));
+    let k = match call.node.ints("key_order") {
+        Some(order) => {
+            let order: Vec<usize> =
+                order.iter().map(|&n| usize::try_from(n).unwrap_or(0)).collect();
+            view::permute(call.rt, &k, &order)
+        }
+        None => k,
+    };
+    let drops = call.node.int("drops").is_some_and(|n| n != 0);
+    let y = aten::attention(call.rt, [&q, &k, &v], bias.as_ref(), drops);
+    call.set(0, y);
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Convolutions over `X [N, C, spatial…]`.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`,
+//! `onnx__DeformConv.html`, `onnx__ConvInteger.html`, `onnx__QLinearConv.html`, `onnx__Col2Im.html`.
+
+use super::Call;
+use super::shape_math::{AutoPad, Windows, before, dim, exact_div, from, sizes, spatial};
+use super::{Inference, OpError, Operator, op};
+use crate::aten::conv::{Convolution, convolution};
+use crate::tensor::{DType, TensorType, numel};
+
+pub(super) const TABLE: &[Operator] = &[
+    op("Col2Im", 3..=3, col2im).unmodelled(),
+    op("Conv", 2..=3, |i| conv(i, 1, None)).runs(|c| convolve(c, false)),
+    op("ConvInteger", 2..=4, |i| conv(i, 1, Some(DType::Int32))).unmodelled(),
+    op("ConvTranspose", 2..=3, conv_transpose).runs(|c| convolve(c, true)),
+    op("DeformConv", 3..=5, |i| conv(i, 1, None)).unmodelled(),
+    op("QLinearConv", 8..=9, |i| conv(i, 3, None)).unmodelled(),
+];
+
+/// `W [M, C/group, k…]` stands at position `weight`.
+fn conv(inference: &mut Inference<'_>, weight: usize, dtype: Option<DType>) -> Result<(), OpError> {
+    let (x, w) = (inference.input(0)?, inference.input(weight)?);
+    let group = u64::try_from(inference.node.int("group").unwrap_or(1)).unwrap_or(0);
+    let channels = dim(&x.dims, 1);
+    let expected = dim(&w.dims, 1).saturating_mul(group);
+    if x.rank() < 2 || w.rank() != x.rank() {
+        return Err(OpError::new(format!("ranks {} and {} do not fit", x.rank(), w.rank())));
+    }
+    if channels != expected {
+        return Err(OpError::new(format!("{channels} channels where weights take {expected}")));
+    }
+    let windows = Windows::parse(inference, from(&w.dims, 2).to_vec())?;
+    let mut dims = vec![dim(&x.dims, 0), dim(&w.dims, 0)];
+    dims.extend(windows.slide(from(&x.dims, 2))?);
+    inference.set(0, TensorType::new(dtype.unwrap_or(x.dtype), dims));
+    Ok(())
+}
+
+/// `W [C, M/group, k…]`.
+fn conv_transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (x, w) = (inference.input(0)?, inference.input(1)?);
+    let group = u64::try_from(inference.node.int("group").unwrap_or(1)).unwrap_or(0);
+    if x.rank() < 2 || w.rank() != x.rank() {
+        return Err(OpError::new(format!("ranks {} and {} do not fit", x.rank(), w.rank())));
+    }
+    if dim(&x.dims, 1) != dim(&w.dims, 0) {
+        let (has, takes) = (dim(&x.dims, 1), dim(&w.dims, 0));
+        return Err(OpError::new(format!("{has} channels where weights take {takes}")));
+    }
+    let sizes_in = from(&x.dims, 2);
+    let windows = Windows::parse(inference, from(&w.dims, 2).to_vec())?;
+    let mut dims = vec![dim(&x.dims, 0), dim(&w.dims, 1).saturating_mul(group)];
+    if let Some(stated) = inference.node.ints("output_shape") {
+        let stated = sizes(stated)?;
+        dims.extend(from(&stated, stated.len().saturating_sub(sizes_in.len())));
+    } else {
+        let extra = spatial(inference, "output_padding", sizes_in.len(), 0)?;
+        for (position, (&size, &extra)) in sizes_in.iter().zip(&extra).enumerate() {
+            let grown = grow(&windows, position, size, extra);
+            dims.push(grown.ok_or_else(|| OpError::new("the padding removes everything"))?);
+        }
+    }
+    inference.set(0, TensorType::new(x.dtype, dims));
+    Ok(())
+}
+
+/// Size after a transposed convolution along one axis.
+fn grow(windows: &Windows, axis: usize, size: u64, extra: u64) -> Option<u64> {
+    let stride = *windows.strides.get(axis)?;
+    let kernel = *windows.kernel.get(axis)?;
+    let dilation = *windows.dilations.get(axis)?;
+    let reach = dilation.saturating_mul(kernel.checked_sub(1)?).saturating_add(1);
+    let full = stride.saturating_mul(size.checked_sub(1)?).saturating_add(extra);
+    let full = full.saturating_add(reach);
+    match windows.auto {
+        AutoPad::Same => Some(size.saturating_mul(stride)),
+        AutoPad::Valid => Some(full),
+        AutoPad::No => {
+            let &(front, back) = windows.pads.get(axis)?;
+            full.checked_sub_signed(front)?.checked_sub_signed(back)
+        }
+    }
+}
+
+/// `[N, C * product(block), L]` to `[N, C, image…]`.
+fn col2im(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let image = sizes(inference.needed_ints(1)?)?;
+    let block = sizes(inference.needed_ints(2)?)?;
+    let channels = exact_div(dim(&x.dims, 1), numel(&block))
+        .ok_or_else(|| OpError::new(format!("blocks of {block:?} do not divide the channels")))?;
+    let mut dims = before(&x.dims, 1).to_vec();
+    dims.push(channels);
+    dims.extend(image);
+    inference.set(0, TensorType::new(x.dtype, dims));
+    Ok(())
+}
+
+fn convolve(call: &mut Call<'_>, transposed: bool) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let list = |name| {
+        let ints = call.node.ints(name).unwrap_or_default();
+        ints.iter().map(|&n| u64::try_from(n).unwrap_or(1)).collect()
+    };
+    let spec = Convolution {
+        output: call.output_type(0)?.dims.clone(),
+        stride: list("strides"),
+        dilation: list("dilations"),
+        groups: call.node.int("group").and_then(|n| u64::try_from(n).ok()).unwrap_or(1).max(1),
+        transposed,
+    };
+    let y = convolution(call.rt, &x, &weight, bias.as_ref(), spec);
+    call.set(0, y);
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Dropout and random numbers.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__Dropout.html> (with a mask of booleans as second output),
+//! `onnx__RandomNormal.html`, `onnx__RandomUniformLike.html`, `onnx__Bernoulli.html`,
+//! `onnx__Multinomial.html`.
+
+use super::Call;
+use super::shape_math::{dim, dtype_attribute, size, sizes};
+use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::dropout as aten;
+use crate::tensor::DType;
+
+pub(super) const TABLE: &[Operator] = &[
+    op("Bernoulli", 1..=1, random_like).runs(random_rule),
+    op("Dropout", 1..=3, dropout).runs(dropout_rule),
+    op("Multinomial", 1..=1, multinomial).runs(random_rule),
+    op("RandomNormal", 0..=0, random).runs(random_rule),
+    op("RandomNormalLike", 1..=1, random_like).runs(random_rule),
+    op("RandomUniform", 0..=0, random).runs(random_rule),
+    op("RandomUniformLike", 1..=1, random_like).runs(random_rule),
+];
+
+fn dropout(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    // The mask is of the input's type before operator set 10.
+    let mask = if inference.opset < 10 { x.dtype } else { DType::Bool };
+    inference.set(0, x.clone());
+    inference.set_dims(1, mask, x.dims.clone());
+    fold::keep(inference);
+    Ok(())
+}
+
+fn random(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let shape = inference.node.ints("shape").ok_or_else(|| OpError::new("`shape` is missing"))?;
+    let dtype = dtype_attribute(inference, "dtype")?.unwrap_or(DType::Float32);
+    let dims = sizes(shape)?;
+    inference.set_dims(0, dtype, dims);
+    Ok(())
+}
+
+fn random_like(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let dtype = dtype_attribute(inference, "dtype")?.unwrap_or(x.dtype);
+    inference.set_dims(0, dtype, x.dims.clone());
+    Ok(())
+}
+
+fn multinomial(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let samples = size(inference.node.int("sample_size").unwrap_or(1))?;
+    let dtype = dtype_attribute(inference, "dtype")?.unwrap_or(DType::Int32);
+    inference.set_dims(0, dtype, [dim(&x.dims, 0), samples]);
+    Ok(())
+}
+
+/// In training with a ratio above zero; else the input passes through.
+fn dropout_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let ratio = call.node.float("ratio").or_else(|| call.number(1));
+    let y = if ratio == Some(0.0) { x } else { aten::dropout(call.rt, &x) };
+    call.set(0, y);
+    Ok(())
+}
+
+fn random_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let ty = call.output_type(0)?;
+    call.set(0, aten::random(call.rt, ty.dtype, &ty.dims));
+    Ok(())
+}

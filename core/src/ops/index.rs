@@ -1,0 +1,208 @@
+//! Reading and writing by index, and what is found by looking at contents.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`,
+//! `onnx__GatherND.html`, `onnx__ScatterElements.html`, `onnx__ScatterND.html`,
+//! `onnx__OneHot.html`, `onnx__TopK.html`, `onnx__NonZero.html`, `onnx__Unique.html`,
+//! `onnx__Compress.html`. Where the size depends on contents that only a run shows, the largest
+//! possible size is taken, and noted.
+
+use super::Call;
+use super::run::fresh;
+use super::shape_math::{axis, before, dim, from, signed, size, with};
+use super::{Inference, OpError, Operator, fold, op, shape_math::like_first};
+use crate::aten::{embedding, index as aten, view};
+use crate::graph::Elements;
+use crate::tensor::DType;
+
+pub(super) const TABLE: &[Operator] = &[
+    op("Compress", 2..=2, compress).runs(pick),
+    op("Gather", 2..=2, gather).runs(gather_rule),
+    op("GatherElements", 2..=2, gather_elements).runs(pick),
+    op("GatherND", 2..=2, gather_nd).runs(pick),
+    op("NonZero", 1..=1, non_zero).runs(fresh),
+    op("OneHot", 3..=3, one_hot).runs(fresh),
+    op("Scatter", 3..=3, like_first).runs(scatter_rule),
+    op("ScatterElements", 3..=3, like_first).runs(scatter_rule),
+    op("ScatterND", 3..=3, like_first).runs(scatter_rule),
+    op("TopK", 1..=2, top_k).runs(top_k_rule),
+    op("Unique", 1..=1, unique).runs(fresh),
+];
+
+fn gather(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (data, indices) = (inference.input(0)?, inference.input(1)?);
+    let axis = axis(inference.node.int("axis").unwrap_or(0), data.rank())?;
+    let mut dims = before(&data.dims, axis).to_vec();
+    dims.extend(&indices.dims);
+    dims.extend(from(&data.dims, axis.saturating_add(1)));
+    inference.set_dims(0, data.dtype, dims);
+    if let (Some(elements), Some(wanted), true) =
+        (inference.elements(0), inference.ints(1), inference.is_small(0))
+        && let Some(positions) = gather_positions(&data.dims, axis, wanted)
+        && let Some(folded) = elements.pick(&positions)
+    {
+        inference.set_elements(0, folded);
+    }
+    Ok(())
+}
+
+fn gather_positions(dims: &[u64], axis: usize, indices: &[i64]) -> Option<Vec<usize>> {
+    let steps = fold::strides(dims);
+    let (outer_dims, inner_dims) = (before(dims, axis), from(dims, axis.checked_add(1)?));
+    let outer = fold::strided_positions(outer_dims, 0, &steps)?;
+    let inner_steps = steps.get(axis.checked_add(1)?..)?;
+    let inner = fold::strided_positions(inner_dims, 0, inner_steps)?;
+    let count = signed(dim(dims, axis));
+    let step = *steps.get(axis)?;
+    let mut positions = Vec::new();
+    for &base in &outer {
+        for &index in indices {
+            let index = if index < 0 { index.checked_add(count)? } else { index };
+            if !(0..count).contains(&index) {
+                return None;
+            }
+            let offset = usize::try_from(index.checked_mul(step)?).ok()?.checked_add(base)?;
+            positions.extend(inner.iter().map(|&i| offset.saturating_add(i)));
+        }
+    }
+    Some(positions)
+}
+
+fn gather_elements(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (data, indices) = (inference.input(0)?, inference.input(1)?);
+    if data.rank() != indices.rank() {
+        return Err(OpError::new("data and indices differ in rank"));
+    }
+    inference.set_dims(0, data.dtype, indices.dims.clone());
+    Ok(())
+}
+
+fn gather_nd(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (data, indices) = (inference.input(0)?, inference.input(1)?);
+    let batch = usize::try_from(inference.node.int("batch_dims").unwrap_or(0)).unwrap_or(0);
+    let (&depth, lead) =
+        indices.dims.split_last().ok_or_else(|| OpError::new("the indices are a scalar"))?;
+    let taken = usize::try_from(depth).unwrap_or(usize::MAX).saturating_add(batch);
+    if taken > data.rank() {
+        return Err(OpError::new(format!("indices of {depth} into rank {}", data.rank())));
+    }
+    let mut dims = lead.to_vec();
+    dims.extend(from(&data.dims, taken));
+    inference.set_dims(0, data.dtype, dims);
+    Ok(())
+}
+
+fn one_hot(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (indices, values) = (inference.input(0)?, inference.input(2)?);
+    let depth = match inference.elements(1).map(|depth| depth.cast(DType::Int64)) {
+        Some(Elements::Ints(list)) => list.first().copied(),
+        _ => None,
+    };
+    let depth = depth.ok_or_else(|| OpError::new("the depth is only known while it runs"))?;
+    let rank = indices.rank().saturating_add(1);
+    let axis = axis(inference.node.int("axis").unwrap_or(-1), rank)?;
+    let mut dims = indices.dims.clone();
+    dims.insert(axis.min(dims.len()), size(depth)?);
+    inference.set_dims(0, values.dtype, dims);
+    Ok(())
+}
+
+/// Values and their positions; `k` was an attribute before operator set 10.
+fn top_k(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let k = match inference.node.int("k") {
+        Some(k) => k,
+        None => inference.needed_ints(1)?.first().copied().unwrap_or(0),
+    };
+    let axis = axis(inference.node.int("axis").unwrap_or(-1), x.rank())?;
+    let dims = with(&x.dims, axis, size(k)?);
+    inference.set_dims(0, x.dtype, dims.clone());
+    inference.set_dims(1, DType::Int64, dims);
+    Ok(())
+}
+
+/// `[rank, count]`.
+fn non_zero(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let rank = u64::try_from(x.rank().max(1)).unwrap_or(u64::MAX);
+    let found = inference.ints(0).map(|list| list.iter().filter(|&&n| n != 0).count());
+    let count = if let Some(count) = found {
+        u64::try_from(count).unwrap_or(u64::MAX)
+    } else {
+        inference.assume("how many elements are not zero only a run shows; all are taken to be");
+        x.numel()
+    };
+    inference.set_dims(0, DType::Int64, [rank, count]);
+    Ok(())
+}
+
+fn unique(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    inference.assume("how many elements are unique only a run shows; all are taken to be");
+    let axis = inference.node.int("axis").map(|a| axis(a, x.rank())).transpose()?;
+    let count = axis.map_or(x.numel(), |axis| dim(&x.dims, axis));
+    let dims = if axis.is_some() { x.dims.clone() } else { vec![count] };
+    inference.set_dims(0, x.dtype, dims);
+    inference.set_dims(1, DType::Int64, [count]);
+    inference.set_dims(2, DType::Int64, [axis.map_or(count, |axis| dim(&x.dims, axis))]);
+    inference.set_dims(3, DType::Int64, [count]);
+    Ok(())
+}
+
+fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (x, condition) = (inference.input(0)?, inference.input(1)?);
+    let count = if let Some(list) = inference.ints(1) {
+        u64::try_from(list.iter().filter(|&&n| n != 0).count()).unwrap_or(u64::MAX)
+    } else {
+        inference.assume("how much is selected only a run shows; all is taken to be");
+        condition.numel()
+    };
+    let dims = match inference.node.int("axis") {
+        None => vec![count],
+        Some(a) => with(&x.dims, axis(a, x.rank())?, count),
+    };
+    inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+/// Rows of a table are an embedding, one place along an axis a view, anything else a gather.
+fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let data = call.need(0)?;
+    let dims = &call.input_type(0)?.dims;
+    let axis = super::shape_math::axis(call.node.int("axis").unwrap_or(0), dims.len())?;
+    if call.input_type(1)?.rank() == 0 {
+        let y = view::select(call.rt, &data, axis);
+        call.set(0, y);
+        return Ok(());
+    }
+    let indices = call.need(1)?;
+    let y = if axis == 0 && data.rank() == 2 && data.requires_grad() {
+        embedding::embedding(call.rt, &data, &indices)
+    } else {
+        aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims)
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+fn pick(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (data, indices) = (call.need(0)?, call.need(1)?);
+    let y = aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn scatter_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (data, indices, source) = (call.need(0)?, call.need(1)?, call.need(2)?);
+    let y = aten::scatter(call.rt, &data, &indices, &source);
+    call.set(0, y);
+    Ok(())
+}
+
+fn top_k_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let dims = &call.output_type(0)?.dims;
+    let (values, indices) = aten::values_and_indices(call.rt, "aten::topk", &x, dims);
+    call.set(0, values);
+    call.set(1, indices);
+    Ok(())
+}

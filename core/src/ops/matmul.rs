@@ -1,0 +1,193 @@
+//! Matrix products.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__MatMul.html>, `onnx__Gemm.html`, `onnx__Einsum.html`,
+//! `onnx__MatMulInteger.html`, `onnx__QLinearMatMul.html`, `onnx__Det.html`.
+
+use std::collections::BTreeMap;
+
+use super::Call;
+use super::run::fresh;
+use super::shape_math::{before, broadcast, dim};
+use super::torch;
+use super::{Inference, MANY, OpError, Operator, op};
+use crate::aten::matmul as aten;
+use crate::aten::matmul::WeightLayout;
+use crate::aten::{elementwise, view};
+use crate::tensor::{DType, TensorType};
+
+pub(super) const TABLE: &[Operator] = &[
+    torch("Linear", 2..=3).runs(linear_rule),
+    op("Det", 1..=1, det).unmodelled(),
+    op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
+    op("Gemm", 2..=3, gemm).runs(gemm_rule),
+    op("MatMul", 2..=2, |i| matmul(i, 1, None)).runs(matmul_rule),
+    op("MatMulInteger", 2..=4, |i| matmul(i, 1, Some(DType::Int32))).unmodelled(),
+    op("QLinearMatMul", 8..=8, |i| matmul(i, 3, None)).unmodelled(),
+];
+
+/// `A […, M, K] × B […, K, N]`; a vector stands for a row in front and for a column behind.
+fn matmul(
+    inference: &mut Inference<'_>,
+    second: usize,
+    dtype: Option<DType>,
+) -> Result<(), OpError> {
+    let (a, b) = (inference.input(0)?, inference.input(second)?);
+    let (Some((&k, a_rest)), false) = (a.dims.split_last(), b.dims.is_empty()) else {
+        return Err(OpError::new("a scalar is no matrix"));
+    };
+    let b_batch = before(&b.dims, b.rank().saturating_sub(2));
+    let b_inner = dim(&b.dims, b.rank().saturating_sub(2));
+    if k != b_inner {
+        return Err(OpError::new(format!("inner dimensions {k} and {b_inner} differ")));
+    }
+    let (row, a_batch) =
+        a_rest.split_last().map_or((None, a_rest), |(row, rest)| (Some(row), rest));
+    let mut dims = broadcast(a_batch, b_batch)?;
+    dims.extend(row);
+    if b.rank() > 1 {
+        dims.extend(b.dims.last());
+    }
+    inference.set(0, TensorType::new(dtype.unwrap_or(a.dtype), dims));
+    Ok(())
+}
+
+/// `A [M, K] × B [K, N] + C`, either transposed.
+fn gemm(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let turned = |name| inference.node.int(name).unwrap_or(0) != 0;
+    let (a, b) = (inference.input(0)?, inference.input(1)?);
+    let (&[a0, a1], &[b0, b1]) = (a.dims.as_slice(), b.dims.as_slice()) else {
+        return Err(OpError::new("both factors must be matrices"));
+    };
+    let (m, k) = if turned("transA") { (a1, a0) } else { (a0, a1) };
+    let (inner, n) = if turned("transB") { (b1, b0) } else { (b0, b1) };
+    if k != inner {
+        return Err(OpError::new(format!("inner dimensions {k} and {inner} differ")));
+    }
+    inference.set_dims(0, a.dtype, [m, n]);
+    Ok(())
+}
+
+fn det(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    inference.set_dims(0, x.dtype, before(&x.dims, x.rank().saturating_sub(2)));
+    Ok(())
+}
+
+/// One term of an equation: its letters, and where an ellipsis stands among them.
+struct Term {
+    letters: Vec<char>,
+    ellipsis: Option<usize>,
+}
+
+fn einsum(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let equation: String = inference.node.string("equation").unwrap_or("").replace(' ', "");
+    let (left, right) = match equation.split_once("->") {
+        Some((left, right)) => (left, Some(right)),
+        None => (equation.as_str(), None),
+    };
+    let terms: Vec<Term> = left.split(',').map(term).collect();
+    if terms.len() != inference.n_inputs() {
+        return Err(OpError::new(format!("`{equation}` is for {} inputs", terms.len())));
+    }
+    let mut sizes = BTreeMap::new();
+    let mut rest = Vec::new();
+    for (position, term) in terms.iter().enumerate() {
+        let dims = &inference.input(position)?.dims;
+        let hidden = bind(term, dims, &mut sizes)
+            .ok_or_else(|| OpError::new(format!("`{equation}` does not fit {dims:?}")))?;
+        rest = broadcast(&rest, hidden)?;
+    }
+    let result = right.map_or_else(|| implied(&terms), term);
+    let mut dims = Vec::new();
+    for position in 0..=result.letters.len() {
+        if result.ellipsis == Some(position) {
+            dims.extend_from_slice(&rest);
+        }
+        if let Some(letter) = result.letters.get(position) {
+            let size = sizes.get(letter);
+            dims.push(*size.ok_or_else(|| OpError::new(format!("`{letter}` has no size")))?);
+        }
+    }
+    let dtype = inference.input(0)?.dtype;
+    inference.set_dims(0, dtype, dims);
+    Ok(())
+}
+
+fn term(text: &str) -> Term {
+    let letters = text.chars().filter(|&c| c != '.').collect();
+    Term { letters, ellipsis: text.find("...") }
+}
+
+/// Gives each letter its size; what the ellipsis stands for is left over.
+fn bind<'a>(term: &Term, dims: &'a [u64], sizes: &mut BTreeMap<char, u64>) -> Option<&'a [u64]> {
+    let hidden = dims.len().checked_sub(term.letters.len())?;
+    if term.ellipsis.is_none() && hidden != 0 {
+        return None;
+    }
+    let lead = term.ellipsis.unwrap_or(0);
+    let (front, tail) = dims.split_at_checked(lead)?;
+    let (rest, back) = tail.split_at_checked(hidden)?;
+    for (&letter, &size) in term.letters.iter().zip(front.iter().chain(back)) {
+        let known = sizes.entry(letter).or_insert(size);
+        match (*known, size) {
+            (a, b) if a == b => {}
+            (1, b) => *known = b,
+            (_, 1) => {}
+            _ => return None,
+        }
+    }
+    Some(rest)
+}
+
+/// Without an arrow the result has the letters that occur once, in alphabetical order.
+fn implied(terms: &[Term]) -> Term {
+    let mut counts: BTreeMap<char, usize> = BTreeMap::new();
+    for &letter in terms.iter().flat_map(|term| &term.letters) {
+        let count = counts.entry(letter).or_default();
+        *count = count.saturating_add(1);
+    }
+    let once = counts.into_iter().filter(|&(_, count)| count == 1).map(|(letter, _)| letter);
+    let ellipsis = terms.iter().any(|term| term.ellipsis.is_some()).then_some(0);
+    Term { letters: once.collect(), ellipsis }
+}
+
+/// `x @ w` or `x @ wᵀ`, with a bias where there is one: `addmm`.
+fn gemm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let transposed = |name| call.node.int(name).is_some_and(|n| n != 0);
+    let x = if transposed("transA") { view::transpose(call.rt, &x, 0, 1) } else { x };
+    let layout = if transposed("transB") { WeightLayout::OutIn } else { WeightLayout::InOut };
+    let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `torch.nn.functional.linear`, recovered: x, weight, bias.
+fn linear_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let transposed = call.node.int("transposed").is_some_and(|n| n != 0);
+    let layout = if transposed { WeightLayout::OutIn } else { WeightLayout::InOut };
+    let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
+    call.set(0, y);
+    Ok(())
+}
+
+fn matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (a, b) = (call.need(0)?, call.need(1)?);
+    let y = aten::matmul(call.rt, &a, &b);
+    call.set(0, y);
+    Ok(())
+}
+
+/// A contraction of two operands is a batched product of permuted copies; others multiply.
+fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let tensors = call.tensors();
+    let ty = call.output_type(0)?;
+    let y = match tensors.as_slice() {
+        [a, b] => aten::contract(call.rt, a, b, &ty.dims),
+        [a, ..] => elementwise::opaque(call.rt, "aten::einsum", ty.dtype, &[a]),
+        [] => return super::run::fresh(call),
+    };
+    call.set(0, y);
+    Ok(())
+}

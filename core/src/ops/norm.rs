@@ -1,0 +1,96 @@
+//! Normalizations: the output has the type of the input, statistics come besides.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html> (training form with three
+//! outputs since operator set 14, five in 1 to 13), `onnx__LayerNormalization.html`,
+//! `onnx__InstanceNormalization.html`, `onnx__GroupNormalization.html`,
+//! `onnx__RMSNormalization.html`, `onnx__LpNormalization.html`, `onnx__LRN.html`.
+
+use super::Call;
+use super::shape_math::{self, dim, dtype_attribute, like_first};
+use super::{Inference, OpError, Operator, op};
+use crate::aten::norm as aten;
+use crate::tensor::{DType, TensorType};
+
+pub(super) const TABLE: &[Operator] = &[
+    op("BatchNormalization", 5..=5, batch_norm).runs(batch_norm_rule),
+    op("GroupNormalization", 3..=3, like_first).runs(group_norm_rule),
+    op("InstanceNormalization", 3..=3, like_first).runs(instance_norm_rule),
+    op("LRN", 1..=1, like_first).unmodelled(),
+    op("LayerNormalization", 2..=3, layer_norm).runs(layer_norm_rule),
+    op("LpNormalization", 1..=1, like_first).unmodelled(),
+    op("MeanVarianceNormalization", 1..=1, like_first).unmodelled(),
+    op("RMSNormalization", 2..=2, like_first).runs(rms_norm_rule),
+];
+
+/// `Y`, then mean and variance of the batch, per channel.
+fn batch_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (x, scale, mean) = (inference.input(0)?, inference.input(1)?, inference.input(3)?);
+    let channels = dim(&x.dims, 1);
+    if x.rank() >= 2 && scale.dims.as_slice() != [channels] {
+        return Err(OpError::new(format!("{channels} channels where the scale is {scale}")));
+    }
+    inference.set(0, x.clone());
+    for position in 1..inference.n_outputs() {
+        inference.set(position, mean.clone());
+    }
+    Ok(())
+}
+
+/// `Y`, then mean and inverse deviation with the normalized dimensions as 1.
+fn layer_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let axis = shape_math::axis(inference.node.int("axis").unwrap_or(-1), x.rank())?;
+    inference.set(0, x.clone());
+    let dtype = dtype_attribute(inference, "stash_type")?.unwrap_or(DType::Float32);
+    let kept = x.dims.iter().enumerate().map(|(i, &d)| if i < axis { d } else { 1 });
+    let statistics = TensorType::new(dtype, kept.collect::<Vec<_>>());
+    inference.set(1, statistics.clone());
+    inference.set(2, statistics);
+    Ok(())
+}
+
+fn batch_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
+    let y = aten::batch_norm(call.rt, &x, weight.as_ref(), bias.as_ref());
+    call.set(0, y);
+    Ok(())
+}
+
+/// COUNT: elements per normalised row, from `axis`.
+fn row_width(call: &Call<'_>) -> Result<u64, OpError> {
+    let dims = &call.input_type(0)?.dims;
+    let axis = super::shape_math::axis(call.node.int("axis").unwrap_or(-1), dims.len())?;
+    Ok(crate::tensor::numel(super::shape_math::from(dims, axis)))
+}
+
+fn layer_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
+    let width = row_width(call)?;
+    let y = aten::layer_norm(call.rt, &x, width, weight.as_ref(), bias.as_ref());
+    call.set(0, y);
+    Ok(())
+}
+
+fn rms_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight) = (call.need(0)?, call.tensor(1));
+    let width = row_width(call)?;
+    let y = aten::rms_norm(call.rt, &x, width, weight.as_ref());
+    call.set(0, y);
+    Ok(())
+}
+
+fn group_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
+    let groups = call.node.int("num_groups").and_then(|n| u64::try_from(n).ok()).unwrap_or(1);
+    let y = aten::group_norm(call.rt, &x, groups, weight.as_ref(), bias.as_ref());
+    call.set(0, y);
+    Ok(())
+}
+
+/// Instance norm is a batch norm over one long batch; PyTorch repeats weight and bias for it.
+fn instance_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
+    let y = aten::batch_norm(call.rt, &x, weight.as_ref(), bias.as_ref());
+    call.set(0, y);
+    Ok(())
+}

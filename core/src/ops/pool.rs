@@ -1,0 +1,92 @@
+//! Pooling over the spatial dimensions of `X [N, C, spatial…]`.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__MaxPool.html> (`ceil_mode` since operator set 10),
+//! `onnx__AveragePool.html` (dilations since 19), `onnx__GlobalAveragePool.html`,
+//! `onnx__LpPool.html`, `onnx__MaxUnpool.html`.
+
+use super::Call;
+use super::shape_math::{Windows, before, dim, from, sizes};
+use super::{Inference, OpError, Operator, op};
+use crate::aten::{pool as aten, reduce as aten_reduce};
+use crate::tensor::{DType, TensorType};
+
+pub(super) const TABLE: &[Operator] = &[
+    op("AveragePool", 1..=1, pool).runs(|c| average_pool_rule(c, "aten::avg_pool2d")),
+    op("GlobalAveragePool", 1..=1, global).runs(global_average_pool),
+    op("GlobalLpPool", 1..=1, global).unmodelled(),
+    op("GlobalMaxPool", 1..=1, global).runs(max_pool_rule),
+    op("LpPool", 1..=1, pool).unmodelled(),
+    op("MaxPool", 1..=1, pool).runs(max_pool_rule),
+    op("MaxUnpool", 2..=3, unpool).unmodelled(),
+];
+
+fn kernel(inference: &Inference<'_>) -> Result<Vec<u64>, OpError> {
+    let stated = inference.node.ints("kernel_shape");
+    sizes(stated.ok_or_else(|| OpError::new("`kernel_shape` is missing"))?)
+}
+
+/// The second output of `MaxPool` holds the positions of the maxima.
+fn pool(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let windows = Windows::parse(inference, kernel(inference)?)?;
+    let mut dims = before(&x.dims, 2).to_vec();
+    dims.extend(windows.slide(from(&x.dims, 2))?);
+    inference.set(1, TensorType::new(DType::Int64, dims.clone()));
+    inference.set(0, TensorType::new(x.dtype, dims));
+    Ok(())
+}
+
+fn global(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let mut dims = before(&x.dims, 2).to_vec();
+    dims.resize(x.rank(), 1);
+    inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+/// Undoes a pooling; its output may be stated as third input.
+fn unpool(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    if inference.node.input(2).is_some() {
+        let dims = sizes(inference.needed_ints(2)?)?;
+        inference.set_dims(0, x.dtype, dims);
+        return Ok(());
+    }
+    let windows = Windows::parse(inference, kernel(inference)?)?;
+    let mut dims = before(&x.dims, 2).to_vec();
+    for (position, &size) in from(&x.dims, 2).iter().enumerate() {
+        let (front, back) = windows.pads.get(position).copied().unwrap_or((0, 0));
+        let grown = size
+            .saturating_sub(1)
+            .saturating_mul(dim(&windows.strides, position))
+            .saturating_add(dim(&windows.kernel, position))
+            .checked_sub_signed(front)
+            .and_then(|n| n.checked_sub_signed(back));
+        dims.push(grown.ok_or_else(|| OpError::new("the padding removes everything"))?);
+    }
+    inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+fn max_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = aten::max_pool(call.rt, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn average_pool_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = aten::average_pool(call.rt, name, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `adaptive_avg_pool2d` to one element is a mean.
+fn global_average_pool(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let spatial: Vec<bool> = (0..x.rank()).map(|dim| dim >= 2).collect();
+    let y = aten_reduce::mean(call.rt, &x, &spatial, true);
+    call.set(0, y);
+    Ok(())
+}

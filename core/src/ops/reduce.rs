@@ -1,0 +1,159 @@
+//! Reductions along axes, and running sums.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__ReduceMean.html>: the axes are an attribute before
+//! operator set 18 (13 for `ReduceSum`) and an input since; without axes everything is reduced,
+//! unless `noop_with_empty_axes`. `onnx__ArgMax.html`, `onnx__CumSum.html`.
+
+use super::Call;
+use super::shape_math::{self, axis_mask, like_first};
+use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::{elementwise, reduce as aten};
+use crate::graph::Elements;
+use crate::tensor::DType;
+
+pub(super) const TABLE: &[Operator] = &[
+    op("ArgMax", 1..=1, arg).runs(arg_rule),
+    op("ArgMin", 1..=1, arg).runs(arg_rule),
+    op("CumProd", 2..=2, like_first).unmodelled(),
+    op("CumSum", 2..=2, cumulative_sum).runs(cumulative_rule),
+    op("ReduceL1", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")),
+    op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")),
+    op("ReduceLogSum", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::log")),
+    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::logsumexp")),
+    op("ReduceMax", 1..=2, |i| reduce(i, Some(|a, b| Some(a.max(b)))))
+        .runs(|c| saving_rule(c, "aten::amax")),
+    op("ReduceMean", 1..=2, |i| reduce(i, None)).runs(mean_rule),
+    op("ReduceMin", 1..=2, |i| reduce(i, Some(|a, b| Some(a.min(b)))))
+        .runs(|c| saving_rule(c, "aten::amin")),
+    op("ReduceProd", 1..=2, |i| reduce(i, Some(i64::checked_mul)))
+        .runs(|c| saving_rule(c, "aten::prod")),
+    op("ReduceSum", 1..=2, |i| reduce(i, Some(i64::checked_add))).runs(sum_rule),
+    op("ReduceSumSquare", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::sum")),
+];
+
+/// What remains of `dims` when the axes in `mask` are reduced.
+fn reduced(dims: &[u64], mask: &[bool], keep: bool) -> Vec<u64> {
+    let both = dims.iter().zip(mask);
+    both.filter(|&(_, &gone)| keep || !gone).map(|(&d, &gone)| if gone { 1 } else { d }).collect()
+}
+
+type Combine = fn(i64, i64) -> Option<i64>;
+
+fn reduce(inference: &mut Inference<'_>, combine: Option<Combine>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let axes = inference.ints_from("axes", 1)?.unwrap_or(&[]);
+    let noop = inference.node.int("noop_with_empty_axes").unwrap_or(0) != 0;
+    let mask = match (axes.is_empty(), noop) {
+        (true, true) => vec![false; x.rank()],
+        (true, false) => vec![true; x.rank()],
+        (false, _) => axis_mask(axes, x.rank())?,
+    };
+    let keep = inference.node.int("keepdims").unwrap_or(1) != 0;
+    inference.set_dims(0, x.dtype, reduced(&x.dims, &mask, keep));
+    if let (Some(combine), Some(list)) = (combine, inference.ints(0))
+        && let Some(folded) = combine_along(list, &x.dims, &mask, combine)
+    {
+        inference.set_elements(0, Elements::Ints(folded));
+    }
+    Ok(())
+}
+
+/// Combines the elements along the axes in `mask`.
+fn combine_along(list: &[i64], dims: &[u64], mask: &[bool], combine: Combine) -> Option<Vec<i64>> {
+    let kept = reduced(dims, mask, true);
+    let targets = fold::broadcast_positions(&kept, dims)?;
+    let count = usize::try_from(crate::tensor::numel(&kept)).ok()?;
+    let mut folded: Vec<Option<i64>> = vec![None; count];
+    for (&n, &target) in list.iter().zip(&targets) {
+        let slot = folded.get_mut(target)?;
+        *slot = match *slot {
+            None => Some(n),
+            Some(before) => Some(combine(before, n)?),
+        };
+    }
+    folded.into_iter().collect()
+}
+
+fn arg(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let mask = axis_mask(&[inference.node.int("axis").unwrap_or(0)], x.rank())?;
+    let keep = inference.node.int("keepdims").unwrap_or(1) != 0;
+    inference.set_dims(0, DType::Int64, reduced(&x.dims, &mask, keep));
+    Ok(())
+}
+
+fn cumulative_sum(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    inference.set(0, x.clone());
+    let stated = |name| inference.node.int(name).unwrap_or(0) != 0;
+    let plain = !stated("exclusive") && !stated("reverse");
+    if let (Some(list), Some(&[axis]), true) = (inference.ints(0), inference.ints(1), plain) {
+        let step = fold::strides(&x.dims);
+        let axis = shape_math::axis(axis, x.rank())?;
+        let step = step.get(axis).and_then(|&step| usize::try_from(step).ok()).unwrap_or(1);
+        let size = usize::try_from(shape_math::dim(&x.dims, axis)).unwrap_or(usize::MAX);
+        let mut sums = list.to_vec();
+        for position in step..sums.len() {
+            let along = position.checked_div(step).and_then(|n| n.checked_rem(size));
+            let previous = sums.get(position.saturating_sub(step)).copied().unwrap_or(0);
+            if let (Some(1..), Some(sum)) = (along, sums.get_mut(position)) {
+                *sum = sum.saturating_add(previous);
+            }
+        }
+        inference.set_elements(0, Elements::Ints(sums));
+    }
+    Ok(())
+}
+
+/// Which dimensions go, and whether they stay as ones.
+fn reduction(call: &Call<'_>) -> Result<(Vec<bool>, bool), OpError> {
+    let rank = call.input_type(0)?.rank();
+    let axes = call.node.ints("axes").or_else(|| call.ints(1)).unwrap_or_default();
+    let keep = call.node.int("keepdims").unwrap_or(1) != 0;
+    if axes.is_empty() {
+        let none = call.node.int("noop_with_empty_axes").unwrap_or(0) != 0;
+        return Ok((vec![!none; rank], keep));
+    }
+    Ok((axis_mask(axes, rank)?, keep))
+}
+
+fn mean_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::mean(call.rt, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn sum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::sum(call.rt, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn saving_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let y = aten::saving(call.rt, name, &x, &gone, keep);
+    call.set(0, y);
+    Ok(())
+}
+
+fn arg_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let ty = call.output_type(0)?;
+    call.rt.enter_operator("aten::argmax");
+    call.set(0, call.rt.empty(ty.dtype, &ty.dims));
+    Ok(())
+}
+
+fn cumulative_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let op = elementwise::Unary {
+        name: "aten::cumsum",
+        node: "CumsumBackward0",
+        reads: elementwise::Reads::Nothing,
+        temporaries: 1,
+    };
+    let y = elementwise::unary(call.rt, op, &x);
+    call.set(0, y);
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Runtime rules that several families share.
+
+use super::{Call, OpError};
+use crate::aten::elementwise;
+use crate::eager::Tensor;
+
+/// A new tensor without a gradient, whatever the inputs are: `arange`, `full`, `nonzero`.
+pub(super) fn fresh(call: &mut Call<'_>) -> Result<(), OpError> {
+    call.rt.enter_operator("aten::empty");
+    for position in 0..call.node.outputs.len() {
+        if let Ok(ty) = call.output_type(position) {
+            call.set(position, call.rt.empty(ty.dtype, &ty.dims));
+        }
+    }
+    Ok(())
+}
+
+/// A pointwise kernel that stops gradients: comparisons, logic, integer arithmetic.
+pub(super) fn without_gradient(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let tensors = call.tensors();
+    let ty = call.output_type(0)?;
+    let operands: Vec<&Tensor> = tensors.iter().collect();
+    call.set(0, elementwise::opaque(call.rt, name, ty.dtype, &operands));
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Shapes as data, and changes of shape that leave the elements where they are.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__Shape.html> (`start` and `end` since operator set 15),
+//! `onnx__Reshape.html` (`allowzero` since 14), `onnx__Squeeze.html` and `onnx__Unsqueeze.html`
+//! (axes are an input since 13), `onnx__Flatten.html`, `onnx__Expand.html`, `onnx__Cast.html`.
+
+use super::Call;
+use super::run::fresh;
+use super::shape_math::{
+    axis_mask, before, broadcast, dim, dtype_attribute, exact_div, from, like_first, signed,
+    signed_len, size,
+};
+use super::{Inference, OpError, Operator, fold, op};
+use crate::aten::{elementwise, view};
+use crate::graph::Elements;
+use crate::tensor::{DType, TensorType, numel};
+
+pub(super) const TABLE: &[Operator] = &[
+    op("BitCast", 1..=1, cast).runs(fresh),
+    op("Cast", 1..=1, cast).runs(cast_rule),
+    op("CastLike", 2..=2, cast_like).runs(cast_rule),
+    op("Expand", 2..=2, expand).runs(expand_rule),
+    op("Flatten", 1..=1, flatten).runs(reshape_rule),
+    op("Identity", 1..=1, identity).runs(identity_rule),
+    op("Reshape", 1..=2, reshape).runs(reshape_rule),
+    op("Shape", 1..=1, shape).runs(fresh),
+    op("Size", 1..=1, element_count).runs(fresh),
+    op("Squeeze", 1..=2, squeeze).runs(reshape_rule),
+    op("Unsqueeze", 1..=2, unsqueeze).runs(reshape_rule),
+];
+
+fn identity(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    like_first(inference)?;
+    fold::keep(inference);
+    Ok(())
+}
+
+fn convert(inference: &mut Inference<'_>, dtype: DType) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    inference.set_dims(0, dtype, x.dims.clone());
+    if let Some(elements) = inference.elements(0) {
+        inference.set_elements(0, elements.cast(dtype));
+    }
+    Ok(())
+}
+
+fn cast(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let to = dtype_attribute(inference, "to")?;
+    convert(inference, to.ok_or_else(|| OpError::new("`to` is missing"))?)
+}
+
+fn cast_like(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let to = inference.input(1)?.dtype;
+    convert(inference, to)
+}
+
+fn shape(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let bound = |name, default| {
+        let rank = signed_len(x.rank());
+        let n = inference.node.int(name).unwrap_or(default);
+        let n = if n < 0 { n.saturating_add(rank) } else { n };
+        usize::try_from(n.clamp(0, rank)).unwrap_or(0)
+    };
+    let (start, end) = (bound("start", 0), bound("end", i64::MAX));
+    let part = from(before(&x.dims, end), start);
+    let count = u64::try_from(part.len()).unwrap_or(u64::MAX);
+    inference.set_dims(0, DType::Int64, [count]);
+    inference.set_elements(0, Elements::Ints(part.iter().map(|&d| signed(d)).collect()));
+    Ok(())
+}
+
+fn element_count(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    inference.set_dims(0, DType::Int64, []);
+    inference.set_elements(0, Elements::Ints(vec![signed(x.numel())]));
+    Ok(())
+}
+
+/// Sets output 0 to input 0 in another shape.
+fn reshaped(inference: &mut Inference<'_>, dims: Vec<u64>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    if numel(&dims) != x.numel() {
+        return Err(OpError::new(format!(
+            "{} elements do not fill {dims:?}, which holds {}",
+            x.numel(),
+            numel(&dims)
+        )));
+    }
+    inference.set_dims(0, x.dtype, dims);
+    fold::keep(inference);
+    Ok(())
+}
+
+/// 0 keeps a dimension (unless `allowzero`), and one -1 takes what is left.
+fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let target = match inference.ints_from("shape", 1)? {
+        Some(target) => target,
+        None => return Err(OpError::new("no shape is stated")),
+    };
+    let zero_is_zero = inference.node.int("allowzero").unwrap_or(0) != 0;
+    let mut dims = Vec::with_capacity(target.len());
+    let mut open = None;
+    for (position, &n) in target.iter().enumerate() {
+        match n {
+            0 if !zero_is_zero => {
+                let kept = x.dims.get(position).copied();
+                dims.push(kept.ok_or_else(|| OpError::new("0 keeps a dimension that is not"))?);
+            }
+            -1 if open.is_none() => {
+                open = Some(position);
+                dims.push(1);
+            }
+            n => dims.push(size(n)?),
+        }
+    }
+    if let Some(open) = open {
+        let stated = numel(&dims);
+        let rest = exact_div(x.numel(), stated)
+            .ok_or_else(|| OpError::new(format!("{} elements do not fit {target:?}", x.numel())))?;
+        if let Some(d) = dims.get_mut(open) {
+            *d = rest;
+        }
+    }
+    reshaped(inference, dims)
+}
+
+/// Two dimensions: those before `axis`, and the rest.
+fn flatten(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let rank = signed_len(x.rank());
+    let stated = inference.node.int("axis").unwrap_or(1);
+    let axis = if stated < 0 { stated.saturating_add(rank) } else { stated };
+    let axis = usize::try_from(axis).ok().filter(|&axis| axis <= x.rank());
+    let axis = axis.ok_or_else(|| OpError::new(format!("axis {stated} is outside")))?;
+    let dims = vec![numel(before(&x.dims, axis)), numel(from(&x.dims, axis))];
+    reshaped(inference, dims)
+}
+
+/// Without axes, every dimension of 1 goes.
+fn squeeze(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let mask = match inference.ints_from("axes", 1)? {
+        Some(axes) => axis_mask(axes, x.rank())?,
+        None => x.dims.iter().map(|&d| d == 1).collect(),
+    };
+    let kept = x.dims.iter().zip(&mask).filter(|&(_, &gone)| !gone).map(|(&d, _)| d);
+    let dims = kept.collect();
+    reshaped(inference, dims)
+}
+
+fn unsqueeze(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let axes = inference.ints_from("axes", 1)?;
+    let axes = axes.ok_or_else(|| OpError::new("no axes are stated"))?;
+    let mask = axis_mask(axes, x.rank().saturating_add(axes.len()))?;
+    let mut rest = x.dims.iter().copied();
+    let dims = mask.iter().map(|&new| if new { 1 } else { rest.next().unwrap_or(1) }).collect();
+    reshaped(inference, dims)
+}
+
+fn expand(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    // PyTorch's exporters write -1 for a dimension that stays.
+    let target = inference.needed_ints(1)?;
+    let lead = target.len().saturating_sub(x.rank());
+    let kept =
+        |position: usize| position.checked_sub(lead).map_or(1, |position| dim(&x.dims, position));
+    let wanted: Result<Vec<u64>, OpError> = target
+        .iter()
+        .enumerate()
+        .map(|(position, &n)| if n == -1 { Ok(kept(position)) } else { size(n) })
+        .collect();
+    let dims = broadcast(&x.dims, &wanted?)?;
+    inference.set(0, TensorType::new(x.dtype, dims));
+    if let (Some(elements), Some(out)) = (inference.elements(0), inference.output(0))
+        && inference.is_small(0)
+        && let Some(positions) = fold::broadcast_positions(&x.dims, &out.dims)
+        && let Some(folded) = elements.pick(&positions)
+    {
+        inference.set_elements(0, folded);
+    }
+    Ok(())
+}
+
+fn cast_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = elementwise::cast(call.rt, &call.need(0)?, call.output_type(0)?.dtype);
+    call.set(0, y);
+    Ok(())
+}
+
+fn expand_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = view::expand(call.rt, &call.need(0)?, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
+fn identity_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    call.set(0, x);
+    Ok(())
+}
+
+/// `reshape`, `view`, `flatten`, `squeeze`, `unsqueeze`: other sizes for the same elements.
+fn reshape_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = view::reshape(call.rt, &call.need(0)?, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Softmax and its relatives: the output has the type of the input.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__Softmax.html> (before operator set 13 over all
+//! dimensions from `axis` on, since then along it), `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
+
+use super::shape_math::like_first;
+use super::{Call, OpError};
+use super::{Operator, op};
+use crate::aten::softmax as aten;
+
+pub(super) const TABLE: &[Operator] = &[
+    op("Hardmax", 1..=1, like_first).unmodelled(),
+    op("LogSoftmax", 1..=1, like_first).runs(log_softmax_rule),
+    op("Softmax", 1..=1, like_first).runs(softmax_rule),
+];
+
+fn softmax_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = aten::softmax(call.rt, &call.need(0)?);
+    call.set(0, y);
+    Ok(())
+}
+
+fn log_softmax_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = aten::log_softmax(call.rt, &call.need(0)?);
+    call.set(0, y);
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! The patterns, each tried at its last node.
+
+use std::collections::BTreeMap;
+
+use super::{DOMAIN, View};
+use crate::graph::{Attribute, Node, NodeId, ValueId};
+
+type Found = (&'static str, Node);
+
+/// The recovery that ends at this node, if there is one.
+pub(super) fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
+    let node = view.node(at)?;
+    if !node.domain.is_empty() {
+        return None;
+    }
+    match node.op.as_str() {
+        "MatMul" => attention(view, node).or_else(|| linear(view, node)),
+        "Add" => linear_with_bias(view, node),
+        "Mul" => gelu(view, node).or_else(|| silu(view, node)),
+        _ => None,
+    }
+}
+
+fn torch(op: &str, like: &Node, inputs: Vec<Option<ValueId>>) -> Node {
+    Node {
+        name: like.name.clone(),
+        op: op.to_owned(),
+        domain: DOMAIN.to_owned(),
+        inputs,
+        outputs: like.outputs.clone(),
+        attributes: BTreeMap::new(),
+        module: like.module.clone(),
+        origin: like.origin.clone(),
+    }
+}
+
+/// A product with a trained matrix, perhaps transposed first: `linear` without a bias.
+fn linear(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (x, matrix) = (node.input(0)?, node.input(1)?);
+    let weight = weight_of(view, matrix)?;
+    if view.dims(weight)?.len() != 2 || view.dims(x)?.len() < 2 {
+        return None;
+    }
+    let mut found = torch("Linear", node, vec![Some(x), Some(weight)]);
+    let transposed = i64::from(weight != matrix);
+    found.attributes.insert("transposed".to_owned(), Attribute::Int(transposed));
+    Some(("linear", found))
+}
+
+/// The initializer behind a matrix, past one `Transpose`.
+fn weight_of(view: &View<'_>, matrix: ValueId) -> Option<ValueId> {
+    if view.is_initializer(matrix) {
+        return Some(matrix);
+    }
+    let source = view.made_by(matrix, "Transpose")?.input(0)?;
+    view.is_initializer(source).then_some(source)
+}
+
+/// The bias right behind such a product belongs to it.
+fn linear_with_bias(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let (product, bias) = [(a, b), (b, a)].into_iter().find(|&(product, bias)| {
+        view.is_initializer(bias)
+            && view.dims(bias).is_some_and(|dims| dims.len() == 1)
+            && view.producer(product).is_some_and(|n| n.domain == DOMAIN && n.op == "Linear")
+    })?;
+    let linear = view.producer(product)?;
+    if !view.read_once(product)
+        || linear.inputs.len() != 2
+        || view.dims(bias)? != last_dim(view, product)?
+    {
+        return None;
+    }
+    let mut found = torch("Linear", node, vec![linear.input(0), linear.input(1), Some(bias)]);
+    found.module.clone_from(&linear.module);
+    found.attributes.clone_from(&linear.attributes);
+    Some(("linear with bias", found))
+}
+
+fn last_dim<'a>(view: &'a View<'_>, value: ValueId) -> Option<&'a [u64]> {
+    let dims = view.dims(value)?;
+    dims.get(dims.len().checked_sub(1)?..)
+}
+
+/// `x / sqrt(2) → Erf → + 1 → · x → · 1/2` is `gelu`.
+fn gelu(view: &View<'_>, node: &Node) -> Option<Found> {
+    let product = operand_beside_number(view, node, 0.5)?;
+    let product = view.made_by(product, "Mul")?;
+    let (a, b) = (product.input(0)?, product.input(1)?);
+    let (x, shifted) = [(a, b), (b, a)]
+        .into_iter()
+        .find(|&(_, shifted)| view.made_by(shifted, "Add").is_some())?;
+    let erf = operand_beside_number(view, view.made_by(shifted, "Add")?, 1.0)?;
+    let scaled = view.made_by(erf, "Erf")?.input(0)?;
+    let scaled = view.producer(scaled).filter(|n| n.op == "Div" || n.op == "Mul")?;
+    scaled.inputs.contains(&Some(x)).then(|| ("gelu", torch("Gelu", node, vec![Some(x)])))
+}
+
+/// The other operand, where one is this number.
+fn operand_beside_number(view: &View<'_>, node: &Node, number: f64) -> Option<ValueId> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let is = |value| view.number(value).is_some_and(|n| (n - number).abs() < 1e-6);
+    if is(b) {
+        Some(a)
+    } else if is(a) {
+        Some(b)
+    } else {
+        None
+    }
+}
+
+/// `x · sigmoid(x)` is `silu`; a model that spells it out would keep one tensor more.
+fn silu(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let (x, _) = [(a, b), (b, a)].into_iter().find(|&(x, gate)| {
+        view.read_once(gate)
+            && view.made_by(gate, "Sigmoid").is_some_and(|sigmoid| sigmoid.input(0) == Some(x))
+    })?;
+    Some(("silu", torch("Silu", node, vec![Some(x)])))
+}
+
+/// `(q·√s)(k·√s)ᵀ → [+ mask] → Softmax → [NaN guard] → [Dropout] → · v`.
+///
+/// Exporters scale both operands; a model that spells attention out scales the scores once, and is
+/// left as it is.
+fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (mut weights, v) = (node.input(0)?, node.input(1)?);
+    let mut drops = false;
+    if let Some(dropout) = view.made_by(weights, "Dropout") {
+        weights = dropout.input(0)?;
+        drops = true;
+    }
+    if let Some(guard) = view.made_by(weights, "Where") {
+        view.made_by(guard.input(0)?, "IsNaN")?;
+        weights = guard.input(2)?;
+    }
+    let mut scores = view.made_by(weights, "Softmax")?.input(0)?;
+    let mut mask = None;
+    if let Some(add) = view.made_by(scores, "Add") {
+        (scores, mask) = (add.input(0)?, add.input(1));
+        if view.made_by(scores, "MatMul").is_none() {
+            (scores, mask) = (add.input(1)?, add.input(0));
+        }
+    }
+    let product = view.made_by(scores, "MatMul")?;
+    let q = scaled(view, product.input(0)?)?;
+    let k = scaled(view, product.input(1)?)?;
+    let key = view.made_by(k, "Transpose")?;
+    let mut found = torch("Attention", node, vec![Some(q), key.input(0), Some(v)]);
+    found.attributes.insert("drops".to_owned(), Attribute::Int(i64::from(drops)));
+    let order = key.ints("perm")?.to_vec();
+    found.attributes.insert("key_order".to_owned(), Attribute::Ints(key_order(&order)?));
+    if let Some(mask) = mask {
+        if view.depends_on_floats(mask) {
+            found.inputs.push(Some(mask));
+        } else {
+            found.attributes.insert("masked".to_owned(), Attribute::Int(1));
+        }
+    }
+    Some(("scaled_dot_product_attention", found))
+}
+
+/// What is multiplied by the root of the scale.
+fn scaled(view: &View<'_>, value: ValueId) -> Option<ValueId> {
+    let node = view.producer(value).filter(|n| n.op == "Mul" || n.op == "Div")?;
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let is_scalar = |v| view.dims(v).is_some_and(|dims| dims.iter().all(|&n| n == 1));
+    match (is_scalar(a), is_scalar(b)) {
+        (false, true) => Some(a),
+        (true, false) => Some(b),
+        _ => None,
+    }
+}
+
+/// The exporter merges the key's own transpose with that of the product: undo the latter.
+fn key_order(order: &[i64]) -> Option<Vec<i64>> {
+    let mut order = order.to_vec();
+    let rank = order.len();
+    if rank < 2 {
+        return None;
+    }
+    order.swap(rank - 1, rank - 2);
+    Some(order)
+}

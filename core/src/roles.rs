@@ -1,0 +1,123 @@
+//! Which of the file's tensors are trained, which are state, and which are mere numbers.
+
+use crate::graph::{Graph, ValueId};
+use crate::infer::Typed;
+
+/// What a value of the graph is to a training run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Trained, with a gradient and optimizer state.
+    Parameter,
+    /// On the device, but not trained.
+    Buffer,
+    /// Fed by the data loader.
+    Input,
+    /// A Python number or a shape: never on the device.
+    Host,
+    /// Made by an operator.
+    Computed,
+}
+
+/// The role of every value, by [`ValueId`].
+pub fn roles(graph: &Graph, typed: &Typed) -> Vec<Role> {
+    let uses = Uses::of(graph);
+    let mut roles: Vec<Role> = (0..graph.values.len())
+        .map(|index| match graph.values.get(index).and_then(|v| v.initializer.as_ref()) {
+            Some(_) => initializer_role(graph, typed, &uses, ValueId(index)),
+            None => Role::Computed,
+        })
+        .collect();
+    for input in &graph.inputs {
+        if let Some(role) = roles.get_mut(input.0) {
+            *role = if uses.read(*input) { Role::Input } else { Role::Host };
+        }
+    }
+    roles
+}
+
+fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> Role {
+    let Some(ty) = typed.types.get(id.0).and_then(Option::as_ref) else { return Role::Host };
+    let name = graph.value_name(id);
+    if uses.is_statistic(id) {
+        return Role::Buffer;
+    }
+    if !uses.read(id) {
+        return Role::Host;
+    }
+    let is_state_name = name.contains('.') && !name.starts_with("onnx::");
+    if ty.dtype.is_floating() {
+        if uses.is_weight(id) {
+            return Role::Parameter;
+        }
+        if ty.numel() <= 1 && !is_state_name {
+            return Role::Host;
+        }
+        let constant = name.contains("Constant") || name.starts_with("val_") || ty.rank() == 0;
+        return if constant { Role::Buffer } else { Role::Parameter };
+    }
+    if ty.numel() <= 1 || !is_state_name && ty.rank() <= 1 { Role::Host } else { Role::Buffer }
+}
+
+/// How initializers are read.
+struct Uses {
+    read: Vec<bool>,
+    statistic: Vec<bool>,
+    weight: Vec<bool>,
+}
+
+impl Uses {
+    fn of(graph: &Graph) -> Self {
+        let none = vec![false; graph.values.len()];
+        let mut uses = Self { read: none.clone(), statistic: none.clone(), weight: none };
+        for node in &graph.nodes {
+            for (position, input) in node.inputs.iter().enumerate() {
+                let Some(input) = input else { continue };
+                mark(&mut uses.read, *input);
+                match (node.op.as_str(), position) {
+                    ("BatchNormalization", 3 | 4) => mark(&mut uses.statistic, *input),
+                    (
+                        "Conv"
+                        | "ConvTranspose"
+                        | "Gemm"
+                        | "BatchNormalization"
+                        | "LayerNormalization"
+                        | "InstanceNormalization"
+                        | "GroupNormalization"
+                        | "RMSNormalization"
+                        | "Linear"
+                        | "LSTM"
+                        | "GRU"
+                        | "RNN"
+                        | "PRelu",
+                        1..,
+                    )
+                    | ("MatMul", _)
+                    | ("Gather", 0) => mark(&mut uses.weight, *input),
+                    _ => {}
+                }
+            }
+        }
+        for output in &graph.outputs {
+            mark(&mut uses.read, *output);
+        }
+        uses
+    }
+
+    fn read(&self, id: ValueId) -> bool {
+        self.read.get(id.0).copied().unwrap_or(false)
+    }
+
+    fn is_statistic(&self, id: ValueId) -> bool {
+        self.statistic.get(id.0).copied().unwrap_or(false)
+    }
+
+    fn is_weight(&self, id: ValueId) -> bool {
+        self.weight.get(id.0).copied().unwrap_or(false)
+    }
+}
+
+fn mark(flags: &mut [bool], id: ValueId) {
+    if let Some(flag) = flags.get_mut(id.0) {
+        *flag = true;
+    }
+}

@@ -1,0 +1,165 @@
+//! The forward: nodes in order, each held as long as Python would hold it.
+//!
+//! A value dies when the last operator that reads it has returned and its name is bound again: after
+//! the operator's own outputs are there.
+
+use crate::eager::{Runtime, Tensor};
+use crate::graph::{Graph, Node, ValueId};
+use crate::infer::Typed;
+use crate::ops::{self, Call, Operand, Operator};
+use crate::roles::Role;
+
+/// A graph ready to run, any number of times.
+#[derive(Debug)]
+pub struct Forward<'a> {
+    graph: &'a Graph,
+    typed: &'a Typed,
+    steps: Vec<Step<'a>>,
+    is_output: Vec<bool>,
+}
+
+#[derive(Debug)]
+struct Step<'a> {
+    node: &'a Node,
+    operator: Option<&'static Operator>,
+    /// Values that nobody reads after this step.
+    dies: Vec<ValueId>,
+    in_place: bool,
+}
+
+impl<'a> Forward<'a> {
+    /// Looks operators up and finds the last reader of every value.
+    pub fn plan(graph: &'a Graph, typed: &'a Typed, roles: &[Role]) -> Self {
+        let mut is_output = vec![false; graph.values.len()];
+        for output in &graph.outputs {
+            if let Some(flag) = is_output.get_mut(output.0) {
+                *flag = true;
+            }
+        }
+        let mut readers = vec![0_usize; graph.values.len()];
+        for input in graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten()) {
+            if let Some(count) = readers.get_mut(input.0) {
+                *count += 1;
+            }
+        }
+        let mut last_reader = vec![None; graph.values.len()];
+        let on_device: Vec<&Node> =
+            graph.nodes.iter().filter(|node| !is_folded(node, typed)).collect();
+        for (index, node) in on_device.iter().enumerate() {
+            for value in node.inputs.iter().chain(&node.outputs).flatten() {
+                if let Some(slot) = last_reader.get_mut(value.0) {
+                    *slot = Some(index);
+                }
+            }
+        }
+        let mut steps: Vec<Step<'a>> = on_device
+            .into_iter()
+            .map(|node| Step {
+                node,
+                operator: ops::lookup(&node.domain, &node.op),
+                dies: Vec::new(),
+                in_place: false,
+            })
+            .collect();
+        for (value, last) in last_reader.iter().enumerate() {
+            let computed = roles.get(value) == Some(&Role::Computed);
+            if let Some(step) = last.and_then(|index: usize| steps.get_mut(index))
+                && computed
+                && !is_output.get(value).copied().unwrap_or(false)
+            {
+                step.dies.push(ValueId(value));
+            }
+        }
+        for step in &mut steps {
+            // Overwriting is possible where the input is computed and this is its only reader.
+            step.in_place = step.node.input(0).is_some_and(|input| {
+                readers.get(input.0) == Some(&1) && step.dies.contains(&input)
+            });
+            // Names are bound again in the order in which the operator was given them.
+            let position =
+                |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
+            step.dies.sort_by_key(|value| position(value).unwrap_or(usize::MAX));
+        }
+        Self { graph, typed, steps, is_output }
+    }
+
+    /// Runs the graph on tensors that lie on the device; returns the model's outputs.
+    pub fn run(&self, rt: &Runtime, device: &[Option<Tensor>]) -> Vec<Tensor> {
+        let mut values: Vec<Option<Tensor>> = device.to_vec();
+        values.resize(self.graph.values.len(), None);
+        for step in &self.steps {
+            rt.enter_module(&step.node.module);
+            let outputs = self.run_step(rt, step, &values);
+            for (output, tensor) in step.node.outputs.iter().zip(outputs) {
+                if let Some(slot) = output.and_then(|id| values.get_mut(id.0)) {
+                    *slot = tensor;
+                }
+            }
+            for value in &step.dies {
+                if let Some(slot) = values.get_mut(value.0) {
+                    *slot = None;
+                }
+            }
+        }
+        rt.enter_module("");
+        let outputs = self.graph.outputs.iter();
+        outputs.filter_map(|output| values.get(output.0).cloned().flatten()).collect()
+    }
+
+    fn run_step(
+        &self,
+        rt: &Runtime,
+        step: &Step<'_>,
+        values: &[Option<Tensor>],
+    ) -> Vec<Option<Tensor>> {
+        let node = step.node;
+        let operands = node.inputs.iter().map(|input| match input {
+            None => Operand::Absent,
+            Some(id) => match values.get(id.0).and_then(Option::as_ref) {
+                Some(tensor) => Operand::Tensor(tensor.clone()),
+                None => Operand::Host,
+            },
+        });
+        let known = (self.typed.types.as_slice(), self.typed.elements.as_slice());
+        let mut call = Call::new(rt, node, self.graph.opset, known, operands.collect());
+        call.in_place = step.in_place;
+        let rule = step.operator.and_then(|operator| operator.run);
+        let ran = rule.is_some_and(|rule| rule(&mut call).is_ok());
+        if !ran {
+            unknown(&mut call);
+        }
+        call.finish()
+    }
+
+    /// Whether the model returns the value.
+    pub fn returns(&self, value: ValueId) -> bool {
+        self.is_output.get(value.0).copied().unwrap_or(false)
+    }
+}
+
+/// Whether everything a node makes is known before the run: shapes and numbers, in Python.
+fn is_folded(node: &Node, typed: &Typed) -> bool {
+    node.outputs.iter().flatten().all(|output| {
+        let known = typed.elements.get(output.0).is_some_and(Option::is_some);
+        known
+    })
+}
+
+/// An operator that nobody described: it makes its outputs and keeps its inputs.
+fn unknown(call: &mut Call<'_>) {
+    call.rt.enter_operator(&call.node.op);
+    let inputs = call.tensors();
+    for position in 0..call.node.outputs.len() {
+        let Ok(ty) = call.output_type(position) else { continue };
+        let output = call.rt.empty(ty.dtype, &ty.dims);
+        let output = if ty.dtype.is_floating() {
+            let differentiable: Vec<&Tensor> = inputs.iter().collect();
+            call.rt.differentiable("Unknown", output, &differentiable, &differentiable, |pass| {
+                pass.saved.iter().map(|input| Some(pass.rt.empty_like(input))).collect()
+            })
+        } else {
+            output
+        };
+        call.set(position, output);
+    }
+}

@@ -1,0 +1,9 @@
+//! Integration tests of `highwater-core`: one binary, a module per subject.
+#![expect(clippy::unwrap_used, reason = "tests end where something is not as it should be")]
+#![expect(clippy::needless_raw_string_hashes, reason = "`expect-test` writes them so")]
+
+mod allocator;
+mod fixtures;
+mod onnx;
+mod onnx_writer;
+mod replay;
