@@ -5,6 +5,7 @@
 //! again, opens again what was open, and the user is told.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -80,11 +81,12 @@ impl Engine {
     }
 
     /// Opens an input; what is on the page stays until that has worked.
-    pub(crate) fn open(&self, input: Input) {
+    ///
+    /// Sizes chosen for one model mean nothing to the next: it gets `dims`, and defaults for the
+    /// rest.
+    pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
         self.state.opening.set(Some(input.name()));
-        let config = self.state.config.get_untracked();
-        // Sizes chosen for one model mean nothing to the next.
-        let config = Config { dims: std::collections::BTreeMap::default(), ..config };
+        let config = Config { dims, ..self.state.config.get_untracked() };
         self.line.borrow_mut().open_next = Some(Opening { input, config, again: false });
         self.pump();
     }

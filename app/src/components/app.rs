@@ -1,5 +1,7 @@
 //! The page as a whole: wires state, engine and components together.
 
+use std::collections::BTreeMap;
+
 use gloo::events::{EventListener, EventListenerOptions};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
@@ -36,13 +38,13 @@ pub(crate) fn App() -> impl IntoView {
     });
 
     let open_file = Callback::new(move |file: File| {
-        engine.with_value(|engine| engine.open(Input::File(file)));
+        engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
     });
     let open_example = Callback::new(move |example: Example| {
         state.opening.set(Some(example.file.to_owned()));
         spawn_local(async move {
             match load::example(example.path, example.file).await {
-                Ok(input) => engine.with_value(|engine| engine.open(input)),
+                Ok(input) => engine.with_value(|engine| engine.open(input, example.dims())),
                 Err(detail) => {
                     state.opening.set(None);
                     let title = format!("Could not open {}", example.file);
