@@ -113,7 +113,10 @@ impl<'a> Run<'a> {
         for (value, (ty, elements)) in graph.values.iter().zip(slots) {
             if let Some(literal) = &value.initializer {
                 *ty = Some(TensorType::new(literal.dtype, literal.dims.clone()));
-                *elements = literal.elements.clone().filter(|list| list.len() <= LIMIT);
+                // What is trained has no fixed elements, however small it is.
+                let is_trained = literal.dtype.is_floating() && value.has_state_name();
+                let known = literal.elements.clone().filter(|_| !is_trained);
+                *elements = known.filter(|list| list.len() <= LIMIT);
             }
         }
         for &id in &graph.inputs {

@@ -1,6 +1,6 @@
 //! Which of the file's tensors are trained, which are state, and which are mere numbers.
 
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Value, ValueId};
 use crate::infer::Typed;
 
 /// What a value of the graph is to a training run.
@@ -17,6 +17,20 @@ pub enum Role {
     /// Made by an operator.
     Computed,
 }
+
+/// Last parts of the names under which models register floating-point state that is not trained:
+/// tables of rotary and sinusoidal positions, masks.
+const BUFFERS: [&str; 9] = [
+    "inv_freq",
+    "embed_positions",
+    "cos_cached",
+    "sin_cached",
+    "freqs_cis",
+    "masked_bias",
+    "attn_mask",
+    "position_encoding",
+    "pe",
+];
 
 /// The role of every value, by [`ValueId`].
 pub fn roles(graph: &Graph, typed: &Typed) -> Vec<Role> {
@@ -44,16 +58,18 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     if !uses.read(id) {
         return Role::Host;
     }
-    let is_state_name = name.contains('.') && !name.starts_with("onnx::");
+    let is_state_name = graph.value(id).is_some_and(Value::has_state_name);
     if ty.dtype.is_floating() {
+        if name.rsplit('.').next().is_some_and(|leaf| BUFFERS.contains(&leaf)) {
+            return Role::Buffer;
+        }
         if uses.is_weight(id) {
             return Role::Parameter;
         }
         if ty.numel() <= 1 && !is_state_name {
             return Role::Host;
         }
-        let constant = name.contains("Constant") || name.starts_with("val_") || ty.rank() == 0;
-        return if constant { Role::Buffer } else { Role::Parameter };
+        return if !is_state_name || ty.rank() == 0 { Role::Buffer } else { Role::Parameter };
     }
     if ty.numel() <= 1 || !is_state_name && ty.rank() <= 1 { Role::Host } else { Role::Buffer }
 }

@@ -15,6 +15,7 @@ use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     torch("Gelu", 1..=1).runs(|c| pointwise(c, "aten::gelu", Reads::Input, 0)),
+    torch("Rsqrt", 1..=1).runs(|c| pointwise(c, "aten::rsqrt", Reads::Output, 2)),
     torch("Silu", 1..=1).runs(|c| pointwise(c, "aten::silu", Reads::Input, 0)),
     op("Abs", 1..=1, |i| folded(i, i64::checked_abs, |x| Some(x.abs())))
         .runs(|c| pointwise(c, "aten::abs", Reads::Input, 1)),
