@@ -24,6 +24,7 @@ use crate::examples::Example;
 use crate::load::{self, Input};
 use crate::state::{Notice, State};
 use crate::text;
+use crate::theme::Theme;
 
 /// The page.
 #[component]
@@ -32,6 +33,7 @@ pub(crate) fn App() -> impl IntoView {
     let derived = Derived::of(state);
     let engine = StoredValue::new_local(Engine::start(state));
     Effect::new(move |_| state.theme.get().apply());
+    Theme::on_preference(move |theme| state.theme.set(theme));
     Effect::new(move |_| {
         let config = state.config.get();
         engine.with_value(|engine| engine.estimate(config));

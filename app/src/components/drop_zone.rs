@@ -26,7 +26,7 @@ pub(crate) fn DropZone(
                     " file here. You see the GPU memory of its training, moment by moment, and the GPUs it fits on."
                 </p>
                 <div class="drop-zone-open">
-                    <OpenButton on_file />
+                    <OpenButton on_file main=true />
                     <code class="drop-zone-how">"torch.onnx.export(model, args, \"model.onnx\")"</code>
                 </div>
                 <p class="drop-zone-promise">
