@@ -5,6 +5,7 @@
 //! again, opens again what was open, and the user is told.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -53,6 +54,8 @@ struct Line {
     frame: Option<AnimationFrame>,
     /// The newest input that opened, and the newest configuration that had an answer.
     good: Option<(Input, Config)>,
+    /// COUNT: workers that died since the user last asked for something.
+    deaths: usize,
 }
 
 /// A request to the worker.
@@ -80,21 +83,28 @@ impl Engine {
     }
 
     /// Opens an input; what is on the page stays until that has worked.
-    pub(crate) fn open(&self, input: Input) {
+    ///
+    /// Sizes chosen for one model mean nothing to the next: it gets `dims`, and defaults for the
+    /// rest.
+    pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
         self.state.opening.set(Some(input.name()));
-        let config = self.state.config.get_untracked();
-        // Sizes chosen for one model mean nothing to the next.
-        let config = Config { dims: std::collections::BTreeMap::default(), ..config };
+        let config = Config { dims, ..self.state.config.get_untracked() };
         self.line.borrow_mut().open_next = Some(Opening { input, config, again: false });
+        self.revive();
         self.pump();
     }
 
     /// Asks for an estimate with the next frame.
     pub(crate) fn estimate(&self, config: Config) {
         let mut line = self.line.borrow_mut();
+        let asked = line.good.as_ref().is_some_and(|(_, good)| *good != config);
         line.estimate_next = Some(config);
         let engine = self.clone();
         line.frame = Some(request_animation_frame(move |_| engine.pump()));
+        drop(line);
+        if asked {
+            self.revive();
+        }
     }
 
     /// Back to the empty page.
@@ -245,6 +255,8 @@ impl Engine {
         let was_ready = std::mem::take(&mut line.ready);
         let under_way = line.under_way.take();
         let good = line.good.clone();
+        line.deaths += 1;
+        let deaths = line.deaths;
         drop(line);
         if let Some(worker) = worker {
             worker.terminate();
@@ -268,7 +280,21 @@ impl Engine {
         if let Some((input, config)) = good {
             self.line.borrow_mut().open_next = Some(Opening { input, config, again: true });
         }
-        self.start_worker();
+        // What kills one worker after the other is not started again until the user asks for more.
+        if deaths < 2 {
+            self.start_worker();
+        }
+    }
+
+    /// The user wants something: another try for a worker that was given up.
+    fn revive(&self) {
+        let mut line = self.line.borrow_mut();
+        line.deaths = 0;
+        let is_gone = line.worker.is_none();
+        drop(line);
+        if is_gone {
+            self.start_worker();
+        }
     }
 
     fn start_worker(&self) {

@@ -71,7 +71,9 @@ mod tests {
             let model = open(&mut bytes.as_slice(), example.file).expect("it opens");
             let dims = open_dims(&model);
             assert!(dims.first().is_some_and(|dim| dim.batch), "{}: {dims:?}", example.file);
-            let report = model.estimate(&Config::default()).expect("it is estimated");
+            let report = model
+                .estimate(&Config { dims: example.dims(), ..Config::default() })
+                .expect("it is estimated");
             let report: highwater_core::Report =
                 postcard::from_bytes(&postcard::to_stdvec(&report).expect("it packs"))
                     .expect("it unpacks");

@@ -1,6 +1,8 @@
 //! Light or dark: what the system prefers, until the user says otherwise.
 
+use gloo::events::EventListener;
 use gloo::storage::{LocalStorage, Storage as _};
+use web_sys::MediaQueryList;
 
 const KEY: &str = "highwater-theme";
 
@@ -16,16 +18,28 @@ pub(crate) enum Theme {
 impl Theme {
     /// The user's earlier choice, else the system's.
     pub(crate) fn stored_or_preferred() -> Self {
+        Self::stored().unwrap_or_else(|| {
+            if preference().is_some_and(|query| query.matches()) { Self::Dark } else { Self::Light }
+        })
+    }
+
+    fn stored() -> Option<Self> {
         match LocalStorage::get::<String>(KEY).as_deref() {
-            Ok("dark") => Self::Dark,
-            Ok("light") => Self::Light,
-            _ => {
-                let dark = web_sys::window()
-                    .and_then(|window| window.match_media("(prefers-color-scheme: dark)").ok()?)
-                    .is_some_and(|query| query.matches());
-                if dark { Self::Dark } else { Self::Light }
-            }
+            Ok("dark") => Some(Self::Dark),
+            Ok("light") => Some(Self::Light),
+            _ => None,
         }
+    }
+
+    /// Calls back when the system's preference changes and the user has not chosen otherwise.
+    pub(crate) fn on_preference(changed: impl Fn(Self) + 'static) {
+        let Some(query) = preference() else { return };
+        EventListener::new(&query, "change", move |_| {
+            if Self::stored().is_none() {
+                changed(Self::stored_or_preferred());
+            }
+        })
+        .forget();
     }
 
     /// The other one.
@@ -59,4 +73,8 @@ impl Theme {
             drop(root.set_attribute("data-theme", self.name()));
         }
     }
+}
+
+fn preference() -> Option<MediaQueryList> {
+    web_sys::window()?.match_media("(prefers-color-scheme: dark)").ok()?
 }

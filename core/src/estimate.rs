@@ -135,7 +135,9 @@ impl Model {
             } else {
                 fails = guess;
             }
-            guess = next_guess(&seen, device.capacity, fits, fails);
+            if fits + 1 < fails {
+                guess = next_guess(&seen, device.capacity, fits, fails);
+            }
         }
         Ok((fits > 0).then_some(fits))
     }

@@ -1,5 +1,7 @@
 //! The page as a whole: wires state, engine and components together.
 
+use std::collections::BTreeMap;
+
 use gloo::events::{EventListener, EventListenerOptions};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
@@ -22,6 +24,7 @@ use crate::examples::Example;
 use crate::load::{self, Input};
 use crate::state::{Notice, State};
 use crate::text;
+use crate::theme::Theme;
 
 /// The page.
 #[component]
@@ -30,19 +33,20 @@ pub(crate) fn App() -> impl IntoView {
     let derived = Derived::of(state);
     let engine = StoredValue::new_local(Engine::start(state));
     Effect::new(move |_| state.theme.get().apply());
+    Theme::on_preference(move |theme| state.theme.set(theme));
     Effect::new(move |_| {
         let config = state.config.get();
         engine.with_value(|engine| engine.estimate(config));
     });
 
     let open_file = Callback::new(move |file: File| {
-        engine.with_value(|engine| engine.open(Input::File(file)));
+        engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
     });
     let open_example = Callback::new(move |example: Example| {
         state.opening.set(Some(example.file.to_owned()));
         spawn_local(async move {
             match load::example(example.path, example.file).await {
-                Ok(input) => engine.with_value(|engine| engine.open(input)),
+                Ok(input) => engine.with_value(|engine| engine.open(input, example.dims())),
                 Err(detail) => {
                     state.opening.set(None);
                     let title = format!("Could not open {}", example.file);

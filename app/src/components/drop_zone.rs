@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use web_sys::File;
 
 use super::header::OpenButton;
-use crate::examples::{EXAMPLES, Example};
+use crate::examples::{EXAMPLES, Example, Silhouette, outline};
 
 /// Invites to drop a model, and says what happens to it: nothing leaves the page.
 #[component]
@@ -26,7 +26,7 @@ pub(crate) fn DropZone(
                     " file here. You see the GPU memory of its training, moment by moment, and the GPUs it fits on."
                 </p>
                 <div class="drop-zone-open">
-                    <OpenButton on_file />
+                    <OpenButton on_file main=true />
                     <code class="drop-zone-how">"torch.onnx.export(model, args, \"model.onnx\")"</code>
                 </div>
                 <p class="drop-zone-promise">
@@ -45,6 +45,7 @@ pub(crate) fn DropZone(
                                         class="example"
                                         on:click=move |_| on_example.run(example)
                                     >
+                                        <SilhouetteView silhouette=example.silhouette />
                                         <span class="example-title">{example.title}</span>
                                         <span class="example-about">{example.about}</span>
                                     </button>
@@ -55,5 +56,20 @@ pub(crate) fn DropZone(
                 </ul>
             </div>
         </section>
+    }
+}
+
+/// A timeline in miniature.
+#[component]
+fn SilhouetteView(
+    /// Its heights.
+    silhouette: Silhouette,
+) -> impl IntoView {
+    let view_box = format!("0 0 {} 36", silhouette.all.len());
+    view! {
+        <svg class="silhouette" viewBox=view_box preserveAspectRatio="none" aria-hidden="true">
+            <path class="silhouette-all" d=outline(silhouette.all) />
+            <path class="silhouette-kept" d=outline(silhouette.kept) />
+        </svg>
     }
 }

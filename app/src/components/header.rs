@@ -35,8 +35,11 @@ pub(crate) fn Header(
                 <Mark />
                 "Highwater"
             </p>
-            <OpenButton on_file />
-            <Examples on_example />
+            // The empty page offers both itself.
+            <Show when=move || loaded.with(Option::is_some)>
+                <OpenButton on_file />
+                <Examples on_example />
+            </Show>
             <div class="header-file" aria-live="polite">
                 {move || match (opening.get(), loaded.get()) {
                     (Some(name), _) => {
@@ -80,12 +83,16 @@ pub(crate) fn Header(
 pub(crate) fn OpenButton(
     /// A file was chosen.
     on_file: Callback<File>,
+    /// Whether it is what the page is about at the moment.
+    #[prop(optional)]
+    main: bool,
 ) -> impl IntoView {
     let input = NodeRef::<html::Input>::new();
+    let class = if main { "button button-accent" } else { "button" };
     view! {
         <button
             type="button"
-            class="button button-accent"
+            class=class
             on:click=move |_| {
                 if let Some(input) = input.get() {
                     input.click();
