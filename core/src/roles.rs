@@ -44,7 +44,10 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     if !uses.read(id) {
         return Role::Host;
     }
-    let is_state_name = name.contains('.') && !name.starts_with("onnx::");
+    // Exporters name what they made up themselves after nodes: `/h.0/act/Constant_1_output_0`.
+    let is_made_up = name.contains("Constant")
+        || ["onnx::", "val_", "/"].iter().any(|prefix| name.starts_with(prefix));
+    let is_state_name = name.contains('.') && !is_made_up;
     if ty.dtype.is_floating() {
         if uses.is_weight(id) {
             return Role::Parameter;
@@ -52,8 +55,7 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
         if ty.numel() <= 1 && !is_state_name {
             return Role::Host;
         }
-        let constant = name.contains("Constant") || name.starts_with("val_") || ty.rank() == 0;
-        return if constant { Role::Buffer } else { Role::Parameter };
+        return if is_made_up || ty.rank() == 0 { Role::Buffer } else { Role::Parameter };
     }
     if ty.numel() <= 1 || !is_state_name && ty.rank() <= 1 { Role::Host } else { Role::Buffer }
 }

@@ -1,0 +1,148 @@
+// The verbs of the browser tests: open the page, drop a file on it, look at it, time it.
+
+import { accessSync, mkdtempSync, rmSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import axe from 'axe-core';
+import { chromium } from 'playwright-core';
+import { serveDist } from './server.js';
+
+const ARTIFACTS = fileURLToPath(new URL('./artifacts/', import.meta.url));
+const FIXTURES = fileURLToPath(new URL('../fixtures/', import.meta.url));
+
+export const SCREENS = {
+  desktop: { width: 1440, height: 900 },
+  phone: { width: 390, height: 844 },
+};
+
+// A sandbox needs a user that is not root; the rest keeps the browser from calling home.
+const BROWSER_FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** Serves the page and starts a browser with an empty profile; `close` ends both. */
+export async function startBrowser({ screen = SCREENS.desktop, theme = 'light' } = {}) {
+  const server = await serveDist();
+  const profile = mkdtempSync(join(tmpdir(), 'highwater-e2e-'));
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath: findChromium(),
+    headless: true,
+    args: BROWSER_FLAGS,
+    viewport: screen,
+    colorScheme: theme,
+    reducedMotion: 'reduce',
+  });
+  const close = async () => {
+    await context.close();
+    await server.close();
+    rmSync(profile, { recursive: true, force: true });
+  };
+  return { context, address: server.address, close };
+}
+
+function findChromium() {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const names = ['chromium', 'chromium-browser', 'google-chrome'];
+  const candidates = names.flatMap((name) => folders.map((folder) => join(folder, name)));
+  const found = [process.env.CHROMIUM, ...candidates].find((path) => path && isThere(path));
+  if (!found) throw new Error('no Chromium on PATH: install one, or name it in CHROMIUM');
+  return found;
+}
+
+function isThere(path) {
+  try {
+    accessSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Opens the page in a new tab and waits for its heading.
+ *
+ * The result keeps watching: `errors` fills with what the console and uncaught exceptions say,
+ * `requests` with the address of every request, `loaded()` forgets those made so far.
+ */
+export async function openPage({ context, address }, path = '') {
+  const page = await context.newPage();
+  const errors = [];
+  const requests = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error') errors.push(message.text());
+  });
+  page.on('pageerror', (error) => errors.push(String(error)));
+  // Of the context, so that the worker's requests are seen as well.
+  context.on('request', (request) => requests.push(request.url()));
+  await page.addInitScript(watchLongTasks);
+  await page.goto(address + path);
+  await page.locator('h1').first().waitFor();
+  await page.waitForLoadState('networkidle');
+  const loaded = () => requests.splice(0);
+  return { page, errors, requests, loaded };
+}
+
+/** Runs inside the page: remembers every task that blocked the main thread for 50 ms or more. */
+function watchLongTasks() {
+  globalThis.longTasksMs = [];
+  new PerformanceObserver((list) => {
+    globalThis.longTasksMs.push(...list.getEntries().map((entry) => entry.duration));
+  }).observe({ type: 'longtask', buffered: true });
+}
+
+/** The longest task of the main thread since the last call, in milliseconds; 0 if all were short. */
+export function longestTaskMs(page) {
+  return page.evaluate(() => Math.max(0, ...globalThis.longTasksMs.splice(0)));
+}
+
+/** Drops a file of tests/fixtures (or `{ name, bytes }`) onto an element, as a person would. */
+export async function dropFile(page, file, selector = 'body') {
+  const { name, bytes } =
+    typeof file === 'string'
+      ? { name: basename(file), bytes: await readFile(join(FIXTURES, file)) }
+      : file;
+  const transfer = await page.evaluateHandle(makeTransfer, {
+    name,
+    base64: Buffer.from(bytes).toString('base64'),
+  });
+  for (const event of ['dragenter', 'dragover', 'drop']) {
+    await page.dispatchEvent(selector, event, { dataTransfer: transfer });
+  }
+}
+
+/** Runs inside the page: what the browser hands to a drop handler. */
+function makeTransfer({ name, base64 }) {
+  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([bytes], name));
+  return transfer;
+}
+
+/** Saves pictures of the page on both screens and in both themes to tests/e2e/artifacts. */
+export async function takePictures(page, name) {
+  for (const [screen, size] of Object.entries(SCREENS)) {
+    for (const theme of ['light', 'dark']) {
+      await page.setViewportSize(size);
+      await page.emulateMedia({ colorScheme: theme });
+      await page.screenshot({ path: join(ARTIFACTS, `${name}-${screen}-${theme}.png`) });
+    }
+  }
+}
+
+/** What axe finds wrong with the page's accessibility, a line for each rule that is broken. */
+export async function accessibilityFaults(page) {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  return violations.map(({ id, help, nodes }) => {
+    const places = nodes.map((node) => node.target.join(' ')).join(', ');
+    return `${id}: ${help} (${places})`;
+  });
+}

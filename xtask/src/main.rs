@@ -1,0 +1,96 @@
+//! Sets up, serves, tests and checks the project: what the README's commands call.
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`process`] | running other programs, and failing in words |
+//! | [`place`] | where things lie: the checkout, the cache |
+//! | [`toolchain`] | a compiler that can build for the browser |
+//! | [`tools`] | Trunk, wasm-bindgen, a browser, Node |
+//! | [`page`] | the static page in `dist/`, and what it weighs |
+//! | [`server`] | `dist/` over HTTP, on this machine only |
+//! | [`tidy`] | habits that no lint knows |
+//! | [`checks`] | everything that must hold before a change goes in |
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
+
+mod process;
+
+mod place;
+
+mod toolchain;
+mod tools;
+
+mod page;
+mod server;
+
+mod tidy;
+
+mod checks;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::page::Flavour;
+use crate::process::{Result, command, run};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Sets up, serves, tests and checks Highwater")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Set up what is missing, build the page and serve it on this machine
+    Serve {
+        /// Port to listen on
+        #[arg(long, default_value_t = 8080)]
+        port: u16,
+        /// Build quickly instead of small
+        #[arg(long)]
+        dev: bool,
+    },
+    /// Build the static page into dist/ and weigh it
+    Build,
+    /// Run every check: format, lints, tests, the page, the browser
+    Test {
+        /// Leave out everything that needs WebAssembly or a browser
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Measure how long an estimate takes
+    Bench,
+    /// Check the habits that no lint knows
+    CheckTree,
+}
+
+fn main() -> ExitCode {
+    match perform(&Cli::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(task: &Task) -> Result<()> {
+    match *task {
+        Task::Serve { port, dev } => {
+            // The port first: whoever has it taken should not wait for a build to hear so.
+            let listener = server::listen(port)?;
+            page::build(if dev { Flavour::Dev } else { Flavour::Release })?;
+            server::serve(&listener, &place::dist())
+        }
+        Task::Build => {
+            page::build(Flavour::Release)?;
+            page::weigh()
+        }
+        Task::Test { quick } => checks::run_all(quick),
+        Task::Bench => {
+            run(command("cargo").args("run --release -p highwater-core --example bench".split(' ')))
+        }
+        Task::CheckTree => tidy::check(),
+    }
+}

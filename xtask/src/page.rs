@@ -1,0 +1,98 @@
+//! The static page in `dist/`, and what it weighs.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::place;
+use crate::process::{Failure, Result, While as _, command, progress, run};
+use crate::{toolchain, tools};
+
+/// SIZE: the most that the program (WebAssembly and script) may weigh on the wire, in bytes.
+const BUDGET_GZIP: usize = 900_000;
+
+/// How the page is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// Small: what people get.
+    Release,
+    /// Quick to build: for work on the page.
+    Dev,
+}
+
+/// Builds the page into `dist/`, setting up what is missing first.
+///
+/// # Errors
+/// The set-up or the build fails.
+pub(crate) fn build(flavour: Flavour) -> Result<()> {
+    let toolchain = toolchain::ensure()?;
+    let path = tools::path_for_trunk()?;
+    // Trunk builds offline, so that it never downloads a tool of its own choice.
+    progress("fetching the dependencies of Cargo.lock");
+    run(command("cargo").args(["fetch", "--quiet", "--locked"]))?;
+    progress("building the page (minutes the first time, seconds later)");
+    let begun = Instant::now();
+    let mut trunk = command("trunk");
+    trunk.arg("build").env("PATH", path);
+    // Trunk reads NO_COLOR as a flag of its own and stops at its usual value, 1.
+    trunk.env_remove("NO_COLOR");
+    if flavour == Flavour::Release {
+        trunk.arg("--release");
+    }
+    run(toolchain.apply(&mut trunk))?;
+    progress(format_args!("the page is in dist/ after {:.1} s", begun.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+/// Prints what each file of the program weighs, and refuses more than the budget.
+///
+/// # Errors
+/// `dist/` cannot be read, or WebAssembly and script together are too heavy.
+pub(crate) fn weigh() -> Result<()> {
+    let mut program_gzip = 0;
+    println!("{:>10} {:>10}  file of dist/", "raw", "gzip");
+    for name in program_files(&place::dist())? {
+        let bytes = fs::read(place::dist().join(&name)).during(format_args!("reading {name}"))?;
+        let gzip = gzip_size(&bytes).during(format_args!("compressing {name}"))?;
+        println!("{:>10} {gzip:>10}  {name}", bytes.len());
+        if !has_extension(&name, "css") {
+            program_gzip += gzip;
+        }
+    }
+    println!("{:>10} {program_gzip:>10}  wasm + js, of at most {BUDGET_GZIP}", "");
+    if program_gzip > BUDGET_GZIP {
+        return Err(Failure::new(format!(
+            "the page is {} bytes over its budget: look at what was added to app/Cargo.toml",
+            program_gzip - BUDGET_GZIP
+        )));
+    }
+    Ok(())
+}
+
+/// The names of the WebAssembly, script and style files at the top of a folder, sorted.
+fn program_files(folder: &Path) -> Result<Vec<String>> {
+    let doing = format!("listing {} (build the page first)", folder.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).during(&doing)? {
+        let name = entry.during(&doing)?.file_name().to_string_lossy().into_owned();
+        if ["wasm", "js", "css"].iter().any(|extension| has_extension(&name, extension)) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found == extension)
+}
+
+fn gzip_size(bytes: &[u8]) -> std::io::Result<usize> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?.len())
+}

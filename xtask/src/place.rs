@@ -1,0 +1,48 @@
+//! Where things lie: the checkout, and the cache that outlives it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::process::{Failure, Result};
+
+/// The root of the checkout.
+pub(crate) fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().map_or_else(|| xtask.to_owned(), Path::to_owned)
+}
+
+/// The built page.
+pub(crate) fn dist() -> PathBuf {
+    root().join("dist")
+}
+
+/// The browser tests.
+pub(crate) fn e2e() -> PathBuf {
+    root().join("tests").join("e2e")
+}
+
+/// Where cargo builds for the browser: apart from native builds, whose compiler may be another.
+pub(crate) fn wasm_target() -> PathBuf {
+    root().join("target").join("wasm")
+}
+
+/// What is installed once and kept: `$XDG_CACHE_HOME/highwater`, else `~/.cache/highwater`.
+///
+/// # Errors
+/// Neither variable is set.
+pub(crate) fn cache() -> Result<PathBuf> {
+    let base = match (env::var_os("XDG_CACHE_HOME"), env::var_os("HOME")) {
+        (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
+        (_, Some(home)) => Path::new(&home).join(".cache"),
+        _ => return Err(Failure::new("no place for tools: set HOME or XDG_CACHE_HOME")),
+    };
+    Ok(base.join("highwater"))
+}
+
+/// The first of these programs on `PATH`.
+pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let directories: Vec<PathBuf> = env::split_paths(&path).collect();
+    let candidates = names.iter().flat_map(|name| directories.iter().map(move |d| d.join(name)));
+    candidates.into_iter().find(|candidate| candidate.is_file())
+}

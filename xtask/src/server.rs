@@ -1,0 +1,151 @@
+//! `dist/` over HTTP, on this machine only.
+//!
+//! It answers `GET` and `HEAD` for plain files and nothing else. Files are read anew at each
+//! request and never cached by the browser, so a rebuilt page is seen after a reload.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Component, Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::process::{Failure, Result, While as _, progress};
+
+/// SIZE: the longest request that is read, in bytes.
+const REQUEST_MAX: u64 = 16 * 1024;
+
+/// Takes a port of this machine.
+///
+/// # Errors
+/// The port is taken.
+pub(crate) fn listen(port: u16) -> Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .map_err(|error| Failure::new(format!("port {port}: {error}; choose another with --port")))
+}
+
+/// Serves a folder until the process is stopped.
+///
+/// # Errors
+/// The listener has no address.
+pub(crate) fn serve(listener: &TcpListener, folder: &Path) -> Result<()> {
+    let address = listener.local_addr().during("asking for the address")?;
+    progress(format_args!("Highwater is at http://{address}/ (stop with Ctrl+C)"));
+    for stream in listener.incoming().flatten() {
+        let folder = folder.to_owned();
+        // A browser that goes away in the middle of an answer is no news.
+        thread::spawn(move || drop(answer(&stream, &folder)));
+    }
+    Ok(())
+}
+
+fn answer(stream: &TcpStream, folder: &Path) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let mut request = String::new();
+    let mut lines = BufReader::new(stream.take(REQUEST_MAX));
+    lines.read_line(&mut request)?;
+    // The headers are read, though none matters: closing on unread bytes resets the connection.
+    let mut header = String::new();
+    while lines.read_line(&mut header)? > 2 {
+        header.clear();
+    }
+    let response = respond(&request, folder);
+    let mut stream = stream;
+    write!(
+        stream,
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+        response.status,
+        response.media_type,
+        response.body.len()
+    )?;
+    if !request.starts_with("HEAD ") {
+        stream.write_all(&response.body)?;
+    }
+    stream.flush()
+}
+
+struct Response {
+    status: &'static str,
+    media_type: &'static str,
+    body: Vec<u8>,
+}
+
+impl Response {
+    fn sentence(status: &'static str) -> Self {
+        Self { status, media_type: "text/plain; charset=utf-8", body: status.into() }
+    }
+}
+
+fn respond(request: &str, folder: &Path) -> Response {
+    let mut words = request.split_whitespace();
+    let (Some("GET" | "HEAD"), Some(target)) = (words.next(), words.next()) else {
+        return Response::sentence("405 Method Not Allowed");
+    };
+    let Some(file) = file_of(target) else {
+        return Response::sentence("404 Not Found");
+    };
+    match fs::read(folder.join(&file)) {
+        Ok(body) => Response { status: "200 OK", media_type: media_type(&file), body },
+        Err(_) => Response::sentence("404 Not Found"),
+    }
+}
+
+/// The file below the served folder that a request's target names; `None` if it leads out of it.
+fn file_of(target: &str) -> Option<PathBuf> {
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    let relative = Path::new(path.trim_start_matches('/'));
+    let stays_inside = relative.components().all(|part| matches!(part, Component::Normal(_)));
+    let file = if path.ends_with('/') { relative.join("index.html") } else { relative.to_owned() };
+    stays_inside.then_some(file)
+}
+
+fn media_type(file: &Path) -> &'static str {
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("js" | "mjs") => "text/javascript; charset=utf-8",
+        Some("json" | "map") => "application/json",
+        Some("webmanifest") => "application/manifest+json",
+        Some("wasm") => "application/wasm",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        Some("ico") => "image/x-icon",
+        Some("woff2") => "font/woff2",
+        Some("txt" | "md") => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{file_of, media_type, respond};
+
+    #[test]
+    fn targets_name_files_inside_the_folder() {
+        let cases = [
+            ("/", Some("index.html")),
+            ("/?model=resnet", Some("index.html")),
+            ("/styles/page.css", Some("styles/page.css")),
+            ("/examples/", Some("examples/index.html")),
+            ("/../Cargo.toml", None),
+            ("/styles/../../Cargo.toml", None),
+        ];
+        for (target, expected) in cases {
+            assert_eq!(file_of(target).as_deref(), expected.map(Path::new), "{target}");
+        }
+    }
+
+    #[test]
+    fn browsers_compile_wasm_while_it_streams() {
+        assert_eq!(media_type(Path::new("app_bg.wasm")), "application/wasm");
+    }
+
+    #[test]
+    fn only_reading_is_answered() {
+        assert_eq!(respond("POST / HTTP/1.1", Path::new("dist")).status, "405 Method Not Allowed");
+        assert_eq!(respond("", Path::new("dist")).status, "405 Method Not Allowed");
+    }
+}

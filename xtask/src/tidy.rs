@@ -1,0 +1,281 @@
+//! Habits that no lint knows.
+//!
+//! - Each Rust file begins by saying what it is about.
+//! - No mark of unfinished work stays behind.
+//! - No file is a blob; no text names a folder of somebody's machine; no lock file a registry.
+//! - Only the ONNX reader knows the crate that reads ONNX.
+//! - In `core`, a module uses only modules declared above it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::place;
+use crate::process::{Failure, Result, While as _, command, output_of};
+
+/// SIZE: the largest file that may be tracked, in bytes.
+const FILE_MAX: u64 = 1_500_000;
+
+/// Marks of unfinished work; in pieces, so that this file does not hold them.
+const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+
+/// Folders of one machine; in pieces likewise.
+const MACHINE_FOLDERS: &[&str] = &[concat!("/ro", "ot"), concat!("/ho", "me"), concat!("/t", "mp")];
+
+/// Where people write: marks of unfinished work are looked for in these.
+const WRITTEN: &[&str] = &["rs", "md", "toml", "html", "css", "js", "mjs", "yml", "yaml", "run"];
+
+/// Checks every file that is tracked or about to be.
+///
+/// # Errors
+/// Something is untidy; the message has one line for each finding.
+pub(crate) fn check() -> Result<()> {
+    let root = place::root();
+    let mut findings = Vec::new();
+    for name in tracked_files()? {
+        check_file(&root, &name, &mut findings)?;
+    }
+    let library = fs::read_to_string(root.join("core/src/lib.rs")).during("reading core's root")?;
+    let order = ModuleOrder::of(&library);
+    for name in tracked_files()? {
+        if let Some(module) = core_module(&name) {
+            let text =
+                fs::read_to_string(root.join(&name)).during(format_args!("reading {name}"))?;
+            findings.extend(order.violations(module, &text).map(|use_| format!("{name}: {use_}")));
+        }
+    }
+    if findings.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("the tree is untidy:\n{}", findings.join("\n"))))
+}
+
+/// What git tracks, or would after `git add`; deleted files left out.
+fn tracked_files() -> Result<Vec<String>> {
+    let listed =
+        output_of(command("git").args(["-c", "safe.directory=*", "ls-files", "-z"]).args([
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "--deduplicate",
+        ]))?;
+    let names = listed.split('\0').filter(|name| place::root().join(name).is_file());
+    Ok(names.map(str::to_owned).collect())
+}
+
+fn check_file(root: &Path, name: &str, findings: &mut Vec<String>) -> Result<()> {
+    let doing = format!("reading {name}");
+    let file = root.join(name);
+    let size = fs::metadata(&file).during(&doing)?.len();
+    if size > FILE_MAX {
+        findings.push(format!("{name}: {size} bytes, more than {FILE_MAX}: make it on demand"));
+        return Ok(());
+    }
+    let bytes = fs::read(&file).during(&doing)?;
+    // A file that is no text has no lines to look at.
+    if let Ok(text) = str::from_utf8(&bytes)
+        && !text.contains('\0')
+    {
+        findings.extend(text_findings(name, text).into_iter().map(|it| format!("{name}: {it}")));
+    }
+    Ok(())
+}
+
+fn text_findings(name: &str, text: &str) -> Vec<String> {
+    let extension = name.rsplit(['.', '/']).next().unwrap_or_default();
+    let mut findings = Vec::new();
+    if extension == "rs" && !text.starts_with("//!") {
+        findings.push("does not begin with `//!` and what it is about".to_owned());
+    }
+    if extension == "rs" && text.contains(concat!("onnx", "_ir")) && !reads_onnx(name) {
+        findings.push("names the crate that reads ONNX: only core's reader may".to_owned());
+    }
+    if name.ends_with("package-lock.json") && text.contains("\"resolved\"") {
+        findings.push("names a registry: npm install --omit-lockfile-registry-resolved".to_owned());
+    }
+    for (line, number) in text.lines().zip(1..) {
+        let marks =
+            MARKS.iter().filter(|mark| WRITTEN.contains(&extension) && has_word(line, mark));
+        findings.extend(marks.map(|mark| format!("line {number}: {mark}: finish it or drop it")));
+        let folders = MACHINE_FOLDERS.iter().filter(|folder| has_folder(line, folder));
+        findings.extend(folders.map(|folder| format!("line {number}: {folder} is one machine's")));
+    }
+    findings
+}
+
+fn reads_onnx(name: &str) -> bool {
+    name == "core/src/formats/onnx.rs" || name.starts_with("core/src/formats/onnx/")
+}
+
+/// Whether a word stands in a line by itself.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(start, _)| {
+        let (before, after) = around(line, start, word);
+        !before.is_some_and(is_word_part) && !after.is_some_and(is_word_part)
+    })
+}
+
+/// Whether an absolute path into a folder stands in a line; `a/tmp` and `/tmpl` are none.
+fn has_folder(line: &str, folder: &str) -> bool {
+    line.match_indices(folder).any(|(start, _)| {
+        let (before, after) = around(line, start, folder);
+        let begins = !before.is_some_and(|c| is_word_part(c) || "./~})-".contains(c));
+        begins && !after.is_some_and(|c| is_word_part(c) || c == '-')
+    })
+}
+
+fn around(line: &str, start: usize, word: &str) -> (Option<char>, Option<char>) {
+    (line[..start].chars().next_back(), line[start + word.len()..].chars().next())
+}
+
+fn is_word_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The module of `core` that a file belongs to: `core/src/a/b.rs` belongs to `a`.
+fn core_module(name: &str) -> Option<&str> {
+    let inside = name.strip_prefix("core/src/")?.strip_suffix(".rs")?;
+    inside.split('/').next().filter(|module| *module != "lib")
+}
+
+/// The order in which a library declares its modules, and what it re-exports from each.
+struct ModuleOrder {
+    /// Names after `crate::` (a module or a re-export) to the index of the module.
+    index_of: BTreeMap<String, usize>,
+}
+
+impl ModuleOrder {
+    fn of(library: &str) -> Self {
+        let mut index_of = BTreeMap::new();
+        for line in library.lines() {
+            if let Some(module) = declared_module(line) {
+                index_of.insert(module.to_owned(), index_of.len());
+            }
+        }
+        for statement in library.split(';') {
+            let Some((_, export)) = statement.rsplit_once("pub use ") else { continue };
+            let Some((module, names)) = export.split_once("::") else { continue };
+            if let Some(&index) = index_of.get(module) {
+                for name in names.split(|c: char| !is_word_part(c)).filter(|name| !name.is_empty())
+                {
+                    index_of.insert(name.to_owned(), index);
+                }
+            }
+        }
+        Self { index_of }
+    }
+
+    /// The uses of later modules in a module's text, its tests and comments left out.
+    fn violations(&self, module: &str, text: &str) -> impl Iterator<Item = String> {
+        let own = self.index_of.get(module).copied();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code: Vec<&str> =
+            code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let mut later: Vec<String> = used_names(&code.join("\n"))
+            .into_iter()
+            .filter(|name| own < self.index_of.get(name).copied())
+            .map(|name| format!("`{module}` uses `{name}`, declared below it in core/src/lib.rs"))
+            .collect();
+        if own.is_none() {
+            later.push(format!("`{module}` is not declared in core/src/lib.rs"));
+        }
+        later.into_iter()
+    }
+}
+
+/// `pub mod name;` and its like.
+fn declared_module(line: &str) -> Option<&str> {
+    let declaration = line.strip_suffix(';')?;
+    let (visibility, name) = declaration.split_once("mod ")?;
+    (visibility.is_empty() || visibility.starts_with("pub")).then_some(name)
+}
+
+/// What is named directly after `crate::`, also in a group: `crate::{a, b::{c, d}}` names a and b.
+fn used_names(code: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (start, path) in code.match_indices("crate::") {
+        // `$crate::` and `other_crate::` are not this crate's own paths, or not checked here.
+        if code[..start].chars().next_back().is_some_and(is_word_part) {
+            continue;
+        }
+        let rest = &code[start + path.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => names.extend(group_heads(group)),
+            None => names.push(head(rest)),
+        }
+    }
+    names
+}
+
+/// The first segment of each path in a `use` group whose opening brace is behind us.
+fn group_heads(group: &str) -> Vec<String> {
+    let mut heads = vec![head(group.trim_start())];
+    let mut depth = 1_usize;
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 1 => break,
+            '}' => depth -= 1,
+            ',' if depth == 1 => heads.push(head(group[at + 1..].trim_start())),
+            _ => {}
+        }
+    }
+    heads.retain(|head| !head.is_empty());
+    heads
+}
+
+fn head(path: &str) -> String {
+    path.chars().take_while(|c| is_word_part(*c)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ModuleOrder, check, has_folder, has_word, used_names};
+
+    #[test]
+    fn the_tree_is_tidy() {
+        if let Err(failure) = check() {
+            panic!("{failure}");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_a_word_of_its_own() {
+        let mark = super::MARKS[0];
+        assert!(has_word(&format!("// {mark}: later"), mark));
+        assert!(!has_word(&format!("MAS{mark}N"), mark));
+    }
+
+    #[test]
+    fn a_folder_is_absolute() {
+        let folder = super::MACHINE_FOLDERS[2];
+        let cases = [("\"{}/x\"", true), ("cd {}", true), ("target{}/x", false), ("{}late", false)];
+        for (pattern, expected) in cases {
+            let line = pattern.replace("{}", folder);
+            assert_eq!(has_folder(&line, folder), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn names_after_crate_are_found() {
+        let code = "use crate::{a, b::{c, d},\n    e};\nfn f() -> crate::g::H { other_crate::i() }";
+        assert_eq!(used_names(code), ["a", "b", "e", "g"]);
+    }
+
+    #[test]
+    fn modules_use_what_is_declared_above() {
+        let order = ModuleOrder::of("pub mod a;\nmod b;\npub(crate) mod c;\npub use b::{B, Bs};\n");
+        let cases = [
+            ("b", "use crate::a;", 0),
+            ("b", "use crate::b::x;", 0),
+            ("b", "use crate::c;", 1),
+            ("a", "use crate::Bs;", 1),
+            ("a", "// see crate::b", 0),
+            ("a", "#[cfg(test)]\nmod tests { use crate::c; }", 0),
+            ("d", "", 1),
+        ];
+        for (module, text, expected) in cases {
+            assert_eq!(order.violations(module, text).count(), expected, "{module}: {text}");
+        }
+    }
+}
