@@ -1,4 +1,11 @@
 //! Prints the events of one model: `events FILE BATCH SEQ OPTIMIZER`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a tool for developers, not part of the library"
+)]
+
 use highwater_core::{Config, Optimizer, trace::Event};
 fn main() {
     let a: Vec<String> = std::env::args().skip(1).collect();

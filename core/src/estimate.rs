@@ -2,6 +2,8 @@
 //!
 //! [`Model::estimate`] reads as the stage table of the crate.
 
+use std::cmp::Reverse;
+
 use crate::allocator::{self, Replay, Settings};
 use crate::bytes::Bytes;
 use crate::config::Config;
@@ -152,7 +154,7 @@ impl Model {
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());
         diagnostics.extend(program.diagnostics);
-        diagnostics.sort_by(|a, b| b.severity.cmp(&a.severity));
+        diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         Ok(Run { config, typed, trace, diagnostics })
     }
@@ -175,7 +177,8 @@ fn next_guess(seen: &[(u64, Bytes)], capacity: Bytes, fits: u64, fails: u64) -> 
         _ => None,
     };
     let doubled = i128::from(fits.saturating_mul(2).max(1));
-    let guess = line.unwrap_or(if fits == 0 { i128::from(fails.div_euclid(2)) } else { doubled });
+    let guess =
+        line.unwrap_or_else(|| if fits == 0 { i128::from(fails.div_euclid(2)) } else { doubled });
     let guess = guess.clamp(i128::from(fits) + 1, i128::from(fails) - 1);
     u64::try_from(guess).unwrap_or(fits + 1)
 }
@@ -209,15 +212,13 @@ fn judge(trace: &Trace, unlimited: &Replay, device: &Device) -> DeviceVerdict {
         verdict: Verdict::DoesNotFit,
         out_of_memory: None,
     };
-    match Verdict::of(need, device.capacity) {
-        Some(fits) => verdict.verdict = fits,
-        None => {
-            let limited = allocator::replay(trace, &Settings::default(), Some(device.limit()));
-            verdict.verdict = Verdict::under_limit(&limited);
-            verdict.out_of_memory = limited
-                .out_of_memory
-                .map(|failure| report::OutOfMemory::of(trace, &failure, device));
-        }
+    if let Some(fits) = Verdict::of(need, device.capacity) {
+        verdict.verdict = fits;
+    } else {
+        let limited = allocator::replay(trace, &Settings::default(), Some(device.limit()));
+        verdict.verdict = Verdict::under_limit(&limited);
+        verdict.out_of_memory =
+            limited.out_of_memory.map(|failure| report::OutOfMemory::of(trace, &failure, device));
     }
     verdict
 }

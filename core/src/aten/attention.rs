@@ -42,7 +42,7 @@ pub fn efficient_attention(
     let trained = rt.requires_grad(&[q, k, v]);
     let lse_rows = if trained { rows.next_multiple_of(32) } else { 0 };
     let lse = rt.empty(DType::Float32, &[batch, heads, lse_rows]);
-    let y = out.clone().view_of(
+    let y = out.view_of(
         vec![batch, heads, rows, width],
         vec![rows * heads * width, width, heads * width, 1],
     );

@@ -3,8 +3,8 @@
 //! cuDNN takes a workspace for the duration of each call; the native depthwise kernels take none.
 //! Sources: `native/Convolution.cpp`, `native/cudnn/Conv_v8.cpp`.
 
-use super::reduce;
 use super::view;
+use crate::eager::kernels;
 use crate::eager::layout::{contiguous_strides, strides_in_order};
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 
@@ -80,7 +80,7 @@ fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool, channels_last: bool
     let for_bias = (has_bias && pass.needs(2)).then(|| {
         let sizes: Vec<u64> =
             (0..grad.rank()).map(|dim| if dim == 1 { grad.size(1) } else { 1 }).collect();
-        reduce::sum_to(rt, &grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
+        kernels::sum_to(rt, &grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
     });
     drop(copy);
     vec![for_input, for_weight, for_bias]

@@ -4,9 +4,10 @@
 //! once. A product with a fused bias goes to cuBLASLt, whose workspace is one MiB.
 //! Sources: `native/cuda/Blas.cpp`, `native/Linear.cpp`, `native/LinearAlgebra.cpp`.
 
-use super::elementwise::{self, add_in_place};
+use super::elementwise::add_in_place;
 use super::view::{self, rows_and_width};
 use crate::bytes::Bytes;
+use crate::eager::layout::broadcast_sizes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::numel;
 
@@ -33,7 +34,7 @@ pub fn linear(
     bias: Option<&Tensor>,
     layout: WeightLayout,
 ) -> Tensor {
-    let out_dim = if layout == WeightLayout::OutIn { 0 } else { 1 };
+    let out_dim = usize::from(layout != WeightLayout::OutIn);
     let width = weight.size(out_dim);
     let mut sizes = x.sizes().to_vec();
     if let Some(last) = sizes.last_mut() {
@@ -174,7 +175,7 @@ fn batched(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
         (t.sizes().iter().take(at).copied().collect::<Vec<_>>(), t.size(at), t.size(at + 1))
     };
     let ((a_batch, rows, inner), (b_batch, _, columns)) = (split(a), split(b));
-    let batch = elementwise::broadcast_sizes(&a_batch, &b_batch);
+    let batch = broadcast_sizes(&a_batch, &b_batch);
     let count = numel(&batch);
     let merge = |t: &Tensor, m: u64, n: u64| {
         let sizes: Vec<u64> = batch.iter().copied().chain([m, n]).collect();

@@ -13,7 +13,7 @@ use super::run::fresh;
 use super::run::without_gradient;
 use super::shape_math::{broadcast, like_first};
 use super::{Inference, MANY, OpError, Operator, op};
-use crate::aten::{elementwise, reduce as aten_reduce};
+use crate::aten::elementwise;
 use crate::eager::Tensor;
 use crate::graph::Elements;
 use crate::tensor::DType;
@@ -282,7 +282,7 @@ fn reciprocal(call: &Call<'_>, x: &Tensor) -> Tensor {
         temporaries: 2,
     };
     let y = elementwise::unary(call.rt, op, x);
-    if call.number(0).is_some_and(|n| n == 1.0) {
+    if call.number(0).is_some_and(|n| n.to_bits() == 1_f64.to_bits()) {
         return y;
     }
     elementwise::scale(call.rt, "aten::mul", &y)

@@ -168,7 +168,7 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let data = call.need(0)?;
     let dims = &call.input_type(0)?.dims;
-    let axis = super::shape_math::axis(call.node.int("axis").unwrap_or(0), dims.len())?;
+    let axis = axis(call.node.int("axis").unwrap_or(0), dims.len())?;
     if call.input_type(1)?.rank() == 0 {
         let y = view::select(call.rt, &data, axis);
         call.set(0, y);

@@ -308,7 +308,7 @@ fn split_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 }
 
 fn dim_of(dims: &[u64], axis: usize) -> u64 {
-    super::shape_math::dim(dims, axis)
+    dim(dims, axis)
 }
 
 /// One view per sliced axis, as Python's `x[a:b, c:d]` makes them.

@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 
 use super::Call;
-use super::run::fresh;
 use super::shape_math::{before, broadcast, dim};
 use super::torch;
 use super::{Inference, MANY, OpError, Operator, op};
 use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
-use crate::aten::{elementwise, view};
+use crate::aten::view;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[

@@ -59,8 +59,8 @@ fn batch_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// COUNT: elements per normalised row, from `axis`.
 fn row_width(call: &Call<'_>) -> Result<u64, OpError> {
     let dims = &call.input_type(0)?.dims;
-    let axis = super::shape_math::axis(call.node.int("axis").unwrap_or(-1), dims.len())?;
-    Ok(crate::tensor::numel(super::shape_math::from(dims, axis)))
+    let axis = shape_math::axis(call.node.int("axis").unwrap_or(-1), dims.len())?;
+    Ok(crate::tensor::numel(shape_math::from(dims, axis)))
 }
 
 fn layer_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {

@@ -100,7 +100,7 @@ fn gelu(view: &View<'_>, node: &Node) -> Option<Found> {
 /// The other operand, where one is this number.
 fn operand_beside_number(view: &View<'_>, node: &Node, number: f64) -> Option<ValueId> {
     let (a, b) = (node.input(0)?, node.input(1)?);
-    let is = |value| view.number(value).is_some_and(|n| (n - number).abs() < 1e-6);
+    let is = |value| view.number(value).is_some_and(|n| n.to_bits() == number.to_bits());
     if is(b) {
         Some(a)
     } else if is(a) {
