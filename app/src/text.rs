@@ -170,6 +170,17 @@ pub(crate) const fn phase(phase: Phase) -> &'static str {
     }
 }
 
+/// A phase where there is no room for more.
+pub(crate) const fn phase_short(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Setup => "set",
+        Phase::ZeroGrad => "",
+        Phase::Forward => "fwd",
+        Phase::Backward => "bwd",
+        Phase::Optimizer => "opt",
+    }
+}
+
 /// An optimizer as people call it.
 pub(crate) const fn optimizer(optimizer: Optimizer) -> &'static str {
     match optimizer {
@@ -200,7 +211,10 @@ pub(crate) const fn severity(severity: Severity) -> &'static str {
 
 /// Nothing could be made of a file.
 pub(crate) fn refused(name: &str, reason: &str, kept: Option<&str>) -> Notice {
-    let mut detail = sentence(reason);
+    let mut detail = match reason.strip_prefix(name) {
+        Some(rest) if rest.starts_with(' ') => sentence(&format!("The file{rest}")),
+        _ => sentence(reason),
+    };
     if let Some(kept) = kept {
         detail = format!("{detail} {kept} is still here.");
     }
@@ -317,6 +331,9 @@ mod tests {
 
     #[test]
     fn reasons_become_sentences() {
+        let notice = refused("a.zip", "a.zip is a zip archive; unpack it", Some("b.onnx"));
+        assert_eq!(notice.title, "Could not open a.zip");
+        assert_eq!(notice.detail, "The file is a zip archive; unpack it. b.onnx is still here.");
         assert_eq!(sentence("the file is empty"), "The file is empty.");
         assert_eq!(sentence("Was it moved?"), "Was it moved?");
         assert_eq!(sentence(""), ".");
