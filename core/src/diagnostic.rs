@@ -16,6 +16,17 @@ pub enum Severity {
     Error,
 }
 
+impl Severity {
+    /// The name in JSON: `warning`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// One assumption, recovery or gap, as the user sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Diagnostic {
@@ -45,11 +56,6 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        };
-        write!(f, "{severity} [{}] {}", self.code, self.message)
+        write!(f, "{} [{}] {}", self.severity.name(), self.code, self.message)
     }
 }

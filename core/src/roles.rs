@@ -63,7 +63,9 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
         if name.rsplit('.').next().is_some_and(|leaf| BUFFERS.contains(&leaf)) {
             return Role::Buffer;
         }
-        if uses.is_weight(id) {
+        // Tables of positions are constants of the code; trained embeddings are named or bare.
+        let is_table = uses.is_table(id) && !name.contains("Constant") && ty.rank() > 1;
+        if uses.is_weight(id) || is_table {
             return Role::Parameter;
         }
         if ty.numel() <= 1 && !is_state_name {
@@ -79,12 +81,14 @@ struct Uses {
     read: Vec<bool>,
     statistic: Vec<bool>,
     weight: Vec<bool>,
+    table: Vec<bool>,
 }
 
 impl Uses {
     fn of(graph: &Graph) -> Self {
         let none = vec![false; graph.values.len()];
-        let mut uses = Self { read: none.clone(), statistic: none.clone(), weight: none };
+        let mut uses =
+            Self { read: none.clone(), statistic: none.clone(), weight: none.clone(), table: none };
         for node in &graph.nodes {
             for (position, input) in node.inputs.iter().enumerate() {
                 let Some(input) = input else { continue };
@@ -107,8 +111,8 @@ impl Uses {
                         | "PRelu",
                         1..,
                     )
-                    | ("MatMul", _)
-                    | ("Gather", 0) => mark(&mut uses.weight, *input),
+                    | ("MatMul", _) => mark(&mut uses.weight, *input),
+                    ("Gather", 0) => mark(&mut uses.table, *input),
                     _ => {}
                 }
             }
@@ -125,6 +129,10 @@ impl Uses {
 
     fn is_statistic(&self, id: ValueId) -> bool {
         self.statistic.get(id.0).copied().unwrap_or(false)
+    }
+
+    fn is_table(&self, id: ValueId) -> bool {
+        self.table.get(id.0).copied().unwrap_or(false)
     }
 
     fn is_weight(&self, id: ValueId) -> bool {

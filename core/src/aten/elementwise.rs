@@ -228,9 +228,14 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
     let y = output(rt, dtype, &operands);
     let arity = branches.len();
     rt.differentiable("WhereBackward0", y, &branches, &[condition], move |pass| {
-        (0..arity)
-            .map(|i| pass.grad().filter(|_| pass.needs(i)).map(|grad| pass.rt.empty_like(grad)))
-            .collect()
+        let masked = |grad: &Tensor| {
+            // The zero for the other branch is a tensor while the kernel runs.
+            let zero = pass.rt.empty(grad.dtype(), &[]);
+            let result = pass.rt.empty_like(grad);
+            drop(zero);
+            result
+        };
+        (0..arity).map(|i| pass.grad().filter(|_| pass.needs(i)).map(masked)).collect()
     })
 }
 

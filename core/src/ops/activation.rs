@@ -103,3 +103,27 @@ fn pointwise(
     call.set(0, y);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Relu float32[2,3]", "float32[2,3]"),
+            ("Relu int64[2]:-1,4", "int64[2]:0,4"),
+            ("Gelu float16[]", "float16[]"),
+            ("IsNaN float32[2,3]", "bool[2,3]"),
+            ("Not bool[2]:0,1", "bool[2]:1,0"),
+            ("Neg int64[1]:7", "int64[1]:-7"),
+            ("Neg int64[1]:-9223372036854775808", "int64[1]"),
+            ("Sqrt float32[]:16", "float32[]:4"),
+            ("Floor float32[2]:1.5,-1.5", "float32[2]:1,-2"),
+            ("Round float32[2]:0.5,1.5", "float32[2]:0,2"),
+            ("Reciprocal float64[]:4", "float64[]:0.25"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 
 mod allocator;
 mod fixtures;
+mod infer;
 mod onnx;
 mod onnx_writer;
 mod replay;

@@ -1,0 +1,62 @@
+//! A file on disk as a [`Source`]: seek and read, so that a large one is never loaded whole.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read as _};
+use std::path::Path;
+
+use highwater_core::{Error, ErrorKind, Source};
+
+/// A file, and where it was read last; structure lies in short runs, so that reads are buffered.
+#[derive(Debug)]
+pub(crate) struct FileSource {
+    reader: BufReader<File>,
+    len: u64,
+    position: u64,
+}
+
+impl FileSource {
+    /// Opens a regular file.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|error| unreadable(&error))?;
+        let metadata = file.metadata().map_err(|error| unreadable(&error))?;
+        if metadata.is_dir() {
+            let message = "this is a folder; name the ONNX file in it";
+            return Err(Error::new(ErrorKind::WrongFormat, message));
+        }
+        if !metadata.is_file() {
+            let message =
+                "this is no regular file; save the model to one, as it is not read in order";
+            return Err(Error::new(ErrorKind::WrongFormat, message));
+        }
+        Ok(Self { reader: BufReader::new(file), len: metadata.len(), position: 0 })
+    }
+
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let forward = i64::try_from(i128::from(offset) - i128::from(self.position))
+            .map_err(io::Error::other)?;
+        self.reader.seek_relative(forward)?;
+        self.position = offset;
+        self.reader.read_exact(buffer)?;
+        self.position += u64::try_from(buffer.len()).map_err(io::Error::other)?;
+        Ok(())
+    }
+}
+
+impl Source for FileSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        self.read(offset, buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Error::new(ErrorKind::Corrupt, format!("the file ends before byte {offset}"))
+            }
+            _ => unreadable(&error),
+        })
+    }
+}
+
+fn unreadable(error: &io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot read: {error}"))
+}

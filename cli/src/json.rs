@@ -1,0 +1,243 @@
+//! The wire format of `--json`. Bytes are integers.
+//!
+//! Own types, filled by taking the core's apart field by field: a field that the core gains does
+//! not compile here until somebody has said what scripts get to see of it.
+
+use std::collections::BTreeMap;
+
+use highwater_core::report::{
+    ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
+};
+use highwater_core::{Bytes, Config, Diagnostic, step};
+use serde::Serialize;
+
+use crate::answer::{Answer, DeviceAnswer};
+
+/// Precision of the run; there is no other yet.
+pub(crate) const PRECISION: &str = "fp32";
+/// The PyTorch whose rules are followed.
+pub(crate) const PYTORCH: &str = "2.15";
+
+#[derive(Serialize)]
+struct JsonAnswer<'a> {
+    model: JsonModel<'a>,
+    config: JsonConfig<'a>,
+    peak: JsonPeak<'a>,
+    iterations: Vec<JsonIteration>,
+    at_peak: JsonCategories,
+    devices: Vec<JsonDevice<'a>>,
+    lower_bound: bool,
+    diagnostics: Vec<JsonDiagnostic<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonModel<'a> {
+    name: &'a str,
+    parameters: u64,
+    parameter_bytes: u64,
+    buffer_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct JsonConfig<'a> {
+    dims: &'a BTreeMap<String, u64>,
+    optimizer: &'a str,
+    device: &'a str,
+    iterations: usize,
+    precision: &'a str,
+    pytorch: &'a str,
+}
+
+#[derive(Serialize)]
+struct JsonPeak<'a> {
+    requested: u64,
+    allocated: u64,
+    reserved: u64,
+    process: u64,
+    phase: &'a str,
+    iteration: usize,
+    operator: &'a str,
+}
+
+#[derive(Serialize)]
+struct JsonIteration {
+    requested: u64,
+    allocated: u64,
+    reserved: u64,
+}
+
+#[derive(Serialize)]
+struct JsonCategories {
+    parameter: u64,
+    buffer: u64,
+    input: u64,
+    activation: u64,
+    temporary: u64,
+    workspace: u64,
+    gradient: u64,
+    optimizer_state: u64,
+}
+
+#[derive(Serialize)]
+struct JsonDevice<'a> {
+    id: &'a str,
+    name: &'a str,
+    capacity: u64,
+    need: u64,
+    verdict: &'a str,
+    max_batch: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct JsonDiagnostic<'a> {
+    severity: &'a str,
+    code: &'a str,
+    message: &'a str,
+    node: Option<&'a str>,
+}
+
+/// The answer as JSON, indented, with a line end.
+pub(crate) fn render(answer: &Answer) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(&JsonAnswer::of(answer)).map(|json| json + "\n")
+}
+
+impl<'a> JsonAnswer<'a> {
+    fn of(answer: &'a Answer) -> Self {
+        let Answer { name, batch: _, report, devices } = answer;
+        let Report {
+            model,
+            config,
+            peak,
+            iterations,
+            at_peak,
+            modules_at_peak: _,
+            live_at_peak: _,
+            timeline: _,
+            verdict: _,
+            lower_bound,
+            diagnostics,
+        } = report;
+        Self {
+            model: JsonModel::of(name, model),
+            config: JsonConfig::of(config),
+            peak: JsonPeak::of(peak),
+            iterations: iterations.iter().map(JsonIteration::of).collect(),
+            at_peak: JsonCategories::of(at_peak),
+            devices: devices.iter().map(JsonDevice::of).collect(),
+            lower_bound: *lower_bound,
+            diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
+        }
+    }
+}
+
+impl<'a> JsonModel<'a> {
+    const fn of(name: &'a str, model: &ModelSummary) -> Self {
+        let ModelSummary {
+            name: _,
+            producer: _,
+            parameters,
+            parameter_bytes: Bytes(parameter_bytes),
+            buffer_bytes: Bytes(buffer_bytes),
+            operators: _,
+        } = *model;
+        Self { name, parameters, parameter_bytes, buffer_bytes }
+    }
+}
+
+impl<'a> JsonConfig<'a> {
+    fn of(config: &'a Config) -> Self {
+        let Config { dims, optimizer, device } = config;
+        Self {
+            dims,
+            optimizer: optimizer.name(),
+            device,
+            iterations: step::ITERATIONS,
+            precision: PRECISION,
+            pytorch: PYTORCH,
+        }
+    }
+}
+
+impl<'a> JsonPeak<'a> {
+    fn of(peak: &'a Peak) -> Self {
+        let Peak {
+            requested: Bytes(requested),
+            allocated: Bytes(allocated),
+            reserved: Bytes(reserved),
+            process: Bytes(process),
+            phase,
+            iteration,
+            ref operator,
+            module: _,
+            event: _,
+        } = *peak;
+        let phase = phase.name();
+        Self { requested, allocated, reserved, process, phase, iteration, operator }
+    }
+}
+
+impl JsonIteration {
+    const fn of(peaks: &IterationPeaks) -> Self {
+        let IterationPeaks {
+            requested: Bytes(requested),
+            allocated: Bytes(allocated),
+            reserved: Bytes(reserved),
+        } = *peaks;
+        Self { requested, allocated, reserved }
+    }
+}
+
+impl JsonCategories {
+    const fn of(bytes: &ByCategory) -> Self {
+        let ByCategory {
+            parameter: Bytes(parameter),
+            buffer: Bytes(buffer),
+            input: Bytes(input),
+            activation: Bytes(activation),
+            temporary: Bytes(temporary),
+            workspace: Bytes(workspace),
+            gradient: Bytes(gradient),
+            optimizer_state: Bytes(optimizer_state),
+        } = *bytes;
+        Self {
+            parameter,
+            buffer,
+            input,
+            activation,
+            temporary,
+            workspace,
+            gradient,
+            optimizer_state,
+        }
+    }
+}
+
+impl<'a> JsonDevice<'a> {
+    fn of(answer: &'a DeviceAnswer) -> Self {
+        let DeviceAnswer { verdict, max_batch } = answer;
+        let DeviceVerdict {
+            id,
+            name,
+            capacity: Bytes(capacity),
+            need: Bytes(need),
+            context: _,
+            verdict,
+            out_of_memory: _,
+        } = verdict;
+        Self {
+            id,
+            name,
+            capacity: *capacity,
+            need: *need,
+            verdict: verdict.name(),
+            max_batch: *max_batch,
+        }
+    }
+}
+
+impl<'a> JsonDiagnostic<'a> {
+    fn of(diagnostic: &'a Diagnostic) -> Self {
+        let Diagnostic { severity, code, message, node } = diagnostic;
+        Self { severity: severity.name(), code, message, node: node.as_deref() }
+    }
+}

@@ -1,0 +1,334 @@
+//! The answer for people: the headline first, then what it rests on.
+
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use highwater_core::device::Verdict;
+use highwater_core::report::{ByCategory, ModuleBytes, Report};
+use highwater_core::trace::{Category, Phase};
+use highwater_core::{Bytes, Severity};
+
+use crate::answer::{Answer, DeviceAnswer};
+use crate::json::{PRECISION, PYTORCH};
+use crate::table::{Align, Cell, Table};
+
+pub(crate) const HEAD: Style = Style::new().bold();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const CAUTION: Style = AnsiColor::Yellow.on_default();
+const FAINT: Style = Style::new().dimmed();
+
+/// COUNT: modules that are listed by name.
+const MODULES_MAX: usize = 8;
+/// COUNT: characters of a bar that stands for everything.
+const BAR: u64 = 32;
+
+/// The whole report, with styles as escape sequences that the terminal's stream keeps or strips.
+pub(crate) fn render(answer: &Answer) -> String {
+    let report = &answer.report;
+    [
+        format!("{HEAD}{}{HEAD:#}\n", headline(answer)),
+        setting(report),
+        section("Peaks", &peaks(report)),
+        section("Each iteration", &iterations(report)),
+        section(&format!("At the peak of allocated, {}", moment(report)), &categories(report)),
+        section("Largest modules at that moment", &modules(report)),
+        section("GPUs", &devices(answer)),
+        section("What this rests on", &diagnostics(report)),
+    ]
+    .join("\n")
+}
+
+fn section(title: &str, body: &str) -> String {
+    format!("{HEAD}{title}{HEAD:#}\n{body}")
+}
+
+/// `resnet50.onnx peaks at 3.51 GiB allocated in backward of layer1.0.conv2: fits on …`
+fn headline(answer: &Answer) -> String {
+    let Answer { name, report, devices, .. } = answer;
+    let peak = &report.peak;
+    let least = if report.lower_bound { "at least " } else { "" };
+    let survivors: Vec<_> =
+        devices.iter().filter(|device| device.verdict.verdict.survives()).collect();
+    let fits = match survivors.len() {
+        0 => format!("fits on none of {} GPUs", devices.len()),
+        all if all == devices.len() => format!("fits on all {all} GPUs"),
+        some => format!("fits on {some} of {} GPUs", devices.len()),
+    };
+    // The smallest card that will do; where none will, the one that comes nearest.
+    let telling = survivors
+        .into_iter()
+        .min_by_key(|device| device.verdict.capacity)
+        .or_else(|| devices.iter().max_by_key(|device| device.max_batch));
+    let batch = telling.and_then(|device| {
+        let dim = answer.batch.as_deref()?;
+        Some(format!("; {}: up to {dim} {}", device.verdict.name, device.max_batch?))
+    });
+    format!(
+        "{name} peaks at {least}{} allocated in {}: {fits}{}",
+        peak.allocated,
+        place(peak.phase, &peak.module, &peak.operator),
+        batch.unwrap_or_default(),
+    )
+}
+
+/// Where in an iteration something happens: `backward of layer1.0.conv2`.
+fn place(phase: Phase, module: &str, operator: &str) -> String {
+    let what = if module.is_empty() { operator } else { module };
+    let of = |pass: &str| {
+        if what.is_empty() { pass.to_owned() } else { format!("{pass} of {what}") }
+    };
+    match phase {
+        Phase::Setup => "set-up".to_owned(),
+        Phase::ZeroGrad => "zero_grad".to_owned(),
+        Phase::Forward => of("forward"),
+        Phase::Backward => of("backward"),
+        Phase::Optimizer => "the optimizer's step".to_owned(),
+    }
+}
+
+fn moment(report: &Report) -> String {
+    let peak = &report.peak;
+    let operator = match peak.operator.as_str() {
+        "" => String::new(),
+        operator => format!(" ({operator})"),
+    };
+    let place = place(peak.phase, &peak.module, &peak.operator);
+    format!("iteration {}, {place}{operator}", peak.iteration)
+}
+
+fn setting(report: &Report) -> String {
+    let (model, config) = (&report.model, &report.config);
+    let mut dims: Vec<String> =
+        config.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+    if dims.is_empty() {
+        dims.push("no open dimensions".to_owned());
+    }
+    let mut table = Table::new([Align::Left, Align::Left]);
+    table.row([
+        "model".into(),
+        format!(
+            "{} parameters ({}), buffers {}, {} operators",
+            grouped(model.parameters),
+            model.parameter_bytes,
+            model.buffer_bytes,
+            model.operators
+        )
+        .into(),
+    ]);
+    table.row([
+        "training".into(),
+        format!("{}; {}, {PRECISION}", dims.join(", "), config.optimizer).into(),
+    ]);
+    table.row(["as on".into(), format!("{}, PyTorch {PYTORCH}", report.verdict.name).into()]);
+    table.render("  ")
+}
+
+fn peaks(report: &Report) -> String {
+    let peak = &report.peak;
+    let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
+    let rows = [
+        ("requested", peak.requested, "asked for by tensors, at the peak of allocated"),
+        ("allocated", peak.allocated, "in blocks handed out: torch.cuda.max_memory_allocated()"),
+        ("reserved", peak.reserved, "held from the driver: torch.cuda.max_memory_reserved()"),
+        ("process", peak.process, "with the CUDA context: about what nvidia-smi shows"),
+    ];
+    for (name, bytes, meaning) in rows {
+        table.row([name.into(), bytes.to_string().into(), Cell::styled(meaning, FAINT)]);
+    }
+    table.render("  ")
+}
+
+fn iterations(report: &Report) -> String {
+    let mut table = Table::new([Align::Right, Align::Right, Align::Right, Align::Right]);
+    table.row(["", "requested", "allocated", "reserved"].map(|head| Cell::styled(head, FAINT)));
+    for (number, peaks) in (1_usize..).zip(&report.iterations) {
+        table.row([
+            number.to_string().into(),
+            peaks.requested.to_string().into(),
+            peaks.allocated.to_string().into(),
+            peaks.reserved.to_string().into(),
+        ]);
+    }
+    table.render("  ")
+}
+
+/// Categories, the largest first; those without bytes are left out.
+fn categories(report: &Report) -> String {
+    let at_peak: &ByCategory = &report.at_peak;
+    let total = at_peak.total();
+    let mut present: Vec<_> = Category::ALL
+        .into_iter()
+        .map(|category| (category, at_peak.get(category)))
+        .filter(|(_, bytes)| *bytes > Bytes::ZERO)
+        .collect();
+    present.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    let mut table = Table::new([Align::Left, Align::Right, Align::Right, Align::Left]);
+    for (category, bytes) in present {
+        let bar = "█".repeat(usize::try_from(share(bytes, total, BAR)).unwrap_or(0));
+        table.row([
+            category.name().replace('_', " ").into(),
+            bytes.to_string().into(),
+            format!("{} %", share(bytes, total, 100)).into(),
+            Cell::styled(bar, FAINT),
+        ]);
+    }
+    table.render("  ")
+}
+
+fn modules(report: &Report) -> String {
+    let total = report.at_peak.total();
+    let mut table = Table::new([Align::Left, Align::Right, Align::Right]);
+    let (named, others) = match report.modules_at_peak.split_at_checked(MODULES_MAX) {
+        Some(split) => split,
+        None => (report.modules_at_peak.as_slice(), <&[ModuleBytes]>::default()),
+    };
+    let mut row = |name: &str, bytes: Bytes| {
+        let percent = format!("{} %", share(bytes, total, 100));
+        table.row([name.into(), bytes.to_string().into(), percent.into()]);
+    };
+    for module in named {
+        row(if module.module.is_empty() { "(no module)" } else { &module.module }, module.bytes);
+    }
+    if !others.is_empty() {
+        let rest = others.iter().map(|module| module.bytes).sum();
+        row(&format!("({} others)", others.len()), rest);
+    }
+    table.render("  ")
+}
+
+/// `part` of `whole` in so many parts, to the nearest.
+fn share(part: Bytes, whole: Bytes, parts: u64) -> u64 {
+    let (part, whole) = (u128::from(part.0), u128::from(whole.0.max(1)));
+    u64::try_from((part * u128::from(parts) + whole / 2) / whole).unwrap_or(parts)
+}
+
+/// Devices, the smallest first.
+fn devices(answer: &Answer) -> String {
+    let mut table = Table::new([
+        Align::Left,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+    ]);
+    let batch = answer.batch.as_deref().map_or_else(String::new, |dim| format!("largest {dim}"));
+    let heads = ["", "verdict", "need", "capacity", "margin", &batch];
+    table.row(heads.map(|head| Cell::styled(head, FAINT)));
+    let mut devices: Vec<_> = answer.devices.iter().collect();
+    devices.sort_by_key(|device| device.verdict.capacity);
+    for DeviceAnswer { verdict: device, max_batch } in devices {
+        let (verdict, style) = told(device.verdict);
+        let margin = if device.need <= device.capacity {
+            (device.capacity - device.need).to_string()
+        } else {
+            format!("-{}", device.need - device.capacity)
+        };
+        let largest = match (max_batch, &answer.batch) {
+            (Some(size), _) => size.to_string(),
+            (None, Some(_)) => "none".to_owned(),
+            (None, None) => String::new(),
+        };
+        table.row([
+            device.name.clone().into(),
+            Cell::styled(verdict, style),
+            device.need.to_string().into(),
+            device.capacity.to_string().into(),
+            margin.into(),
+            largest.into(),
+        ]);
+    }
+    table.render("  ")
+}
+
+const fn told(verdict: Verdict) -> (&'static str, Style) {
+    match verdict {
+        Verdict::Fits => ("fits", GOOD),
+        Verdict::Tight => ("tight", CAUTION),
+        Verdict::FitsAfterFlush => ("fits after cache flush", CAUTION),
+        Verdict::DoesNotFit => ("does not fit", BAD),
+    }
+}
+
+fn diagnostics(report: &Report) -> String {
+    let mut text = String::new();
+    if report.lower_bound {
+        text += "  Parts of the model could not be estimated: the truth can only be higher.\n";
+    }
+    for diagnostic in &report.diagnostics {
+        let style = match diagnostic.severity {
+            Severity::Info => FAINT,
+            Severity::Warning => CAUTION,
+            Severity::Error => BAD,
+        };
+        let node = match diagnostic.node.as_deref() {
+            None | Some("") => String::new(),
+            Some(node) => format!(" ({node})"),
+        };
+        // Writing to a string does not fail.
+        writeln!(
+            text,
+            "  {style}{}{style:#} [{}] {}{node}",
+            diagnostic.severity.name(),
+            diagnostic.code,
+            diagnostic.message
+        )
+        .ok();
+    }
+    text
+}
+
+/// Why a required device was refused.
+pub(crate) fn refusal(answer: &DeviceAnswer) -> String {
+    let DeviceAnswer { verdict: device, max_batch } = answer;
+    let mut text =
+        format!("does not fit on {}: needs {} of {}", device.name, device.need, device.capacity);
+    if let Some(failure) = &device.out_of_memory {
+        let place = place(failure.phase, &failure.module, &failure.operator);
+        text += &format!(", out of memory in iteration {}, {place}", failure.iteration);
+    }
+    match max_batch {
+        Some(batch) => text += &format!("; the largest batch that fits is {batch}"),
+        None => text += "; no batch size fits",
+    }
+    if let Some(failure) = &device.out_of_memory {
+        text += &format!("\n{}", failure.message);
+    }
+    text
+}
+
+/// A count with commas between thousands.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (25_557_032, "25,557,032")];
+        for (n, expected) in cases {
+            assert_eq!(grouped(n), expected);
+        }
+    }
+
+    #[test]
+    fn shares_round_to_the_nearest() {
+        let cases = [(0, 10, 0), (1, 3, 33), (2, 3, 67), (10, 10, 100), (0, 0, 0)];
+        for (part, whole, percent) in cases {
+            assert_eq!(share(Bytes(part), Bytes(whole), 100), percent);
+        }
+    }
+}
