@@ -63,7 +63,11 @@ fn peak(peak: &Peak, lower_bound: bool) -> String {
 
 /// `in backward of layer1.0.conv2`.
 pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
-    let what = if module.is_empty() { operator } else { module };
+    let what = match module {
+        "" => operator,
+        "loss" => "the loss",
+        module => module,
+    };
     match phase {
         Phase::Setup => "while the model is put on the device".to_owned(),
         Phase::ZeroGrad => "while gradients are dropped".to_owned(),
@@ -194,16 +198,16 @@ pub(crate) const fn optimizer(optimizer: Optimizer) -> &'static str {
 /// What an optimizer keeps, which is what it costs.
 pub(crate) const fn optimizer_cost(optimizer: Optimizer) -> &'static str {
     match optimizer {
-        Optimizer::Sgd => "Keeps no state",
-        Optimizer::SgdMomentum => "Keeps one more copy of the parameters",
-        Optimizer::Adam | Optimizer::AdamW => "Keeps two more copies of the parameters",
+        Optimizer::Sgd => "keeps no state",
+        Optimizer::SgdMomentum => "keeps one copy of the parameters",
+        Optimizer::Adam | Optimizer::AdamW => "keeps two copies of the parameters",
     }
 }
 
 /// How much a diagnostic weighs, in a word.
 pub(crate) const fn severity(severity: Severity) -> &'static str {
     match severity {
-        Severity::Info => "assumed",
+        Severity::Info => "noted",
         Severity::Warning => "uncertain",
         Severity::Error => "missing",
     }

@@ -114,7 +114,7 @@ pub(crate) fn Settings(
                         }
                     </For>
                 </select>
-                <p class="hint">"Its kernels and its capacity are assumed"</p>
+                <p class="hint">"its kernels and capacity are assumed"</p>
             </div>
         </form>
     }
