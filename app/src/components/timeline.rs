@@ -380,8 +380,9 @@ fn moment(report: &Report, at: usize) -> String {
         return String::new();
     };
     let when = super::readout::when(data, event);
+    let running = super::readout::running(data, at);
     let count = format::grouped(data.events as u64);
-    format!("{when}, event {event} of {count}: {allocated} allocated, {reserved} reserved")
+    format!("{when}{running}, event {event} of {count}: {allocated} allocated, {reserved} reserved")
 }
 
 /// Width and height of an element in CSS pixels, kept up to date.
