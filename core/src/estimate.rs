@@ -103,7 +103,7 @@ impl Model {
     /// has no batch.
     ///
     /// Every candidate is simulated. The search guesses by a straight line through what it has seen,
-    /// and ends when a batch fits and the next one does not.
+    /// bisects where that does not help, and ends when a batch fits and the next one does not.
     ///
     /// # Errors
     /// As [`Model::estimate`].
@@ -131,21 +131,21 @@ impl Model {
         let mut reach = 1;
         loop {
             guess = guess.clamp(fits + 1, fails - 1);
-            let survived = survives(guess, &mut seen)?;
-            *(if survived { &mut fits } else { &mut fails }) = guess;
-            if fits + 1 >= fails {
+            let width = fails - fits;
+            *(if survives(guess, &mut seen)? { &mut fits } else { &mut fails }) = guess;
+            if fails - fits <= 1 {
                 break;
             }
-            guess = match crossing(&seen, device.capacity) {
-                // Beyond the line lies what survives by giving back cached segments: reach for
-                // its end in growing steps.
-                Some(crossing) if crossing <= fits => {
-                    reach = if survived { reach * 2 } else { 1 };
-                    fits + reach
-                }
-                Some(crossing) => crossing,
-                None if fits == 0 => fails.div_euclid(2),
-                None => fits * 2,
+            let crossing = crossing(&seen, device.capacity);
+            guess = if fails == ABSURD {
+                // Past the line lies what survives by giving back cached segments.
+                reach *= 2;
+                crossing.map_or(fits * 2, |crossing| crossing.max(fits + reach))
+            } else {
+                // The line is trusted only as long as it at least halves what is left.
+                let middle = fits.midpoint(fails);
+                let halved = (fails - fits) * 2 <= width;
+                crossing.filter(|_| halved).unwrap_or(middle)
             };
         }
         Ok((fits > 0).then_some(fits))
