@@ -13,6 +13,7 @@
 //! The rules of single operators are in [`crate::aten`]. Source of all of it: PyTorch 2.15.
 
 pub mod autograd;
+pub mod kernels;
 pub mod layout;
 pub mod recorder;
 pub mod tensor;

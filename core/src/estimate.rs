@@ -2,6 +2,8 @@
 //!
 //! [`Model::estimate`] reads as the stage table of the crate.
 
+use std::cmp::Reverse;
+
 use crate::allocator::{self, Replay, Settings};
 use crate::bytes::Bytes;
 use crate::config::Config;
@@ -161,7 +163,7 @@ impl Model {
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());
         diagnostics.extend(program.diagnostics);
-        diagnostics.sort_by(|a, b| b.severity.cmp(&a.severity));
+        diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         Ok(Run { config, typed, trace, diagnostics })
     }
@@ -209,15 +211,13 @@ fn judge(trace: &Trace, unlimited: &Replay, device: &Device) -> DeviceVerdict {
         verdict: Verdict::DoesNotFit,
         out_of_memory: None,
     };
-    match Verdict::of(need, device.capacity) {
-        Some(fits) => verdict.verdict = fits,
-        None => {
-            let limited = allocator::replay(trace, &Settings::default(), Some(device.limit()));
-            verdict.verdict = Verdict::under_limit(&limited);
-            verdict.out_of_memory = limited
-                .out_of_memory
-                .map(|failure| report::OutOfMemory::of(trace, &failure, device));
-        }
+    if let Some(fits) = Verdict::of(need, device.capacity) {
+        verdict.verdict = fits;
+    } else {
+        let limited = allocator::replay(trace, &Settings::default(), Some(device.limit()));
+        verdict.verdict = Verdict::under_limit(&limited);
+        verdict.out_of_memory =
+            limited.out_of_memory.map(|failure| report::OutOfMemory::of(trace, &failure, device));
     }
     verdict
 }

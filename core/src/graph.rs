@@ -225,6 +225,16 @@ impl Node {
     }
 }
 
+impl Value {
+    /// Whether the name is a path of modules, `layer1.0.bn1.weight`: state of the model, and not
+    /// something that an exporter made up and named after a node, `/h.0/act/Constant_1_output_0`.
+    pub fn has_state_name(&self) -> bool {
+        let made_up = self.name.contains("Constant")
+            || ["onnx::", "val_", "/"].iter().any(|prefix| self.name.starts_with(prefix));
+        self.name.contains('.') && !made_up
+    }
+}
+
 impl Literal {
     /// The integers, where they are kept and are integers.
     pub fn ints(&self) -> Option<&[i64]> {

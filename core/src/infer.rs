@@ -29,6 +29,9 @@ use rebatch::Rebatch;
 /// COUNT: elements beyond which a tensor is refused rather than estimated.
 const NUMEL_MAX: u64 = 1 << 50;
 
+/// COUNT: dimensions that a PyTorch tensor may have (`dim_bitset_size`, ATen/WrapDimUtilsMulti.h).
+const RANK_MAX: usize = 64;
+
 /// What is known of every value of a graph, its dimensions bound.
 #[derive(Clone, Debug, Default)]
 pub struct Typed {
@@ -69,6 +72,9 @@ pub fn infer(graph: &Graph, dims: &BTreeMap<String, u64>) -> Result<Typed, Error
     Run::new(graph, &binding, batch, rebatch.as_ref())?.finish()
 }
 
+/// What nodes are counted by: severity and code of the diagnostic, operator.
+type Key<'a> = (Severity, &'static str, &'a str);
+
 /// Nodes of one operator that share a shortcoming.
 #[derive(Debug)]
 struct Gap {
@@ -86,7 +92,7 @@ struct Run<'a> {
     batch: u64,
     types: Vec<Option<TensorType>>,
     elements: Vec<Option<Elements>>,
-    gaps: BTreeMap<(Severity, &'static str, &'a str), Gap>,
+    gaps: BTreeMap<Key<'a>, Gap>,
     lower_bound: bool,
 }
 
@@ -113,7 +119,10 @@ impl<'a> Run<'a> {
         for (value, (ty, elements)) in graph.values.iter().zip(slots) {
             if let Some(literal) = &value.initializer {
                 *ty = Some(TensorType::new(literal.dtype, literal.dims.clone()));
-                *elements = literal.elements.clone().filter(|list| list.len() <= LIMIT);
+                // What is trained has no fixed elements, however small it is.
+                let is_trained = literal.dtype.is_floating() && value.has_state_name();
+                let known = literal.elements.clone().filter(|_| !is_trained);
+                *elements = known.filter(|list| list.len() <= LIMIT);
             }
         }
         for &id in &graph.inputs {
@@ -174,7 +183,8 @@ impl<'a> Run<'a> {
             check_inputs(operator, &inference).and_then(|()| (operator.infer)(&mut inference));
         let (mut made, notes) = inference.finish();
         for note in notes {
-            self.note(Severity::Warning, "data-dependent-size", node, || note);
+            let key = (Severity::Warning, "data-dependent-size", node.op.as_str());
+            self.count(key, node.label(self.graph), || note);
         }
         if let Some(rebatch) = self.rebatch
             && let Some(ty) = rebatch.correct(node, result.is_ok(), &self.types, &self.elements)
@@ -227,6 +237,13 @@ impl<'a> Run<'a> {
 
     fn store(&mut self, id: ValueId, made: Made) -> Result<(), Error> {
         if let Some(ty) = &made.ty
+            && ty.rank() > RANK_MAX
+        {
+            let (name, rank) = (self.graph.value_name(id), ty.rank());
+            let message = format!("`{name}` would have {rank} dimensions; PyTorch has {RANK_MAX}");
+            return Err(Error::new(ErrorKind::InvalidGraph, message));
+        }
+        if let Some(ty) = &made.ty
             && ty.numel() > NUMEL_MAX
         {
             let name = self.graph.value_name(id);
@@ -260,20 +277,10 @@ impl<'a> Run<'a> {
     }
 
     fn rebatched(&mut self, node: &'a Node, ty: &TensorType) {
-        self.note(Severity::Info, "rebatched", node, || {
+        let label = node.label(self.graph);
+        self.count((Severity::Info, "rebatched", &node.op), label, || {
             format!("{} was exported for one batch size and is read as making {ty}", node.op)
         });
-    }
-
-    fn note(
-        &mut self,
-        severity: Severity,
-        code: &'static str,
-        node: &'a Node,
-        message: impl FnOnce() -> String,
-    ) {
-        let label = node.label(self.graph);
-        self.count(severity, code, &node.op, label, message);
     }
 
     fn gap(
@@ -284,19 +291,12 @@ impl<'a> Run<'a> {
         message: impl FnOnce() -> String,
     ) {
         self.lower_bound = true;
-        self.count(Severity::Error, code, op, label, message);
+        self.count((Severity::Error, code, op), label, message);
     }
 
-    fn count(
-        &mut self,
-        severity: Severity,
-        code: &'static str,
-        op: &'a str,
-        label: &str,
-        message: impl FnOnce() -> String,
-    ) {
+    fn count(&mut self, key: Key<'a>, label: &str, message: impl FnOnce() -> String) {
         let first = || Gap { count: 0, node: label.to_owned(), message: message() };
-        let gap = self.gaps.entry((severity, code, op)).or_insert_with(first);
+        let gap = self.gaps.entry(key).or_insert_with(first);
         gap.count = gap.count.saturating_add(1);
     }
 }

@@ -4,6 +4,8 @@
 //! each decomposition would save other tensors than the one kernel that ran. Every recovery replaces
 //! the last node of a pattern by one of domain [`DOMAIN`]; what then feeds nothing is dropped.
 
+mod chunks;
+mod in_place;
 mod patterns;
 
 use std::collections::BTreeMap;
@@ -28,6 +30,11 @@ pub struct Program {
 pub fn recover(graph: &Graph, typed: &Typed) -> Program {
     let mut view = View::new(graph, typed);
     let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for chunk in chunks::find(&view) {
+        *found.entry("chunk").or_insert(0) += 1;
+        view.replace(chunk.at, chunk.node);
+        chunk.superfluous.into_iter().for_each(|at| view.replace(at, Node::default()));
+    }
     for index in 0..graph.nodes.len() {
         // Patterns are tried at their last node, so that what they read is already recovered.
         if let Some((name, node)) = patterns::find(&view, NodeId(index)) {
@@ -35,9 +42,17 @@ pub fn recover(graph: &Graph, typed: &Typed) -> Program {
             view.replace(NodeId(index), node);
         }
     }
+    let overwrites = in_place::find(&view);
+    let overwrite_count = overwrites.len();
+    for (at, node) in overwrites {
+        view.replace(at, node);
+    }
     let causal_masks = view.dropped_masks;
     let nodes = view.live_nodes();
-    let diagnostics = describe(&found, causal_masks);
+    let mut diagnostics = describe(&found, causal_masks);
+    if overwrite_count > 0 {
+        diagnostics.push(in_place::diagnostic(overwrite_count));
+    }
     Program { graph: Graph { nodes, ..graph.clone() }, diagnostics }
 }
 
@@ -99,6 +114,19 @@ impl<'a> View<'a> {
         self.dropped_masks |= node.op == "Attention" && node.int("masked").is_some();
         if let Some(slot) = self.nodes.get_mut(at.0) {
             *slot = node;
+        }
+    }
+
+    /// All nodes as they stand.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index), node))
+    }
+
+    /// Integers of a value, where they are known.
+    pub(crate) fn ints(&self, value: ValueId) -> Option<&[i64]> {
+        match self.typed.elements.get(value.0)?.as_ref()? {
+            crate::graph::Elements::Ints(list) => Some(list),
+            crate::graph::Elements::Floats(_) => None,
         }
     }
 

@@ -318,13 +318,13 @@ impl Timeline {
             if best.is_none_or(|(at, _)| allocated(index) >= allocated(at)) {
                 best = Some((index, running));
             }
-            if (index + 1).is_multiple_of(stride) || index + 1 == events {
-                if let Some((at, categories)) = best.take() {
-                    timeline.event.push(at);
-                    timeline.categories.push(categories);
-                    timeline.allocated.push(allocated(at));
-                    timeline.reserved.push(series.reserved.get(at).copied().unwrap_or_default());
-                }
+            if ((index + 1).is_multiple_of(stride) || index + 1 == events)
+                && let Some((at, categories)) = best.take()
+            {
+                timeline.event.push(at);
+                timeline.categories.push(categories);
+                timeline.allocated.push(allocated(at));
+                timeline.reserved.push(series.reserved.get(at).copied().unwrap_or_default());
             }
         }
         timeline

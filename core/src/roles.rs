@@ -1,6 +1,6 @@
 //! Which of the file's tensors are trained, which are state, and which are mere numbers.
 
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Value, ValueId};
 use crate::infer::Typed;
 
 /// What a value of the graph is to a training run.
@@ -17,6 +17,20 @@ pub enum Role {
     /// Made by an operator.
     Computed,
 }
+
+/// Last parts of the names under which models register floating-point state that is not trained:
+/// tables of rotary and sinusoidal positions, masks.
+const BUFFERS: [&str; 9] = [
+    "inv_freq",
+    "embed_positions",
+    "cos_cached",
+    "sin_cached",
+    "freqs_cis",
+    "masked_bias",
+    "attn_mask",
+    "position_encoding",
+    "pe",
+];
 
 /// The role of every value, by [`ValueId`].
 pub fn roles(graph: &Graph, typed: &Typed) -> Vec<Role> {
@@ -44,18 +58,20 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     if !uses.read(id) {
         return Role::Host;
     }
-    // Exporters name what they made up themselves after nodes: `/h.0/act/Constant_1_output_0`.
-    let is_made_up = name.contains("Constant")
-        || ["onnx::", "val_", "/"].iter().any(|prefix| name.starts_with(prefix));
-    let is_state_name = name.contains('.') && !is_made_up;
+    let is_state_name = graph.value(id).is_some_and(Value::has_state_name);
     if ty.dtype.is_floating() {
-        if uses.is_weight(id) {
+        if name.rsplit('.').next().is_some_and(|leaf| BUFFERS.contains(&leaf)) {
+            return Role::Buffer;
+        }
+        // Tables of positions are constants of the code; trained embeddings are named or bare.
+        let is_table = uses.is_table(id) && !name.contains("Constant") && ty.rank() > 1;
+        if uses.is_weight(id) || is_table {
             return Role::Parameter;
         }
         if ty.numel() <= 1 && !is_state_name {
             return Role::Host;
         }
-        return if is_made_up || ty.rank() == 0 { Role::Buffer } else { Role::Parameter };
+        return if !is_state_name || ty.rank() == 0 { Role::Buffer } else { Role::Parameter };
     }
     if ty.numel() <= 1 || !is_state_name && ty.rank() <= 1 { Role::Host } else { Role::Buffer }
 }
@@ -65,12 +81,14 @@ struct Uses {
     read: Vec<bool>,
     statistic: Vec<bool>,
     weight: Vec<bool>,
+    table: Vec<bool>,
 }
 
 impl Uses {
     fn of(graph: &Graph) -> Self {
         let none = vec![false; graph.values.len()];
-        let mut uses = Self { read: none.clone(), statistic: none.clone(), weight: none };
+        let mut uses =
+            Self { read: none.clone(), statistic: none.clone(), weight: none.clone(), table: none };
         for node in &graph.nodes {
             for (position, input) in node.inputs.iter().enumerate() {
                 let Some(input) = input else { continue };
@@ -93,8 +111,8 @@ impl Uses {
                         | "PRelu",
                         1..,
                     )
-                    | ("MatMul", _)
-                    | ("Gather", 0) => mark(&mut uses.weight, *input),
+                    | ("MatMul", _) => mark(&mut uses.weight, *input),
+                    ("Gather", 0) => mark(&mut uses.table, *input),
                     _ => {}
                 }
             }
@@ -111,6 +129,10 @@ impl Uses {
 
     fn is_statistic(&self, id: ValueId) -> bool {
         self.statistic.get(id.0).copied().unwrap_or(false)
+    }
+
+    fn is_table(&self, id: ValueId) -> bool {
+        self.table.get(id.0).copied().unwrap_or(false)
     }
 
     fn is_weight(&self, id: ValueId) -> bool {

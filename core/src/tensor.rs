@@ -45,6 +45,33 @@ pub enum DType {
 }
 
 impl DType {
+    /// The type that ONNX gives this number (`TensorProto.DataType`); types below one byte count
+    /// as a byte, as PyTorch would hold them unpacked. `None` for texts and what is not defined.
+    pub const fn from_onnx(code: i64) -> Option<Self> {
+        Some(match code {
+            1 => Self::Float32,
+            // UINT4 and UINT2.
+            2 | 21 | 25 => Self::UInt8,
+            // INT4 and INT2.
+            3 | 22 | 26 => Self::Int8,
+            4 => Self::UInt16,
+            5 => Self::Int16,
+            6 => Self::Int32,
+            7 => Self::Int64,
+            9 => Self::Bool,
+            10 => Self::Float16,
+            11 => Self::Float64,
+            12 => Self::UInt32,
+            13 => Self::UInt64,
+            14 => Self::Complex64,
+            15 => Self::Complex128,
+            16 => Self::BFloat16,
+            // The five 8-bit floats, and FLOAT4E2M1.
+            17..=20 | 23 | 24 => Self::Float8,
+            _ => return None,
+        })
+    }
+
     /// Bytes per element.
     pub const fn size(self) -> Bytes {
         Bytes(match self {

@@ -31,18 +31,19 @@ pub(crate) enum Flavour {
 pub(crate) fn build(flavour: Flavour) -> Result<()> {
     let toolchain = toolchain::ensure()?;
     let path = tools::path_for_trunk()?;
-    // Trunk builds offline, so that it never downloads a tool of its own choice.
     progress("fetching the dependencies of Cargo.lock");
     run(command("cargo").args(["fetch", "--quiet", "--locked"]))?;
     progress("building the page (minutes the first time, seconds later)");
     let begun = Instant::now();
     let mut trunk = command("trunk");
-    trunk.arg("build").env("PATH", path);
+    // Offline, so that Trunk never downloads a tool of its own choice.
+    trunk.args(["build", "--offline", "--locked"]).env("PATH", path);
     // Trunk reads NO_COLOR as a flag of its own and stops at its usual value, 1.
     trunk.env_remove("NO_COLOR");
-    if flavour == Flavour::Release {
-        trunk.arg("--release");
-    }
+    trunk.args(match flavour {
+        Flavour::Release => ["--release", "--cargo-profile=wasm-release"].as_slice(),
+        Flavour::Dev => ["--cargo-profile=dev"].as_slice(),
+    });
     run(toolchain.apply(&mut trunk))?;
     progress(format_args!("the page is in dist/ after {:.1} s", begun.elapsed().as_secs_f64()));
     Ok(())

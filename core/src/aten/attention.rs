@@ -15,7 +15,13 @@ pub fn attention(
     bias: Option<&Tensor>,
     drops: bool,
 ) -> Tensor {
-    efficient_attention(rt, operands, bias, drops)
+    // The bias is read in rows, and seen as large as the scores.
+    let bias = bias.map(|bias| {
+        let [q, k, _] = operands;
+        let rows = view::contiguous(rt, bias);
+        view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
+    });
+    efficient_attention(rt, operands, bias.as_ref(), drops)
 }
 
 /// Memory-efficient attention over `q, k, v [B, H, S, D]`.
@@ -36,7 +42,7 @@ pub fn efficient_attention(
     let trained = rt.requires_grad(&[q, k, v]);
     let lse_rows = if trained { rows.next_multiple_of(32) } else { 0 };
     let lse = rt.empty(DType::Float32, &[batch, heads, lse_rows]);
-    let y = out.clone().view_of(
+    let y = out.view_of(
         vec![batch, heads, rows, width],
         vec![rows * heads * width, width, heads * width, 1],
     );
@@ -75,6 +81,14 @@ fn backward(pass: &Pass<'_>) -> Gradients {
             .alias_sole(vec![b, h, s, d], vec![s * h * d, d, h * d, 1])
     };
     let (for_q, for_k, for_v) = (gradient_of(q), gradient_of(k), gradient_of(v));
+    let for_bias = pass.needs(3).then(|| rt.empty(q.dtype(), &[batch, heads, rows, k.size(2)]));
+    // Shared heads: the kernel fills one gradient per query head, which are then summed.
+    let per_head = [batch, k.size(2), heads, width];
+    let repeated: Vec<Tensor> = if k.size(1) < heads {
+        (0..2).map(|_| rt.empty(k.dtype(), &per_head)).collect()
+    } else {
+        Vec::new()
+    };
     let product = rt.empty(DType::Float32, &[batch, rows, heads, width]);
     let sums = rt.empty(DType::Float32, &[batch, rows, heads]);
     let delta = rt.empty(DType::Float32, &[batch, heads, rows]);
@@ -83,8 +97,9 @@ fn backward(pass: &Pass<'_>) -> Gradients {
     let scratch = rt.scratch(workspace(batch * heads, rows, width));
     drop(delta);
     drop(scratch);
+    drop(repeated);
     drop(grad_copy);
-    vec![Some(for_q), Some(for_k), Some(for_v)]
+    vec![Some(for_q), Some(for_k), Some(for_v), for_bias]
 }
 
 /// SIZE: the kernel's accumulator for the query's gradient, one tile of 128 rows after another,

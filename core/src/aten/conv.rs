@@ -3,11 +3,10 @@
 //! cuDNN takes a workspace for the duration of each call; the native depthwise kernels take none.
 //! Sources: `native/Convolution.cpp`, `native/cudnn/Conv_v8.cpp`.
 
-use super::reduce;
 use super::view;
+use crate::eager::kernels;
 use crate::eager::layout::{contiguous_strides, strides_in_order};
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
-use crate::tensor::DType;
 
 pub mod workspace;
 
@@ -37,45 +36,53 @@ pub fn convolution(
     spec: Convolution,
 ) -> Tensor {
     let depthwise = is_depthwise(x, weight, &spec);
-    rt.enter_operator("aten::convolution");
     let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
     let layer = Layer::new(x, weight, &spec, depthwise);
-    let input = in_format(rt, x, channels_last);
+    // The kernel works on a copy where strides ask for one; what is saved is the input itself.
+    let copy = rt.no_grad(|| in_format(rt, x, channels_last));
     rt.enter_operator("aten::convolution");
     let y = rt.empty_strided(x.dtype(), &spec.output, format_strides(&spec.output, channels_last));
     rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
-    let mut inputs = vec![&input, weight];
+    drop(copy);
+    let mut inputs = vec![x, weight];
     inputs.extend(bias);
-    let sizes = (input.sizes().to_vec(), weight.sizes().to_vec(), bias.map(Tensor::dtype));
-    rt.differentiable("ConvolutionBackward0", y, &inputs, &[&input, weight], move |pass| {
-        gradients(pass, &sizes, &layer, channels_last)
+    let has_bias = bias.is_some();
+    rt.differentiable("ConvolutionBackward0", y, &inputs, &[x, weight], move |pass| {
+        gradients(pass, &layer, has_bias, channels_last)
     })
 }
 
 /// Gradient of the input, then of the weight, each with its workspace, then the bias's sum.
-fn gradients(
-    pass: &Pass<'_>,
-    (input, weight, bias): &(Vec<u64>, Vec<u64>, Option<DType>),
-    layer: &Layer,
-    channels_last: bool,
-) -> Gradients {
-    let Some(grad) = pass.grad() else { return Vec::new() };
-    pass.rt.enter_operator("aten::convolution_backward");
+fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool, channels_last: bool) -> Gradients {
+    let (Some(grad), Some(x), Some(weight)) = (pass.grad(), pass.saved(0), pass.saved(1)) else {
+        return Vec::new();
+    };
     let rt = pass.rt;
     let grad = in_format(rt, grad, channels_last);
-    let call = |sizes: &[u64], direction| {
+    let copy = in_format(rt, x, channels_last);
+    let call = |like: &Tensor, direction| {
         rt.enter_operator("aten::convolution_backward");
-        let result = rt.empty_strided(grad.dtype(), sizes, format_strides(sizes, channels_last));
+        let strides = format_strides(like.sizes(), channels_last);
+        let result = rt.empty_strided(grad.dtype(), like.sizes(), strides);
         rt.workspace(workspace::size(&rt.hardware, layer, direction));
         result
     };
-    let for_input = pass.needs(0).then(|| call(input, Direction::BackwardData));
-    let for_weight = pass.needs(1).then(|| call(weight, Direction::BackwardFilter));
-    let for_bias = bias.filter(|_| pass.needs(2)).map(|_| {
+    let input = || pass.needs(0).then(|| call(x, Direction::BackwardData));
+    let filter = || pass.needs(1).then(|| call(weight, Direction::BackwardFilter));
+    // PyTorch's own depthwise kernels make the weight's gradient first.
+    let (for_input, for_weight) = if layer.native {
+        let for_weight = filter();
+        (input(), for_weight)
+    } else {
+        let for_input = input();
+        (for_input, filter())
+    };
+    let for_bias = (has_bias && pass.needs(2)).then(|| {
         let sizes: Vec<u64> =
             (0..grad.rank()).map(|dim| if dim == 1 { grad.size(1) } else { 1 }).collect();
-        reduce::sum_to(rt, &grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
+        kernels::sum_to(rt, &grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
     });
+    drop(copy);
     vec![for_input, for_weight, for_bias]
 }
 

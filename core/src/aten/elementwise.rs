@@ -1,6 +1,6 @@
 //! Pointwise operators (`TensorIterator` kernels): one output, no scratch.
 
-use crate::eager::layout::elementwise_strides;
+use crate::eager::kernels::pointwise as output;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -67,28 +67,6 @@ pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
     })
 }
 
-/// Broadcast dimensions of two operands, outermost first.
-pub fn broadcast_sizes(a: &[u64], b: &[u64]) -> Vec<u64> {
-    let rank = a.len().max(b.len());
-    let at = |sizes: &[u64], dim: usize| {
-        (dim + sizes.len()).checked_sub(rank).and_then(|d| sizes.get(d)).copied().unwrap_or(1)
-    };
-    (0..rank)
-        .map(|dim| match (at(a, dim), at(b, dim)) {
-            (1, size) | (size, 1) => size,
-            (x, y) => x.max(y),
-        })
-        .collect()
-}
-
-/// The result of a pointwise kernel over operands that broadcast.
-pub fn output(rt: &Runtime, dtype: DType, operands: &[&Tensor]) -> Tensor {
-    let sizes =
-        operands.iter().fold(Vec::new(), |sizes, operand| broadcast_sizes(&sizes, operand.sizes()));
-    let strides = elementwise_strides(&sizes, operands);
-    rt.empty_strided(dtype, &sizes, strides)
-}
-
 /// Type of the result of arithmetic on two tensors: the wider float, else the wider integer.
 pub fn promote(a: &Tensor, b: &Tensor) -> DType {
     let (x, y) = (a.dtype(), b.dtype());
@@ -136,8 +114,6 @@ pub fn mul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     // `other` before `self`, in saving and in computing.
     let saved: Vec<&Tensor> =
         [(b, a), (a, b)].iter().filter(|(_, for_)| for_.requires_grad()).map(|(t, _)| *t).collect();
-    let (a_type, b_type) = (a.dtype(), b.dtype());
-    let _ = (a_type, b_type);
     rt.differentiable("MulBackward0", y, &[a, b], &saved, |pass| {
         let Some(grad) = pass.grad() else { return vec![None, None] };
         let mut operands = pass.saved.iter();
@@ -228,9 +204,14 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
     let y = output(rt, dtype, &operands);
     let arity = branches.len();
     rt.differentiable("WhereBackward0", y, &branches, &[condition], move |pass| {
-        (0..arity)
-            .map(|i| pass.grad().filter(|_| pass.needs(i)).map(|grad| pass.rt.empty_like(grad)))
-            .collect()
+        let masked = |grad: &Tensor| {
+            // The zero for the other branch is a tensor while the kernel runs.
+            let zero = pass.rt.empty(grad.dtype(), &[]);
+            let result = pass.rt.empty_like(grad);
+            drop(zero);
+            result
+        };
+        (0..arity).map(|i| pass.grad().filter(|_| pass.needs(i)).map(masked)).collect()
     })
 }
 
@@ -258,12 +239,6 @@ pub fn cast(rt: &Runtime, x: &Tensor, dtype: DType) -> Tensor {
     rt.differentiable("ToCopyBackward0", y, &[x], &[], move |pass| {
         vec![pass.grad().map(|grad| cast(pass.rt, grad, from))]
     })
-}
-
-/// Sum of two gradients that may not be added in place.
-pub fn add_gradients(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
-    rt.enter_operator("aten::add");
-    output(rt, a.dtype(), &[a, b])
 }
 
 /// `aten::maximum`, `minimum`: both operands are saved, gradients are masked.

@@ -4,9 +4,10 @@
 //! once. A product with a fused bias goes to cuBLASLt, whose workspace is one MiB.
 //! Sources: `native/cuda/Blas.cpp`, `native/Linear.cpp`, `native/LinearAlgebra.cpp`.
 
-use super::elementwise::{self, add_in_place};
+use super::elementwise::add_in_place;
 use super::view::{self, rows_and_width};
 use crate::bytes::Bytes;
+use crate::eager::layout::broadcast_sizes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::numel;
 
@@ -33,7 +34,7 @@ pub fn linear(
     bias: Option<&Tensor>,
     layout: WeightLayout,
 ) -> Tensor {
-    let out_dim = if layout == WeightLayout::OutIn { 0 } else { 1 };
+    let out_dim = usize::from(layout != WeightLayout::OutIn);
     let width = weight.size(out_dim);
     let mut sizes = x.sizes().to_vec();
     if let Some(last) = sizes.last_mut() {
@@ -174,7 +175,7 @@ fn batched(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
         (t.sizes().iter().take(at).copied().collect::<Vec<_>>(), t.size(at), t.size(at + 1))
     };
     let ((a_batch, rows, inner), (b_batch, _, columns)) = (split(a), split(b));
-    let batch = elementwise::broadcast_sizes(&a_batch, &b_batch);
+    let batch = broadcast_sizes(&a_batch, &b_batch);
     let count = numel(&batch);
     let merge = |t: &Tensor, m: u64, n: u64| {
         let sizes: Vec<u64> = batch.iter().copied().chain([m, n]).collect();
@@ -207,14 +208,60 @@ fn bmm_gradients(pass: &Pass<'_>, a_sizes: &[u64], b_sizes: &[u64]) -> Gradients
     vec![for_a, for_b]
 }
 
-/// `aten::einsum` of two operands: both are permuted to batches of matrices, copies where strides
-/// do not merge, and multiplied.
-pub fn contract(rt: &Runtime, a: &Tensor, b: &Tensor, output: &[u64]) -> Tensor {
+/// One operand of a contraction: its subscripts, one letter per dimension.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscripted<'a> {
+    /// The operand.
+    pub tensor: &'a Tensor,
+    /// One letter per dimension.
+    pub letters: &'a [char],
+}
+
+/// `aten::einsum` of two operands (`sumproduct_pair`).
+///
+/// Both are permuted to batches of matrices (a copy where strides do not merge), multiplied, and the
+/// product is permuted to the order of `output`.
+pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[char]) -> Tensor {
     rt.enter_operator("aten::einsum");
-    let y = product(rt, a, output);
-    let saved = Operands::saved(a, b);
-    let (a_sizes, b_sizes) = (a.sizes().to_vec(), b.sizes().to_vec());
-    rt.differentiable("BmmBackward0", y, &[a, b], &saved.tensors(), move |pass| {
-        bmm_gradients(pass, &a_sizes, &b_sizes)
-    })
+    let in_both = |c: &&char| a.letters.contains(c) && b.letters.contains(c);
+    let batch: Vec<char> =
+        a.letters.iter().filter(in_both).filter(|c| output.contains(c)).copied().collect();
+    let summed: Vec<char> =
+        a.letters.iter().filter(in_both).filter(|c| !output.contains(c)).copied().collect();
+    let own = |of: &Subscripted<'_>| -> Vec<char> {
+        let shared = |c: &&char| !batch.contains(c) && !summed.contains(c);
+        of.letters.iter().filter(shared).copied().collect()
+    };
+    let (rows, columns) = (own(&a), own(&b));
+    let left = arranged(rt, a, [&batch, &rows, &summed]);
+    let right = arranged(rt, b, [&batch, &summed, &columns]);
+    let product = bmm(rt, &left, &right);
+    drop((left, right));
+    let letters: Vec<char> = [batch, rows, columns].concat();
+    let size_of = |c: &char| {
+        let find = |of: &Subscripted<'_>| {
+            of.letters.iter().position(|l| l == c).map(|dim| of.tensor.size(dim))
+        };
+        find(&a).or_else(|| find(&b)).unwrap_or(1)
+    };
+    let sizes: Vec<u64> = letters.iter().map(size_of).collect();
+    let whole = unflatten(rt, product, &sizes);
+    let order: Vec<usize> =
+        output.iter().filter_map(|c| letters.iter().position(|l| l == c)).collect();
+    view::permute(rt, &whole, &order)
+}
+
+/// An operand as `[batch, m, n]`, each a group of its dimensions.
+fn arranged(rt: &Runtime, operand: Subscripted<'_>, groups: [&[char]; 3]) -> Tensor {
+    let position = |c: &char| operand.letters.iter().position(|l| l == c);
+    let order: Vec<usize> =
+        groups.iter().flat_map(|group| group.iter().filter_map(position)).collect();
+    let permuted = view::permute(rt, operand.tensor, &order);
+    let size = |group: &[char]| {
+        numel(
+            &group.iter().filter_map(position).map(|d| operand.tensor.size(d)).collect::<Vec<_>>(),
+        )
+    };
+    let [batch, m, n] = groups;
+    view::reshape(rt, &permuted, &[size(batch), size(m), size(n)])
 }

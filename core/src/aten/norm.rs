@@ -120,9 +120,10 @@ fn parameters_and_input(pass: &Pass<'_>, name: &'static str) -> Gradients {
     let width = if layer_norm { None } else { Some(x.size(1)) };
     let mut results = vec![Some(for_x)];
     for input in 1..pass.needs.len() {
-        results.push(pass.needs(input).then(|| match width {
-            Some(channels) => pass.rt.empty(DType::Float32, &[channels]),
-            None => {
+        results.push(pass.needs(input).then(|| {
+            if let Some(channels) = width {
+                pass.rt.empty(DType::Float32, &[channels])
+            } else {
                 let rows = pass.saved(1).map_or(1, Tensor::numel).max(1);
                 pass.rt.empty(x.dtype(), &[numel(x.sizes()).div_euclid(rows)])
             }

@@ -1,34 +1,14 @@
-//! Sums and means, and the staging buffer of column reductions.
-//!
-//! `native/cuda/Reduce.cuh`: a reduction over a direction that is not the fastest-moving one is
-//! split over thread blocks when there are enough rows, and partial results go through a buffer
-//! from the caching allocator: about one MiB per multiprocessor for the bias gradient of a wide
-//! Linear.
+//! Sums, means and other reductions; their staging buffers are those of [`kernels`].
 
 use super::view;
-use crate::bytes::Bytes;
-use crate::eager::{Hardware, Runtime, Tensor};
-use crate::tensor::{DType, numel};
-
-/// `sum` over the dimensions in which `x` is larger than `sizes` (`at::sum_to`).
-pub fn sum_to(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
-    let missing = x.rank().saturating_sub(sizes.len());
-    let reduced: Vec<bool> = (0..x.rank())
-        .map(|dim| match dim.checked_sub(missing).and_then(|d| sizes.get(d)) {
-            Some(&size) => size == 1 && x.size(dim) != 1,
-            None => true,
-        })
-        .collect();
-    rt.enter_operator("aten::sum");
-    let result = kernel(rt, x, &reduced, x.dtype());
-    let strides = crate::eager::layout::contiguous_strides(sizes);
-    result.alias_sole(sizes.to_vec(), strides)
-}
+use crate::eager::kernels::{kept_sizes, reduce};
+use crate::eager::{Runtime, Tensor};
+use crate::tensor::DType;
 
 /// `aten::sum`: the gradient is expanded, a view.
 pub fn sum(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
     rt.enter_operator("aten::sum");
-    let y = shaped(kernel(rt, x, reduced, x.dtype()), x, reduced, keepdim);
+    let y = shaped(reduce(rt, x, reduced, x.dtype()), x, reduced, keepdim);
     let (sizes, kept) = (x.sizes().to_vec(), kept_sizes(x, reduced));
     rt.differentiable("SumBackward1", y, &[x], &[], move |pass| {
         vec![pass.grad().map(|grad| {
@@ -41,7 +21,7 @@ pub fn sum(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor 
 /// `aten::mean`: the gradient is expanded and divided, one full tensor.
 pub fn mean(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
     rt.enter_operator("aten::mean");
-    let y = shaped(kernel(rt, x, reduced, x.dtype()), x, reduced, keepdim);
+    let y = shaped(reduce(rt, x, reduced, x.dtype()), x, reduced, keepdim);
     let sizes = x.sizes().to_vec();
     rt.differentiable("MeanBackward1", y, &[x], &[], move |pass| {
         vec![pass.grad().map(|grad| pass.rt.empty(grad.dtype(), &sizes))]
@@ -57,7 +37,7 @@ pub fn saving(
     keepdim: bool,
 ) -> Tensor {
     rt.enter_operator(name);
-    let y = shaped(kernel(rt, x, reduced, x.dtype()), x, reduced, keepdim);
+    let y = shaped(reduce(rt, x, reduced, x.dtype()), x, reduced, keepdim);
     let saved = y.clone();
     rt.differentiable("ReduceBackward0", y, &[x], &[x, &saved], |pass| {
         vec![pass.saved(0).map(|x| pass.rt.empty_like(x))]
@@ -73,7 +53,7 @@ pub fn opaque(
     reduced: &[bool],
 ) -> Tensor {
     rt.enter_operator(name);
-    kernel(rt, x, reduced, dtype)
+    reduce(rt, x, reduced, dtype)
 }
 
 fn shaped(result: Tensor, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
@@ -84,114 +64,4 @@ fn shaped(result: Tensor, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor
     let sizes: Vec<u64> = pairs.filter(|(_, gone)| !**gone).map(|(&n, _)| n).collect();
     let strides = crate::eager::layout::contiguous_strides(&sizes);
     result.alias_sole(sizes, strides)
-}
-
-fn kept_sizes(x: &Tensor, reduced: &[bool]) -> Vec<u64> {
-    x.sizes().iter().zip(reduced).map(|(&n, &gone)| if gone { 1 } else { n }).collect()
-}
-
-/// Allocates the result, then the staging buffers for as long as the kernel runs.
-fn kernel(rt: &Runtime, x: &Tensor, reduced: &[bool], dtype: DType) -> Tensor {
-    let result = rt.empty(dtype, &kept_sizes(x, reduced));
-    let (staging, semaphores) = scratch(&rt.hardware, x, reduced);
-    let staging = rt.scratch(staging);
-    let semaphores = rt.scratch(semaphores);
-    drop(semaphores);
-    drop(staging);
-    result
-}
-
-/// SIZE: staging buffer and semaphores of a reduction, zero where one block per output suffices.
-fn scratch(hardware: &Hardware, x: &Tensor, reduced: &[bool]) -> (Bytes, Bytes) {
-    let nothing = (Bytes::ZERO, Bytes::ZERO);
-    let dims: Vec<(u64, u64, bool)> = x
-        .sizes()
-        .iter()
-        .zip(x.strides())
-        .zip(reduced)
-        .filter(|((size, _), _)| **size != 1)
-        .map(|((&size, &stride), &gone)| (size, stride, gone))
-        .collect();
-    let inputs = numel(&dims.iter().filter(|d| d.2).map(|d| d.0).collect::<Vec<_>>());
-    let outputs = numel(&dims.iter().filter(|d| !d.2).map(|d| d.0).collect::<Vec<_>>());
-    if inputs <= 1 || outputs == 0 {
-        return nothing;
-    }
-    let innermost = |gone| dims.iter().filter(|d| d.2 == gone).map(|d| d.1).min();
-    let fast = match (innermost(true), innermost(false)) {
-        (Some(inside), Some(outside)) => inside < outside,
-        _ => true,
-    };
-    let unit_stride = dims.iter().map(|d| d.1).min() == Some(1);
-    let coalesced = coalesced_reduced_dims(&dims);
-    let shape = Shape { inputs, outputs, fast, unit_stride, coalesced };
-    shape.scratch(hardware)
-}
-
-/// COUNT: reduced dimensions once neighbours that step as one are merged.
-fn coalesced_reduced_dims(dims: &[(u64, u64, bool)]) -> usize {
-    let mut reduced: Vec<(u64, u64)> = dims.iter().filter(|d| d.2).map(|d| (d.1, d.0)).collect();
-    reduced.sort_unstable();
-    let merged = reduced.windows(2).filter(|pair| match pair {
-        [(stride, size), (next, _)] => stride.saturating_mul(*size) == *next,
-        _ => false,
-    });
-    reduced.len() - merged.count()
-}
-
-struct Shape {
-    inputs: u64,
-    outputs: u64,
-    fast: bool,
-    unit_stride: bool,
-    coalesced: usize,
-}
-
-impl Shape {
-    /// `setReduceConfig`, `Reduce.cuh`.
-    fn scratch(&self, hardware: &Hardware) -> (Bytes, Bytes) {
-        const MAX_THREADS: u64 = 512;
-        let (mut dim0, dim1) =
-            if self.fast { (self.inputs, self.outputs) } else { (self.outputs, self.inputs) };
-        let mut vector = 1u64;
-        if self.unit_stride {
-            if self.fast && dim0 >= 128 && self.coalesced == 1 {
-                dim0 = dim0.div_euclid(4);
-            } else if !self.fast {
-                vector = [4, 2].into_iter().find(|v| self.outputs.is_multiple_of(*v)).unwrap_or(1);
-                dim0 = dim0.div_euclid(vector);
-            }
-        }
-        let max_threads = MAX_THREADS.div_euclid(vector);
-        let power = |n: u64| {
-            if n >= max_threads { max_threads } else { 1 << n.max(1).ilog2() }
-        };
-        let width = power(dim0).min(32);
-        let height = power(dim1).min(max_threads.div_euclid(width));
-        let width = power(dim0).min(max_threads.div_euclid(height));
-        let threads = width.saturating_mul(height).max(1);
-        let (mut step_in, mut step_out) = if self.fast { (width, 1) } else { (1, width) };
-        let values = self.inputs.div_ceil(step_in);
-        let split = values >= (16 * height).min(256);
-        if split {
-            step_in = step_in.saturating_mul(height);
-        } else {
-            step_out = step_out.saturating_mul(height);
-        }
-        let grid = self.outputs.div_euclid(vector).max(1).div_ceil(step_out);
-        let per_processor = hardware.threads_per_multiprocessor.div_euclid(threads);
-        let target = hardware.multiprocessors.saturating_mul(per_processor);
-        let values = self.inputs.div_ceil(step_in);
-        let blocks = if split && values >= 256 && grid <= target {
-            target.div_ceil(grid).min(values.div_ceil(16)).max(values.div_ceil(256))
-        } else {
-            1
-        };
-        if blocks <= 1 {
-            return (Bytes::ZERO, Bytes::ZERO);
-        }
-        let lanes = if self.fast { 1 } else { width.saturating_mul(vector) };
-        let staging = Bytes(4).times(self.outputs).times(blocks).times(lanes);
-        (staging, Bytes(4).times(grid))
-    }
 }

@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use super::{Runtime, Tensor, layout};
-use crate::aten;
+use super::{Runtime, Tensor, kernels, layout};
 use crate::tensor::DType;
 use crate::trace::LabelId;
 
@@ -129,7 +128,8 @@ impl Runtime {
         });
         let body = Body::Accumulate(Rc::clone(&leaf));
         let node = self.node("AccumulateGrad", Vec::new(), body);
-        (self.outputs_of(&node, vec![tensor.clone()]).swap_remove(0), leaf)
+        node.outputs.replace(vec![(tensor.dtype(), tensor.sizes().to_vec())]);
+        (tensor.with_edge(Edge { node, output: 0 }), leaf)
     }
 
     /// Records a differentiable operator with one output.
@@ -168,7 +168,7 @@ impl Runtime {
         let saved = saved.iter().map(|tensor| tensor.detach()).collect();
         let body = Body::Formula(RefCell::new(Some((Box::new(formula), saved))));
         let node = self.node(name, next, body);
-        self.outputs_of(&node, outputs)
+        outputs_of(&node, &outputs)
     }
 
     /// Whether an operator on these inputs is recorded.
@@ -181,13 +181,6 @@ impl Runtime {
         self.nodes_made.set(id + 1);
         let module = self.recorder.borrow().module();
         Rc::new(GradNode { id, name, module, next, outputs: RefCell::default(), body })
-    }
-
-    fn outputs_of(&self, node: &Rc<GradNode>, outputs: Vec<Tensor>) -> Vec<Tensor> {
-        let types = outputs.iter().map(|t| (t.dtype(), t.sizes().to_vec())).collect();
-        node.outputs.replace(types);
-        let edge = |output| Edge { node: Rc::clone(node), output };
-        outputs.iter().enumerate().map(|(i, tensor)| tensor.with_edge(edge(i))).collect()
     }
 
     /// `loss.backward()`.
@@ -203,6 +196,14 @@ impl Runtime {
         self.enter_operator("");
         self.enter_module("");
     }
+}
+
+/// The tensors as outputs of `node`.
+fn outputs_of(node: &Rc<GradNode>, outputs: &[Tensor]) -> Vec<Tensor> {
+    let types = outputs.iter().map(|t| (t.dtype(), t.sizes().to_vec())).collect();
+    node.outputs.replace(types);
+    let edge = |output| Edge { node: Rc::clone(node), output };
+    outputs.iter().enumerate().map(|(i, tensor)| tensor.with_edge(edge(i))).collect()
 }
 
 /// One walk over the graph.
@@ -286,9 +287,9 @@ impl<'a> Engine<'a> {
         let grad = if grad.sizes() == sizes.as_slice() {
             grad
         } else {
-            aten::reduce::sum_to(self.rt, &grad, sizes)
+            kernels::sum_to(self.rt, &grad, sizes)
         };
-        if grad.dtype() == *dtype { grad } else { aten::elementwise::cast(self.rt, &grad, *dtype) }
+        if grad.dtype() == *dtype { grad } else { kernels::cast(self.rt, &grad, *dtype) }
     }
 
     fn make_ready(&mut self, node: Rc<GradNode>) {
@@ -306,7 +307,7 @@ impl<'a> Engine<'a> {
         *slot = Some(match slot.take() {
             None => grad,
             Some(first) if first.owns_storage_alone() && first.is_dense() => first,
-            Some(first) => aten::elementwise::add_gradients(self.rt, &first, &grad),
+            Some(first) => kernels::add_gradients(self.rt, &first, &grad),
         });
     }
 

@@ -156,7 +156,7 @@ pub fn view_strides(tensor: &Tensor, sizes: &[u64]) -> Option<Vec<u64>> {
     let mut next = sizes.len();
     let mut chunk_stride = old.last().map_or(1, |&(_, stride)| stride);
     let (mut chunk_size, mut view_size) = (1u64, 1u64);
-    for (dim, &(size, stride)) in old.iter().enumerate().rev() {
+    for (dim, &(size, _)) in old.iter().enumerate().rev() {
         chunk_size = chunk_size.saturating_mul(size);
         let outer = dim.checked_sub(1).and_then(|d| old.get(d));
         let ends = outer.is_none_or(|&(outer_size, outer_stride)| {
@@ -181,7 +181,20 @@ pub fn view_strides(tensor: &Tensor, sizes: &[u64]) -> Option<Vec<u64>> {
             chunk_stride = outer_stride;
             (chunk_size, view_size) = (1, 1);
         }
-        let _ = stride;
     }
     (next == 0).then_some(new_strides)
+}
+
+/// Broadcast dimensions of two operands, outermost first.
+pub fn broadcast_sizes(a: &[u64], b: &[u64]) -> Vec<u64> {
+    let rank = a.len().max(b.len());
+    let at = |sizes: &[u64], dim: usize| {
+        (dim + sizes.len()).checked_sub(rank).and_then(|d| sizes.get(d)).copied().unwrap_or(1)
+    };
+    (0..rank)
+        .map(|dim| match (at(a, dim), at(b, dim)) {
+            (1, size) | (size, 1) => size,
+            (x, y) => x.max(y),
+        })
+        .collect()
 }

@@ -234,12 +234,12 @@ impl Binding {
             let message = format!("the input `{name}` has no shape; export the model with one");
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         };
-        let sizes = dims.iter().enumerate().map(|(axis, dim)| match dim {
-            Dim::Known(n) => self.rescaled(*n, axis, batch),
-            _ => {
-                let open = self.batch.name(name, axis, dim);
-                open.and_then(|open| self.dims.get(&open).copied()).unwrap_or(1)
+        let sizes = dims.iter().enumerate().map(|(axis, dim)| {
+            if let Dim::Known(n) = dim {
+                return self.rescaled(*n, axis, batch);
             }
+            let open = self.batch.name(name, axis, dim);
+            open.and_then(|open| self.dims.get(&open).copied()).unwrap_or(1)
         });
         let sizes: Vec<u64> = sizes.collect();
         Ok(declared.dtype.map(|dtype| TensorType::new(dtype, sizes)))

@@ -15,6 +15,7 @@ use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     torch("Gelu", 1..=1).runs(|c| pointwise(c, "aten::gelu", Reads::Input, 0)),
+    torch("Rsqrt", 1..=1).runs(|c| pointwise(c, "aten::rsqrt", Reads::Output, 2)),
     torch("Silu", 1..=1).runs(|c| pointwise(c, "aten::silu", Reads::Input, 0)),
     op("Abs", 1..=1, |i| folded(i, i64::checked_abs, |x| Some(x.abs())))
         .runs(|c| pointwise(c, "aten::abs", Reads::Input, 1)),
@@ -101,4 +102,28 @@ fn pointwise(
     let y = if in_place { unary_in_place(call.rt, op, &x) } else { unary(call.rt, op, &x) };
     call.set(0, y);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Relu float32[2,3]", "float32[2,3]"),
+            ("Relu int64[2]:-1,4", "int64[2]:0,4"),
+            ("Gelu float16[]", "float16[]"),
+            ("IsNaN float32[2,3]", "bool[2,3]"),
+            ("Not bool[2]:0,1", "bool[2]:1,0"),
+            ("Neg int64[1]:7", "int64[1]:-7"),
+            ("Neg int64[1]:-9223372036854775808", "int64[1]"),
+            ("Sqrt float32[]:16", "float32[]:4"),
+            ("Floor float32[2]:1.5,-1.5", "float32[2]:1,-2"),
+            ("Round float32[2]:0.5,1.5", "float32[2]:0,2"),
+            ("Reciprocal float64[]:4", "float64[]:0.25"),
+        ] {
+            check(call, expected);
+        }
+    }
 }

@@ -76,3 +76,36 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     call.set(0, y);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            (
+                "Attention float32[2,8,10,64] float32[2,2,20,64] float32[2,2,20,32]",
+                "float32[2,8,10,32] float32[2,2,20,64] float32[2,2,20,32] float32[2,8,10,20]",
+            ),
+            (
+                "Attention float32[2,10,512] float32[2,20,128] float32[2,20,128] q_num_heads=8 kv_num_heads=2",
+                "float32[2,10,512]",
+            ),
+            (
+                "Attention float32[2,8,1,64] float32[2,8,1,64] float32[2,8,1,64] - float32[2,8,9,64] float32[2,8,9,64]",
+                "float32[2,8,1,64] float32[2,8,10,64] float32[2,8,10,64]",
+            ),
+            (
+                "Attention float32[2,10,512] float32[2,20,128] float32[2,20,128]",
+                "error: `q_num_heads`",
+            ),
+            (
+                "RotaryEmbedding float32[2,8,10,64] float32[10,32] float32[10,32]",
+                "float32[2,8,10,64]",
+            ),
+        ] {
+            check(call, expected);
+        }
+    }
+}

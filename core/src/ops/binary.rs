@@ -5,13 +5,15 @@
 //! shape of its first input and stated an axis for the second. `PRelu` and `Clip` keep the shape
 //! of the first input. Comparisons and logic give booleans.
 
+use std::cmp::Ordering;
+
 use super::Call;
 use super::fold::{self, float, narrow};
 use super::run::fresh;
 use super::run::without_gradient;
 use super::shape_math::{broadcast, like_first};
 use super::{Inference, MANY, OpError, Operator, op};
-use crate::aten::{elementwise, reduce as aten_reduce};
+use crate::aten::elementwise;
 use crate::eager::Tensor;
 use crate::graph::Elements;
 use crate::tensor::DType;
@@ -31,8 +33,10 @@ pub(super) const TABLE: &[Operator] = &[
     op("Clip", 1..=3, clip).runs(clip_rule),
     op("Div", 2..=2, |i| arithmetic(i, i64::checked_div, |a, b| Some(float::div(a, b))))
         .runs(divide),
-    op("Equal", 2..=2, |i| comparison(i, |a, b| a == b, |a, b| a <= b && a >= b))
-        .runs(|c| without_gradient(c, "aten::eq")),
+    op("Equal", 2..=2, |i| {
+        comparison(i, |a, b| a == b, |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_eq))
+    })
+    .runs(|c| without_gradient(c, "aten::eq")),
     op("Greater", 2..=2, |i| comparison(i, |a, b| a > b, |a, b| a > b))
         .runs(|c| without_gradient(c, "aten::gt")),
     op("GreaterOrEqual", 2..=2, |i| comparison(i, |a, b| a >= b, |a, b| a >= b))
@@ -278,7 +282,7 @@ fn reciprocal(call: &Call<'_>, x: &Tensor) -> Tensor {
         temporaries: 2,
     };
     let y = elementwise::unary(call.rt, op, x);
-    if call.number(0).is_some_and(|n| n == 1.0) {
+    if call.number(0).is_some_and(|n| n.to_bits() == 1_f64.to_bits()) {
         return y;
     }
     elementwise::scale(call.rt, "aten::mul", &y)
@@ -373,4 +377,39 @@ fn extremum(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
     };
     call.set(0, y);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Add float32[2,1,4] float32[3,1]", "float32[2,3,4]"),
+            ("Add float32[2,3] float32[4]", "error: do not broadcast"),
+            ("Add float32[2,3,4] float32[3] @6 broadcast=1 axis=1", "float32[2,3,4]"),
+            ("Add int64[2]:1,2 int64[]:10", "int64[2]:11,12"),
+            ("Add int64[1]:9223372036854775807 int64[1]:1", "int64[1]"),
+            ("Div int64[2]:-7,7 int64[1]:2", "int64[2]:-3,3"),
+            ("Div int64[1]:7 int64[1]:0", "int64[1]"),
+            ("Mul float32[1]:0.5 float32[1]:7", "float32[1]:3.5"),
+            ("Mod int64[2]:-7,7 int64[1]:3", "int64[2]:2,1"),
+            ("Mod int64[2]:-7,7 int64[1]:3 fmod=1", "int64[2]:-1,1"),
+            ("Pow float32[2]:9,16 float32[]:0.5", "float32[2]:3,4"),
+            ("Pow float32[1]:9 float32[]:0.3", "float32[1]"),
+            ("Equal int64[3]:-1,2,3 int64[]:-1", "bool[3]:1,0,0"),
+            ("Less float32[2,3] float32[3]", "bool[2,3]"),
+            ("And bool[2]:1,0 bool[2]:1,1", "bool[2]:1,0"),
+            ("Where bool[3]:1,0,0 int64[]:5 int64[3]:1,2,3", "int64[3]:5,2,3"),
+            ("Where bool[2,1] float32[] float32[3]", "float32[2,3]"),
+            ("Max int64[1]:3 int64[1]:5", "int64[1]:5"),
+            ("Sum float32[2,1] float32[3] float32[]", "float32[2,3]"),
+            ("Clip float32[2,3] float32[] float32[]", "float32[2,3]"),
+            ("Clip int64[3]:-5,0,5 - int64[]:3", "int64[3]:-5,0,3"),
+            ("PRelu float32[2,3,4,4] float32[3,1,1]", "float32[2,3,4,4]"),
+        ] {
+            check(call, expected);
+        }
+    }
 }

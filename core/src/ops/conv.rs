@@ -114,3 +114,42 @@ fn convolve(call: &mut Call<'_>, transposed: bool) -> Result<(), OpError> {
     call.set(0, y);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            (
+                "Conv float32[2,3,224,224] float32[64,3,7,7] float32[64] strides=[2,2] pads=[3,3,3,3]",
+                "float32[2,64,112,112]",
+            ),
+            (
+                "Conv float32[2,32,56,56] float32[32,1,3,3] group=32 pads=[1,1,1,1]",
+                "float32[2,32,56,56]",
+            ),
+            ("Conv float32[2,8,100] float32[4,8,3] dilations=[2]", "float32[2,4,96]"),
+            (
+                "Conv float32[2,3,9,9] float32[8,3,3,3] strides=[2,2] auto_pad=SAME_UPPER",
+                "float32[2,8,5,5]",
+            ),
+            ("Conv float32[2,4,9,9] float32[8,3,3,3]", "error: 4 channels where weights take 3"),
+            ("Conv float32[2,3,2,2] float32[8,3,3,3]", "error: does not fit in 2"),
+            ("Conv float32[2,3,9,9] float32[8,3,3]", "error: ranks 4 and 3"),
+            (
+                "ConvTranspose float32[2,16,14,14] float32[16,8,2,2] strides=[2,2]",
+                "float32[2,8,28,28]",
+            ),
+            (
+                "ConvTranspose float32[2,16,14,14] float32[16,4,3,3] group=2 strides=[2,2] pads=[1,1,1,1] output_padding=[1,1]",
+                "float32[2,8,28,28]",
+            ),
+            ("ConvInteger uint8[1,1,3,3] uint8[1,1,2,2]", "int32[1,1,2,2]"),
+            ("Col2Im float32[1,5,5] int64[2]:5,5 int64[2]:1,5", "float32[1,1,5,5]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

@@ -135,3 +135,31 @@ fn window(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.set_dims(0, dtype, [count]);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Constant value_ints=[1,2]", "int64[2]:1,2"),
+            ("Constant value=int64[1]:-1", "int64[1]:-1"),
+            ("Constant value_float=0.5", "float32[]:0.5"),
+            ("Constant", "error: no value"),
+            ("ConstantOfShape int64[2]:2,3 value=int64[1]:1", "int64[2,3]:1,1,1,1,1,1"),
+            ("ConstantOfShape int64[1]:2", "float32[2]:0,0"),
+            ("ConstantOfShape int64[1]:5000", "float32[5000]"),
+            ("ConstantOfShape int64[1]:-1", "error: -1 is not a size"),
+            ("ConstantOfShape int64[2]", "error: contents of input 0"),
+            ("Range int64[]:0 int64[]:7 int64[]:3", "int64[3]:0,3,6"),
+            ("Range int64[]:3 int64[]:0 int64[]:-1", "int64[3]:3,2,1"),
+            ("Range int64[]:3 int64[]:0 int64[]:1", "int64[0]:"),
+            ("Range float32[]:0 float32[]:1 float32[]:0.5", "float32[2]:0,0.5"),
+            ("Range int64[]:0 int64[]:7 int64[]:0", "error: step of 0"),
+            ("EyeLike float32[3,3] dtype=11", "float64[3,3]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

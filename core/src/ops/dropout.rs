@@ -67,3 +67,21 @@ fn random_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     call.set(0, aten::random(call.rt, ty.dtype, &ty.dims));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Dropout float32[2,3] float32[]:0.1 bool[]:1", "float32[2,3] bool[2,3]"),
+            ("RandomNormal shape=[2,3]", "float32[2,3]"),
+            ("RandomUniformLike float16[2,3]", "float16[2,3]"),
+            ("Bernoulli float32[2] dtype=9", "bool[2]"),
+            ("Multinomial float32[2,10] sample_size=4", "int32[2,4]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

@@ -139,7 +139,7 @@ fn unique(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     inference.assume("how many elements are unique only a run shows; all are taken to be");
     let axis = inference.node.int("axis").map(|a| axis(a, x.rank())).transpose()?;
-    let count = axis.map_or(x.numel(), |axis| dim(&x.dims, axis));
+    let count = axis.map_or_else(|| x.numel(), |axis| dim(&x.dims, axis));
     let dims = if axis.is_some() { x.dims.clone() } else { vec![count] };
     inference.set_dims(0, x.dtype, dims);
     inference.set_dims(1, DType::Int64, [count]);
@@ -168,7 +168,7 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let data = call.need(0)?;
     let dims = &call.input_type(0)?.dims;
-    let axis = super::shape_math::axis(call.node.int("axis").unwrap_or(0), dims.len())?;
+    let axis = axis(call.node.int("axis").unwrap_or(0), dims.len())?;
     if call.input_type(1)?.rank() == 0 {
         let y = view::select(call.rt, &data, axis);
         call.set(0, y);
@@ -205,4 +205,34 @@ fn top_k_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     call.set(0, values);
     call.set(1, indices);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Gather float32[30522,768] int64[2,64]", "float32[2,64,768]"),
+            ("Gather int64[4]:2,3,5,7 int64[]:-1", "int64[]:7"),
+            ("Gather int64[2,2]:2,3,5,7 int64[1]:1 axis=1", "int64[2,1]:3,7"),
+            ("Gather int64[2]:2,3 int64[1]:5", "int64[1]"),
+            ("Gather float32[2,3] int64[1] axis=2", "error: axis 2"),
+            ("GatherElements float32[2,3] int64[2,1] axis=1", "float32[2,1]"),
+            ("GatherND float32[2,3,4] int64[5,2]", "float32[5,4]"),
+            ("GatherND float32[2,3,4] int64[2,5,1] batch_dims=1", "float32[2,5,4]"),
+            ("ScatterND float32[2,3] int64[1,2] float32[1]", "float32[2,3]"),
+            ("OneHot int64[2,5] int64[]:10 float32[2]", "float32[2,5,10]"),
+            ("OneHot int64[2,5] int64[1]:10 float32[2] axis=0", "float32[10,2,5]"),
+            ("TopK float32[2,100] int64[1]:5", "float32[2,5] int64[2,5]"),
+            ("TopK float32[2,100] k=5 @9", "float32[2,5] int64[2,5]"),
+            ("NonZero bool[2,3]", "int64[2,6]"),
+            ("NonZero int64[3]:0,1,1", "int64[1,2]"),
+            ("Unique int64[2,3]", "int64[6] int64[6] int64[6] int64[6]"),
+            ("Compress float32[2,3] bool[3]:1,0,1 axis=1", "float32[2,2]"),
+        ] {
+            check(call, expected);
+        }
+    }
 }

@@ -5,15 +5,16 @@
 //! are inputs since 10), `onnx__Tile.html`, `onnx__Pad.html` (inputs since 11, axes since 18),
 //! `onnx__DepthToSpace.html`, `onnx__Trilu.html`, `onnx__CenterCropPad.html`.
 
-use super::Call;
 use super::shape_math::{
     axis, axis_mask, before, dim, exact_div, from, like_first, signed, signed_len, size, sizes,
     with,
 };
+use super::{Call, torch};
 use super::{Inference, MANY, OpError, Operator, fold, op};
 use crate::aten::{elementwise, view};
 
 pub(super) const TABLE: &[Operator] = &[
+    torch("Split", 1..=1).runs(split_rule),
     op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
     op("Concat", 1..=MANY, concat).runs(concat_rule),
     op("DepthToSpace", 1..=1, depth_to_space).runs(|c| resampled(c, "aten::pixel_shuffle")),
@@ -100,7 +101,8 @@ fn split(inference: &mut Inference<'_>) -> Result<(), OpError> {
         None => even_parts(whole, inference.n_outputs()),
     };
     let sum = parts.iter().fold(0_u64, |sum, &part| sum.saturating_add(part));
-    if sum != whole || parts.len() < inference.n_outputs() {
+    let enough = parts.len() >= inference.n_outputs();
+    if sum != whole || !enough {
         return Err(OpError::new(format!("parts {parts:?} of a dimension of {whole}")));
     }
     let steps = fold::strides(&x.dims);
@@ -194,7 +196,9 @@ fn tile(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let dims: Vec<u64> = x.dims.iter().zip(&repeats).map(|(d, r)| d.saturating_mul(*r)).collect();
     inference.set_dims(0, x.dtype, dims);
     // A vector or a single row is all that shape arithmetic repeats.
-    if let (Some(elements), true) = (inference.elements(0), inference.is_small(0))
+    if repeats.iter().all(|&r| r == 1) || x.numel() == 0 {
+        fold::keep(inference);
+    } else if let (Some(elements), true) = (inference.elements(0), inference.is_small(0))
         && from(&repeats, 1).iter().all(|&r| r == 1)
         && let Some(&times) = repeats.first()
     {
@@ -203,8 +207,6 @@ fn tile(inference: &mut Inference<'_>) -> Result<(), OpError> {
         if let Some(folded) = elements.pick(&positions) {
             inference.set_elements(0, folded);
         }
-    } else if repeats.iter().all(|&r| r == 1) {
-        fold::keep(inference);
     }
     Ok(())
 }
@@ -306,7 +308,7 @@ fn split_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 }
 
 fn dim_of(dims: &[u64], axis: usize) -> u64 {
-    super::shape_math::dim(dims, axis)
+    dim(dims, axis)
 }
 
 /// One view per sliced axis, as Python's `x[a:b, c:d]` makes them.
@@ -362,4 +364,55 @@ fn pointwise_like(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError
     let y = elementwise::unary(call.rt, op, &call.need(0)?);
     call.set(0, y);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Transpose float32[2,3,4]", "float32[4,3,2]"),
+            ("Transpose float32[2,3,4] perm=[0,2,1]", "float32[2,4,3]"),
+            ("Transpose int64[2,2]:1,2,3,4", "int64[2,2]:1,3,2,4"),
+            ("Transpose float32[2,3] perm=[0,0]", "error: no order"),
+            ("Concat float32[2,3] float32[2,5] axis=-1", "float32[2,8]"),
+            ("Concat int64[1]:2 int64[2]:3,4 axis=0", "int64[3]:2,3,4"),
+            ("Concat int64[1]:2 int64[1] axis=0", "int64[2]"),
+            ("Concat float32[2,3] float32[3,3] axis=1", "error: differ beside axis 1"),
+            ("Split float32[2,10] axis=1 int64[2]:4,6", "float32[2,4] float32[2,6]"),
+            ("Split float32[2,10] axis=1 num_outputs=3", "float32[2,4] float32[2,4] float32[2,2]"),
+            ("Split int64[3]:7,8,9 split=[1,2] @11", "int64[1]:7 int64[2]:8,9"),
+            ("Split float32[2,10] axis=1 int64[2]:4,5", "error: parts [4, 5]"),
+            ("Slice float32[2,10] int64[1]:1 int64[1]:-1 int64[1]:1", "float32[2,8]"),
+            (
+                "Slice float32[2,10] int64[1]:-1 int64[1]:-9223372036854775807 int64[1]:1 int64[1]:-2",
+                "float32[2,5]",
+            ),
+            (
+                "Slice int64[4]:1,2,3,4 int64[1]:-1 int64[1]:-9223372036854775807 int64[1]:0 int64[1]:-1",
+                "int64[4]:4,3,2,1",
+            ),
+            ("Slice int64[2,2]:1,2,3,4 int64[1]:1 int64[1]:9 int64[1]:1", "int64[2,1]:2,4"),
+            ("Slice float32[2,10] starts=[0,5] ends=[1,7] @9", "float32[1,2]"),
+            ("Slice float32[10] int64[1]:8 int64[1]:2 int64[1]:0", "float32[0]"),
+            ("Slice float32[10] int64[1] int64[1]:2", "error: contents of input 1"),
+            ("Slice float32[10] int64[1]:0 int64[1]:2 - int64[1]:0", "error: step of 0"),
+            ("Tile float32[2,3] int64[2]:2,1", "float32[4,3]"),
+            ("Tile int64[2]:1,2 int64[1]:2", "int64[4]:1,2,1,2"),
+            ("Tile int64[0]: int64[1]:9223372036854775807", "int64[0]:"),
+            ("Pad float32[1,3,8,8] int64[8]:0,0,1,2,0,0,3,4", "float32[1,3,12,14]"),
+            ("Pad float32[4] int64[2]:-1,-1", "float32[2]"),
+            ("Pad float32[2,8] int64[2]:1,1 - int64[1]:-1", "float32[2,10]"),
+            ("Pad float32[4] int64[2]:-3,-3", "error: leave nothing"),
+            ("DepthToSpace float32[1,8,2,3] blocksize=2", "float32[1,2,4,6]"),
+            ("SpaceToDepth float32[1,2,4,6] blocksize=2", "float32[1,8,2,3]"),
+            ("DepthToSpace float32[1,6,2,3] blocksize=2", "error: do not divide 6"),
+            ("Trilu float32[4,4] int64[]:0", "float32[4,4]"),
+            ("CenterCropPad float32[10,7,3] int64[2]:4,8 axes=[0,1]", "float32[4,8,3]"),
+        ] {
+            check(call, expected);
+        }
+    }
 }

@@ -19,3 +19,19 @@ fn loss(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.set(1, scores.clone());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("SoftmaxCrossEntropyLoss float32[8,10] int64[8]", "float32[] float32[8,10]"),
+            ("SoftmaxCrossEntropyLoss float32[8,10] int64[8] reduction=none", "float32[8]"),
+            ("NegativeLogLikelihoodLoss float32[8,10,4] int64[8,4]", "float32[]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 
 use super::Call;
-use super::run::fresh;
 use super::shape_math::{before, broadcast, dim};
 use super::torch;
 use super::{Inference, MANY, OpError, Operator, op};
 use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
-use crate::aten::{elementwise, view};
+use crate::aten::view;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -179,15 +178,61 @@ fn matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// A contraction of two operands is a batched product of permuted copies; others multiply.
+/// A contraction of two operands is a batched product; others are taken to make their output only.
 fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let tensors = call.tensors();
-    let ty = call.output_type(0)?;
-    let y = match tensors.as_slice() {
-        [a, b] => aten::contract(call.rt, a, b, &ty.dims),
-        [a, ..] => elementwise::opaque(call.rt, "aten::einsum", ty.dtype, &[a]),
-        [] => return super::run::fresh(call),
+    let equation = call.node.string("equation").unwrap_or_default().replace(' ', "");
+    let y = match (tensors.as_slice(), pair_of(&equation)) {
+        ([a, b], Some([left, right, output]))
+            if left.len() == a.rank() && right.len() == b.rank() =>
+        {
+            let (a, b) = (
+                aten::Subscripted { tensor: a, letters: &left },
+                aten::Subscripted { tensor: b, letters: &right },
+            );
+            aten::contract(call.rt, a, b, &output)
+        }
+        _ => return Err(OpError::new("only contractions of two operands are modelled")),
     };
     call.set(0, y);
     Ok(())
+}
+
+/// The subscripts of `ab,bc->ac`; no repeated letters, no ellipsis.
+fn pair_of(equation: &str) -> Option<[Vec<char>; 3]> {
+    let (operands, output) = equation.split_once("->")?;
+    let (left, right) = operands.split_once(',')?;
+    let letters = |text: &str| text.chars().collect::<Vec<char>>();
+    let plain = |text: &str| text.chars().all(char::is_alphabetic);
+    [left, right, output].iter().all(|text| plain(text)).then(|| [left, right, output].map(letters))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("MatMul float32[2,64,768] float32[768,3072]", "float32[2,64,3072]"),
+            ("MatMul float32[2,12,64,32] float32[1,12,32,64]", "float32[2,12,64,64]"),
+            ("MatMul float32[3] float32[3]", "float32[]"),
+            ("MatMul float32[3] float32[5,3,4]", "float32[5,4]"),
+            ("MatMul float32[5,4,3] float32[3]", "float32[5,4]"),
+            ("MatMul float32[2,3] float32[4,5]", "error: inner dimensions 3 and 4 differ"),
+            ("MatMul float32[] float32[4,5]", "error: scalar"),
+            ("Gemm float32[2,512] float32[1000,512] float32[1000] transB=1", "float32[2,1000]"),
+            ("Gemm float32[512,2] float32[512,1000] transA=1", "float32[2,1000]"),
+            ("Gemm float32[2,512] float32[1000,512]", "error: inner dimensions 512 and 1000"),
+            ("Einsum float32[2,3,4] float32[2,4,5] equation=bij,bjk->bik", "float32[2,3,5]"),
+            ("Einsum float32[2,3,4] float32[4,5] equation=...ij,jk->...ik", "float32[2,3,5]"),
+            ("Einsum float32[3,4] float32[4,5] equation=ij,jk", "float32[3,5]"),
+            ("Einsum float32[3,4] equation=ij->ji", "float32[4,3]"),
+            ("Einsum float32[3,4] float32[5,5] equation=ij,jk->ik", "error: does not fit"),
+            ("MatMulInteger uint8[2,3] uint8[3,4]", "int32[2,4]"),
+            ("Det float32[2,3,3]", "float32[2]"),
+        ] {
+            check(call, expected);
+        }
+    }
 }

@@ -59,8 +59,8 @@ fn batch_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// COUNT: elements per normalised row, from `axis`.
 fn row_width(call: &Call<'_>) -> Result<u64, OpError> {
     let dims = &call.input_type(0)?.dims;
-    let axis = super::shape_math::axis(call.node.int("axis").unwrap_or(-1), dims.len())?;
-    Ok(crate::tensor::numel(super::shape_math::from(dims, axis)))
+    let axis = shape_math::axis(call.node.int("axis").unwrap_or(-1), dims.len())?;
+    Ok(crate::tensor::numel(shape_math::from(dims, axis)))
 }
 
 fn layer_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
@@ -93,4 +93,38 @@ fn instance_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = aten::batch_norm(call.rt, &x, weight.as_ref(), bias.as_ref());
     call.set(0, y);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            (
+                "BatchNormalization float32[2,64,56,56] float32[64] float32[64] float32[64] float32[64] training_mode=1",
+                "float32[2,64,56,56] float32[64] float32[64]",
+            ),
+            (
+                "BatchNormalization float32[2,64,56,56] float32[32] float32[32] float32[32] float32[32]",
+                "error: 64 channels",
+            ),
+            (
+                "LayerNormalization float16[2,64,768] float16[768] float16[768]",
+                "float16[2,64,768] float32[2,64,1] float32[2,64,1]",
+            ),
+            (
+                "LayerNormalization float32[2,3,4] float32[3,4] axis=1",
+                "float32[2,3,4] float32[2,1,1]",
+            ),
+            (
+                "GroupNormalization float32[2,32,8,8] float32[32] float32[32] num_groups=4",
+                "float32[2,32,8,8]",
+            ),
+            ("RMSNormalization float32[2,64,768] float32[768]", "float32[2,64,768]"),
+        ] {
+            check(call, expected);
+        }
+    }
 }

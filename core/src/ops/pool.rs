@@ -90,3 +90,38 @@ fn global_average_pool(call: &mut Call<'_>) -> Result<(), OpError> {
     call.set(0, y);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            (
+                "MaxPool float32[2,64,112,112] kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]",
+                "float32[2,64,56,56] int64[2,64,56,56]",
+            ),
+            (
+                "MaxPool float32[2,64,109,109] kernel_shape=[3,3] strides=[2,2] ceil_mode=1",
+                "float32[2,64,54,54]",
+            ),
+            ("MaxPool float32[2,64,10] kernel_shape=[3] dilations=[2]", "float32[2,64,6]"),
+            ("AveragePool float32[2,8,7,7] kernel_shape=[7,7]", "float32[2,8,1,1]"),
+            (
+                "AveragePool float32[2,8,7,7] kernel_shape=[2,2] strides=[2,2] auto_pad=SAME_LOWER",
+                "float32[2,8,4,4]",
+            ),
+            ("AveragePool float32[2,8,7,7]", "error: `kernel_shape` is missing"),
+            ("MaxPool float32[2,8,7,7] kernel_shape=[2]", "error: 1-d kernel"),
+            ("MaxPool float32[2,8,7,7] kernel_shape=[2,2] strides=[0,0]", "error: stride 0"),
+            ("GlobalAveragePool float32[2,512,7,7]", "float32[2,512,1,1]"),
+            (
+                "MaxUnpool float32[1,1,2,2] int64[1,1,2,2] kernel_shape=[2,2] strides=[2,2]",
+                "float32[1,1,4,4]",
+            ),
+        ] {
+            check(call, expected);
+        }
+    }
+}

@@ -43,3 +43,20 @@ fn dynamic(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.set_dims(2, DType::UInt8, []);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("QuantizeLinear float32[2,3] float32[] int8[]", "int8[2,3]"),
+            ("QuantizeLinear float32[2,3] float32[]", "uint8[2,3]"),
+            ("DequantizeLinear int8[2,3] float16[]", "float16[2,3]"),
+            ("DynamicQuantizeLinear float32[2,3]", "uint8[2,3] float32[] uint8[]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

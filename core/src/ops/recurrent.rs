@@ -34,3 +34,32 @@ fn recurrent(inference: &mut Inference<'_>) -> Result<(), OpError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            (
+                "LSTM float32[35,20,200] float32[1,2600,200] float32[1,2600,650]",
+                "float32[35,1,20,650] float32[1,20,650] float32[1,20,650]",
+            ),
+            (
+                "GRU float32[35,20,200] float32[2,300,200] float32[2,300,100] direction=bidirectional",
+                "float32[35,2,20,100] float32[2,20,100]",
+            ),
+            (
+                "RNN float32[20,35,200] float32[1,100,200] float32[1,100,100] layout=1",
+                "float32[20,35,1,100] float32[20,1,100]",
+            ),
+            (
+                "LSTM float32[35,20] float32[1,2600,200] float32[1,2600,650]",
+                "error: three dimensions",
+            ),
+        ] {
+            check(call, expected);
+        }
+    }
+}

@@ -50,7 +50,7 @@ fn reduce(inference: &mut Inference<'_>, combine: Option<Combine>) -> Result<(),
     };
     let keep = inference.node.int("keepdims").unwrap_or(1) != 0;
     inference.set_dims(0, x.dtype, reduced(&x.dims, &mask, keep));
-    if let (Some(combine), Some(list)) = (combine, inference.ints(0))
+    if let (Some(combine), Some(list), true) = (combine, inference.ints(0), inference.is_small(0))
         && let Some(folded) = combine_along(list, &x.dims, &mask, combine)
     {
         inference.set_elements(0, Elements::Ints(folded));
@@ -156,4 +156,34 @@ fn cumulative_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = elementwise::unary(call.rt, op, &x);
     call.set(0, y);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("ReduceMean float32[2,64,7,7] axes=[2,3] keepdims=0 @17", "float32[2,64]"),
+            ("ReduceMean float32[2,64,7,7] int64[2]:-1,-2", "float32[2,64,1,1]"),
+            ("ReduceSum float32[2,3]", "float32[1,1]"),
+            ("ReduceSum float32[2,3] keepdims=0", "float32[]"),
+            ("ReduceSum float32[2,3] noop_with_empty_axes=1", "float32[2,3]"),
+            ("ReduceSum float32[2,3] int64[1]", "error: contents of input 1"),
+            ("ReduceMax float32[2,3] axes=[2]", "error: axis 2"),
+            ("ReduceProd int64[3]:2,3,4 keepdims=0", "int64[]:24"),
+            ("ReduceSum int64[2,2]:1,2,3,4 int64[1]:1 keepdims=0", "int64[2]:3,7"),
+            ("ReduceSum int64[0,1099511627776]: axes=[0]", "int64[1,1099511627776]"),
+            ("ReduceMin int64[2,2]:1,2,3,4 int64[1]:0", "int64[1,2]:1,2"),
+            ("ArgMax float32[2,10] axis=1 keepdims=0", "int64[2]"),
+            ("ArgMin float32[2,10]", "int64[1,10]"),
+            ("CumSum int64[3]:1,2,3 int64[]:0", "int64[3]:1,3,6"),
+            ("CumSum int64[2,2]:1,2,3,4 int64[]:0", "int64[2,2]:1,2,4,6"),
+            ("CumSum int64[2,2]:1,2,3,4 int64[]:1", "int64[2,2]:1,3,3,7"),
+            ("CumSum float32[2,5] int64[]:1", "float32[2,5]"),
+        ] {
+            check(call, expected);
+        }
+    }
 }

@@ -5,6 +5,7 @@ use crate::aten::elementwise;
 use crate::eager::Tensor;
 
 /// A new tensor without a gradient, whatever the inputs are: `arange`, `full`, `nonzero`.
+#[expect(clippy::unnecessary_wraps, reason = "it is a runtime rule like the others")]
 pub(super) fn fresh(call: &mut Call<'_>) -> Result<(), OpError> {
     call.rt.enter_operator("aten::empty");
     for position in 0..call.node.outputs.len() {

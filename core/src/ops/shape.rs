@@ -95,9 +95,8 @@ fn reshaped(inference: &mut Inference<'_>, dims: Vec<u64>) -> Result<(), OpError
 /// 0 keeps a dimension (unless `allowzero`), and one -1 takes what is left.
 fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
-    let target = match inference.ints_from("shape", 1)? {
-        Some(target) => target,
-        None => return Err(OpError::new("no shape is stated")),
+    let Some(target) = inference.ints_from("shape", 1)? else {
+        return Err(OpError::new("no shape is stated"));
     };
     let zero_is_zero = inference.node.int("allowzero").unwrap_or(0) != 0;
     let mut dims = Vec::with_capacity(target.len());
@@ -207,4 +206,48 @@ fn reshape_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = view::reshape(call.rt, &call.need(0)?, &call.output_type(0)?.dims);
     call.set(0, y);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Shape float32[2,3,4]", "int64[3]:2,3,4"),
+            ("Shape float32[2,3,4] start=1", "int64[2]:3,4"),
+            ("Shape float32[2,3,4] start=-3 end=-1", "int64[2]:2,3"),
+            ("Shape float32[2,3,4] start=2 end=1", "int64[0]:"),
+            ("Size float32[2,3]", "int64[]:6"),
+            ("Reshape float32[2,3,4] int64[2]:0,-1", "float32[2,12]"),
+            ("Reshape float32[2,3,4] int64[1]:24", "float32[24]"),
+            ("Reshape float32[0,3] int64[2]:0,7 allowzero=1", "float32[0,7]"),
+            ("Reshape float32[2,3,4] int64[2]:-1,5", "error: do not fit"),
+            ("Reshape float32[2,3] int64[2]:-1,-1", "error: -1 is not a size"),
+            ("Reshape float32[2,3] int64[1]:7", "error: 6 elements do not fill"),
+            ("Reshape float32[2,3] int64[2]", "error: contents of input 1"),
+            ("Reshape float32[2,3] shape=[3,2] @4", "float32[3,2]"),
+            ("Reshape int64[]:4 int64[1]:-1", "int64[1]:4"),
+            ("Flatten float32[2,3,4]", "float32[2,12]"),
+            ("Flatten float32[2,3,4] axis=0", "float32[1,24]"),
+            ("Flatten float32[2,3,4] axis=4", "error: axis 4"),
+            ("Squeeze float32[2,1,4,1]", "float32[2,4]"),
+            ("Squeeze float32[2,1,4,1] int64[1]:1", "float32[2,4,1]"),
+            ("Squeeze float32[2,3] axes=[0] @11", "error: do not fill"),
+            ("Unsqueeze float32[2,3] int64[2]:0,-1", "float32[1,2,3,1]"),
+            ("Unsqueeze int64[]:5 axes=[0] @11", "int64[1]:5"),
+            ("Expand float32[3,1] int64[3]:2,1,6", "float32[2,3,6]"),
+            ("Expand int64[1]:7 int64[1]:3", "int64[3]:7,7,7"),
+            ("Expand float32[1,3] int64[2]:4,-1", "float32[4,3]"),
+            ("Expand float32[2,3] int64[2]:4,3", "error: do not broadcast"),
+            ("Cast float32[2]:1.5,-1.5 to=7", "int64[2]:1,-1"),
+            ("Cast int64[2]:0,3 to=9", "bool[2]:0,1"),
+            ("Cast float32[2] to=8", "error: element type 8"),
+            ("CastLike int64[2] float16[]", "float16[2]"),
+            ("Identity int64[1]:3", "int64[1]:3"),
+        ] {
+            check(call, expected);
+        }
+    }
 }

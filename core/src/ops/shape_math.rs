@@ -209,27 +209,9 @@ impl Windows {
     }
 }
 
-/// Element type from ONNX's number for it (`TensorProto.DataType`); 4-bit types count a byte.
+/// Element type from ONNX's number for it.
 pub(super) fn dtype(code: i64) -> Result<DType, OpError> {
-    Ok(match code {
-        1 => DType::Float32,
-        2 | 21 => DType::UInt8,
-        3 | 22 => DType::Int8,
-        4 => DType::UInt16,
-        5 => DType::Int16,
-        6 => DType::Int32,
-        7 => DType::Int64,
-        9 => DType::Bool,
-        10 => DType::Float16,
-        11 => DType::Float64,
-        12 => DType::UInt32,
-        13 => DType::UInt64,
-        14 => DType::Complex64,
-        15 => DType::Complex128,
-        16 => DType::BFloat16,
-        17..=20 | 23 | 24 => DType::Float8,
-        _ => return Err(OpError::new(format!("element type {code} has no size"))),
-    })
+    DType::from_onnx(code).ok_or_else(|| OpError::new(format!("element type {code} has no size")))
 }
 
 /// Element type stated by an attribute, where it is.

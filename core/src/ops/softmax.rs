@@ -25,3 +25,18 @@ fn log_softmax_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     call.set(0, y);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Softmax float32[2,12,64,64] axis=-1", "float32[2,12,64,64]"),
+            ("LogSoftmax float16[8,10]", "float16[8,10]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

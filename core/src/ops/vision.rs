@@ -225,3 +225,39 @@ fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
     call.set(0, y);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::check::check;
+
+    #[test]
+    fn shapes() {
+        for (call, expected) in [
+            ("Resize float32[1,3,10,10] - float32[4]:1,1,2,2", "float32[1,3,20,20]"),
+            ("Resize float32[1,3,10,10] - - int64[4]:1,3,7,9", "float32[1,3,7,9]"),
+            (
+                "Resize float32[1,3,10,20] - - int64[2]:30,30 axes=[2,3] keep_aspect_ratio_policy=not_larger",
+                "float32[1,3,15,30]",
+            ),
+            ("Resize float32[1,3,10,10] float32[4]:1,1,0.55,2 @10", "float32[1,3,5,20]"),
+            ("Resize float32[1,3,10,10] - float32[4]", "error: scales are only known"),
+            ("Upsample float32[1,3,10,10] scales=[1.0,1.0,2.0,2.0] @7", "float32[1,3,20,20]"),
+            ("Upsample float32[1,3,10,10] float32[4]:1,1,2,2 @9", "float32[1,3,20,20]"),
+            ("GridSample float32[1,3,10,10] float32[1,6,7,2]", "float32[1,3,6,7]"),
+            ("AffineGrid float32[2,2,3] int64[4]:2,3,5,6", "float32[2,5,6,2]"),
+            (
+                "RoiAlign float32[1,256,50,50] float32[100,4] int64[100] output_height=7 output_width=7",
+                "float32[100,256,7,7]",
+            ),
+            (
+                "MaxRoiPool float32[1,256,50,50] float32[100,5] pooled_shape=[7,7]",
+                "float32[100,256,7,7]",
+            ),
+            ("NonMaxSuppression float32[1,50,4] float32[1,80,50] int64[]:10", "int64[800,3]"),
+            ("DFT float32[1,10,1] onesided=1 @17", "float32[1,6,2]"),
+            ("STFT float32[1,128,1] int64[]:8 float32[16]", "float32[1,15,9,2]"),
+        ] {
+            check(call, expected);
+        }
+    }
+}

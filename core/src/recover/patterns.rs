@@ -17,6 +17,7 @@ pub(super) fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
         "MatMul" => attention(view, node).or_else(|| linear(view, node)),
         "Add" => linear_with_bias(view, node),
         "Mul" => gelu(view, node).or_else(|| silu(view, node)),
+        "Reciprocal" | "Div" => rsqrt(view, node),
         _ => None,
     }
 }
@@ -99,7 +100,7 @@ fn gelu(view: &View<'_>, node: &Node) -> Option<Found> {
 /// The other operand, where one is this number.
 fn operand_beside_number(view: &View<'_>, node: &Node, number: f64) -> Option<ValueId> {
     let (a, b) = (node.input(0)?, node.input(1)?);
-    let is = |value| view.number(value).is_some_and(|n| (n - number).abs() < 1e-6);
+    let is = |value| view.number(value).is_some_and(|n| n.to_bits() == number.to_bits());
     if is(b) {
         Some(a)
     } else if is(a) {
@@ -117,6 +118,19 @@ fn silu(view: &View<'_>, node: &Node) -> Option<Found> {
             && view.made_by(gate, "Sigmoid").is_some_and(|sigmoid| sigmoid.input(0) == Some(x))
     })?;
     Some(("silu", torch("Silu", node, vec![Some(x)])))
+}
+
+/// `1 / Sqrt(x)` is `rsqrt`.
+fn rsqrt(view: &View<'_>, node: &Node) -> Option<Found> {
+    let root = if node.op == "Reciprocal" { node.input(0)? } else { divided_one(view, node)? };
+    let x = view.made_by(root, "Sqrt").filter(|_| view.read_once(root))?.input(0)?;
+    Some(("rsqrt", torch("Rsqrt", node, vec![Some(x)])))
+}
+
+/// The divisor of one.
+fn divided_one(view: &View<'_>, node: &Node) -> Option<ValueId> {
+    let is_one = view.number(node.input(0)?).is_some_and(|n| n.to_bits() == 1_f64.to_bits());
+    if is_one { node.input(1) } else { None }
 }
 
 /// `(q·√s)(k·√s)ᵀ → [+ mask] → Softmax → [NaN guard] → [Dropout] → · v`.
@@ -146,7 +160,9 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     let q = scaled(view, product.input(0)?)?;
     let k = scaled(view, product.input(1)?)?;
     let key = view.made_by(k, "Transpose")?;
-    let mut found = torch("Attention", node, vec![Some(q), key.input(0), Some(v)]);
+    let shared = |value| grouped(view, value).unwrap_or(value);
+    let inputs = vec![Some(q), key.input(0).map(shared), Some(shared(v))];
+    let mut found = torch("Attention", node, inputs);
     found.attributes.insert("drops".to_owned(), Attribute::Int(i64::from(drops)));
     let order = key.ints("perm")?.to_vec();
     found.attributes.insert("key_order".to_owned(), Attribute::Ints(key_order(&order)?));
@@ -158,6 +174,16 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
         }
     }
     Some(("scaled_dot_product_attention", found))
+}
+
+/// Heads that are shared: `Unsqueeze → Expand → Reshape` repeats them for the exporter only, the
+/// kernel is given the few (`enable_gqa`).
+fn grouped(view: &View<'_>, value: ValueId) -> Option<ValueId> {
+    let expanded = view.made_by(value, "Reshape")?.input(0)?;
+    let unsqueezed = view.made_by(expanded, "Expand")?.input(0)?;
+    let few = view.made_by(unsqueezed, "Unsqueeze")?.input(0)?;
+    let (few_dims, dims) = (view.dims(few)?, view.dims(value)?);
+    (few_dims.len() == dims.len() && few_dims.len() == 4).then_some(few)
 }
 
 /// What is multiplied by the root of the scale.

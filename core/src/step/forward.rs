@@ -139,10 +139,10 @@ impl<'a> Forward<'a> {
 
 /// Whether everything a node makes is known before the run: shapes and numbers, in Python.
 fn is_folded(node: &Node, typed: &Typed) -> bool {
-    node.outputs.iter().flatten().all(|output| {
-        let known = typed.elements.get(output.0).is_some_and(Option::is_some);
-        known
-    })
+    node.outputs
+        .iter()
+        .flatten()
+        .all(|output| typed.elements.get(output.0).is_some_and(Option::is_some))
 }
 
 /// An operator that nobody described: it makes its outputs and keeps its inputs.

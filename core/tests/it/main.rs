@@ -5,6 +5,7 @@
 mod accuracy;
 mod allocator;
 mod fixtures;
+mod infer;
 mod onnx;
 mod onnx_writer;
 mod replay;

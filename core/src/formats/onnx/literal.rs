@@ -19,29 +19,8 @@ const STRING: i32 = 8;
 const SUB_BYTE: std::ops::RangeInclusive<i32> = 21..=26;
 
 /// Our name of an element type; `None` for texts and what ONNX does not define.
-pub(super) const fn dtype(code: i32) -> Option<DType> {
-    Some(match code {
-        1 => DType::Float32,
-        // UINT4 and UINT2 count as a byte.
-        2 | 21 | 25 => DType::UInt8,
-        // INT4 and INT2 count as a byte.
-        3 | 22 | 26 => DType::Int8,
-        4 => DType::UInt16,
-        5 => DType::Int16,
-        6 => DType::Int32,
-        7 => DType::Int64,
-        9 => DType::Bool,
-        10 => DType::Float16,
-        11 => DType::Float64,
-        12 => DType::UInt32,
-        13 => DType::UInt64,
-        14 => DType::Complex64,
-        15 => DType::Complex128,
-        16 => DType::BFloat16,
-        // The five 8-bit floats, and FLOAT4E2M1, which counts as a byte.
-        17..=20 | 23 | 24 => DType::Float8,
-        _ => return None,
-    })
+pub(super) fn dtype(code: i32) -> Option<DType> {
+    DType::from_onnx(i64::from(code))
 }
 
 /// Whether [`dtype`] is only a stand-in for this type, which deserves a diagnostic.

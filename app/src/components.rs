@@ -1,0 +1,26 @@
+//! One file per thing on screen. A component takes values and callbacks, never the whole state.
+#![expect(unreachable_pub, reason = "`#[component]` expands to public items")]
+
+mod app;
+mod at_peak;
+mod byte_size;
+mod capped;
+mod category_bar;
+mod diagnostics;
+mod dimension_field;
+mod drop_zone;
+mod figures;
+mod gpu_table;
+mod header;
+mod headline;
+mod icons;
+mod modules_at_peak;
+mod notice;
+mod phase_table;
+mod readout;
+mod settings;
+mod tensors_at_peak;
+mod timeline;
+mod timeline_canvas;
+
+pub(crate) use app::App;

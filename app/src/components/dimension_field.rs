@@ -1,0 +1,140 @@
+//! One open dimension: drag roughly, type exactly, step by one.
+
+use leptos::prelude::*;
+
+use crate::estimator::OpenDim;
+
+/// Sizes that the slider stops at: each power of two and the one half way to the next.
+const STOPS: [u64; 31] = [
+    1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
+    3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 65536,
+];
+
+/// COUNT: stops of a batch; sequences go further.
+const BATCH_STOPS: usize = 24;
+
+/// Slider, number and stepper for one dimension.
+#[component]
+pub(crate) fn DimensionField(
+    /// The dimension.
+    dim: OpenDim,
+    /// Its size.
+    value: Signal<u64>,
+    /// A size was chosen.
+    on_value: Callback<u64>,
+) -> impl IntoView {
+    let stops = if dim.batch { &STOPS[..BATCH_STOPS] } else { &STOPS[..] };
+    let last = stops.len() - 1;
+    let position = move || nearest(stops, value.get());
+    let id = format!("dimension-{}", dim.name);
+    let label = format!("{} (slider)", dim.name);
+    let hint = hint(&dim);
+    let less = format!("{} less one", dim.name);
+    let more = format!("{} plus one", dim.name);
+    view! {
+        <div class="dimension">
+            <label class="dimension-name" for=id.clone() title=hint.clone()>
+                {dim.name}
+            </label>
+            <div class="stepper">
+                <button
+                    type="button"
+                    aria-label=less
+                    disabled=move || value.get() <= 1
+                    on:click=move |_| on_value.run(value.get_untracked().saturating_sub(1).max(1))
+                >
+                    "\u{2212}"
+                </button>
+                <input
+                    id=id
+                    type="number"
+                    inputmode="numeric"
+                    min="1"
+                    step="1"
+                    prop:value=move || value.get().to_string()
+                    on:input:target=move |event| {
+                        if let Some(size) = parse(&event.target().value()) {
+                            on_value.run(size);
+                        }
+                    }
+                    on:change:target=move |event| {
+                        event.target().set_value(&value.get_untracked().to_string());
+                    }
+                />
+                <button
+                    type="button"
+                    aria-label=more
+                    on:click=move |_| on_value.run(value.get_untracked().saturating_add(1))
+                >
+                    "+"
+                </button>
+            </div>
+            <input
+                class="slider"
+                type="range"
+                aria-label=label
+                aria-valuetext=move || value.get().to_string()
+                min="0"
+                max=last.to_string()
+                step="1"
+                prop:value=move || position().to_string()
+                on:input:target=move |event| {
+                    let stop = event.target().value().parse().ok().and_then(|at: usize| stops.get(at));
+                    if let Some(&size) = stop {
+                        on_value.run(size);
+                    }
+                }
+            />
+            <p class="hint">{hint}</p>
+        </div>
+    }
+}
+
+fn hint(dim: &OpenDim) -> String {
+    let inputs = match dim.inputs.as_slice() {
+        [] => String::new(),
+        [one] => format!(" of {one}"),
+        [first, rest @ ..] => format!(" of {first} and {} more", rest.len()),
+    };
+    if dim.batch {
+        format!("Samples per step{inputs}")
+    } else {
+        format!("Left open by the file{inputs}")
+    }
+}
+
+/// A size as typed; nothing for what is not a size yet.
+fn parse(typed: &str) -> Option<u64> {
+    typed.trim().parse().ok().filter(|&size| size > 0)
+}
+
+/// Position of the stop that lies nearest to a size.
+fn nearest(stops: &[u64], size: u64) -> usize {
+    let above = stops.partition_point(|&stop| stop < size);
+    match (above.checked_sub(1), stops.get(above)) {
+        (None, _) => 0,
+        (Some(below), None) => below,
+        (Some(below), Some(&stop)) if size - stops[below] < stop - size => below,
+        _ => above,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slider_shows_the_nearest_stop() {
+        let at = |size| STOPS[nearest(&STOPS, size)];
+        assert_eq!([at(1), at(5), at(31), at(33), at(100), at(1 << 40)], [1, 6, 32, 32, 96, 65536]);
+        assert!(STOPS.is_sorted());
+    }
+
+    #[test]
+    fn only_sizes_are_sizes() {
+        assert_eq!(parse(" 12 "), Some(12));
+        for typed in ["", "0", "-3", "1.5", "many"] {
+            assert_eq!(parse(typed), None);
+        }
+    }
+}

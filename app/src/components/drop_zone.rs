@@ -1,0 +1,75 @@
+//! The empty page: what to drop, and three examples for those who have nothing at hand.
+
+use leptos::prelude::*;
+use web_sys::File;
+
+use super::header::OpenButton;
+use crate::examples::{EXAMPLES, Example, Silhouette, outline};
+
+/// Invites to drop a model, and says what happens to it: nothing leaves the page.
+#[component]
+pub(crate) fn DropZone(
+    /// Name of what is being opened.
+    #[prop(into)]
+    opening: Signal<Option<String>>,
+    /// A file was chosen.
+    on_file: Callback<File>,
+    /// An example was chosen.
+    on_example: Callback<Example>,
+) -> impl IntoView {
+    view! {
+        <section class="drop-zone" aria-busy=move || opening.with(Option::is_some).to_string()>
+            <div class="drop-zone-frame">
+                <h1 class="drop-zone-question">"Will this training run fit, and what sets the high-water mark?"</h1>
+                <p class="drop-zone-what">
+                    "Drop an " <strong>".onnx"</strong>
+                    " file here. You see the GPU memory of its training, moment by moment, and the GPUs it fits on."
+                </p>
+                <div class="drop-zone-open">
+                    <OpenButton on_file main=true />
+                    <code class="drop-zone-how">"torch.onnx.export(model, args, \"model.onnx\")"</code>
+                </div>
+                <p class="drop-zone-promise">
+                    "Nothing leaves this page: the file is read and estimated right here, and its weights are not even read."
+                </p>
+            </div>
+            <div class="drop-zone-examples">
+                <h2 class="label">"Nothing at hand? Open an example"</h2>
+                <ul>
+                    {EXAMPLES
+                        .map(|example| {
+                            view! {
+                                <li>
+                                    <button
+                                        type="button"
+                                        class="example"
+                                        on:click=move |_| on_example.run(example)
+                                    >
+                                        <SilhouetteView silhouette=example.silhouette />
+                                        <span class="example-title">{example.title}</span>
+                                        <span class="example-about">{example.about}</span>
+                                    </button>
+                                </li>
+                            }
+                        })
+                        .collect_view()}
+                </ul>
+            </div>
+        </section>
+    }
+}
+
+/// A timeline in miniature.
+#[component]
+fn SilhouetteView(
+    /// Its heights.
+    silhouette: Silhouette,
+) -> impl IntoView {
+    let view_box = format!("0 0 {} 36", silhouette.all.len());
+    view! {
+        <svg class="silhouette" viewBox=view_box preserveAspectRatio="none" aria-hidden="true">
+            <path class="silhouette-all" d=outline(silhouette.all) />
+            <path class="silhouette-kept" d=outline(silhouette.kept) />
+        </svg>
+    }
+}

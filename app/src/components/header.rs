@@ -1,0 +1,174 @@
+//! The bar at the top: what this is, what is open, and how to open something else.
+
+use leptos::ev;
+use leptos::html;
+use leptos::prelude::*;
+use web_sys::File;
+
+use super::icons::{CloseIcon, Mark, OpenIcon, ThemeIcon};
+use crate::examples::{EXAMPLES, Example};
+use crate::theme::Theme;
+
+/// Name, open, examples, the open file, theme.
+#[component]
+pub(crate) fn Header(
+    /// Name of the model on the page.
+    loaded: Signal<Option<String>>,
+    /// Name of what is being opened.
+    #[prop(into)]
+    opening: Signal<Option<String>>,
+    /// The theme.
+    #[prop(into)]
+    theme: Signal<Theme>,
+    /// A file was chosen.
+    on_file: Callback<File>,
+    /// An example was chosen.
+    on_example: Callback<Example>,
+    /// The model is to be taken off the page.
+    on_close: Callback<()>,
+    /// The other theme is wanted.
+    on_theme: Callback<()>,
+) -> impl IntoView {
+    view! {
+        <header class="header">
+            <p class="header-name">
+                <Mark />
+                "Highwater"
+            </p>
+            // The empty page offers both itself.
+            <Show when=move || loaded.with(Option::is_some)>
+                <OpenButton on_file />
+                <Examples on_example />
+            </Show>
+            <div class="header-file" aria-live="polite">
+                {move || match (opening.get(), loaded.get()) {
+                    (Some(name), _) => {
+                        view! { <span class="chip chip-busy">{format!("Opening {name}…")}</span> }
+                            .into_any()
+                    }
+                    (None, Some(name)) => {
+                        let title = name.clone();
+                        view! {
+                            <span class="chip" title=title>
+                                <span class="chip-text">{name}</span>
+                                <button
+                                    type="button"
+                                    class="chip-close"
+                                    aria-label="Close this model"
+                                    on:click=move |_| on_close.run(())
+                                >
+                                    <CloseIcon />
+                                </button>
+                            </span>
+                        }
+                            .into_any()
+                    }
+                    (None, None) => ().into_any(),
+                }}
+            </div>
+            <button
+                type="button"
+                class="quiet-button header-theme"
+                aria-label=move || format!("Switch to the {} theme", theme.get().other().name())
+                on:click=move |_| on_theme.run(())
+            >
+                <ThemeIcon />
+            </button>
+        </header>
+    }
+}
+
+/// A button that opens the system's file dialog.
+#[component]
+pub(crate) fn OpenButton(
+    /// A file was chosen.
+    on_file: Callback<File>,
+    /// Whether it is what the page is about at the moment.
+    #[prop(optional)]
+    main: bool,
+) -> impl IntoView {
+    let input = NodeRef::<html::Input>::new();
+    let class = if main { "button button-accent" } else { "button" };
+    view! {
+        <button
+            type="button"
+            class=class
+            on:click=move |_| {
+                if let Some(input) = input.get() {
+                    input.click();
+                }
+            }
+        >
+            <OpenIcon />
+            "Open a file"
+        </button>
+        <input
+            node_ref=input
+            type="file"
+            class="hidden"
+            accept=".onnx,.pb,application/octet-stream"
+            tabindex="-1"
+            aria-hidden="true"
+            on:change:target=move |event| {
+                let input = event.target();
+                if let Some(file) = input.files().and_then(|files| files.get(0)) {
+                    on_file.run(file);
+                }
+                // The same file chosen again is a change, too.
+                input.set_value("");
+            }
+        />
+    }
+}
+
+/// A menu with the examples.
+#[component]
+fn Examples(
+    /// An example was chosen.
+    on_example: Callback<Example>,
+) -> impl IntoView {
+    let menu = NodeRef::<html::Details>::new();
+    let close = move || {
+        if let Some(menu) = menu.get() {
+            menu.set_open(false);
+        }
+    };
+    let on_key = move |event: ev::KeyboardEvent| {
+        if event.key() == "Escape" {
+            close();
+        }
+    };
+    let on_focus_out = move |event: ev::FocusEvent| {
+        use wasm_bindgen::JsCast as _;
+        let next = event.related_target().and_then(|to| to.dyn_into::<web_sys::Node>().ok());
+        if menu.get().is_some_and(|menu| next.is_some() && !menu.contains(next.as_ref())) {
+            close();
+        }
+    };
+    view! {
+        <details class="menu" node_ref=menu on:keydown=on_key on:focusout=on_focus_out>
+            <summary class="button">"Examples"</summary>
+            <ul class="menu-list">
+                {EXAMPLES
+                    .map(|example| {
+                        view! {
+                            <li>
+                                <button
+                                    type="button"
+                                    class="menu-item"
+                                    on:click=move |_| {
+                                        close();
+                                        on_example.run(example);
+                                    }
+                                >
+                                    <span class="menu-item-title">{example.title}</span>
+                                    <span class="menu-item-about">{example.about}</span>
+                                </button>
+                            </li>
+                        }
+                    })
+                    .collect_view()}
+            </ul>
+        </details>
+    }
+}

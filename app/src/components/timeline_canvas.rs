@@ -1,0 +1,203 @@
+//! Paints the plotting area of the timeline: shapes only, no text.
+//!
+//! plotters measures text through the page's layout and knows nothing of dense screens, so labels
+//! are elements of the page, and the canvas is sized in device pixels here.
+
+use highwater_core::Bytes;
+use highwater_core::report::Timeline;
+use highwater_core::trace::Category;
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::{
+    Cartesian2d, ChartBuilder, Color as _, DrawingArea, IntoDrawingArea as _, PathElement, Polygon,
+    RGBColor, ShapeStyle,
+};
+use plotters_canvas::CanvasBackend;
+use web_sys::HtmlCanvasElement;
+
+use crate::chart::{Span, columns};
+use crate::format::float;
+
+/// What to paint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picture<'a> {
+    /// The data.
+    pub(super) timeline: &'a Timeline,
+    /// Events to show.
+    pub(super) span: Span,
+    /// Size at the upper edge.
+    pub(super) top: Bytes,
+    /// Sizes with a line across.
+    pub(super) ticks: &'a [Bytes],
+    /// What the device offers, where that is within the picture.
+    pub(super) capacity: Option<Bytes>,
+}
+
+type Area<'a> = DrawingArea<CanvasBackend, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// Paints the picture at this many CSS pixels.
+pub(super) fn paint(
+    canvas: &HtmlCanvasElement,
+    css: (f64, f64),
+    picture: Picture<'_>,
+) -> Option<()> {
+    let window = web_sys::window()?;
+    let density = window.device_pixel_ratio().clamp(1.0, 3.0);
+    let (width, height) = (pixels(css.0 * density), pixels(css.1 * density));
+    canvas.set_width(width);
+    canvas.set_height(height);
+    let colours = Colours::of(canvas)?;
+    let root = CanvasBackend::with_canvas_object(canvas.clone())?.into_drawing_area();
+    let line = pixels(density).max(1);
+    draw(&root, f64::from(width), &colours, line, picture)
+}
+
+fn draw(
+    root: &DrawingArea<CanvasBackend, Shift>,
+    width: f64,
+    colours: &Colours,
+    line: u32,
+    picture: Picture<'_>,
+) -> Option<()> {
+    let top = float(picture.top).max(1.0);
+    let chart = ChartBuilder::on(root).build_cartesian_2d(0.0..width, 0.0..top).ok()?;
+    let area = chart.plotting_area();
+    for &tick in picture.ticks {
+        across(area, width, tick, colours.grid.stroke_width(line))?;
+    }
+    let columns = columns::columns(picture.timeline, picture.span, whole(width));
+    let mut lower = vec![0.0; columns.len()];
+    for (category, colour) in Category::ALL.into_iter().zip(colours.categories) {
+        let upper: Vec<f64> = columns
+            .iter()
+            .zip(&lower)
+            .map(|(&at, below)| {
+                below + picture.timeline.categories.get(at).map_or(0.0, |c| float(c.get(category)))
+            })
+            .collect();
+        if upper != lower {
+            layer(area, &lower, &upper, colour)?;
+            outline(area, &upper, colours.ground.stroke_width(line))?;
+        }
+        lower = upper;
+    }
+    let reserved: Vec<f64> = columns
+        .iter()
+        .map(|&at| picture.timeline.reserved.get(at).copied().map_or(0.0, float))
+        .collect();
+    outline(area, &reserved, colours.ink.stroke_width(line + line / 2))?;
+    if let Some(capacity) = picture.capacity {
+        across(area, width, capacity, colours.alarm.stroke_width(line))?;
+    }
+    root.present().ok()
+}
+
+/// The area between two edges, in steps: memory does not slope.
+fn layer(area: &Area<'_>, lower: &[f64], upper: &[f64], colour: RGBColor) -> Option<()> {
+    let mut edge = steps(upper);
+    let mut back = steps(lower);
+    back.reverse();
+    edge.append(&mut back);
+    area.draw(&Polygon::new(edge, colour.filled())).ok()
+}
+
+fn outline(area: &Area<'_>, values: &[f64], style: ShapeStyle) -> Option<()> {
+    area.draw(&PathElement::new(steps(values), style)).ok()
+}
+
+fn across(area: &Area<'_>, width: f64, at: Bytes, style: ShapeStyle) -> Option<()> {
+    area.draw(&PathElement::new(vec![(0.0, float(at)), (width, float(at))], style)).ok()
+}
+
+/// Corners of a staircase with one stair per column; level stretches have two.
+fn steps(values: &[f64]) -> Vec<(f64, f64)> {
+    let mut corners: Vec<(f64, f64)> = Vec::new();
+    let mut x = 0.0;
+    for (i, &value) in values.iter().enumerate() {
+        let level = i > 0 && corners.last().is_some_and(|last| last.1.total_cmp(&value).is_eq());
+        if level {
+            if let Some(last) = corners.last_mut() {
+                last.0 = x + 1.0;
+            }
+        } else {
+            corners.push((x, value));
+            corners.push((x + 1.0, value));
+        }
+        x += 1.0;
+    }
+    corners
+}
+
+/// The colours of the theme, read from the style sheet: they live there and nowhere else.
+struct Colours {
+    categories: [RGBColor; 8],
+    ground: RGBColor,
+    grid: RGBColor,
+    ink: RGBColor,
+    alarm: RGBColor,
+}
+
+impl Colours {
+    fn of(canvas: &HtmlCanvasElement) -> Option<Self> {
+        let style = web_sys::window()?.get_computed_style(canvas).ok()??;
+        let read = |name: &str| {
+            let value = style.get_property_value(&format!("--{name}")).unwrap_or_default();
+            parse(&value).unwrap_or(RGBColor(128, 128, 128))
+        };
+        let categories = Category::ALL
+            .map(|category| read(&format!("category-{}", category.name().replace('_', "-"))));
+        Some(Self {
+            categories,
+            ground: read("ground"),
+            grid: read("grid"),
+            ink: read("ink"),
+            alarm: read("verdict-fails"),
+        })
+    }
+}
+
+/// `rgb(1, 2, 3)`, as a browser writes a computed colour, or `#010203`.
+fn parse(colour: &str) -> Option<RGBColor> {
+    let colour = colour.trim();
+    if let Some(hex) = colour.strip_prefix('#') {
+        let n = u32::from_str_radix(hex, 16).ok().filter(|_| hex.len() == 6)?;
+        let [_, r, g, b] = n.to_be_bytes();
+        return Some(RGBColor(r, g, b));
+    }
+    let inner = colour.strip_prefix("rgb(")?.strip_suffix(')')?;
+    let mut parts = inner.split([',', ' ']).filter(|part| !part.is_empty()).map(str::parse);
+    Some(RGBColor(parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of pixels, at most a few thousand"
+)]
+fn pixels(size: f64) -> u32 {
+    size.round().clamp(1.0, 16_384.0) as u32
+}
+
+fn whole(width: f64) -> usize {
+    usize::try_from(pixels(width)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_read_as_browsers_write_them() {
+        assert_eq!(parse(" #0a1420"), Some(RGBColor(10, 20, 32)));
+        assert_eq!(parse("rgb(10, 20, 32)"), Some(RGBColor(10, 20, 32)));
+        assert_eq!(parse("rgb(10 20 32)"), Some(RGBColor(10, 20, 32)));
+        assert_eq!(parse("red"), None);
+        assert_eq!(parse("#fff"), None);
+    }
+
+    #[test]
+    fn level_stretches_have_two_corners() {
+        assert_eq!(steps(&[1.0, 1.0, 2.0]), [(0.0, 1.0), (2.0, 1.0), (2.0, 2.0), (3.0, 2.0)]);
+        assert!(steps(&[]).is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! What follows from the state: computed once, when something it needs has changed.
+
+use std::sync::Arc;
+
+use highwater_core::Report;
+use highwater_core::report::Verdict;
+use leptos::prelude::*;
+
+use crate::protocol::LargestBatch;
+use crate::state::State;
+use crate::text::{self, Count, Headline};
+
+/// All memos of the page.
+#[derive(Clone, Copy)]
+pub(crate) struct Derived {
+    /// The newest report.
+    pub(crate) report: Signal<Option<Arc<Report>>>,
+    /// Whether the page shows an older answer than the user asks for.
+    pub(crate) stale: Memo<bool>,
+    /// Number of the request that the newest report answers.
+    pub(crate) generation: Memo<u64>,
+    /// The sentence at the top.
+    pub(crate) headline: Memo<Option<Headline>>,
+    /// Milliseconds that the newest estimate took.
+    pub(crate) millis: Memo<f64>,
+}
+
+impl Derived {
+    /// Everything that follows from `state`.
+    pub(crate) fn of(state: State) -> Self {
+        let answer = Memo::new(move |_| state.answer.get());
+        let report =
+            Signal::derive(move || answer.with(|answer| Some(answer.as_ref()?.report.clone())));
+        let generation =
+            Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0, |a| a.generation)));
+        let stale = Memo::new(move |_| {
+            answer.with(|answer| {
+                answer
+                    .as_ref()
+                    .is_some_and(|a| state.config.with(|config| *config != a.report.config))
+            })
+        });
+        let count = Memo::new(move |_| count(state));
+        let largest = Memo::new(move |_| {
+            let chosen = answer.with(|answer| Some(answer.as_ref()?.report.verdict.id.clone()))?;
+            largest(state, &chosen)
+        });
+        let headline = Memo::new(move |_| {
+            answer.with(|answer| {
+                Some(text::headline(&answer.as_ref()?.report, count.get(), largest.get()))
+            })
+        });
+        let millis =
+            Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0.0, |a| a.millis)));
+        Self { report, stale, generation, headline, millis }
+    }
+}
+
+fn count(state: State) -> Count {
+    state.devices.with(|rows| {
+        let verdicts: Vec<Verdict> = rows
+            .iter()
+            .filter_map(|row| row.verdict.with(|known| Some(known.as_ref()?.1.verdict)))
+            .collect();
+        Count {
+            all: rows.len(),
+            known: verdicts.len(),
+            survive: verdicts.iter().filter(|verdict| verdict.survives()).count(),
+        }
+    })
+}
+
+fn largest(state: State, device: &str) -> Option<LargestBatch> {
+    state.devices.with(|rows| {
+        let row = rows.iter().find(|row| row.device.with_value(|known| known.id == device))?;
+        row.largest.with(|known| known.map(|(_, batch)| batch))
+    })
+}

@@ -1,0 +1,352 @@
+//! The page's end of the line to the worker.
+//!
+//! One request is under way at a time, and of those that wait only the newest is kept: dragging a
+//! slider asks at most once per frame and never builds a queue. A worker that dies is started
+//! again, opens again what was open, and the user is told.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use gloo::render::{AnimationFrame, request_animation_frame};
+use highwater_core::Config;
+use js_sys::Object;
+use leptos::prelude::*;
+use wasm_bindgen::prelude::*;
+use web_sys::{ErrorEvent, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
+
+use crate::load::Input;
+use crate::protocol::{self, Estimate, FromWorker, ToWorker};
+use crate::state::{Answer, DeviceRow, Loaded, State};
+use crate::text;
+
+#[wasm_bindgen]
+extern "C" {
+    type ImportMeta;
+
+    #[wasm_bindgen(method, getter)]
+    fn url(this: &ImportMeta) -> String;
+
+    #[wasm_bindgen(thread_local_v2, js_namespace = import, js_name = meta)]
+    static META: ImportMeta;
+}
+
+/// Sends requests, receives answers, writes them to the state.
+#[derive(Clone)]
+pub(crate) struct Engine {
+    state: State,
+    line: Rc<RefCell<Line>>,
+}
+
+/// The line's own memory; the user never sees it.
+#[derive(Default)]
+struct Line {
+    worker: Option<Worker>,
+    ready: bool,
+    generation: u64,
+    /// The request that the worker is busy with.
+    under_way: Option<Request>,
+    /// What to open as soon as the worker is free.
+    open_next: Option<Opening>,
+    /// What to estimate as soon as the worker is free.
+    estimate_next: Option<Config>,
+    frame: Option<AnimationFrame>,
+    /// The newest input that opened, and the newest configuration that had an answer.
+    good: Option<(Input, Config)>,
+    /// COUNT: workers that died since the user last asked for something.
+    deaths: usize,
+}
+
+/// A request to the worker.
+#[derive(Clone, Debug)]
+enum Request {
+    Open(Opening),
+    Estimate(Config),
+}
+
+/// An input on its way in.
+#[derive(Clone, Debug)]
+struct Opening {
+    input: Input,
+    config: Config,
+    /// Opened once more after a crash, not because the user asked.
+    again: bool,
+}
+
+impl Engine {
+    /// Starts the worker.
+    pub(crate) fn start(state: State) -> Self {
+        let engine = Self { state, line: Rc::default() };
+        engine.start_worker();
+        engine
+    }
+
+    /// Opens an input; what is on the page stays until that has worked.
+    ///
+    /// Sizes chosen for one model mean nothing to the next: it gets `dims`, and defaults for the
+    /// rest.
+    pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
+        self.state.opening.set(Some(input.name()));
+        let config = Config { dims, ..self.state.config.get_untracked() };
+        self.line.borrow_mut().open_next = Some(Opening { input, config, again: false });
+        self.revive();
+        self.pump();
+    }
+
+    /// Asks for an estimate with the next frame.
+    pub(crate) fn estimate(&self, config: Config) {
+        let mut line = self.line.borrow_mut();
+        let asked = line.good.as_ref().is_some_and(|(_, good)| *good != config);
+        line.estimate_next = Some(config);
+        let engine = self.clone();
+        line.frame = Some(request_animation_frame(move |_| engine.pump()));
+        drop(line);
+        if asked {
+            self.revive();
+        }
+    }
+
+    /// Back to the empty page.
+    pub(crate) fn close(&self) {
+        let mut line = self.line.borrow_mut();
+        line.good = None;
+        line.open_next = None;
+        line.estimate_next = None;
+        line.generation += 1;
+        line.send(&ToWorker::Close, &JsValue::NULL);
+        drop(line);
+        self.state.opening.set(None);
+        self.state.loaded.set(None);
+        self.state.answer.set(None);
+        self.state.config_problem.set(None);
+        self.state.notice.set(None);
+        for row in self.state.devices.get_untracked() {
+            row.verdict.set(None);
+            row.largest.set(None);
+        }
+    }
+
+    /// Sends the next request if the worker is free.
+    fn pump(&self) {
+        let mut line = self.line.borrow_mut();
+        if !line.ready || line.under_way.is_some() {
+            return;
+        }
+        if let Some(opening) = line.open_next.take() {
+            line.generation += 1;
+            let message = ToWorker::Open {
+                generation: line.generation,
+                name: opening.input.name(),
+                config: opening.config.clone(),
+            };
+            line.send(&message, &opening.input.to_value());
+            line.under_way = Some(Request::Open(opening));
+        } else if let Some(config) = line.estimate_next.take() {
+            if line.good.as_ref().is_none_or(|(_, good)| *good == config) {
+                drop(line);
+                self.state.config_problem.set(None);
+                return;
+            }
+            line.generation += 1;
+            let message =
+                ToWorker::Estimate { generation: line.generation, config: config.clone() };
+            line.send(&message, &JsValue::NULL);
+            line.under_way = Some(Request::Estimate(config));
+        }
+    }
+
+    fn receive(&self, message: FromWorker) {
+        match message {
+            FromWorker::Ready { devices } => {
+                if self.state.devices.with_untracked(Vec::is_empty) {
+                    self.state.devices.set(devices.into_iter().map(DeviceRow::new).collect());
+                }
+                self.line.borrow_mut().ready = true;
+            }
+            FromWorker::Opened { generation, dims, estimate } => {
+                self.opened(generation, dims, estimate);
+            }
+            FromWorker::Refused { reason, .. } => self.refused(&reason),
+            FromWorker::Estimated { generation, estimate } => {
+                let request = self.line.borrow_mut().answered(generation);
+                if let Some(Request::Estimate(config)) = request {
+                    self.answer(generation, estimate, config);
+                }
+            }
+            FromWorker::Failed { generation, reason } => {
+                self.line.borrow_mut().answered(generation);
+                self.state.config_problem.set(Some(reason));
+            }
+            FromWorker::Verdict { generation, verdict } => {
+                if let Some(row) = self.row(generation, &verdict.id) {
+                    row.verdict.set(Some((generation, verdict)));
+                }
+            }
+            FromWorker::LargestBatch { generation, device, batch } => {
+                if let Some(row) = self.row(generation, &device) {
+                    row.largest.set(Some((generation, batch)));
+                }
+            }
+        }
+        self.pump();
+    }
+
+    fn opened(&self, generation: u64, dims: Vec<crate::estimator::OpenDim>, estimate: Estimate) {
+        let Some(Request::Open(opening)) = self.line.borrow_mut().answered(generation) else {
+            return;
+        };
+        let config = estimate.report.config.clone();
+        let name = opening.input.name();
+        self.line.borrow_mut().good = Some((opening.input, config.clone()));
+        let state = self.state;
+        state.opening.set(None);
+        if !opening.again {
+            state.notice.set(None);
+            state.iteration.set(None);
+            for row in state.devices.get_untracked() {
+                row.verdict.set(None);
+                row.largest.set(None);
+            }
+        }
+        state.config.set(config.clone());
+        state.loaded.set(Some(Loaded { name, dims }));
+        self.answer(generation, estimate, config);
+    }
+
+    fn answer(&self, generation: u64, estimate: Estimate, config: Config) {
+        if let Some((_, good)) = &mut self.line.borrow_mut().good {
+            *good = config;
+        }
+        let state = self.state;
+        state.cursor.set(None);
+        state.config_problem.set(None);
+        let report = Arc::new(estimate.report);
+        state.answer.set(Some(Answer { generation, report, millis: estimate.millis }));
+    }
+
+    fn refused(&self, reason: &str) {
+        let mut line = self.line.borrow_mut();
+        let Some(Request::Open(opening)) = line.under_way.take() else { return };
+        let kept = line.good.as_ref().map(|(input, _)| input.name());
+        drop(line);
+        self.state.opening.set(None);
+        self.state.notice.set(Some(text::refused(&opening.input.name(), reason, kept.as_deref())));
+    }
+
+    /// The row of a device, if news about it still count.
+    fn row(&self, generation: u64, id: &str) -> Option<DeviceRow> {
+        let answered = self
+            .state
+            .answer
+            .with_untracked(|answer| answer.as_ref().map(|answer| answer.generation));
+        if answered != Some(generation) {
+            return None;
+        }
+        self.state.devices.with_untracked(|rows| {
+            rows.iter().find(|row| row.device.with_value(|device| device.id == id)).copied()
+        })
+    }
+
+    /// The worker died: start another, and give it back what was good.
+    fn died(&self) {
+        let mut line = self.line.borrow_mut();
+        let worker = line.worker.take();
+        let was_ready = std::mem::take(&mut line.ready);
+        let under_way = line.under_way.take();
+        let good = line.good.clone();
+        line.deaths += 1;
+        let deaths = line.deaths;
+        drop(line);
+        if let Some(worker) = worker {
+            worker.terminate();
+        }
+        self.state.opening.set(None);
+        let at_fault = match &under_way {
+            Some(Request::Open(opening)) => Some(opening.input.name()),
+            _ => None,
+        };
+        let hopeless = matches!(&under_way, Some(Request::Open(opening)) if opening.again);
+        if !was_ready || hopeless {
+            self.close();
+            self.state.notice.set(Some(text::stopped_for_good()));
+            if was_ready {
+                self.start_worker();
+            }
+            return;
+        }
+        let kept = good.as_ref().map(|(input, _)| input.name());
+        self.state.notice.set(Some(text::restarted(at_fault.as_deref(), kept.as_deref())));
+        if let Some((input, config)) = good {
+            self.line.borrow_mut().open_next = Some(Opening { input, config, again: true });
+        }
+        // What kills one worker after the other is not started again until the user asks for more.
+        if deaths < 2 {
+            self.start_worker();
+        }
+    }
+
+    /// The user wants something: another try for a worker that was given up.
+    fn revive(&self) {
+        let mut line = self.line.borrow_mut();
+        line.deaths = 0;
+        let is_gone = line.worker.is_none();
+        drop(line);
+        if is_gone {
+            self.start_worker();
+        }
+    }
+
+    fn start_worker(&self) {
+        let main = META.with(ImportMeta::url);
+        let options = WorkerOptions::new();
+        options.set_type(WorkerType::Module);
+        options.set_name("highwater");
+        let started = Url::new_with_base("worker.js", &main)
+            .and_then(|url| Worker::new_with_options(&url.href(), &options));
+        let Ok(worker) = started else {
+            self.state.notice.set(Some(text::stopped_for_good()));
+            return;
+        };
+        let engine = self.clone();
+        let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
+            if let Some((message, _)) = protocol::unpack(event.data()) {
+                engine.receive(message);
+            }
+        });
+        worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+        on_message.forget();
+        let engine = self.clone();
+        let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |_| engine.died());
+        worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
+        on_error.forget();
+        // The worker runs this very program: it gets the compiled module, and need not fetch it.
+        let greeting = Object::new();
+        let greeted = js_sys::Reflect::set(&greeting, &"main".into(), &main.into())
+            .and_then(|_| {
+                js_sys::Reflect::set(&greeting, &"module".into(), &wasm_bindgen::module())
+            })
+            .and_then(|_| worker.post_message(&greeting));
+        if greeted.is_ok() {
+            self.line.borrow_mut().worker = Some(worker);
+        } else {
+            self.state.notice.set(Some(text::stopped_for_good()));
+        }
+    }
+}
+
+impl Line {
+    fn send(&self, message: &ToWorker, beside: &JsValue) {
+        let packed = protocol::pack(message, beside);
+        if let (Some(worker), Some((data, transfer))) = (&self.worker, packed) {
+            // Fails only for values that cannot be cloned; files and bytes always can.
+            drop(worker.post_message_with_transfer(&data, &transfer));
+        }
+    }
+
+    /// The request that has just been answered, unless the page was closed meanwhile.
+    fn answered(&mut self, generation: u64) -> Option<Request> {
+        let request = self.under_way.take();
+        request.filter(|_| generation == self.generation)
+    }
+}

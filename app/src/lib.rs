@@ -1,0 +1,32 @@
+//! The page: drop a model, see what its training needs, and on which GPU it fits.
+//!
+//! Data flows one way: [`state`] → [`derived`] → [`components`], and events set [`state`] again.
+//! The same WebAssembly runs twice: on the page, and in a worker where the estimates are made
+//! ([`worker`]). [`engine`] is the page's end of the line between them.
+
+mod chart;
+mod components;
+mod derived;
+mod engine;
+mod estimator;
+mod examples;
+mod format;
+mod load;
+mod protocol;
+mod state;
+mod text;
+mod theme;
+mod worker;
+
+use leptos::mount::mount_to_body;
+
+/// Starts whichever half this copy of the program is: the page where there is a window, the worker
+/// where there is none.
+pub fn start() {
+    console_error_panic_hook::set_once();
+    if web_sys::window().is_some() {
+        mount_to_body(components::App);
+    } else {
+        worker::start();
+    }
+}

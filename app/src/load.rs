@@ -1,0 +1,129 @@
+//! The only input and output: the user's files, and the examples that travel with the page.
+
+use highwater_core::source::Source;
+use highwater_core::{Error, ErrorKind};
+use js_sys::{ArrayBuffer, Uint8Array};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{Blob, File, FileReaderSync, Response};
+
+/// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
+/// few bytes of each; a block saves a round trip through the browser for each of them.
+const BLOCK: u64 = 64 << 10;
+
+/// What the user asked to open.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    /// A file of theirs; read in slices, never as a whole.
+    File(File),
+    /// An example, small and already here.
+    Bytes {
+        /// Its name.
+        name: String,
+        /// The whole file.
+        bytes: ArrayBuffer,
+    },
+}
+
+impl Input {
+    /// Name for people.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::File(file) => file.name(),
+            Self::Bytes { name, .. } => name.clone(),
+        }
+    }
+
+    /// What travels to the worker: the handle of a file, or a copy of an example's bytes, because
+    /// the original is needed again if the worker has to be restarted.
+    pub(crate) fn to_value(&self) -> JsValue {
+        match self {
+            Self::File(file) => file.into(),
+            Self::Bytes { bytes, .. } => bytes.slice(0).into(),
+        }
+    }
+}
+
+/// Fetches an example from where the page itself came from.
+pub(crate) async fn example(path: &str, name: &str) -> Result<Input, String> {
+    let failed = || format!("The example {name} did not arrive; is the page still reachable?");
+    let window = web_sys::window().ok_or_else(failed)?;
+    let response: Response = JsFuture::from(window.fetch_with_str(path))
+        .await
+        .and_then(JsCast::dyn_into)
+        .map_err(|_reason| failed())?;
+    if !response.ok() {
+        return Err(failed());
+    }
+    let bytes = response.array_buffer().map_err(|_reason| failed())?;
+    let bytes = JsFuture::from(bytes).await.map_err(|_reason| failed())?;
+    Ok(Input::Bytes { name: name.to_owned(), bytes: bytes.unchecked_into() })
+}
+
+/// A browser `File` as a [`Source`], inside a worker: the only place where reading is synchronous.
+pub(crate) struct FileSource {
+    file: File,
+    length: u64,
+    block: Vec<u8>,
+    block_at: u64,
+}
+
+impl FileSource {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a file's size is a whole number below 2^53"
+    )]
+    pub(crate) fn new(file: File) -> Self {
+        let length = file.size() as u64;
+        Self { file, length, block: Vec::new(), block_at: 0 }
+    }
+
+    fn fetch(&self, offset: u64, end: u64) -> Result<Vec<u8>, JsValue> {
+        let blob: Blob = self.file.slice_with_f64_and_f64(to_f64(offset), to_f64(end))?;
+        let buffer = FileReaderSync::new()?.read_as_array_buffer(&blob)?;
+        Ok(Uint8Array::new(&buffer).to_vec())
+    }
+
+    fn copy_from_block(&self, offset: u64, buffer: &mut [u8]) -> Option<()> {
+        let start = usize::try_from(offset.checked_sub(self.block_at)?).ok()?;
+        buffer.copy_from_slice(self.block.get(start..start.checked_add(buffer.len())?)?);
+        Some(())
+    }
+}
+
+impl Source for FileSource {
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
+        let wanted = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
+        let end =
+            offset.checked_add(wanted).filter(|&end| end <= self.length).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Corrupt,
+                    format!("the file ends before byte {offset} is read"),
+                )
+            })?;
+        if self.copy_from_block(offset, buffer).is_some() {
+            return Ok(());
+        }
+        let block_end = end.max(offset.saturating_add(BLOCK)).min(self.length);
+        self.block = self.fetch(offset, block_end).map_err(|_reason| {
+            Error::new(
+                ErrorKind::Io,
+                "the browser could not read the file; was it moved or changed since it was chosen",
+            )
+        })?;
+        self.block_at = offset;
+        self.copy_from_block(offset, buffer).ok_or_else(|| {
+            Error::new(ErrorKind::Io, "the file became shorter while it was being read")
+        })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "offsets in a file stay far below 2^53")]
+const fn to_f64(offset: u64) -> f64 {
+    offset as f64
+}

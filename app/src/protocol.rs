@@ -1,0 +1,132 @@
+//! What the page and its worker say to each other, and how it travels.
+//!
+//! A message is postcard bytes in a transferred `ArrayBuffer`: nothing is copied and nothing is
+//! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
+//! of which the worker reads only the slices it needs, or the bytes of an example.
+
+use highwater_core::report::DeviceVerdict;
+use highwater_core::{Config, Report};
+use js_sys::{Array, ArrayBuffer, Uint8Array};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use wasm_bindgen::{JsCast as _, JsValue};
+
+use crate::estimator::{Device, OpenDim};
+
+/// From the page to the worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToWorker {
+    /// Open the input that travels beside this message and estimate it. What was open before
+    /// stays open if that fails.
+    Open {
+        /// Number of the request.
+        generation: u64,
+        /// Name of the file.
+        name: String,
+        /// Optimizer and device; dimensions named here are kept where the model has them.
+        config: Config,
+    },
+    /// Estimate the open model.
+    Estimate {
+        /// Number of the request; it supersedes all work for older ones.
+        generation: u64,
+        /// The configuration.
+        config: Config,
+    },
+    /// Forget the open model.
+    Close,
+}
+
+/// From the worker to the page.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromWorker {
+    /// The worker listens from now on.
+    Ready {
+        /// Every device it knows.
+        devices: Vec<Device>,
+    },
+    /// The model is open.
+    Opened {
+        /// Number of the request.
+        generation: u64,
+        /// Dimensions that the file leaves open.
+        dims: Vec<OpenDim>,
+        /// Its first estimate.
+        estimate: Estimate,
+    },
+    /// The input cannot be opened or estimated; nothing else changed.
+    Refused {
+        /// Number of the request.
+        generation: u64,
+        /// Why, as a sentence without its full stop.
+        reason: String,
+    },
+    /// The estimate that was asked for.
+    Estimated {
+        /// Number of the request.
+        generation: u64,
+        /// The answer.
+        estimate: Estimate,
+    },
+    /// There is no estimate for this configuration.
+    Failed {
+        /// Number of the request.
+        generation: u64,
+        /// Why, as a sentence without its full stop.
+        reason: String,
+    },
+    /// How the run ends on one device.
+    Verdict {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// The verdict.
+        verdict: DeviceVerdict,
+    },
+    /// The largest batch that survives on one device.
+    LargestBatch {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// Id of the device.
+        device: String,
+        /// The batch, or why there is none.
+        batch: LargestBatch,
+    },
+}
+
+/// A report and how long it took.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Estimate {
+    /// The report.
+    pub(crate) report: Report,
+    /// Milliseconds in the worker.
+    pub(crate) millis: f64,
+}
+
+/// Answer to "how far can the batch go".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LargestBatch {
+    /// This one survives, the next does not.
+    UpTo(u64),
+    /// Not even one sample survives.
+    None,
+    /// The model has no open batch dimension, or the search failed.
+    Unknown,
+}
+
+/// Packs a message and what travels beside it.
+pub(crate) fn pack<T: Serialize>(message: &T, beside: &JsValue) -> Option<(Array, Array)> {
+    let bytes = postcard::to_stdvec(message).ok()?;
+    let bytes = Uint8Array::from(bytes.as_slice()).buffer();
+    let transfer = Array::of1(&bytes);
+    if beside.is_instance_of::<ArrayBuffer>() {
+        transfer.push(beside);
+    }
+    Some((Array::of2(&bytes, beside), transfer))
+}
+
+/// The message in what arrived, and what travelled beside it.
+pub(crate) fn unpack<T: DeserializeOwned>(data: JsValue) -> Option<(T, JsValue)> {
+    let parts = data.dyn_into::<Array>().ok()?;
+    let bytes = Uint8Array::new(&parts.get(0)).to_vec();
+    Some((postcard::from_bytes(&bytes).ok()?, parts.get(1)))
+}

@@ -1,0 +1,194 @@
+//! Cases of shape rules as lines of text, and drawn at random.
+//!
+//! `Gather float32[2,3] int64[1]:0 axis=1`: operator, inputs (with elements after a colon, `-` for
+//! one left out), attributes; `@9` sets the version of the operator set. The result is written the
+//! same way, folded elements included.
+
+use crate::graph::{Attribute, Elements, Literal, Node, ValueId};
+use crate::ops::{Inference, Made, Operator, lookup};
+use crate::tensor::{DType, TensorType, numel};
+
+/// Runs the rule of the operator in `call` and compares with `expected`: outputs, or part of the
+/// error after `error: `.
+#[track_caller]
+pub(super) fn check(call: &str, expected: &str) {
+    let n_outputs = expected.split_whitespace().count();
+    let found = run(call, n_outputs);
+    match (expected.strip_prefix("error: "), found) {
+        (None, Ok(found)) => assert_eq!(found, expected, "{call}"),
+        (Some(part), Err(error)) => assert!(error.contains(part), "{call}: {error}"),
+        (_, found) => panic!("{call}: {found:?} where {expected} is expected"),
+    }
+}
+
+fn run(call: &str, n_outputs: usize) -> Result<String, String> {
+    let mut words = call.split_whitespace();
+    let op = words.next().unwrap().to_owned();
+    let mut node = Node { op, outputs: vec![Some(ValueId(99)); n_outputs], ..Node::default() };
+    let (mut types, mut elements, mut opset) = (Vec::new(), Vec::new(), 20);
+    for word in words {
+        if let Some(version) = word.strip_prefix('@') {
+            opset = version.parse().unwrap();
+        } else if let Some((name, value)) = word.split_once('=') {
+            node.attributes.insert(name.to_owned(), attribute(value));
+        } else if word == "-" {
+            node.inputs.push(None);
+        } else {
+            let (ty, folded) = tensor(word);
+            node.inputs.push(Some(ValueId(types.len())));
+            types.push(Some(ty));
+            elements.push(folded);
+        }
+    }
+    let row = lookup("", &node.op).expect("the operator has a row");
+    let n = node.inputs.len();
+    assert!(row.inputs.contains(&n), "{call}: {n} inputs");
+    let mut inference = Inference::new(&node, opset, &types, &elements);
+    (row.infer)(&mut inference).map_err(|error| error.to_string())?;
+    let (made, _) = inference.finish();
+    Ok(made.iter().map(show).collect::<Vec<_>>().join(" "))
+}
+
+fn show(made: &Made) -> String {
+    let Some(ty) = &made.ty else { return "?".to_owned() };
+    let elements = match &made.elements {
+        None => String::new(),
+        Some(Elements::Ints(list)) => format!(":{}", join(list)),
+        Some(Elements::Floats(list)) => format!(":{}", join(list)),
+    };
+    format!("{}[{}]{elements}", ty.dtype, join(&ty.dims))
+}
+
+fn join<T: ToString>(list: &[T]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn numbers<T: std::str::FromStr>(text: &str) -> Vec<T> {
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().ok().expect("a number")).collect()
+}
+
+fn tensor(word: &str) -> (TensorType, Option<Elements>) {
+    let (ty, elements) = match word.split_once(':') {
+        Some((ty, elements)) => (ty, Some(elements)),
+        None => (word, None),
+    };
+    let (name, dims) = ty.strip_suffix(']').and_then(|ty| ty.split_once('[')).expect("a type");
+    let dtype: DType = serde_json::from_str(&format!("\"{name}\"")).expect("an element type");
+    let elements = elements.map(|list| {
+        if dtype.is_floating() {
+            Elements::Floats(numbers(list))
+        } else {
+            Elements::Ints(numbers(list))
+        }
+    });
+    (TensorType::new(dtype, numbers(dims)), elements)
+}
+
+/// `3`, `0.5`, `[1,2]`, `[0.5]`, a tensor as above, or a text.
+fn attribute(value: &str) -> Attribute {
+    if let Some(list) = value.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
+        if list.contains('.') {
+            return Attribute::Floats(numbers(list));
+        }
+        return Attribute::Ints(numbers(list));
+    }
+    if value.contains("]:") {
+        let (ty, elements) = tensor(value);
+        return Attribute::Tensor(Literal { dtype: ty.dtype, dims: ty.dims, elements });
+    }
+    let int = value.parse().map(Attribute::Int);
+    int.or_else(|_| value.parse().map(Attribute::Float))
+        .unwrap_or_else(|_| Attribute::String(value.to_owned()))
+}
+
+/// Numbers that only look random; the same in every run.
+pub(super) struct Seed(pub(super) u64);
+
+impl Seed {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(self.0 >> 33).unwrap() % n
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+
+    /// An integer as files have them, absurd ones included.
+    fn int(&mut self) -> i64 {
+        self.pick(&[0, 1, 2, 3, -1, -2, 7, i64::MAX, i64::MIN])
+    }
+}
+
+/// A node with inputs and attributes of any kind, as many as its operator takes.
+pub(super) struct Sample {
+    pub(super) node: Node,
+    pub(super) types: Vec<Option<TensorType>>,
+    pub(super) elements: Vec<Option<Elements>>,
+}
+
+/// Attributes that shapes depend on.
+const ATTRIBUTES: [&str; 31] = [
+    "axis",
+    "axes",
+    "kernel_shape",
+    "strides",
+    "pads",
+    "dilations",
+    "group",
+    "perm",
+    "to",
+    "split",
+    "start",
+    "end",
+    "k",
+    "shape",
+    "blocksize",
+    "batch_dims",
+    "keepdims",
+    "output_padding",
+    "q_num_heads",
+    "kv_num_heads",
+    "num_outputs",
+    "output_shape",
+    "starts",
+    "ends",
+    "steps",
+    "layout",
+    "onesided",
+    "sample_size",
+    "dtype",
+    "ceil_mode",
+    "pooled_shape",
+];
+
+impl Sample {
+    pub(super) fn draw(seed: &mut Seed, row: &Operator) -> Self {
+        let mut node = Node { op: row.name.to_owned(), ..Node::default() };
+        let (mut types, mut elements) = (Vec::new(), Vec::new());
+        let n_inputs = seed.below(4).clamp(*row.inputs.start(), *row.inputs.end());
+        for position in 0..n_inputs {
+            let n_dims = seed.below(5);
+            let dims = (0..n_dims).map(|_| seed.pick(&[0, 1, 2, 3, 4, 8, 1 << 40, u64::MAX]));
+            let dims: Vec<u64> = dims.collect();
+            let dtype = seed.pick(&[DType::Int64, DType::Float32, DType::Bool]);
+            let known = numel(&dims) <= 64 && seed.below(4) != 0;
+            elements.push(known.then(|| {
+                Elements::Ints((0..numel(&dims)).map(|_| seed.int()).collect()).cast(dtype)
+            }));
+            types.push(Some(TensorType::new(dtype, dims)));
+            node.inputs.push(Some(ValueId(position)));
+        }
+        for _ in 0..seed.below(4) {
+            let name = seed.pick(&ATTRIBUTES).to_owned();
+            let value = match seed.below(5) {
+                0 | 1 => Attribute::Int(seed.int()),
+                length => Attribute::Ints((0..length).map(|_| seed.int()).collect()),
+            };
+            node.attributes.insert(name, value);
+        }
+        node.outputs = vec![Some(ValueId(0)); seed.below(4)];
+        Self { node, types, elements }
+    }
+}

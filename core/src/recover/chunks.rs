@@ -1,0 +1,83 @@
+//! Slices that together cut a tensor to pieces are one `chunk`.
+//!
+//! It matters backwards: each slice would fill a whole tensor with zeros, the chunk's gradients are
+//! concatenated once.
+
+use std::collections::BTreeMap;
+
+use super::{DOMAIN, View};
+use crate::graph::{Attribute, Node, NodeId, ValueId};
+
+/// One slice along one axis: where it begins and ends, and what it makes.
+type Piece = (u64, u64, ValueId, NodeId);
+
+/// A chunk in place of its first slice, and the slices that it makes superfluous.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) at: NodeId,
+    pub(super) node: Node,
+    pub(super) superfluous: Vec<NodeId>,
+}
+
+/// All chunks of the graph.
+pub(super) fn find(view: &View<'_>) -> Vec<Chunk> {
+    let mut slices: BTreeMap<(ValueId, usize), Vec<Piece>> = BTreeMap::new();
+    let mut negated = std::collections::BTreeSet::new();
+    for (at, node) in view.nodes() {
+        if node.op == "Neg" {
+            negated.extend(node.input(0));
+        }
+        if let Some((whole, axis, piece)) = slice(view, at, node) {
+            slices.entry((whole, axis)).or_default().push(piece);
+        }
+    }
+    let chunks = slices.into_iter().filter_map(|((whole, axis), mut pieces)| {
+        pieces.sort_unstable();
+        // Rotary embeddings negate one half; they are written with slices.
+        if pieces.iter().any(|piece| negated.contains(&piece.2)) {
+            return None;
+        }
+        chunk(view, whole, axis, &pieces)
+    });
+    chunks.collect()
+}
+
+fn slice(view: &View<'_>, at: NodeId, node: &Node) -> Option<(ValueId, usize, Piece)> {
+    if node.op != "Slice" || !node.domain.is_empty() {
+        return None;
+    }
+    let (whole, part) = (node.input(0)?, node.output(0)?);
+    let (dims, part_dims) = (view.dims(whole)?, view.dims(part)?);
+    let mut changed = (0..dims.len()).filter(|&d| dims.get(d) != part_dims.get(d));
+    let (axis, None) = (changed.next()?, changed.next()) else { return None };
+    let [start] = view.ints(node.input(1)?)? else { return None };
+    let length = *part_dims.get(axis)?;
+    let size = i64::try_from(*dims.get(axis)?).ok()?;
+    let start = if *start < 0 { start.checked_add(size)? } else { *start };
+    let start = u64::try_from(start).ok()?;
+    Some((whole, axis, (start, start.checked_add(length)?, part, at)))
+}
+
+fn chunk(view: &View<'_>, whole: ValueId, axis: usize, pieces: &[Piece]) -> Option<Chunk> {
+    let size = *view.dims(whole)?.get(axis)?;
+    let starts = std::iter::once(0).chain(pieces.iter().map(|piece| piece.1));
+    let tiles = pieces.iter().zip(starts).all(|(piece, expected)| piece.0 == expected);
+    if pieces.len() < 2 || !tiles || pieces.last()?.1 != size {
+        return None;
+    }
+    let first = pieces.iter().map(|piece| piece.3).min()?;
+    let like = view.node(first)?;
+    let axis = i64::try_from(axis).ok()?;
+    let node = Node {
+        name: like.name.clone(),
+        op: "Split".to_owned(),
+        domain: DOMAIN.to_owned(),
+        inputs: vec![Some(whole)],
+        outputs: pieces.iter().map(|piece| Some(piece.2)).collect(),
+        attributes: BTreeMap::from([("axis".to_owned(), Attribute::Int(axis))]),
+        module: like.module.clone(),
+        origin: like.origin.clone(),
+    };
+    let superfluous = pieces.iter().map(|piece| piece.3).filter(|&at| at != first).collect();
+    Some(Chunk { at: first, node, superfluous })
+}
