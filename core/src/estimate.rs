@@ -105,7 +105,7 @@ impl Model {
     /// has no batch.
     ///
     /// Every candidate is simulated. The search guesses by a straight line through what it has seen,
-    /// and ends when a batch fits and the next one does not.
+    /// bisects where that does not help, and ends when a batch fits and the next one does not.
     ///
     /// # Errors
     /// As [`Model::estimate`].
@@ -128,18 +128,27 @@ impl Model {
                 Err(error) => Err(error),
             }
         };
-        let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default).max(1);
         let (mut fits, mut fails) = (0, ABSURD);
-        let mut guess = start;
-        while fits + 1 < fails {
-            if survives(guess, &mut seen)? {
-                fits = guess;
+        let mut guess = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
+        let mut reach = 1;
+        loop {
+            guess = guess.clamp(fits + 1, fails - 1);
+            let width = fails - fits;
+            *(if survives(guess, &mut seen)? { &mut fits } else { &mut fails }) = guess;
+            if fails - fits <= 1 {
+                break;
+            }
+            let crossing = crossing(&seen, device.capacity);
+            guess = if fails == ABSURD {
+                // Past the line lies what survives by giving back cached segments.
+                reach *= 2;
+                crossing.map_or(fits * 2, |crossing| crossing.max(fits + reach))
             } else {
-                fails = guess;
-            }
-            if fits + 1 < fails {
-                guess = next_guess(&seen, device.capacity, fits, fails);
-            }
+                // The line is trusted only as long as it at least halves what is left.
+                let middle = fits.midpoint(fails);
+                let halved = (fails - fits) * 2 <= width;
+                crossing.filter(|_| halved).unwrap_or(middle)
+            };
         }
         Ok((fits > 0).then_some(fits))
     }
@@ -160,27 +169,17 @@ impl Model {
     }
 }
 
-/// The next batch to try, strictly between what fits and what fails.
-fn next_guess(seen: &[(u64, Bytes)], capacity: Bytes, fits: u64, fails: u64) -> u64 {
-    let by_distance = |&(_, need): &(u64, Bytes)| need.0.abs_diff(capacity.0);
+/// Where the straight line through the two points nearest to the capacity meets it.
+fn crossing(seen: &[(u64, Bytes)], capacity: Bytes) -> Option<u64> {
     let mut nearest: Vec<_> = seen.to_vec();
-    nearest.sort_by_key(by_distance);
-    nearest.dedup_by_key(|point| point.0);
-    let line = match nearest.as_slice() {
-        [(n1, b1), (n2, b2), ..] if n1 != n2 && b1 != b2 => {
-            // n1 + (capacity - b1) · (n2 - n1) / (b2 - b1)
-            let rise = i128::from(b2.0) - i128::from(b1.0);
-            let run = i128::from(*n2) - i128::from(*n1);
-            let wanted = i128::from(capacity.0) - i128::from(b1.0);
-            (wanted * run).checked_div_euclid(rise).map(|step| i128::from(*n1) + step)
-        }
-        _ => None,
-    };
-    let doubled = i128::from(fits.saturating_mul(2).max(1));
-    let guess =
-        line.unwrap_or_else(|| if fits == 0 { i128::from(fails.div_euclid(2)) } else { doubled });
-    let guess = guess.clamp(i128::from(fits) + 1, i128::from(fails) - 1);
-    u64::try_from(guess).unwrap_or(fits + 1)
+    nearest.sort_by_key(|&(_, need)| need.0.abs_diff(capacity.0));
+    let [(n1, b1), (n2, b2), ..] = nearest.as_slice() else { return None };
+    // n1 + (capacity - b1) · (n2 - n1) / (b2 - b1)
+    let rise = i128::from(b2.0) - i128::from(b1.0);
+    let run = i128::from(*n2) - i128::from(*n1);
+    let wanted = i128::from(capacity.0) - i128::from(b1.0);
+    let step = (wanted * run).checked_div_euclid(rise)?;
+    Some(u64::try_from(i128::from(*n1) + step).unwrap_or(0))
 }
 
 fn find(id: &str) -> Result<&'static Device, Error> {

@@ -1,10 +1,25 @@
 //! Files under `tests/fixtures` at the workspace's root.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name)
+}
 
 /// Contents of a fixture, such as `models/train/alexnet.onnx`.
 #[expect(clippy::disallowed_methods, reason = "tests read fixtures; the library reads nothing")]
-pub(crate) fn read(path: &str) -> Vec<u8> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures");
-    std::fs::read(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+pub(crate) fn read(name: &str) -> Vec<u8> {
+    std::fs::read(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Contents of a fixture that is packed with gzip; `None` if there is no such file.
+pub(crate) fn unpack(name: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path(name)).ok()?;
+    GzDecoder::new(file).read_to_end(&mut bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+    Some(bytes)
 }

@@ -1,0 +1,130 @@
+//! `--json`: its keys are a promise to scripts.
+
+use serde_json::Value;
+
+use crate::run::{highwater, model};
+
+fn estimate(arguments: &[&str]) -> Value {
+    let model = model("train/alexnet");
+    let outcome = highwater(&[&["estimate", &model, "--json"], arguments].concat());
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+fn sorted<const N: usize>(mut keys: [&str; N]) -> Vec<&str> {
+    keys.sort_unstable();
+    keys.to_vec()
+}
+
+#[test]
+fn keys_are_those_of_the_contract() {
+    let json = estimate(&[]);
+    let at = |pointer: &str| keys(json.pointer(pointer).unwrap());
+    assert_eq!(
+        at(""),
+        sorted([
+            "model",
+            "config",
+            "peak",
+            "iterations",
+            "at_peak",
+            "devices",
+            "lower_bound",
+            "diagnostics"
+        ])
+    );
+    assert_eq!(at("/model"), sorted(["name", "parameters", "parameter_bytes", "buffer_bytes"]));
+    assert_eq!(
+        at("/config"),
+        sorted(["dims", "optimizer", "device", "iterations", "precision", "pytorch"])
+    );
+    assert_eq!(
+        at("/peak"),
+        sorted(["requested", "allocated", "reserved", "process", "phase", "iteration", "operator"])
+    );
+    assert_eq!(at("/iterations/0"), sorted(["requested", "allocated", "reserved"]));
+    assert_eq!(
+        at("/at_peak"),
+        sorted([
+            "parameter",
+            "buffer",
+            "input",
+            "activation",
+            "temporary",
+            "workspace",
+            "gradient",
+            "optimizer_state"
+        ])
+    );
+    assert_eq!(
+        at("/devices/0"),
+        sorted(["id", "name", "capacity", "need", "verdict", "max_batch"])
+    );
+    assert_eq!(at("/diagnostics/0"), sorted(["severity", "code", "message", "node"]));
+}
+
+#[test]
+fn numbers_agree_with_each_other() {
+    let json = estimate(&["--dim", "batch=64"]);
+    let number = |pointer: &str| json.pointer(pointer).and_then(Value::as_u64).unwrap();
+    let categories = json["at_peak"].as_object().unwrap();
+    let sum: u64 = categories.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+    assert_eq!(sum, number("/peak/requested"));
+    assert!(number("/peak/requested") <= number("/peak/allocated"));
+    assert!(number("/peak/allocated") <= number("/peak/reserved"));
+    assert!(number("/peak/reserved") < number("/peak/process"));
+    assert_eq!(number("/model/parameters"), 61_100_840);
+    assert_eq!(number("/model/parameter_bytes"), 4 * 61_100_840);
+
+    let iterations = json["iterations"].as_array().unwrap();
+    assert_eq!(iterations.len(), 3);
+    let largest = |key: &str| iterations.iter().map(|one| one[key].as_u64().unwrap()).max();
+    assert_eq!(largest("allocated"), Some(number("/peak/allocated")));
+    assert_eq!(largest("reserved"), Some(number("/peak/reserved")));
+}
+
+#[test]
+fn devices_are_judged_by_what_they_have() {
+    let json = estimate(&["--dim", "batch=64"]);
+    let mut same = false;
+    for device in json["devices"].as_array().unwrap() {
+        let number = |key: &str| device[key].as_u64().unwrap();
+        let (need, capacity) = (number("need"), number("capacity"));
+        let expected: &[&str] = match () {
+            () if need * 100 <= capacity * 95 => &["fits"],
+            () if need <= capacity => &["tight"],
+            () => &["fits-after-flush", "does-not-fit"],
+        };
+        assert!(expected.contains(&device["verdict"].as_str().unwrap()), "{device}");
+        let fits = device["verdict"] != "does-not-fit";
+        assert_eq!(device["max_batch"].as_u64().unwrap() >= 64, fits, "{device}");
+        same |= device["id"] == json["config"]["device"] && need == json["peak"]["process"];
+    }
+    assert!(same, "the configured device needs the process peak");
+}
+
+#[test]
+fn every_setting_is_told_also_defaults() {
+    let json = estimate(&["--optimizer", "sgd-momentum", "--device", "t4"]);
+    let expected = serde_json::json!({
+        "dims": {"batch": 1},
+        "optimizer": "sgd-momentum",
+        "device": "t4",
+        "iterations": 3,
+        "precision": "fp32",
+        "pytorch": "2.15",
+    });
+    assert_eq!(json["config"], expected);
+}
+
+#[test]
+fn the_same_question_gets_the_same_bytes() {
+    let ask = || highwater(&["estimate", &model("train/squeezenet1_1"), "--json"]).stdout;
+    assert_eq!(ask(), ask());
+}
