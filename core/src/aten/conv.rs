@@ -34,12 +34,12 @@ pub fn convolution(
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    spec: Convolution,
+    spec: &Convolution,
 ) -> Tensor {
-    let depthwise = is_depthwise(x, weight, &spec);
+    let depthwise = is_depthwise(x, weight, spec);
     rt.enter_operator("aten::convolution");
     let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
-    let layer = Layer::new(x, weight, &spec, channels_last, depthwise);
+    let layer = Layer { native: depthwise, ..Layer::new(x, weight, spec, channels_last) };
     let input = in_format(rt, x, channels_last);
     rt.enter_operator("aten::convolution");
     let y = rt.empty_strided(x.dtype(), &spec.output, format_strides(&spec.output, channels_last));
