@@ -61,6 +61,9 @@ pub(crate) mod samples {
                 .collect(),
             allocated: sizes.iter().copied().map(Bytes).collect(),
             reserved: sizes.iter().map(|_| Bytes(10)).collect(),
+            operator: vec![0; sizes.len()],
+            module: vec![0; sizes.len()],
+            labels: vec![String::new()],
             phases: marks
                 .iter()
                 .map(|&(event, iteration, phase)| PhaseMark { event, iteration, phase })

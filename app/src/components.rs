@@ -14,6 +14,7 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod model_facts;
 mod modules_at_peak;
 mod notice;
 mod phase_table;

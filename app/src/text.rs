@@ -63,7 +63,11 @@ fn peak(peak: &Peak, lower_bound: bool) -> String {
 
 /// `in backward of layer1.0.conv2`.
 pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
-    let what = if module.is_empty() { operator } else { module };
+    let what = match module {
+        "" => operator,
+        "loss" => "the loss",
+        module => module,
+    };
     match phase {
         Phase::Setup => "while the model is put on the device".to_owned(),
         Phase::ZeroGrad => "while gradients are dropped".to_owned(),
@@ -170,6 +174,17 @@ pub(crate) const fn phase(phase: Phase) -> &'static str {
     }
 }
 
+/// A phase where there is no room for more.
+pub(crate) const fn phase_short(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Setup => "set",
+        Phase::ZeroGrad => "",
+        Phase::Forward => "fwd",
+        Phase::Backward => "bwd",
+        Phase::Optimizer => "opt",
+    }
+}
+
 /// An optimizer as people call it.
 pub(crate) const fn optimizer(optimizer: Optimizer) -> &'static str {
     match optimizer {
@@ -183,16 +198,16 @@ pub(crate) const fn optimizer(optimizer: Optimizer) -> &'static str {
 /// What an optimizer keeps, which is what it costs.
 pub(crate) const fn optimizer_cost(optimizer: Optimizer) -> &'static str {
     match optimizer {
-        Optimizer::Sgd => "Keeps no state",
-        Optimizer::SgdMomentum => "Keeps one more copy of the parameters",
-        Optimizer::Adam | Optimizer::AdamW => "Keeps two more copies of the parameters",
+        Optimizer::Sgd => "keeps no state",
+        Optimizer::SgdMomentum => "keeps one copy of the parameters",
+        Optimizer::Adam | Optimizer::AdamW => "keeps two copies of the parameters",
     }
 }
 
 /// How much a diagnostic weighs, in a word.
 pub(crate) const fn severity(severity: Severity) -> &'static str {
     match severity {
-        Severity::Info => "assumed",
+        Severity::Info => "noted",
         Severity::Warning => "uncertain",
         Severity::Error => "missing",
     }
@@ -200,7 +215,10 @@ pub(crate) const fn severity(severity: Severity) -> &'static str {
 
 /// Nothing could be made of a file.
 pub(crate) fn refused(name: &str, reason: &str, kept: Option<&str>) -> Notice {
-    let mut detail = sentence(reason);
+    let mut detail = match reason.strip_prefix(name) {
+        Some(rest) if rest.starts_with(' ') => sentence(&format!("The file{rest}")),
+        _ => sentence(reason),
+    };
     if let Some(kept) = kept {
         detail = format!("{detail} {kept} is still here.");
     }
@@ -317,6 +335,9 @@ mod tests {
 
     #[test]
     fn reasons_become_sentences() {
+        let notice = refused("a.zip", "a.zip is a zip archive; unpack it", Some("b.onnx"));
+        assert_eq!(notice.title, "Could not open a.zip");
+        assert_eq!(notice.detail, "The file is a zip archive; unpack it. b.onnx is still here.");
         assert_eq!(sentence("the file is empty"), "The file is empty.");
         assert_eq!(sentence("Was it moved?"), "Was it moved?");
         assert_eq!(sentence(""), ".");

@@ -172,7 +172,7 @@ pub struct LiveTensor {
 /// Memory over time, one sample per event, thinned for long runs.
 ///
 /// Thinning keeps, of each run of neighbouring events, the one with the most allocated, so that
-/// peaks survive. All vectors are parallel to `event`.
+/// peaks survive. Vectors of samples are parallel to `event`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     /// Index of the sampled event in the trace.
@@ -183,6 +183,12 @@ pub struct Timeline {
     pub allocated: Vec<Bytes>,
     /// Reserved bytes after the event.
     pub reserved: Vec<Bytes>,
+    /// Operator that ran at the event: a position in `labels`.
+    pub operator: Vec<usize>,
+    /// Module that ran at the event: a position in `labels`.
+    pub module: Vec<usize>,
+    /// Texts that `operator` and `module` refer to.
+    pub labels: Vec<String>,
     /// Where phases begin, in events.
     pub phases: Vec<PhaseMark>,
     /// COUNT: events in the whole trace.
@@ -310,6 +316,7 @@ impl Timeline {
         let events = series.allocated.len();
         let stride = events.div_ceil(Self::SAMPLES_MAX).max(1);
         let mut timeline = Self { phases: trace.phases.clone(), events, ..Self::default() };
+        let mut places: BTreeMap<LabelId, usize> = BTreeMap::new();
         let mut running = ByCategory::default();
         let mut best: Option<(usize, ByCategory)> = None;
         for (index, event) in trace.events.iter().enumerate().take(events) {
@@ -325,6 +332,15 @@ impl Timeline {
                 timeline.categories.push(categories);
                 timeline.allocated.push(allocated(at));
                 timeline.reserved.push(series.reserved.get(at).copied().unwrap_or_default());
+                let mut place = |ids: &[LabelId]| {
+                    let Some(&id) = ids.get(at) else { return 0 };
+                    *places.entry(id).or_insert_with(|| {
+                        timeline.labels.push(trace.label(id).to_owned());
+                        timeline.labels.len() - 1
+                    })
+                };
+                timeline.operator.push(place(&trace.operators));
+                timeline.module.push(place(&trace.modules));
             }
         }
         timeline

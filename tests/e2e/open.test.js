@@ -13,8 +13,17 @@ after(() => browser?.close());
 test('opens without a word on the console', async () => {
   const { page, errors } = await openPage(browser);
   assert.match(await page.title(), /Highwater/);
+  assert.match(await page.locator('h1').first().textContent(), /Will this training run fit/);
   assert.deepEqual(errors, []);
   await takePictures(page, 'open');
+});
+
+test('says what to drop and that nothing leaves the page', async () => {
+  const { page } = await openPage(browser);
+  const text = await page.locator('main').textContent();
+  assert.match(text, /Drop an \.onnx file here/);
+  assert.match(text, /Nothing leaves this page/);
+  assert.equal(await page.locator('.example').count(), 3);
 });
 
 test('asks nobody but its own server', async () => {

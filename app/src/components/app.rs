@@ -15,6 +15,7 @@ use super::figures::Figures;
 use super::gpu_table::GpuTable;
 use super::header::Header;
 use super::headline::HeadlineView;
+use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::settings::Settings;
 use super::timeline::Timeline;
@@ -42,19 +43,7 @@ pub(crate) fn App() -> impl IntoView {
     let open_file = Callback::new(move |file: File| {
         engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
     });
-    let open_example = Callback::new(move |example: Example| {
-        state.opening.set(Some(example.file.to_owned()));
-        spawn_local(async move {
-            match load::example(example.path, example.file).await {
-                Ok(input) => engine.with_value(|engine| engine.open(input, example.dims())),
-                Err(detail) => {
-                    state.opening.set(None);
-                    let title = format!("Could not open {}", example.file);
-                    state.notice.set(Some(Notice { title, detail, is_error: true }));
-                }
-            }
-        });
-    });
+    let open_example = example_opener(state, engine);
     let close = Callback::new(move |()| engine.with_value(Engine::close));
     let dragging = accept_drops(open_file, state.notice);
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
@@ -90,6 +79,7 @@ pub(crate) fn App() -> impl IntoView {
             >
                 <HeadlineView headline=derived.headline stale=derived.stale report=derived.report />
                 <div class="workbench">
+                    <div class="workbench-side">
                     <Settings
                         dims=Signal::derive(move || {
                             state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
@@ -97,10 +87,10 @@ pub(crate) fn App() -> impl IntoView {
                         devices=state.devices
                         config=state.config
                         problem=state.config_problem
-                        report=derived.report
-                        millis=derived.millis
                         on_config=Callback::new(move |config| state.config.set(config))
                     />
+                    <ModelFacts report=derived.report millis=derived.millis />
+                    </div>
                     <div class="workbench-results">
                         <Figures report=derived.report />
                         <Timeline
@@ -132,6 +122,23 @@ pub(crate) fn App() -> impl IntoView {
             <p>"Drop to open"</p>
         </div>
     }
+}
+
+/// Fetches an example from where the page came from, and opens it.
+fn example_opener(state: State, engine: StoredValue<Engine, LocalStorage>) -> Callback<Example> {
+    Callback::new(move |example: Example| {
+        state.opening.set(Some(example.file.to_owned()));
+        spawn_local(async move {
+            match load::example(example.path, example.file).await {
+                Ok(input) => engine.with_value(|engine| engine.open(input, example.dims())),
+                Err(detail) => {
+                    state.opening.set(None);
+                    let title = format!("Could not open {}", example.file);
+                    state.notice.set(Some(Notice { title, detail, is_error: true }));
+                }
+            }
+        });
+    })
 }
 
 /// Takes files dropped anywhere on the page; says whether one hovers over it.

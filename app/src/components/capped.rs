@@ -2,6 +2,11 @@
 
 use leptos::prelude::*;
 
+use crate::format::grouped;
+
+/// COUNT: entries shown at most; the whole of a very long list would stall the browser.
+const MOST: usize = 1000;
+
 /// A button that shows the rest of a list, or hides it again; nothing where there is no rest.
 #[component]
 pub(crate) fn ShowAll(
@@ -23,10 +28,13 @@ pub(crate) fn ShowAll(
                 on:click=move |_| open.update(|open| *open = !*open)
             >
                 {move || {
+                    let count = |n: usize| grouped(n as u64);
                     if open.get() {
-                        format!("Show the first {first} {what}")
+                        format!("Show the first {first} {what} only")
+                    } else if all.get() > MOST {
+                        format!("Show {} of {} {what}", count(MOST), count(all.get()))
                     } else {
-                        format!("Show all {} {what}", crate::format::grouped(all.get() as u64))
+                        format!("Show all {} {what}", count(all.get()))
                     }
                 }}
             </button>
@@ -34,7 +42,7 @@ pub(crate) fn ShowAll(
     }
 }
 
-/// COUNT: entries to show of a list: a list of a hundred thousand would still stall the browser.
+/// COUNT: entries to show of a list.
 pub(crate) const fn shown(open: bool, first: usize) -> usize {
-    if open { 2000 } else { first }
+    if open { MOST } else { first }
 }

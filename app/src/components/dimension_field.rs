@@ -91,15 +91,11 @@ pub(crate) fn DimensionField(
 }
 
 fn hint(dim: &OpenDim) -> String {
-    let inputs = match dim.inputs.as_slice() {
-        [] => String::new(),
-        [one] => format!(" of {one}"),
-        [first, rest @ ..] => format!(" of {first} and {} more", rest.len()),
-    };
-    if dim.batch {
-        format!("Samples per step{inputs}")
-    } else {
-        format!("Left open by the file{inputs}")
+    let what = if dim.batch { "samples per step" } else { "left open" };
+    match dim.inputs.as_slice() {
+        [] => what.to_owned(),
+        [one] => format!("{what}, in {one}"),
+        [first, rest @ ..] => format!("{what}, in {first} +{}", rest.len()),
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn DropZone(
     view! {
         <section class="drop-zone" aria-busy=move || opening.with(Option::is_some).to_string()>
             <div class="drop-zone-frame">
-                <h1 class="drop-zone-question">"Will this training run fit, and what sets the high-water mark?"</h1>
+                <h1 class="drop-zone-question">"Will this training run fit, and what sets the high‑water mark?"</h1>
                 <p class="drop-zone-what">
                     "Drop an " <strong>".onnx"</strong>
                     " file here. You see the GPU memory of its training, moment by moment, and the GPUs it fits on."

@@ -18,10 +18,10 @@ pub(crate) fn Figures(
             let peak = &report.peak;
             view! {
                 <dl class="figures">
-                    <Figure name="Peak allocated" says="torch.cuda.max_memory_allocated()" bytes=peak.allocated />
-                    <Figure name="Peak reserved" says="torch.cuda.max_memory_reserved()" bytes=peak.reserved />
-                    <Figure name="Process peak" says="about what nvidia-smi shows" bytes=peak.process />
-                    <Figure name="CUDA context" says="what CUDA itself takes, part of the process" bytes=report.verdict.context />
+                    <Figure name="Peak allocated" says="max_memory_allocated()" bytes=peak.allocated />
+                    <Figure name="Peak reserved" says="max_memory_reserved()" bytes=peak.reserved />
+                    <Figure name="Process peak" says="≈ what nvidia-smi shows" bytes=peak.process />
+                    <Figure name="CUDA context" says="taken by CUDA itself" bytes=report.verdict.context />
                 </dl>
             }
         })

@@ -92,7 +92,12 @@ impl Moment {
         let event = *data.event.get(at)?;
         Some(Self {
             title: "At the cursor",
-            place: format!("{}, {} allocated", when(data, event), data.allocated.get(at)?),
+            place: format!(
+                "{}{}, {} allocated",
+                when(data, event),
+                running(data, at),
+                data.allocated.get(at)?
+            ),
             categories: *data.categories.get(at)?,
             reserved: *data.reserved.get(at)?,
         })
@@ -103,14 +108,29 @@ impl Moment {
         let peak = &report.peak;
         let at = data.event.partition_point(|&event| event <= peak.event).checked_sub(1);
         let reserved = at.and_then(|at| data.reserved.get(at)).copied().unwrap_or_default();
-        let operator =
-            if peak.operator.is_empty() { String::new() } else { format!(", {}", peak.operator) };
+        let operator = what(&peak.operator, &peak.module);
         Self {
             title: "At the peak",
             place: format!("{}{operator}, {} allocated", when(data, peak.event), peak.allocated),
             categories: report.at_peak,
             reserved,
         }
+    }
+}
+
+/// What ran at a sample: `, aten::convolution in layer1.0.conv2`.
+pub(super) fn running(data: &Timeline, at: usize) -> String {
+    let label = |places: &[usize]| {
+        places.get(at).and_then(|&place| data.labels.get(place)).map_or("", String::as_str)
+    };
+    what(label(&data.operator), label(&data.module))
+}
+
+fn what(operator: &str, module: &str) -> String {
+    match (operator, module) {
+        ("", "") => String::new(),
+        (one, "") | ("", one) => format!(", {one}"),
+        (operator, module) => format!(", {operator} in {module}"),
     }
 }
 

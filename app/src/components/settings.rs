@@ -1,18 +1,14 @@
 //! What the user chooses.
 
-use std::sync::Arc;
-
-use highwater_core::{Config, Optimizer, Report};
+use highwater_core::{Config, Optimizer};
 use leptos::prelude::*;
 
-use super::byte_size::ByteSize;
 use super::dimension_field::DimensionField;
 use crate::estimator::OpenDim;
-use crate::format;
 use crate::state::DeviceRow;
 use crate::text;
 
-/// The column of settings: dimensions, optimizer, device, and what the model is.
+/// The column of settings: dimensions, optimizer, device.
 #[component]
 pub(crate) fn Settings(
     /// Dimensions that the model leaves open.
@@ -26,11 +22,6 @@ pub(crate) fn Settings(
     /// Why these settings have no answer.
     #[prop(into)]
     problem: Signal<Option<String>>,
-    /// The report, for what the model is.
-    report: Signal<Option<Arc<Report>>>,
-    /// Milliseconds that the estimate took.
-    #[prop(into)]
-    millis: Signal<f64>,
     /// Other settings are wanted.
     on_config: Callback<Config>,
 ) -> impl IntoView {
@@ -123,40 +114,8 @@ pub(crate) fn Settings(
                         }
                     </For>
                 </select>
-                <p class="hint">"Its kernels and its capacity are assumed"</p>
+                <p class="hint">"its kernels and capacity are assumed"</p>
             </div>
-            {move || report.get().map(|report| view! { <ModelFacts report millis=millis.get() /> })}
         </form>
-    }
-}
-
-/// What the model is, before any training.
-#[component]
-fn ModelFacts(
-    /// The report.
-    report: Arc<Report>,
-    /// Milliseconds that the estimate took.
-    millis: f64,
-) -> impl IntoView {
-    let model = &report.model;
-    let producer = model.producer.clone();
-    let has_producer = !producer.is_empty();
-    view! {
-        <dl class="facts">
-            <dt>"parameters"</dt>
-            <dd title=format::grouped(model.parameters)>{format::short_count(model.parameters)}</dd>
-            <dt>"their size"</dt>
-            <dd>
-                <ByteSize bytes=model.parameter_bytes />
-            </dd>
-            <dt>"operators"</dt>
-            <dd>{format::grouped(model.operators as u64)}</dd>
-            {has_producer.then(|| view! {
-                <dt>"written by"</dt>
-                <dd>{producer}</dd>
-            })}
-            <dt>"estimated in"</dt>
-            <dd>{format!("{millis:.0}\u{a0}ms")}</dd>
-        </dl>
     }
 }

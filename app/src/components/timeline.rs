@@ -289,7 +289,7 @@ fn marks(scene: &Scene) -> impl IntoView + use<> {
     let above = shown.is_none();
     let bottom = shown.map_or(100.0, |limit| share(limit, scene.top));
     let arrow = if above { "\u{2191} " } else { "" };
-    let label = format!("{arrow}{} leaves {}", device.name, scene.limit);
+    let label = format!("{arrow}{} has room for {}", device.name, scene.limit);
     let limit = view! {
         <div
             class="timeline-limit"
@@ -324,7 +324,6 @@ fn Phases(
 fn phase_band(band: Band) -> impl IntoView {
     let name = text::phase(band.phase);
     let title = format!("{name} of iteration {}", band.iteration);
-    let wide = band.width > if band.phase == Phase::Optimizer { 0.035 } else { 0.06 };
     view! {
         <div
             class="timeline-phase"
@@ -335,7 +334,8 @@ fn phase_band(band: Band) -> impl IntoView {
             style:width=format!("{}%", 100.0 * band.width)
             title=title
         >
-            {wide.then_some(name)}
+            <span class="timeline-phase-name">{name}</span>
+            <span class="timeline-phase-short">{text::phase_short(band.phase)}</span>
         </div>
     }
 }
@@ -380,8 +380,9 @@ fn moment(report: &Report, at: usize) -> String {
         return String::new();
     };
     let when = super::readout::when(data, event);
+    let running = super::readout::running(data, at);
     let count = format::grouped(data.events as u64);
-    format!("{when}, event {event} of {count}: {allocated} allocated, {reserved} reserved")
+    format!("{when}{running}, event {event} of {count}: {allocated} allocated, {reserved} reserved")
 }
 
 /// Width and height of an element in CSS pixels, kept up to date.

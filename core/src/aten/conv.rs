@@ -33,11 +33,11 @@ pub fn convolution(
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    spec: Convolution,
+    spec: &Convolution,
 ) -> Tensor {
-    let depthwise = is_depthwise(x, weight, &spec);
+    let depthwise = is_depthwise(x, weight, spec);
     let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
-    let layer = Layer::new(x, weight, &spec, depthwise);
+    let layer = Layer { native: depthwise, ..Layer::new(x, weight, spec, channels_last) };
     // The kernel works on a copy where strides ask for one; what is saved is the input itself.
     let copy = rt.no_grad(|| in_format(rt, x, channels_last));
     rt.enter_operator("aten::convolution");
@@ -48,12 +48,13 @@ pub fn convolution(
     inputs.extend(bias);
     let has_bias = bias.is_some();
     rt.differentiable("ConvolutionBackward0", y, &inputs, &[x, weight], move |pass| {
-        gradients(pass, &layer, has_bias, channels_last)
+        gradients(pass, &layer, has_bias)
     })
 }
 
 /// Gradient of the input, then of the weight, each with its workspace, then the bias's sum.
-fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool, channels_last: bool) -> Gradients {
+fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
+    let channels_last = layer.channels_last;
     let (Some(grad), Some(x), Some(weight)) = (pass.grad(), pass.saved(0), pass.saved(1)) else {
         return Vec::new();
     };

@@ -110,7 +110,7 @@ fn convolve(call: &mut Call<'_>, transposed: bool) -> Result<(), OpError> {
         groups: call.node.int("group").and_then(|n| u64::try_from(n).ok()).unwrap_or(1).max(1),
         transposed,
     };
-    let y = convolution(call.rt, &x, &weight, bias.as_ref(), spec);
+    let y = convolution(call.rt, &x, &weight, bias.as_ref(), &spec);
     call.set(0, y);
     Ok(())
 }

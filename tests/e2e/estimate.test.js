@@ -1,0 +1,228 @@
+// A model is opened and estimated: the verdict reads, follows the settings, and survives bad files.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  SCREENS,
+  accessibilityFaults,
+  dropFile,
+  longestTaskMs,
+  openPage,
+  startBrowser,
+  takePictures,
+} from './browser.js';
+
+const VERDICT = /(Peaks at|Does not fit on an?) .+\. .*Fits on (all|none of|\d+ of) \d+ GPUs\./;
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+/** Opens the page and the example with this name. */
+async function openExample(name) {
+  const tab = await openPage(browser);
+  tab.loaded();
+  await tab.page.getByRole('button', { name }).click();
+  await verdict(tab.page);
+  return tab;
+}
+
+/** The headline, once every device has been looked at. */
+async function verdict(page) {
+  await page.locator('.headline').waitFor();
+  await page.waitForFunction(
+    (pattern) => new RegExp(pattern).test(document.querySelector('.headline-text').textContent),
+    VERDICT.source,
+  );
+  const text = page.locator('.headline-text');
+  return [await text.locator('h1').textContent(), await text.locator('p').textContent()].join(' ');
+}
+
+/** The headline, once it is another one than before. */
+async function nextVerdict(page, before) {
+  await page.waitForFunction(
+    (old) => {
+      const parts = document.querySelectorAll('.headline-lead, .headline-rest');
+      return [...parts].map((part) => part.textContent).join(' ') !== old;
+    },
+    before,
+  );
+  return verdict(page);
+}
+
+test('an example opens with one request, and its verdict reads', async () => {
+  const { page, errors, requests } = await openExample('ResNet-50');
+  assert.match(await verdict(page), /Peaks at \d+\.\d\d GiB in (forward|backward) of \S+\./);
+  assert.equal(await page.locator('.chip-text').textContent(), 'resnet50.onnx');
+  assert.deepEqual(requests, [`${browser.address}examples/resnet50.onnx`]);
+  assert.deepEqual(errors, []);
+  await takePictures(page, 'resnet50');
+});
+
+test('every example has a verdict on every GPU, and a largest batch', async () => {
+  for (const name of ['ResNet-50', 'ViT-B/16', 'DistilGPT-2']) {
+    const { page, errors } = await openExample(name);
+    const rows = page.locator('.gpu-table tbody tr');
+    assert.ok((await rows.count()) > 20);
+    assert.equal(await page.locator('.gpu-waiting').count(), 0);
+    await page.waitForFunction(() => {
+      const cells = [...document.querySelectorAll('.gpu-batch')];
+      return cells.length > 20 && cells.every((cell) => /\d/.test(cell.textContent));
+    });
+    assert.deepEqual(errors, []);
+    await page.close();
+  }
+});
+
+test('a dropped file is read where it is, and the batch changes its verdict', async () => {
+  const { page, errors, requests, loaded } = await openPage(browser);
+  loaded();
+  await dropFile(page, 'models/train/resnet18.onnx');
+  const first = await verdict(page);
+  await longestTaskMs(page);
+  await page.getByRole('spinbutton', { name: 'batch' }).fill('256');
+  const second = await nextVerdict(page, first);
+  assert.match(second, /Peaks at \d+\.\d\d GiB/);
+  await page.getByRole('spinbutton', { name: 'batch' }).fill('100000');
+  assert.match(await nextVerdict(page, second), /Does not fit on an? .+: needs .+ GiB more/);
+  assert.ok((await longestTaskMs(page)) < 200, 'changing the batch blocks the page');
+  assert.deepEqual(requests, []);
+  assert.deepEqual(errors, []);
+});
+
+test('slider, stepper, optimizer and device change the answer', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  let text = await verdict(page);
+  const change = async (act) => {
+    await act();
+    const next = await nextVerdict(page, text);
+    text = next;
+  };
+  await change(() => page.getByRole('slider', { name: 'batch (slider)' }).press('ArrowRight'));
+  await change(() => page.getByRole('button', { name: 'batch plus one' }).click());
+  await change(() => page.getByLabel('device').selectOption('t4'));
+  assert.match(text, /On a T4/);
+  const peak = () => page.locator('.figure-value').first().textContent();
+  const before = await peak();
+  await page.getByLabel('optimizer').selectOption('sgd');
+  await page.waitForFunction(
+    (old) => document.querySelector('.figure-value').textContent !== old,
+    before,
+  );
+  assert.deepEqual(errors, []);
+});
+
+test('dragging the slider never blocks the page', async () => {
+  const { page } = await openExample('ViT-B/16');
+  await longestTaskMs(page);
+  const slider = page.getByRole('slider', { name: 'batch (slider)' });
+  await slider.press('Home');
+  for (let stop = 0; stop < 16; stop += 1) await slider.press('ArrowRight');
+  const value = await page.getByRole('spinbutton', { name: 'batch' }).inputValue();
+  await page.waitForFunction(() => !document.querySelector('.headline-stale'));
+  assert.equal(value, '384');
+  assert.ok((await longestTaskMs(page)) < 200, 'dragging blocks the page');
+});
+
+test('a bad file is refused with a reason, and what was there stays', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  const before = await verdict(page);
+  const bad = [
+    { name: 'holiday.png', bytes: Buffer.from('\x89PNG\r\n\x1a\n and so on', 'latin1') },
+    { name: 'empty.onnx', bytes: Buffer.alloc(0) },
+    { name: 'noise.onnx', bytes: Buffer.from('this was never a model') },
+  ];
+  for (const file of bad) {
+    await dropFile(page, file);
+    const notice = page.getByRole('alert').filter({ hasText: `Could not open ${file.name}` });
+    await notice.waitFor();
+    assert.match(await notice.textContent(), /\. resnet50\.onnx is still here\./);
+    assert.equal(await verdict(page), before);
+  }
+  await takePictures(page, 'refused');
+  await page.getByRole('button', { name: 'Dismiss' }).click();
+  assert.equal(await page.locator('.notice').count(), 0);
+  assert.deepEqual(errors, []);
+});
+
+test('a worker that dies is replaced, and the model is still there', async () => {
+  const { page } = await openWatched();
+  const before = await verdict(page);
+  await page.evaluate(() => globalThis.workers.at(-1).dispatchEvent(new ErrorEvent('error')));
+  await page.getByRole('alert').filter({ hasText: 'restarted' }).waitFor();
+  await page.waitForFunction(() => globalThis.workers.length === 2);
+  await page.getByRole('spinbutton', { name: 'batch' }).fill('64');
+  assert.notEqual(await nextVerdict(page, before), before);
+});
+
+/** Opens an example on a page that remembers its workers. */
+async function openWatched() {
+  await browser.context.addInitScript(() => {
+    const Plain = globalThis.Worker;
+    globalThis.workers = [];
+    globalThis.Worker = class extends Plain {
+      constructor(...options) {
+        super(...options);
+        globalThis.workers.push(this);
+      }
+    };
+  });
+  return openExample('ResNet-50');
+}
+
+test('the timeline speaks to the keyboard', async () => {
+  const { page } = await openExample('ResNet-50');
+  const plot = page.getByRole('slider', { name: /Memory over time/ });
+  await plot.focus();
+  await plot.press('p');
+  const spoken = page.locator('.timeline-plot [aria-live]');
+  assert.match(await spoken.textContent(), /of iteration \d, .*event \d+ of .+: .+ GiB allocated/);
+  assert.match(await page.locator('.readout-when').textContent(), /At the cursor/);
+  const atPeak = await spoken.textContent();
+  await plot.press('Shift+ArrowLeft');
+  assert.notEqual(await spoken.textContent(), atPeak);
+  await plot.press('Escape');
+  assert.match(await page.locator('.readout-when').textContent(), /At the peak/);
+  await page.getByText('The timeline as a table').click();
+  assert.ok((await page.locator('.timeline-table tbody tr').count()) >= 9);
+});
+
+test('the table of GPUs sorts, and a GPU can be chosen in it', async () => {
+  const { page } = await openExample('ResNet-50');
+  const names = () => page.locator('.gpu-name').allTextContents();
+  await page.getByRole('button', { name: 'GPU', exact: true }).click();
+  const sorted = await names();
+  assert.deepEqual(sorted, sorted.toSorted());
+  await page.getByRole('button', { name: 'T4', exact: true }).click();
+  await page.waitForFunction(() => /On a T4/.test(document.querySelector('.headline').textContent));
+  assert.equal(await page.getByLabel('device').inputValue(), 't4');
+});
+
+test('the theme can be switched and closing empties the page', async () => {
+  const { page } = await openExample('ResNet-50');
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await ground();
+  await page.getByRole('button', { name: 'Switch to the dark theme' }).click();
+  assert.notEqual(await ground(), light);
+  await page.getByRole('button', { name: 'Switch to the light theme' }).click();
+  await page.getByRole('button', { name: 'Close this model' }).click();
+  await page.locator('.drop-zone').waitFor();
+});
+
+test('can be used by everybody, on every screen and in both themes', async () => {
+  const { page } = await openExample('DistilGPT-2');
+  for (const [name, size] of Object.entries(SCREENS)) {
+    for (const theme of ['light', 'dark']) {
+      await page.setViewportSize(size);
+      await page.evaluate(() => localStorage.removeItem('highwater-theme'));
+      await page.emulateMedia({ colorScheme: theme });
+      assert.deepEqual(await accessibilityFaults(page), [], `${name}, ${theme}`);
+      const sideways = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      assert.equal(sideways, 0, `${name} scrolls sideways`);
+    }
+  }
+});
