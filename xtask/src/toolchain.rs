@@ -116,24 +116,29 @@ fn build_sysroot() -> Result<PathBuf> {
     progress(format_args!("building the standard library for {TARGET} (about a minute, once)"));
     let place = sysroot_place()?;
     // Built aside and renamed at the end: a half-made sysroot never stands in its place.
-    let unfinished = place.with_extension(format!("{}.unfinished", std::process::id()));
-    let crate_place = unfinished.join("build");
-    write_empty_crate(&crate_place)?;
+    let aside = place::cache()?.join(format!("unfinished-{}", std::process::id()));
+    let made = fill_sysroot(&aside.join("sysroot"), &aside.join("crate")).and_then(|()| {
+        fs::rename(aside.join("sysroot"), &place)
+            .during(format_args!("moving the sysroot to {}", place.display()))
+    });
+    fs::remove_dir_all(&aside).during("clearing up after the standard library")?;
+    made.map(|()| place)
+}
+
+/// Builds the standard library by way of an empty crate, and collects it in a sysroot.
+fn fill_sysroot(sysroot: &Path, crate_place: &Path) -> Result<()> {
+    write_empty_crate(crate_place)?;
     run(command("cargo")
-        .args(["build", "--quiet", "--release", "--target", TARGET])
+        .args(["build", "--release", "--target", TARGET])
         .arg("-Zbuild-std=std,panic_abort")
-        .current_dir(&crate_place)
+        .current_dir(crate_place)
         .env("CARGO_TARGET_DIR", crate_place.join("target"))
         .env("RUSTC", DEBIAN_RUSTC)
         .env("RUSTC_BOOTSTRAP", "1")
         // Without the bitcode, a page built with link-time optimization does not link.
         .env("RUSTFLAGS", "-Cembed-bitcode=yes"))?;
-    copy_libraries(&crate_place, &library(&unfinished))?;
-    link_host_library(&unfinished)?;
-    fs::remove_dir_all(&crate_place).during("clearing up after the standard library")?;
-    fs::rename(&unfinished, &place)
-        .during(format_args!("moving the sysroot to {}", place.display()))?;
-    Ok(place)
+    copy_libraries(crate_place, &library(sysroot))?;
+    link_host_library(sysroot)
 }
 
 fn write_empty_crate(place: &Path) -> Result<()> {

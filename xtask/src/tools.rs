@@ -85,7 +85,7 @@ impl CargoTool<'_> {
     fn cargo_install(&self, home: &Path, extra: &[&str]) -> Result<()> {
         // Not optimized: it builds in half the time, and serves as well.
         run(command("cargo")
-            .args(["install", "--quiet", "--debug", "--config", "profile.dev.debug=false"])
+            .args(["install", "--debug", "--config", "profile.dev.debug=false"])
             .args(["--version", self.version, self.package])
             .args(self.options)
             .args(extra)

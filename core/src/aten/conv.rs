@@ -37,7 +37,7 @@ pub fn convolution(
 ) -> Tensor {
     let depthwise = is_depthwise(x, weight, spec);
     let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
-    let layer = Layer::new(x, weight, spec, channels_last, depthwise);
+    let layer = Layer { native: depthwise, ..Layer::new(x, weight, spec, channels_last) };
     // The kernel works on a copy where strides ask for one; what is saved is the input itself.
     let copy = rt.no_grad(|| in_format(rt, x, channels_last));
     rt.enter_operator("aten::convolution");

@@ -1,9 +1,11 @@
 //! Bytes of scratch that cuDNN asks for, per call, with `cudnn.benchmark` off.
 //!
-//! A kernel that wants channels innermost, and channels in whole 16-byte groups, is given
-//! contiguous NCHW tensors by PyTorch. cuDNN copies what does not suit into its workspace:
+//! The kernels for tensor cores want channels innermost, in whole 16-byte groups, and operands
+//! rounded to TF32; PyTorch gives contiguous NCHW tensors. cuDNN makes copies in its workspace:
 //!
-//! - `x`, `y`, `w`: such a copy of the input, the output, the weight;
+//! - `x`, `y`, `w`: a copy of the input, the output, the weight. Both operands are copied; the
+//!   call's result, or an operand in half precision, only where its order or its channels do not
+//!   suit;
 //! - `+n`: n partial results of the call's own result, where the sum over the inner dimension is
 //!   split so that all multiprocessors have work;
 //! - `winograd`: transformed 3x3 weights, 25 numbers for each 9;
@@ -35,6 +37,7 @@ pub enum Direction {
 /// What the workspace depends on: a convolution from `input` to `output`. For a transposed one
 /// these are exchanged, because it runs as the other's gradient.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states")]
 pub struct Layer {
     /// `[N, C, H, W]`.
     pub input: Vec<u64>,
@@ -59,12 +62,12 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// `native` is for the caller to set.
     pub(super) fn new(
         x: &Tensor,
         weight: &Tensor,
         spec: &Convolution,
         channels_last: bool,
-        native: bool,
     ) -> Self {
         let (mut input, mut output) = (x.sizes().to_vec(), spec.output.clone());
         if spec.transposed {
@@ -80,7 +83,7 @@ impl Layer {
             element: x.dtype().size(),
             channels_last,
             transposed: spec.transposed,
-            native,
+            native: false,
         }
     }
 }
@@ -96,10 +99,8 @@ pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Bytes {
         (_, direction) => direction,
     };
     let shape = Shape::new(layer);
-    match choose(hardware.capability, direction, &shape) {
-        Some(take) => shape.scratch(take, direction),
-        None => Bytes::ZERO,
-    }
+    let Some(take) = choose(hardware.capability, direction, &shape) else { return Bytes::ZERO };
+    shape.scratch(if shape.element == 2 { take.in_half(direction) } else { take }, direction)
 }
 
 /// A [`Layer`] as the heuristics see it.
@@ -165,30 +166,38 @@ impl Shape {
             return Bytes(weights.saturating_add(results).saturating_mul(self.element));
         }
         let group = if take.padded { 16_u64.div_euclid(self.element).max(1) } else { 1 };
-        let pad = |channels: u64| channels.next_multiple_of(group);
-        // A copy is made unless the tensor suits as it is.
-        let copy = |wanted: bool, suits: bool, channels: u64, others: &[u64]| {
-            let suits = (suits || self.channels_last) && pad(channels) == channels;
-            if wanted && !suits { pad(channels).saturating_mul(product(others)) } else { 0 }
+        let pad = |channels: u64| channels.checked_next_multiple_of(group).unwrap_or(channels);
+        // Operands in single precision are copied in any case, rounded to TF32.
+        let rounds = |is_result: bool| !is_result && self.element == 4;
+        let copy = |wanted: bool, is_result: bool, area: u64, channels: u64, others: u64| {
+            let ordered = self.channels_last || area == 1;
+            let suits = ordered && pad(channels) == channels && !rounds(is_result);
+            if wanted && !suits { product(&[pad(channels), area, others]) } else { 0 }
         };
-        let weight_suits = self.kernel_area == 1 && direction == Direction::BackwardFilter;
-        let (batch, groups) = (self.batch, self.groups);
-        let input = [batch, groups, self.in_area];
-        let output = [batch, groups, self.out_area];
-        let weight = [self.out_channels, self.kernel_area];
+        let is = |result: Direction| direction == result;
+        let images = self.batch.saturating_mul(self.groups);
+        let (group_in, group_out) = (self.group_in(), self.group_out());
         let copies = [
-            copy(take.input, self.in_area == 1, self.group_in(), &input),
-            copy(take.output, self.out_area == 1, self.group_out(), &output),
-            copy(take.weight, weight_suits, self.group_in(), &weight),
+            copy(take.input, is(Direction::BackwardData), self.in_area, group_in, images),
+            copy(take.output, is(Direction::Forward), self.out_area, group_out, images),
+            copy(
+                take.weight,
+                is(Direction::BackwardFilter),
+                self.kernel_area,
+                group_in,
+                self.out_channels,
+            ),
         ];
         let result = match direction {
-            Direction::Forward => product(&[batch, self.out_channels, self.out_area]),
-            Direction::BackwardData => product(&[batch, self.in_channels, self.in_area]),
-            Direction::BackwardFilter => pad(self.group_in()).saturating_mul(product(&weight)),
+            Direction::Forward => product(&[self.batch, self.out_channels, self.out_area]),
+            Direction::BackwardData => product(&[self.batch, self.in_channels, self.in_area]),
+            Direction::BackwardFilter => {
+                product(&[pad(group_in), self.out_channels, self.kernel_area])
+            }
         };
         let partial = result.saturating_mul(take.partials);
         let elements = copies.into_iter().fold(partial, u64::saturating_add);
-        let copying = take.input || take.output || take.weight;
+        let copying = copies.iter().any(|&copy| copy > 0);
         let extra = if copying { 16 } else { 0 } + if take.partials > 0 { 128 } else { 0 };
         Bytes(elements.saturating_mul(self.element).saturating_add(extra))
     }

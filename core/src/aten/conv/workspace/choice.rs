@@ -14,6 +14,7 @@ use super::{Direction, Shape, product};
 
 /// The parts of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states")]
 pub(super) struct Take {
     /// A copy of the input.
     pub(super) input: bool,
@@ -44,6 +45,15 @@ impl Take {
             padded: copies != "raw",
             winograd: false,
         })
+    }
+}
+
+impl Take {
+    /// In half precision tensor cores are the rule: all that does not suit is copied, and sums are
+    /// split for the weight's gradient only.
+    pub(super) fn in_half(self, direction: Direction) -> Self {
+        let partials = if direction == Direction::BackwardFilter { self.partials } else { 0 };
+        Self { input: true, output: true, weight: true, partials, padded: true, winograd: false }
     }
 }
 
