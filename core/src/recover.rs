@@ -7,6 +7,7 @@
 mod chunks;
 mod in_place;
 mod patterns;
+mod removed;
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,8 @@ pub fn recover(graph: &Graph, typed: &Typed) -> Program {
     }
     let causal_masks = view.dropped_masks;
     let nodes = view.live_nodes();
-    let mut diagnostics = describe(&found, causal_masks);
+    let mut diagnostics = removed::find(graph);
+    diagnostics.extend(describe(&found, causal_masks));
     if overwrite_count > 0 {
         diagnostics.push(in_place::diagnostic(overwrite_count));
     }
