@@ -70,7 +70,9 @@ impl<const N: usize> Table<N> {
                 blanks += &before;
                 if !cell.text.is_empty() {
                     line += &std::mem::take(&mut blanks);
-                    line += &format!("{}{}{:#}", cell.style, cell.text, cell.style);
+                    line += &cell.style.render().to_string();
+                    line += &cell.text;
+                    line += &cell.style.render_reset().to_string();
                 }
                 blanks += &after;
                 blanks += "  ";

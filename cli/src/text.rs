@@ -283,20 +283,21 @@ fn diagnostics(report: &Report) -> String {
 /// Why a required device was refused.
 pub(crate) fn refusal(answer: &DeviceAnswer) -> String {
     let DeviceAnswer { verdict: device, max_batch } = answer;
-    let mut text =
+    let largest = match max_batch {
+        Some(batch) => format!("the largest batch that fits is {batch}"),
+        None => "no batch size fits".to_owned(),
+    };
+    let need =
         format!("does not fit on {}: needs {} of {}", device.name, device.need, device.capacity);
-    if let Some(failure) = &device.out_of_memory {
-        let place = place(failure.phase, &failure.module, &failure.operator);
-        text += &format!(", out of memory in iteration {}, {place}", failure.iteration);
+    match &device.out_of_memory {
+        None => format!("{need}; {largest}"),
+        Some(failure) => format!(
+            "{need}, out of memory in iteration {}, {}; {largest}\n{}",
+            failure.iteration,
+            place(failure.phase, &failure.module, &failure.operator),
+            failure.message
+        ),
     }
-    match max_batch {
-        Some(batch) => text += &format!("; the largest batch that fits is {batch}"),
-        None => text += "; no batch size fits",
-    }
-    if let Some(failure) = &device.out_of_memory {
-        text += &format!("\n{}", failure.message);
-    }
-    text
 }
 
 /// A count with commas between thousands.

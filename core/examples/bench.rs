@@ -3,7 +3,6 @@
 //! `cargo run --release -p highwater-core --example bench`. Wall time, the best of several rounds;
 //! shares and ratios are of one run on one machine, and travel better than times.
 #![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]
-#![expect(clippy::disallowed_methods, reason = "a benchmark reads its fixtures")]
 #![expect(clippy::print_stdout, reason = "prints its result")]
 
 use std::collections::BTreeMap;
@@ -20,7 +19,7 @@ use highwater_core::device::{self, Device};
 use highwater_core::eager::Hardware;
 use highwater_core::source::{Counted, ReadStats};
 use highwater_core::step::loss::Loss;
-use highwater_core::{Config, Model, Source, formats, infer, recover, step};
+use highwater_core::{Config, Source, formats, infer, recover, step};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -34,3 +34,9 @@ pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
     std::fs::write(&path, bytes).unwrap();
     path
 }
+
+/// Contents of a model under `tests/fixtures/models`.
+#[expect(clippy::disallowed_methods, reason = "a test's model is small")]
+pub(crate) fn contents(name: &str) -> Vec<u8> {
+    std::fs::read(model(name)).unwrap()
+}

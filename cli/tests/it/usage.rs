@@ -2,10 +2,10 @@
 
 use expect_test::{Expect, expect};
 
-use crate::run::{Outcome, file, highwater, model};
+use crate::run::{Outcome, contents, file, highwater, model};
 
 /// Bad input: status 2, nothing on stdout, and a message on stderr.
-fn check(arguments: &[&str], expected: Expect) {
+fn check(arguments: &[&str], expected: &Expect) {
     let Outcome { status, stdout, stderr } = highwater(arguments);
     assert_eq!((status, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
     // Folders are the machine's own.
@@ -16,40 +16,40 @@ fn check(arguments: &[&str], expected: Expect) {
 
 #[test]
 fn files_that_are_no_models_are_refused() {
-    let check_file = |name: &str, bytes: &[u8], expected: Expect| {
+    let check_file = |name: &str, bytes: &[u8], expected: &Expect| {
         check(&["estimate", &file(name, bytes).to_string_lossy()], expected);
     };
     check(
         &["estimate", "no-such.onnx"],
-        expect![[r#"
+        &expect![[r#"
         error: no-such.onnx: cannot read: No such file or directory (os error 2)
     "#]],
     );
     check(
         &["estimate", env!("CARGO_TARGET_TMPDIR")],
-        expect![[r#"
+        &expect![[r#"
         error: : this is a folder; name the ONNX file in it
     "#]],
     );
     check_file(
         "empty.onnx",
         b"",
-        expect![[r#"
+        &expect![[r#"
         error: /empty.onnx is empty
     "#]],
     );
     check_file(
         "picture.onnx",
         b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01",
-        expect![[r#"
+        &expect![[r#"
         error: /picture.onnx is a PNG picture; open an ONNX model (.onnx)
     "#]],
     );
-    let whole = std::fs::read(model("train/alexnet")).unwrap();
+    let whole = contents("train/alexnet");
     check_file(
         "truncated.onnx",
         &whole[..whole.len() / 2],
-        expect![[r#"
+        &expect![[r#"
         error: /truncated.onnx: the file is truncated at byte 4435: a field at byte 22 is 8844 bytes long; copy or download it again
     "#]],
     );
@@ -58,20 +58,20 @@ fn files_that_are_no_models_are_refused() {
 #[test]
 fn unknown_names_are_refused_with_those_that_are_known() {
     let model = model("train/alexnet");
-    let refused = |flag: &str, value: &str, expected: Expect| {
+    let refused = |flag: &str, value: &str, expected: &Expect| {
         check(&["estimate", &model, flag, value], expected);
     };
     refused(
         "--dim",
         "bacth=8",
-        expect![[r#"
+        &expect![[r#"
         error: /../tests/fixtures/models/train/alexnet.onnx: the model has no dimension `bacth`; it has `batch`
     "#]],
     );
     refused(
         "--dim",
         "batch",
-        expect![[r#"
+        &expect![[r#"
         error: invalid value 'batch' for '--dim <NAME=N>': write NAME=N, such as batch=32
 
         For more information, try '--help'.
@@ -80,7 +80,7 @@ fn unknown_names_are_refused_with_those_that_are_known() {
     refused(
         "--dim",
         "batch=many",
-        expect![[r#"
+        &expect![[r#"
         error: invalid value 'batch=many' for '--dim <NAME=N>': the size `many` of `batch`: invalid digit found in string
 
         For more information, try '--help'.
@@ -89,14 +89,14 @@ fn unknown_names_are_refused_with_those_that_are_known() {
     refused(
         "--dim",
         "batch=0",
-        expect![[r#"
+        &expect![[r#"
         error: /../tests/fixtures/models/train/alexnet.onnx: dimension `batch` is 0; choose 1 to 2147483648
     "#]],
     );
     refused(
         "--optimizer",
         "adamm",
-        expect![[r#"
+        &expect![[r#"
         error: invalid value 'adamm' for '--optimizer <NAME>'
           [possible values: sgd, sgd-momentum, adam, adamw]
 

@@ -53,7 +53,7 @@ fn predictions_are_as_near_as_the_table_says() {
 
 /// Allocated, for exports in training mode: nine in ten within 3 %, half of them within 1 %.
 fn assert_near(rows: &[Row]) {
-    let errors = Errors::of(rows, |row| row.allocated());
+    let errors = Errors::of(rows, Row::allocated);
     let near = errors.sorted.iter().filter(|&&error| error <= 300).count();
     assert!(near * 10 >= rows.len() * 9, "{near} of {} within 3 %", rows.len());
     assert!(errors.median() < 100, "median {}", percent(errors.median()));
