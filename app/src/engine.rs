@@ -208,8 +208,8 @@ impl Engine {
                 row.verdict.set(None);
                 row.largest.set(None);
             }
+            state.config.set(config.clone());
         }
-        state.config.set(config.clone());
         state.loaded.set(Some(Loaded { name, dims }));
         self.answer(generation, estimate, config);
     }
@@ -278,6 +278,8 @@ impl Engine {
         let kept = good.as_ref().map(|(input, _)| input.name());
         self.state.notice.set(Some(text::restarted(at_fault.as_deref(), kept.as_deref())));
         if let Some((input, config)) = good {
+            // Back to settings that are known to work; what the user chooses from now on counts.
+            self.state.config.set(config.clone());
             self.line.borrow_mut().open_next = Some(Opening { input, config, again: true });
         }
         // What kills one worker after the other is not started again until the user asks for more.

@@ -35,7 +35,7 @@ pub(crate) struct Headline {
 pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBatch>) -> Headline {
     let chosen = &report.verdict;
     let peak = peak(&report.peak, report.lower_bound);
-    let on_devices = on_devices(count);
+    let on_devices = on_devices(count, report.lower_bound);
     let share = report.at_peak.activation;
     let requested = report.at_peak.total();
     let activations = format!("{} is activations.", format::percent(share, requested));
@@ -56,9 +56,9 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
 }
 
 fn peak(peak: &Peak, lower_bound: bool) -> String {
-    let at_least = if lower_bound { "at least " } else { "" };
+    let or_more = if lower_bound { " or more" } else { "" };
     let place = place(peak.phase, &peak.module, &peak.operator);
-    format!("Peaks at {at_least}{} {place}.", peak.allocated)
+    format!("Peaks at {}{or_more} {place}.", peak.allocated)
 }
 
 /// `in backward of layer1.0.conv2`.
@@ -77,13 +77,14 @@ pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
     }
 }
 
-fn on_devices(count: Count) -> String {
+fn on_devices(count: Count, lower_bound: bool) -> String {
+    let fits = if lower_bound { "At best fits" } else { "Fits" };
     match count {
         Count { all: 0, .. } => String::new(),
         Count { all, known, .. } if known < all => format!("Checking {all} GPUs…"),
         Count { all, survive: 0, .. } => format!("Fits on none of {all} GPUs."),
-        Count { all, survive, .. } if survive == all => format!("Fits on all {all} GPUs."),
-        Count { all, survive, .. } => format!("Fits on {survive} of {all} GPUs."),
+        Count { all, survive, .. } if survive == all => format!("{fits} on all {all} GPUs."),
+        Count { all, survive, .. } => format!("{fits} on {survive} of {all} GPUs."),
     }
 }
 
@@ -326,11 +327,13 @@ mod tests {
 
     #[test]
     fn the_count_is_honest_while_devices_are_still_looked_at() {
-        let count = |known, survive| on_devices(Count { all: 31, known, survive });
+        let count = |known, survive| on_devices(Count { all: 31, known, survive }, false);
         assert_eq!(count(3, 3), "Checking 31 GPUs…");
         assert_eq!(count(31, 30), "Fits on 30 of 31 GPUs.");
         assert_eq!(count(31, 31), "Fits on all 31 GPUs.");
         assert_eq!(count(31, 0), "Fits on none of 31 GPUs.");
+        let bound = on_devices(Count { all: 31, known: 31, survive: 9 }, true);
+        assert_eq!(bound, "At best fits on 9 of 31 GPUs.");
     }
 
     #[test]

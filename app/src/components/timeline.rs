@@ -271,7 +271,8 @@ fn Plot(
 fn marks(scene: &Scene) -> impl IntoView + use<> {
     let peak = scene.span.contains(scene.report.peak.event).then(|| {
         let left = 100.0 * scene.span.share(scene.report.peak.event);
-        let bottom = share(scene.report.peak.allocated, scene.top);
+        // On top of the stack, which shows requested bytes; the allocator's rounding is above it.
+        let bottom = share(scene.report.peak.requested, scene.top);
         let crowded = left > 60.0;
         let label = format!("peak {}", scene.report.peak.allocated);
         view! {

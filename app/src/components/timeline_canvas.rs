@@ -77,7 +77,11 @@ fn draw(
             .collect();
         if upper != lower {
             layer(area, &lower, &upper, colour)?;
-            outline(area, &upper, colours.ground.stroke_width(line))?;
+            for (from, to, level) in levels(&upper) {
+                let edge = vec![(from, level), (to, level)];
+                let style = colours.ground.stroke_width(line);
+                area.draw(&PathElement::new(edge, style)).ok()?;
+            }
         }
         lower = upper;
     }
@@ -126,6 +130,17 @@ fn steps(values: &[f64]) -> Vec<(f64, f64)> {
         x += 1.0;
     }
     corners
+}
+
+/// Level stretches of a few columns: where a line may part two layers. A line along every corner
+/// would wipe out peaks that are one column wide.
+fn levels(values: &[f64]) -> Vec<(f64, f64, f64)> {
+    let corners = steps(values);
+    let stretch = |pair: &[(f64, f64)]| match *pair {
+        [(from, level), (to, _)] if to - from >= 4.0 && level > 0.0 => Some((from, to, level)),
+        _ => None,
+    };
+    corners.chunks_exact(2).filter_map(stretch).collect()
 }
 
 /// The colours of the theme, read from the style sheet: they live there and nowhere else.
@@ -199,5 +214,7 @@ mod tests {
     fn level_stretches_have_two_corners() {
         assert_eq!(steps(&[1.0, 1.0, 2.0]), [(0.0, 1.0), (2.0, 1.0), (2.0, 2.0), (3.0, 2.0)]);
         assert!(steps(&[]).is_empty());
+        let long = [1.0, 1.0, 1.0, 1.0, 9.0, 2.0, 2.0];
+        assert_eq!(levels(&long), [(0.0, 4.0, 1.0)]);
     }
 }
