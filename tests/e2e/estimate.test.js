@@ -1,6 +1,10 @@
 // A model is opened and estimated: the verdict reads, follows the settings, and survives bad files.
 
 import assert from 'node:assert/strict';
+import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import {
   SCREENS,
@@ -146,6 +150,50 @@ test('a bad file is refused with a reason, and what was there stays', async () =
   assert.equal(await page.locator('.notice').count(), 0);
   assert.deepEqual(errors, []);
 });
+
+test('an operator that nobody knows makes the answer a lower bound, in plain sight', async () => {
+  const { page, errors } = await openPage(browser);
+  const bytes = await readFile(new URL('../fixtures/models/train/resnet18.onnx', import.meta.url));
+  const at = bytes.indexOf('MaxPool', bytes.indexOf('MaxPool') + 1);
+  bytes.write('MaxQool', at, 'latin1');
+  bytes.write('MaxQool', bytes.indexOf('MaxPool'), 'latin1');
+  await dropFile(page, { name: 'unknown.onnx', bytes });
+  assert.match(await verdict(page), /at least/);
+  await page.getByText('Lower bound.').waitFor();
+  assert.ok((await page.locator('.severity-error').count()) > 0);
+  await takePictures(page, 'lower-bound');
+  assert.deepEqual(errors, []);
+});
+
+test('a file far larger than memory opens, because only its structure is read', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'highwater-large-'));
+  const path = join(folder, 'large.onnx');
+  try {
+    // Behind the model lies a field that nobody reads: number 999, six gigabytes of nothing.
+    const size = 6 * 2 ** 30;
+    const model = new URL('../fixtures/models/train/resnet18.onnx', import.meta.url);
+    const head = Buffer.concat([await readFile(model), varint(999 * 8 + 2), varint(size)]);
+    const file = openSync(path, 'w');
+    writeSync(file, head);
+    ftruncateSync(file, head.length + size);
+    closeSync(file);
+    const { page, errors } = await openPage(browser);
+    await page.locator('input[type=file]').first().setInputFiles(path);
+    assert.match(await verdict(page), /Peaks at/);
+    assert.deepEqual(errors, []);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+/** A number as protobuf writes it. */
+function varint(number) {
+  const bytes = [];
+  for (let rest = number; ; rest = Math.floor(rest / 128)) {
+    if (rest < 128) return Buffer.from([...bytes, rest]);
+    bytes.push((rest % 128) + 128);
+  }
+}
 
 test('a worker that dies is replaced, and the model is still there', async () => {
   const { page } = await openWatched();

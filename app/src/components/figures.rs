@@ -18,8 +18,8 @@ pub(crate) fn Figures(
             let peak = &report.peak;
             view! {
                 <dl class="figures">
-                    <Figure name="Peak allocated" says="max_memory_allocated()" bytes=peak.allocated />
-                    <Figure name="Peak reserved" says="max_memory_reserved()" bytes=peak.reserved />
+                    <Figure name="Peak allocated" says="max_memory_\u{200b}allocated()" bytes=peak.allocated />
+                    <Figure name="Peak reserved" says="max_memory_\u{200b}reserved()" bytes=peak.reserved />
                     <Figure name="Process peak" says="≈ what nvidia-smi shows" bytes=peak.process />
                     <Figure name="CUDA context" says="taken by CUDA itself" bytes=report.verdict.context />
                 </dl>

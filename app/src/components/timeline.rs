@@ -39,9 +39,10 @@ impl Scene {
         let highest = report.timeline.reserved.iter().copied().max().unwrap_or_default();
         let highest = highest.max(report.peak.allocated);
         let limit = report.verdict.capacity - report.verdict.context;
-        // A limit far above would press the picture to the ground.
-        let reach = if limit.0 <= highest.0 / 5 * 9 { highest.max(limit) } else { highest };
-        let top = Bytes(reach.0 / 100 * 108).max(Bytes(1));
+        // A limit far above would press the picture to the ground: it is only named.
+        let (reach, percent) =
+            if limit.0 <= highest.0 / 5 * 9 { (highest.max(limit), 108) } else { (highest, 116) };
+        let top = Bytes(reach.0 / 100 * percent).max(Bytes(1));
         let span = Span::of(&report.timeline, iteration);
         Self { span, top, ticks: ticks(top, TICKS), limit, report }
     }

@@ -11,10 +11,13 @@
 //! - `winograd`: transformed 3x3 weights, 25 numbers for each 9;
 //! - a kernel that reads NCHW itself takes none of these.
 //!
-//! These sizes are cuDNN's to the byte or nearly. *Which* of them a call takes is the choice of
-//! cuDNN's heuristics, for which [`choice`] has decision trees.
+//! Some combination of these gives cuDNN's figure to the byte or nearly. *Which* is the choice of
+//! cuDNN's heuristics, for which [`choice`] has decision trees, and they are often wrong. Held-out
+//! layers within 5 %, for forward, data, filter: 81, 88, 96 % on compute capability 7.5;
+//! 73, 87, 72 % on 8.0; 64, 72, 79 % on 8.6; 59, 75, 60 % on 8.9; 80, 91, 74 % on 9.0. Exact to
+//! the byte: 15 to 77 %. Median error: 1.2 % at most. Worst: 100 %.
 //!
-//! `docs/convolution-workspaces.md` tells how this was measured and how far it is off.
+//! `docs/convolution-workspaces.md` tells how this was measured.
 
 mod choice;
 
