@@ -13,7 +13,7 @@ use crate::process::{Failure, Result, While as _, command, progress, run};
 use crate::{toolchain, tools};
 
 /// SIZE: the most that the program (WebAssembly and script) may weigh on the wire, in bytes.
-const BUDGET_GZIP: usize = 900_000;
+const BUDGET_GZIP: usize = 700_000;
 
 /// How the page is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

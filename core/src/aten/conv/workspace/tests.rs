@@ -1,3 +1,5 @@
+//! Recorded answers of cuDNN against what is predicted.
+
 use super::Direction::{BackwardData, BackwardFilter, Forward};
 use super::*;
 
