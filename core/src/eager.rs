@@ -27,7 +27,7 @@ pub use tensor::Tensor;
 use self::recorder::{Recorder, Storage};
 use crate::bytes::Bytes;
 use crate::tensor::{DType, TensorType};
-use crate::trace::{Category, Phase, Trace};
+use crate::trace::{Category, LabelId, Phase, Trace};
 
 /// Properties of a device that decide which kernels run and what scratch they take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,12 +107,22 @@ impl Runtime {
     }
 
     /// Names the operator that runs from here on: `aten::convolution`.
-    pub fn enter_operator(&self, operator: &str) {
+    pub fn enter_operator(&self, operator: &'static str) {
         self.recorder.borrow_mut().set_operator(operator);
     }
 
-    /// Names the module that runs from here on.
-    pub fn enter_module(&self, module: &str) {
+    /// Names an operator that only the file knows.
+    pub fn enter_unknown_operator(&self, operator: &str) {
+        self.recorder.borrow_mut().set_unknown_operator(operator);
+    }
+
+    /// A name for [`Runtime::enter_module`].
+    pub fn label(&self, text: &str) -> LabelId {
+        self.recorder.borrow_mut().label(text)
+    }
+
+    /// Says which module runs from here on.
+    pub fn enter_module(&self, module: LabelId) {
         self.recorder.borrow_mut().set_module(module);
     }
 

@@ -104,8 +104,10 @@ impl Model {
     /// The largest batch that survives on a device; `None` if not even one sample does, or the model
     /// has no batch.
     ///
-    /// Every candidate is simulated. The search guesses by a straight line through what it has seen,
-    /// bisects where that does not help, and ends when a batch fits and the next one does not.
+    /// Every candidate is simulated. What is allocated grows along a nearly straight line, so the
+    /// search first goes where that line meets the limit, then steps away from there until it has
+    /// a batch that survives and one that does not, then bisects. Survival is not quite monotone
+    /// in the batch, since fragmentation is not: the result survives, and the next batch does not.
     ///
     /// # Errors
     /// As [`Model::estimate`].
@@ -116,41 +118,48 @@ impl Model {
             return Ok(None);
         };
         let mut probe = config.clone();
-        let mut seen: Vec<(u64, Bytes)> = Vec::new();
-        let mut survives = |n: u64, seen: &mut Vec<(u64, Bytes)>| -> Result<bool, Error> {
-            probe.dims.insert(batch.name.clone(), n);
-            match self.verdict(&probe, device_id) {
-                Ok(verdict) => {
-                    seen.push((n, verdict.need));
-                    Ok(verdict.verdict.survives())
-                }
-                Err(error) if error.kind() == ErrorKind::TooLarge => Ok(false),
-                Err(error) => Err(error),
-            }
-        };
+        let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
+        let mut points: Vec<(u64, Bytes)> = Vec::new();
         let (mut fits, mut fails) = (0, ABSURD);
-        let mut guess = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
-        let mut reach = 1;
-        loop {
-            guess = guess.clamp(fits + 1, fails - 1);
-            let width = fails - fits;
-            *(if survives(guess, &mut seen)? { &mut fits } else { &mut fails }) = guess;
-            if fails - fits <= 1 {
-                break;
-            }
-            let crossing = crossing(&seen, device.capacity);
-            guess = if fails == ABSURD {
-                // Past the line lies what survives by giving back cached segments.
-                reach *= 2;
-                crossing.map_or(fits * 2, |crossing| crossing.max(fits + reach))
-            } else {
-                // The line is trusted only as long as it at least halves what is left.
-                let middle = fits.midpoint(fails);
-                let halved = (fails - fits) * 2 <= width;
-                crossing.filter(|_| halved).unwrap_or(middle)
+        let (mut on_the_line, mut gap) = (4, 0);
+        while fails - fits > 1 {
+            let by_line = crossing(&points, device.limit())
+                .filter(|&guess| on_the_line > 0 && fits < guess && guess < fails);
+            let guess = match by_line {
+                _ if points.is_empty() && fails == ABSURD => start.clamp(1, ABSURD - 1),
+                Some(guess) => {
+                    on_the_line -= 1;
+                    guess
+                }
+                None if fits == 0 || fails == ABSURD => {
+                    let reached = fits.max(fails.rem_euclid(ABSURD));
+                    gap = (gap * 2).max(reached.div_euclid(128)).max(1);
+                    if fits == 0 { fails.saturating_sub(gap).max(1) } else { fits + gap }
+                }
+                None => fits.midpoint(fails),
             };
+            let guess = guess.clamp(fits + 1, fails - 1);
+            probe.dims.insert(batch.name.clone(), guess);
+            let (survives, allocated) = self.survives(&probe, device)?;
+            points.extend(allocated.map(|bytes| (guess, bytes)));
+            *(if survives { &mut fits } else { &mut fails }) = guess;
         }
         Ok((fits > 0).then_some(fits))
+    }
+
+    /// Whether a run survives on a device, and what it would allocate there without a limit.
+    fn survives(&self, config: &Config, device: &Device) -> Result<(bool, Option<Bytes>), Error> {
+        let run = match self.run(config, device) {
+            Ok(run) => run,
+            Err(error) if error.kind() == ErrorKind::TooLarge => return Ok((false, None)),
+            Err(error) => return Err(error),
+        };
+        let (settings, limit) = (Settings::default(), device.limit());
+        let unlimited = allocator::replay(&run.trace, &settings, None);
+        let survives = unlimited.reserved.bytes <= limit
+            || unlimited.requested_at_peak <= limit
+                && allocator::replay(&run.trace, &settings, Some(limit)).out_of_memory.is_none();
+        Ok((survives, Some(unlimited.allocated.bytes)))
     }
 
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
@@ -169,17 +178,22 @@ impl Model {
     }
 }
 
-/// Where the straight line through the two points nearest to the capacity meets it.
-fn crossing(seen: &[(u64, Bytes)], capacity: Bytes) -> Option<u64> {
-    let mut nearest: Vec<_> = seen.to_vec();
-    nearest.sort_by_key(|&(_, need)| need.0.abs_diff(capacity.0));
-    let [(n1, b1), (n2, b2), ..] = nearest.as_slice() else { return None };
-    // n1 + (capacity - b1) · (n2 - n1) / (b2 - b1)
+/// Where the straight line through the two points nearest to the limit meets it; through one point
+/// and the origin, where there is only one.
+fn crossing(points: &[(u64, Bytes)], limit: Bytes) -> Option<u64> {
+    let mut nearest: Vec<_> = points.to_vec();
+    nearest.sort_by_key(|&(_, allocated)| allocated.0.abs_diff(limit.0));
+    let ((n1, b1), (n2, b2)) = match nearest.as_slice() {
+        [] => return None,
+        [only] => (*only, (0, Bytes::ZERO)),
+        [first, second, ..] => (*first, *second),
+    };
+    // n1 + (limit - b1) · (n2 - n1) / (b2 - b1)
     let rise = i128::from(b2.0) - i128::from(b1.0);
-    let run = i128::from(*n2) - i128::from(*n1);
-    let wanted = i128::from(capacity.0) - i128::from(b1.0);
+    let run = i128::from(n2) - i128::from(n1);
+    let wanted = i128::from(limit.0) - i128::from(b1.0);
     let step = (wanted * run).checked_div_euclid(rise)?;
-    Some(u64::try_from(i128::from(*n1) + step).unwrap_or(0))
+    u64::try_from(i128::from(n1) + step).ok()
 }
 
 fn find(id: &str) -> Result<&'static Device, Error> {

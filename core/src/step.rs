@@ -53,7 +53,8 @@ pub fn record(
     let rt = Runtime::new(hardware);
     let mut device = Device::load(&rt, graph, typed);
     let target = device.load_batch(&rt, graph, typed, loss);
-    let forward = Forward::plan(graph, typed, &device.roles);
+    let forward = Forward::plan(&rt, graph, typed, &device.roles);
+    let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut optimizer = optimizer::State::new(optimizer);
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
@@ -62,7 +63,7 @@ pub fn record(
         device.parameters.iter().for_each(|parameter| parameter.leaf.clear());
         rt.enter_phase(iteration, Phase::Forward);
         let outputs = forward.run(&rt, &device.values);
-        rt.enter_module("loss");
+        rt.enter_module(loss_label);
         let value = loss.run(&rt, &outputs, target.as_ref());
         if let Some((old_loss, old_outputs)) = bound.take() {
             drop(old_loss);
@@ -74,7 +75,7 @@ pub fn record(
         }
         bound = value.map(|value| (value, outputs));
         rt.enter_phase(iteration, Phase::Optimizer);
-        rt.enter_module("optimizer");
+        rt.enter_module(optimizer_label);
         optimizer.step(&rt, &device.parameters);
     }
     rt.into_trace()

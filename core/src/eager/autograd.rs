@@ -194,7 +194,7 @@ impl Runtime {
             drop(ones);
         });
         self.enter_operator("");
-        self.enter_module("");
+        self.enter_module(LabelId(0));
     }
 }
 
@@ -238,7 +238,7 @@ impl<'a> Engine<'a> {
         self.make_ready(root.node);
         while let Some((_, node)) = self.ready.pop_last() {
             let grads = self.buffers.remove(&node.id).unwrap_or_default();
-            self.rt.recorder.borrow_mut().restore_module(node.module);
+            self.rt.recorder.borrow_mut().set_module(node.module);
             self.rt.enter_operator(node.name);
             match &node.body {
                 Body::Accumulate(leaf) => self.accumulate_leaf(leaf, grads),

@@ -37,6 +37,8 @@ impl Drop for Storage {
 pub struct Recorder {
     pub(super) trace: Trace,
     ids: BTreeMap<String, LabelId>,
+    /// Labels of operators by the address of their names, which is quicker to compare.
+    operators: BTreeMap<usize, LabelId>,
     operator: LabelId,
     module: LabelId,
     name: LabelId,
@@ -51,6 +53,7 @@ impl Default for Recorder {
         Self {
             trace: Trace { labels: vec![String::new()], ..Trace::default() },
             ids: BTreeMap::from([(String::new(), nothing)]),
+            operators: BTreeMap::new(),
             operator: nothing,
             module: nothing,
             name: nothing,
@@ -113,12 +116,24 @@ impl Recorder {
         }
     }
 
-    pub(super) fn set_operator(&mut self, operator: &str) {
+    pub(super) fn set_operator(&mut self, operator: &'static str) {
+        let address = operator.as_ptr().addr();
+        if let Some(&id) = self.operators.get(&address)
+            && self.trace.label(id).len() == operator.len()
+        {
+            self.operator = id;
+            return;
+        }
+        self.operator = self.label(operator);
+        self.operators.insert(address, self.operator);
+    }
+
+    pub(super) fn set_unknown_operator(&mut self, operator: &str) {
         self.operator = self.label(operator);
     }
 
-    pub(super) fn set_module(&mut self, module: &str) {
-        self.module = self.label(module);
+    pub(super) const fn set_module(&mut self, module: LabelId) {
+        self.module = module;
     }
 
     pub(super) fn set_name(&mut self, name: &str) {
@@ -135,17 +150,13 @@ impl Recorder {
         self.module
     }
 
-    pub(super) fn restore_module(&mut self, module: LabelId) {
-        self.module = module;
-    }
-
     fn push(&mut self, event: Event) {
         self.trace.events.push(event);
         self.trace.operators.push(self.operator);
         self.trace.modules.push(self.module);
     }
 
-    fn label(&mut self, text: &str) -> LabelId {
+    pub(super) fn label(&mut self, text: &str) -> LabelId {
         if let Some(&id) = self.ids.get(text) {
             return id;
         }

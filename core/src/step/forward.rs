@@ -8,6 +8,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::infer::Typed;
 use crate::ops::{self, Call, Operand, Operator};
 use crate::roles::Role;
+use crate::trace::LabelId;
 
 /// A graph ready to run, any number of times.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub struct Forward<'a> {
 #[derive(Debug)]
 struct Step<'a> {
     node: &'a Node,
+    module: LabelId,
     operator: Option<&'static Operator>,
     /// Values that nobody reads after this step.
     dies: Vec<ValueId>,
@@ -29,7 +31,7 @@ struct Step<'a> {
 
 impl<'a> Forward<'a> {
     /// Looks operators up and finds the last reader of every value.
-    pub fn plan(graph: &'a Graph, typed: &'a Typed, roles: &[Role]) -> Self {
+    pub fn plan(rt: &Runtime, graph: &'a Graph, typed: &'a Typed, roles: &[Role]) -> Self {
         let mut is_output = vec![false; graph.values.len()];
         for output in &graph.outputs {
             if let Some(flag) = is_output.get_mut(output.0) {
@@ -56,6 +58,7 @@ impl<'a> Forward<'a> {
             .into_iter()
             .map(|node| Step {
                 node,
+                module: rt.label(&node.module),
                 operator: ops::lookup(&node.domain, &node.op),
                 dies: Vec::new(),
                 in_place: false,
@@ -88,7 +91,7 @@ impl<'a> Forward<'a> {
         let mut values: Vec<Option<Tensor>> = device.to_vec();
         values.resize(self.graph.values.len(), None);
         for step in &self.steps {
-            rt.enter_module(&step.node.module);
+            rt.enter_module(step.module);
             let outputs = self.run_step(rt, step, &values);
             for (output, tensor) in step.node.outputs.iter().zip(outputs) {
                 if let Some(slot) = output.and_then(|id| values.get_mut(id.0)) {
@@ -101,7 +104,7 @@ impl<'a> Forward<'a> {
                 }
             }
         }
-        rt.enter_module("");
+        rt.enter_module(LabelId(0));
         let outputs = self.graph.outputs.iter();
         outputs.filter_map(|output| values.get(output.0).cloned().flatten()).collect()
     }
@@ -147,7 +150,7 @@ fn is_folded(node: &Node, typed: &Typed) -> bool {
 
 /// An operator that nobody described: it makes its outputs and keeps its inputs.
 fn unknown(call: &mut Call<'_>) {
-    call.rt.enter_operator(&call.node.op);
+    call.rt.enter_unknown_operator(&call.node.op);
     let inputs = call.tensors();
     for position in 0..call.node.outputs.len() {
         let Ok(ty) = call.output_type(position) else { continue };
