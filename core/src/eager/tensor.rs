@@ -16,8 +16,8 @@ pub struct Tensor(Rc<Inner>);
 struct Inner {
     storage: Rc<Storage>,
     dtype: DType,
-    sizes: Vec<u64>,
-    strides: Vec<u64>,
+    sizes: Rc<[u64]>,
+    strides: Rc<[u64]>,
     edge: Option<Edge>,
     /// What this is a view of; a view holds its base, and so a share of the storage more.
     base: Option<Tensor>,
@@ -30,6 +30,7 @@ impl Tensor {
         sizes: Vec<u64>,
         strides: Vec<u64>,
     ) -> Self {
+        let (sizes, strides) = (sizes.into(), strides.into());
         Self(Rc::new(Inner { storage, dtype, sizes, strides, edge: None, base: None }))
     }
 
@@ -96,8 +97,8 @@ impl Tensor {
         Self(Rc::new(Inner {
             storage: Rc::clone(&self.0.storage),
             dtype: self.0.dtype,
-            sizes,
-            strides,
+            sizes: sizes.into(),
+            strides: strides.into(),
             edge: None,
             base: Some(base),
         }))
@@ -118,19 +119,23 @@ impl Tensor {
     /// The same memory, cut off from autograd: what a node saves.
     #[must_use]
     pub fn detach(&self) -> Self {
-        self.alias(self.0.sizes.clone(), self.0.strides.clone())
+        self.with(None, None)
     }
 
     /// The same memory, with a gradient that goes to `edge`.
     #[must_use]
     pub fn with_edge(&self, edge: Edge) -> Self {
+        self.with(Some(edge), self.0.base.clone())
+    }
+
+    fn with(&self, edge: Option<Edge>, base: Option<Self>) -> Self {
         let inner = Inner {
             storage: Rc::clone(&self.0.storage),
             dtype: self.0.dtype,
-            sizes: self.0.sizes.clone(),
-            strides: self.0.strides.clone(),
-            edge: Some(edge),
-            base: self.0.base.clone(),
+            sizes: Rc::clone(&self.0.sizes),
+            strides: Rc::clone(&self.0.strides),
+            edge,
+            base,
         };
         Self(Rc::new(inner))
     }
