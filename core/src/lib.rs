@@ -50,9 +50,9 @@ pub mod ops;
 
 pub mod infer;
 
-pub mod roles;
-
 pub mod recover;
+
+pub mod roles;
 
 pub mod step;
 

@@ -9,6 +9,7 @@ mod in_place;
 mod patterns;
 mod removed;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::diagnostic::{Diagnostic, Severity};
@@ -20,15 +21,17 @@ pub const DOMAIN: &str = "torch";
 
 /// The program as PyTorch ran it: the same values, other nodes.
 #[derive(Clone, Debug)]
-pub struct Program {
-    /// The graph with recovered nodes.
-    pub graph: Graph,
+pub struct Program<'a> {
+    /// The graph as the file states it: values, inputs, outputs.
+    pub graph: &'a Graph,
+    /// The nodes that run instead of the graph's own.
+    pub nodes: Vec<Cow<'a, Node>>,
     /// What was recovered.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Recovers what can be told with certainty or by convention.
-pub fn recover(graph: &Graph, typed: &Typed) -> Program {
+pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed) -> Program<'a> {
     let mut view = View::new(graph, typed);
     let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
     for chunk in chunks::find(&view) {
@@ -55,7 +58,7 @@ pub fn recover(graph: &Graph, typed: &Typed) -> Program {
     if overwrite_count > 0 {
         diagnostics.push(in_place::diagnostic(overwrite_count));
     }
-    Program { graph: Graph { nodes, ..graph.clone() }, diagnostics }
+    Program { graph, nodes, diagnostics }
 }
 
 fn describe(found: &BTreeMap<&'static str, usize>, masks: bool) -> Vec<Diagnostic> {
@@ -82,7 +85,7 @@ fn describe(found: &BTreeMap<&'static str, usize>, masks: bool) -> Vec<Diagnosti
 pub(crate) struct View<'a> {
     graph: &'a Graph,
     typed: &'a Typed,
-    nodes: Vec<Node>,
+    nodes: Vec<Cow<'a, Node>>,
     producers: Vec<Option<NodeId>>,
     readers: Vec<usize>,
     dropped_masks: bool,
@@ -109,19 +112,20 @@ impl<'a> View<'a> {
                 *count += 1;
             }
         }
-        Self { graph, typed, nodes: graph.nodes.clone(), producers, readers, dropped_masks: false }
+        let nodes = graph.nodes.iter().map(Cow::Borrowed).collect();
+        Self { graph, typed, nodes, producers, readers, dropped_masks: false }
     }
 
     fn replace(&mut self, at: NodeId, node: Node) {
         self.dropped_masks |= node.op == "Attention" && node.int("masked").is_some();
         if let Some(slot) = self.nodes.get_mut(at.0) {
-            *slot = node;
+            *slot = Cow::Owned(node);
         }
     }
 
     /// All nodes as they stand.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index), node))
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index), node.as_ref()))
     }
 
     /// Integers of a value, where they are known.
@@ -133,13 +137,13 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(id.0)
+        self.nodes.get(id.0).map(Cow::as_ref)
     }
 
     /// The node that makes a value.
     pub(crate) fn producer(&self, value: ValueId) -> Option<&Node> {
         let id = (*self.producers.get(value.0)?)?;
-        self.nodes.get(id.0)
+        self.node(id)
     }
 
     /// The node that makes a value, if it is this operator of ONNX's own.
@@ -205,7 +209,7 @@ impl<'a> View<'a> {
     }
 
     /// Nodes that something still asks for, in order.
-    fn live_nodes(self) -> Vec<Node> {
+    fn live_nodes(self) -> Vec<Cow<'a, Node>> {
         let mut wanted = vec![false; self.graph.values.len()];
         let want = |value: &ValueId, wanted: &mut Vec<bool>| {
             if let Some(slot) = wanted.get_mut(value.0) {

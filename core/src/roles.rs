@@ -2,6 +2,7 @@
 
 use crate::graph::{Graph, Value, ValueId};
 use crate::infer::Typed;
+use crate::recover::Program;
 
 /// What a value of the graph is to a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +34,9 @@ const BUFFERS: [&str; 9] = [
 ];
 
 /// The role of every value, by [`ValueId`].
-pub fn roles(graph: &Graph, typed: &Typed) -> Vec<Role> {
-    let uses = Uses::of(graph);
+pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
+    let graph = program.graph;
+    let uses = Uses::of(program);
     let mut roles: Vec<Role> = (0..graph.values.len())
         .map(|index| match graph.values.get(index).and_then(|v| v.initializer.as_ref()) {
             Some(_) => initializer_role(graph, typed, &uses, ValueId(index)),
@@ -85,11 +87,11 @@ struct Uses {
 }
 
 impl Uses {
-    fn of(graph: &Graph) -> Self {
-        let none = vec![false; graph.values.len()];
+    fn of(program: &Program<'_>) -> Self {
+        let none = vec![false; program.graph.values.len()];
         let mut uses =
             Self { read: none.clone(), statistic: none.clone(), weight: none.clone(), table: none };
-        for node in &graph.nodes {
+        for node in &program.nodes {
             for (position, input) in node.inputs.iter().enumerate() {
                 let Some(input) = input else { continue };
                 mark(&mut uses.read, *input);
@@ -117,7 +119,7 @@ impl Uses {
                 }
             }
         }
-        for output in &graph.outputs {
+        for output in &program.graph.outputs {
             mark(&mut uses.read, *output);
         }
         uses

@@ -23,6 +23,7 @@ use crate::eager::autograd::Leaf;
 use crate::eager::{Hardware, Runtime, Tensor};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
+use crate::recover::Program;
 use crate::roles::{self, Role};
 use crate::tensor::{DType, TensorType};
 use crate::trace::{Category, Phase, Trace};
@@ -44,16 +45,16 @@ pub struct Parameter {
 
 /// Runs the iterations and returns what they did to memory.
 pub fn record(
-    graph: &Graph,
+    program: &Program<'_>,
     typed: &Typed,
     loss: &Loss,
     optimizer: Optimizer,
     hardware: Hardware,
 ) -> Trace {
     let rt = Runtime::new(hardware);
-    let mut device = Device::load(&rt, graph, typed);
-    let target = device.load_batch(&rt, graph, typed, loss);
-    let forward = Forward::plan(&rt, graph, typed, &device.roles);
+    let mut device = Device::load(&rt, program, typed);
+    let target = device.load_batch(&rt, program.graph, typed, loss);
+    let forward = Forward::plan(&rt, program, typed, &device.roles);
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut optimizer = optimizer::State::new(optimizer);
     // What Python's names hold from one iteration to the next.
@@ -94,9 +95,10 @@ struct Device {
 
 impl Device {
     /// `model.to("cuda")`: parameters and buffers in the order of the file, which is the module's.
-    fn load(rt: &Runtime, graph: &Graph, typed: &Typed) -> Self {
+    fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed) -> Self {
+        let graph = program.graph;
         rt.enter_phase(0, Phase::Setup);
-        let roles = roles::roles(graph, typed);
+        let roles = roles::roles(program, typed);
         let mut values = vec![None; graph.values.len()];
         let mut parameters = Vec::new();
         let mut unread = Vec::new();

@@ -3,10 +3,13 @@
 //! A value dies when the last operator that reads it has returned and its name is bound again: after
 //! the operator's own outputs are there.
 
+use std::borrow::Cow;
+
 use crate::eager::{Runtime, Tensor};
 use crate::graph::{Graph, Node, ValueId};
 use crate::infer::Typed;
 use crate::ops::{self, Call, Operand, Operator};
+use crate::recover::Program;
 use crate::roles::Role;
 use crate::trace::LabelId;
 
@@ -31,7 +34,8 @@ struct Step<'a> {
 
 impl<'a> Forward<'a> {
     /// Looks operators up and finds the last reader of every value.
-    pub fn plan(rt: &Runtime, graph: &'a Graph, typed: &'a Typed, roles: &[Role]) -> Self {
+    pub fn plan(rt: &Runtime, program: &'a Program<'_>, typed: &'a Typed, roles: &[Role]) -> Self {
+        let graph = program.graph;
         let mut is_output = vec![false; graph.values.len()];
         for output in &graph.outputs {
             if let Some(flag) = is_output.get_mut(output.0) {
@@ -39,14 +43,14 @@ impl<'a> Forward<'a> {
             }
         }
         let mut readers = vec![0_usize; graph.values.len()];
-        for input in graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten()) {
+        for input in program.nodes.iter().flat_map(|node| node.inputs.iter().flatten()) {
             if let Some(count) = readers.get_mut(input.0) {
                 *count += 1;
             }
         }
         let mut last_reader = vec![None; graph.values.len()];
         let on_device: Vec<&Node> =
-            graph.nodes.iter().filter(|node| !is_folded(node, typed)).collect();
+            program.nodes.iter().map(Cow::as_ref).filter(|node| !is_folded(node, typed)).collect();
         for (index, node) in on_device.iter().enumerate() {
             for value in node.inputs.iter().chain(&node.outputs).flatten() {
                 if let Some(slot) = last_reader.get_mut(value.0) {
