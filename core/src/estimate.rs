@@ -167,14 +167,15 @@ impl Model {
         let program = recover::recover(&self.graph, &typed);
         let loss = Loss::choose(&self.graph, &typed);
         let hardware = hardware(device);
-        let trace = step::record(&program, &typed, &loss, config.optimizer, hardware);
+        let recorded = step::record(&program, &typed, &loss, config.optimizer, hardware);
         let mut diagnostics = self.graph.diagnostics.clone();
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());
         diagnostics.extend(program.diagnostics);
+        diagnostics.extend(recorded.diagnostics);
         diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
-        Ok(Run { config, typed, trace, diagnostics })
+        Ok(Run { config, typed, trace: recorded.trace, diagnostics })
     }
 }
 

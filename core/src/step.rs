@@ -19,6 +19,7 @@ pub mod optimizer;
 use std::rc::Rc;
 
 use crate::config::Optimizer;
+use crate::diagnostic::Diagnostic;
 use crate::eager::autograd::Leaf;
 use crate::eager::{Hardware, Runtime, Tensor};
 use crate::graph::{Graph, ValueId};
@@ -43,6 +44,15 @@ pub struct Parameter {
     pub leaf: Rc<Leaf>,
 }
 
+/// What the iterations did, and what had to be assumed of operators.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Allocations and frees.
+    pub trace: Trace,
+    /// Operators without a memory rule.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
 /// Runs the iterations and returns what they did to memory.
 pub fn record(
     program: &Program<'_>,
@@ -50,7 +60,7 @@ pub fn record(
     loss: &Loss,
     optimizer: Optimizer,
     hardware: Hardware,
-) -> Trace {
+) -> Recorded {
     let rt = Runtime::new(hardware);
     let mut device = Device::load(&rt, program, typed);
     let target = device.load_batch(&rt, program.graph, typed, loss);
@@ -79,7 +89,7 @@ pub fn record(
         rt.enter_module(optimizer_label);
         optimizer.step(&rt, &device.parameters);
     }
-    rt.into_trace()
+    Recorded { diagnostics: forward.diagnostics(), trace: rt.into_trace() }
 }
 
 /// What lies on the device throughout.

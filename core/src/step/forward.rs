@@ -4,7 +4,10 @@
 //! the operator's own outputs are there.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::{Runtime, Tensor};
 use crate::graph::{Graph, Node, ValueId};
 use crate::infer::Typed;
@@ -20,6 +23,8 @@ pub struct Forward<'a> {
     typed: &'a Typed,
     steps: Vec<Step<'a>>,
     is_output: Vec<bool>,
+    /// Names of nodes that ran without a rule of their own, by operator.
+    assumed: RefCell<BTreeMap<&'a str, BTreeSet<&'a str>>>,
 }
 
 #[derive(Debug)]
@@ -87,7 +92,7 @@ impl<'a> Forward<'a> {
                 |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
             step.dies.sort_by_key(|value| position(value).unwrap_or(usize::MAX));
         }
-        Self { graph, typed, steps, is_output }
+        Self { graph, typed, steps, is_output, assumed: RefCell::default() }
     }
 
     /// Runs the graph on tensors that lie on the device; returns the model's outputs.
@@ -116,7 +121,7 @@ impl<'a> Forward<'a> {
     fn run_step(
         &self,
         rt: &Runtime,
-        step: &Step<'_>,
+        step: &Step<'a>,
         values: &[Option<Tensor>],
     ) -> Vec<Option<Tensor>> {
         let node = step.node;
@@ -134,8 +139,27 @@ impl<'a> Forward<'a> {
         let ran = rule.is_some_and(|rule| rule(&mut call).is_ok());
         if !ran {
             unknown(&mut call);
+            if step.operator.is_some() {
+                let label = node.label(self.graph);
+                self.assumed.borrow_mut().entry(&node.op).or_default().insert(label);
+            }
         }
         call.finish()
+    }
+
+    /// Operators whose shapes are known, but not what PyTorch does to memory in their place.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let assumed = self.assumed.borrow();
+        let mut found = Vec::new();
+        for (op, nodes) in assumed.iter() {
+            let (count, first) = (nodes.len(), nodes.first().copied().unwrap_or_default());
+            let message = format!(
+                "what `{op}` keeps and allocates is not known ({count} in the graph): it is taken to \
+                 make its outputs and to keep its inputs, so the truth can only be higher"
+            );
+            found.push(Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(first));
+        }
+        found
     }
 
     /// Whether the model returns the value.
