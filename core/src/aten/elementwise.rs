@@ -215,15 +215,6 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
     })
 }
 
-/// `aten::masked_fill`: the mask is saved.
-pub fn masked_fill(rt: &Runtime, x: &Tensor, mask: &Tensor) -> Tensor {
-    rt.enter_operator("aten::masked_fill");
-    let y = output(rt, x.dtype(), &[x, mask]);
-    rt.differentiable("MaskedFillBackward0", y, &[x], &[mask], |pass| {
-        vec![pass.grad().map(|grad| pass.rt.empty_like(grad))]
-    })
-}
-
 /// `aten::_to_copy` to another type; the same type is the same tensor.
 pub fn cast(rt: &Runtime, x: &Tensor, dtype: DType) -> Tensor {
     if x.dtype() == dtype {

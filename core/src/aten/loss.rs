@@ -3,7 +3,6 @@
 use super::softmax::log_softmax;
 use super::view::{contiguous, pad, reshape};
 use crate::eager::{Runtime, Tensor};
-use crate::tensor::DType;
 
 /// `F.cross_entropy(logits, target)` with class indices, reduced to a mean.
 ///
@@ -46,6 +45,3 @@ pub fn sum_of(rt: &Runtime, output: &Tensor) -> Tensor {
     let reduced = vec![true; output.rank()];
     super::reduce::sum(rt, output, &reduced, false)
 }
-
-/// The type of class labels.
-pub const LABEL_TYPE: DType = DType::Int64;

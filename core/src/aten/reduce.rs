@@ -3,7 +3,6 @@
 use super::view;
 use crate::eager::kernels::{kept_sizes, reduce};
 use crate::eager::{Runtime, Tensor};
-use crate::tensor::DType;
 
 /// `aten::sum`: the gradient is expanded, a view.
 pub fn sum(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
@@ -42,18 +41,6 @@ pub fn saving(
     rt.differentiable("ReduceBackward0", y, &[x], &[x, &saved], |pass| {
         vec![pass.saved(0).map(|x| pass.rt.empty_like(x))]
     })
-}
-
-/// Reductions that stop gradients: `argmax`, `any`, `all`.
-pub fn opaque(
-    rt: &Runtime,
-    name: &'static str,
-    dtype: DType,
-    x: &Tensor,
-    reduced: &[bool],
-) -> Tensor {
-    rt.enter_operator(name);
-    reduce(rt, x, reduced, dtype)
 }
 
 fn shaped(result: Tensor, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {

@@ -150,11 +150,6 @@ impl Tensor {
         self.is_unique() && Rc::strong_count(&self.0.storage) == 1
     }
 
-    /// Whether both look at one memory.
-    pub fn shares_storage(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.0.storage, &other.0.storage)
-    }
-
     /// Its storage's place in the trace.
     pub fn storage_id(&self) -> StorageId {
         self.0.storage.id()

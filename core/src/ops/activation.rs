@@ -98,8 +98,8 @@ fn pointwise(
 ) -> Result<(), OpError> {
     let x = call.need(0)?;
     let op = Unary { name, node: name, reads, temporaries };
-    let in_place = call.in_place && call.node.attributes.contains_key("in_place");
-    let y = if in_place { unary_in_place(call.rt, op, &x) } else { unary(call.rt, op, &x) };
+    let y =
+        if call.overwrites() { unary_in_place(call.rt, op, &x) } else { unary(call.rt, op, &x) };
     call.set(0, y);
     Ok(())
 }

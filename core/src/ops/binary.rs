@@ -230,9 +230,7 @@ fn operands(call: &Call<'_>) -> (Option<Tensor>, Option<Tensor>) {
 
 fn add(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = match operands(call) {
-        (Some(a), Some(b)) if call.in_place && call.node.attributes.contains_key("in_place") => {
-            elementwise::add_in_place(call.rt, &a, &b)
-        }
+        (Some(a), Some(b)) if call.overwrites() => elementwise::add_in_place(call.rt, &a, &b),
         (Some(a), Some(b)) => elementwise::add(call.rt, &a, &b),
         (Some(x), None) | (None, Some(x)) => elementwise::shift(call.rt, "aten::add", &x),
         (None, None) => return fresh(call),
@@ -321,8 +319,7 @@ fn clip_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         reads: elementwise::Reads::Input,
         temporaries: 0,
     };
-    let in_place = call.in_place && call.node.attributes.contains_key("in_place");
-    let y = if in_place {
+    let y = if call.overwrites() {
         elementwise::unary_in_place(call.rt, op, &x)
     } else {
         elementwise::unary(call.rt, op, &x)

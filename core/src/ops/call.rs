@@ -46,6 +46,11 @@ impl<'a> Call<'a> {
         Self { rt, node, opset, in_place: false, types, elements, operands, outputs }
     }
 
+    /// Whether the operator overwrites its first input: it is marked so, and nothing else reads it.
+    pub fn overwrites(&self) -> bool {
+        self.in_place && self.node.attributes.contains_key("in_place")
+    }
+
     /// The operand at this position.
     pub fn operand(&self, position: usize) -> &Operand {
         self.operands.get(position).unwrap_or(&Operand::Absent)

@@ -5,6 +5,7 @@
 //! are inputs since 10), `onnx__Tile.html`, `onnx__Pad.html` (inputs since 11, axes since 18),
 //! `onnx__DepthToSpace.html`, `onnx__Trilu.html`, `onnx__CenterCropPad.html`.
 
+use super::run::resampled;
 use super::shape_math::{
     axis, axis_mask, before, dim, exact_div, from, like_first, signed, signed_len, size, sizes,
     with,
@@ -343,13 +344,6 @@ fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let dims = &call.output_type(0)?.dims;
     let y = if x.sizes() == dims.as_slice() { x } else { view::pad(call.rt, &x, dims) };
-    call.set(0, y);
-    Ok(())
-}
-
-fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
-    let x = call.need(0)?;
-    let y = view::resample(call.rt, name, &x, &call.output_type(0)?.dims);
     call.set(0, y);
     Ok(())
 }

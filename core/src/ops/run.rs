@@ -1,7 +1,7 @@
 //! Runtime rules that several families share.
 
 use super::{Call, OpError};
-use crate::aten::elementwise;
+use crate::aten::{elementwise, view};
 use crate::eager::Tensor;
 
 /// A new tensor without a gradient, whatever the inputs are: `arange`, `full`, `nonzero`.
@@ -22,5 +22,13 @@ pub(super) fn without_gradient(call: &mut Call<'_>, name: &'static str) -> Resul
     let ty = call.output_type(0)?;
     let operands: Vec<&Tensor> = tensors.iter().collect();
     call.set(0, elementwise::opaque(call.rt, name, ty.dtype, &operands));
+    Ok(())
+}
+
+/// A kernel that fills a tensor of other sizes, and one that fills the gradient.
+pub(super) fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = view::resample(call.rt, name, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
     Ok(())
 }

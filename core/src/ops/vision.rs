@@ -5,11 +5,10 @@
 //! `onnx__GridSample.html`, `onnx__AffineGrid.html`, `onnx__RoiAlign.html`, `onnx__MaxRoiPool.html`,
 //! `onnx__NonMaxSuppression.html`, `onnx__DFT.html`, `onnx__STFT.html`.
 
-use super::Call;
 use super::fold::{float, truncate, widen};
+use super::run::resampled;
 use super::shape_math::{axis, before, dim, from, signed, signed_len, size, sizes, with};
 use super::{Inference, OpError, Operator, op};
-use crate::aten::view;
 use crate::graph::Elements;
 use crate::tensor::DType;
 
@@ -216,13 +215,6 @@ fn stft(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let frames = span.and_then(|span| span.checked_div(step)).map(|n| n.saturating_add(1));
     let frames = frames.ok_or_else(|| OpError::new("no frame fits into the signal"))?;
     inference.set_dims(0, x.dtype, [dim(&x.dims, 0), frames, bins, 2]);
-    Ok(())
-}
-
-fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
-    let x = call.need(0)?;
-    let y = view::resample(call.rt, name, &x, &call.output_type(0)?.dims);
-    call.set(0, y);
     Ok(())
 }
 

@@ -22,7 +22,6 @@ pub struct Forward<'a> {
     graph: &'a Graph,
     typed: &'a Typed,
     steps: Vec<Step<'a>>,
-    is_output: Vec<bool>,
     /// Names of nodes that ran without a rule of their own, by operator.
     assumed: RefCell<BTreeMap<&'a str, BTreeSet<&'a str>>>,
 }
@@ -92,7 +91,7 @@ impl<'a> Forward<'a> {
                 |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
             step.dies.sort_by_key(|value| position(value).unwrap_or(usize::MAX));
         }
-        Self { graph, typed, steps, is_output, assumed: RefCell::default() }
+        Self { graph, typed, steps, assumed: RefCell::default() }
     }
 
     /// Runs the graph on tensors that lie on the device; returns the model's outputs.
@@ -160,11 +159,6 @@ impl<'a> Forward<'a> {
             found.push(Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(first));
         }
         found
-    }
-
-    /// Whether the model returns the value.
-    pub fn returns(&self, value: ValueId) -> bool {
-        self.is_output.get(value.0).copied().unwrap_or(false)
     }
 }
 
