@@ -1,6 +1,5 @@
 //! The page's sentences, kept together: they are composed here and nowhere else.
 
-use highwater_core::config::Optimizer;
 use highwater_core::diagnostic::Severity;
 use highwater_core::report::{DeviceVerdict, Peak, Report, Verdict};
 use highwater_core::trace::{Category, Phase};
@@ -183,25 +182,6 @@ pub(crate) const fn phase_short(phase: Phase) -> &'static str {
         Phase::Forward => "fwd",
         Phase::Backward => "bwd",
         Phase::Optimizer => "opt",
-    }
-}
-
-/// An optimizer as people call it.
-pub(crate) const fn optimizer(optimizer: Optimizer) -> &'static str {
-    match optimizer {
-        Optimizer::Sgd => "SGD",
-        Optimizer::SgdMomentum => "SGD with momentum",
-        Optimizer::Adam => "Adam",
-        Optimizer::AdamW => "AdamW",
-    }
-}
-
-/// What an optimizer keeps, which is what it costs.
-pub(crate) const fn optimizer_cost(optimizer: Optimizer) -> &'static str {
-    match optimizer {
-        Optimizer::Sgd => "keeps no state",
-        Optimizer::SgdMomentum => "keeps one copy of the parameters",
-        Optimizer::Adam | Optimizer::AdamW => "keeps two copies of the parameters",
     }
 }
 

@@ -1,10 +1,27 @@
 //! What may stand on the command line.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
-use highwater_core::{Config, Optimizer, device};
+use highwater_core::config::{
+    Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, Optimizer, Precision,
+    PyTorch, Recover, ZeroGrad,
+};
+use highwater_core::device;
+
+/// Reads one of an enum's names.
+macro_rules! choice {
+    ($type:ty) => {
+        PossibleValuesParser::new(
+            <$type>::ALL
+                .iter()
+                .map(|choice| PossibleValue::new(choice.name()).help(choice.about())),
+        )
+        .try_map(|name| name.parse::<$type>())
+    };
+}
 
 /// Will this training run fit on that GPU, and what sets the high-water mark?
 ///
@@ -45,13 +62,8 @@ pub(crate) struct Estimate {
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
     pub(crate) dims: Vec<(String, u64)>,
 
-    /// Optimizer
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().optimizer, value_parser = optimizer())]
-    pub(crate) optimizer: Optimizer,
-
-    /// GPU whose kernels the run is assumed to use; `highwater devices` prints them
-    #[arg(long, value_name = "DEVICE", default_value_t = Config::default().device, value_parser = devices(), hide_possible_values = true)]
-    pub(crate) device: String,
+    #[command(flatten)]
+    pub(crate) training: Training,
 
     /// Exit with status 1 unless training fits on this GPU; may be repeated
     #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
@@ -62,16 +74,91 @@ pub(crate) struct Estimate {
     pub(crate) json: bool,
 }
 
+/// How PyTorch is told to train.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct Training {
+    /// Number format of parameters and of arithmetic
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().precision, value_parser = choice!(Precision))]
+    pub(crate) precision: Precision,
+
+    /// Optimizer
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().optimizer, value_parser = choice!(Optimizer))]
+    pub(crate) optimizer: Optimizer,
+
+    /// How the optimizer walks over the parameters
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().optimizer_impl, value_parser = choice!(Implementation))]
+    pub(crate) optimizer_impl: Implementation,
+
+    /// Where gradients are dropped
+    #[arg(long, value_name = "WHERE", default_value_t = Config::default().zero_grad, value_parser = choice!(ZeroGrad))]
+    pub(crate) zero_grad: ZeroGrad,
+
+    /// Whether the step is a function, so that logits and loss die when it returns
+    #[arg(long = "loop", value_name = "STYLE", default_value_t = Config::default().loop_style, value_parser = choice!(LoopStyle))]
+    pub(crate) loop_style: LoopStyle,
+
+    /// Activation checkpointing: `none`, `blocks`, or how many blocks make a region
+    #[arg(long, value_name = "WHAT", default_value_t = Config::default().checkpoint)]
+    pub(crate) checkpoint: Checkpoint,
+
+    /// Batches per optimizer step
+    #[arg(long, value_name = "N", default_value_t = Config::default().accumulate)]
+    pub(crate) accumulate: NonZeroU64,
+
+    /// Parameters that are not trained: `layer1`, `*.embeddings`; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) freeze: Vec<String>,
+
+    /// What the outputs are compared with
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().loss, value_parser = choice!(LossChoice))]
+    pub(crate) loss: LossChoice,
+
+    /// Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before)
+    #[arg(long, value_name = "VERSION", default_value_t = Config::default().pytorch, value_parser = choice!(PyTorch))]
+    pub(crate) pytorch: PyTorch,
+
+    /// Whether activations overwrite their input; `auto` follows torchvision's models
+    #[arg(long, value_name = "WHETHER", default_value_t = Config::default().in_place, value_parser = choice!(InPlace))]
+    pub(crate) in_place: InPlace,
+
+    /// Whether what the exporter removed or took apart is put together again
+    #[arg(long, value_name = "WHETHER", default_value_t = Config::default().recover, value_parser = choice!(Recover))]
+    pub(crate) recover: Recover,
+
+    /// GPU whose kernels the run is assumed to use; `highwater devices` prints them
+    #[arg(long, value_name = "DEVICE", default_value_t = Config::default().device, value_parser = devices(), hide_possible_values = true)]
+    pub(crate) device: String,
+}
+
+impl Estimate {
+    /// The configuration that the arguments describe.
+    pub(crate) fn config(&self) -> Config {
+        let training = &self.training;
+        Config {
+            dims: self.dims.iter().cloned().collect(),
+            precision: training.precision,
+            optimizer: training.optimizer,
+            optimizer_impl: training.optimizer_impl,
+            zero_grad: training.zero_grad,
+            loop_style: training.loop_style,
+            checkpoint: training.checkpoint,
+            accumulate: training.accumulate,
+            freeze: training.freeze.clone(),
+            loss: training.loss,
+            pytorch: training.pytorch,
+            in_place: training.in_place,
+            recover: training.recover,
+            device: training.device.clone(),
+        }
+    }
+}
+
 const STATUS: &str = "\
 Exit status:
   0  the estimate was made
   1  training does not fit on a GPU that --require names
   2  bad use or input";
-
-fn optimizer() -> impl TypedValueParser<Value = Optimizer> {
-    PossibleValuesParser::new(Optimizer::ALL.map(Optimizer::name))
-        .try_map(|name| name.parse::<Optimizer>())
-}
 
 fn devices() -> PossibleValuesParser {
     PossibleValuesParser::new(device::all().iter().map(|device| device.id))

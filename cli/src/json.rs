@@ -4,6 +4,7 @@
 //! not compile here until somebody has said what scripts get to see of it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use highwater_core::report::{
     ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
@@ -12,11 +13,6 @@ use highwater_core::{Bytes, Config, Diagnostic, step};
 use serde::Serialize;
 
 use crate::answer::{Answer, DeviceAnswer};
-
-/// Precision of the run; there is no other yet.
-pub(crate) const PRECISION: &str = "fp32";
-/// The PyTorch whose rules are followed.
-pub(crate) const PYTORCH: &str = "2.15";
 
 #[derive(Serialize)]
 struct JsonAnswer<'a> {
@@ -41,11 +37,21 @@ struct JsonModel<'a> {
 #[derive(Serialize)]
 struct JsonConfig<'a> {
     dims: &'a BTreeMap<String, u64>,
+    precision: &'a str,
     optimizer: &'a str,
+    optimizer_impl: &'a str,
+    zero_grad: &'a str,
+    #[serde(rename = "loop")]
+    loop_style: &'a str,
+    checkpoint: String,
+    accumulate: NonZeroU64,
+    freeze: &'a [String],
+    loss: &'a str,
+    pytorch: &'a str,
+    in_place: &'a str,
+    recover: &'a str,
     device: &'a str,
     iterations: usize,
-    precision: &'a str,
-    pytorch: &'a str,
 }
 
 #[derive(Serialize)]
@@ -146,14 +152,38 @@ impl<'a> JsonModel<'a> {
 
 impl<'a> JsonConfig<'a> {
     fn of(config: &'a Config) -> Self {
-        let Config { dims, optimizer, device } = config;
+        let Config {
+            dims,
+            precision,
+            optimizer,
+            optimizer_impl,
+            zero_grad,
+            loop_style,
+            checkpoint,
+            accumulate,
+            freeze,
+            loss,
+            pytorch,
+            in_place,
+            recover,
+            device,
+        } = config;
         Self {
             dims,
+            precision: precision.name(),
             optimizer: optimizer.name(),
+            optimizer_impl: optimizer_impl.name(),
+            zero_grad: zero_grad.name(),
+            loop_style: loop_style.name(),
+            checkpoint: checkpoint.to_string(),
+            accumulate: *accumulate,
+            freeze,
+            loss: loss.name(),
+            pytorch: pytorch.name(),
+            in_place: in_place.name(),
+            recover: recover.name(),
             device,
             iterations: step::ITERATIONS,
-            precision: PRECISION,
-            pytorch: PYTORCH,
         }
     }
 }

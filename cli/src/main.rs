@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use highwater_core::{Config, Error};
+use highwater_core::Error;
 
 use crate::answer::Answer;
 use crate::args::{Arguments, Command, Estimate};
@@ -68,13 +68,8 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
 fn answer(arguments: &Estimate) -> Result<Answer, Error> {
     let mut source = FileSource::open(&arguments.model)?;
     let model = highwater_core::open(&mut source, &arguments.model.to_string_lossy())?;
-    let config = Config {
-        dims: arguments.dims.iter().cloned().collect(),
-        optimizer: arguments.optimizer,
-        device: arguments.device.clone(),
-    };
     let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
-    Answer::of(&model, &file_name.to_string_lossy(), &config)
+    Answer::of(&model, &file_name.to_string_lossy(), &arguments.config())
 }
 
 /// An error and the file it is about, which it may name already.

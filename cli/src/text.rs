@@ -10,7 +10,6 @@ use highwater_core::trace::{Category, Phase};
 use highwater_core::{Bytes, Severity};
 
 use crate::answer::{Answer, DeviceAnswer};
-use crate::json::{PRECISION, PYTORCH};
 use crate::table::{Align, Cell, Table};
 
 pub(crate) const HEAD: Style = Style::new().bold();
@@ -119,9 +118,13 @@ fn setting(report: &Report) -> String {
     ]);
     table.row([
         "training".into(),
-        format!("{}; {}, {PRECISION}", dims.join(", "), config.optimizer).into(),
+        format!("{}; {}, {}", dims.join(", "), config.optimizer, config.precision).into(),
     ]);
-    table.row(["as on".into(), format!("{}, PyTorch {PYTORCH}", report.verdict.name).into()]);
+    for (name, value) in config.unusual() {
+        table.row(["".into(), format!("{name} {value}").into()]);
+    }
+    let version = config.pytorch.label();
+    table.row(["as on".into(), format!("{}, PyTorch {version}", report.verdict.name).into()]);
     table.render("  ")
 }
 

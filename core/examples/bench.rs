@@ -81,7 +81,7 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let typed = infer::infer(&graph, &config.dims)?;
     let loss = Loss::choose(&graph, &typed);
     let program = recover::recover(&graph, &typed);
-    let run = || step::record(&program, &typed, &loss, config.optimizer, hardware(device)).trace;
+    let run = || step::record(&program, &typed, &loss, &config, hardware(device)).trace;
     let trace = run();
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 

@@ -1,76 +1,272 @@
-//! What the user chooses: dimensions, optimizer, device.
+//! What the user chooses: dimensions, and how PyTorch is told to train.
+//!
+//! Every choice with names is one [`choice!`] table: the command line, JSON and the page derive
+//! their names, their order and their explanations from it.
+
+mod choice;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use self::choice::choice;
 use crate::error::{Error, ErrorKind};
 
 /// Everything that an estimate depends on besides the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Config {
     /// Sizes of the model's open dimensions, by name. A name left out gets a stated default.
     pub dims: BTreeMap<String, u64>,
+    /// Number format of parameters and of arithmetic.
+    pub precision: Precision,
     /// The optimizer.
     pub optimizer: Optimizer,
+    /// How the optimizer runs.
+    pub optimizer_impl: Implementation,
+    /// Where gradients are dropped.
+    pub zero_grad: ZeroGrad,
+    /// Whether logits and loss survive into the next iteration.
+    pub loop_style: LoopStyle,
+    /// What is computed again in backward instead of being kept.
+    pub checkpoint: Checkpoint,
+    /// COUNT: batches per optimizer step (`1` for none accumulated).
+    pub accumulate: NonZeroU64,
+    /// Parameters that are not trained: names or prefixes of names, `*` for any text.
+    pub freeze: Vec<String>,
+    /// What the outputs are compared with.
+    pub loss: LossChoice,
+    /// The PyTorch whose rules are followed.
+    pub pytorch: PyTorch,
+    /// Whether activations overwrite their input.
+    pub in_place: InPlace,
+    /// Whether what the exporter removed or took apart is put together again.
+    pub recover: Recover,
     /// Id of the device whose kernels and capacity the run assumes, such as `a100-80gb`.
     pub device: String,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { dims: BTreeMap::new(), optimizer: Optimizer::AdamW, device: "a100-80gb".to_owned() }
-    }
-}
-
-/// Optimizers, in PyTorch's default implementation (`foreach` on CUDA).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Optimizer {
-    /// `torch.optim.SGD` without momentum: no state.
-    Sgd,
-    /// `torch.optim.SGD(momentum=0.9)`: one buffer per parameter.
-    SgdMomentum,
-    /// `torch.optim.Adam`: two moments per parameter.
-    Adam,
-    /// `torch.optim.AdamW`: two moments per parameter.
-    #[serde(rename = "adamw")]
-    AdamW,
-}
-
-impl Optimizer {
-    /// All of them, plainest first.
-    pub const ALL: [Self; 4] = [Self::Sgd, Self::SgdMomentum, Self::Adam, Self::AdamW];
-
-    /// The name on the command line and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sgd => "sgd",
-            Self::SgdMomentum => "sgd-momentum",
-            Self::Adam => "adam",
-            Self::AdamW => "adamw",
+        Self {
+            dims: BTreeMap::new(),
+            precision: Precision::Fp32,
+            optimizer: Optimizer::AdamW,
+            optimizer_impl: Implementation::Auto,
+            zero_grad: ZeroGrad::Start,
+            loop_style: LoopStyle::Inline,
+            checkpoint: Checkpoint::None,
+            accumulate: NonZeroU64::MIN,
+            freeze: Vec::new(),
+            loss: LossChoice::Auto,
+            pytorch: PyTorch::V2_15,
+            in_place: InPlace::Auto,
+            recover: Recover::Auto,
+            device: "a100-80gb".to_owned(),
         }
     }
 }
 
-impl fmt::Display for Optimizer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+impl Config {
+    /// Settings that are not PyTorch's defaults, as the command line names them; those that every
+    /// answer states (precision, optimizer, version, device) left out.
+    pub fn unusual(&self) -> Vec<(&'static str, String)> {
+        let usual = Self::default();
+        let settings = [
+            ("optimizer-impl", self.optimizer_impl.to_string(), usual.optimizer_impl.to_string()),
+            ("zero-grad", self.zero_grad.to_string(), usual.zero_grad.to_string()),
+            ("loop", self.loop_style.to_string(), usual.loop_style.to_string()),
+            ("checkpoint", self.checkpoint.to_string(), usual.checkpoint.to_string()),
+            ("accumulate", self.accumulate.to_string(), usual.accumulate.to_string()),
+            ("freeze", self.freeze.join(", "), usual.freeze.join(", ")),
+            ("loss", self.loss.to_string(), usual.loss.to_string()),
+            ("in-place", self.in_place.to_string(), usual.in_place.to_string()),
+            ("recover", self.recover.to_string(), usual.recover.to_string()),
+        ];
+        let unusual = settings.into_iter().filter(|(_, value, usual)| value != usual);
+        unusual.map(|(name, value, _)| (name, value)).collect()
     }
 }
 
-impl FromStr for Optimizer {
+choice! {
+    /// Number format of parameters and of arithmetic.
+    pub enum Precision ("precision") {
+        /// Everything in 32 bits. TF32 changes arithmetic, not memory.
+        Fp32 = "fp32", "fp32", "32-bit throughout; TF32 makes no difference to memory",
+        /// `torch.autocast(dtype=torch.float16)` with `GradScaler`.
+        AmpFp16 = "amp-fp16", "AMP fp16", "autocast to fp16 with a gradient scaler, parameters in fp32",
+        /// `torch.autocast(dtype=torch.bfloat16)`.
+        AmpBf16 = "amp-bf16", "AMP bf16", "autocast to bf16, parameters in fp32",
+        /// `model.half()`.
+        Fp16 = "fp16", "pure fp16", "everything in fp16, parameters and optimizer state too",
+        /// `model.bfloat16()`.
+        Bf16 = "bf16", "pure bf16", "everything in bf16, parameters and optimizer state too",
+    }
+}
+
+choice! {
+    /// Optimizers and the settings of theirs that change memory.
+    pub enum Optimizer ("optimizer") {
+        /// `torch.optim.SGD` without momentum: no state.
+        Sgd = "sgd", "SGD", "keeps no state",
+        /// `torch.optim.SGD(momentum=0.9)`: one buffer per parameter.
+        SgdMomentum = "sgd-momentum", "SGD with momentum", "keeps one copy of the parameters",
+        /// `torch.optim.Adam`: two moments per parameter.
+        Adam = "adam", "Adam", "keeps two copies of the parameters",
+        /// `torch.optim.AdamW`: two moments per parameter.
+        AdamW = "adamw", "AdamW", "keeps two copies of the parameters",
+    }
+}
+
+choice! {
+    /// How an optimizer walks over the parameters.
+    pub enum Implementation ("optimizer implementation") {
+        /// What PyTorch takes on CUDA: `foreach` where the optimizer has it.
+        Auto = "auto", "automatic", "what PyTorch takes by itself: foreach where there is one",
+        /// Lists of tensors at a time: fast, with temporaries as large as the parameters.
+        Foreach = "foreach", "foreach", "all parameters at a time, with temporaries as large",
+        /// One kernel for everything: no temporaries.
+        Fused = "fused", "fused", "one kernel, no temporaries",
+        /// A parameter at a time.
+        ForLoop = "for-loop", "for-loop", "one parameter at a time",
+    }
+}
+
+choice! {
+    /// Where `optimizer.zero_grad()` stands in the loop.
+    pub enum ZeroGrad ("place of zero_grad") {
+        /// Before the forward.
+        Start = "start", "before the forward", "before the forward",
+        /// Between forward and backward: gradients lie beside all activations.
+        BeforeBackward = "before-backward", "before the backward", "between forward and backward",
+        /// After the optimizer's step.
+        End = "end", "after the step", "after the optimizer's step",
+    }
+}
+
+choice! {
+    /// Whether the loop's names outlive an iteration.
+    pub enum LoopStyle ("loop style") {
+        /// A plain loop: `out` and `loss` stay bound until they are assigned again.
+        Inline = "inline", "plain loop", "a plain loop: logits and loss live until the next ones are there",
+        /// The step is a function, as in Lightning and the HF Trainer: its names go with it.
+        Function = "function", "step function", "a step function, as trainers have it: they go when it returns",
+    }
+}
+
+/// Activation checkpointing (`torch.utils.checkpoint`, non-reentrant).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Checkpoint {
+    /// All that backward needs is kept.
+    None,
+    /// Each repeated block of the model is a region of its own.
+    Blocks,
+    /// As many blocks as this make a region.
+    Every(NonZeroU64),
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Blocks => f.write_str("blocks"),
+            Self::Every(count) => count.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Checkpoint {
     type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|optimizer| optimizer.name() == name).ok_or_else(|| {
-            let known: Vec<_> = Self::ALL.iter().map(|optimizer| optimizer.name()).collect();
-            Error::new(
-                ErrorKind::BadConfig,
-                format!("unknown optimizer `{name}`; choose one of {}", known.join(", ")),
-            )
-        })
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "none" => Ok(Self::None),
+            "blocks" => Ok(Self::Blocks),
+            _ => text.parse().map(Self::Every).map_err(|error| {
+                let message = format!(
+                    "unknown checkpointing `{text}` ({error}); choose none, blocks, or how many \
+                     blocks make a region"
+                );
+                Error::new(ErrorKind::BadConfig, message)
+            }),
+        }
+    }
+}
+
+impl TryFrom<String> for Checkpoint {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<Checkpoint> for String {
+    fn from(checkpoint: Checkpoint) -> Self {
+        checkpoint.to_string()
+    }
+}
+
+choice! {
+    /// What the outputs are compared with.
+    pub enum LossChoice ("loss") {
+        /// What the output's shape suggests; the report says what that was.
+        Auto = "auto", "automatic", "what the outputs suggest",
+        /// `cross_entropy` with class indices, over the second dimension or the last.
+        CrossEntropy = "cross-entropy", "cross-entropy", "cross-entropy with class indices",
+        /// `cross_entropy(label_smoothing=0.1)`.
+        LabelSmoothing = "label-smoothing", "cross-entropy, smoothed", "cross-entropy with smoothed labels",
+        /// `cross_entropy` with a probability for each class.
+        SoftTargets = "soft-targets", "cross-entropy, soft targets", "cross-entropy with probabilities, as for mixup",
+        /// What transformers computes for causal language models.
+        CausalLm = "causal-lm", "causal language model", "next-token cross-entropy, as transformers computes it",
+        /// What transformers computes for masked language models.
+        MaskedLm = "masked-lm", "masked language model", "cross-entropy with a label per position",
+        /// `mse_loss` with a target of the output's shape.
+        Mse = "mse", "mean squared error", "mean squared error",
+        /// `binary_cross_entropy_with_logits` with a target of the output's shape.
+        BceWithLogits = "bce-with-logits", "binary cross-entropy", "binary cross-entropy on logits",
+        /// `out.sum()`.
+        Sum = "sum", "sum of outputs", "the sum of the outputs",
+        /// The graph's first output is the loss.
+        Own = "own", "the model's own", "the model's first output is its loss",
+    }
+}
+
+choice! {
+    /// Versions of PyTorch whose rules differ.
+    pub enum PyTorch ("version of PyTorch") {
+        /// 2.15: cuBLAS workspaces live for one call.
+        V2_15 = "2.15", "2.15", "2.15 and later",
+        /// 2.9 to 2.14: cuBLAS workspaces stay once they are made.
+        V2_9 = "2.9", "2.9 to 2.14", "2.9 to 2.14: cuBLAS workspaces stay",
+        /// 2.8 and before: those, and `RMSNorm` is a composite.
+        V2_8 = "2.8", "2.8 and before", "2.8 and before: they stay, and RMSNorm is not fused",
+    }
+}
+
+choice! {
+    /// Whether activations overwrite their input; no exporter keeps the flag.
+    pub enum InPlace ("in-place setting") {
+        /// As torchvision's models do, where the model looks like one.
+        Auto = "auto", "automatic", "as torchvision does in convolutional nets",
+        /// Wherever nothing else reads the input.
+        On = "on", "on", "wherever nothing else reads the input",
+        /// Nowhere.
+        Off = "off", "off", "nowhere",
+    }
+}
+
+choice! {
+    /// Whether what the exporter removed or took apart is put together again.
+    pub enum Recover ("recovery setting") {
+        /// Whatever can be told.
+        Auto = "auto", "automatic", "put together what the exporter took apart",
+        /// The graph as it stands in the file.
+        Off = "off", "off", "take the file at its word",
     }
 }

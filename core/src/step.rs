@@ -18,7 +18,7 @@ pub mod optimizer;
 
 use std::rc::Rc;
 
-use crate::config::Optimizer;
+use crate::config::Config;
 use crate::diagnostic::Diagnostic;
 use crate::eager::autograd::Leaf;
 use crate::eager::{Hardware, Runtime, Tensor};
@@ -58,7 +58,7 @@ pub fn record(
     program: &Program<'_>,
     typed: &Typed,
     loss: &Loss,
-    optimizer: Optimizer,
+    config: &Config,
     hardware: Hardware,
 ) -> Recorded {
     let rt = Runtime::new(hardware);
@@ -66,7 +66,7 @@ pub fn record(
     let target = device.load_batch(&rt, program.graph, typed, loss);
     let forward = Forward::plan(&rt, program, typed, &device.roles);
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
-    let mut optimizer = optimizer::State::new(optimizer);
+    let mut optimizer = optimizer::State::new(config.optimizer);
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     for iteration in 1..=ITERATIONS {

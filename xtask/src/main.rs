@@ -26,6 +26,7 @@ mod tidy;
 
 mod checks;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -61,6 +62,15 @@ enum Task {
     },
     /// Measure how long an estimate takes
     Bench,
+    /// Compare the events of a recorded run with ours, and say where they part
+    DiffOracle {
+        /// ONNX file of the model, gzipped or not
+        model: PathBuf,
+        /// Events that the oracle recorded of it (`--events`)
+        events: PathBuf,
+        /// One phase, such as `2:backward`
+        phase: Option<String>,
+    },
     /// Check the habits that no lint knows
     CheckTree,
 }
@@ -90,6 +100,11 @@ fn perform(task: &Task) -> Result<()> {
         Task::Test { quick } => checks::run_all(quick),
         Task::Bench => {
             run(command("cargo").args("run --release -p highwater-core --example bench".split(' ')))
+        }
+        Task::DiffOracle { ref model, ref events, ref phase } => {
+            let mut diff = command("cargo");
+            diff.args("run --release -q -p highwater-core --example oracle -- diff".split(' '));
+            run(diff.args([model, events]).args(phase))
         }
         Task::CheckTree => tidy::check(),
     }

@@ -74,19 +74,20 @@ pub(crate) fn Settings(
                     }
                 >
                     {Optimizer::ALL
-                        .map(|optimizer| {
+                        .iter()
+                        .map(|&optimizer| {
                             view! {
                                 <option
                                     value=optimizer.name()
                                     selected=move || chosen_optimizer.get() == optimizer
                                 >
-                                    {text::optimizer(optimizer)}
+                                    {optimizer.label()}
                                 </option>
                             }
                         })
                         .collect_view()}
                 </select>
-                <p class="hint">{move || text::optimizer_cost(chosen_optimizer.get())}</p>
+                <p class="hint">{move || chosen_optimizer.get().about()}</p>
             </div>
             <div class="field">
                 <label for="device">"device"</label>

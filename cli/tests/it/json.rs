@@ -42,7 +42,23 @@ fn keys_are_those_of_the_contract() {
     assert_eq!(at("/model"), sorted(["name", "parameters", "parameter_bytes", "buffer_bytes"]));
     assert_eq!(
         at("/config"),
-        sorted(["dims", "optimizer", "device", "iterations", "precision", "pytorch"])
+        sorted([
+            "dims",
+            "precision",
+            "optimizer",
+            "optimizer_impl",
+            "zero_grad",
+            "loop",
+            "checkpoint",
+            "accumulate",
+            "freeze",
+            "loss",
+            "pytorch",
+            "in_place",
+            "recover",
+            "device",
+            "iterations"
+        ])
     );
     assert_eq!(
         at("/peak"),
@@ -114,11 +130,20 @@ fn every_setting_is_told_also_defaults() {
     let json = estimate(&["--optimizer", "sgd-momentum", "--device", "t4"]);
     let expected = serde_json::json!({
         "dims": {"batch": 1},
+        "precision": "fp32",
         "optimizer": "sgd-momentum",
+        "optimizer_impl": "auto",
+        "zero_grad": "start",
+        "loop": "inline",
+        "checkpoint": "none",
+        "accumulate": 1,
+        "freeze": [],
+        "loss": "auto",
+        "pytorch": "2.15",
+        "in_place": "auto",
+        "recover": "auto",
         "device": "t4",
         "iterations": 3,
-        "precision": "fp32",
-        "pytorch": "2.15",
     });
     assert_eq!(json["config"], expected);
 }

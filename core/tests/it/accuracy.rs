@@ -116,7 +116,7 @@ fn configuration(model: &highwater_core::Model, truth: &Truth) -> Config {
     Config {
         dims: dims.collect(),
         optimizer: truth.optimizer.parse().unwrap(),
-        device: "a100-80gb".to_owned(),
+        ..Config::default()
     }
 }
 

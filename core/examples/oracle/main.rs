@@ -1,0 +1,37 @@
+//! Our answers beside the oracle's, for work on the rules. `tests/accuracy.txt` is the committed
+//! table of the same errors.
+//!
+//! ```text
+//! cargo run --release -p highwater-core --example oracle -- peaks RESULTS.jsonl FOLDER [MODEL…]
+//! cargo run --release -p highwater-core --example oracle -- diff MODEL.onnx EVENTS.jsonl.gz [ITERATION:PHASE]
+//! cargo run --release -p highwater-core --example oracle -- events MODEL.onnx EVENTS.jsonl.gz
+//! ```
+//!
+//! `peaks` compares totals of recorded runs (FOLDER has `MODEL.onnx` or `MODEL.onnx.gz`), `diff`
+//! aligns event sequences and reports where they part, `events` prints ours. Files of events are
+//! what the oracle's `--events` writes; their first line tells the configuration.
+#![expect(clippy::disallowed_methods, reason = "an example reads files")]
+#![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
+
+mod diff;
+mod peaks;
+mod run;
+
+use std::error::Error;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["peaks", results, folder, models @ ..] => peaks::compare(results, folder, models),
+        ["diff", model, events] => diff::compare(model, events, None),
+        ["diff", model, events, phase] => diff::compare(model, events, Some(phase)),
+        ["events", model, events] => diff::print_ours(model, events),
+        _ => Err(
+            "give peaks RESULTS FOLDER [MODEL…], diff MODEL EVENTS [PHASE], or events MODEL EVENTS"
+                .into(),
+        ),
+    }
+}

@@ -1,0 +1,95 @@
+//! The oracle's way of saying what was run, in our words.
+
+use std::fs;
+use std::io::Read as _;
+
+use highwater_core::config::{
+    Checkpoint, Implementation, LoopStyle, Optimizer, Precision, PyTorch, ZeroGrad,
+};
+use highwater_core::{Config, Model, device};
+use serde_json::Value;
+
+use crate::Result;
+
+/// A model, packed or not.
+pub(crate) fn open(path: &str) -> Result<Model> {
+    Ok(highwater_core::open(&mut read(path)?.as_slice(), path)?)
+}
+
+/// A file, unpacked if it is a gzip.
+pub(crate) fn read(path: &str) -> Result<Vec<u8>> {
+    let bytes = fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
+    }
+    let mut unpacked = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked)?;
+    Ok(unpacked)
+}
+
+/// The configuration of a recorded run; an error names what has no counterpart here.
+pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
+    let size = |key: &str| row[key].as_u64();
+    let text = |key: &str| row[key].as_str();
+    let dims = model.open_dims().into_iter().map(|dim| {
+        let chosen = if dim.batch { size("batch") } else { size("seq") };
+        (dim.name, chosen.unwrap_or(dim.default))
+    });
+    let optimizer = match text("optimizer").ok_or("a run without an optimizer")? {
+        "sgd" => Optimizer::SgdMomentum,
+        "sgd0" => Optimizer::Sgd,
+        other => other.to_lowercase().parse()?,
+    };
+    let precision = match (text("amp"), text("dtype")) {
+        (Some("float16"), _) => Precision::AmpFp16,
+        (Some("bfloat16"), _) => Precision::AmpBf16,
+        (_, Some("float16")) => Precision::Fp16,
+        (_, Some("bfloat16")) => Precision::Bf16,
+        _ => Precision::Fp32,
+    };
+    let optimizer_impl = match (row["fused"].as_bool(), size("foreach")) {
+        (Some(true), _) => Implementation::Fused,
+        (_, Some(0)) => Implementation::ForLoop,
+        (_, Some(_)) => Implementation::Foreach,
+        _ => Implementation::Auto,
+    };
+    let zero_grad = match text("zero_grad") {
+        Some("backward") => ZeroGrad::BeforeBackward,
+        Some("end") => ZeroGrad::End,
+        _ => ZeroGrad::Start,
+    };
+    let function = text("style") == Some("function");
+    let old = text("torch").is_some_and(|version| version.starts_with("2.6"));
+    if row["channels_last"] == true {
+        return Err("channels_last is not modelled".into());
+    }
+    Ok(Config {
+        dims: dims.collect(),
+        precision,
+        optimizer,
+        optimizer_impl,
+        zero_grad,
+        loop_style: if function { LoopStyle::Function } else { LoopStyle::Inline },
+        checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },
+        pytorch: if old { PyTorch::V2_8 } else { PyTorch::V2_15 },
+        device: device(row)?,
+        ..Config::default()
+    })
+}
+
+/// `a100.txt`, the table of workspaces that the oracle was given, names the device.
+fn device(row: &Value) -> Result<String> {
+    let table = row["conv_table"].as_str().unwrap_or("a100.txt");
+    let stem = table.split('.').next().unwrap_or(table);
+    let id = match stem {
+        "a100" => "a100-80gb",
+        "h100" => "h100-80gb",
+        "rtx3090" => "rtx-3090",
+        "rtx4090" => "rtx-4090",
+        other => other,
+    };
+    match device::lookup(id) {
+        Some(device) => Ok(device.id.to_owned()),
+        None => Err(format!("no device `{id}` for the table {table}").into()),
+    }
+}

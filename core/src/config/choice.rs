@@ -1,0 +1,72 @@
+//! [`choice!`]: an enum whose variants have a name, a label and an explanation.
+
+/// Declares an enum of named variants, with `ALL`, `name`, `label`, `about`, `Display`, `FromStr` and serde
+/// by name.
+macro_rules! choice {
+    (
+        $(#[$meta:meta])*
+        pub enum $type:ident ($what:literal) {
+            $($(#[$variant_meta:meta])* $variant:ident = $name:literal, $label:literal, $about:literal,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $type {
+            $($(#[$variant_meta])* $variant,)+
+        }
+
+        impl $type {
+            /// All of them, in the order in which they are offered.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The name on the command line and in JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// What people call it.
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $label),+ }
+            }
+
+            /// What it means for memory: no full stop.
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about),+ }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::error::Error;
+
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|choice| choice.name() == name).ok_or_else(|| {
+                    let known: Vec<_> = Self::ALL.iter().map(|choice| choice.name()).collect();
+                    let known = known.join(", ");
+                    let message = format!("unknown {} `{name}`; choose one of {known}", $what);
+                    $crate::error::Error::new($crate::error::ErrorKind::BadConfig, message)
+                })
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = String::deserialize(deserializer)?;
+                name.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+pub(super) use choice;
