@@ -17,6 +17,7 @@ pub mod forward;
 mod freeze;
 pub mod loss;
 pub mod optimizer;
+mod scaler;
 
 use std::rc::Rc;
 
@@ -34,6 +35,7 @@ use crate::trace::{Category, Phase, Trace};
 use self::forward::Forward;
 use self::freeze::Frozen;
 use self::loss::{Loss, Target};
+use self::scaler::Scaler;
 
 /// COUNT: iterations; the first has no optimizer state and an empty cache, the third is steady.
 pub const ITERATIONS: usize = 3;
@@ -70,6 +72,7 @@ pub fn record(
     let forward = Forward::plan(&rt, program, typed, &device.roles);
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut optimizer = optimizer::State::new(config.optimizer);
+    let mut scaler = config.precision.scales_gradients().then(Scaler::default);
     let zero_grad = |device: &Device| device.parameters.iter().for_each(|p| p.leaf.clear());
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
@@ -80,22 +83,33 @@ pub fn record(
         }
         for batch in 0..config.accumulate.get() {
             rt.enter_phase(iteration, Phase::Forward);
-            let outputs = forward.run(&rt, &device.values);
-            rt.enter_module(loss_label);
-            let value = loss.run(&rt, &outputs, target.as_ref());
-            unbind(bound.take());
+            let (value, outputs) = rt.autocast(config.precision.autocast(), || {
+                let outputs = forward.run(&rt, &device.values);
+                rt.enter_module(loss_label);
+                let value = loss.run(&rt, &outputs, target.as_ref());
+                unbind(bound.take());
+                (value, outputs)
+            });
             rt.enter_phase(iteration, Phase::Backward);
             if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
                 zero_grad(&device);
             }
-            if let Some(value) = &value {
-                rt.backward(value);
+            match (&value, &mut scaler) {
+                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value)),
+                (Some(value), None) => rt.backward(value),
+                (None, _) => {}
             }
             bound = value.map(|value| (value, outputs));
         }
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
+        if let Some(scaler) = &mut scaler {
+            scaler.unscale(&rt);
+        }
         optimizer.step(&rt, &device.parameters);
+        if let Some(scaler) = &mut scaler {
+            scaler.update();
+        }
         if config.zero_grad == ZeroGrad::End {
             zero_grad(&device);
         }
@@ -140,7 +154,8 @@ impl Device {
         let mut frozen = Frozen::new(freeze);
         for (index, value) in graph.values.iter().enumerate() {
             let Some(literal) = &value.initializer else { continue };
-            let ty = TensorType::new(literal.dtype, literal.dims.clone());
+            let dtype = typed.types.get(index).and_then(Option::as_ref).map(|ty| ty.dtype);
+            let ty = TensorType::new(dtype.unwrap_or(literal.dtype), literal.dims.clone());
             let Some(slot) = values.get_mut(index) else { continue };
             match roles.get(index) {
                 Some(Role::Parameter) => {
