@@ -116,11 +116,10 @@ fn affine(
 fn parameters_and_input(pass: &Pass<'_>, name: &'static str, dtype: DType) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
     let layer_norm = name == "NativeLayerNormBackward0";
-    // Batch norm follows the input's layout; layer norm works on rows.
-    let grad_copy =
-        (if layer_norm { !grad.is_contiguous() } else { grad.strides() != x.strides() })
-            .then(|| pass.rt.empty_strided(grad.dtype(), grad.sizes(), x.strides().to_vec()));
+    // Batch norm follows the input's layout; layer norm works on rows, and copies the gradient last.
     let x_copy = (layer_norm && !x.is_contiguous()).then(|| pass.rt.empty(x.dtype(), x.sizes()));
+    let grad_copy = (!layer_norm && grad.strides() != x.strides())
+        .then(|| pass.rt.empty_strided(grad.dtype(), grad.sizes(), x.strides().to_vec()));
     let for_x =
         if layer_norm { pass.rt.empty(x.dtype(), x.sizes()) } else { pass.rt.empty_like(x) };
     let width = if layer_norm { None } else { Some(x.size(1)) };
@@ -135,7 +134,8 @@ fn parameters_and_input(pass: &Pass<'_>, name: &'static str, dtype: DType) -> Gr
             }
         }));
     }
-    drop(x_copy);
-    drop(grad_copy);
+    let late_copy =
+        (layer_norm && !grad.is_contiguous()).then(|| pass.rt.empty(grad.dtype(), grad.sizes()));
+    drop((late_copy, grad_copy, x_copy));
     results
 }
