@@ -14,6 +14,7 @@
 
 pub mod autocast;
 pub mod autograd;
+pub mod checkpoint;
 pub mod kernels;
 pub mod layout;
 pub mod recorder;
@@ -52,6 +53,7 @@ pub struct Runtime {
     grad_enabled: Cell<bool>,
     nodes_made: Cell<usize>,
     autocast: autocast::State,
+    checkpoint: checkpoint::State,
 }
 
 impl Runtime {
@@ -63,6 +65,7 @@ impl Runtime {
             grad_enabled: Cell::new(true),
             nodes_made: Cell::new(0),
             autocast: autocast::State::default(),
+            checkpoint: checkpoint::State::default(),
         }
     }
 

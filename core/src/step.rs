@@ -21,9 +21,10 @@ mod scaler;
 
 use std::rc::Rc;
 
-use crate::config::{Config, LoopStyle, ZeroGrad};
-use crate::diagnostic::Diagnostic;
+use crate::config::{Checkpoint, Config, LoopStyle, ZeroGrad};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::autograd::Leaf;
+use crate::eager::checkpoint::Region;
 use crate::eager::{Hardware, Runtime, Tensor};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
@@ -69,7 +70,11 @@ pub fn record(
     let rt = Runtime::new(hardware);
     let mut device = Device::load(&rt, program, typed, &config.freeze);
     let target = device.load_batch(&rt, program.graph, typed, loss);
-    let forward = Forward::plan(&rt, program, typed, &device.roles);
+    let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
+    let autocast = config.precision.autocast();
+    // Backward runs checkpointed regions again, under the autocast that they first ran under.
+    let recompute =
+        |region: &Region| rt.autocast(autocast, || forward.run_again(&rt, &device.values, region));
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut optimizer = optimizer::State::new(config.optimizer);
     let mut scaler = config.precision.scales_gradients().then(Scaler::default);
@@ -83,7 +88,7 @@ pub fn record(
         }
         for batch in 0..config.accumulate.get() {
             rt.enter_phase(iteration, Phase::Forward);
-            let (value, outputs) = rt.autocast(config.precision.autocast(), || {
+            let (value, outputs) = rt.autocast(autocast, || {
                 let outputs = forward.run(&rt, &device.values);
                 rt.enter_module(loss_label);
                 let value = loss.run(&rt, &outputs, target.as_ref());
@@ -95,8 +100,8 @@ pub fn record(
                 zero_grad(&device);
             }
             match (&value, &mut scaler) {
-                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value)),
-                (Some(value), None) => rt.backward(value),
+                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
+                (Some(value), None) => rt.backward(value, &recompute),
                 (None, _) => {}
             }
             bound = value.map(|value| (value, outputs));
@@ -118,8 +123,25 @@ pub fn record(
         }
     }
     let mut diagnostics = forward.diagnostics();
-    diagnostics.extend(device.diagnostics);
+    diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
+    diagnostics.extend(device.diagnostics.iter().cloned());
     Recorded { diagnostics, trace: rt.into_trace() }
+}
+
+/// Which part of the model was checkpointed.
+fn checkpoint_diagnostic(checkpoint: Checkpoint, regions: usize) -> Option<Diagnostic> {
+    let (severity, message) = match (checkpoint, regions) {
+        (Checkpoint::None, _) => return None,
+        (_, 0) => (
+            Severity::Warning,
+            "no repeated blocks were found by the names of modules, so that nothing is checkpointed"
+                .to_owned(),
+        ),
+        (_, count) => {
+            (Severity::Info, format!("{count} blocks are run again in backward, each by itself"))
+        }
+    };
+    Some(Diagnostic::new(severity, "checkpointed-blocks", message))
 }
 
 /// The loop's names are bound again, or go with their function: the loss, then the outputs.

@@ -26,6 +26,7 @@ pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
 
 fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Tensor {
     let count = indices.numel();
+    let indices = rt.no_grad(|| view::contiguous(rt, indices));
     let grad_copy = (!grad.is_contiguous()).then(|| rt.empty(grad.dtype(), grad.sizes()));
     if count <= SIMPLE_LIMIT {
         let result = rt.empty(grad.dtype(), table);
