@@ -51,7 +51,7 @@ fn argument_until(steps: &[&Node], index: usize, calls: &Calls) -> usize {
     let result = steps.get(index).and_then(|node| node.output(0));
     let reads = |node: &&Node| node.inputs.contains(&result);
     let only_next = steps.iter().skip(index + 1).filter(|node| reads(node)).count() == 1
-        && steps.get(index + 1).is_some_and(|next| reads(&next));
+        && steps.get(index + 1).is_some_and(reads);
     if only_next && calls.is_below(index + 1, index) {
         calls.end_of_outermost(index + 1, index)
     } else {
@@ -95,7 +95,7 @@ impl Calls {
     /// The last step of the frame that runs `step`; of the whole where no module does.
     fn end_of_innermost(&self, step: usize) -> usize {
         let calls = self.around.get(step).and_then(|calls| calls.last());
-        calls.map_or(self.around.len().saturating_sub(1), |&(_, end)| end)
+        calls.map_or_else(|| self.around.len().saturating_sub(1), |&(_, end)| end)
     }
 
     /// The last step of the outermost call around `step` that began after `made`; the step itself
