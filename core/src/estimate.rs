@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use crate::allocator::{self, Replay, Settings};
 use crate::bytes::Bytes;
-use crate::config::Config;
+use crate::config::{Config, PyTorch};
 use crate::device::{self, Device, Verdict};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::Hardware;
@@ -169,7 +169,7 @@ impl Model {
         }
         let program = recover::recover(&self.graph, &typed);
         let loss = Loss::choose(&self.graph, &typed);
-        let hardware = hardware(device);
+        let hardware = hardware(device, config.pytorch);
         let recorded = step::record(&program, &typed, &loss, config, hardware);
         let mut diagnostics = self.graph.diagnostics.clone();
         diagnostics.extend(typed.diagnostics.iter().cloned());
@@ -208,12 +208,12 @@ fn find(id: &str) -> Result<&'static Device, Error> {
     })
 }
 
-fn hardware(device: &Device) -> Hardware {
+fn hardware(device: &Device, pytorch: PyTorch) -> Hardware {
     Hardware {
         capability: device.compute_capability,
         multiprocessors: device.multiprocessors,
         threads_per_multiprocessor: device.threads_per_multiprocessor,
-        cublas_workspace: device.cublas_workspace(),
+        cublas_workspace: device.cublas_workspace(pytorch),
     }
 }
 

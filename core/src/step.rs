@@ -67,7 +67,7 @@ pub fn record(
     config: &Config,
     hardware: Hardware,
 ) -> Recorded {
-    let rt = Runtime::new(hardware);
+    let rt = Runtime::new(hardware, config.pytorch);
     let mut device = Device::load(&rt, program, typed, &config.freeze);
     let target = device.load_batch(&rt, program.graph, typed, loss);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);

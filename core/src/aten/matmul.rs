@@ -1,18 +1,13 @@
 //! Matrix products: `mm`, `bmm`, `addmm`, `linear`, `matmul`, and their library workspaces.
 //!
-//! PyTorch 2.15 allocates cuBLAS's workspace around every product, after its output, and frees it at
-//! once. A product with a fused bias goes to cuBLASLt, whose workspace is one MiB.
+//! A product with a fused bias goes to cuBLASLt, any other to cuBLAS.
 //! Sources: `native/cuda/Blas.cpp`, `native/Linear.cpp`, `native/LinearAlgebra.cpp`.
 
 use super::elementwise::add_in_place;
 use super::view::{self, rows_and_width};
-use crate::bytes::Bytes;
 use crate::eager::layout::broadcast_sizes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::numel;
-
-/// SIZE: workspace of a cuBLASLt call (`CUBLASLT_WORKSPACE_SIZE`), PyTorch 2.15.
-const CUBLASLT_WORKSPACE: Bytes = Bytes::mib(1);
 
 /// How a weight lies in memory relative to the product `x @ w`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +86,11 @@ fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -
     rt.enter_operator("aten::addmm");
     let y = rt.empty(x.dtype(), &[x.size(0), width]);
     let fused = width > 1 && x.size(1) > 1;
-    rt.workspace(if fused { CUBLASLT_WORKSPACE } else { rt.hardware.cublas_workspace });
+    if fused {
+        rt.cublas_lt();
+    } else {
+        rt.cublas();
+    }
     let saved = Operands::saved(x, weight);
     let weight_sizes = weight.sizes().to_vec();
     rt.differentiable("AddmmBackward0", y, &[x, weight, bias], &saved.tensors(), move |pass| {
@@ -141,7 +140,7 @@ fn weight_gradient(rt: &Runtime, grad: &Tensor, sizes: &[u64]) -> Tensor {
 /// The output of a cuBLAS product, and its workspace.
 fn product(rt: &Runtime, like: &Tensor, sizes: &[u64]) -> Tensor {
     let y = rt.empty(like.dtype(), sizes);
-    rt.workspace(rt.hardware.cublas_workspace);
+    rt.cublas();
     y
 }
 

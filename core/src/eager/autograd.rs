@@ -198,7 +198,8 @@ impl Runtime {
             self.enter_operator("aten::ones_like");
             let ones = self.empty_like(loss);
             // Python's frame holds the root gradient until the call returns.
-            Engine::new(self, &root.node, recompute).run(root, ones.clone());
+            let mut engine = Engine::new(self, &root.node, recompute);
+            self.in_backward_thread(|| engine.run(root, ones.clone()));
             drop(ones);
         });
         self.enter_operator("");
