@@ -35,7 +35,7 @@ const BUFFERS: [&str; 9] = [
 
 /// The role of every value, by [`ValueId`].
 pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
-    let graph = program.graph;
+    let graph = &program.graph;
     let uses = Uses::of(program);
     let mut roles: Vec<Role> = (0..graph.values.len())
         .map(|index| match graph.values.get(index).and_then(|v| v.initializer.as_ref()) {

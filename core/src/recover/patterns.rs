@@ -3,12 +3,39 @@
 use std::collections::BTreeMap;
 
 use super::{DOMAIN, View};
+use crate::config::Config;
+use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
 type Found = (&'static str, Node);
 
+/// Puts the operator that ran in place of each pattern.
+pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+    let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let ids: Vec<NodeId> = view.nodes().map(|(at, _)| at).collect();
+    for at in ids {
+        // Patterns are tried at their last node, so that what they read is already recovered.
+        if let Some((name, node)) = find(view, at) {
+            *found.entry(name).or_insert(0) += 1;
+            view.replace(at, node);
+        }
+    }
+    for (name, count) in found {
+        view.found_again(name, count);
+    }
+    let is_masked = |node: &Node| node.op == "Attention" && node.int("masked").is_some();
+    if view.nodes().any(|(_, node)| is_masked(node)) {
+        view.say(
+            Severity::Info,
+            "attention-mask",
+            "attention masks are taken to be causal or all ones, so that PyTorch passes a flag and \
+             no tensor",
+        );
+    }
+}
+
 /// The recovery that ends at this node, if there is one.
-pub(super) fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
+fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
     let node = view.node(at)?;
     if !node.domain.is_empty() {
         return None;
@@ -22,7 +49,7 @@ pub(super) fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
     }
 }
 
-fn torch(op: &str, like: &Node, inputs: Vec<Option<ValueId>>) -> Node {
+pub(super) fn torch(op: &str, like: &Node, inputs: Vec<Option<ValueId>>) -> Node {
     Node {
         name: like.name.clone(),
         op: op.to_owned(),
@@ -178,7 +205,7 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
 
 /// Heads that are shared: `Unsqueeze → Expand → Reshape` repeats them for the exporter only, the
 /// kernel is given the few (`enable_gqa`).
-fn grouped(view: &View<'_>, value: ValueId) -> Option<ValueId> {
+pub(super) fn grouped(view: &View<'_>, value: ValueId) -> Option<ValueId> {
     let expanded = view.made_by(value, "Reshape")?.input(0)?;
     let unsqueezed = view.made_by(expanded, "Expand")?.input(0)?;
     let few = view.made_by(unsqueezed, "Unsqueeze")?.input(0)?;

@@ -39,7 +39,7 @@ struct Step<'a> {
 impl<'a> Forward<'a> {
     /// Looks operators up and finds the last reader of every value.
     pub fn plan(rt: &Runtime, program: &'a Program<'_>, typed: &'a Typed, roles: &[Role]) -> Self {
-        let graph = program.graph;
+        let graph = &program.graph;
         let mut is_output = vec![false; graph.values.len()];
         for output in &graph.outputs {
             if let Some(flag) = is_output.get_mut(output.0) {

@@ -1,0 +1,108 @@
+//! Weights that constant folding changed: matrices laid out for the product, copies of shared ones.
+//!
+//! `nn.Linear` keeps `[out, in]` and multiplies by the transpose. For more than two dimensions
+//! exporters write `MatMul`, and folding stores the transpose under a made-up name
+//! (`onnx::MatMul_1554`, `val_51`). A weight that an embedding shares with the model's last product
+//! becomes two tensors that way.
+
+use super::View;
+use super::patterns::torch;
+use crate::config::Config;
+use crate::diagnostic::Severity;
+use crate::graph::{Attribute, Node, NodeId, ValueId};
+
+/// Lets the head read the token embedding again, where its weight is a copy of it.
+///
+/// The dynamo exporter keeps what is shared. Of a TorchScript file nothing but the sizes tells: that
+/// they are shared is the default of transformers for most families.
+pub(super) fn tie_heads(view: &mut View<'_>, _: &Config) {
+    if !view.graph().members.is_empty() {
+        return;
+    }
+    let Some((at, weight, table)) = untied_head(view) else { return };
+    let Some(node) = view.node(at) else { return };
+    let message = format!(
+        "the weight of `{}` is taken to be `{}`, as transformers shares them by default; the exporter \
+         stores a transposed copy. If the model has `tie_word_embeddings=False`, {} parameters more \
+         are trained: export with `do_constant_folding=False`, which keeps the difference",
+        node.module,
+        view.graph().value_name(table),
+        view.dims(weight).map_or(0, crate::tensor::numel)
+    );
+    let linear = linear(node, node.input(0), table);
+    view.replace(at, linear);
+    view.say(Severity::Info, "assumed-tied-weights", message);
+}
+
+/// The last product, its weight, and the embedding table of the transposed shape.
+fn untied_head(view: &View<'_>) -> Option<(NodeId, ValueId, ValueId)> {
+    let is_product = |node: &Node| {
+        node.op == "MatMul" && node.input(1).is_some_and(|weight| is_made_up(view, weight))
+    };
+    let (at, head) = view.nodes().filter(|(_, node)| is_product(node)).last()?;
+    let weight = head.input(1)?;
+    let &[width, words] = view.dims(weight)? else { return None };
+    let is_table = |node: &Node| {
+        let table = node.input(0).filter(|&table| view.is_initializer(table))?;
+        (node.op == "Gather" && view.dims(table)? == [words, width]).then_some(table)
+    };
+    let table = view.nodes().find_map(|(_, node)| is_table(node))?;
+    // GPT-NeoX, GPT-J and CodeGen train a head of their own.
+    let name = view.graph().value_name(table);
+    let has_bias = view.is_initializer_named(&format!("{}.bias", head.module));
+    let own = name.contains("embed_in") || name.contains("transformer.wte") && has_bias;
+    (!own).then_some((at, weight, table))
+}
+
+/// Makes `linear` of products with folded transposes, and turns their weights back.
+pub(super) fn turn_back(view: &mut View<'_>, _: &Config) {
+    let products: Vec<NodeId> =
+        view.nodes().filter(|(_, node)| reads_transpose(view, node)).map(|(at, _)| at).collect();
+    for at in products {
+        let Some(node) = view.node(at) else { continue };
+        let Some(weight) = node.input(1) else { continue };
+        let linear = linear(node, node.input(0), weight);
+        let module = linear.module.clone();
+        if let Some(&[inner, outer]) = view.dims(weight)
+            && is_made_up(view, weight)
+        {
+            view.reshape_state(weight, &[outer, inner]);
+            let members = &view.graph().members;
+            let packed = format!("{module}.in_proj_weight");
+            let name =
+                if members.contains_key(&packed) { packed } else { format!("{module}.weight") };
+            if !module.is_empty() {
+                view.rename_free(weight, &name);
+            }
+        }
+        view.replace(at, linear);
+    }
+}
+
+fn reads_transpose(view: &View<'_>, node: &Node) -> bool {
+    let Some(weight) = node.input(1) else { return false };
+    let multiplies = |at: &NodeId| {
+        let is_weight = |reader: &Node| {
+            reader.op == "MatMul" && reader.domain.is_empty() && reader.input(1) == Some(weight)
+        };
+        view.node(*at).is_some_and(is_weight)
+    };
+    node.op == "MatMul"
+        && node.domain.is_empty()
+        && is_made_up(view, weight)
+        && view.dims(weight).is_some_and(|dims| dims.len() == 2)
+        && view.readers(weight).iter().all(multiplies)
+}
+
+/// Whether the exporter made this tensor of the module's state, and named it itself.
+fn is_made_up(view: &View<'_>, value: ValueId) -> bool {
+    let name = view.graph().value_name(value);
+    let number = ["onnx::MatMul_", "val_"].iter().find_map(|start| name.strip_prefix(start));
+    view.is_initializer(value) && number.unwrap_or(name).bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn linear(like: &Node, x: Option<ValueId>, weight: ValueId) -> Node {
+    let mut linear = torch("Linear", like, vec![x, Some(weight)]);
+    linear.attributes.insert("transposed".to_owned(), Attribute::Int(1));
+    linear
+}
