@@ -85,6 +85,8 @@ pub(crate) struct View<'a> {
     /// New nodes, by the node behind which they run.
     behind: BTreeMap<NodeId, Vec<Node>>,
     diagnostics: Vec<Diagnostic>,
+    /// Whether tensors of the module's state are not those of the file.
+    state_changed: bool,
 }
 
 impl<'a> View<'a> {
@@ -97,6 +99,7 @@ impl<'a> View<'a> {
             readers: Vec::new(),
             behind: BTreeMap::new(),
             diagnostics: Vec::new(),
+            state_changed: false,
         };
         view.index();
         view
@@ -174,6 +177,7 @@ impl<'a> View<'a> {
 
     /// A tensor of the module's state that the file does not have.
     fn add_state(&mut self, name: String, dtype: DType, dims: Vec<u64>) -> ValueId {
+        self.state_changed = true;
         let literal = Literal { dtype, dims: dims.clone(), elements: None };
         self.add_value(name, TensorType::new(dtype, dims), Some(literal))
     }
@@ -193,6 +197,7 @@ impl<'a> View<'a> {
 
     /// Gives a tensor of the file other dimensions.
     fn reshape_state(&mut self, value: ValueId, dims: &[u64]) {
+        self.state_changed = true;
         let graph = self.graph.to_mut();
         let literal = graph.values.get_mut(value.0).and_then(|value| value.initializer.as_mut());
         if let Some(literal) = literal {

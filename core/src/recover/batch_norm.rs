@@ -67,7 +67,7 @@ fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
     let mut own = node.clone();
     own.module.clone_from(&product);
     if let Some(bias) = own.inputs.get_mut(2) {
-        if view.graph().members.contains_key(&format!("{product}.bias")) {
+        if view.graph().member(&format!("{product}.bias")).is_some() {
             *bias = Some(view.add_state(format!("{product}.bias"), dtype, vec![channels]));
         } else {
             *bias = None;
@@ -75,8 +75,8 @@ fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
     }
     view.replace(at, own);
     let has_state = |view: &View<'_>, name: &str| {
-        let members = &view.graph().members;
-        members.is_empty() || members.contains_key(&format!("{norm}.{name}"))
+        let graph = view.graph();
+        graph.members.is_empty() || graph.member(&format!("{norm}.{name}")).is_some()
     };
     let mut inputs: Vec<Option<ValueId>> = vec![None];
     for name in ["weight", "bias", "running_mean", "running_var"] {

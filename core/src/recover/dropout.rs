@@ -2,7 +2,7 @@
 //!
 //! No exporter leaves a trace of it. Where the modules are those of a well-known library, its place
 //! and that it is on by default are known: each is said with what is assumed. Libraries whose
-//! default probability is zero (torchvision's and timm's transformers, Llama, Qwen, GPT-NeoX, ViT)
+//! default probability is zero (torchvision's and timm's transformers, Llama, Qwen, `GPT-NeoX`)
 //! have no row. Sources are the modules' `forward` and the `*_dropout`, `*_pdrop` of their
 //! configurations in transformers 4 and 5, and `torch/nn/modules/transformer.py`.
 
@@ -147,7 +147,7 @@ fn is_member(view: &View<'_>, family: &Family) -> bool {
     let carried = graph.values.iter().filter(|value| value.initializer.is_some());
     let names: Vec<&str> = carried
         .map(|value| value.name.as_str())
-        .chain(graph.members.keys().map(String::as_str))
+        .chain(graph.members.iter().map(|(name, _)| name.as_str()))
         .collect();
     let has = |path: &&str| {
         let is_in =

@@ -67,10 +67,9 @@ pub(super) fn turn_back(view: &mut View<'_>, _: &Config) {
             && is_made_up(view, weight)
         {
             view.reshape_state(weight, &[outer, inner]);
-            let members = &view.graph().members;
             let packed = format!("{module}.in_proj_weight");
-            let name =
-                if members.contains_key(&packed) { packed } else { format!("{module}.weight") };
+            let is_packed = view.graph().member(&packed).is_some();
+            let name = if is_packed { packed } else { format!("{module}.weight") };
             if !module.is_empty() {
                 view.rename_free(weight, &name);
             }
