@@ -14,6 +14,9 @@ mod removed;
 mod traced;
 mod weights;
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

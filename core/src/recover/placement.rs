@@ -14,12 +14,15 @@ use crate::graph::{Member, ValueId};
 /// Names of a module's state in the order in which PyTorch's modules register them.
 const LEAVES: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
 
-/// Initializers in the module's order.
+/// Initializers that something reads, in the module's order.
 pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let graph = view.graph();
     let values = graph.values.iter().enumerate();
     let carried = values.filter(|(_, value)| value.initializer.is_some());
-    let mut order: Vec<ValueId> = carried.map(|(index, _)| ValueId(index)).collect();
+    let mut order: Vec<ValueId> = carried
+        .map(|(index, _)| ValueId(index))
+        .filter(|id| !view.readers(*id).is_empty() || graph.outputs.contains(id))
+        .collect();
     if !graph.members.is_empty() {
         let ranks = stated_ranks(&graph.members);
         let rank = |id: &ValueId| ranks.get(graph.value_name(*id)).copied();
