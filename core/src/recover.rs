@@ -8,6 +8,7 @@ mod batch_norm;
 mod chunks;
 mod dropout;
 mod in_place;
+mod in_projection;
 mod patterns;
 mod placement;
 mod removed;
@@ -50,11 +51,12 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 8] = [
+const RECOVERIES: [Recovery; 9] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
     traced::regroup,
+    in_projection::copy,
     chunks::find_again,
     patterns::find_again,
     dropout::reinsert,

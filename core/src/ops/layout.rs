@@ -15,6 +15,7 @@ use super::{Inference, MANY, OpError, Operator, fold, op};
 use crate::aten::{elementwise, view};
 
 pub(super) const TABLE: &[Operator] = &[
+    torch("Contiguous", 1..=1).runs(contiguous_rule),
     torch("Split", 1..=1).runs(split_rule),
     op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
     op("Concat", 1..=MANY, concat).runs(concat_rule),
@@ -325,6 +326,14 @@ fn slice_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         let step = position.and_then(|at| steps.get(at)).copied().unwrap_or(1);
         y = view::slice(call.rt, &y, axis, length, step);
     }
+    call.set(0, y);
+    Ok(())
+}
+
+/// `Tensor.contiguous`, recovered.
+fn contiguous_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = view::contiguous(call.rt, &x);
     call.set(0, y);
     Ok(())
 }

@@ -74,7 +74,7 @@ const FAMILIES: [Family; 6] = [
     },
     Family {
         name: "BART",
-        has: &["encoder.layers.#.fc2", "decoder.layers.#.encoder_attn.out_proj", "embed_tokens"],
+        has: &["encoder.layers.#.fc2", "decoder.layers.#.encoder_attn.out_proj"],
         has_not: &["encoder.conv1"],
         ratio: 0.1,
         behind: &[
