@@ -26,7 +26,7 @@ struct Family {
     behind: &'static [&'static str],
     /// Modules whose argument is dropped out.
     before: &'static [&'static str],
-    /// Modules with attention that drops out.
+    /// Modules whose attention weights are dropped out, inside the kernel or behind the softmax.
     attention: &'static [&'static str],
 }
 
@@ -166,6 +166,12 @@ fn places(view: &View<'_>, family: &Family) -> BTreeMap<ValueId, String> {
             && leaves_module(view, output, &node.module)
         {
             places.insert(output, node.module.clone());
+        }
+        if node.op == "Softmax"
+            && is_one_of(&node.module, family.attention)
+            && let Some(weights) = node.output(0)
+        {
+            places.insert(weights, node.module.clone());
         }
         if is_one_of(&node.module, family.before)
             && let Some(input) = argument(view, node)

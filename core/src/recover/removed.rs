@@ -3,6 +3,7 @@
 use super::{View, batch_norm};
 use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::graph::Node;
 
 /// How to export a model as it is trained.
 const EXPORT_HINT: &str = "export the model as it is trained: \
@@ -19,6 +20,23 @@ pub(super) fn find(view: &View<'_>, config: &Config) -> Vec<Diagnostic> {
         );
         return vec![Diagnostic::new(Severity::Error, "folded-normalization", message)];
     }
+    let mut found = Vec::new();
+    let spelled_out = |node: &Node| {
+        let origin = node.origin.as_ref();
+        let class = origin.map_or("", |origin| origin.class.as_str());
+        node.op == "Softmax"
+            && class.starts_with("transformers.models.")
+            && class.ends_with("Attention")
+    };
+    let count = view.nodes().filter(|(_, node)| spelled_out(node)).count();
+    if count > 0 {
+        let message = format!(
+            "attention is spelled out in {count} modules of transformers and is taken to be trained \
+             so (`attn_implementation=\"eager\"`); a model that is trained with the default keeps \
+             less, where it was only exported so"
+        );
+        found.push(Diagnostic::new(Severity::Info, "spelled-out-attention", message));
+    }
     let has = |op: &str| view.nodes().any(|(_, node)| node.op == op);
     let attends = has("Softmax") || has("Attention");
     if attends && has("LayerNormalization") && !has("Dropout") {
@@ -26,7 +44,7 @@ pub(super) fn find(view: &View<'_>, config: &Config) -> Vec<Diagnostic> {
             "the file has no dropout: either the model has none, or it was exported for inference; \
              if it trains with dropout, {EXPORT_HINT}"
         );
-        return vec![Diagnostic::new(Severity::Info, "no-dropout", message)];
+        found.push(Diagnostic::new(Severity::Info, "no-dropout", message));
     }
-    Vec::new()
+    found
 }
