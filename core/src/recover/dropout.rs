@@ -31,9 +31,9 @@ struct Family {
 }
 
 /// In paths, `#` stands for a number, and what is left out in front for anything.
-const FAMILIES: [Family; 6] = [
+const FAMILIES: [Family; 7] = [
     Family {
-        name: "BERT",
+        name: "transformers' BERT",
         has: &["embeddings.word_embeddings", "layer.#.attention.output.dense"],
         has_not: &[],
         ratio: 0.1,
@@ -42,7 +42,7 @@ const FAMILIES: [Family; 6] = [
         attention: &["layer.#.attention.self"],
     },
     Family {
-        name: "DistilBERT",
+        name: "transformers' DistilBERT",
         has: &["embeddings.word_embeddings", "transformer.layer.#.ffn.lin2"],
         has_not: &[],
         ratio: 0.1,
@@ -51,7 +51,7 @@ const FAMILIES: [Family; 6] = [
         attention: &["layer.#.attention"],
     },
     Family {
-        name: "GPT-2",
+        name: "transformers' GPT-2",
         has: &["wte", "wpe", "h.#.attn.c_attn"],
         has_not: &[],
         ratio: 0.1,
@@ -60,7 +60,7 @@ const FAMILIES: [Family; 6] = [
         attention: &["h.#.attn"],
     },
     Family {
-        name: "OPT",
+        name: "transformers' OPT",
         has: &[
             "decoder.embed_positions",
             "decoder.layers.#.self_attn.out_proj",
@@ -73,7 +73,7 @@ const FAMILIES: [Family; 6] = [
         attention: &[],
     },
     Family {
-        name: "BART",
+        name: "transformers' BART",
         has: &["encoder.layers.#.fc2", "decoder.layers.#.encoder_attn.out_proj"],
         has_not: &["encoder.conv1"],
         ratio: 0.1,
@@ -87,7 +87,16 @@ const FAMILIES: [Family; 6] = [
         attention: &[],
     },
     Family {
-        name: "T5",
+        name: "nn.TransformerEncoder",
+        has: &["layers.#.self_attn", "layers.#.linear1", "layers.#.linear2", "layers.#.norm1"],
+        has_not: &[],
+        ratio: 0.1,
+        behind: &["layers.#.linear2", "layers.#.self_attn", "layers.#.multihead_attn"],
+        before: &["layers.#.linear2"],
+        attention: &["layers.#.self_attn", "layers.#.multihead_attn"],
+    },
+    Family {
+        name: "transformers' T5",
         has: &["block.#.layer.#.SelfAttention.o", "block.#.layer.#.DenseReluDense.wo"],
         has_not: &[],
         ratio: 0.1,
@@ -133,7 +142,7 @@ pub(super) fn reinsert(view: &mut View<'_>, _: &Config) {
     }
     if count > 0 {
         let message = format!(
-            "the model is built as {} of transformers is, and is taken to drop out as that does by \
+            "the model is built as {}, and is taken to drop out as that does by \
              default: {count} times with probability {}; the file was exported for inference, which \
              removes dropout",
             family.name, family.ratio

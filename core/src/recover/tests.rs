@@ -294,11 +294,12 @@ fn heads_share_the_embedding() {
     check(
         &file.replace("TABLE", "gpt_neox.embed_in.weight"),
         &expect![[r#"
-        state gpt_neox.embed_in.weight float32[100, 4]
-        state lm_head.weight float32[100, 4]
-        embed: x = Gather(gpt_neox.embed_in.weight, ids)
-        lm_head: y = Linear(x, lm_head.weight) transposed=1
-    "#]],
+            state gpt_neox.embed_in.weight float32[100, 4]
+            state lm_head.weight float32[100, 4]
+            embed: x = Gather(gpt_neox.embed_in.weight, ids)
+            lm_head: y = Linear(x, lm_head.weight) transposed=1
+            info assumed-tied-weights
+        "#]],
     );
 }
 

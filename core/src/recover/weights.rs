@@ -10,48 +10,75 @@ use super::patterns::torch;
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::tensor::numel;
 
 /// Lets the head read the token embedding again, where its weight is a copy of it.
 ///
-/// The dynamo exporter keeps what is shared. Of a TorchScript file nothing but the sizes tells: that
-/// they are shared is the default of transformers for most families.
+/// The dynamo exporter keeps what is shared. Of a TorchScript file nothing but the sizes tells, so
+/// what is usual for the family decides, and is said.
 pub(super) fn tie_heads(view: &mut View<'_>, _: &Config) {
     if !view.graph().members.is_empty() {
         return;
     }
-    let Some((at, weight, table)) = untied_head(view) else { return };
+    let Some((at, table)) = head(view) else { return };
     let Some(node) = view.node(at) else { return };
+    let shares = shares_by_default(view, node, table);
+    let taken = if shares { "the same tensor" } else { "two tensors" };
+    let more_or_less = if shares { "more" } else { "fewer" };
     let message = format!(
-        "the weight of `{}` is taken to be `{}`, as transformers shares them by default; the exporter \
-         stores a transposed copy. If the model has `tie_word_embeddings=False`, {} parameters more \
+        "the weight of `{}` and `{}` are taken to be {taken}, as is usual for such a model; the \
+         exporter stores a transposed copy either way. If that is wrong, {} parameters {more_or_less} \
          are trained: export with `do_constant_folding=False`, which keeps the difference",
         node.module,
         view.graph().value_name(table),
-        view.dims(weight).map_or(0, crate::tensor::numel)
+        view.dims(table).map_or(0, numel)
     );
-    let linear = linear(node, node.input(0), table);
-    view.replace(at, linear);
+    if shares {
+        let linear = linear(node, node.input(0), table);
+        view.replace(at, linear);
+    }
     view.say(Severity::Info, "assumed-tied-weights", message);
 }
 
-/// The last product, its weight, and the embedding table of the transposed shape.
-fn untied_head(view: &View<'_>) -> Option<(NodeId, ValueId, ValueId)> {
+/// The last product, where its weight has the transposed shape of an embedding table.
+fn head(view: &View<'_>) -> Option<(NodeId, ValueId)> {
     let is_product = |node: &Node| {
         node.op == "MatMul" && node.input(1).is_some_and(|weight| is_made_up(view, weight))
     };
     let (at, head) = view.nodes().filter(|(_, node)| is_product(node)).last()?;
-    let weight = head.input(1)?;
-    let &[width, words] = view.dims(weight)? else { return None };
+    let &[width, words] = view.dims(head.input(1)?)? else { return None };
     let is_table = |node: &Node| {
         let table = node.input(0).filter(|&table| view.is_initializer(table))?;
         (node.op == "Gather" && view.dims(table)? == [words, width]).then_some(table)
     };
-    let table = view.nodes().find_map(|(_, node)| is_table(node))?;
-    // GPT-NeoX, GPT-J and CodeGen train a head of their own.
+    Some((at, view.nodes().find_map(|(_, node)| is_table(node))?))
+}
+
+/// Whether models of this kind share the table with the head.
+///
+/// - GPT-NeoX (`embed_in`), GPT-J, CodeGen and Phi (a causal head with a bias) do not.
+/// - Models built as Llama (`model.embed_tokens` and `layers.0.input_layernorm`: also Mistral, Qwen,
+///   Gemma) do where the table is a large part of them: of the published ones, those where it is at
+///   least one in eleven parameters (Llama 3.2 1B and 3B, Qwen 2.5 to 3B, Qwen 3 to 4B, Gemma), not
+///   the others (Llama 7B and 8B, Mistral 7B, Qwen from 7B).
+/// - All others do: `tie_word_embeddings` is on in transformers' `PretrainedConfig`.
+fn shares_by_default(view: &View<'_>, head: &Node, table: ValueId) -> bool {
+    const LEAST_PART: u64 = 11;
     let name = view.graph().value_name(table);
+    let is_causal = head.module.ends_with("lm_head");
     let has_bias = view.is_initializer_named(&format!("{}.bias", head.module));
-    let own = name.contains("embed_in") || name.contains("transformer.wte") && has_bias;
-    (!own).then_some((at, weight, table))
+    if name.contains("embed_in") || is_causal && has_bias {
+        return false;
+    }
+    let like_llama = name.replace("embed_tokens", "layers.0.input_layernorm");
+    if like_llama != name && view.is_initializer_named(&like_llama) {
+        let carried = view.graph().values.iter().filter_map(|value| value.initializer.as_ref());
+        let floats = carried.filter(|literal| literal.dtype.is_floating());
+        let all = floats.fold(0_u64, |sum, literal| sum.saturating_add(numel(&literal.dims)));
+        let words = view.dims(table).map_or(0, numel);
+        return words.saturating_mul(LEAST_PART) >= all.saturating_sub(words);
+    }
+    true
 }
 
 /// Makes `linear` of products with folded transposes, and turns their weights back.
