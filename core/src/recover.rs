@@ -7,6 +7,7 @@
 mod batch_norm;
 mod chunks;
 mod dropout;
+mod gaps;
 mod in_place;
 mod in_projection;
 mod patterns;
@@ -51,7 +52,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 9] = [
+const RECOVERIES: [Recovery; 10] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
@@ -60,6 +61,7 @@ const RECOVERIES: [Recovery; 9] = [
     chunks::find_again,
     patterns::find_again,
     dropout::reinsert,
+    gaps::fill,
     in_place::assume,
 ];
 

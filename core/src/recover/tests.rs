@@ -369,3 +369,24 @@ fn dropout_of_a_known_family() {
         "#]],
     );
 }
+
+#[test]
+fn dropout_that_a_number_tells() {
+    check(
+        "input x f[2,4]
+         state classifier.1.weight f[6,4]
+         state classifier.3.weight f[6,6]
+         classifier.0: f = Flatten(x)
+         classifier.1: a = Gemm(f, classifier.1.weight) transB=1
+         classifier.3: b = Gemm(a, classifier.3.weight) transB=1",
+        &expect![[r#"
+            state classifier.1.weight float32[6, 4]
+            state classifier.3.weight float32[6, 6]
+            classifier.0: f = Flatten(x)
+            classifier.1: a_before = Gemm(f, classifier.1.weight) transB=1
+            classifier.2: a = Dropout(a_before) ratio=0.5
+            classifier.3: b = Gemm(a, classifier.3.weight) transB=1
+            info assumed-dropout
+        "#]],
+    );
+}
