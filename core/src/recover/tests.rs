@@ -167,7 +167,7 @@ const FOLDED: &str = "
 fn normalisation_folded_by_torchscript() {
     check(
         FOLDED,
-        &expect![[r#"
+        &expect![[r"
             state layer.conv1.weight float32[4, 3, 3, 3]
             state layer.bn1.weight float32[4]
             state layer.bn1.bias float32[4]
@@ -183,7 +183,7 @@ fn normalisation_folded_by_torchscript() {
             fc: o = Gemm(f, fc.weight, fc.bias) transB=1
             info recovered-normalization
             info assumed-in-place
-        "#]],
+        "]],
     );
 }
 
@@ -193,7 +193,7 @@ fn recovery_can_be_switched_off() {
     check_with(
         &config,
         FOLDED,
-        &expect![[r#"
+        &expect![[r"
         state fc.weight float32[10, 4]
         state fc.bias float32[10]
         state onnx::Conv_7 float32[4, 3, 3, 3]
@@ -205,7 +205,7 @@ fn recovery_can_be_switched_off() {
         fc: o = Gemm(f, fc.weight, fc.bias) transB=1
         error folded-normalization
         info assumed-in-place
-    "#]],
+    "]],
     );
 }
 
@@ -216,11 +216,11 @@ fn convolution_that_nothing_was_folded_into() {
          state conv1.weight f[4,3,3,3]
          state conv1.bias f[4]
          conv1: y = Conv(x, conv1.weight, conv1.bias)",
-        &expect![[r#"
+        &expect![[r"
             state conv1.weight float32[4, 3, 3, 3]
             state conv1.bias float32[4]
             conv1: y = Conv(x, conv1.weight, conv1.bias)
-        "#]],
+        "]],
     );
 }
 
@@ -237,7 +237,7 @@ fn normalisation_folded_by_dynamo() {
          state 0.weight f[4,3,3,3]
          state 0.weight_bias f[4]
          1: getitem = Conv(x, 0.weight, 0.weight_bias) # aten._native_batch_norm_legit.default torch.nn.modules.batchnorm.BatchNorm2d",
-        &expect![[r#"
+        &expect![[r"
             state 0.weight float32[4, 3, 3, 3]
             state 0.bias float32[4]
             state 1.weight float32[4]
@@ -247,7 +247,7 @@ fn normalisation_folded_by_dynamo() {
             0: getitem_before = Conv(x, 0.weight, 0.bias)
             1: getitem = BatchNormalization(getitem_before, 1.weight, 1.bias, 1.running_mean, 1.running_var) training_mode=1
             info recovered-normalization
-        "#]],
+        "]],
     );
 }
 
@@ -262,7 +262,7 @@ fn transposed_weights_are_turned_back() {
          fc1: y = MatMul(x, onnx::MatMul_20)
          fc1: z = Add(fc1.bias, y)
          norm: n = LayerNormalization(z, norm.weight, norm.bias)",
-        &expect![[r#"
+        &expect![[r"
             state fc1.weight float32[6, 4]
             state fc1.bias float32[6]
             state norm.weight float32[6]
@@ -270,7 +270,7 @@ fn transposed_weights_are_turned_back() {
             fc1: z = Linear(x, fc1.weight, fc1.bias) transposed=1
             norm: n = LayerNormalization(z, norm.weight, norm.bias)
             info recovered
-        "#]],
+        "]],
     );
 }
 
@@ -284,22 +284,22 @@ fn heads_share_the_embedding() {
         lm_head: y = MatMul(x, onnx::MatMul_20)";
     check(
         &file.replace("TABLE", "transformer.wte.weight"),
-        &expect![[r#"
+        &expect![[r"
             state transformer.wte.weight float32[100, 4]
             embed: x = Gather(transformer.wte.weight, ids)
             lm_head: y = Linear(x, transformer.wte.weight) transposed=1
             info assumed-tied-weights
-        "#]],
+        "]],
     );
     check(
         &file.replace("TABLE", "gpt_neox.embed_in.weight"),
-        &expect![[r#"
+        &expect![[r"
             state gpt_neox.embed_in.weight float32[100, 4]
             state lm_head.weight float32[100, 4]
             embed: x = Gather(gpt_neox.embed_in.weight, ids)
             lm_head: y = Linear(x, lm_head.weight) transposed=1
             info assumed-tied-weights
-        "#]],
+        "]],
     );
 }
 
@@ -322,11 +322,11 @@ fn attention_that_dynamo_noted() {
         a: sdpa = MatMul(m, v) # CALL";
     check(
         &file.replace("CALL", call),
-        &expect![[r#"
+        &expect![[r"
             a: v = Identity(w)
             a: sdpa = Attention(q, k, v) drops=0
             info recovered
-        "#]],
+        "]],
     );
 }
 
@@ -348,7 +348,7 @@ fn dropout_of_a_known_family() {
          transformer.h.0.attn.c_attn: a = MatMul(n, transformer.h.0.attn.c_attn.weight)
          transformer.h.0.attn.c_proj: b = MatMul(a, transformer.h.0.attn.c_proj.weight)
          transformer.h.0: y = Add(b, x)",
-        &expect![[r#"
+        &expect![[r"
             state transformer.wte.weight float32[100, 4]
             state transformer.wpe.weight float32[50, 4]
             state transformer.h.0.ln_1.weight float32[4]
@@ -366,7 +366,7 @@ fn dropout_of_a_known_family() {
             transformer.h.0: y = Add(b, x)
             info recovered
             info assumed-dropout
-        "#]],
+        "]],
     );
 }
 
@@ -379,7 +379,7 @@ fn dropout_that_a_number_tells() {
          classifier.0: f = Flatten(x)
          classifier.1: a = Gemm(f, classifier.1.weight) transB=1
          classifier.3: b = Gemm(a, classifier.3.weight) transB=1",
-        &expect![[r#"
+        &expect![[r"
             state classifier.1.weight float32[6, 4]
             state classifier.3.weight float32[6, 6]
             classifier.0: f = Flatten(x)
@@ -387,6 +387,6 @@ fn dropout_that_a_number_tells() {
             classifier.2: a = Dropout(a_before) ratio=0.5
             classifier.3: b = Gemm(a, classifier.3.weight) transB=1
             info assumed-dropout
-        "#]],
+        "]],
     );
 }

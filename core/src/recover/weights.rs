@@ -56,7 +56,7 @@ fn head(view: &View<'_>) -> Option<(NodeId, ValueId)> {
 
 /// Whether models of this kind share the table with the head.
 ///
-/// - GPT-NeoX (`embed_in`), GPT-J, CodeGen and Phi (a causal head with a bias) do not.
+/// - GPT-NeoX (`embed_in`), GPT-J, `CodeGen` and Phi (a causal head with a bias) do not.
 /// - Models built as Llama (`model.embed_tokens` and `layers.0.input_layernorm`: also Mistral, Qwen,
 ///   Gemma) do where the table is a large part of them: of the published ones, those where it is at
 ///   least one in eleven parameters (Llama 3.2 1B and 3B, Qwen 2.5 to 3B, Qwen 3 to 4B, Gemma), not
