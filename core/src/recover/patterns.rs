@@ -42,7 +42,7 @@ fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
     }
     match node.op.as_str() {
         "MatMul" => attention(view, node).or_else(|| linear(view, node)),
-        "Add" => linear_with_bias(view, node),
+        "Add" => linear_with_bias(view, node).or_else(|| group_norm(view, node)),
         "Mul" => gelu(view, node).or_else(|| silu(view, node)),
         "Reciprocal" | "Div" => rsqrt(view, node),
         _ => None,
@@ -135,6 +135,32 @@ fn operand_beside_number(view: &View<'_>, node: &Node, number: f64) -> Option<Va
     } else {
         None
     }
+}
+
+/// `Reshape → InstanceNormalization → Reshape → · weight → + bias` is `group_norm`.
+fn group_norm(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (scaled, bias) = made_and_other(view, node, "Mul")?;
+    let (normed, weight) = made_and_other(view, view.producer(scaled)?, "Reshape")?;
+    let norm = view.made_by(view.producer(normed)?.input(0)?, "InstanceNormalization")?;
+    let grouped = norm.input(0)?;
+    let x = view.made_by(grouped, "Reshape")?.input(0)?;
+    let groups = i64::try_from(*view.dims(grouped)?.get(1)?).ok()?;
+    let state = |value| {
+        let source = view.made_by(value, "Unsqueeze").and_then(|node| node.input(0));
+        source.unwrap_or(value)
+    };
+    let is_whole = view.dims(x)? == view.dims(normed)?;
+    let inputs = vec![Some(x), Some(state(weight)), Some(state(bias))];
+    let mut found = torch("GroupNormalization", node, inputs);
+    found.domain = String::new();
+    found.attributes.insert("num_groups".to_owned(), Attribute::Int(groups));
+    is_whole.then_some(("group_norm", found))
+}
+
+/// The operand that this operator makes, and the other one.
+fn made_and_other(view: &View<'_>, node: &Node, op: &str) -> Option<(ValueId, ValueId)> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    [(a, b), (b, a)].into_iter().find(|&(made, _)| view.made_by(made, op).is_some())
 }
 
 /// `x · sigmoid(x)` is `silu`; a model that spells it out would keep one tensor more.

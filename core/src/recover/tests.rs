@@ -390,3 +390,27 @@ fn dropout_that_a_number_tells() {
         "]],
     );
 }
+
+#[test]
+fn group_norm_written_as_instance_norm() {
+    check(
+        "input x f[2,4,3,3]
+         state one f[2] 1,1
+         state zero f[2] 0,0
+         state to i[3] 0,2,-1
+         state back i[4] 2,4,3,3
+         state n.weight f[4,1,1]
+         state n.bias f[4,1,1]
+         n: a = Reshape(x, to)
+         n: b = InstanceNormalization(a, one, zero)
+         n: c = Reshape(b, back)
+         n: d = Mul(c, n.weight)
+         n: e = Add(d, n.bias)",
+        &expect![[r"
+            state n.weight float32[4, 1, 1]
+            state n.bias float32[4, 1, 1]
+            n: e = GroupNormalization(x, n.weight, n.bias) num_groups=2
+            info recovered
+        "]],
+    );
+}
