@@ -414,3 +414,43 @@ fn group_norm_written_as_instance_norm() {
         "]],
     );
 }
+
+#[test]
+fn rms_norm_that_dynamo_took_apart() {
+    let file = "
+        member n.weight
+        input w f[2,5,4]
+        state n.weight f[4]
+        state two f[] 2
+        state eps f[] 0.1
+        state last i[1] -1
+        : x = Identity(w)
+        n: a = Pow(x, two) # CLASS
+        n: b = ReduceMean(a, last) # CLASS
+        n: c = Add(b, eps) # CLASS
+        n: d = Sqrt(c) # CLASS
+        n: e = Reciprocal(d) # CLASS
+        n: f = Mul(x, e) # CLASS
+        n: g = Mul(f, n.weight) # CLASS";
+    let class = "aten.mul.Tensor torch.nn.modules.normalization.RMSNorm";
+    check(&file.replace("CLASS", class), &expect![[r"
+        state n.weight float32[4]
+        : x = Identity(w)
+        n: g = RMSNormalization(x, n.weight) axis=-1
+        info recovered
+    "]]);
+    check(&file.replace("CLASS", "aten.mul.Tensor model.RMSNorm"), &expect![[r"
+        state n.weight float32[4]
+        state two float32[]
+        state eps float32[]
+        state last int64[1]
+        : x = Identity(w)
+        n: a = Pow(x, two)
+        n: b = ReduceMean(a, last)
+        n: c = Add(b, eps)
+        n: e = Rsqrt(c)
+        n: f = Mul(x, e)
+        n: g = Mul(f, n.weight)
+        info recovered
+    "]]);
+}

@@ -2,7 +2,8 @@
 //!
 //! Every node that comes of one ATen call carries the call as text, with the names of its operands;
 //! the values of the graph have the same names (`pkg.torch.onnx.fx_node`). What the model itself
-//! spells out is several calls, and stays as it is.
+//! spells out is several calls, and stays as it is; `nn.RMSNorm` is one operator in PyTorch that the
+//! exporter takes apart before it notes the calls, and is told by its class.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,12 @@ const CALLS: [(&str, &str, Rebuild); 4] = [
 
 /// Puts the operator that ran in place of each decomposed call.
 pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
+    let norms: Vec<(NodeId, Node)> =
+        view.nodes().filter_map(|(at, node)| Some((at, rms_norm(view, node)?))).collect();
+    view.found_again("rms_norm", norms.len());
+    for (at, norm) in norms {
+        view.replace(at, norm);
+    }
     let graph = view.graph();
     let names = graph.values.iter().enumerate();
     let names: BTreeMap<&str, ValueId> =
@@ -134,4 +141,30 @@ fn start_of(view: &View<'_>, mut value: ValueId, call: &str) -> Option<ValueId> 
         value = *node.inputs.iter().flatten().find(is_activation)?;
     }
     Some(value)
+}
+
+/// The whole of an `nn.RMSNorm`, at the node whose result leaves the module.
+fn rms_norm(view: &View<'_>, node: &Node) -> Option<Node> {
+    let is_inside = |node: &&Node| {
+        let class = node.origin.as_ref().map_or("", |origin| origin.class.as_str());
+        class == "torch.nn.modules.normalization.RMSNorm"
+    };
+    let y = node.output(0)?;
+    let in_module = |other: &&Node| is_inside(other) && other.module == node.module;
+    let stays = view.readers(y).iter().any(|at| view.node(*at).filter(in_module).is_some());
+    if !is_inside(&node) || stays || node.op == "RMSNormalization" {
+        return None;
+    }
+    let mut x = y;
+    while let Some(inner) = view.producer(x).filter(is_inside) {
+        let as_large = |input: &&ValueId| view.dims(**input) == view.dims(y);
+        x = *inner.inputs.iter().flatten().find(as_large)?;
+    }
+    let weight = format!("{}.weight", node.module);
+    let weight = view.graph().values.iter().position(|value| value.name == weight).map(ValueId);
+    let width = i64::try_from(view.dims(weight?)?.len()).ok()?;
+    let mut norm = torch("RMSNormalization", node, vec![Some(x), weight]);
+    norm.domain = String::new();
+    norm.attributes.insert("axis".to_owned(), Attribute::Int(width.checked_neg()?));
+    Some(norm)
 }
