@@ -81,15 +81,15 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let graph = formats::open(&mut bytes.as_slice(), name)?;
     let typed = infer::infer(&graph, &config.dims)?;
     let loss = Loss::choose(&graph, &typed);
-    let program = recover::recover(&graph, &typed);
-    let run = || step::record(&program, &typed, &loss, &config, hardware(device)).trace;
+    let program = recover::recover(&graph, &typed, &config);
+    let run = || step::record(&program, &program.typed, &loss, &config, hardware(device)).trace;
     let trace = run();
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 
     let stages = [
         best(|| drop(black_box(formats::open(&mut black_box(bytes.as_slice()), name)))),
         best(|| drop(black_box(infer::infer(black_box(&graph), &config.dims)))),
-        best(|| drop(black_box(recover::recover(black_box(&graph), &typed)))),
+        best(|| drop(black_box(recover::recover(black_box(&graph), &typed, &config)))),
         best(|| drop(black_box(run()))),
         best(|| drop(black_box(replay_series(black_box(&trace), &Settings::default(), None)))),
     ];

@@ -163,18 +163,18 @@ impl Model {
     }
 
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
-        let mut typed = infer::infer(&self.graph, &config.dims)?;
+        let typed = infer::infer(&self.graph, &config.dims)?;
+        let mut program = recover::recover(&self.graph, &typed, config);
         if let Some(dtype) = config.precision.converts_to() {
-            typed.convert_floats(dtype);
+            program.typed.to_mut().convert_floats(dtype);
         }
-        let program = recover::recover(&self.graph, &typed);
         let loss = Loss::choose(&self.graph, &typed);
         let hardware = hardware(device, config.pytorch);
-        let recorded = step::record(&program, &typed, &loss, config, hardware);
+        let recorded = step::record(&program, &program.typed, &loss, config, hardware);
         let mut diagnostics = self.graph.diagnostics.clone();
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());
-        diagnostics.extend(program.diagnostics);
+        diagnostics.extend(program.diagnostics.iter().cloned());
         diagnostics.extend(recorded.diagnostics);
         diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };

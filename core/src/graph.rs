@@ -37,10 +37,10 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// What the caller gets, in order.
     pub outputs: Vec<ValueId>,
-    /// Parameters and buffers that the module had when it was exported, under the names of
-    /// `named_parameters()` and `named_buffers()`: also those that the exporter folded away or
-    /// shares under another name. Empty where the file does not tell.
-    pub members: BTreeMap<String, Member>,
+    /// Parameters and buffers that the module had when it was exported, in the order and under the
+    /// names of `named_parameters()` and then `named_buffers()`: also those that the exporter folded
+    /// away. Empty where the file does not tell.
+    pub members: Vec<(String, Member)>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -164,6 +164,11 @@ impl Graph {
     /// The value with this id.
     pub fn value(&self, id: ValueId) -> Option<&Value> {
         self.values.get(id.0)
+    }
+
+    /// What a tensor of this name is to the exported module, where the file tells.
+    pub fn member(&self, name: &str) -> Option<Member> {
+        self.members.iter().find(|(member, _)| member == name).map(|(_, kind)| *kind)
     }
 
     /// Name of a value, for messages.

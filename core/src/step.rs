@@ -69,7 +69,7 @@ pub fn record(
 ) -> Recorded {
     let rt = Runtime::new(hardware, config.pytorch);
     let mut device = Device::load(&rt, program, typed, &config.freeze);
-    let target = device.load_batch(&rt, program.graph, typed, loss);
+    let target = device.load_batch(&rt, &program.graph, typed, loss);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
     let autocast = config.precision.autocast();
     // Backward runs checkpointed regions again, under the autocast that they first ran under.
@@ -165,16 +165,17 @@ struct Device {
 }
 
 impl Device {
-    /// `model.to("cuda")`: parameters and buffers in the order of the file, which is the module's.
+    /// `model.to("cuda")`: parameters and buffers in the order of the module.
     fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed, freeze: &[String]) -> Self {
-        let graph = program.graph;
+        let graph = &program.graph;
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
         let mut values = vec![None; graph.values.len()];
         let mut parameters = Vec::new();
         let mut unread = Vec::new();
         let mut frozen = Frozen::new(freeze);
-        for (index, value) in graph.values.iter().enumerate() {
+        for &ValueId(index) in &program.placement {
+            let Some(value) = graph.values.get(index) else { continue };
             let Some(literal) = &value.initializer else { continue };
             let dtype = typed.types.get(index).and_then(Option::as_ref).map(|ty| ty.dtype);
             let ty = TensorType::new(dtype.unwrap_or(literal.dtype), literal.dims.clone());

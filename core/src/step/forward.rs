@@ -65,7 +65,7 @@ impl<'a> Forward<'a> {
         roles: &[Role],
         checkpoint: Checkpoint,
     ) -> Self {
-        let graph = program.graph;
+        let graph = &program.graph;
         let mut is_output = vec![false; graph.values.len()];
         for output in &graph.outputs {
             if let Some(flag) = is_output.get_mut(output.0) {
