@@ -15,10 +15,10 @@ use crate::formats;
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover;
-use crate::report::{self, DeviceVerdict, Report};
+use crate::report::{self, Band, DeviceVerdict, Report};
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
-use crate::trace::Trace;
+use crate::trace::{Storage, Trace};
 
 /// A model that was read and can be estimated under any configuration.
 #[derive(Clone, Debug)]
@@ -70,6 +70,7 @@ impl Model {
         let run = self.run(config, device)?;
         let (replay, series) = allocator::replay_series(&run.trace, &Settings::default(), None);
         let verdict = judge(&run.trace, &replay, device);
+        let without_workspaces = without_workspaces(&run.trace);
         let summary = report::ModelSummary::of(&self.name, &self.graph, &run.trace);
         let lower_bound = run.typed.lower_bound
             || run.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
@@ -78,6 +79,7 @@ impl Model {
             config: run.config,
             diagnostics: run.diagnostics,
             lower_bound,
+            without_workspaces,
             ..Report::of(&run.trace, &replay, &series, verdict)
         })
     }
@@ -198,6 +200,15 @@ fn crossing(points: &[(u64, Bytes)], limit: Bytes) -> Option<u64> {
     let wanted = i128::from(limit.0) - i128::from(b1.0);
     let step = (wanted * run).checked_div_euclid(rise)?;
     u64::try_from(i128::from(n1) + step).ok()
+}
+
+/// The run again, had no convolution taken a workspace.
+fn without_workspaces(trace: &Trace) -> Option<Band> {
+    let is_workspace = |storage: &Storage| trace.is_convolution_workspace(storage);
+    trace.storages.iter().any(is_workspace).then(|| {
+        let replay = allocator::replay(&trace.without(is_workspace), &Settings::default(), None);
+        Band { allocated: replay.allocated.bytes, reserved: replay.reserved.bytes }
+    })
 }
 
 fn find(id: &str) -> Result<&'static Device, Error> {
