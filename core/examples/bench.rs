@@ -81,8 +81,8 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let typed = infer::infer(&graph, &config.dims)?;
     let loss = Loss::choose(&graph, &typed);
     let program = recover::recover(&graph, &typed);
-    let run = || step::record(&program, &typed, &loss, &config, hardware(device)).trace;
-    let trace = run();
+    let run = || step::record(&program, &typed, &loss, &config, hardware(device));
+    let trace = run()?.trace;
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 
     let stages = [

@@ -167,7 +167,7 @@ impl Model {
         let program = recover::recover(&self.graph, &typed);
         let loss = Loss::choose(&self.graph, &typed);
         let hardware = hardware(device);
-        let recorded = step::record(&program, &typed, &loss, config, hardware);
+        let recorded = step::record(&program, &typed, &loss, config, hardware)?;
         let mut diagnostics = self.graph.diagnostics.clone();
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());

@@ -12,6 +12,8 @@
 //!     optimizer.step()
 //! ```
 
+pub mod average;
+pub mod clip;
 pub mod forward;
 pub mod loss;
 pub mod optimizer;
@@ -22,6 +24,7 @@ use crate::config::Config;
 use crate::diagnostic::Diagnostic;
 use crate::eager::autograd::Leaf;
 use crate::eager::{Hardware, Runtime, Tensor};
+use crate::error::Error;
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
 use crate::recover::Program;
@@ -54,19 +57,24 @@ pub struct Recorded {
 }
 
 /// Runs the iterations and returns what they did to memory.
+///
+/// # Errors
+/// When the optimizer has no implementation of the kind that is asked for.
 pub fn record(
     program: &Program<'_>,
     typed: &Typed,
     loss: &Loss,
     config: &Config,
     hardware: Hardware,
-) -> Recorded {
+) -> Result<Recorded, Error> {
     let rt = Runtime::new(hardware);
     let mut device = Device::load(&rt, program, typed);
     let target = device.load_batch(&rt, program.graph, typed, loss);
     let forward = Forward::plan(&rt, program, typed, &device.roles);
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
-    let mut optimizer = optimizer::State::new(config.optimizer);
+    let mut optimizer = optimizer::State::new(config)?;
+    optimizer.construct(&rt, &device.parameters);
+    let mut average = config.ema.then(|| average::Model::of(&rt, &device.state));
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     for iteration in 1..=ITERATIONS {
@@ -87,9 +95,16 @@ pub fn record(
         bound = value.map(|value| (value, outputs));
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
+        if config.clip_grad_norm {
+            clip::grad_norm(&rt, &device.parameters);
+        }
         optimizer.step(&rt, &device.parameters);
+        if let Some(average) = &mut average {
+            average.update(&rt);
+        }
     }
-    Recorded { diagnostics: forward.diagnostics(), trace: rt.into_trace() }
+    let diagnostics = [forward.diagnostics(), optimizer.diagnostics()].concat();
+    Ok(Recorded { diagnostics, trace: rt.into_trace() })
 }
 
 /// What lies on the device throughout.
@@ -99,8 +114,8 @@ struct Device {
     /// By [`ValueId`]: parameters, buffers and inputs.
     values: Vec<Option<Tensor>>,
     parameters: Vec<Parameter>,
-    /// State that no operator of the graph reads; it only has to stay.
-    _unread: Vec<Tensor>,
+    /// Parameters and buffers, those that no operator of the graph reads among them.
+    state: Vec<Tensor>,
 }
 
 impl Device {
@@ -111,7 +126,7 @@ impl Device {
         let roles = roles::roles(program, typed);
         let mut values = vec![None; graph.values.len()];
         let mut parameters = Vec::new();
-        let mut unread = Vec::new();
+        let mut state = Vec::new();
         for (index, value) in graph.values.iter().enumerate() {
             let Some(literal) = &value.initializer else { continue };
             let ty = TensorType::new(literal.dtype, literal.dims.clone());
@@ -121,20 +136,23 @@ impl Device {
                     let tensor = rt.place(&ty, Category::Parameter, &value.name);
                     let (tensor, leaf) = rt.parameter(&tensor, &value.name);
                     *slot = Some(tensor.clone());
+                    state.push(tensor.clone());
                     parameters.push(Parameter { tensor, leaf });
                 }
                 Some(Role::Buffer) => {
-                    *slot = Some(rt.place(&ty, Category::Buffer, &value.name));
+                    let tensor = rt.place(&ty, Category::Buffer, &value.name);
+                    *slot = Some(tensor.clone());
+                    state.push(tensor);
                     if value.name.ends_with("running_var") {
                         let name = value.name.replace("running_var", "num_batches_tracked");
                         let counter = TensorType::new(DType::Int64, []);
-                        unread.push(rt.place(&counter, Category::Buffer, &name));
+                        state.push(rt.place(&counter, Category::Buffer, &name));
                     }
                 }
                 _ => {}
             }
         }
-        Self { roles, values, parameters, _unread: unread }
+        Self { roles, values, parameters, state }
     }
 
     /// The batch: the model's inputs, then labels where the loss needs their own.

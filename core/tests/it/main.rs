@@ -8,4 +8,5 @@ mod fixtures;
 mod infer;
 mod onnx;
 mod onnx_writer;
+mod optimizers;
 mod replay;
