@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use self::choice::choice;
 use crate::error::{Error, ErrorKind};
+use crate::tensor::DType;
 
 /// Everything that an estimate depends on besides the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +119,31 @@ choice! {
         Fp16 = "fp16", "pure fp16", "everything in fp16, parameters and optimizer state too",
         /// `model.bfloat16()`.
         Bf16 = "bf16", "pure bf16", "everything in bf16, parameters and optimizer state too",
+    }
+}
+
+impl Precision {
+    /// What `torch.autocast` casts down to, where it is used.
+    pub const fn autocast(self) -> Option<DType> {
+        match self {
+            Self::AmpFp16 => Some(DType::Float16),
+            Self::AmpBf16 => Some(DType::BFloat16),
+            Self::Fp32 | Self::Fp16 | Self::Bf16 => None,
+        }
+    }
+
+    /// What parameters and inputs are converted to, where they are.
+    pub const fn converts_to(self) -> Option<DType> {
+        match self {
+            Self::Fp16 => Some(DType::Float16),
+            Self::Bf16 => Some(DType::BFloat16),
+            Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => None,
+        }
+    }
+
+    /// Whether a `GradScaler` is used, as fp16's range asks for.
+    pub const fn scales_gradients(self) -> bool {
+        matches!(self, Self::AmpFp16)
     }
 }
 

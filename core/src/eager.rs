@@ -12,6 +12,7 @@
 //!
 //! The rules of single operators are in [`crate::aten`]. Source of all of it: PyTorch 2.15.
 
+pub mod autocast;
 pub mod autograd;
 pub mod kernels;
 pub mod layout;
@@ -50,6 +51,7 @@ pub struct Runtime {
     recorder: Rc<RefCell<Recorder>>,
     grad_enabled: Cell<bool>,
     nodes_made: Cell<usize>,
+    autocast: autocast::State,
 }
 
 impl Runtime {
@@ -60,6 +62,7 @@ impl Runtime {
             recorder: Rc::default(),
             grad_enabled: Cell::new(true),
             nodes_made: Cell::new(0),
+            autocast: autocast::State::default(),
         }
     }
 

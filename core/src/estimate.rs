@@ -163,7 +163,10 @@ impl Model {
     }
 
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
-        let typed = infer::infer(&self.graph, &config.dims)?;
+        let mut typed = infer::infer(&self.graph, &config.dims)?;
+        if let Some(dtype) = config.precision.converts_to() {
+            typed.convert_floats(dtype);
+        }
         let program = recover::recover(&self.graph, &typed);
         let loss = Loss::choose(&self.graph, &typed);
         let hardware = hardware(device);

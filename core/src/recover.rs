@@ -6,6 +6,7 @@
 
 mod chunks;
 mod in_place;
+mod packed;
 mod patterns;
 mod removed;
 
@@ -18,6 +19,9 @@ use crate::infer::Typed;
 
 /// Domain of operators that exist in PyTorch but not in ONNX.
 pub const DOMAIN: &str = "torch";
+
+/// What was found again, and the node that stands for it.
+type Found = (&'static str, Node);
 
 /// The program as PyTorch ran it: the same values, other nodes.
 #[derive(Clone, Debug)]

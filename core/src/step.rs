@@ -1,26 +1,29 @@
 //! Training iterations: set-up, then three times `zero_grad`, forward, loss, backward, optimizer.
 //!
-//! The loop is the plain one, with the batch on the device beforehand, `optimizer.zero_grad()` first
-//! and `out` and `loss` bound until they are assigned again:
+//! The loop is the plain one, with the batch on the device beforehand; [`Config`] says where
+//! `zero_grad` stands, how many batches make a step, and whether `out` and `loss` outlive it:
 //!
 //! ```python
 //! for _ in range(3):
 //!     optimizer.zero_grad()
-//!     out = model(x)
-//!     loss = criterion(out, y)
-//!     loss.backward()
+//!     for _ in range(accumulate):
+//!         out = model(x)
+//!         loss = criterion(out, y)
+//!         loss.backward()
 //!     optimizer.step()
 //! ```
 
 pub mod average;
 pub mod clip;
 pub mod forward;
+mod freeze;
 pub mod loss;
 pub mod optimizer;
+mod scaler;
 
 use std::rc::Rc;
 
-use crate::config::Config;
+use crate::config::{Config, LoopStyle, ZeroGrad};
 use crate::diagnostic::Diagnostic;
 use crate::eager::autograd::Leaf;
 use crate::eager::{Hardware, Runtime, Tensor};
@@ -33,7 +36,9 @@ use crate::tensor::{DType, TensorType};
 use crate::trace::{Category, Phase, Trace};
 
 use self::forward::Forward;
+use self::freeze::Frozen;
 use self::loss::{Loss, Target};
+use self::scaler::Scaler;
 
 /// COUNT: iterations; the first has no optimizer state and an empty cache, the third is steady.
 pub const ITERATIONS: usize = 3;
@@ -68,43 +73,74 @@ pub fn record(
     hardware: Hardware,
 ) -> Result<Recorded, Error> {
     let rt = Runtime::new(hardware);
-    let mut device = Device::load(&rt, program, typed);
+    let mut device = Device::load(&rt, program, typed, &config.freeze);
     let target = device.load_batch(&rt, program.graph, typed, loss);
     let forward = Forward::plan(&rt, program, typed, &device.roles);
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut optimizer = optimizer::State::new(config)?;
     optimizer.construct(&rt, &device.parameters);
     let mut average = config.ema.then(|| average::Model::of(&rt, &device.state));
+    let mut scaler = config.precision.scales_gradients().then(Scaler::default);
+    let zero_grad = |device: &Device| device.parameters.iter().for_each(|p| p.leaf.clear());
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     for iteration in 1..=ITERATIONS {
         rt.enter_phase(iteration, Phase::ZeroGrad);
-        device.parameters.iter().for_each(|parameter| parameter.leaf.clear());
-        rt.enter_phase(iteration, Phase::Forward);
-        let outputs = forward.run(&rt, &device.values);
-        rt.enter_module(loss_label);
-        let value = loss.run(&rt, &outputs, target.as_ref());
-        if let Some((old_loss, old_outputs)) = bound.take() {
-            drop(old_loss);
-            old_outputs.into_iter().for_each(drop);
+        if config.zero_grad == ZeroGrad::Start {
+            zero_grad(&device);
         }
-        rt.enter_phase(iteration, Phase::Backward);
-        if let Some(value) = &value {
-            rt.backward(value);
+        for batch in 0..config.accumulate.get() {
+            rt.enter_phase(iteration, Phase::Forward);
+            let (value, outputs) = rt.autocast(config.precision.autocast(), || {
+                let outputs = forward.run(&rt, &device.values);
+                rt.enter_module(loss_label);
+                let value = loss.run(&rt, &outputs, target.as_ref());
+                unbind(bound.take());
+                (value, outputs)
+            });
+            rt.enter_phase(iteration, Phase::Backward);
+            if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
+                zero_grad(&device);
+            }
+            match (&value, &mut scaler) {
+                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value)),
+                (Some(value), None) => rt.backward(value),
+                (None, _) => {}
+            }
+            bound = value.map(|value| (value, outputs));
         }
-        bound = value.map(|value| (value, outputs));
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
+        if let Some(scaler) = &mut scaler {
+            scaler.unscale(&rt);
+        }
         if config.clip_grad_norm {
             clip::grad_norm(&rt, &device.parameters);
         }
         optimizer.step(&rt, &device.parameters);
+        if let Some(scaler) = &mut scaler {
+            scaler.update();
+        }
         if let Some(average) = &mut average {
             average.update(&rt);
         }
+        if config.zero_grad == ZeroGrad::End {
+            zero_grad(&device);
+        }
+        if config.loop_style == LoopStyle::Function {
+            unbind(bound.take());
+        }
     }
-    let diagnostics = [forward.diagnostics(), optimizer.diagnostics()].concat();
+    let diagnostics = [forward.diagnostics(), optimizer.diagnostics(), device.diagnostics].concat();
     Ok(Recorded { diagnostics, trace: rt.into_trace() })
+}
+
+/// The loop's names are bound again, or go with their function: the loss, then the outputs.
+fn unbind(names: Option<(Tensor, Vec<Tensor>)>) {
+    if let Some((loss, outputs)) = names {
+        drop(loss);
+        outputs.into_iter().for_each(drop);
+    }
 }
 
 /// What lies on the device throughout.
@@ -116,24 +152,32 @@ struct Device {
     parameters: Vec<Parameter>,
     /// Parameters and buffers, those that no operator of the graph reads among them.
     state: Vec<Tensor>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Device {
     /// `model.to("cuda")`: parameters and buffers in the order of the file, which is the module's.
-    fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed) -> Self {
+    fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed, freeze: &[String]) -> Self {
         let graph = program.graph;
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
         let mut values = vec![None; graph.values.len()];
         let mut parameters = Vec::new();
         let mut state = Vec::new();
+        let mut frozen = Frozen::new(freeze);
         for (index, value) in graph.values.iter().enumerate() {
             let Some(literal) = &value.initializer else { continue };
-            let ty = TensorType::new(literal.dtype, literal.dims.clone());
+            let dtype = typed.types.get(index).and_then(Option::as_ref).map(|ty| ty.dtype);
+            let ty = TensorType::new(dtype.unwrap_or(literal.dtype), literal.dims.clone());
             let Some(slot) = values.get_mut(index) else { continue };
             match roles.get(index) {
                 Some(Role::Parameter) => {
                     let tensor = rt.place(&ty, Category::Parameter, &value.name);
+                    if frozen.has(&value.name) {
+                        state.push(tensor.clone());
+                        *slot = Some(tensor);
+                        continue;
+                    }
                     let (tensor, leaf) = rt.parameter(&tensor, &value.name);
                     *slot = Some(tensor.clone());
                     state.push(tensor.clone());
@@ -152,7 +196,8 @@ impl Device {
                 _ => {}
             }
         }
-        Self { roles, values, parameters, state }
+        let diagnostics = frozen.diagnostics(parameters.is_empty());
+        Self { roles, values, parameters, state, diagnostics }
     }
 
     /// The batch: the model's inputs, then labels where the loss needs their own.

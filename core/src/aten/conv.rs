@@ -35,6 +35,11 @@ pub fn convolution(
     bias: Option<&Tensor>,
     spec: &Convolution,
 ) -> Tensor {
+    let bias = bias.map(|bias| {
+        let [bias] = rt.for_operator("aten::convolution", [bias]);
+        bias
+    });
+    let [x, weight] = &rt.for_operator("aten::convolution", [x, weight]);
     let depthwise = is_depthwise(x, weight, spec);
     let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
     let layer = Layer { native: depthwise, ..Layer::new(x, weight, spec, channels_last) };
@@ -45,7 +50,7 @@ pub fn convolution(
     rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
     drop(copy);
     let mut inputs = vec![x, weight];
-    inputs.extend(bias);
+    inputs.extend(&bias);
     let has_bias = bias.is_some();
     rt.differentiable("ConvolutionBackward0", y, &inputs, &[x, weight], move |pass| {
         gradients(pass, &layer, has_bias)

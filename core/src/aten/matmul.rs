@@ -34,6 +34,9 @@ pub fn linear(
     bias: Option<&Tensor>,
     layout: WeightLayout,
 ) -> Tensor {
+    let name = if layout == WeightLayout::OutIn { "aten::linear" } else { "aten::addmm" };
+    let (x, weight, bias) = cast_operands(rt, name, x, weight, bias);
+    let (x, weight, bias) = (&x, &weight, bias.as_ref());
     let out_dim = usize::from(layout != WeightLayout::OutIn);
     let width = weight.size(out_dim);
     let mut sizes = x.sizes().to_vec();
@@ -54,6 +57,22 @@ pub fn linear(
         Some(bias) => add_in_place(rt, &y, bias),
         None => y,
     }
+}
+
+/// Under autocast, `linear(x, weight, bias)` casts from its last argument on, and
+/// `addmm(bias, x, weight)` from its own.
+fn cast_operands(
+    rt: &Runtime,
+    name: &str,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> (Tensor, Tensor, Option<Tensor>) {
+    let cast_bias = || bias.map(|bias| rt.for_operator(name, [bias]).into_iter().next());
+    let bias_first = (name == "aten::linear").then(cast_bias);
+    let [x, weight] = rt.for_operator(name, [x, weight]);
+    let bias = bias_first.unwrap_or_else(cast_bias).flatten();
+    (x, weight, bias)
 }
 
 fn flatten(rt: &Runtime, x: &Tensor) -> Tensor {
@@ -146,6 +165,7 @@ impl<'a> Operands<'a> {
 
 /// `torch.matmul` of two activations.
 pub fn matmul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    let [a, b] = &rt.for_operator("aten::matmul", [a, b]);
     match (a.rank(), b.rank()) {
         (0 | 1, _) | (_, 0 | 1) => vector_product(rt, a, b),
         (2, 2) => mm(rt, a, b, b.size(1)),
@@ -226,6 +246,8 @@ pub struct Subscripted<'a> {
 /// Both are permuted to batches of matrices (a copy where strides do not merge), multiplied, and the
 /// product is permuted to the order of `output`.
 pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[char]) -> Tensor {
+    let [left, right] = rt.for_operator("aten::einsum", [a.tensor, b.tensor]);
+    let (a, b) = (Subscripted { tensor: &left, ..a }, Subscripted { tensor: &right, ..b });
     rt.enter_operator("aten::einsum");
     let in_both = |c: &&char| a.letters.contains(c) && b.letters.contains(c);
     let batch: Vec<char> =

@@ -32,6 +32,7 @@ pub fn layer_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
+    let [x] = &rt.for_operator("aten::layer_norm", [x]);
     let dense = rt.no_grad(|| view::contiguous(rt, x));
     rt.enter_operator("aten::native_layer_norm");
     let y = rt.empty(x.dtype(), x.sizes());
@@ -44,6 +45,7 @@ pub fn layer_norm(
 
 /// `aten::_fused_rms_norm`: one statistic per row.
 pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -> Tensor {
+    let [x] = &rt.for_operator("aten::rms_norm", [x]);
     let dense = rt.no_grad(|| view::contiguous(rt, x));
     rt.enter_operator("aten::_fused_rms_norm");
     let y = rt.empty(x.dtype(), x.sizes());
@@ -52,8 +54,9 @@ pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -
     drop(dense);
     let mut inputs = vec![x];
     inputs.extend(weight);
-    rt.differentiable("FusedRmsNormBackward0", y, &inputs, &[x, &deviation], |pass| {
-        parameters_and_input(pass, "aten::_fused_rms_norm_backward")
+    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
+    rt.differentiable("FusedRmsNormBackward0", y, &inputs, &[x, &deviation], move |pass| {
+        parameters_and_input(pass, "aten::_fused_rms_norm_backward", dtype)
     })
 }
 
@@ -65,6 +68,7 @@ pub fn group_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
+    let [x] = &rt.for_operator("aten::group_norm", [x]);
     let x = view::contiguous(rt, x);
     rt.enter_operator("aten::native_group_norm");
     let y = rt.empty_like(&x);
@@ -77,13 +81,14 @@ pub fn group_norm(
     let mut inputs = vec![&x];
     inputs.extend(weight);
     inputs.extend(bias);
+    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
     rt.differentiable(
         "NativeGroupNormBackward0",
         y,
         &inputs,
         &[&x, &mean, &deviation],
         move |pass| {
-            let results = parameters_and_input(pass, "aten::native_group_norm_backward");
+            let results = parameters_and_input(pass, "aten::native_group_norm_backward", dtype);
             let sums = [channels, channels, groups, groups, channels];
             let scratch: Vec<_> =
                 sums.iter().map(|&n| pass.rt.empty(DType::Float32, &[batch, n])).collect();
@@ -103,11 +108,12 @@ fn affine(
     let mut inputs = vec![saved[0]];
     inputs.extend(weight);
     inputs.extend(bias);
-    rt.differentiable(node, y, &inputs, &saved, move |pass| parameters_and_input(pass, node))
+    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
+    rt.differentiable(node, y, &inputs, &saved, move |pass| parameters_and_input(pass, node, dtype))
 }
 
 /// Gradients of input, weight and bias, after contiguous copies where strides ask for them.
-fn parameters_and_input(pass: &Pass<'_>, name: &'static str) -> Gradients {
+fn parameters_and_input(pass: &Pass<'_>, name: &'static str, dtype: DType) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
     let layer_norm = name == "NativeLayerNormBackward0";
     // Batch norm follows the input's layout; layer norm works on rows.
@@ -122,10 +128,10 @@ fn parameters_and_input(pass: &Pass<'_>, name: &'static str) -> Gradients {
     for input in 1..pass.needs.len() {
         results.push(pass.needs(input).then(|| {
             if let Some(channels) = width {
-                pass.rt.empty(DType::Float32, &[channels])
+                pass.rt.empty(dtype, &[channels])
             } else {
                 let rows = pass.saved(1).map_or(1, Tensor::numel).max(1);
-                pass.rt.empty(x.dtype(), &[numel(x.sizes()).div_euclid(rows)])
+                pass.rt.empty(dtype, &[numel(x.sizes()).div_euclid(rows)])
             }
         }));
     }

@@ -62,6 +62,13 @@ pub struct Edge {
     output: usize,
 }
 
+impl Edge {
+    /// Whether it leads to a parameter's `.grad`.
+    pub(super) fn is_leaf(&self) -> bool {
+        matches!(self.node.body, Body::Accumulate(_))
+    }
+}
+
 /// One backward function.
 pub struct GradNode {
     /// Unique; grows with time.

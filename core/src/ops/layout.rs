@@ -15,6 +15,7 @@ use super::{Inference, MANY, OpError, Operator, fold, op};
 use crate::aten::{elementwise, view};
 
 pub(super) const TABLE: &[Operator] = &[
+    torch("Contiguous", 1..=1).runs(contiguous_rule),
     torch("Split", 1..=1).runs(split_rule),
     op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
     op("Concat", 1..=MANY, concat).runs(concat_rule),
@@ -59,6 +60,14 @@ fn transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
         let steps: Vec<i64> = order.iter().filter_map(|&a| steps.get(a).copied()).collect();
         fold_positions(inference, 0, &steps);
     }
+    Ok(())
+}
+
+/// `x.contiguous()`, seen with the sizes of the output.
+fn contiguous_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = view::contiguous(call.rt, &call.need(0)?);
+    let y = view::reshape(call.rt, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
     Ok(())
 }
 

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{DOMAIN, View};
+use super::{DOMAIN, Found, View, packed};
 use crate::graph::{Attribute, Node, NodeId, ValueId};
-
-type Found = (&'static str, Node);
 
 /// The recovery that ends at this node, if there is one.
 pub(super) fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
@@ -18,11 +16,12 @@ pub(super) fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
         "Add" => linear_with_bias(view, node),
         "Mul" => gelu(view, node).or_else(|| silu(view, node)),
         "Reciprocal" | "Div" => rsqrt(view, node),
+        "Squeeze" => packed::find(view, node),
         _ => None,
     }
 }
 
-fn torch(op: &str, like: &Node, inputs: Vec<Option<ValueId>>) -> Node {
+pub(super) fn torch(op: &str, like: &Node, inputs: Vec<Option<ValueId>>) -> Node {
     Node {
         name: like.name.clone(),
         op: op.to_owned(),

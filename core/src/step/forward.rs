@@ -1,7 +1,10 @@
 //! The forward: nodes in order, each held as long as Python would hold it.
 //!
 //! A value dies when the last operator that reads it has returned and its name is bound again: after
-//! the operator's own outputs are there.
+//! the operator's own outputs are there. One that was given to a module is held by that call's
+//! arguments until the module returns, whoever reads it last inside ([`frames`]).
+
+mod frames;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -52,16 +55,9 @@ impl<'a> Forward<'a> {
                 *count += 1;
             }
         }
-        let mut last_reader = vec![None; graph.values.len()];
         let on_device: Vec<&Node> =
             program.nodes.iter().map(Cow::as_ref).filter(|node| !is_folded(node, typed)).collect();
-        for (index, node) in on_device.iter().enumerate() {
-            for value in node.inputs.iter().chain(&node.outputs).flatten() {
-                if let Some(slot) = last_reader.get_mut(value.0) {
-                    *slot = Some(index);
-                }
-            }
-        }
+        let last_holder = frames::last_holders(&on_device, graph.values.len());
         let mut steps: Vec<Step<'a>> = on_device
             .into_iter()
             .map(|node| Step {
@@ -72,7 +68,7 @@ impl<'a> Forward<'a> {
                 in_place: false,
             })
             .collect();
-        for (value, last) in last_reader.iter().enumerate() {
+        for (value, last) in last_holder.iter().enumerate() {
             let computed = roles.get(value) == Some(&Role::Computed);
             if let Some(step) = last.and_then(|index: usize| steps.get_mut(index))
                 && computed
@@ -84,7 +80,9 @@ impl<'a> Forward<'a> {
         for step in &mut steps {
             // Overwriting is possible where the input is computed and this is its only reader.
             step.in_place = step.node.input(0).is_some_and(|input| {
-                readers.get(input.0) == Some(&1) && step.dies.contains(&input)
+                readers.get(input.0) == Some(&1)
+                    && roles.get(input.0) == Some(&Role::Computed)
+                    && !is_output.get(input.0).copied().unwrap_or(false)
             });
             // Names are bound again in the order in which the operator was given them.
             let position =
