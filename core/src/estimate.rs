@@ -168,7 +168,7 @@ impl Model {
             typed.convert_floats(dtype);
         }
         let program = recover::recover(&self.graph, &typed);
-        let loss = Loss::choose(&self.graph, &typed);
+        let loss = Loss::choose(config.loss, &self.graph, &typed)?;
         let hardware = hardware(device);
         let recorded = step::record(&program, &typed, &loss, config, hardware)?;
         let mut diagnostics = self.graph.diagnostics.clone();
