@@ -12,7 +12,11 @@ use highwater_core::{ErrorKind, aten};
 use crate::{fixtures, recording};
 
 /// Parameters of the recorded cases.
-const SHAPES: [&[u64]; 4] = [&[48, 80], &[1000], &[6, 5, 3, 3], &[80, 24]];
+const SHAPES: &[&[u64]] = &[&[48, 80], &[1000], &[6, 5, 3, 3], &[80, 24]];
+
+/// Parameters that reductions, products and chunks treat in ways of their own.
+const LARGE: &[&[u64]] =
+    &[&[70_000], &[3000, 768], &[512, 2048], &[256, 128, 3, 3], &[1, 64], &[64, 1], &[1], &[]];
 
 #[test]
 fn every_step_is_that_of_pytorch() {
@@ -37,6 +41,8 @@ fn every_optimizer_and_implementation_runs_or_is_refused() {
             }
         }
     }
+    let config = Config { optimizer: Optimizer::Rprop, weight_decay: true, ..Config::default() };
+    assert_eq!(optimizer::State::new(&config).unwrap_err().kind(), ErrorKind::BadConfig);
 }
 
 fn events(case: &str) -> Vec<String> {
@@ -46,24 +52,25 @@ fn events(case: &str) -> Vec<String> {
         optimizer_impl: words.next().unwrap().parse().unwrap(),
         ..Config::default()
     };
-    let mut dtype = DType::Float32;
+    let (mut dtype, mut shapes) = (DType::Float32, SHAPES);
     for word in words {
         match word {
             "weight-decay" => config.weight_decay = true,
             "clip-grad-norm" => config.clip_grad_norm = true,
             "ema" => config.ema = true,
             "bf16" => dtype = DType::BFloat16,
+            "large" => shapes = LARGE,
             _ => panic!("{case}"),
         }
     }
-    run(&config, dtype)
+    run(&config, dtype, shapes)
 }
 
 /// The loop around an optimizer, without a model.
-fn run(config: &Config, dtype: DType) -> Vec<String> {
+fn run(config: &Config, dtype: DType, shapes: &[&[u64]]) -> Vec<String> {
     let rt = Runtime::new(recording::A100);
     let parameters: Vec<Parameter> =
-        SHAPES.iter().map(|sizes| with_grad(&rt, dtype, sizes)).collect();
+        shapes.iter().map(|sizes| with_grad(&rt, dtype, sizes)).collect();
     let tensors: Vec<Tensor> =
         parameters.iter().map(|parameter| parameter.tensor.clone()).collect();
     let mut marks = vec![rt.events()];
