@@ -90,6 +90,18 @@ pub(crate) struct Training {
     #[arg(long, value_name = "NAME", default_value_t = Config::default().optimizer_impl, value_parser = choice!(Implementation))]
     pub(crate) optimizer_impl: Implementation,
 
+    /// Decay weights where the optimizer leaves that off by default
+    #[arg(long)]
+    pub(crate) weight_decay: bool,
+
+    /// Clip the norm of all gradients before the step
+    #[arg(long)]
+    pub(crate) clip_grad_norm: bool,
+
+    /// Keep a moving average of the parameters beside them
+    #[arg(long)]
+    pub(crate) ema: bool,
+
     /// Where gradients are dropped
     #[arg(long, value_name = "WHERE", default_value_t = Config::default().zero_grad, value_parser = choice!(ZeroGrad))]
     pub(crate) zero_grad: ZeroGrad,
@@ -140,6 +152,9 @@ impl Estimate {
             precision: training.precision,
             optimizer: training.optimizer,
             optimizer_impl: training.optimizer_impl,
+            weight_decay: training.weight_decay,
+            clip_grad_norm: training.clip_grad_norm,
+            ema: training.ema,
             zero_grad: training.zero_grad,
             loop_style: training.loop_style,
             checkpoint: training.checkpoint,

@@ -19,6 +19,7 @@ use crate::tensor::DType;
 /// Everything that an estimate depends on besides the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Config {
     /// Sizes of the model's open dimensions, by name. A name left out gets a stated default.
     pub dims: BTreeMap<String, u64>,
@@ -28,6 +29,13 @@ pub struct Config {
     pub optimizer: Optimizer,
     /// How the optimizer runs.
     pub optimizer_impl: Implementation,
+    /// Whether weights decay where the optimizer's class leaves that off, which adds temporaries;
+    /// `AdamW`, whose decay is on, takes none for it.
+    pub weight_decay: bool,
+    /// Whether the norm of all gradients is clipped before the step.
+    pub clip_grad_norm: bool,
+    /// Whether a moving average of the parameters is kept beside them.
+    pub ema: bool,
     /// Where gradients are dropped.
     pub zero_grad: ZeroGrad,
     /// Whether logits and loss survive into the next iteration.
@@ -57,6 +65,9 @@ impl Default for Config {
             precision: Precision::Fp32,
             optimizer: Optimizer::AdamW,
             optimizer_impl: Implementation::Auto,
+            weight_decay: false,
+            clip_grad_norm: false,
+            ema: false,
             zero_grad: ZeroGrad::Start,
             loop_style: LoopStyle::Inline,
             checkpoint: Checkpoint::None,
@@ -78,6 +89,9 @@ impl Config {
         let usual = Self::default();
         let settings = [
             ("optimizer-impl", self.optimizer_impl.to_string(), usual.optimizer_impl.to_string()),
+            ("weight-decay", self.weight_decay.to_string(), usual.weight_decay.to_string()),
+            ("clip-grad-norm", self.clip_grad_norm.to_string(), usual.clip_grad_norm.to_string()),
+            ("ema", self.ema.to_string(), usual.ema.to_string()),
             ("zero-grad", self.zero_grad.to_string(), usual.zero_grad.to_string()),
             ("loop", self.loop_style.to_string(), usual.loop_style.to_string()),
             ("checkpoint", self.checkpoint.to_string(), usual.checkpoint.to_string()),
@@ -136,14 +150,50 @@ impl Precision {
 choice! {
     /// Optimizers and the settings of theirs that change memory.
     pub enum Optimizer ("optimizer") {
-        /// `torch.optim.SGD` without momentum: no state.
+        /// `torch.optim.SGD` without momentum.
         Sgd = "sgd", "SGD", "keeps no state",
-        /// `torch.optim.SGD(momentum=0.9)`: one buffer per parameter.
+        /// `torch.optim.SGD(momentum=0.9)`.
         SgdMomentum = "sgd-momentum", "SGD with momentum", "keeps one copy of the parameters",
-        /// `torch.optim.Adam`: two moments per parameter.
+        /// `torch.optim.SGD(momentum=0.9, nesterov=True)`.
+        SgdNesterov = "sgd-nesterov", "SGD with Nesterov momentum", "keeps one copy of the parameters",
+        /// `torch.optim.Adam`.
         Adam = "adam", "Adam", "keeps two copies of the parameters",
-        /// `torch.optim.AdamW`: two moments per parameter.
+        /// `torch.optim.Adam(amsgrad=True)`.
+        AdamAmsgrad = "adam-amsgrad", "Adam with AMSGrad", "keeps three copies of the parameters",
+        /// `torch.optim.AdamW`.
         AdamW = "adamw", "AdamW", "keeps two copies of the parameters",
+        /// `torch.optim.AdamW(amsgrad=True)`.
+        AdamWAmsgrad = "adamw-amsgrad", "AdamW with AMSGrad", "keeps three copies of the parameters",
+        /// `torch.optim.NAdam`.
+        NAdam = "nadam", "NAdam", "keeps two copies of the parameters",
+        /// `torch.optim.RAdam`.
+        RAdam = "radam", "RAdam", "keeps two copies of the parameters",
+        /// `torch.optim.Adamax`.
+        Adamax = "adamax", "Adamax", "keeps two copies of the parameters",
+        /// `torch.optim.RMSprop`.
+        RmsProp = "rmsprop", "RMSprop", "keeps one copy of the parameters",
+        /// `torch.optim.RMSprop(momentum=0.9)`.
+        RmsPropMomentum = "rmsprop-momentum", "RMSprop with momentum", "keeps two copies of the parameters",
+        /// `torch.optim.RMSprop(centered=True)`.
+        RmsPropCentered = "rmsprop-centered", "RMSprop, centered", "keeps two copies of the parameters",
+        /// `torch.optim.Adagrad`: its constructor makes the state.
+        Adagrad = "adagrad", "Adagrad", "keeps one copy of the parameters, from the start",
+        /// `torch.optim.Adadelta`.
+        Adadelta = "adadelta", "Adadelta", "keeps two copies of the parameters",
+        /// `torch.optim.Rprop`.
+        Rprop = "rprop", "Rprop", "keeps two copies of the parameters",
+        /// `torch.optim.ASGD`.
+        Asgd = "asgd", "ASGD", "keeps one copy of the parameters and three numbers for each",
+        /// `torch.optim.Adafactor`.
+        Adafactor = "adafactor", "Adafactor", "keeps a row and a column for each matrix",
+        /// `torch.optim.Muon` for matrices, `AdamW` for the rest.
+        Muon = "muon", "Muon", "keeps one copy of the matrices, two of the rest for AdamW",
+        /// Lion as timm implements it.
+        Lion = "lion", "Lion", "keeps one copy of the parameters",
+        /// `bitsandbytes.optim.Adam8bit`.
+        Adam8bit = "adam-8bit", "Adam, 8-bit", "keeps two bytes per parameter and their scales",
+        /// `bitsandbytes.optim.AdamW8bit`.
+        AdamW8bit = "adamw-8bit", "AdamW, 8-bit", "keeps two bytes per parameter and their scales",
     }
 }
 

@@ -170,9 +170,9 @@ impl Model {
         if let Some(dtype) = config.precision.converts_to() {
             program.typed.to_mut().convert_floats(dtype);
         }
-        let loss = Loss::choose(&self.graph, &typed);
+        let loss = Loss::choose(config.loss, &self.graph, &typed)?;
         let hardware = hardware(device, config.pytorch);
-        let recorded = step::record(&program, &program.typed, &loss, config, hardware);
+        let recorded = step::record(&program, &program.typed, &loss, config, hardware)?;
         let mut diagnostics = self.graph.diagnostics.clone();
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());

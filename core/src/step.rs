@@ -13,6 +13,8 @@
 //!     optimizer.step()
 //! ```
 
+pub mod average;
+pub mod clip;
 pub mod forward;
 mod freeze;
 pub mod loss;
@@ -26,6 +28,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
 use crate::eager::{Hardware, Runtime, Tensor};
+use crate::error::Error;
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
 use crate::recover::Program;
@@ -60,13 +63,16 @@ pub struct Recorded {
 }
 
 /// Runs the iterations and returns what they did to memory.
+///
+/// # Errors
+/// When the optimizer has no implementation of the kind that is asked for.
 pub fn record(
     program: &Program<'_>,
     typed: &Typed,
     loss: &Loss,
     config: &Config,
     hardware: Hardware,
-) -> Recorded {
+) -> Result<Recorded, Error> {
     let rt = Runtime::new(hardware, config.pytorch);
     let mut device = Device::load(&rt, program, typed, &config.freeze);
     let target = device.load_batch(&rt, &program.graph, typed, loss);
@@ -76,7 +82,9 @@ pub fn record(
     let recompute =
         |region: &Region| rt.autocast(autocast, || forward.run_again(&rt, &device.values, region));
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
-    let mut optimizer = optimizer::State::new(config.optimizer);
+    let mut optimizer = optimizer::State::new(config)?;
+    optimizer.construct(&rt, &device.parameters);
+    let mut average = config.ema.then(|| average::Model::of(&rt, &device.state));
     let mut scaler = config.precision.scales_gradients().then(Scaler::default);
     let zero_grad = |device: &Device| device.parameters.iter().for_each(|p| p.leaf.clear());
     // What Python's names hold from one iteration to the next.
@@ -100,8 +108,10 @@ pub fn record(
                 zero_grad(&device);
             }
             match (&value, &mut scaler) {
-                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
-                (Some(value), None) => rt.backward(value, &recompute),
+                (Some(value), Some(scaler)) => {
+                    rt.backward_with(&scaler.scale(&rt, value), &recompute);
+                }
+                (Some(value), None) => rt.backward_with(value, &recompute),
                 (None, _) => {}
             }
             bound = value.map(|value| (value, outputs));
@@ -111,9 +121,15 @@ pub fn record(
         if let Some(scaler) = &mut scaler {
             scaler.unscale(&rt);
         }
+        if config.clip_grad_norm {
+            clip::grad_norm(&rt, &device.parameters);
+        }
         optimizer.step(&rt, &device.parameters);
         if let Some(scaler) = &mut scaler {
             scaler.update();
+        }
+        if let Some(average) = &mut average {
+            average.update(&rt);
         }
         if config.zero_grad == ZeroGrad::End {
             zero_grad(&device);
@@ -122,10 +138,13 @@ pub fn record(
             unbind(bound.take());
         }
     }
-    let mut diagnostics = forward.diagnostics();
-    diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
-    diagnostics.extend(device.diagnostics.iter().cloned());
-    Recorded { diagnostics, trace: rt.into_trace() }
+    let diagnostics = [
+        forward.diagnostics(),
+        checkpoint_diagnostic(config.checkpoint, forward.regions()).into_iter().collect(),
+        optimizer.diagnostics(),
+        device.diagnostics.clone(),
+    ];
+    Ok(Recorded { diagnostics: diagnostics.concat(), trace: rt.into_trace() })
 }
 
 /// Which part of the model was checkpointed.
@@ -159,8 +178,8 @@ struct Device {
     /// By [`ValueId`]: parameters, buffers and inputs.
     values: Vec<Option<Tensor>>,
     parameters: Vec<Parameter>,
-    /// State that no operator of the graph reads; it only has to stay.
-    _unread: Vec<Tensor>,
+    /// Parameters and buffers, those that no operator of the graph reads among them.
+    state: Vec<Tensor>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -172,7 +191,7 @@ impl Device {
         let roles = roles::roles(program, typed);
         let mut values = vec![None; graph.values.len()];
         let mut parameters = Vec::new();
-        let mut unread = Vec::new();
+        let mut state = Vec::new();
         let mut frozen = Frozen::new(freeze);
         for &ValueId(index) in &program.placement {
             let Some(value) = graph.values.get(index) else { continue };
@@ -184,26 +203,30 @@ impl Device {
                 Some(Role::Parameter) => {
                     let tensor = rt.place(&ty, Category::Parameter, &value.name);
                     if frozen.has(&value.name) {
+                        state.push(tensor.clone());
                         *slot = Some(tensor);
                         continue;
                     }
                     let (tensor, leaf) = rt.parameter(&tensor, &value.name);
                     *slot = Some(tensor.clone());
+                    state.push(tensor.clone());
                     parameters.push(Parameter { tensor, leaf });
                 }
                 Some(Role::Buffer) => {
-                    *slot = Some(rt.place(&ty, Category::Buffer, &value.name));
+                    let tensor = rt.place(&ty, Category::Buffer, &value.name);
+                    *slot = Some(tensor.clone());
+                    state.push(tensor);
                     if value.name.ends_with("running_var") {
                         let name = value.name.replace("running_var", "num_batches_tracked");
                         let counter = TensorType::new(DType::Int64, []);
-                        unread.push(rt.place(&counter, Category::Buffer, &name));
+                        state.push(rt.place(&counter, Category::Buffer, &name));
                     }
                 }
                 _ => {}
             }
         }
         let diagnostics = frozen.diagnostics(parameters.is_empty());
-        Self { roles, values, parameters, _unread: unread, diagnostics }
+        Self { roles, values, parameters, state, diagnostics }
     }
 
     /// The batch: the model's inputs, then labels where the loss needs their own.

@@ -97,13 +97,13 @@ fn unknown_names_are_refused_with_those_that_are_known() {
         "--optimizer",
         "adamm",
         &expect![[r#"
-        error: invalid value 'adamm' for '--optimizer <NAME>'
-          [possible values: sgd, sgd-momentum, adam, adamw]
+            error: invalid value 'adamm' for '--optimizer <NAME>'
+              [possible values: sgd, sgd-momentum, sgd-nesterov, adam, adam-amsgrad, adamw, adamw-amsgrad, nadam, radam, adamax, rmsprop, rmsprop-momentum, rmsprop-centered, adagrad, adadelta, rprop, asgd, adafactor, muon, lion, adam-8bit, adamw-8bit]
 
-          tip: a similar value exists: 'adam'
+              tip: a similar value exists: 'adam'
 
-        For more information, try '--help'.
-    "#]],
+            For more information, try '--help'.
+        "#]],
     );
     let device = highwater(&["estimate", &model, "--device", "a100-80"]);
     assert_eq!(device.status, Some(2));

@@ -38,7 +38,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     let optimizer = match text("optimizer").ok_or("a run without an optimizer")? {
         "sgd" => Optimizer::SgdMomentum,
         "sgd0" => Optimizer::Sgd,
-        other => other.to_lowercase().parse()?,
+        class => class.to_lowercase().parse()?,
     };
     let precision = match (text("amp"), text("dtype")) {
         (Some("float16"), _) => Precision::AmpFp16,

@@ -85,12 +85,7 @@ fn unflatten(rt: &Runtime, y: Tensor, sizes: &[u64]) -> Tensor {
 fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -> Tensor {
     rt.enter_operator("aten::addmm");
     let y = rt.empty(x.dtype(), &[x.size(0), width]);
-    let fused = width > 1 && x.size(1) > 1;
-    if fused {
-        rt.cublas_lt();
-    } else {
-        rt.cublas();
-    }
+    addmm_call(rt, width, x.size(1));
     let saved = Operands::saved(x, weight);
     let weight_sizes = weight.sizes().to_vec();
     rt.differentiable("AddmmBackward0", y, &[x, weight, bias], &saved.tensors(), move |pass| {
@@ -103,6 +98,15 @@ fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -
         let for_weight = pass.needs(1).then(|| weight_gradient(pass.rt, grad, &weight_sizes));
         vec![for_x, for_weight, Some(grad.clone())]
     })
+}
+
+/// The library call of an `addmm` whose product is `columns` wide and sums over `inner`.
+pub fn addmm_call(rt: &Runtime, columns: u64, inner: u64) {
+    if columns > 1 && inner > 1 {
+        rt.cublas_lt();
+    } else {
+        rt.cublas();
+    }
 }
 
 fn mm(rt: &Runtime, x: &Tensor, weight: &Tensor, width: u64) -> Tensor {

@@ -17,7 +17,7 @@ pub fn log_softmax(rt: &Runtime, x: &Tensor) -> Tensor {
 }
 
 /// `aten::log_softmax` with the type of its input stated, which autocast respects.
-pub(super) fn log_softmax_in_its_type(rt: &Runtime, x: &Tensor) -> Tensor {
+pub fn log_softmax_in_its_type(rt: &Runtime, x: &Tensor) -> Tensor {
     let x = view::contiguous(rt, x);
     kernel(rt, &x, x.dtype(), "aten::_log_softmax", "LogSoftmaxBackward0", 0)
 }

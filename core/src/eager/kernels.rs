@@ -68,15 +68,21 @@ pub fn sum_to(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
     result.alias_sole(sizes.to_vec(), strides)
 }
 
-/// Reduces the marked dimensions to one: allocates the result, then the staging buffers for as long as the kernel runs.
+/// Reduces the marked dimensions to one: allocates the result, then what the kernel needs.
 pub fn reduce(rt: &Runtime, x: &Tensor, reduced: &[bool], dtype: DType) -> Tensor {
     let result = rt.empty(dtype, &kept_sizes(x, reduced));
+    reduce_into_place(rt, x, reduced);
+    result
+}
+
+/// Reduces the marked dimensions into a tensor that is there: staging buffers live as long as the
+/// kernel runs.
+pub fn reduce_into_place(rt: &Runtime, x: &Tensor, reduced: &[bool]) {
     let (staging, semaphores) = scratch(&rt.hardware, x, reduced);
     let staging = rt.scratch(staging);
     let semaphores = rt.scratch(semaphores);
     drop(semaphores);
     drop(staging);
-    result
 }
 
 /// SIZE: staging buffer and semaphores of a reduction, zero where one block per output suffices.

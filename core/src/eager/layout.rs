@@ -150,6 +150,9 @@ pub fn view_strides(tensor: &Tensor, sizes: &[u64]) -> Option<Vec<u64>> {
     if tensor.numel() == 0 {
         return Some(contiguous_strides(sizes));
     }
+    if tensor.rank() == 0 {
+        return Some(vec![1; sizes.len()]);
+    }
     let old: Vec<(u64, u64)> =
         tensor.sizes().iter().copied().zip(tensor.strides().iter().copied()).collect();
     let mut new_strides = vec![1; sizes.len()];

@@ -3,11 +3,13 @@
 //! <https://onnx.ai/onnx/operators/onnx__SoftmaxCrossEntropyLoss.html>,
 //! `onnx__NegativeLogLikelihoodLoss.html`.
 
-use super::{Inference, OpError, Operator, op};
+use super::{Call, Inference, OpError, Operator, op};
+use crate::aten::{loss as aten, softmax};
+use crate::eager::Tensor;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("NegativeLogLikelihoodLoss", 2..=3, loss).unmodelled(),
-    op("SoftmaxCrossEntropyLoss", 2..=3, loss).unmodelled(),
+    op("NegativeLogLikelihoodLoss", 2..=3, loss).runs(nll_rule),
+    op("SoftmaxCrossEntropyLoss", 2..=3, loss).runs(cross_entropy_rule),
 ];
 
 /// The second output of `SoftmaxCrossEntropyLoss` holds the log-probabilities.
@@ -17,6 +19,28 @@ fn loss(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let dims = if reduced { Vec::new() } else { labels.dims.clone() };
     inference.set_dims(0, scores.dtype, dims);
     inference.set(1, scores.clone());
+    Ok(())
+}
+
+/// `F.nll_loss`.
+fn nll_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let log_probabilities = call.need(0)?;
+    of_labels(call, &log_probabilities)
+}
+
+/// `F.cross_entropy`.
+fn cross_entropy_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let log_probabilities = softmax::log_softmax_in_its_type(call.rt, &call.need(0)?);
+    of_labels(call, &log_probabilities)?;
+    call.set(1, log_probabilities);
+    Ok(())
+}
+
+fn of_labels(call: &mut Call<'_>, log_probabilities: &Tensor) -> Result<(), OpError> {
+    let labels = call.need(1)?;
+    let sizes = &call.output_type(0)?.dims;
+    let loss = aten::nll_losses(call.rt, log_probabilities, &labels, sizes);
+    call.set(0, loss);
     Ok(())
 }
 

@@ -1,32 +1,33 @@
 //! Which loss a model is trained with, and the labels it takes.
 
-use crate::aten;
+use crate::aten::loss;
+use crate::config::LossChoice;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::{Runtime, Tensor};
+use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
 use crate::tensor::{DType, TensorType};
 
-/// A loss and where its labels come from.
+/// A loss, how it reads the output, and where its labels come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    kind: Kind,
+    /// What is computed; nothing is automatic any more.
+    choice: LossChoice,
+    scores: Scores,
     /// Labels.
     pub target: Target,
+    /// What the user should know.
+    diagnostic: Diagnostic,
 }
 
+/// Where the classes of an output are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// `F.cross_entropy(logits [N, C], labels [N])`.
-    Classes,
-    /// Next-token cross-entropy over `[B, S, V]`, labels shifted by one.
-    NextToken,
-    /// Cross-entropy over `[B, S, V]` at every position.
-    Tokens,
-    /// The model computes its own loss.
-    Own,
-    /// The sum of the first output.
-    Sum,
+enum Scores {
+    /// In the second dimension: `[N, C]`, `[N, C, d…]`.
+    Second,
+    /// In the last of `[B, S, V]`, which is seen as `[B·S, V]`.
+    Last,
 }
 
 /// Labels of a batch.
@@ -41,70 +42,239 @@ pub enum Target {
 }
 
 impl Loss {
-    /// Chooses by the shape of the first floating-point output and the type of the first input.
-    pub fn choose(graph: &Graph, typed: &Typed) -> Self {
-        let ty = |id: &ValueId| typed.types.get(id.0).and_then(Option::as_ref);
-        let output = graph.outputs.iter().filter_map(ty).find(|ty| ty.dtype.is_floating());
-        let Some(output) = output else { return Self { kind: Kind::Sum, target: Target::None } };
-        let tokens = graph.inputs.iter().find(|id| ty(id).is_some_and(|t| t.dtype == DType::Int64));
-        let labels = |dims: &[u64]| TensorType::new(DType::Int64, dims);
-        match output.dims.as_slice() {
-            [] | [1] => Self { kind: Kind::Own, target: Target::None },
-            [batch, _] => Self { kind: Kind::Classes, target: Target::New(labels(&[*batch])) },
-            [batch, length, _] => {
-                let wanted = labels(&[*batch, *length]);
-                // Encoder-decoders are taught the decoder's tokens: the last ids that fit.
-                let is_mask = |id: &ValueId| graph.value_name(*id).contains("mask");
-                let mut inputs = graph.inputs.iter().rev();
-                let same = inputs.find(|id| ty(id) == Some(&wanted) && !is_mask(id));
-                let target = match (same, tokens) {
-                    (Some(input), Some(_)) => Target::SameAs(*input),
-                    _ => Target::New(wanted),
-                };
-                let causal = is_causal(graph) && ids(graph, typed) == 1;
-                Self { kind: if causal { Kind::NextToken } else { Kind::Tokens }, target }
-            }
-            _ => Self { kind: Kind::Sum, target: Target::None },
+    /// The loss that is asked for, or what the first floating-point output suggests.
+    ///
+    /// # Errors
+    /// When the loss that is asked for cannot be computed of the model's output.
+    pub fn choose(choice: LossChoice, graph: &Graph, typed: &Typed) -> Result<Self, Error> {
+        let Some(output) = Output::of(graph, typed) else {
+            return match choice {
+                LossChoice::Auto => Ok(Self::without_output()),
+                _ => Err(refusal(choice, "a floating-point output", "none")),
+            };
+        };
+        let is_chosen = choice != LossChoice::Auto;
+        let choice = if is_chosen { choice } else { output.suggests() };
+        output.check(choice)?;
+        let scores = output.scores(choice);
+        let diagnostic = diagnostic(choice, is_chosen, &output.describe(choice, scores));
+        Ok(Self { choice, scores, target: output.target(choice, scores), diagnostic })
+    }
+
+    fn without_output() -> Self {
+        let message = "no output is floating-point, so there is no loss and no backward";
+        Self {
+            choice: LossChoice::Sum,
+            scores: Scores::Second,
+            target: Target::None,
+            diagnostic: Diagnostic::new(Severity::Warning, "assumed-loss", message),
         }
     }
 
     /// What the user should know of the choice.
     pub fn diagnostic(&self) -> Diagnostic {
-        let what = match self.kind {
-            Kind::Classes => "cross-entropy with one class index per sample",
-            Kind::NextToken => "next-token cross-entropy over all positions, labels shifted by one",
-            Kind::Tokens => "cross-entropy with one label per position",
-            Kind::Own => "the model's own loss, its first output",
-            Kind::Sum => "the sum of the first output, since its shape suggests no loss",
-        };
-        let severity = if self.kind == Kind::Sum { Severity::Warning } else { Severity::Info };
-        Diagnostic::new(severity, "assumed-loss", format!("the loss is taken to be {what}"))
+        self.diagnostic.clone()
     }
 
     /// Computes the loss; `None` for a model without a floating-point output.
     pub fn run(&self, rt: &Runtime, outputs: &[Tensor], target: Option<&Tensor>) -> Option<Tensor> {
-        let logits = outputs.iter().find(|output| output.dtype().is_floating())?;
-        Some(match (self.kind, target) {
-            (Kind::Classes, Some(target)) => aten::loss::cross_entropy(rt, logits, target),
-            (Kind::NextToken, Some(target)) => {
-                aten::loss::causal_language_model(rt, logits, target)
+        let output = outputs.iter().find(|output| output.dtype().is_floating())?;
+        let compute = match self.choice {
+            LossChoice::Own => return Some(output.clone()),
+            LossChoice::Auto | LossChoice::Sum => return Some(loss::sum_of(rt, output)),
+            LossChoice::CrossEntropy => loss::cross_entropy,
+            LossChoice::LabelSmoothing => loss::smoothed_cross_entropy,
+            LossChoice::SoftTargets => loss::soft_cross_entropy,
+            LossChoice::CausalLm => loss::causal_language_model,
+            LossChoice::MaskedLm => loss::token_loss,
+            LossChoice::Mse => loss::mse_loss,
+            LossChoice::BceWithLogits => loss::binary_cross_entropy_with_logits,
+        };
+        let target = target?;
+        Some(match self.scores {
+            Scores::Second => compute(rt, output, target),
+            Scores::Last => {
+                let rows = |tensor| loss::flat(rt, tensor);
+                let labels = if target.rank() == output.rank() {
+                    rows(target)
+                } else {
+                    crate::aten::view::reshape(rt, target, &[target.numel()])
+                };
+                compute(rt, &rows(output), &labels)
             }
-            (Kind::Tokens, Some(target)) => aten::loss::token_loss(rt, logits, target),
-            (Kind::Own, _) => logits.clone(),
-            _ => aten::loss::sum_of(rt, logits),
         })
     }
 }
 
-/// COUNT: inputs that are token ids, masks left aside.
-fn ids(graph: &Graph, typed: &Typed) -> usize {
-    let is_ids = |id: &&ValueId| {
-        let name = graph.value_name(**id);
-        typed.types.get(id.0).and_then(Option::as_ref).is_some_and(|ty| ty.dtype == DType::Int64)
-            && !name.contains("mask")
-            && name.contains("ids")
+fn diagnostic(choice: LossChoice, is_chosen: bool, what: &str) -> Diagnostic {
+    if is_chosen {
+        return Diagnostic::new(Severity::Info, "chosen-loss", format!("the loss is {what}"));
+    }
+    let (severity, why) = match choice {
+        LossChoice::Sum => (Severity::Warning, ", since its shape suggests no loss"),
+        _ => (Severity::Info, ""),
     };
-    graph.inputs.iter().filter(is_ids).count()
+    Diagnostic::new(severity, "assumed-loss", format!("the loss is taken to be {what}{why}"))
+}
+
+fn refusal(choice: LossChoice, wanted: &str, found: &str) -> Error {
+    let message = format!(
+        "the loss {choice} wants {wanted}, but there is {found}: choose another loss, or auto"
+    );
+    Error::new(ErrorKind::BadConfig, message)
+}
+
+/// The first floating-point output, and what of the graph bears on its loss.
+struct Output<'a> {
+    graph: &'a Graph,
+    typed: &'a Typed,
+    id: ValueId,
+    ty: &'a TensorType,
+}
+
+impl<'a> Output<'a> {
+    fn of(graph: &'a Graph, typed: &'a Typed) -> Option<Self> {
+        let typed_output = |&id: &ValueId| Some((id, typed.types.get(id.0)?.as_ref()?));
+        let mut outputs = graph.outputs.iter().filter_map(typed_output);
+        let (id, ty) = outputs.find(|(_, ty)| ty.dtype.is_floating())?;
+        Some(Self { graph, typed, id, ty })
+    }
+
+    fn input_type(&self, id: ValueId) -> Option<&TensorType> {
+        self.typed.types.get(id.0).and_then(Option::as_ref)
+    }
+
+    fn reads_tokens(&self) -> bool {
+        let is_integer = |ty: &TensorType| ty.dtype == DType::Int64;
+        self.graph.inputs.iter().any(|&id| self.input_type(id).is_some_and(is_integer))
+    }
+
+    fn suggests(&self) -> LossChoice {
+        if self.is_loss() {
+            return LossChoice::Own;
+        }
+        match self.ty.rank() {
+            2 => LossChoice::CrossEntropy,
+            3 if !self.reads_tokens() => LossChoice::CrossEntropy,
+            3 if is_causal(self.graph) && self.count_ids() == 1 => LossChoice::CausalLm,
+            3 => LossChoice::MaskedLm,
+            4.. if self.is_like_input() => LossChoice::Mse,
+            4.. if self.has_convolutions() => LossChoice::CrossEntropy,
+            _ => LossChoice::Sum,
+        }
+    }
+
+    /// A number, or what an operator of losses has made.
+    fn is_loss(&self) -> bool {
+        let is_number = self.ty.rank() < 2 && self.ty.numel() == 1;
+        let made_by_loss = self.graph.nodes.iter().any(|node| {
+            matches!(node.op.as_str(), "SoftmaxCrossEntropyLoss" | "NegativeLogLikelihoodLoss")
+                && node.output(0) == Some(self.id)
+        });
+        is_number || made_by_loss && self.ty.rank() == 0
+    }
+
+    /// Autoencoders and their like give back what they were given.
+    fn is_like_input(&self) -> bool {
+        self.graph.inputs.iter().any(|&id| self.input_type(id) == Some(self.ty))
+    }
+
+    fn has_convolutions(&self) -> bool {
+        self.graph.nodes.iter().any(|node| node.op == "Conv")
+    }
+
+    /// COUNT: inputs that are token ids, masks left aside.
+    fn count_ids(&self) -> usize {
+        let is_ids = |id: &&ValueId| {
+            let name = self.graph.value_name(**id);
+            self.input_type(**id).is_some_and(|ty| ty.dtype == DType::Int64)
+                && !name.contains("mask")
+                && name.contains("ids")
+        };
+        self.graph.inputs.iter().filter(is_ids).count()
+    }
+
+    fn check(&self, choice: LossChoice) -> Result<(), Error> {
+        let rank = self.ty.rank();
+        let (holds, wanted) = match choice {
+            LossChoice::CrossEntropy | LossChoice::LabelSmoothing | LossChoice::SoftTargets => {
+                (rank >= 2, "a score for each class: [N, C] or [N, C, d…]")
+            }
+            LossChoice::CausalLm | LossChoice::MaskedLm => (
+                rank == 3 && self.reads_tokens(),
+                "logits [batch, length, vocabulary] of a model that reads token ids",
+            ),
+            LossChoice::Own => (self.ty.numel() == 1, "an output that is one number"),
+            LossChoice::Auto | LossChoice::Mse | LossChoice::BceWithLogits | LossChoice::Sum => {
+                (true, "")
+            }
+        };
+        let name = self.graph.value_name(self.id);
+        let found = || format!("the output `{name}`, {}", self.ty);
+        if holds { Ok(()) } else { Err(refusal(choice, wanted, &found())) }
+    }
+
+    /// Three dimensions may be `[B, S, V]` or `[N, C, d]`: sequences are what most models of three have.
+    fn scores(&self, choice: LossChoice) -> Scores {
+        let has_classes = matches!(
+            choice,
+            LossChoice::CrossEntropy | LossChoice::LabelSmoothing | LossChoice::SoftTargets
+        );
+        if has_classes && self.ty.rank() == 3 { Scores::Last } else { Scores::Second }
+    }
+
+    fn target(&self, choice: LossChoice, scores: Scores) -> Target {
+        let dims = self.ty.dims.as_slice();
+        let labels = |dims: Vec<u64>| Target::New(TensorType::new(DType::Int64, dims));
+        let without = |gone: usize| -> Vec<u64> {
+            let kept = dims.iter().enumerate().filter(|(dim, _)| *dim != gone);
+            kept.map(|(_, &size)| size).collect()
+        };
+        match choice {
+            LossChoice::Auto | LossChoice::Sum | LossChoice::Own => Target::None,
+            LossChoice::SoftTargets | LossChoice::Mse | LossChoice::BceWithLogits => {
+                Target::New(self.ty.clone())
+            }
+            LossChoice::CausalLm | LossChoice::MaskedLm => {
+                let wanted = TensorType::new(DType::Int64, without(2));
+                // Encoder-decoders are taught the decoder's tokens: the last ids that fit.
+                let is_mask = |id: ValueId| self.graph.value_name(id).contains("mask");
+                let fits = |&&id: &&ValueId| self.input_type(id) == Some(&wanted) && !is_mask(id);
+                match self.graph.inputs.iter().rev().find(fits) {
+                    Some(input) => Target::SameAs(*input),
+                    None => Target::New(wanted),
+                }
+            }
+            LossChoice::CrossEntropy | LossChoice::LabelSmoothing => match scores {
+                Scores::Second => labels(without(1)),
+                Scores::Last => labels(without(2)),
+            },
+        }
+    }
+
+    fn describe(&self, choice: LossChoice, scores: Scores) -> String {
+        let labels = match (scores, self.ty.rank()) {
+            (Scores::Last, _) => "label per position, classes in the last dimension",
+            (Scores::Second, 2) => "class index per sample",
+            (Scores::Second, _) => "class index per position, classes in the second dimension",
+        };
+        match choice {
+            LossChoice::CrossEntropy => format!("cross-entropy with one {labels}"),
+            LossChoice::LabelSmoothing => format!("smoothed cross-entropy with one {labels}"),
+            LossChoice::SoftTargets => "cross-entropy with a probability for each class".to_owned(),
+            LossChoice::CausalLm => {
+                "next-token cross-entropy over all positions, labels shifted by one".to_owned()
+            }
+            LossChoice::MaskedLm => "cross-entropy with one label per position".to_owned(),
+            LossChoice::Mse => "the mean squared error".to_owned(),
+            LossChoice::BceWithLogits => "binary cross-entropy on logits".to_owned(),
+            LossChoice::Own => "the model's own loss, its first output".to_owned(),
+            LossChoice::Auto | LossChoice::Sum => {
+                let name = self.graph.value_name(self.id);
+                format!("the sum of the first output, `{name}`, {}", self.ty)
+            }
+        }
+    }
 }
 
 /// Whether attention looks back only: its mask compares positions.
@@ -112,4 +282,108 @@ fn is_causal(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| {
         matches!(node.op.as_str(), "Trilu" | "LessOrEqual" | "GreaterOrEqual" | "Less" | "Greater")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Node, Value};
+
+    /// Chooses for a graph of one operator, and compares with the diagnostic or part of the error.
+    #[track_caller]
+    fn check(op: &str, input: &str, output: &str, choice: LossChoice, expected: &str) {
+        let ty = |text: &str| {
+            let (dtype, dims) = text.trim_end_matches(']').split_once('[').unwrap();
+            let dtype = if dtype == "int64" { DType::Int64 } else { DType::Float32 };
+            let dims = dims.split(',').filter(|size| !size.is_empty());
+            Some(TensorType::new(dtype, dims.map(|size| size.parse().unwrap()).collect::<Vec<_>>()))
+        };
+        let value = |name: &str| Value { name: name.to_owned(), ..Value::default() };
+        let (read, made) = (ValueId(0), ValueId(1));
+        let node = Node {
+            op: op.to_owned(),
+            inputs: vec![Some(read)],
+            outputs: vec![Some(made)],
+            ..Node::default()
+        };
+        let graph = Graph {
+            values: vec![value("input_ids"), value("logits")],
+            nodes: vec![node],
+            inputs: vec![read],
+            outputs: vec![made],
+            ..Graph::default()
+        };
+        let typed = Typed { types: vec![ty(input), ty(output)], ..Typed::default() };
+        match (Loss::choose(choice, &graph, &typed), expected.strip_prefix("error: ")) {
+            (Ok(loss), None) => assert_eq!(loss.diagnostic.message, expected),
+            (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{error}"),
+            (found, _) => panic!("{op} {input} {output}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn outputs_suggest_losses() {
+        for (op, input, output, expected) in [
+            (
+                "Gemm",
+                "float32[8,64]",
+                "float32[8,10]",
+                "cross-entropy with one class index per sample",
+            ),
+            (
+                "Conv",
+                "float32[2,3,64,64]",
+                "float32[2,21,64,64]",
+                "cross-entropy with one class index per position, classes in the second dimension",
+            ),
+            ("Conv", "float32[2,3,64,64]", "float32[2,3,64,64]", "the mean squared error"),
+            (
+                "MatMul",
+                "int64[2,16]",
+                "float32[2,16,99]",
+                "cross-entropy with one label per position",
+            ),
+            (
+                "Trilu",
+                "int64[2,16]",
+                "float32[2,16,99]",
+                "next-token cross-entropy over all positions, labels shifted by one",
+            ),
+            (
+                "MatMul",
+                "float32[2,16,9]",
+                "float32[2,16,99]",
+                "cross-entropy with one label per position, classes in the last dimension",
+            ),
+            (
+                "SoftmaxCrossEntropyLoss",
+                "float32[8,64]",
+                "float32[]",
+                "the model's own loss, its first output",
+            ),
+            (
+                "MatMul",
+                "float32[2,3,4,5]",
+                "float32[2,3,4,6]",
+                "the sum of the first output, `logits`, float32[2, 3, 4, 6], since its shape suggests no loss",
+            ),
+        ] {
+            let expected = format!("the loss is taken to be {expected}");
+            check(op, input, output, LossChoice::Auto, &expected);
+        }
+    }
+
+    #[test]
+    fn losses_that_do_not_fit_are_refused() {
+        for (output, choice, expected) in [
+            ("float32[8,1000]", LossChoice::CausalLm, "error: `logits`, float32[8, 1000]"),
+            ("float32[8,7,99]", LossChoice::MaskedLm, "error: of a model that reads token ids"),
+            ("float32[8]", LossChoice::CrossEntropy, "error: a score for each class"),
+            ("float32[8,10]", LossChoice::Own, "error: an output that is one number"),
+            ("int64[8]", LossChoice::Mse, "error: a floating-point output"),
+            ("float32[8]", LossChoice::Mse, "the loss is the mean squared error"),
+        ] {
+            check("Gemm", "float32[8,64]", output, choice, expected);
+        }
+    }
 }

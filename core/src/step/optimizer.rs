@@ -1,53 +1,233 @@
-//! `optimizer.step()` with PyTorch's default on CUDA, `foreach` (`torch/optim/{sgd,adam}.py`).
+//! `optimizer.step()`, by optimizer and by the way it walks over the parameters.
+//!
+//! - State is made in the first step, parameter by parameter, for those that have a gradient. It has
+//!   the parameter's type and layout. Step counters stay on the host unless a kernel is fused.
+//! - `foreach` works on all parameters of a type at a time: its temporaries are lists, one tensor per
+//!   parameter, all alive together.
+//! - The loop over single parameters keeps names of the last one until the next one binds them again.
+//! - Fused kernels take no memory.
+//!
+//! Each optimizer is one [`Rule`] in a module of its own; [`rules`] is the table. Source:
+//! `torch/optim/*.py`, PyTorch 2.15.
 
+mod adadelta;
+mod adafactor;
+mod adagrad;
+mod adam;
+mod adamax;
+mod asgd;
+mod eight_bit;
+mod frame;
+mod lion;
+mod muon;
+mod nadam;
+mod radam;
+mod rmsprop;
+mod rprop;
+mod rule;
+mod sgd;
+
+use self::frame::Frame;
+use self::rule::{Rule, Slot, Update};
 use super::Parameter;
-use crate::config::Optimizer;
+use crate::config::{Config, Implementation, Optimizer};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::{Runtime, Tensor};
+use crate::error::{Error, ErrorKind};
+
+/// The rules of an optimizer: one, or Muon's and that of its companion.
+const fn rules(optimizer: Optimizer) -> &'static [Rule] {
+    match optimizer {
+        Optimizer::Sgd => &[sgd::PLAIN],
+        Optimizer::SgdMomentum => &[sgd::MOMENTUM],
+        Optimizer::SgdNesterov => &[sgd::NESTEROV],
+        Optimizer::Adam => &[adam::ADAM],
+        Optimizer::AdamAmsgrad => &[adam::ADAM_AMSGRAD],
+        Optimizer::AdamW => &[adam::ADAMW],
+        Optimizer::AdamWAmsgrad => &[adam::ADAMW_AMSGRAD],
+        Optimizer::NAdam => &[nadam::NADAM],
+        Optimizer::RAdam => &[radam::RADAM],
+        Optimizer::Adamax => &[adamax::ADAMAX],
+        Optimizer::RmsProp => &[rmsprop::PLAIN],
+        Optimizer::RmsPropMomentum => &[rmsprop::MOMENTUM],
+        Optimizer::RmsPropCentered => &[rmsprop::CENTERED],
+        Optimizer::Adagrad => &[adagrad::ADAGRAD],
+        Optimizer::Adadelta => &[adadelta::ADADELTA],
+        Optimizer::Rprop => &[rprop::RPROP],
+        Optimizer::Asgd => &[asgd::ASGD],
+        Optimizer::Adafactor => &[adafactor::ADAFACTOR],
+        Optimizer::Muon => &[muon::MUON, adam::ADAMW],
+        Optimizer::Lion => &[lion::LION],
+        Optimizer::Adam8bit => &[eight_bit::ADAM],
+        Optimizer::AdamW8bit => &[eight_bit::ADAMW],
+    }
+}
 
 /// An optimizer and the state it has made so far.
 #[derive(Debug)]
 pub struct State {
+    parts: Vec<Part>,
     optimizer: Optimizer,
-    /// In the order of their making: parameter by parameter, each its tensors in order.
+    decays: bool,
+}
+
+/// One optimizer object of the loop.
+#[derive(Debug)]
+struct Part {
+    walk: Walk,
+    slots: &'static [Slot],
+    in_constructor: bool,
+    /// Which parameters it was given.
+    takes: fn(&Tensor) -> bool,
+    has_stepped: bool,
     state: Vec<Tensor>,
+}
+
+/// How an optimizer walks over parameters.
+#[derive(Clone, Copy, Debug)]
+enum Walk {
+    /// All of a type at a time.
+    Foreach(Update),
+    /// One at a time.
+    ForLoop(Update),
+    /// In one kernel.
+    Fused,
 }
 
 impl State {
     /// An optimizer that has not stepped yet.
-    pub const fn new(optimizer: Optimizer) -> Self {
-        Self { optimizer, state: Vec::new() }
+    ///
+    /// # Errors
+    /// When the optimizer has no such implementation.
+    pub fn new(config: &Config) -> Result<Self, Error> {
+        let optimizer = config.optimizer;
+        if config.weight_decay && optimizer == Optimizer::Rprop {
+            let message = "Rprop knows no weight decay: leave it out";
+            return Err(Error::new(ErrorKind::BadConfig, message));
+        }
+        let parts = rules(optimizer).iter().enumerate().map(|(index, rule)| {
+            let (walk, slots) = implementation(rule, config.optimizer_impl)?;
+            let takes: fn(&Tensor) -> bool = match (optimizer, index) {
+                (Optimizer::Muon, 0) => muon::is_matrix,
+                (Optimizer::Muon, _) => |parameter| !muon::is_matrix(parameter),
+                _ => |_| true,
+            };
+            let in_constructor = rule.in_constructor;
+            let state = Vec::new();
+            Ok(Part { walk, slots, in_constructor, takes, has_stepped: false, state })
+        });
+        Ok(Self { parts: parts.collect::<Result<_, _>>()?, optimizer, decays: config.weight_decay })
+    }
+
+    /// The constructor: some optimizers make their state there, for parameters with and without a
+    /// gradient.
+    pub fn construct(&mut self, rt: &Runtime, parameters: &[Parameter]) {
+        for part in self.parts.iter_mut().filter(|part| part.in_constructor) {
+            let all: Vec<Tensor> = parameters.iter().map(|p| p.tensor.clone()).collect();
+            part.make_state(rt, &all);
+        }
     }
 
     /// One step: state is made in the first, temporaries in each.
     pub fn step(&mut self, rt: &Runtime, parameters: &[Parameter]) {
-        let trained: Vec<&Parameter> =
-            parameters.iter().filter(|parameter| parameter.leaf.grad().is_some()).collect();
-        match self.optimizer {
-            Optimizer::Sgd => {}
-            Optimizer::SgdMomentum => {
-                rt.enter_operator("aten::clone");
-                self.make(rt, &trained, 1);
+        let trained = parameters.iter().filter(|parameter| parameter.leaf.grad().is_some());
+        let trained: Vec<&Tensor> = trained.map(|parameter| &parameter.tensor).collect();
+        for part in &mut self.parts {
+            let takes = part.takes;
+            let taken = trained.iter().filter(|parameter| takes(parameter));
+            part.step(rt, &taken.copied().cloned().collect::<Vec<_>>(), self.decays);
+        }
+        rt.enter_operator("");
+    }
+
+    /// What the user should know of the optimizer.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let about = match self.optimizer {
+            Optimizer::Muon => {
+                "Muon updates matrices only: parameters of two dimensions, embeddings among them, are \
+                 taken to be its own, and all others to be AdamW's"
             }
-            Optimizer::Adam | Optimizer::AdamW => {
-                rt.enter_operator("aten::zeros_like");
-                self.make(rt, &trained, 2);
-                // One root per parameter, all alive at once; Python drops a list from its end.
-                rt.enter_operator("aten::_foreach_sqrt");
-                let mut roots: Vec<Tensor> =
-                    trained.iter().map(|parameter| rt.empty_like(&parameter.tensor)).collect();
-                while roots.pop().is_some() {}
+            Optimizer::Lion => {
+                "Lion is no optimizer of torch.optim: it is taken to be timm's; others make a \
+                 temporary more or fewer"
             }
+            Optimizer::Adam8bit | Optimizer::AdamW8bit => {
+                "8-bit optimizers are those of bitsandbytes 0.44 and later, whose state follows from \
+                 its source and was not compared with a run"
+            }
+            Optimizer::RAdam if matches!(self.parts.as_slice(), [part] if part.is_for_loop()) => {
+                "RAdam rectifies from its sixth step on, and its loop over single parameters then \
+                 makes temporaries more than in the iterations that are run"
+            }
+            _ => return Vec::new(),
+        };
+        vec![Diagnostic::new(Severity::Info, "assumed-optimizer", about)]
+    }
+}
+
+/// What runs, and the state it works on; an error where PyTorch refuses.
+fn implementation(rule: &Rule, chosen: Implementation) -> Result<(Walk, &'static [Slot]), Error> {
+    let walk = match chosen {
+        Implementation::Auto => return implementation(rule, rule.usual),
+        Implementation::ForLoop => Some((Walk::ForLoop(rule.for_loop), rule.state)),
+        Implementation::Foreach => rule.foreach.map(|update| (Walk::Foreach(update), rule.state)),
+        Implementation::Fused => rule.fused.map(|slots| (Walk::Fused, slots)),
+    };
+    walk.ok_or_else(|| {
+        let message = format!(
+            "{} has no {chosen} implementation: choose another, or auto for {}",
+            rule.class, rule.usual
+        );
+        Error::new(ErrorKind::BadConfig, message)
+    })
+}
+
+impl Part {
+    const fn is_for_loop(&self) -> bool {
+        matches!(self.walk, Walk::ForLoop(_))
+    }
+
+    fn make_state(&mut self, rt: &Runtime, parameters: &[Tensor]) {
+        let mut frame = Frame::new(rt, &mut self.state, true);
+        for parameter in parameters {
+            frame.parameters = vec![parameter.clone()];
+            self.slots.iter().for_each(|&slot| frame.make(slot));
         }
     }
 
-    fn make(&mut self, rt: &Runtime, trained: &[&Parameter], per_parameter: usize) {
-        if !self.state.is_empty() {
-            return;
+    fn step(&mut self, rt: &Runtime, parameters: &[Tensor], decays: bool) {
+        let is_first = !std::mem::replace(&mut self.has_stepped, true);
+        if is_first && !self.in_constructor {
+            self.make_state(rt, parameters);
         }
-        for parameter in trained {
-            for _ in 0..per_parameter {
-                self.state.push(rt.optimizer_state(&parameter.tensor));
+        let (update, lists) = match self.walk {
+            Walk::Fused => return,
+            Walk::Foreach(update) => (update, by_type(parameters)),
+            Walk::ForLoop(update) => {
+                (update, parameters.iter().map(|one| vec![one.clone()]).collect())
             }
+        };
+        let mut frame = Frame::new(rt, &mut self.state, is_first);
+        frame.decays = decays;
+        for list in lists {
+            frame.parameters = list;
+            update(&mut frame);
+        }
+        frame.finish();
+    }
+}
+
+/// `_group_tensors_by_device_and_dtype`: in the order in which types appear.
+fn by_type(parameters: &[Tensor]) -> Vec<Vec<Tensor>> {
+    let mut lists: Vec<Vec<Tensor>> = Vec::new();
+    for parameter in parameters {
+        let same = |list: &&mut Vec<Tensor>| {
+            list.first().is_some_and(|first| first.dtype() == parameter.dtype())
+        };
+        match lists.iter_mut().find(same) {
+            Some(list) => list.push(parameter.clone()),
+            None => lists.push(vec![parameter.clone()]),
         }
     }
+    lists
 }

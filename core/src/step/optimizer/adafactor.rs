@@ -1,0 +1,100 @@
+//! Adafactor (`torch/optim/_adafactor.py`): the second moment of a matrix is a row and a column.
+//!
+//! PyTorch walks over single parameters unless told otherwise. The lists of `foreach` are of all
+//! matrices, and of all vectors.
+
+use super::frame::{Factors, Frame, List, release};
+use super::rule::{Rule, Slot};
+use crate::config::Implementation;
+use crate::eager::kernels::reduce;
+use crate::eager::layout::contiguous_strides;
+use crate::eager::{Runtime, Tensor};
+
+/// `Adafactor(lr)`. Weight decay is in place.
+pub(super) const ADAFACTOR: Rule = Rule {
+    class: "Adafactor",
+    state: &[Slot::Factors],
+    in_constructor: false,
+    usual: Implementation::ForLoop,
+    foreach: Some(all),
+    for_loop: one,
+    fused: None,
+};
+
+fn one(frame: &mut Frame<'_>) {
+    let rt = frame.rt;
+    let Some(parameter) = frame.parameters.first().cloned() else { return };
+    frame.mention(&["row_mean", "col_mean", "grad_squared", "update"]);
+    drop(norm(rt, &parameter));
+    if let Some(factors) = Factors::of(&parameter) {
+        frame.bind("row_mean", vec![norm_along(rt, &parameter, 1)]);
+        frame.bind("col_mean", vec![norm_along(rt, &parameter, 2)]);
+        let estimate = product(rt, &parameter);
+        drop(mean_of_rows(rt, &parameter, &factors));
+        frame.bind("update", vec![estimate]);
+    } else {
+        frame.assign("grad_squared", "aten::mul");
+        frame.assign("update", "aten::clone");
+    }
+    drop(norm(rt, &parameter));
+}
+
+fn all(frame: &mut Frame<'_>) {
+    let rt = frame.rt;
+    let parameters = std::mem::take(&mut frame.parameters);
+    let starts_with_matrix = parameters.first().and_then(Factors::of).is_some();
+    for are_matrices in [starts_with_matrix, !starts_with_matrix] {
+        let group = parameters.iter().filter(|p| Factors::of(p).is_some() == are_matrices);
+        frame.parameters = group.cloned().collect();
+        let group = frame.parameters.clone();
+        for parameter in &group {
+            drop(norm(rt, parameter));
+        }
+        if are_matrices {
+            release(group.iter().map(|parameter| norm_along(rt, parameter, 1)).collect());
+            release(group.iter().map(|parameter| norm_along(rt, parameter, 2)).collect());
+            let updates: List = group.iter().map(|parameter| product(rt, parameter)).collect();
+            let factors = group.iter().filter_map(|p| Some((p, Factors::of(p)?)));
+            release(factors.map(|(p, factors)| mean_of_rows(rt, p, &factors)).collect());
+            frame.bind("updates", updates);
+        } else {
+            frame.expression("aten::_foreach_mul");
+            frame.assign("updates", "aten::clone");
+        }
+        for parameter in &group {
+            drop(norm(rt, parameter));
+        }
+    }
+    frame.parameters = parameters;
+}
+
+/// `tensor.norm(2)`, which is read back to the host.
+fn norm(rt: &Runtime, x: &Tensor) -> Tensor {
+    rt.enter_operator("aten::linalg_vector_norm");
+    reduce(rt, x, &vec![true; x.rank()], x.dtype())
+}
+
+/// `torch.linalg.vector_norm(grad, dim=-from_last, keepdim=True)`.
+fn norm_along(rt: &Runtime, x: &Tensor, from_last: usize) -> Tensor {
+    rt.enter_operator("aten::linalg_vector_norm");
+    reduce(rt, x, &only(x, from_last), x.dtype())
+}
+
+/// `row_var @ col_var`.
+fn product(rt: &Runtime, like: &Tensor) -> Tensor {
+    rt.enter_operator("aten::matmul");
+    let y = rt.empty(like.dtype(), like.sizes());
+    rt.cublas();
+    y
+}
+
+/// `row_var.mean(dim=-2, keepdim=True)`.
+fn mean_of_rows(rt: &Runtime, parameter: &Tensor, factors: &Factors) -> Tensor {
+    rt.enter_operator("aten::mean");
+    let row_var = parameter.alias(factors.rows.clone(), contiguous_strides(&factors.rows));
+    reduce(rt, &row_var, &only(&row_var, 2), row_var.dtype())
+}
+
+fn only(x: &Tensor, from_last: usize) -> Vec<bool> {
+    (0..x.rank()).map(|dim| dim + from_last == x.rank()).collect()
+}

@@ -1,0 +1,33 @@
+//! Adagrad (`torch/optim/adagrad.py`): the constructor makes the state, for every parameter.
+
+use super::rule::{Rule, STEP, Slot};
+use crate::config::Implementation;
+
+const SUM: Slot = Slot::Like("aten::full_like");
+
+/// `Adagrad(lr)`.
+pub(super) const ADAGRAD: Rule = Rule {
+    class: "Adagrad",
+    state: &[SUM],
+    in_constructor: true,
+    usual: Implementation::Foreach,
+    foreach: Some(|frame| {
+        if frame.decays {
+            frame.assign("device_grads", "aten::_foreach_add");
+        }
+        frame.assign("std", "aten::_foreach_sqrt");
+        if frame.decays {
+            frame.rename("device_grads", "numerator");
+        } else {
+            frame.assign("numerator", "aten::_foreach_mul");
+        }
+    }),
+    for_loop: |frame| {
+        frame.del("grad");
+        if frame.decays {
+            frame.assign("grad", "aten::add");
+        }
+        frame.assign("std", "aten::sqrt");
+    },
+    fused: Some(&[STEP, SUM]),
+};

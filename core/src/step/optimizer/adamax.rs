@@ -1,0 +1,24 @@
+//! Adam with the infinity norm (`torch/optim/adamax.py`).
+
+use super::rule::{Rule, ZEROS};
+use crate::config::Implementation;
+
+/// `Adamax(lr)`: the absolute values of the gradients, in place where decay has made a copy.
+pub(super) const ADAMAX: Rule = Rule {
+    class: "Adamax",
+    state: &[ZEROS, ZEROS],
+    in_constructor: false,
+    usual: Implementation::Foreach,
+    foreach: Some(|frame| {
+        let operator = if frame.decays { "aten::_foreach_add" } else { "aten::_foreach_abs" };
+        frame.assign("grouped_grads", operator);
+    }),
+    for_loop: |frame| {
+        frame.del("grad");
+        if frame.decays {
+            frame.assign("grad", "aten::add");
+        }
+        frame.expression("aten::abs");
+    },
+    fused: None,
+};

@@ -1,0 +1,45 @@
+//! Averaged SGD (`torch/optim/asgd.py`): `step`, `eta` and `mu` are numbers on the device.
+
+use super::frame::{Frame, List};
+use super::rule::{Rule, Slot, ZEROS};
+use crate::config::Implementation;
+
+/// `ASGD(lr)`.
+pub(super) const ASGD: Rule = Rule {
+    class: "ASGD",
+    state: &[Slot::Number("aten::zeros"), Slot::ClonedNumber, Slot::Number("aten::ones"), ZEROS],
+    in_constructor: false,
+    usual: Implementation::Foreach,
+    foreach: Some(all),
+    // Until `t0`, a million steps, the average is a copy of the parameter.
+    for_loop: |frame| {
+        frame.del("grad");
+        if frame.decays {
+            frame.assign("grad", "aten::add");
+        }
+    },
+    fused: None,
+};
+
+fn all(frame: &mut Frame<'_>) {
+    frame.expression("aten::_foreach_add");
+    frame.expression("aten::_foreach_sub");
+    frame.mention(&["new_mus", "new_etas"]);
+    let eta = |frame: &Frame<'_>| {
+        // lr / ((1 + lambd * lr * step) ** alpha)
+        let product = frame.number("aten::mul");
+        let sum = frame.number("aten::add");
+        drop(product);
+        let power = frame.number("aten::pow");
+        drop(sum);
+        let reciprocal = frame.number("aten::reciprocal");
+        let eta = frame.number("aten::mul");
+        drop(reciprocal);
+        drop(power);
+        eta
+    };
+    let etas: List = frame.parameters.iter().map(|_| eta(frame)).collect();
+    frame.bind("new_etas", etas);
+    let mus = frame.parameters.iter().map(|_| frame.number("aten::to")).collect();
+    frame.bind("new_mus", mus);
+}

@@ -1,0 +1,222 @@
+//! A Python frame that updates parameters: names, values without a name, and state.
+//!
+//! - A name that is bound again lets go of what it held once the new value is there.
+//! - Values without a name die with the statement that made them.
+//! - When the function returns, its names go in the order in which the code mentions them first; a
+//!   list goes from its end.
+
+use super::rule::Slot;
+use crate::eager::{Runtime, Tensor};
+use crate::tensor::{DType, TensorType};
+use crate::trace::Category;
+
+/// A list of tensors, or of the only one.
+pub(super) type List = Vec<Tensor>;
+
+/// One call of an update function.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    /// The process.
+    pub(super) rt: &'a Runtime,
+    /// Parameters that the statements are about: all of a type, or one.
+    pub(super) parameters: List,
+    /// Whether a weight decay is set.
+    pub(super) decays: bool,
+    /// Whether this is the first step.
+    pub(super) is_first: bool,
+    state: &'a mut Vec<Tensor>,
+    names: Vec<(&'static str, List)>,
+    unnamed: Vec<List>,
+}
+
+impl<'a> Frame<'a> {
+    /// A frame that has bound nothing yet; state goes to `state` and stays.
+    pub(super) const fn new(rt: &'a Runtime, state: &'a mut Vec<Tensor>, is_first: bool) -> Self {
+        Self {
+            rt,
+            parameters: Vec::new(),
+            decays: false,
+            is_first,
+            state,
+            names: Vec::new(),
+            unnamed: Vec::new(),
+        }
+    }
+
+    /// What an operator makes of the parameters: as many tensors of their sizes.
+    pub(super) fn like(&self, operator: &'static str) -> List {
+        self.rt.enter_operator(operator);
+        self.parameters.iter().map(|parameter| self.rt.empty_like(parameter)).collect()
+    }
+
+    /// `name = operator(…)`, the end of a statement.
+    pub(super) fn assign(&mut self, name: &'static str, operator: &'static str) {
+        let values = self.like(operator);
+        self.bind(name, values);
+    }
+
+    /// `name = values`, the end of a statement.
+    pub(super) fn bind(&mut self, name: &'static str, values: List) {
+        self.end_statement();
+        let held = self.names.iter_mut().find(|(known, _)| *known == name);
+        let old = if let Some((_, held)) = held {
+            std::mem::replace(held, values)
+        } else {
+            self.names.push((name, values));
+            Vec::new()
+        };
+        release(old);
+    }
+
+    /// `del name`, or binding it to what was there before.
+    pub(super) fn del(&mut self, name: &'static str) {
+        self.bind(name, Vec::new());
+    }
+
+    /// `to = from`, and `from` is not read any more.
+    pub(super) fn rename(&mut self, from: &'static str, to: &'static str) {
+        let held = self.names.iter_mut().find(|(known, _)| *known == from);
+        let values = held.map(|(_, held)| std::mem::take(held)).unwrap_or_default();
+        self.bind(to, values);
+    }
+
+    /// Says in which order the code mentions names, where control flow may change that.
+    pub(super) fn mention(&mut self, names: &[&'static str]) {
+        for &name in names {
+            if !self.names.iter().any(|(known, _)| *known == name) {
+                self.names.push((name, Vec::new()));
+            }
+        }
+    }
+
+    /// An operator's result that gets no name: it lives as long as its statement.
+    pub(super) fn temporary(&mut self, operator: &'static str) {
+        let values = self.like(operator);
+        self.unnamed.push(values);
+    }
+
+    /// The end of a statement that binds nothing.
+    pub(super) fn end_statement(&mut self) {
+        self.unnamed.drain(..).for_each(release);
+    }
+
+    /// A statement whose only new tensors are an operator's.
+    pub(super) fn expression(&mut self, operator: &'static str) {
+        release(self.like(operator));
+    }
+
+    /// In the first step, state as large as the parameters.
+    pub(super) fn keep(&mut self, operator: &'static str) {
+        if self.is_first {
+            self.rt.enter_operator(operator);
+            let rt = self.rt;
+            self.state.extend(self.parameters.iter().map(|tensor| rt.optimizer_state(tensor)));
+        }
+    }
+
+    /// In the first step, state of another type.
+    pub(super) fn keep_typed(&mut self, operator: &'static str, dtype: DType, sizes: &[u64]) {
+        if self.is_first {
+            self.rt.enter_operator(operator);
+            let ty = TensorType::new(dtype, sizes);
+            self.state.push(self.rt.place(&ty, Category::OptimizerState, ""));
+        }
+    }
+
+    /// In the first step, a tensor of state for each parameter.
+    pub(super) fn make(&mut self, slot: Slot) {
+        match slot {
+            Slot::Like(operator) => self.keep(operator),
+            Slot::Number(operator) => self.keep_typed(operator, DType::Float32, &[]),
+            Slot::ClonedNumber => {
+                let sent = self.is_first.then(|| self.number("aten::to"));
+                self.keep_typed("aten::clone", DType::Float32, &[]);
+                drop(sent);
+            }
+            Slot::Factors => self.keep_factors(),
+            Slot::Quantised => self.keep_quantised(),
+        }
+    }
+
+    fn keep_factors(&mut self) {
+        for parameter in self.parameters.clone() {
+            match Factors::of(&parameter) {
+                Some(factors) => {
+                    for sizes in [factors.rows, factors.columns] {
+                        self.keep_typed("aten::new_zeros", parameter.dtype(), &sizes);
+                    }
+                }
+                None => self.keep("aten::zeros_like"),
+            }
+        }
+    }
+
+    /// `Optimizer2State.init_state` of bitsandbytes: two moments of a byte per element, their scales by
+    /// block, and once for all parameters the two maps from bytes to values.
+    fn keep_quantised(&mut self) {
+        /// COUNT: elements below which a tensor's moments stay in 32 bits (`min_8bit_size`).
+        const SMALL: u64 = 4096;
+        /// COUNT: elements that share a scale.
+        const BLOCK: u64 = 256;
+        /// COUNT: values of a byte.
+        const MAP: u64 = 256;
+        for parameter in self.parameters.clone() {
+            if parameter.numel() < SMALL {
+                for _ in 0..2 {
+                    self.keep_typed("aten::zeros_like", DType::Float32, parameter.sizes());
+                }
+                continue;
+            }
+            if !self.state.iter().any(|state| state.dtype() == DType::UInt8) {
+                for _ in 0..2 {
+                    self.keep_typed("aten::to", DType::Float32, &[MAP]);
+                }
+            }
+            for _ in 0..2 {
+                self.keep_typed("aten::zeros_like", DType::UInt8, parameter.sizes());
+            }
+            for _ in 0..2 {
+                let blocks = parameter.numel().div_ceil(BLOCK);
+                self.keep_typed("aten::zeros", DType::Float32, &[blocks]);
+            }
+        }
+    }
+
+    /// A number on the device, in 32 bits.
+    pub(super) fn number(&self, operator: &'static str) -> Tensor {
+        self.rt.enter_operator(operator);
+        self.rt.empty(DType::Float32, &[])
+    }
+
+    /// `return`: names go in their order.
+    pub(super) fn finish(mut self) {
+        self.end_statement();
+        self.names.drain(..).for_each(|(_, values)| release(values));
+    }
+}
+
+/// Sizes of a factored second moment: `row_var` and `col_var`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Factors {
+    /// The last dimension is one.
+    pub(super) rows: Vec<u64>,
+    /// The last but one is.
+    pub(super) columns: Vec<u64>,
+}
+
+impl Factors {
+    /// `None` for vectors and numbers.
+    pub(super) fn of(tensor: &Tensor) -> Option<Self> {
+        let last = tensor.rank().checked_sub(1).filter(|&last| last > 0)?;
+        let without = |gone: usize| {
+            let sizes = tensor.sizes().iter().enumerate();
+            sizes.map(|(dim, &size)| if dim == gone { 1 } else { size }).collect()
+        };
+        Some(Self { rows: without(last), columns: without(last - 1) })
+    }
+}
+
+/// Python drops a list from its end.
+pub(super) fn release(mut list: List) {
+    while list.pop().is_some() {}
+}
