@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use highwater_core::allocator::{Settings, replay_series};
+use highwater_core::config::PyTorch;
 use highwater_core::device::{self, Device};
 use highwater_core::eager::Hardware;
 use highwater_core::source::{Counted, ReadStats};
@@ -79,16 +80,16 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let device = device::lookup(&config.device).ok_or("no such device")?;
     let graph = formats::open(&mut bytes.as_slice(), name)?;
     let typed = infer::infer(&graph, &config.dims)?;
-    let loss = Loss::choose(config.loss, &graph, &typed)?;
-    let program = recover::recover(&graph, &typed);
-    let run = || step::record(&program, &typed, &loss, &config, hardware(device));
+    let program = recover::recover(&graph, &typed, &config);
+    let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
+    let run = || step::record(&program, &program.typed, &loss, &config, hardware(device));
     let trace = run()?.trace;
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 
     let stages = [
         best(|| drop(black_box(formats::open(&mut black_box(bytes.as_slice()), name)))),
         best(|| drop(black_box(infer::infer(black_box(&graph), &config.dims)))),
-        best(|| drop(black_box(recover::recover(black_box(&graph), &typed)))),
+        best(|| drop(black_box(recover::recover(black_box(&graph), &typed, &config)))),
         best(|| drop(black_box(run()))),
         best(|| drop(black_box(replay_series(black_box(&trace), &Settings::default(), None)))),
     ];
@@ -161,7 +162,7 @@ const fn hardware(device: &Device) -> Hardware {
         capability: device.compute_capability,
         multiprocessors: device.multiprocessors,
         threads_per_multiprocessor: device.threads_per_multiprocessor,
-        cublas_workspace: device.cublas_workspace(),
+        cublas_workspace: device.cublas_workspace(PyTorch::V2_15),
     }
 }
 

@@ -241,7 +241,7 @@ pub enum Checkpoint {
     None,
     /// Each repeated block of the model is a region of its own.
     Blocks,
-    /// As many blocks as this make a region.
+    /// Each block whose number is a multiple of this is a region of its own.
     Every(NonZeroU64),
 }
 
@@ -264,8 +264,8 @@ impl FromStr for Checkpoint {
             "blocks" => Ok(Self::Blocks),
             _ => text.parse().map(Self::Every).map_err(|error| {
                 let message = format!(
-                    "unknown checkpointing `{text}` ({error}); choose none, blocks, or how many \
-                     blocks make a region"
+                    "unknown checkpointing `{text}` ({error}); choose none, blocks, or N \
+                     for every Nth block"
                 );
                 Error::new(ErrorKind::BadConfig, message)
             }),

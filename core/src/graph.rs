@@ -37,10 +37,10 @@ pub struct Graph {
     pub inputs: Vec<ValueId>,
     /// What the caller gets, in order.
     pub outputs: Vec<ValueId>,
-    /// Parameters and buffers that the module had when it was exported, under the names of
-    /// `named_parameters()` and `named_buffers()`: also those that the exporter folded away or
-    /// shares under another name. Empty where the file does not tell.
-    pub members: BTreeMap<String, Member>,
+    /// Parameters and buffers that the module had when it was exported, in the order and under the
+    /// names of `named_parameters()` and then `named_buffers()`: also those that the exporter folded
+    /// away. Empty where the file does not tell.
+    pub members: Vec<(String, Member)>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -166,6 +166,11 @@ impl Graph {
         self.values.get(id.0)
     }
 
+    /// What a tensor of this name is to the exported module, where the file tells.
+    pub fn member(&self, name: &str) -> Option<Member> {
+        self.members.iter().find(|(member, _)| member == name).map(|(_, kind)| *kind)
+    }
+
     /// Name of a value, for messages.
     pub fn value_name(&self, id: ValueId) -> &str {
         self.value(id).map_or("?", |value| value.name.as_str())
@@ -230,8 +235,9 @@ impl Value {
     /// something that an exporter made up and named after a node, `/h.0/act/Constant_1_output_0`.
     pub fn has_state_name(&self) -> bool {
         let made_up = self.name.contains("Constant")
-            || ["onnx::", "val_", "/"].iter().any(|prefix| self.name.starts_with(prefix));
-        self.name.contains('.') && !made_up
+            || ["onnx::", "val_", "/"].iter().any(|prefix| self.name.starts_with(prefix))
+            || self.name.bytes().all(|byte| byte.is_ascii_digit());
+        !made_up
     }
 }
 

@@ -4,127 +4,240 @@
 //! each decomposition would save other tensors than the one kernel that ran. Every recovery replaces
 //! the last node of a pattern by one of domain [`DOMAIN`]; what then feeds nothing is dropped.
 
+mod batch_norm;
 mod chunks;
+mod dropout;
+mod gaps;
 mod in_place;
-mod packed;
+mod in_projection;
 mod patterns;
+mod placement;
 mod removed;
+mod traced;
+mod weights;
+
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::graph::{Graph, Literal, Node, NodeId, Value, ValueId};
 use crate::infer::Typed;
+use crate::tensor::{DType, TensorType};
 
 /// Domain of operators that exist in PyTorch but not in ONNX.
 pub const DOMAIN: &str = "torch";
 
-/// What was found again, and the node that stands for it.
-type Found = (&'static str, Node);
-
-/// The program as PyTorch ran it: the same values, other nodes.
+/// The program as PyTorch ran it: the file's values and some more, other nodes.
 #[derive(Clone, Debug)]
 pub struct Program<'a> {
-    /// The graph as the file states it: values, inputs, outputs.
-    pub graph: &'a Graph,
+    /// Values, inputs and outputs; what recovery added stands behind the file's own values. Its
+    /// nodes are the file's: [`Program::nodes`] run.
+    pub graph: Cow<'a, Graph>,
+    /// Types of these values.
+    pub typed: Cow<'a, Typed>,
     /// The nodes that run instead of the graph's own.
     pub nodes: Vec<Cow<'a, Node>>,
-    /// What was recovered.
+    /// Initializers in the order in which `model.to("cuda")` and the optimizer meet them.
+    pub placement: Vec<ValueId>,
+    /// What was recovered, and what is missing still.
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// What puts something back, and says so in the view's diagnostics.
+type Recovery = fn(&mut View<'_>, &Config);
+
+/// All recoveries, in order: first what the exporter removed, then what it took apart, then what
+/// no exporter keeps.
+const RECOVERIES: [Recovery; 10] = [
+    batch_norm::restore,
+    weights::tie_heads,
+    weights::turn_back,
+    traced::regroup,
+    in_projection::copy,
+    chunks::find_again,
+    patterns::find_again,
+    dropout::reinsert,
+    gaps::fill,
+    in_place::assume,
+];
+
 /// Recovers what can be told with certainty or by convention.
-pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed) -> Program<'a> {
+pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Program<'a> {
     let mut view = View::new(graph, typed);
-    let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for chunk in chunks::find(&view) {
-        *found.entry("chunk").or_insert(0) += 1;
-        view.replace(chunk.at, chunk.node);
-        chunk.superfluous.into_iter().for_each(|at| view.replace(at, Node::default()));
+    match config.recover {
+        Recover::Auto => RECOVERIES.iter().for_each(|recovery| {
+            recovery(&mut view, config);
+            view.settle();
+        }),
+        Recover::Off => in_place::assume(&mut view, config),
     }
-    for index in 0..graph.nodes.len() {
-        // Patterns are tried at their last node, so that what they read is already recovered.
-        if let Some((name, node)) = patterns::find(&view, NodeId(index)) {
-            *found.entry(name).or_insert(0) += 1;
-            view.replace(NodeId(index), node);
-        }
-    }
-    let overwrites = in_place::find(&view);
-    let overwrite_count = overwrites.len();
-    for (at, node) in overwrites {
-        view.replace(at, node);
-    }
-    let causal_masks = view.dropped_masks;
-    let nodes = view.live_nodes();
-    let mut diagnostics = removed::find(graph);
-    diagnostics.extend(describe(&found, causal_masks));
-    if overwrite_count > 0 {
-        diagnostics.push(in_place::diagnostic(overwrite_count));
-    }
-    Program { graph, nodes, diagnostics }
+    let mut diagnostics = removed::find(&view, config);
+    diagnostics.append(&mut view.diagnostics);
+    let placement = placement::order(&view);
+    view.into_program(placement, diagnostics)
 }
 
-fn describe(found: &BTreeMap<&'static str, usize>, masks: bool) -> Vec<Diagnostic> {
-    let mut diagnostics: Vec<_> = found
-        .iter()
-        .map(|(name, count)| {
-            let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-            let message = format!("{name} was found again {times} in what the exporter decomposed");
-            Diagnostic::new(Severity::Info, "recovered", message)
-        })
-        .collect();
-    if masks {
-        diagnostics.push(Diagnostic::new(
-            Severity::Info,
-            "attention-mask",
-            "attention masks are taken to be causal or all ones, so that PyTorch passes a flag and no tensor",
-        ));
-    }
-    diagnostics
-}
-
-/// A graph that patterns look at: who makes a value, who reads it.
+/// A graph under recovery: who makes a value, who reads it, and what changes.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
-    graph: &'a Graph,
-    typed: &'a Typed,
+    graph: Cow<'a, Graph>,
+    typed: Cow<'a, Typed>,
     nodes: Vec<Cow<'a, Node>>,
     producers: Vec<Option<NodeId>>,
-    readers: Vec<usize>,
-    dropped_masks: bool,
+    readers: Vec<Vec<NodeId>>,
+    /// New nodes, by the node behind which they run.
+    behind: BTreeMap<NodeId, Vec<Node>>,
+    diagnostics: Vec<Diagnostic>,
+    /// Whether tensors of the module's state are not those of the file.
+    state_changed: bool,
 }
 
 impl<'a> View<'a> {
     fn new(graph: &'a Graph, typed: &'a Typed) -> Self {
-        let mut producers = vec![None; graph.values.len()];
-        let mut readers = vec![0; graph.values.len()];
-        for (index, node) in graph.nodes.iter().enumerate() {
+        let mut view = Self {
+            graph: Cow::Borrowed(graph),
+            typed: Cow::Borrowed(typed),
+            nodes: graph.nodes.iter().map(Cow::Borrowed).collect(),
+            producers: Vec::new(),
+            readers: Vec::new(),
+            behind: BTreeMap::new(),
+            diagnostics: Vec::new(),
+            state_changed: false,
+        };
+        view.index();
+        view
+    }
+
+    /// Notes anew who makes and who reads what.
+    fn index(&mut self) {
+        let mut producers = vec![None; self.graph.values.len()];
+        let mut readers = vec![Vec::new(); self.graph.values.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
             for output in node.outputs.iter().flatten() {
                 if let Some(slot) = producers.get_mut(output.0) {
                     *slot = Some(NodeId(index));
                 }
             }
             for input in node.inputs.iter().flatten() {
-                if let Some(count) = readers.get_mut(input.0) {
-                    *count += 1;
+                if let Some(list) = readers.get_mut(input.0) {
+                    list.push(NodeId(index));
                 }
             }
         }
-        for output in &graph.outputs {
-            if let Some(count) = readers.get_mut(output.0) {
-                *count += 1;
-            }
+        (self.producers, self.readers) = (producers, readers);
+    }
+
+    /// Puts new nodes in their places, and drops those that nobody asks for any more.
+    fn settle(&mut self) {
+        let mut behind = std::mem::take(&mut self.behind);
+        if !behind.is_empty() {
+            let nodes = std::mem::take(&mut self.nodes).into_iter().enumerate();
+            self.nodes = nodes
+                .flat_map(|(index, node)| {
+                    let new = behind.remove(&NodeId(index)).unwrap_or_default();
+                    std::iter::once(node).chain(new.into_iter().map(Cow::Owned))
+                })
+                .collect();
         }
-        let nodes = graph.nodes.iter().map(Cow::Borrowed).collect();
-        Self { graph, typed, nodes, producers, readers, dropped_masks: false }
+        self.drop_dead();
+        self.index();
     }
 
     fn replace(&mut self, at: NodeId, node: Node) {
-        self.dropped_masks |= node.op == "Attention" && node.int("masked").is_some();
         if let Some(slot) = self.nodes.get_mut(at.0) {
             *slot = Cow::Owned(node);
         }
+    }
+
+    /// Puts a node between a value and all that read it; its first input and its first output are
+    /// set here.
+    fn insert_behind(&mut self, value: ValueId, mut node: Node) -> Option<()> {
+        let at = (*self.producers.get(value.0)?)?;
+        let ty = self.typed.ty(value)?.clone();
+        let before = self.add_value(format!("{}_before", self.graph.value_name(value)), ty, None);
+        let producer = self.nodes.get_mut(at.0)?.to_mut();
+        for output in producer.outputs.iter_mut().filter(|output| **output == Some(value)) {
+            *output = Some(before);
+        }
+        if node.inputs.is_empty() {
+            node.inputs.push(None);
+        }
+        *node.inputs.first_mut()? = Some(before);
+        node.outputs = vec![Some(value)];
+        self.behind.entry(at).or_default().push(node);
+        Some(())
+    }
+
+    fn add_value(&mut self, name: String, ty: TensorType, initializer: Option<Literal>) -> ValueId {
+        let graph = self.graph.to_mut();
+        let id = ValueId(graph.values.len());
+        graph.values.push(Value { name, declared: None, initializer });
+        let typed = self.typed.to_mut();
+        typed.types.push(Some(ty));
+        typed.elements.push(None);
+        id
+    }
+
+    /// A tensor of the module's state that the file does not have.
+    fn add_state(&mut self, name: String, dtype: DType, dims: Vec<u64>) -> ValueId {
+        self.state_changed = true;
+        let literal = Literal { dtype, dims: dims.clone(), elements: None };
+        self.add_value(name, TensorType::new(dtype, dims), Some(literal))
+    }
+
+    fn rename(&mut self, value: ValueId, name: String) {
+        if let Some(value) = self.graph.to_mut().values.get_mut(value.0) {
+            value.name = name;
+        }
+    }
+
+    /// Renames a value, unless the name is taken.
+    fn rename_free(&mut self, value: ValueId, name: &str) {
+        if !self.graph.values.iter().any(|other| other.name == name) {
+            self.rename(value, name.to_owned());
+        }
+    }
+
+    /// Gives a tensor of the file other dimensions.
+    fn reshape_state(&mut self, value: ValueId, dims: &[u64]) {
+        self.state_changed = true;
+        let graph = self.graph.to_mut();
+        let literal = graph.values.get_mut(value.0).and_then(|value| value.initializer.as_mut());
+        if let Some(literal) = literal {
+            literal.dims = dims.to_vec();
+        }
+        let ty = self.typed.to_mut().types.get_mut(value.0).and_then(Option::as_mut);
+        if let Some(ty) = ty {
+            *ty = TensorType::new(ty.dtype, dims.to_vec());
+        }
+    }
+
+    /// Says that something was put back.
+    fn say(&mut self, severity: Severity, code: &'static str, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::new(severity, code, message));
+    }
+
+    /// Says how often an operator was found behind what it had become.
+    fn found_again(&mut self, name: &str, count: usize) {
+        if count > 0 {
+            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+            let message = format!("{name} was found again {times} in what the exporter decomposed");
+            self.say(Severity::Info, "recovered", message);
+        }
+    }
+
+    /// The nodes that read a value.
+    pub(crate) fn readers(&self, value: ValueId) -> &[NodeId] {
+        self.readers.get(value.0).map_or(&[], Vec::as_slice)
+    }
+
+    /// The graph's values, inputs and outputs.
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
     }
 
     /// All nodes as they stand.
@@ -155,14 +268,19 @@ impl<'a> View<'a> {
         self.producer(value).filter(|node| node.op == op && node.domain.is_empty())
     }
 
-    /// Whether exactly one node reads the value.
+    /// Whether exactly one node reads the value, and the caller does not get it.
     pub(crate) fn read_once(&self, value: ValueId) -> bool {
-        self.readers.get(value.0) == Some(&1)
+        self.readers(value).len() == 1 && !self.graph.outputs.contains(&value)
     }
 
     /// Whether the file carries the value.
     pub(crate) fn is_initializer(&self, value: ValueId) -> bool {
         self.graph.value(value).is_some_and(|v| v.initializer.is_some())
+    }
+
+    /// Whether the file carries a value of this name.
+    pub(crate) fn is_initializer_named(&self, name: &str) -> bool {
+        self.graph.values.iter().any(|value| value.initializer.is_some() && value.name == name)
     }
 
     /// Dimensions of a value.
@@ -212,8 +330,8 @@ impl<'a> View<'a> {
         false
     }
 
-    /// Nodes that something still asks for, in order.
-    fn live_nodes(self) -> Vec<Cow<'a, Node>> {
+    /// Drops nodes that nothing asks for.
+    fn drop_dead(&mut self) {
         let mut wanted = vec![false; self.graph.values.len()];
         let want = |value: &ValueId, wanted: &mut Vec<bool>| {
             if let Some(slot) = wanted.get_mut(value.0) {
@@ -224,9 +342,11 @@ impl<'a> View<'a> {
             want(output, &mut wanted);
         }
         let mut live = Vec::with_capacity(self.nodes.len());
-        for node in self.nodes.into_iter().rev() {
-            let is_live =
-                node.outputs.iter().flatten().any(|v| wanted.get(v.0).copied().unwrap_or(false));
+        for node in std::mem::take(&mut self.nodes).into_iter().rev() {
+            // What follows from shapes is Python's, and holds no tensor.
+            let known = |v: &&ValueId| self.typed.elements.get(v.0).is_some_and(Option::is_some);
+            let asked = |v: &ValueId| wanted.get(v.0).copied().unwrap_or(false);
+            let is_live = node.outputs.iter().flatten().filter(|v| !known(v)).any(asked);
             if is_live {
                 for input in node.inputs.iter().flatten() {
                     want(input, &mut wanted);
@@ -235,6 +355,15 @@ impl<'a> View<'a> {
             }
         }
         live.reverse();
-        live
+        self.nodes = live;
+    }
+
+    fn into_program(
+        mut self,
+        placement: Vec<ValueId>,
+        diagnostics: Vec<Diagnostic>,
+    ) -> Program<'a> {
+        self.drop_dead();
+        Program { graph: self.graph, typed: self.typed, nodes: self.nodes, placement, diagnostics }
     }
 }

@@ -1,6 +1,6 @@
 //! Which of the file's tensors are trained, which are state, and which are mere numbers.
 
-use crate::graph::{Graph, Value, ValueId};
+use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;
 use crate::recover::Program;
 
@@ -35,7 +35,7 @@ const BUFFERS: [&str; 9] = [
 
 /// The role of every value, by [`ValueId`].
 pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
-    let graph = program.graph;
+    let graph = &program.graph;
     let uses = Uses::of(program);
     let mut roles: Vec<Role> = (0..graph.values.len())
         .map(|index| match graph.values.get(index).and_then(|v| v.initializer.as_ref()) {
@@ -60,7 +60,13 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     if !uses.read(id) {
         return Role::Host;
     }
-    let is_state_name = graph.value(id).is_some_and(Value::has_state_name);
+    match graph.member(name) {
+        Some(Member::Parameter) if ty.dtype.is_floating() => return Role::Parameter,
+        Some(Member::Buffer) => return Role::Buffer,
+        _ => {}
+    }
+    let is_state_name =
+        graph.value(id).is_some_and(Value::has_state_name) || is_of_whole_model(graph, name);
     if ty.dtype.is_floating() {
         if name.rsplit('.').next().is_some_and(|leaf| BUFFERS.contains(&leaf)) {
             return Role::Buffer;
@@ -76,6 +82,14 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
         return if !is_state_name || ty.rank() == 0 { Role::Buffer } else { Role::Parameter };
     }
     if ty.numel() <= 1 || !is_state_name && ty.rank() <= 1 { Role::Host } else { Role::Buffer }
+}
+
+/// Whether a tensor of a TorchScript file belongs to the model itself, which leaves its name without
+/// a path: `cls_token`. Names that the exporter makes up are numbers or have colons and slashes.
+fn is_of_whole_model(graph: &Graph, name: &str) -> bool {
+    let is_identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    graph.producer.starts_with("pytorch") && graph.members.is_empty() && is_identifier
 }
 
 /// How initializers are read.

@@ -23,9 +23,10 @@ mod scaler;
 
 use std::rc::Rc;
 
-use crate::config::{Config, LoopStyle, ZeroGrad};
-use crate::diagnostic::Diagnostic;
+use crate::config::{Checkpoint, Config, LoopStyle, ZeroGrad};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::autograd::Leaf;
+use crate::eager::checkpoint::Region;
 use crate::eager::{Hardware, Runtime, Tensor};
 use crate::error::Error;
 use crate::graph::{Graph, ValueId};
@@ -72,10 +73,14 @@ pub fn record(
     config: &Config,
     hardware: Hardware,
 ) -> Result<Recorded, Error> {
-    let rt = Runtime::new(hardware);
+    let rt = Runtime::new(hardware, config.pytorch);
     let mut device = Device::load(&rt, program, typed, &config.freeze);
-    let target = device.load_batch(&rt, program.graph, typed, loss);
-    let forward = Forward::plan(&rt, program, typed, &device.roles);
+    let target = device.load_batch(&rt, &program.graph, typed, loss);
+    let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
+    let autocast = config.precision.autocast();
+    // Backward runs checkpointed regions again, under the autocast that they first ran under.
+    let recompute =
+        |region: &Region| rt.autocast(autocast, || forward.run_again(&rt, &device.values, region));
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut optimizer = optimizer::State::new(config)?;
     optimizer.construct(&rt, &device.parameters);
@@ -91,7 +96,7 @@ pub fn record(
         }
         for batch in 0..config.accumulate.get() {
             rt.enter_phase(iteration, Phase::Forward);
-            let (value, outputs) = rt.autocast(config.precision.autocast(), || {
+            let (value, outputs) = rt.autocast(autocast, || {
                 let outputs = forward.run(&rt, &device.values);
                 rt.enter_module(loss_label);
                 let value = loss.run(&rt, &outputs, target.as_ref());
@@ -103,8 +108,8 @@ pub fn record(
                 zero_grad(&device);
             }
             match (&value, &mut scaler) {
-                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value)),
-                (Some(value), None) => rt.backward(value),
+                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
+                (Some(value), None) => rt.backward(value, &recompute),
                 (None, _) => {}
             }
             bound = value.map(|value| (value, outputs));
@@ -131,8 +136,27 @@ pub fn record(
             unbind(bound.take());
         }
     }
-    let diagnostics = [forward.diagnostics(), optimizer.diagnostics(), device.diagnostics].concat();
+    let mut diagnostics = forward.diagnostics();
+    diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
+    diagnostics.extend(optimizer.diagnostics());
+    diagnostics.extend(device.diagnostics.iter().cloned());
     Ok(Recorded { diagnostics, trace: rt.into_trace() })
+}
+
+/// Which part of the model was checkpointed.
+fn checkpoint_diagnostic(checkpoint: Checkpoint, regions: usize) -> Option<Diagnostic> {
+    let (severity, message) = match (checkpoint, regions) {
+        (Checkpoint::None, _) => return None,
+        (_, 0) => (
+            Severity::Warning,
+            "no repeated blocks were found by the names of modules, so that nothing is checkpointed"
+                .to_owned(),
+        ),
+        (_, count) => {
+            (Severity::Info, format!("{count} blocks are run again in backward, each by itself"))
+        }
+    };
+    Some(Diagnostic::new(severity, "checkpointed-blocks", message))
 }
 
 /// The loop's names are bound again, or go with their function: the loss, then the outputs.
@@ -156,16 +180,17 @@ struct Device {
 }
 
 impl Device {
-    /// `model.to("cuda")`: parameters and buffers in the order of the file, which is the module's.
+    /// `model.to("cuda")`: parameters and buffers in the order of the module.
     fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed, freeze: &[String]) -> Self {
-        let graph = program.graph;
+        let graph = &program.graph;
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
         let mut values = vec![None; graph.values.len()];
         let mut parameters = Vec::new();
         let mut state = Vec::new();
         let mut frozen = Frozen::new(freeze);
-        for (index, value) in graph.values.iter().enumerate() {
+        for &ValueId(index) in &program.placement {
+            let Some(value) = graph.values.get(index) else { continue };
             let Some(literal) = &value.initializer else { continue };
             let dtype = typed.types.get(index).and_then(Option::as_ref).map(|ty| ty.dtype);
             let ty = TensorType::new(dtype.unwrap_or(literal.dtype), literal.dims.clone());

@@ -1,18 +1,13 @@
 //! Matrix products: `mm`, `bmm`, `addmm`, `linear`, `matmul`, and their library workspaces.
 //!
-//! PyTorch 2.15 allocates cuBLAS's workspace around every product, after its output, and frees it at
-//! once. A product with a fused bias goes to cuBLASLt, whose workspace is one MiB.
+//! A product with a fused bias goes to cuBLASLt, any other to cuBLAS.
 //! Sources: `native/cuda/Blas.cpp`, `native/Linear.cpp`, `native/LinearAlgebra.cpp`.
 
 use super::elementwise::add_in_place;
 use super::view::{self, rows_and_width};
-use crate::bytes::Bytes;
 use crate::eager::layout::broadcast_sizes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::numel;
-
-/// SIZE: workspace of a cuBLASLt call (`CUBLASLT_WORKSPACE_SIZE`), PyTorch 2.15.
-const CUBLASLT_WORKSPACE: Bytes = Bytes::mib(1);
 
 /// How a weight lies in memory relative to the product `x @ w`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +85,7 @@ fn unflatten(rt: &Runtime, y: Tensor, sizes: &[u64]) -> Tensor {
 fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -> Tensor {
     rt.enter_operator("aten::addmm");
     let y = rt.empty(x.dtype(), &[x.size(0), width]);
-    rt.workspace(addmm_workspace(rt, width, x.size(1)));
+    addmm_workspace(rt, width, x.size(1));
     let saved = Operands::saved(x, weight);
     let weight_sizes = weight.sizes().to_vec();
     rt.differentiable("AddmmBackward0", y, &[x, weight, bias], &saved.tensors(), move |pass| {
@@ -105,9 +100,14 @@ fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -
     })
 }
 
-/// SIZE: workspace of an `addmm` whose product is `columns` wide and sums over `inner`.
-pub fn addmm_workspace(rt: &Runtime, columns: u64, inner: u64) -> Bytes {
-    if columns > 1 && inner > 1 { CUBLASLT_WORKSPACE } else { rt.hardware.cublas_workspace }
+/// Workspace of an `addmm` whose product is `columns` wide and sums over `inner`: cuBLASLt's, but for
+/// vectors.
+pub fn addmm_workspace(rt: &Runtime, columns: u64, inner: u64) {
+    if columns > 1 && inner > 1 {
+        rt.cublas_lt();
+    } else {
+        rt.cublas();
+    }
 }
 
 fn mm(rt: &Runtime, x: &Tensor, weight: &Tensor, width: u64) -> Tensor {
@@ -145,7 +145,7 @@ fn weight_gradient(rt: &Runtime, grad: &Tensor, sizes: &[u64]) -> Tensor {
 /// The output of a cuBLAS product, and its workspace.
 fn product(rt: &Runtime, like: &Tensor, sizes: &[u64]) -> Tensor {
     let y = rt.empty(like.dtype(), sizes);
-    rt.workspace(rt.hardware.cublas_workspace);
+    rt.cublas();
     y
 }
 

@@ -63,14 +63,6 @@ fn transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// `x.contiguous()`, seen with the sizes of the output.
-fn contiguous_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let x = view::contiguous(call.rt, &call.need(0)?);
-    let y = view::reshape(call.rt, &x, &call.output_type(0)?.dims);
-    call.set(0, y);
-    Ok(())
-}
-
 fn concat(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let first = inference.input(0)?;
     let stated = inference.node.int("axis").unwrap_or(1);
@@ -334,6 +326,14 @@ fn slice_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         let step = position.and_then(|at| steps.get(at)).copied().unwrap_or(1);
         y = view::slice(call.rt, &y, axis, length, step);
     }
+    call.set(0, y);
+    Ok(())
+}
+
+/// `Tensor.contiguous`, recovered.
+fn contiguous_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = view::contiguous(call.rt, &x);
     call.set(0, y);
     Ok(())
 }

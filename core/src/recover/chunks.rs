@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{DOMAIN, View};
+use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
 /// One slice along one axis: where it begins and ends, and what it makes.
@@ -13,14 +14,24 @@ type Piece = (u64, u64, ValueId, NodeId);
 
 /// A chunk in place of its first slice, and the slices that it makes superfluous.
 #[derive(Debug)]
-pub(super) struct Chunk {
-    pub(super) at: NodeId,
-    pub(super) node: Node,
-    pub(super) superfluous: Vec<NodeId>,
+struct Chunk {
+    at: NodeId,
+    node: Node,
+    superfluous: Vec<NodeId>,
 }
 
-/// All chunks of the graph.
-pub(super) fn find(view: &View<'_>) -> Vec<Chunk> {
+/// Puts a chunk in place of each set of such slices.
+pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+    let chunks = find(view);
+    let count = chunks.len();
+    for chunk in chunks {
+        view.replace(chunk.at, chunk.node);
+        chunk.superfluous.into_iter().for_each(|at| view.replace(at, Node::default()));
+    }
+    view.found_again("chunk", count);
+}
+
+fn find(view: &View<'_>) -> Vec<Chunk> {
     let mut slices: BTreeMap<(ValueId, usize), Vec<Piece>> = BTreeMap::new();
     let mut negated = std::collections::BTreeSet::new();
     for (at, node) in view.nodes() {

@@ -6,25 +6,38 @@
 //! saved is the same size either way; what differs is what is alive for a moment.
 
 use super::View;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::config::{Config, InPlace};
+use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
 const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
 
-/// Nodes that overwrite their first input, marked so.
-pub(super) fn find(view: &View<'_>) -> Vec<(NodeId, Node)> {
-    if !view.nodes().any(|(_, node)| node.op == "Conv") {
-        return Vec::new();
+/// Marks the nodes that overwrite their first input.
+pub(super) fn assume(view: &mut View<'_>, config: &Config) {
+    let is_marked = |node: &Node| match config.in_place {
+        InPlace::Off => false,
+        InPlace::On => ACTIVATIONS.contains(&node.op.as_str()),
+        InPlace::Auto => overwrites(view, node),
+    };
+    let convolves = view.nodes().any(|(_, node)| node.op == "Conv");
+    if config.in_place == InPlace::Auto && !convolves {
+        return;
     }
-    let mut marked = Vec::new();
-    for (at, node) in view.nodes() {
-        if overwrites(view, node) {
-            let mut node = node.clone();
-            node.attributes.insert("in_place".to_owned(), Attribute::Int(1));
-            marked.push((at, node));
-        }
+    let marked: Vec<NodeId> =
+        view.nodes().filter(|(_, node)| is_marked(node)).map(|(at, _)| at).collect();
+    let count = marked.len();
+    for at in marked {
+        let Some(mut node) = view.node(at).cloned() else { continue };
+        node.attributes.insert("in_place".to_owned(), Attribute::Int(1));
+        view.replace(at, node);
     }
-    marked
+    if count > 0 && config.in_place == InPlace::Auto {
+        let message = format!(
+            "{count} activations and sums behind convolutions and normalisations are taken to \
+             overwrite their input, as in torchvision's models; no exporter tells"
+        );
+        view.say(Severity::Info, "assumed-in-place", message);
+    }
 }
 
 fn overwrites(view: &View<'_>, node: &Node) -> bool {
@@ -41,12 +54,4 @@ fn feeds_relu(view: &View<'_>, node: &Node) -> bool {
     let reads = |reader: &Node, value: ValueId| reader.input(0) == Some(value);
     view.read_once(output)
         && view.nodes().any(|(_, reader)| reader.op == "Relu" && reads(reader, output))
-}
-
-pub(super) fn diagnostic(count: usize) -> Diagnostic {
-    let message = format!(
-        "{count} activations and sums behind convolutions and normalisations are taken to overwrite \
-         their input, as in torchvision's models; no exporter tells"
-    );
-    Diagnostic::new(Severity::Info, "assumed-in-place", message)
 }

@@ -2,21 +2,49 @@
 
 use std::collections::BTreeMap;
 
-use super::{DOMAIN, Found, View, packed};
+use super::{DOMAIN, View};
+use crate::config::Config;
+use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
+type Found = (&'static str, Node);
+
+/// Puts the operator that ran in place of each pattern.
+pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+    let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let ids: Vec<NodeId> = view.nodes().map(|(at, _)| at).collect();
+    for at in ids {
+        // Patterns are tried at their last node, so that what they read is already recovered.
+        if let Some((name, node)) = find(view, at) {
+            *found.entry(name).or_insert(0) += 1;
+            view.replace(at, node);
+        }
+    }
+    for (name, count) in found {
+        view.found_again(name, count);
+    }
+    let is_masked = |node: &Node| node.op == "Attention" && node.int("masked").is_some();
+    if view.nodes().any(|(_, node)| is_masked(node)) {
+        view.say(
+            Severity::Info,
+            "attention-mask",
+            "attention masks are taken to be causal or all ones, so that PyTorch passes a flag and \
+             no tensor",
+        );
+    }
+}
+
 /// The recovery that ends at this node, if there is one.
-pub(super) fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
+fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
     let node = view.node(at)?;
     if !node.domain.is_empty() {
         return None;
     }
     match node.op.as_str() {
         "MatMul" => attention(view, node).or_else(|| linear(view, node)),
-        "Add" => linear_with_bias(view, node),
+        "Add" => linear_with_bias(view, node).or_else(|| group_norm(view, node)),
         "Mul" => gelu(view, node).or_else(|| silu(view, node)),
         "Reciprocal" | "Div" => rsqrt(view, node),
-        "Squeeze" => packed::find(view, node),
         _ => None,
     }
 }
@@ -109,6 +137,32 @@ fn operand_beside_number(view: &View<'_>, node: &Node, number: f64) -> Option<Va
     }
 }
 
+/// `Reshape → InstanceNormalization → Reshape → · weight → + bias` is `group_norm`.
+fn group_norm(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (scaled, bias) = made_and_other(view, node, "Mul")?;
+    let (normed, weight) = made_and_other(view, view.producer(scaled)?, "Reshape")?;
+    let norm = view.made_by(view.producer(normed)?.input(0)?, "InstanceNormalization")?;
+    let grouped = norm.input(0)?;
+    let x = view.made_by(grouped, "Reshape")?.input(0)?;
+    let groups = i64::try_from(*view.dims(grouped)?.get(1)?).ok()?;
+    let state = |value| {
+        let source = view.made_by(value, "Unsqueeze").and_then(|node| node.input(0));
+        source.unwrap_or(value)
+    };
+    let is_whole = view.dims(x)? == view.dims(normed)?;
+    let inputs = vec![Some(x), Some(state(weight)), Some(state(bias))];
+    let mut found = torch("GroupNormalization", node, inputs);
+    found.domain = String::new();
+    found.attributes.insert("num_groups".to_owned(), Attribute::Int(groups));
+    is_whole.then_some(("group_norm", found))
+}
+
+/// The operand that this operator makes, and the other one.
+fn made_and_other(view: &View<'_>, node: &Node, op: &str) -> Option<(ValueId, ValueId)> {
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    [(a, b), (b, a)].into_iter().find(|&(made, _)| view.made_by(made, op).is_some())
+}
+
 /// `x · sigmoid(x)` is `silu`; a model that spells it out would keep one tensor more.
 fn silu(view: &View<'_>, node: &Node) -> Option<Found> {
     let (a, b) = (node.input(0)?, node.input(1)?);
@@ -177,7 +231,7 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
 
 /// Heads that are shared: `Unsqueeze → Expand → Reshape` repeats them for the exporter only, the
 /// kernel is given the few (`enable_gqa`).
-fn grouped(view: &View<'_>, value: ValueId) -> Option<ValueId> {
+pub(super) fn grouped(view: &View<'_>, value: ValueId) -> Option<ValueId> {
     let expanded = view.made_by(value, "Reshape")?.input(0)?;
     let unsqueezed = view.made_by(expanded, "Expand")?.input(0)?;
     let few = view.made_by(unsqueezed, "Unsqueeze")?.input(0)?;

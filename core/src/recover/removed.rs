@@ -1,12 +1,9 @@
-//! What exporters remove for inference and training would need: said, where it shows.
-//!
-//! Both of PyTorch's exporters fold batch normalisation into the convolution before it, and drop
-//! dropout, unless they are told that the model is to be trained. TorchScript gives the weights it
-//! changed made-up names (`onnx::Conv_497`); the dynamo exporter leaves the normalisation's name on
-//! the surviving node and its statistics in the signature.
+//! What the exporter removed and nothing could put back: said, where it shows.
 
+use super::{View, batch_norm};
+use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::graph::{Graph, Node};
+use crate::graph::Node;
 
 /// How to export a model as it is trained.
 const EXPORT_HINT: &str = "export the model as it is trained: \
@@ -14,32 +11,40 @@ const EXPORT_HINT: &str = "export the model as it is trained: \
     `dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False`";
 
 /// What is missing from the graph, as the user should know it.
-pub(super) fn find(graph: &Graph) -> Vec<Diagnostic> {
-    let folded = graph.nodes.iter().filter(|node| is_folded(graph, node)).count();
-    if folded > 0 {
+pub(super) fn find(view: &View<'_>, config: &Config) -> Vec<Diagnostic> {
+    let folded = view.nodes().filter(|(_, node)| batch_norm::is_folded(view.graph(), node)).count();
+    if config.recover == Recover::Off && folded > 0 {
         let message = format!(
             "{folded} normalisations were folded into convolutions by the exporter, and what they \
              keep for backward is missing here; {EXPORT_HINT}"
         );
         return vec![Diagnostic::new(Severity::Error, "folded-normalization", message)];
     }
-    let has = |op: &str| graph.nodes.iter().any(|node| node.op == op);
-    if has("Softmax") && has("LayerNormalization") && !has("Dropout") {
+    let mut found = Vec::new();
+    let spelled_out = |node: &Node| {
+        let origin = node.origin.as_ref();
+        let class = origin.map_or("", |origin| origin.class.as_str());
+        node.op == "Softmax"
+            && class.starts_with("transformers.models.")
+            && class.ends_with("Attention")
+    };
+    let count = view.nodes().filter(|(_, node)| spelled_out(node)).count();
+    if count > 0 {
+        let message = format!(
+            "attention is spelled out in {count} modules of transformers and is taken to be trained \
+             so (`attn_implementation=\"eager\"`); a model that is trained with the default keeps \
+             less, where it was only exported so"
+        );
+        found.push(Diagnostic::new(Severity::Info, "spelled-out-attention", message));
+    }
+    let has = |op: &str| view.nodes().any(|(_, node)| node.op == op);
+    let attends = has("Softmax") || has("Attention");
+    if attends && has("LayerNormalization") && !has("Dropout") {
         let message = format!(
             "the file has no dropout: either the model has none, or it was exported for inference; \
              if it trains with dropout, {EXPORT_HINT}"
         );
-        return vec![Diagnostic::new(Severity::Info, "no-dropout", message)];
+        found.push(Diagnostic::new(Severity::Info, "no-dropout", message));
     }
-    Vec::new()
-}
-
-fn is_folded(graph: &Graph, node: &Node) -> bool {
-    if node.op != "Conv" {
-        return false;
-    }
-    let is_norm = |class: &str| class.contains("BatchNorm");
-    let by_origin = node.origin.as_ref().is_some_and(|origin| is_norm(&origin.class));
-    let weight = node.input(1).map_or("", |weight| graph.value_name(weight));
-    by_origin || weight.starts_with("onnx::Conv_")
+    found
 }

@@ -1,7 +1,7 @@
 //! Losses and their backward, event by event, beside those that PyTorch made.
 
 use highwater_core::aten::{elementwise, loss};
-use highwater_core::config::{LossChoice, Precision};
+use highwater_core::config::{LossChoice, Precision, PyTorch};
 use highwater_core::eager::{Runtime, Tensor, kernels};
 use highwater_core::tensor::{DType, TensorType};
 use highwater_core::trace::Category;
@@ -19,7 +19,7 @@ fn events(case: &str) -> Vec<String> {
     let sizes: Vec<u64> = words[1].split('x').map(|size| size.parse().unwrap()).collect();
     let precision: Precision = words[2].parse().unwrap();
 
-    let rt = Runtime::new(recording::A100);
+    let rt = Runtime::new(recording::A100, PyTorch::V2_15);
     let dtype = precision.converts_to().unwrap_or(DType::Float32);
     let place =
         |dtype, sizes: &[u64]| rt.place(&TensorType::new(dtype, sizes), Category::Input, "");
@@ -39,7 +39,7 @@ fn events(case: &str) -> Vec<String> {
     let mut marks = vec![rt.events()];
     let value = rt.autocast(precision.autocast(), || compute(&rt, choice, &logits, &target));
     marks.push(rt.events());
-    rt.backward(&value);
+    rt.backward(&value, &|_| ());
     marks.push(rt.events());
     recording::phases(&rt.into_trace(), &marks)
 }

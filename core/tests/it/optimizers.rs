@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use highwater_core::config::{Config, Implementation, Optimizer};
+use highwater_core::config::{Config, Implementation, Optimizer, PyTorch};
 use highwater_core::eager::{Runtime, Tensor};
 use highwater_core::step::{Parameter, average, clip, optimizer};
 use highwater_core::tensor::{DType, TensorType};
@@ -79,7 +79,7 @@ fn events(case: &str) -> Vec<String> {
 
 /// The loop around an optimizer, without a model.
 fn run(config: &Config, dtype: DType, shapes: &[&[u64]]) -> Vec<String> {
-    let rt = Runtime::new(recording::A100);
+    let rt = Runtime::new(recording::A100, PyTorch::V2_15);
     let parameters: Vec<Parameter> =
         shapes.iter().map(|sizes| with_grad(&rt, dtype, sizes)).collect();
     let tensors: Vec<Tensor> =
@@ -107,6 +107,6 @@ fn run(config: &Config, dtype: DType, shapes: &[&[u64]]) -> Vec<String> {
 fn with_grad(rt: &Runtime, dtype: DType, sizes: &[u64]) -> Parameter {
     let tensor = rt.place(&TensorType::new(dtype, sizes), Category::Parameter, "");
     let (tensor, leaf) = rt.parameter(&tensor, "");
-    rt.backward(&aten::loss::sum_of(rt, &tensor));
+    rt.backward(&aten::loss::sum_of(rt, &tensor), &|_| ());
     Parameter { tensor, leaf }
 }

@@ -10,7 +10,7 @@
 //!   folding removed (`graph_signature` of the exported program).
 //! - Other files tell by the names of the parameters that a node reads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use onnx_ir::{GraphProto, NodeProto};
 
@@ -50,7 +50,7 @@ pub(super) fn origin(node: &NodeProto) -> Option<Origin> {
 /// Parameters and buffers of the exported module.
 ///
 /// A line of the signature reads `p_fc_weight: PARAMETER target='fc.weight'`, or `BUFFER` likewise.
-pub(super) fn members(graph: &GraphProto) -> BTreeMap<String, Member> {
+pub(super) fn members(graph: &GraphProto) -> Vec<(String, Member)> {
     const KEY: &str = "pkg.torch.export.ExportedProgram.graph_signature";
     let signature = graph.metadata_props.iter().find(|entry| entry.key == KEY);
     let lines = signature.into_iter().flat_map(|entry| entry.value.lines());

@@ -2,19 +2,36 @@
 //!
 //! `module(x)` puts `x` in the arguments of several frames (`Module._call_impl` and `forward`), which
 //! go when the module returns. What the module itself makes is taken to be bound to names that are
-//! bound again, so that it goes with its last reader.
+//! bound again, so that it goes with its last reader. No file tells names; two habits of writing
+//! show in the graph all the same:
+//!
+//! - results of two submodules that meet in one operator (`words + positions`) have names of
+//!   their own, which go with the frame;
+//! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
+//!   it was made of are bound again after that call.
 
-use crate::graph::Node;
+use crate::graph::{Node, ValueId};
 
 /// For each value the step after which nobody holds it; `None` for values that no step touches.
 pub(super) fn last_holders(steps: &[&Node], values: usize) -> Vec<Option<usize>> {
-    let ends = Calls::of(steps);
+    let calls = Calls::of(steps);
     let mut made = vec![0; values];
     let mut last = vec![None; values];
     for (index, node) in steps.iter().enumerate() {
+        let made_at = |value: &ValueId| made.get(value.0).copied().unwrap_or(0);
+        let named_until = {
+            let below = |value: &&ValueId| calls.is_below(made_at(value), index);
+            let together = node.inputs.iter().flatten().filter(below).count() > 1;
+            if together {
+                calls.end_of_innermost(index)
+            } else {
+                argument_until(steps, index, &calls)
+            }
+        };
         for value in node.inputs.iter().flatten() {
-            let made = made.get(value.0).copied().unwrap_or(0);
-            let held = ends.end_of_outermost(index, made);
+            let held = calls.end_of_outermost(index, made_at(value));
+            let held =
+                if calls.is_below(made_at(value), index) { held.max(named_until) } else { held };
             if let Some(slot) = last.get_mut(value.0) {
                 *slot = (*slot).max(Some(held));
             }
@@ -27,6 +44,19 @@ pub(super) fn last_holders(steps: &[&Node], values: usize) -> Vec<Option<usize>>
         }
     }
     last
+}
+
+/// The end of the call that a step's result is an argument of, if it is nothing else; else the step.
+fn argument_until(steps: &[&Node], index: usize, calls: &Calls) -> usize {
+    let result = steps.get(index).and_then(|node| node.output(0));
+    let reads = |node: &&Node| node.inputs.contains(&result);
+    let only_next = steps.iter().skip(index + 1).filter(|node| reads(node)).count() == 1
+        && steps.get(index + 1).is_some_and(reads);
+    if only_next && calls.is_below(index + 1, index) {
+        calls.end_of_outermost(index + 1, index)
+    } else {
+        index
+    }
 }
 
 /// Calls of modules: runs of steps whose paths begin alike.
@@ -53,6 +83,19 @@ impl Calls {
             within.filter_map(|calls| calls.get_mut(depth)).for_each(|call| call.1 = end);
         }
         Self { around }
+    }
+
+    /// Whether a step runs in a submodule called by the frame that runs `frame`.
+    fn is_below(&self, step: usize, frame: usize) -> bool {
+        let around = |at: usize| self.around.get(at).map_or(&[][..], Vec::as_slice);
+        let (inner, outer) = (around(step), around(frame));
+        inner.len() > outer.len() && inner.starts_with(outer)
+    }
+
+    /// The last step of the frame that runs `step`; of the whole where no module does.
+    fn end_of_innermost(&self, step: usize) -> usize {
+        let calls = self.around.get(step).and_then(|calls| calls.last());
+        calls.map_or_else(|| self.around.len().saturating_sub(1), |&(_, end)| end)
     }
 
     /// The last step of the outermost call around `step` that began after `made`; the step itself
@@ -116,6 +159,16 @@ mod tests {
         check(
             &[": 0 -> 1", "mlp.fc: 1 -> 2", "mlp.act: 2 -> 3", ": 3 -> 4"],
             "0@0 1@2 2@2 3@3 4@3",
+        );
+        // Results of two submodules meet: both have names that go with the frame.
+        check(
+            &["a: -> 0", "e.w: 0 -> 1", "e.p: 0 -> 2", "e: 1 2 -> 3", "e: 3 -> 4", "b: 4 -> 5"],
+            "0@4 1@4 2@4 3@4 4@5 5@5",
+        );
+        // A sum as argument: what it was made of goes when the norm returns.
+        check(
+            &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", "o.norm: 2 -> 3", "o.norm: 3 -> 4"],
+            "0@4 1@4 2@4 3@4 4@4",
         );
         // Called twice, and apart.
         check(&["relu: 0 -> 1", "conv: 1 -> 2", "relu: 2 -> 3"], "0@0 1@1 2@2 3@2");

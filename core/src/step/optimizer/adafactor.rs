@@ -114,7 +114,7 @@ fn norm_along(rt: &Runtime, x: &Tensor, from_last: usize) -> Tensor {
 fn product(rt: &Runtime, like: &Tensor) -> Tensor {
     rt.enter_operator("aten::matmul");
     let y = rt.empty(like.dtype(), like.sizes());
-    rt.workspace(rt.hardware.cublas_workspace);
+    rt.cublas();
     y
 }
 

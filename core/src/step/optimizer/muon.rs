@@ -48,18 +48,20 @@ fn orthogonalise(rt: &Runtime, update: &Tensor) -> Tensor {
     for step in 0..STEPS {
         rt.enter_operator("aten::matmul");
         let product = rt.empty(DType::BFloat16, &[short, short]);
-        rt.workspace(rt.hardware.cublas_workspace);
+        rt.cublas();
         gram.replace(product);
         rt.enter_operator("aten::addmm");
         let product = rt.empty(DType::BFloat16, &[short, short]);
-        rt.workspace(addmm_workspace(rt, short, short));
+        addmm_workspace(rt, short, short);
         gram_update.replace(product);
         rt.enter_operator("aten::addmm");
         let product = rt.empty(DType::BFloat16, &[short, long]);
         // cuBLASLt adds only what is contiguous, and a transpose is not.
-        let on_its_side = step == 0 && rows > columns && columns > 1;
-        let lt = addmm_workspace(rt, long, short);
-        rt.workspace(if on_its_side { rt.hardware.cublas_workspace } else { lt });
+        if step == 0 && rows > columns && columns > 1 {
+            rt.cublas();
+        } else {
+            addmm_workspace(rt, long, short);
+        }
         orthogonal = product;
     }
     drop(gram);

@@ -1,0 +1,239 @@
+//! Dropout, which exports for inference do not have.
+//!
+//! No exporter leaves a trace of it. Where the modules are those of a well-known library, its place
+//! and that it is on by default are known: each is said with what is assumed. Libraries whose
+//! default probability is zero (torchvision's and timm's transformers, Llama, Qwen, `GPT-NeoX`)
+//! have no row. Sources are the modules' `forward` and the `*_dropout`, `*_pdrop` of their
+//! configurations in transformers 4 and 5, and `torch/nn/modules/transformer.py`.
+
+use std::collections::BTreeMap;
+
+use super::View;
+use crate::config::Config;
+use crate::diagnostic::Severity;
+use crate::graph::{Attribute, Node, NodeId, ValueId};
+
+/// Models that drop out, told by modules that only they have.
+struct Family {
+    name: &'static str,
+    /// Ends of parameters' names that the model has, without `.weight`.
+    has: &'static [&'static str],
+    /// Such that it has not.
+    has_not: &'static [&'static str],
+    /// Default probability.
+    ratio: f64,
+    /// Modules whose result is dropped out.
+    behind: &'static [&'static str],
+    /// Modules whose argument is dropped out.
+    before: &'static [&'static str],
+    /// Modules whose attention weights are dropped out, inside the kernel or behind the softmax.
+    attention: &'static [&'static str],
+}
+
+/// In paths, `#` stands for a number, and what is left out in front for anything.
+const FAMILIES: [Family; 7] = [
+    Family {
+        name: "transformers' BERT",
+        has: &["embeddings.word_embeddings", "layer.#.attention.output.dense"],
+        has_not: &[],
+        ratio: 0.1,
+        behind: &["embeddings.LayerNorm", "layer.#.attention.output.dense", "layer.#.output.dense"],
+        before: &[],
+        attention: &["layer.#.attention.self"],
+    },
+    Family {
+        name: "transformers' DistilBERT",
+        has: &["embeddings.word_embeddings", "transformer.layer.#.ffn.lin2"],
+        has_not: &[],
+        ratio: 0.1,
+        behind: &["embeddings.LayerNorm", "layer.#.ffn.lin2"],
+        before: &[],
+        attention: &["layer.#.attention"],
+    },
+    Family {
+        name: "transformers' GPT-2",
+        has: &["wte", "wpe", "h.#.attn.c_attn"],
+        has_not: &[],
+        ratio: 0.1,
+        behind: &["h.#.attn.c_proj", "h.#.mlp.c_proj"],
+        before: &["h.0.ln_1"],
+        attention: &["h.#.attn"],
+    },
+    Family {
+        name: "transformers' OPT",
+        has: &[
+            "decoder.embed_positions",
+            "decoder.layers.#.self_attn.out_proj",
+            "decoder.layers.#.fc2",
+        ],
+        has_not: &["encoder.layers.#.fc2"],
+        ratio: 0.1,
+        behind: &["layers.#.self_attn.out_proj", "layers.#.fc2"],
+        before: &[],
+        attention: &[],
+    },
+    Family {
+        name: "transformers' BART",
+        has: &["encoder.layers.#.fc2", "decoder.layers.#.encoder_attn.out_proj"],
+        has_not: &["encoder.conv1"],
+        ratio: 0.1,
+        behind: &[
+            "layernorm_embedding",
+            "layers.#.self_attn.out_proj",
+            "layers.#.encoder_attn.out_proj",
+            "layers.#.fc2",
+        ],
+        before: &[],
+        attention: &[],
+    },
+    Family {
+        name: "nn.TransformerEncoder",
+        has: &["layers.#.self_attn", "layers.#.linear1", "layers.#.linear2", "layers.#.norm1"],
+        has_not: &[],
+        ratio: 0.1,
+        behind: &["layers.#.linear2", "layers.#.self_attn", "layers.#.multihead_attn"],
+        before: &["layers.#.linear2"],
+        attention: &["layers.#.self_attn", "layers.#.multihead_attn"],
+    },
+    Family {
+        name: "transformers' T5",
+        has: &["block.#.layer.#.SelfAttention.o", "block.#.layer.#.DenseReluDense.wo"],
+        has_not: &[],
+        ratio: 0.1,
+        behind: &[
+            "layer.#.SelfAttention.o",
+            "layer.#.EncDecAttention.o",
+            "layer.#.DenseReluDense.wo",
+            "encoder.final_layer_norm",
+            "decoder.final_layer_norm",
+        ],
+        before: &["block.0.layer.0.layer_norm", "layer.#.DenseReluDense.wo"],
+        attention: &["layer.#.SelfAttention", "layer.#.EncDecAttention"],
+    },
+];
+
+/// Puts dropout back where the architecture is known to have it.
+pub(super) fn reinsert(view: &mut View<'_>, _: &Config) {
+    if view.nodes().any(|(_, node)| node.op == "Dropout") {
+        return;
+    }
+    let Some(family) = FAMILIES.iter().find(|family| is_member(view, family)) else { return };
+    let values = places(view, family);
+    let attentions: Vec<NodeId> = view
+        .nodes()
+        .filter(|(_, node)| node.op == "Attention" && is_one_of(&node.module, family.attention))
+        .map(|(at, _)| at)
+        .collect();
+    for &at in &attentions {
+        let Some(mut node) = view.node(at).cloned() else { continue };
+        node.attributes.insert("drops".to_owned(), Attribute::Int(1));
+        view.replace(at, node);
+    }
+    let count = values.len() + attentions.len();
+    for (value, module) in values {
+        let dropout = Node {
+            name: format!("{module}/Dropout"),
+            op: "Dropout".to_owned(),
+            attributes: BTreeMap::from([("ratio".to_owned(), Attribute::Float(family.ratio))]),
+            module,
+            ..Node::default()
+        };
+        view.insert_behind(value, dropout);
+    }
+    if count > 0 {
+        let message = format!(
+            "the model is built as {}, and is taken to drop out as that does by \
+             default: {count} times with probability {}; the file was exported for inference, which \
+             removes dropout",
+            family.name, family.ratio
+        );
+        view.say(Severity::Info, "assumed-dropout", message);
+    }
+}
+
+fn is_member(view: &View<'_>, family: &Family) -> bool {
+    let graph = view.graph();
+    let carried = graph.values.iter().filter(|value| value.initializer.is_some());
+    let names: Vec<&str> = carried
+        .map(|value| value.name.as_str())
+        .chain(graph.members.iter().map(|(name, _)| name.as_str()))
+        .collect();
+    let has = |path: &&str| {
+        let is_in =
+            |name: &&str| name.rsplit_once('.').is_some_and(|(module, _)| ends_with(module, path));
+        names.iter().any(is_in)
+    };
+    family.has.iter().all(has) && !family.has_not.iter().any(has)
+}
+
+/// Values to be dropped out, and the module that does it, in order.
+fn places(view: &View<'_>, family: &Family) -> BTreeMap<ValueId, String> {
+    let mut places = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        if is_one_of(&node.module, family.behind)
+            && let Some(output) = node.output(0)
+            && leaves_module(view, output, &node.module)
+        {
+            places.insert(output, node.module.clone());
+        }
+        if node.op == "Softmax"
+            && is_one_of(&node.module, family.attention)
+            && let Some(weights) = node.output(0)
+        {
+            places.insert(weights, node.module.clone());
+        }
+        if is_one_of(&node.module, family.before)
+            && let Some(input) = argument(view, node)
+        {
+            places.insert(input, node.module.clone());
+        }
+    }
+    places
+}
+
+/// Whether nodes of other modules read an activation.
+fn leaves_module(view: &View<'_>, value: ValueId, module: &str) -> bool {
+    let elsewhere = |at: &NodeId| view.node(*at).is_some_and(|reader| reader.module != module);
+    view.typed.ty(value).is_some_and(|ty| ty.dtype.is_floating())
+        && view.readers(value).iter().any(elsewhere)
+}
+
+/// The activation that comes to a node from another module.
+fn argument(view: &View<'_>, node: &Node) -> Option<ValueId> {
+    let comes_from_elsewhere = |input: &ValueId| {
+        view.typed.ty(*input).is_some_and(|ty| ty.dtype.is_floating() && ty.rank() > 1)
+            && view.producer(*input).is_some_and(|producer| producer.module != node.module)
+    };
+    node.inputs.iter().flatten().copied().find(comes_from_elsewhere)
+}
+
+fn is_one_of(module: &str, paths: &[&str]) -> bool {
+    paths.iter().any(|path| ends_with(module, path))
+}
+
+/// Whether a module's path ends as `path` says.
+fn ends_with(module: &str, path: &str) -> bool {
+    let mut parts = module.rsplit('.');
+    path.rsplit('.').all(|wanted| {
+        let Some(part) = parts.next() else { return false };
+        wanted == part || wanted == "#" && part.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends_with;
+
+    #[test]
+    fn paths_match_from_their_end() {
+        for (module, path, expected) in [
+            ("m.bert.encoder.layer.11.output.dense", "layer.#.output.dense", true),
+            ("m.bert.encoder.layer.11.attention.output.dense", "layer.#.output.dense", false),
+            ("transformer.h.0.ln_1", "h.0.ln_1", true),
+            ("transformer.h.10.ln_1", "h.0.ln_1", false),
+            ("ln_1", "h.0.ln_1", false),
+        ] {
+            assert_eq!(ends_with(module, path), expected, "{module}");
+        }
+    }
+}

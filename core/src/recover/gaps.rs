@@ -1,0 +1,73 @@
+//! Dropout in front of classifiers, told by numbers that are missing.
+//!
+//! The children of an `nn.Sequential` are numbered. One that has left neither node nor parameter
+//! was removed by the exporter: `Identity` or dropout. In front of a linear layer of a classifier
+//! (`classifier.1` where there is no `classifier.0`) it is dropout. Inside of blocks it is left alone:
+//! there, the dropout of vision transformers has the probability zero.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::View;
+use crate::config::Config;
+use crate::diagnostic::Severity;
+use crate::graph::{Attribute, Node, ValueId};
+
+/// Puts dropout back where such a child is missing.
+pub(super) fn fill(view: &mut View<'_>, _: &Config) {
+    if view.nodes().any(|(_, node)| node.op == "Dropout") {
+        return;
+    }
+    let present = children(view);
+    let places: BTreeMap<ValueId, String> =
+        view.nodes().filter_map(|(_, node)| place(view, node, &present)).collect();
+    let mut count = 0;
+    for (value, module) in places {
+        let dropout = Node {
+            name: format!("{module}/Dropout"),
+            op: "Dropout".to_owned(),
+            attributes: BTreeMap::from([("ratio".to_owned(), Attribute::Float(0.5))]),
+            module,
+            ..Node::default()
+        };
+        count += usize::from(view.insert_behind(value, dropout).is_some());
+    }
+    if count > 0 {
+        let message = format!(
+            "{count} modules are missing in front of the classifier's layers, and are taken to be \
+             dropout, which exports for inference do not have"
+        );
+        view.say(Severity::Info, "assumed-dropout", message);
+    }
+}
+
+/// Numbered children that left something, by container at the top of the model.
+fn children<'v>(view: &'v View<'_>) -> BTreeSet<(&'v str, u32)> {
+    let names = view.graph().values.iter().filter(|value| value.initializer.is_some());
+    let names = names.map(|value| value.name.as_str());
+    names.chain(view.nodes().map(|(_, node)| node.module.as_str())).filter_map(child).collect()
+}
+
+/// `classifier` and 1 for `classifier.1.weight`.
+fn child(path: &str) -> Option<(&str, u32)> {
+    let (container, rest) = path.split_once('.')?;
+    let number = rest.split_once('.').map_or(rest, |(number, _)| number);
+    Some((container, number.parse().ok()?))
+}
+
+/// What such a layer reads, and the module that is missing in front of it.
+fn place(
+    view: &View<'_>,
+    node: &Node,
+    present: &BTreeSet<(&str, u32)>,
+) -> Option<(ValueId, String)> {
+    let (container, number) = child(&node.module)?;
+    let before = number.checked_sub(1)?;
+    let x = node.input(0)?;
+    let is_layer = match node.op.as_str() {
+        "Gemm" | "Linear" => view.dims(x)?.len() == 2,
+        "Conv" => container == "classifier",
+        _ => false,
+    };
+    let is_missing = is_layer && !present.contains(&(container, before));
+    (is_missing && view.producer(x).is_some()).then(|| (x, format!("{container}.{before}")))
+}

@@ -1,0 +1,462 @@
+//! Small files as text, and the program that is recovered from them, as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+
+use super::recover;
+use crate::config::{Config, Recover};
+use crate::graph::{
+    Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Origin, Value, ValueId,
+};
+use crate::infer::infer;
+use crate::tensor::{DType, TensorType};
+
+/// Recovers from `file`, a line per statement:
+///
+/// - `member NAME`: a parameter of the dynamo exporter's signature, `buffer NAME` a buffer;
+/// - `input NAME TYPE` and `state NAME TYPE`, with elements behind the type;
+/// - `MODULE: OUTPUT = OP(INPUT, …) ATTRIBUTE=INTEGERS # ATEN CLASS | CALL`;
+/// - the last node's output is the model's.
+#[track_caller]
+fn check(file: &str, expected: &Expect) {
+    check_with(&Config::default(), file, expected);
+}
+
+#[track_caller]
+fn check_with(config: &Config, file: &str, expected: &Expect) {
+    let graph = parse(file);
+    let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
+    let program = recover(&graph, &typed, config);
+    let mut text = String::new();
+    let name = |id: &Option<ValueId>| {
+        id.map_or_else(|| "-".to_owned(), |id| program.graph.value_name(id).to_owned())
+    };
+    let names = |ids: &[Option<ValueId>]| ids.iter().map(name).collect::<Vec<_>>().join(", ");
+    for &id in &program.placement {
+        let ty = program.typed.ty(id).expect("state is typed");
+        writeln!(text, "state {} {ty}", program.graph.value_name(id)).unwrap();
+    }
+    for node in &program.nodes {
+        let (outputs, inputs) = (names(&node.outputs), names(&node.inputs));
+        write!(text, "{}: {outputs} = {}({inputs})", node.module, node.op).unwrap();
+        for (name, attribute) in &node.attributes {
+            match attribute {
+                Attribute::Int(n) => write!(text, " {name}={n}").unwrap(),
+                Attribute::Ints(list) => write!(text, " {name}={list:?}").unwrap(),
+                Attribute::Float(x) => write!(text, " {name}={x}").unwrap(),
+                other => panic!("{other:?}"),
+            }
+        }
+        text.push('\n');
+    }
+    for diagnostic in &program.diagnostics {
+        writeln!(text, "{} {}", diagnostic.severity.name(), diagnostic.code).unwrap();
+    }
+    expected.assert_eq(&text);
+}
+
+fn parse(file: &str) -> Graph {
+    let mut graph = Graph { producer: "pytorch 2.15.0".to_owned(), opset: 20, ..Graph::default() };
+    let mut ids = BTreeMap::new();
+    for line in file.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["member", name] => graph.members.push(((*name).to_owned(), Member::Parameter)),
+            ["buffer", name] => graph.members.push(((*name).to_owned(), Member::Buffer)),
+            ["input", name, ty] => {
+                let id = value(&mut graph, &mut ids, name);
+                graph.inputs.push(id);
+                let ty = tensor(ty);
+                let dims = ty.dims.iter().map(|&n| Dim::Known(n)).collect();
+                let declared = DeclaredType { dtype: Some(ty.dtype), dims: Some(dims) };
+                graph.values[id.0].declared = Some(declared);
+            }
+            ["state", name, ty, elements @ ..] => {
+                let id = value(&mut graph, &mut ids, name);
+                let ty = tensor(ty);
+                let elements = elements.first().map(|list| match ty.dtype {
+                    DType::Float32 => Elements::Floats(numbers(list)),
+                    _ => Elements::Ints(numbers(list)),
+                });
+                let literal = Literal { dtype: ty.dtype, dims: ty.dims, elements };
+                graph.values[id.0].initializer = Some(literal);
+            }
+            _ => {
+                let node = node(line, &mut graph, &mut ids);
+                graph.nodes.push(node);
+            }
+        }
+    }
+    let last = graph.nodes.last().expect("there are nodes");
+    graph.outputs = last.outputs.iter().copied().flatten().collect();
+    graph
+}
+
+fn value(graph: &mut Graph, ids: &mut BTreeMap<String, ValueId>, name: &str) -> ValueId {
+    *ids.entry(name.to_owned()).or_insert_with(|| {
+        graph.values.push(Value { name: name.to_owned(), ..Value::default() });
+        ValueId(graph.values.len() - 1)
+    })
+}
+
+fn node(line: &str, graph: &mut Graph, ids: &mut BTreeMap<String, ValueId>) -> Node {
+    let (statement, origin) = line
+        .split_once(" # ")
+        .map_or((line, None), |(statement, origin)| (statement, Some(origin)));
+    let (module, statement) = statement.split_once(": ").expect("a module");
+    let (outputs, call) = statement.split_once(" = ").expect("an output");
+    let (op, rest) = call.split_once('(').expect("inputs");
+    let (inputs, attributes) = rest.split_once(')').expect("inputs end");
+    let mut list = |text: &str| {
+        let names = text.split(", ").filter(|name| !name.is_empty());
+        names.map(|name| Some(value(graph, ids, name))).collect::<Vec<_>>()
+    };
+    let attribute = |text: &str| {
+        let (name, number) = text.split_once('=').expect("an attribute");
+        let value = match number.strip_prefix('[') {
+            Some(list) => Attribute::Ints(numbers(list.trim_end_matches(']'))),
+            None => Attribute::Int(number.parse().unwrap()),
+        };
+        (name.to_owned(), value)
+    };
+    Node {
+        name: module.to_owned(),
+        op: op.to_owned(),
+        inputs: list(inputs),
+        outputs: list(outputs),
+        attributes: attributes.split_whitespace().map(attribute).collect(),
+        module: module.to_owned(),
+        origin: origin.map(|origin| {
+            let (names, call) = origin.split_once(" | ").unwrap_or((origin, ""));
+            let (aten, class) = names.split_once(' ').unwrap_or((names, ""));
+            let (aten, class, call) = (aten.to_owned(), class.to_owned(), call.to_owned());
+            Origin { aten, class, scopes: Vec::new(), call }
+        }),
+        ..Node::default()
+    }
+}
+
+/// `f[2,3]` is a tensor of 32-bit floats, `i[2]` one of 64-bit integers.
+fn tensor(text: &str) -> TensorType {
+    let (dtype, dims) = text.split_once('[').expect("dimensions");
+    let dtype = if dtype == "f" { DType::Float32 } else { DType::Int64 };
+    TensorType::new(dtype, numbers(dims.trim_end_matches(']')))
+}
+
+fn numbers<T: std::str::FromStr>(list: &str) -> Vec<T> {
+    let numbers = list.split(',').filter(|text| !text.is_empty());
+    numbers.map(|text| text.parse().ok().expect("a number")).collect()
+}
+
+/// A convolution as the TorchScript exporter writes it after folding.
+const FOLDED: &str = "
+    input x f[2,3,8,8]
+    state fc.weight f[10,4]
+    state fc.bias f[10]
+    state onnx::Conv_7 f[4,3,3,3]
+    state onnx::Conv_8 f[4]
+    layer.conv1: y = Conv(x, onnx::Conv_7, onnx::Conv_8)
+    layer.relu: z = Relu(y)
+    pool: p = GlobalAveragePool(z)
+    : f = Flatten(p)
+    fc: o = Gemm(f, fc.weight, fc.bias) transB=1";
+
+#[test]
+fn normalisation_folded_by_torchscript() {
+    check(
+        FOLDED,
+        &expect![[r"
+            state layer.conv1.weight float32[4, 3, 3, 3]
+            state layer.bn1.weight float32[4]
+            state layer.bn1.bias float32[4]
+            state layer.bn1.running_mean float32[4]
+            state layer.bn1.running_var float32[4]
+            state fc.weight float32[10, 4]
+            state fc.bias float32[10]
+            layer.conv1: y_before = Conv(x, layer.conv1.weight, -)
+            layer.bn1: y = BatchNormalization(y_before, layer.bn1.weight, layer.bn1.bias, layer.bn1.running_mean, layer.bn1.running_var) training_mode=1
+            layer.relu: z = Relu(y) in_place=1
+            pool: p = GlobalAveragePool(z)
+            : f = Flatten(p)
+            fc: o = Gemm(f, fc.weight, fc.bias) transB=1
+            info recovered-normalization
+            info assumed-in-place
+        "]],
+    );
+}
+
+#[test]
+fn recovery_can_be_switched_off() {
+    let config = Config { recover: Recover::Off, ..Config::default() };
+    check_with(
+        &config,
+        FOLDED,
+        &expect![[r"
+        state fc.weight float32[10, 4]
+        state fc.bias float32[10]
+        state onnx::Conv_7 float32[4, 3, 3, 3]
+        state onnx::Conv_8 float32[4]
+        layer.conv1: y = Conv(x, onnx::Conv_7, onnx::Conv_8)
+        layer.relu: z = Relu(y) in_place=1
+        pool: p = GlobalAveragePool(z)
+        : f = Flatten(p)
+        fc: o = Gemm(f, fc.weight, fc.bias) transB=1
+        error folded-normalization
+        info assumed-in-place
+    "]],
+    );
+}
+
+#[test]
+fn convolution_that_nothing_was_folded_into() {
+    check(
+        "input x f[2,3,8,8]
+         state conv1.weight f[4,3,3,3]
+         state conv1.bias f[4]
+         conv1: y = Conv(x, conv1.weight, conv1.bias)",
+        &expect![[r"
+            state conv1.weight float32[4, 3, 3, 3]
+            state conv1.bias float32[4]
+            conv1: y = Conv(x, conv1.weight, conv1.bias)
+        "]],
+    );
+}
+
+#[test]
+fn normalisation_folded_by_dynamo() {
+    check(
+        "member 0.weight
+         member 0.bias
+         member 1.weight
+         member 1.bias
+         buffer 1.running_mean
+         buffer 1.running_var
+         input x f[2,3,8,8]
+         state 0.weight f[4,3,3,3]
+         state 0.weight_bias f[4]
+         1: getitem = Conv(x, 0.weight, 0.weight_bias) # aten._native_batch_norm_legit.default torch.nn.modules.batchnorm.BatchNorm2d",
+        &expect![[r"
+            state 0.weight float32[4, 3, 3, 3]
+            state 0.bias float32[4]
+            state 1.weight float32[4]
+            state 1.bias float32[4]
+            state 1.running_mean float32[4]
+            state 1.running_var float32[4]
+            0: getitem_before = Conv(x, 0.weight, 0.bias)
+            1: getitem = BatchNormalization(getitem_before, 1.weight, 1.bias, 1.running_mean, 1.running_var) training_mode=1
+            info recovered-normalization
+        "]],
+    );
+}
+
+#[test]
+fn transposed_weights_are_turned_back() {
+    check(
+        "input x f[2,5,4]
+         state fc1.bias f[6]
+         state norm.weight f[6]
+         state norm.bias f[6]
+         state onnx::MatMul_20 f[4,6]
+         fc1: y = MatMul(x, onnx::MatMul_20)
+         fc1: z = Add(fc1.bias, y)
+         norm: n = LayerNormalization(z, norm.weight, norm.bias)",
+        &expect![[r"
+            state fc1.weight float32[6, 4]
+            state fc1.bias float32[6]
+            state norm.weight float32[6]
+            state norm.bias float32[6]
+            fc1: z = Linear(x, fc1.weight, fc1.bias) transposed=1
+            norm: n = LayerNormalization(z, norm.weight, norm.bias)
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn heads_share_the_embedding() {
+    let file = "
+        input ids i[2,5]
+        state TABLE f[100,4]
+        state onnx::MatMul_20 f[4,100]
+        embed: x = Gather(TABLE, ids)
+        lm_head: y = MatMul(x, onnx::MatMul_20)";
+    check(
+        &file.replace("TABLE", "transformer.wte.weight"),
+        &expect![[r"
+            state transformer.wte.weight float32[100, 4]
+            embed: x = Gather(transformer.wte.weight, ids)
+            lm_head: y = Linear(x, transformer.wte.weight) transposed=1
+            info assumed-tied-weights
+        "]],
+    );
+    check(
+        &file.replace("TABLE", "gpt_neox.embed_in.weight"),
+        &expect![[r"
+            state gpt_neox.embed_in.weight float32[100, 4]
+            state lm_head.weight float32[100, 4]
+            embed: x = Gather(gpt_neox.embed_in.weight, ids)
+            lm_head: y = Linear(x, lm_head.weight) transposed=1
+            info assumed-tied-weights
+        "]],
+    );
+}
+
+#[test]
+fn attention_that_dynamo_noted() {
+    let call = "aten.scaled_dot_product_attention.default A | %sdpa : [num_users=1] = \
+                call_function[target=torch.ops.aten.scaled_dot_product_attention.default](args = \
+                (%q, %k, %gone), kwargs = {})";
+    let file = "
+        input q f[2,3,5,4]
+        input k f[2,3,5,4]
+        input w f[2,3,5,4]
+        state s f[1] 0.5
+        a: v = Identity(w)
+        a: k2 = Transpose(k) perm=[0,1,3,2] # CALL
+        a: q3 = Mul(q, s) # CALL
+        a: k3 = Mul(k2, s) # CALL
+        a: p = MatMul(q3, k3) # CALL
+        a: m = Softmax(p) # CALL
+        a: sdpa = MatMul(m, v) # CALL";
+    check(
+        &file.replace("CALL", call),
+        &expect![[r"
+            a: v = Identity(w)
+            a: sdpa = Attention(q, k, v) drops=0
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn dropout_of_a_known_family() {
+    check(
+        "input ids i[2,5]
+         input pos i[2,5]
+         state transformer.wte.weight f[100,4]
+         state transformer.wpe.weight f[50,4]
+         state transformer.h.0.ln_1.weight f[4]
+         state transformer.h.0.ln_1.bias f[4]
+         state transformer.h.0.attn.c_attn.weight f[4,4]
+         state transformer.h.0.attn.c_proj.weight f[4,4]
+         transformer.wte: t = Gather(transformer.wte.weight, ids)
+         transformer.wpe: p = Gather(transformer.wpe.weight, pos)
+         transformer: x = Add(t, p)
+         transformer.h.0.ln_1: n = LayerNormalization(x, transformer.h.0.ln_1.weight, transformer.h.0.ln_1.bias)
+         transformer.h.0.attn.c_attn: a = MatMul(n, transformer.h.0.attn.c_attn.weight)
+         transformer.h.0.attn.c_proj: b = MatMul(a, transformer.h.0.attn.c_proj.weight)
+         transformer.h.0: y = Add(b, x)",
+        &expect![[r"
+            state transformer.wte.weight float32[100, 4]
+            state transformer.wpe.weight float32[50, 4]
+            state transformer.h.0.ln_1.weight float32[4]
+            state transformer.h.0.ln_1.bias float32[4]
+            state transformer.h.0.attn.c_attn.weight float32[4, 4]
+            state transformer.h.0.attn.c_proj.weight float32[4, 4]
+            transformer.wte: t = Gather(transformer.wte.weight, ids)
+            transformer.wpe: p = Gather(transformer.wpe.weight, pos)
+            transformer: x_before = Add(t, p)
+            transformer.h.0.ln_1: x = Dropout(x_before) ratio=0.1
+            transformer.h.0.ln_1: n = LayerNormalization(x, transformer.h.0.ln_1.weight, transformer.h.0.ln_1.bias)
+            transformer.h.0.attn.c_attn: a = Linear(n, transformer.h.0.attn.c_attn.weight) transposed=0
+            transformer.h.0.attn.c_proj: b_before = Linear(a, transformer.h.0.attn.c_proj.weight) transposed=0
+            transformer.h.0.attn.c_proj: b = Dropout(b_before) ratio=0.1
+            transformer.h.0: y = Add(b, x)
+            info recovered
+            info assumed-dropout
+        "]],
+    );
+}
+
+#[test]
+fn dropout_that_a_number_tells() {
+    check(
+        "input x f[2,4]
+         state classifier.1.weight f[6,4]
+         state classifier.3.weight f[6,6]
+         classifier.0: f = Flatten(x)
+         classifier.1: a = Gemm(f, classifier.1.weight) transB=1
+         classifier.3: b = Gemm(a, classifier.3.weight) transB=1",
+        &expect![[r"
+            state classifier.1.weight float32[6, 4]
+            state classifier.3.weight float32[6, 6]
+            classifier.0: f = Flatten(x)
+            classifier.1: a_before = Gemm(f, classifier.1.weight) transB=1
+            classifier.2: a = Dropout(a_before) ratio=0.5
+            classifier.3: b = Gemm(a, classifier.3.weight) transB=1
+            info assumed-dropout
+        "]],
+    );
+}
+
+#[test]
+fn group_norm_written_as_instance_norm() {
+    check(
+        "input x f[2,4,3,3]
+         state one f[2] 1,1
+         state zero f[2] 0,0
+         state to i[3] 0,2,-1
+         state back i[4] 2,4,3,3
+         state n.weight f[4,1,1]
+         state n.bias f[4,1,1]
+         n: a = Reshape(x, to)
+         n: b = InstanceNormalization(a, one, zero)
+         n: c = Reshape(b, back)
+         n: d = Mul(c, n.weight)
+         n: e = Add(d, n.bias)",
+        &expect![[r"
+            state n.weight float32[4, 1, 1]
+            state n.bias float32[4, 1, 1]
+            n: e = GroupNormalization(x, n.weight, n.bias) num_groups=2
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn rms_norm_that_dynamo_took_apart() {
+    let file = "
+        member n.weight
+        input w f[2,5,4]
+        state n.weight f[4]
+        state two f[] 2
+        state eps f[] 0.1
+        state last i[1] -1
+        : x = Identity(w)
+        n: a = Pow(x, two) # CLASS
+        n: b = ReduceMean(a, last) # CLASS
+        n: c = Add(b, eps) # CLASS
+        n: d = Sqrt(c) # CLASS
+        n: e = Reciprocal(d) # CLASS
+        n: f = Mul(x, e) # CLASS
+        n: g = Mul(f, n.weight) # CLASS";
+    let class = "aten.mul.Tensor torch.nn.modules.normalization.RMSNorm";
+    check(
+        &file.replace("CLASS", class),
+        &expect![[r"
+        state n.weight float32[4]
+        : x = Identity(w)
+        n: g = RMSNormalization(x, n.weight) axis=-1
+        info recovered
+    "]],
+    );
+    check(
+        &file.replace("CLASS", "aten.mul.Tensor model.RMSNorm"),
+        &expect![[r"
+        state n.weight float32[4]
+        state two float32[]
+        state eps float32[]
+        state last int64[1]
+        : x = Identity(w)
+        n: a = Pow(x, two)
+        n: b = ReduceMean(a, last)
+        n: c = Add(b, eps)
+        n: e = Rsqrt(c)
+        n: f = Mul(x, e)
+        n: g = Mul(f, n.weight)
+        info recovered
+    "]],
+    );
+}

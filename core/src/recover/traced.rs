@@ -1,0 +1,170 @@
+//! Operators that the dynamo exporter decomposed, by what it noted of them.
+//!
+//! Every node that comes of one ATen call carries the call as text, with the names of its operands;
+//! the values of the graph have the same names (`pkg.torch.onnx.fx_node`). What the model itself
+//! spells out is several calls, and stays as it is; `nn.RMSNorm` is one operator in PyTorch that the
+//! exporter takes apart before it notes the calls, and is told by its class.
+
+use std::collections::BTreeMap;
+
+use super::View;
+use super::patterns::{grouped, torch};
+use crate::config::Config;
+use crate::graph::{Attribute, Node, NodeId, ValueId};
+
+/// What runs in place of the nodes of one call, given the node that makes the call's result.
+type Rebuild = fn(&View<'_>, &Node, &Operands<'_>) -> Option<Node>;
+
+/// Calls by ATen operator, without the overload.
+const CALLS: [(&str, &str, Rebuild); 4] = [
+    ("aten.gelu", "gelu", |_, node, operands| unary("Gelu", node, operands)),
+    ("aten.group_norm", "group_norm", group_norm),
+    ("aten.scaled_dot_product_attention", "scaled_dot_product_attention", attention),
+    ("aten.silu", "silu", |_, node, operands| unary("Silu", node, operands)),
+];
+
+/// Puts the operator that ran in place of each decomposed call.
+pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
+    let norms: Vec<(NodeId, Node)> =
+        view.nodes().filter_map(|(at, node)| Some((at, rms_norm(view, node)?))).collect();
+    view.found_again("rms_norm", norms.len());
+    for (at, norm) in norms {
+        view.replace(at, norm);
+    }
+    let graph = view.graph();
+    let names = graph.values.iter().enumerate();
+    let names: BTreeMap<&str, ValueId> =
+        names.map(|(index, value)| (value.name.as_str(), ValueId(index))).collect();
+    let rebuilt: Vec<(NodeId, &'static str, Node)> = view
+        .nodes()
+        .filter_map(|(at, node)| {
+            let origin = node.origin.as_ref()?;
+            let (_, name, rebuild) = CALLS.iter().find(|(aten, ..)| {
+                origin.aten.strip_prefix(aten).is_some_and(|rest| rest.starts_with('.'))
+            })?;
+            let operands = Operands::parse(&origin.call, &names)?;
+            let makes_result = graph.value_name(node.output(0)?) == operands.result;
+            let is_whole = node.op.eq_ignore_ascii_case(name);
+            let node = (makes_result && !is_whole).then(|| rebuild(view, node, &operands))??;
+            Some((at, *name, node))
+        })
+        .collect();
+    let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for (at, name, node) in rebuilt {
+        *found.entry(name).or_default() += 1;
+        view.replace(at, node);
+    }
+    for (name, count) in found {
+        view.found_again(name, count);
+    }
+}
+
+/// The operands of a call: `%gelu : [num_users=1] = call_function[target=torch.ops.aten.gelu.default](args
+/// = (%linear,), kwargs = {approximate: tanh})`.
+#[derive(Debug)]
+struct Operands<'a> {
+    /// Name of the call's result.
+    result: &'a str,
+    /// Arguments by position, as text and, for tensors that the graph has, as values.
+    args: Vec<(&'a str, Option<ValueId>)>,
+}
+
+impl<'a> Operands<'a> {
+    fn parse(call: &'a str, names: &BTreeMap<&str, ValueId>) -> Option<Self> {
+        let (result, rest) = call.strip_prefix('%')?.split_once(" : ")?;
+        let (_, args) = rest.split_once("](args = (")?;
+        let (args, _) = args.split_once("), kwargs = ")?;
+        let value = |text: &str| text.strip_prefix('%').and_then(|name| names.get(name).copied());
+        let args = args.split(", ").map(|text| text.trim_end_matches(','));
+        Some(Self { result, args: args.map(|text| (text, value(text))).collect() })
+    }
+
+    fn tensor(&self, position: usize) -> Option<ValueId> {
+        self.args.get(position)?.1
+    }
+}
+
+fn unary(op: &str, node: &Node, operands: &Operands<'_>) -> Option<Node> {
+    Some(torch(op, node, vec![Some(operands.tensor(0)?)]))
+}
+
+/// `group_norm(x, groups, weight, bias, eps)`; the parameters are found by the module's path.
+fn group_norm(view: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<Node> {
+    let groups: i64 = operands.args.get(1)?.0.parse().ok()?;
+    let state = |name: &str| {
+        let path = format!("{}.{name}", node.module);
+        view.graph().values.iter().position(|value| value.name == path).map(ValueId)
+    };
+    let inputs = vec![Some(operands.tensor(0)?), state("weight"), state("bias")];
+    let mut norm = torch("GroupNormalization", node, inputs);
+    norm.domain = String::new();
+    norm.attributes.insert("num_groups".to_owned(), Attribute::Int(groups));
+    Some(norm)
+}
+
+/// `scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)`.
+///
+/// Later passes of the exporter may rename an operand; then it is what the call's nodes start from.
+fn attention(view: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<Node> {
+    let call = &node.origin.as_ref()?.call;
+    let mut product = view.producer(node.input(0)?)?;
+    while product.op != "MatMul" {
+        let weights = if product.op == "Where" { product.input(2) } else { product.input(0) };
+        product = view.producer(weights?)?;
+    }
+    let operand = |position: usize, end: Option<ValueId>| {
+        let start = operands.tensor(position).or_else(|| start_of(view, end?, call))?;
+        Some(grouped(view, start).filter(|_| position > 0).unwrap_or(start))
+    };
+    let q = operand(0, product.input(0))?;
+    let k = operand(1, product.input(1))?;
+    let v = operand(2, node.input(1))?;
+    let mut found = torch("Attention", node, vec![Some(q), Some(k), Some(v)]);
+    found.attributes.insert("drops".to_owned(), Attribute::Int(0));
+    match operands.args.get(3) {
+        None | Some(("None", _)) => {}
+        // Only a mask of numbers is trained.
+        Some((_, Some(mask))) if view.depends_on_floats(*mask) => found.inputs.push(Some(*mask)),
+        Some(_) => {
+            found.attributes.insert("masked".to_owned(), Attribute::Int(1));
+        }
+    }
+    Some(found)
+}
+
+/// The activation from which the nodes of a call make a value.
+fn start_of(view: &View<'_>, mut value: ValueId, call: &str) -> Option<ValueId> {
+    let in_call =
+        |node: &&Node| node.origin.as_ref().is_some_and(|origin| origin.call.as_str() == call);
+    while let Some(node) = view.producer(value).filter(in_call) {
+        let is_activation = |input: &&ValueId| view.dims(**input).is_some_and(|d| d.len() > 2);
+        value = *node.inputs.iter().flatten().find(is_activation)?;
+    }
+    Some(value)
+}
+
+/// The whole of an `nn.RMSNorm`, at the node whose result leaves the module.
+fn rms_norm(view: &View<'_>, node: &Node) -> Option<Node> {
+    let is_inside = |node: &&Node| {
+        let class = node.origin.as_ref().map_or("", |origin| origin.class.as_str());
+        class == "torch.nn.modules.normalization.RMSNorm"
+    };
+    let y = node.output(0)?;
+    let in_module = |other: &&Node| is_inside(other) && other.module == node.module;
+    let stays = view.readers(y).iter().any(|at| view.node(*at).as_ref().is_some_and(in_module));
+    if !is_inside(&node) || stays || node.op == "RMSNormalization" {
+        return None;
+    }
+    let mut x = y;
+    while let Some(inner) = view.producer(x).filter(is_inside) {
+        let as_large = |input: &&ValueId| view.dims(**input) == view.dims(y);
+        x = *inner.inputs.iter().flatten().find(as_large)?;
+    }
+    let weight = format!("{}.weight", node.module);
+    let weight = view.graph().values.iter().position(|value| value.name == weight).map(ValueId);
+    let width = i64::try_from(view.dims(weight?)?.len()).ok()?;
+    let mut norm = torch("RMSNormalization", node, vec![Some(x), weight]);
+    norm.domain = String::new();
+    norm.attributes.insert("axis".to_owned(), Attribute::Int(width.checked_neg()?));
+    Some(norm)
+}

@@ -1,0 +1,134 @@
+//! Weights that constant folding changed: matrices laid out for the product, copies of shared ones.
+//!
+//! `nn.Linear` keeps `[out, in]` and multiplies by the transpose. For more than two dimensions
+//! exporters write `MatMul`, and folding stores the transpose under a made-up name
+//! (`onnx::MatMul_1554`, `val_51`). A weight that an embedding shares with the model's last product
+//! becomes two tensors that way.
+
+use super::View;
+use super::patterns::torch;
+use crate::config::Config;
+use crate::diagnostic::Severity;
+use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::tensor::numel;
+
+/// Lets the head read the token embedding again, where its weight is a copy of it.
+///
+/// The dynamo exporter keeps what is shared. Of a TorchScript file nothing but the sizes tells, so
+/// what is usual for the family decides, and is said.
+pub(super) fn tie_heads(view: &mut View<'_>, _: &Config) {
+    if !view.graph().members.is_empty() {
+        return;
+    }
+    let Some((at, table)) = head(view) else { return };
+    let Some(node) = view.node(at) else { return };
+    let shares = shares_by_default(view, node, table);
+    let taken = if shares { "the same tensor" } else { "two tensors" };
+    let more_or_less = if shares { "more" } else { "fewer" };
+    let message = format!(
+        "the weight of `{}` and `{}` are taken to be {taken}, as is usual for such a model; the \
+         exporter stores a transposed copy either way. If that is wrong, {} parameters {more_or_less} \
+         are trained: export with `do_constant_folding=False`, which keeps the difference",
+        node.module,
+        view.graph().value_name(table),
+        view.dims(table).map_or(0, numel)
+    );
+    if shares {
+        let linear = linear(node, node.input(0), table);
+        view.replace(at, linear);
+    }
+    view.say(Severity::Info, "assumed-tied-weights", message);
+}
+
+/// The last product, where its weight has the transposed shape of an embedding table.
+fn head(view: &View<'_>) -> Option<(NodeId, ValueId)> {
+    let is_product = |node: &Node| {
+        node.op == "MatMul" && node.input(1).is_some_and(|weight| is_made_up(view, weight))
+    };
+    let (at, head) = view.nodes().filter(|(_, node)| is_product(node)).last()?;
+    let &[width, words] = view.dims(head.input(1)?)? else { return None };
+    let is_table = |node: &Node| {
+        let table = node.input(0).filter(|&table| view.is_initializer(table))?;
+        (node.op == "Gather" && view.dims(table)? == [words, width]).then_some(table)
+    };
+    Some((at, view.nodes().find_map(|(_, node)| is_table(node))?))
+}
+
+/// Whether models of this kind share the table with the head.
+///
+/// - GPT-NeoX (`embed_in`), GPT-J, `CodeGen` and Phi (a causal head with a bias) do not.
+/// - Models built as Llama (`model.embed_tokens` and `layers.0.input_layernorm`: also Mistral, Qwen,
+///   Gemma) do where the table is a large part of them: of the published ones, those where it is at
+///   least one in eleven parameters (Llama 3.2 1B and 3B, Qwen 2.5 to 3B, Qwen 3 to 4B, Gemma), not
+///   the others (Llama 7B and 8B, Mistral 7B, Qwen from 7B).
+/// - All others do: `tie_word_embeddings` is on in transformers' `PretrainedConfig`.
+fn shares_by_default(view: &View<'_>, head: &Node, table: ValueId) -> bool {
+    const LEAST_PART: u64 = 11;
+    let name = view.graph().value_name(table);
+    let is_causal = head.module.ends_with("lm_head");
+    let has_bias = view.is_initializer_named(&format!("{}.bias", head.module));
+    if name.contains("embed_in") || is_causal && has_bias {
+        return false;
+    }
+    let like_llama = name.replace("embed_tokens", "layers.0.input_layernorm");
+    if like_llama != name && view.is_initializer_named(&like_llama) {
+        let carried = view.graph().values.iter().filter_map(|value| value.initializer.as_ref());
+        let floats = carried.filter(|literal| literal.dtype.is_floating());
+        let all = floats.fold(0_u64, |sum, literal| sum.saturating_add(numel(&literal.dims)));
+        let words = view.dims(table).map_or(0, numel);
+        return words.saturating_mul(LEAST_PART) >= all.saturating_sub(words);
+    }
+    true
+}
+
+/// Makes `linear` of products with folded transposes, and turns their weights back.
+pub(super) fn turn_back(view: &mut View<'_>, _: &Config) {
+    let products: Vec<NodeId> =
+        view.nodes().filter(|(_, node)| reads_transpose(view, node)).map(|(at, _)| at).collect();
+    for at in products {
+        let Some(node) = view.node(at) else { continue };
+        let Some(weight) = node.input(1) else { continue };
+        let linear = linear(node, node.input(0), weight);
+        let module = linear.module.clone();
+        if let Some(&[inner, outer]) = view.dims(weight)
+            && is_made_up(view, weight)
+        {
+            view.reshape_state(weight, &[outer, inner]);
+            let packed = format!("{module}.in_proj_weight");
+            let is_packed = view.graph().member(&packed).is_some();
+            let name = if is_packed { packed } else { format!("{module}.weight") };
+            if !module.is_empty() {
+                view.rename_free(weight, &name);
+            }
+        }
+        view.replace(at, linear);
+    }
+}
+
+fn reads_transpose(view: &View<'_>, node: &Node) -> bool {
+    let Some(weight) = node.input(1) else { return false };
+    let multiplies = |at: &NodeId| {
+        let is_weight = |reader: &Node| {
+            reader.op == "MatMul" && reader.domain.is_empty() && reader.input(1) == Some(weight)
+        };
+        view.node(*at).is_some_and(is_weight)
+    };
+    node.op == "MatMul"
+        && node.domain.is_empty()
+        && is_made_up(view, weight)
+        && view.dims(weight).is_some_and(|dims| dims.len() == 2)
+        && view.readers(weight).iter().all(multiplies)
+}
+
+/// Whether the exporter made this tensor of the module's state, and named it itself.
+fn is_made_up(view: &View<'_>, value: ValueId) -> bool {
+    let name = view.graph().value_name(value);
+    let number = ["onnx::MatMul_", "val_"].iter().find_map(|start| name.strip_prefix(start));
+    view.is_initializer(value) && number.unwrap_or(name).bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn linear(like: &Node, x: Option<ValueId>, weight: ValueId) -> Node {
+    let mut linear = torch("Linear", like, vec![x, Some(weight)]);
+    linear.attributes.insert("transposed".to_owned(), Attribute::Int(1));
+    linear
+}
