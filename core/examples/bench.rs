@@ -80,8 +80,8 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let device = device::lookup(&config.device).ok_or("no such device")?;
     let graph = formats::open(&mut bytes.as_slice(), name)?;
     let typed = infer::infer(&graph, &config.dims)?;
-    let loss = Loss::choose(config.loss, &graph, &typed)?;
     let program = recover::recover(&graph, &typed, &config);
+    let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
     let run = || step::record(&program, &program.typed, &loss, &config, hardware(device));
     let trace = run()?.trace;
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;

@@ -170,7 +170,7 @@ impl Model {
         if let Some(dtype) = config.precision.converts_to() {
             program.typed.to_mut().convert_floats(dtype);
         }
-        let loss = Loss::choose(config.loss, &self.graph, &typed)?;
+        let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
         let hardware = hardware(device, config.pytorch);
         let recorded = step::record(&program, &program.typed, &loss, config, hardware)?;
         let mut diagnostics = self.graph.diagnostics.clone();

@@ -108,10 +108,8 @@ pub fn record(
                 zero_grad(&device);
             }
             match (&value, &mut scaler) {
-                (Some(value), Some(scaler)) => {
-                    rt.backward_with(&scaler.scale(&rt, value), &recompute);
-                }
-                (Some(value), None) => rt.backward_with(value, &recompute),
+                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
+                (Some(value), None) => rt.backward(value, &recompute),
                 (None, _) => {}
             }
             bound = value.map(|value| (value, outputs));
@@ -138,13 +136,11 @@ pub fn record(
             unbind(bound.take());
         }
     }
-    let diagnostics = [
-        forward.diagnostics(),
-        checkpoint_diagnostic(config.checkpoint, forward.regions()).into_iter().collect(),
-        optimizer.diagnostics(),
-        device.diagnostics.clone(),
-    ];
-    Ok(Recorded { diagnostics: diagnostics.concat(), trace: rt.into_trace() })
+    let mut diagnostics = forward.diagnostics();
+    diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
+    diagnostics.extend(optimizer.diagnostics());
+    diagnostics.extend(device.diagnostics.iter().cloned());
+    Ok(Recorded { diagnostics, trace: rt.into_trace() })
 }
 
 /// Which part of the model was checkpointed.

@@ -85,7 +85,7 @@ fn unflatten(rt: &Runtime, y: Tensor, sizes: &[u64]) -> Tensor {
 fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -> Tensor {
     rt.enter_operator("aten::addmm");
     let y = rt.empty(x.dtype(), &[x.size(0), width]);
-    addmm_call(rt, width, x.size(1));
+    addmm_workspace(rt, width, x.size(1));
     let saved = Operands::saved(x, weight);
     let weight_sizes = weight.sizes().to_vec();
     rt.differentiable("AddmmBackward0", y, &[x, weight, bias], &saved.tensors(), move |pass| {
@@ -100,8 +100,9 @@ fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -
     })
 }
 
-/// The library call of an `addmm` whose product is `columns` wide and sums over `inner`.
-pub fn addmm_call(rt: &Runtime, columns: u64, inner: u64) {
+/// Workspace of an `addmm` whose product is `columns` wide and sums over `inner`: cuBLASLt's, but for
+/// vectors.
+pub fn addmm_workspace(rt: &Runtime, columns: u64, inner: u64) {
     if columns > 1 && inner > 1 {
         rt.cublas_lt();
     } else {

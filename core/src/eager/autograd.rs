@@ -191,13 +191,8 @@ impl Runtime {
         Rc::new(GradNode { id, name, module, next, outputs: RefCell::default(), body })
     }
 
-    /// `loss.backward()` of a forward without checkpointed regions.
-    pub fn backward(&self, loss: &Tensor) {
-        self.backward_with(loss, &|_| {});
-    }
-
     /// `loss.backward()`; `recompute` runs a checkpointed region once more.
-    pub fn backward_with(&self, loss: &Tensor, recompute: &dyn Fn(&Region)) {
+    pub fn backward(&self, loss: &Tensor, recompute: &dyn Fn(&Region)) {
         let Some(root) = loss.edge().cloned() else { return };
         self.no_grad(|| {
             self.enter_operator("aten::ones_like");

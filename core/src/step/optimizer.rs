@@ -153,7 +153,8 @@ impl State {
             }
             Optimizer::Adam8bit | Optimizer::AdamW8bit => {
                 "8-bit optimizers are those of bitsandbytes 0.44 and later, whose state follows from \
-                 its source and was not compared with a run"
+                 its source and was not compared with a run; embeddings are in 8 bits too, unlike \
+                 under the HF Trainer"
             }
             Optimizer::RAdam if matches!(self.parts.as_slice(), [part] if part.is_for_loop()) => {
                 "RAdam rectifies from its sixth step on, and its loop over single parameters then \

@@ -45,6 +45,17 @@ fn every_optimizer_and_implementation_runs_or_is_refused() {
     assert_eq!(optimizer::State::new(&config).unwrap_err().kind(), ErrorKind::BadConfig);
 }
 
+/// After `bitsandbytes/optim/optimizer.py`: its kernels do not run on a device that computes nothing.
+#[test]
+fn eight_bit_moments_have_scales_by_block_and_maps_once() {
+    let config = Config { optimizer: Optimizer::Adam8bit, ..Config::default() };
+    let sizes: &[&[u64]] = &[&[64], &[70_000], &[64, 64]];
+    let expected = "+256 +256 \
+                    +1024 +1024 +70000 +70000 +1096 +1096 \
+                    +4096 +4096 +64 +64";
+    assert_eq!(run(&config, DType::BFloat16, sizes), ["", expected, ""]);
+}
+
 fn events(case: &str) -> Vec<String> {
     let mut words = case.split(' ');
     let mut config = Config {
@@ -96,6 +107,6 @@ fn run(config: &Config, dtype: DType, shapes: &[&[u64]]) -> Vec<String> {
 fn with_grad(rt: &Runtime, dtype: DType, sizes: &[u64]) -> Parameter {
     let tensor = rt.place(&TensorType::new(dtype, sizes), Category::Parameter, "");
     let (tensor, leaf) = rt.parameter(&tensor, "");
-    rt.backward(&aten::loss::sum_of(rt, &tensor));
+    rt.backward(&aten::loss::sum_of(rt, &tensor), &|_| ());
     Parameter { tensor, leaf }
 }

@@ -3,7 +3,7 @@
 //! PyTorch walks over single parameters unless told otherwise. The lists of `foreach` are of all
 //! matrices, and of all vectors.
 
-use super::frame::{Factors, Frame, List, release};
+use super::frame::{Frame, List, release};
 use super::rule::{Rule, Slot};
 use crate::config::Implementation;
 use crate::eager::kernels::reduce;
@@ -13,13 +13,43 @@ use crate::eager::{Runtime, Tensor};
 /// `Adafactor(lr)`. Weight decay is in place.
 pub(super) const ADAFACTOR: Rule = Rule {
     class: "Adafactor",
-    state: &[Slot::Factors],
+    state: &[Slot::By(row_and_column)],
     in_constructor: false,
     usual: Implementation::ForLoop,
     foreach: Some(all),
     for_loop: one,
     fused: None,
 };
+
+/// Sizes of a factored second moment: `row_var` and `col_var`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Factors {
+    /// The last dimension is one.
+    rows: Vec<u64>,
+    /// The last but one is.
+    columns: Vec<u64>,
+}
+
+impl Factors {
+    /// `None` for vectors and numbers.
+    fn of(tensor: &Tensor) -> Option<Self> {
+        let last = tensor.rank().checked_sub(1).filter(|&last| last > 0)?;
+        let without = |gone: usize| {
+            let sizes = tensor.sizes().iter().enumerate();
+            sizes.map(|(dim, &size)| if dim == gone { 1 } else { size }).collect()
+        };
+        Some(Self { rows: without(last), columns: without(last - 1) })
+    }
+}
+
+/// `row_var` and `col_var`, or the variance of a vector.
+fn row_and_column(frame: &mut Frame<'_>) {
+    let Some(parameter) = frame.parameters.first().cloned() else { return };
+    let Some(factors) = Factors::of(&parameter) else { return frame.keep("aten::zeros_like") };
+    for sizes in [factors.rows, factors.columns] {
+        frame.keep_typed("aten::new_zeros", parameter.dtype(), &sizes);
+    }
+}
 
 fn one(frame: &mut Frame<'_>) {
     let rt = frame.rt;

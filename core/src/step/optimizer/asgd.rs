@@ -3,11 +3,17 @@
 use super::frame::{Frame, List};
 use super::rule::{Rule, Slot, ZEROS};
 use crate::config::Implementation;
+use crate::tensor::DType;
 
 /// `ASGD(lr)`.
 pub(super) const ASGD: Rule = Rule {
     class: "ASGD",
-    state: &[Slot::Number("aten::zeros"), Slot::ClonedNumber, Slot::Number("aten::ones"), ZEROS],
+    state: &[
+        Slot::Number("aten::zeros"),
+        Slot::By(cloned_number),
+        Slot::Number("aten::ones"),
+        ZEROS,
+    ],
     in_constructor: false,
     usual: Implementation::Foreach,
     foreach: Some(all),
@@ -20,6 +26,13 @@ pub(super) const ASGD: Rule = Rule {
     },
     fused: None,
 };
+
+/// `torch.as_tensor(lr, device=…).clone()`
+fn cloned_number(frame: &mut Frame<'_>) {
+    let sent = frame.number("aten::to");
+    frame.keep_typed("aten::clone", DType::Float32, &[]);
+    drop(sent);
+}
 
 fn all(frame: &mut Frame<'_>) {
     frame.expression("aten::_foreach_add");

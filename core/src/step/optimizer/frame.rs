@@ -23,7 +23,7 @@ pub(super) struct Frame<'a> {
     /// Whether a weight decay is set.
     pub(super) decays: bool,
     /// Whether this is the first step.
-    pub(super) is_first: bool,
+    is_first: bool,
     state: &'a mut Vec<Tensor>,
     names: Vec<(&'static str, List)>,
     unnamed: Vec<List>,
@@ -96,7 +96,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The end of a statement that binds nothing.
-    pub(super) fn end_statement(&mut self) {
+    fn end_statement(&mut self) {
         self.unnamed.drain(..).for_each(release);
     }
 
@@ -128,58 +128,13 @@ impl<'a> Frame<'a> {
         match slot {
             Slot::Like(operator) => self.keep(operator),
             Slot::Number(operator) => self.keep_typed(operator, DType::Float32, &[]),
-            Slot::ClonedNumber => {
-                let sent = self.is_first.then(|| self.number("aten::to"));
-                self.keep_typed("aten::clone", DType::Float32, &[]);
-                drop(sent);
-            }
-            Slot::Factors => self.keep_factors(),
-            Slot::Quantised => self.keep_quantised(),
+            Slot::By(make) => make(self),
         }
     }
 
-    fn keep_factors(&mut self) {
-        for parameter in self.parameters.clone() {
-            match Factors::of(&parameter) {
-                Some(factors) => {
-                    for sizes in [factors.rows, factors.columns] {
-                        self.keep_typed("aten::new_zeros", parameter.dtype(), &sizes);
-                    }
-                }
-                None => self.keep("aten::zeros_like"),
-            }
-        }
-    }
-
-    /// `Optimizer2State.init_state` of bitsandbytes: two moments of a byte per element, their scales by
-    /// block, and once for all parameters the two maps from bytes to values.
-    fn keep_quantised(&mut self) {
-        /// COUNT: elements below which a tensor's moments stay in 32 bits (`min_8bit_size`).
-        const SMALL: u64 = 4096;
-        /// COUNT: elements that share a scale.
-        const BLOCK: u64 = 256;
-        /// COUNT: values of a byte.
-        const MAP: u64 = 256;
-        for parameter in self.parameters.clone() {
-            if parameter.numel() < SMALL {
-                for _ in 0..2 {
-                    self.keep_typed("aten::zeros_like", DType::Float32, parameter.sizes());
-                }
-                continue;
-            }
-            if !self.state.iter().any(|state| state.dtype() == DType::UInt8) {
-                for _ in 0..2 {
-                    self.keep_typed("aten::to", DType::Float32, &[MAP]);
-                }
-            }
-            for _ in 0..2 {
-                self.keep_typed("aten::zeros_like", DType::UInt8, parameter.sizes());
-            }
-            for _ in 0..2 {
-                let blocks = parameter.numel().div_ceil(BLOCK);
-                self.keep_typed("aten::zeros", DType::Float32, &[blocks]);
-            }
-        }
+    /// Whether some state of this type is there already.
+    pub(super) fn keeps(&self, dtype: DType) -> bool {
+        self.state.iter().any(|state| state.dtype() == dtype)
     }
 
     /// A number on the device, in 32 bits.
@@ -192,27 +147,6 @@ impl<'a> Frame<'a> {
     pub(super) fn finish(mut self) {
         self.end_statement();
         self.names.drain(..).for_each(|(_, values)| release(values));
-    }
-}
-
-/// Sizes of a factored second moment: `row_var` and `col_var`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Factors {
-    /// The last dimension is one.
-    pub(super) rows: Vec<u64>,
-    /// The last but one is.
-    pub(super) columns: Vec<u64>,
-}
-
-impl Factors {
-    /// `None` for vectors and numbers.
-    pub(super) fn of(tensor: &Tensor) -> Option<Self> {
-        let last = tensor.rank().checked_sub(1).filter(|&last| last > 0)?;
-        let without = |gone: usize| {
-            let sizes = tensor.sizes().iter().enumerate();
-            sizes.map(|(dim, &size)| if dim == gone { 1 } else { size }).collect()
-        };
-        Some(Self { rows: without(last), columns: without(last - 1) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Muon (`torch/optim/_muon.py`): the momentum of a matrix is made orthogonal before it is applied.
 
 use super::rule::{Rule, ZEROS};
-use crate::aten::matmul::addmm_call;
+use crate::aten::matmul::addmm_workspace;
 use crate::config::Implementation;
 use crate::eager::kernels::reduce;
 use crate::eager::{Runtime, Tensor};
@@ -52,16 +52,15 @@ fn orthogonalise(rt: &Runtime, update: &Tensor) -> Tensor {
         gram.replace(product);
         rt.enter_operator("aten::addmm");
         let product = rt.empty(DType::BFloat16, &[short, short]);
-        addmm_call(rt, short, short);
+        addmm_workspace(rt, short, short);
         gram_update.replace(product);
         rt.enter_operator("aten::addmm");
         let product = rt.empty(DType::BFloat16, &[short, long]);
         // cuBLASLt adds only what is contiguous, and a transpose is not.
-        let on_its_side = step == 0 && rows > columns && columns > 1;
-        if on_its_side {
+        if step == 0 && rows > columns && columns > 1 {
             rt.cublas();
         } else {
-            addmm_call(rt, long, short);
+            addmm_workspace(rt, long, short);
         }
         orthogonal = product;
     }

@@ -32,13 +32,8 @@ pub(super) enum Slot {
     Like(&'static str),
     /// A number on the device, in 32 bits.
     Number(&'static str),
-    /// A number that is copied to the device and cloned there: `torch.as_tensor(…).clone()`.
-    ClonedNumber,
-    /// The parameter's sizes with its last dimension, or its last but one, summed away; for a vector
-    /// there is only the first, and it is the vector's size.
-    Factors,
-    /// Two moments in eight bits, as bitsandbytes keeps them.
-    Quantised,
+    /// What a function makes of one parameter.
+    By(Update),
 }
 
 /// `torch.zeros_like(parameter)`.
