@@ -6,6 +6,7 @@ mod at_peak;
 mod byte_size;
 mod capped;
 mod category_bar;
+mod choice_field;
 mod diagnostics;
 mod dimension_field;
 mod drop_zone;
@@ -23,5 +24,6 @@ mod settings;
 mod tensors_at_peak;
 mod timeline;
 mod timeline_canvas;
+mod training_details;
 
 pub(crate) use app::App;

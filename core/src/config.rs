@@ -12,6 +12,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::choice::Choice;
 use self::choice::choice;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::DType;

@@ -1,14 +1,16 @@
 //! What the user chooses.
 
-use highwater_core::{Config, Optimizer};
+use highwater_core::Config;
 use leptos::prelude::*;
 
+use super::choice_field::{ChoiceField, chosen};
 use super::dimension_field::DimensionField;
+use super::training_details::TrainingDetails;
 use crate::estimator::OpenDim;
 use crate::state::DeviceRow;
 use crate::text;
 
-/// The column of settings: dimensions, optimizer, device.
+/// The column of settings: dimensions, precision, optimizer, device, and the details of training.
 #[component]
 pub(crate) fn Settings(
     /// Dimensions that the model leaves open.
@@ -30,7 +32,6 @@ pub(crate) fn Settings(
         edit(&mut wanted);
         on_config.run(wanted);
     };
-    let chosen_optimizer = Memo::new(move |_| config.with(|config| config.optimizer));
     view! {
         <form class="settings" aria-label="Settings" on:submit=|event| event.prevent_default()>
             <For each=move || dims.get() key=|dim| dim.name.clone() let:dim>
@@ -63,32 +64,22 @@ pub(crate) fn Settings(
                         })
                 }}
             </div>
-            <div class="field">
-                <label for="optimizer">"optimizer"</label>
-                <select
-                    id="optimizer"
-                    on:change:target=move |event| {
-                        if let Ok(optimizer) = event.target().value().parse() {
-                            change(&|config| config.optimizer = optimizer);
-                        }
-                    }
-                >
-                    {Optimizer::ALL
-                        .iter()
-                        .map(|&optimizer| {
-                            view! {
-                                <option
-                                    value=optimizer.name()
-                                    selected=move || chosen_optimizer.get() == optimizer
-                                >
-                                    {optimizer.label()}
-                                </option>
-                            }
-                        })
-                        .collect_view()}
-                </select>
-                <p class="hint">{move || chosen_optimizer.get().about()}</p>
-            </div>
+            <ChoiceField
+                id="precision"
+                label="precision"
+                value=chosen(config, |config| config.precision)
+                on_value=Callback::new(move |precision| {
+                    change(&|config: &mut Config| config.precision = precision);
+                })
+            />
+            <ChoiceField
+                id="optimizer"
+                label="optimizer"
+                value=chosen(config, |config| config.optimizer)
+                on_value=Callback::new(move |optimizer| {
+                    change(&|config: &mut Config| config.optimizer = optimizer);
+                })
+            />
             <div class="field">
                 <label for="device">"device"</label>
                 <select
@@ -117,6 +108,7 @@ pub(crate) fn Settings(
                 </select>
                 <p class="hint">"its kernels and capacity are assumed"</p>
             </div>
+            <TrainingDetails config on_config />
         </form>
     }
 }

@@ -1,4 +1,19 @@
-//! [`choice!`]: an enum whose variants have a name, a label and an explanation.
+//! [`Choice`] and [`choice!`]: an enum whose variants have a name, a label and an explanation.
+
+/// One of several named settings.
+pub trait Choice: Copy + PartialEq + std::str::FromStr + Send + Sync + 'static {
+    /// All of them, in the order in which they are offered.
+    const ALL: &'static [Self];
+
+    /// The name on the command line and in JSON.
+    fn name(self) -> &'static str;
+
+    /// What people call it.
+    fn label(self) -> &'static str;
+
+    /// What it means for memory: no full stop.
+    fn about(self) -> &'static str;
+}
 
 /// Declares an enum of named variants, with `ALL`, `name`, `label`, `about`, `Display`, `FromStr` and serde
 /// by name.
@@ -32,6 +47,22 @@ macro_rules! choice {
             /// What it means for memory: no full stop.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => $about),+ }
+            }
+        }
+
+        impl $crate::config::Choice for $type {
+            const ALL: &'static [Self] = Self::ALL;
+
+            fn name(self) -> &'static str {
+                self.name()
+            }
+
+            fn label(self) -> &'static str {
+                self.label()
+            }
+
+            fn about(self) -> &'static str {
+                self.about()
             }
         }
 
