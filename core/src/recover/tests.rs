@@ -433,13 +433,18 @@ fn rms_norm_that_dynamo_took_apart() {
         n: f = Mul(x, e) # CLASS
         n: g = Mul(f, n.weight) # CLASS";
     let class = "aten.mul.Tensor torch.nn.modules.normalization.RMSNorm";
-    check(&file.replace("CLASS", class), &expect![[r"
+    check(
+        &file.replace("CLASS", class),
+        &expect![[r"
         state n.weight float32[4]
         : x = Identity(w)
         n: g = RMSNormalization(x, n.weight) axis=-1
         info recovered
-    "]]);
-    check(&file.replace("CLASS", "aten.mul.Tensor model.RMSNorm"), &expect![[r"
+    "]],
+    );
+    check(
+        &file.replace("CLASS", "aten.mul.Tensor model.RMSNorm"),
+        &expect![[r"
         state n.weight float32[4]
         state two float32[]
         state eps float32[]
@@ -452,5 +457,6 @@ fn rms_norm_that_dynamo_took_apart() {
         n: f = Mul(x, e)
         n: g = Mul(f, n.weight)
         info recovered
-    "]]);
+    "]],
+    );
 }

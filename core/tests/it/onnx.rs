@@ -189,12 +189,12 @@ fn dynamo_export_tells_the_calls_behind_nodes() {
         [classifier.5] relu_6 = Relu(linear_1)
         [classifier.6] logits = Gemm(relu_6, classifier.6.weight, classifier.6.bias)
             aten.linear.default of torch.nn.modules.linear.Linear
-        Parameter classifier.1.bias
         Parameter classifier.1.weight
-        Parameter classifier.4.bias
+        Parameter classifier.1.bias
         Parameter classifier.4.weight
-        Parameter classifier.6.bias
+        Parameter classifier.4.bias
         Parameter classifier.6.weight
+        Parameter classifier.6.bias
     "#]]
     .assert_eq(&(lines.join("\n") + "\n"));
 }
