@@ -1,8 +1,10 @@
-//! Finds the operators that PyTorch ran behind what the exporter wrote.
+//! Finds the program that PyTorch ran behind what the exporter wrote.
 //!
-//! Exporters decompose (`linear` into `Transpose`, `MatMul`, `Add`; attention into a dozen nodes), and
-//! each decomposition would save other tensors than the one kernel that ran. Every recovery replaces
-//! the last node of a pattern by one of domain [`DOMAIN`]; what then feeds nothing is dropped.
+//! Exporters remove (batch normalisation, dropout) and take apart (`linear` into `Transpose`,
+//! `MatMul`, `Add`; attention into a dozen nodes), and what is left would save other tensors than
+//! what ran. Every recovery replaces the last node of a pattern, or puts a node behind another;
+//! operators that ONNX does not have are of domain [`DOMAIN`]. What then feeds nothing is dropped.
+//! `docs/recovery.md` says what tells each, and how certain it is.
 
 mod batch_norm;
 mod chunks;
