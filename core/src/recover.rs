@@ -96,6 +96,8 @@ pub(crate) struct View<'a> {
     diagnostics: Vec<Diagnostic>,
     /// Whether tensors of the module's state are not those of the file.
     state_changed: bool,
+    /// Whether nodes changed since they were last settled.
+    nodes_changed: bool,
 }
 
 impl<'a> View<'a> {
@@ -109,6 +111,7 @@ impl<'a> View<'a> {
             behind: BTreeMap::new(),
             diagnostics: Vec::new(),
             state_changed: false,
+            nodes_changed: false,
         };
         view.index();
         view
@@ -135,6 +138,9 @@ impl<'a> View<'a> {
 
     /// Puts new nodes in their places, and drops those that nobody asks for any more.
     fn settle(&mut self) {
+        if !std::mem::take(&mut self.nodes_changed) {
+            return;
+        }
         let mut behind = std::mem::take(&mut self.behind);
         if !behind.is_empty() {
             let nodes = std::mem::take(&mut self.nodes).into_iter().enumerate();
@@ -152,6 +158,7 @@ impl<'a> View<'a> {
     fn replace(&mut self, at: NodeId, node: Node) {
         if let Some(slot) = self.nodes.get_mut(at.0) {
             *slot = Cow::Owned(node);
+            self.nodes_changed = true;
         }
     }
 
@@ -171,6 +178,7 @@ impl<'a> View<'a> {
         *node.inputs.first_mut()? = Some(before);
         node.outputs = vec![Some(value)];
         self.behind.entry(at).or_default().push(node);
+        self.nodes_changed = true;
         Some(())
     }
 
