@@ -98,7 +98,7 @@ pub(crate) struct Training {
     #[arg(long = "loop", value_name = "STYLE", default_value_t = Config::default().loop_style, value_parser = choice!(LoopStyle))]
     pub(crate) loop_style: LoopStyle,
 
-    /// Activation checkpointing: `none`, `blocks`, or how many blocks make a region
+    /// Activation checkpointing: `none`, `blocks`, or N for every Nth block
     #[arg(long, value_name = "WHAT", default_value_t = Config::default().checkpoint)]
     pub(crate) checkpoint: Checkpoint,
 

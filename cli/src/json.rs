@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use highwater_core::report::{
-    ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
+    Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
 };
 use highwater_core::{Bytes, Config, Diagnostic, step};
 use serde::Serialize;
@@ -19,6 +19,7 @@ struct JsonAnswer<'a> {
     model: JsonModel<'a>,
     config: JsonConfig<'a>,
     peak: JsonPeak<'a>,
+    without_workspaces: Option<JsonBand>,
     iterations: Vec<JsonIteration>,
     at_peak: JsonCategories,
     devices: Vec<JsonDevice<'a>>,
@@ -72,6 +73,13 @@ struct JsonIteration {
     reserved: u64,
 }
 
+/// The peaks had no convolution taken a workspace.
+#[derive(Serialize)]
+struct JsonBand {
+    allocated: u64,
+    reserved: u64,
+}
+
 #[derive(Serialize)]
 struct JsonCategories {
     parameter: u64,
@@ -115,6 +123,7 @@ impl<'a> JsonAnswer<'a> {
             config,
             peak,
             iterations,
+            without_workspaces,
             at_peak,
             modules_at_peak: _,
             live_at_peak: _,
@@ -127,6 +136,7 @@ impl<'a> JsonAnswer<'a> {
             model: JsonModel::of(name, model),
             config: JsonConfig::of(config),
             peak: JsonPeak::of(peak),
+            without_workspaces: without_workspaces.as_ref().map(JsonBand::of),
             iterations: iterations.iter().map(JsonIteration::of).collect(),
             at_peak: JsonCategories::of(at_peak),
             devices: devices.iter().map(JsonDevice::of).collect(),
@@ -214,6 +224,13 @@ impl JsonIteration {
             reserved: Bytes(reserved),
         } = *peaks;
         Self { requested, allocated, reserved }
+    }
+}
+
+impl JsonBand {
+    const fn of(band: &Band) -> Self {
+        let Band { allocated: Bytes(allocated), reserved: Bytes(reserved) } = *band;
+        Self { allocated, reserved }
     }
 }
 

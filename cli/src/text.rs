@@ -140,6 +140,11 @@ fn peaks(report: &Report) -> String {
     for (name, bytes, meaning) in rows {
         table.row([name.into(), bytes.to_string().into(), Cell::styled(meaning, FAINT)]);
     }
+    if let Some(band) = &report.without_workspaces {
+        let meaning = "reserved if no convolution took a workspace; an older cuDNN lies between";
+        let bytes = band.reserved.to_string();
+        table.row(["  at least".into(), bytes.into(), Cell::styled(meaning, FAINT)]);
+    }
     table.render("  ")
 }
 

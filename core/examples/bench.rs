@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use highwater_core::allocator::{Settings, replay_series};
+use highwater_core::config::PyTorch;
 use highwater_core::device::{self, Device};
 use highwater_core::eager::Hardware;
 use highwater_core::source::{Counted, ReadStats};
@@ -161,7 +162,7 @@ const fn hardware(device: &Device) -> Hardware {
         capability: device.compute_capability,
         multiprocessors: device.multiprocessors,
         threads_per_multiprocessor: device.threads_per_multiprocessor,
-        cublas_workspace: device.cublas_workspace(),
+        cublas_workspace: device.cublas_workspace(PyTorch::V2_15),
     }
 }
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use self::choice::choice;
 use crate::error::{Error, ErrorKind};
+use crate::tensor::DType;
 
 /// Everything that an estimate depends on besides the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +108,31 @@ choice! {
     }
 }
 
+impl Precision {
+    /// What `torch.autocast` casts down to, where it is used.
+    pub const fn autocast(self) -> Option<DType> {
+        match self {
+            Self::AmpFp16 => Some(DType::Float16),
+            Self::AmpBf16 => Some(DType::BFloat16),
+            Self::Fp32 | Self::Fp16 | Self::Bf16 => None,
+        }
+    }
+
+    /// What parameters and inputs are converted to, where they are.
+    pub const fn converts_to(self) -> Option<DType> {
+        match self {
+            Self::Fp16 => Some(DType::Float16),
+            Self::Bf16 => Some(DType::BFloat16),
+            Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => None,
+        }
+    }
+
+    /// Whether a `GradScaler` is used, as fp16's range asks for.
+    pub const fn scales_gradients(self) -> bool {
+        matches!(self, Self::AmpFp16)
+    }
+}
+
 choice! {
     /// Optimizers and the settings of theirs that change memory.
     pub enum Optimizer ("optimizer") {
@@ -165,7 +191,7 @@ pub enum Checkpoint {
     None,
     /// Each repeated block of the model is a region of its own.
     Blocks,
-    /// As many blocks as this make a region.
+    /// Each block whose number is a multiple of this is a region of its own.
     Every(NonZeroU64),
 }
 
@@ -188,8 +214,8 @@ impl FromStr for Checkpoint {
             "blocks" => Ok(Self::Blocks),
             _ => text.parse().map(Self::Every).map_err(|error| {
                 let message = format!(
-                    "unknown checkpointing `{text}` ({error}); choose none, blocks, or how many \
-                     blocks make a region"
+                    "unknown checkpointing `{text}` ({error}); choose none, blocks, or N \
+                     for every Nth block"
                 );
                 Error::new(ErrorKind::BadConfig, message)
             }),

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocator::Replay;
 use crate::bytes::Bytes;
+use crate::config::PyTorch;
 
 /// One model of GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +56,11 @@ impl Device {
         self.capacity.saturating_sub(self.context())
     }
 
-    /// The workspace that PyTorch gives cuBLAS around each matrix product: 32 MiB from Hopper
-    /// on, 8.125 MiB before. `getChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`.
-    pub const fn cublas_workspace(&self) -> Bytes {
-        match self.compute_capability {
-            (9..=12, _) => Bytes::mib(32),
+    /// The workspace that PyTorch gives cuBLAS: 32 MiB on Hopper, since 2.12 also on what came
+    /// after, 8.125 MiB else. `getChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`.
+    pub const fn cublas_workspace(&self, pytorch: PyTorch) -> Bytes {
+        match (self.compute_capability, pytorch) {
+            ((9, 0), _) | ((9..=12, _), PyTorch::V2_15 | PyTorch::V2_9) => Bytes::mib(32),
             _ => Bytes::kib(2 * 4096 + 8 * 16),
         }
     }
@@ -475,7 +476,7 @@ mod tests {
     fn the_table_reads_as_pytorch_reports_it() {
         let row = |device: &Device| {
             let Device { id, capacity, .. } = device;
-            let (context, workspace) = (device.context(), device.cublas_workspace());
+            let (context, workspace) = (device.context(), device.cublas_workspace(PyTorch::V2_15));
             format!("{id}: {capacity}, context {context}, cuBLAS {workspace}\n")
         };
         let table: String = all().iter().map(row).collect();

@@ -12,7 +12,10 @@
 //!
 //! The rules of single operators are in [`crate::aten`]. Source of all of it: PyTorch 2.15.
 
+pub mod autocast;
 pub mod autograd;
+pub mod checkpoint;
+pub mod cublas;
 pub mod kernels;
 pub mod layout;
 pub mod recorder;
@@ -26,6 +29,7 @@ pub use tensor::Tensor;
 
 use self::recorder::{Recorder, Storage};
 use crate::bytes::Bytes;
+use crate::config::PyTorch;
 use crate::tensor::{DType, TensorType};
 use crate::trace::{Category, LabelId, Phase, Trace};
 
@@ -47,19 +51,28 @@ pub struct Hardware {
 pub struct Runtime {
     /// The device.
     pub hardware: Hardware,
+    /// The version whose rules are followed.
+    pub pytorch: PyTorch,
     recorder: Rc<RefCell<Recorder>>,
     grad_enabled: Cell<bool>,
     nodes_made: Cell<usize>,
+    autocast: autocast::State,
+    checkpoint: checkpoint::State,
+    cublas: cublas::State,
 }
 
 impl Runtime {
     /// A fresh process on this device.
-    pub fn new(hardware: Hardware) -> Self {
+    pub fn new(hardware: Hardware, pytorch: PyTorch) -> Self {
         Self {
             hardware,
+            pytorch,
             recorder: Rc::default(),
             grad_enabled: Cell::new(true),
             nodes_made: Cell::new(0),
+            autocast: autocast::State::default(),
+            checkpoint: checkpoint::State::default(),
+            cublas: cublas::State::default(),
         }
     }
 

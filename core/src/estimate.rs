@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use crate::allocator::{self, Replay, Settings};
 use crate::bytes::Bytes;
-use crate::config::Config;
+use crate::config::{Config, PyTorch};
 use crate::device::{self, Device, Verdict};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::Hardware;
@@ -15,10 +15,10 @@ use crate::formats;
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover;
-use crate::report::{self, DeviceVerdict, Report};
+use crate::report::{self, Band, DeviceVerdict, Report};
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
-use crate::trace::Trace;
+use crate::trace::{Storage, Trace};
 
 /// A model that was read and can be estimated under any configuration.
 #[derive(Clone, Debug)]
@@ -70,6 +70,7 @@ impl Model {
         let run = self.run(config, device)?;
         let (replay, series) = allocator::replay_series(&run.trace, &Settings::default(), None);
         let verdict = judge(&run.trace, &replay, device);
+        let without_workspaces = without_workspaces(&run.trace);
         let summary = report::ModelSummary::of(&self.name, &self.graph, &run.trace);
         let lower_bound = run.typed.lower_bound
             || run.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
@@ -78,6 +79,7 @@ impl Model {
             config: run.config,
             diagnostics: run.diagnostics,
             lower_bound,
+            without_workspaces,
             ..Report::of(&run.trace, &replay, &series, verdict)
         })
     }
@@ -164,9 +166,12 @@ impl Model {
 
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
         let typed = infer::infer(&self.graph, &config.dims)?;
-        let program = recover::recover(&self.graph, &typed, config);
+        let mut program = recover::recover(&self.graph, &typed, config);
+        if let Some(dtype) = config.precision.converts_to() {
+            program.typed.to_mut().convert_floats(dtype);
+        }
         let loss = Loss::choose(&self.graph, &typed);
-        let hardware = hardware(device);
+        let hardware = hardware(device, config.pytorch);
         let recorded = step::record(&program, &program.typed, &loss, config, hardware);
         let mut diagnostics = self.graph.diagnostics.clone();
         diagnostics.extend(typed.diagnostics.iter().cloned());
@@ -197,6 +202,15 @@ fn crossing(points: &[(u64, Bytes)], limit: Bytes) -> Option<u64> {
     u64::try_from(i128::from(n1) + step).ok()
 }
 
+/// The run again, had no convolution taken a workspace.
+fn without_workspaces(trace: &Trace) -> Option<Band> {
+    let is_workspace = |storage: &Storage| trace.is_convolution_workspace(storage);
+    trace.storages.iter().any(is_workspace).then(|| {
+        let replay = allocator::replay(&trace.without(is_workspace), &Settings::default(), None);
+        Band { allocated: replay.allocated.bytes, reserved: replay.reserved.bytes }
+    })
+}
+
 fn find(id: &str) -> Result<&'static Device, Error> {
     device::lookup(id).ok_or_else(|| {
         let known: Vec<_> = device::all().iter().map(|device| device.id).collect();
@@ -205,12 +219,12 @@ fn find(id: &str) -> Result<&'static Device, Error> {
     })
 }
 
-fn hardware(device: &Device) -> Hardware {
+fn hardware(device: &Device, pytorch: PyTorch) -> Hardware {
     Hardware {
         capability: device.compute_capability,
         multiprocessors: device.multiprocessors,
         threads_per_multiprocessor: device.threads_per_multiprocessor,
-        cublas_workspace: device.cublas_workspace(),
+        cublas_workspace: device.cublas_workspace(pytorch),
     }
 }
 

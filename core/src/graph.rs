@@ -235,8 +235,9 @@ impl Value {
     /// something that an exporter made up and named after a node, `/h.0/act/Constant_1_output_0`.
     pub fn has_state_name(&self) -> bool {
         let made_up = self.name.contains("Constant")
-            || ["onnx::", "val_", "/"].iter().any(|prefix| self.name.starts_with(prefix));
-        self.name.contains('.') && !made_up
+            || ["onnx::", "val_", "/"].iter().any(|prefix| self.name.starts_with(prefix))
+            || self.name.bytes().all(|byte| byte.is_ascii_digit());
+        !made_up
     }
 }
 

@@ -16,7 +16,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Elements, Graph, Node, ValueId};
 use crate::ops::{self, Inference, LIMIT, Made, OpError, Operator};
-use crate::tensor::TensorType;
+use crate::tensor::{DType, TensorType};
 
 mod dims;
 mod rebatch;
@@ -51,6 +51,12 @@ impl Typed {
     /// Type of a value, where it is known.
     pub fn ty(&self, id: ValueId) -> Option<&TensorType> {
         self.types.get(id.0)?.as_ref()
+    }
+
+    /// As after `model.to(dtype)`: everything in single precision is in `dtype` instead.
+    pub fn convert_floats(&mut self, dtype: DType) {
+        let single = self.types.iter_mut().flatten().filter(|ty| ty.dtype == DType::Float32);
+        single.for_each(|ty| ty.dtype = dtype);
     }
 }
 

@@ -353,8 +353,10 @@ impl<'a> View<'a> {
         }
         let mut live = Vec::with_capacity(self.nodes.len());
         for node in std::mem::take(&mut self.nodes).into_iter().rev() {
-            let is_live =
-                node.outputs.iter().flatten().any(|v| wanted.get(v.0).copied().unwrap_or(false));
+            // What follows from shapes is Python's, and holds no tensor.
+            let known = |v: &&ValueId| self.typed.elements.get(v.0).is_some_and(Option::is_some);
+            let asked = |v: &ValueId| wanted.get(v.0).copied().unwrap_or(false);
+            let is_live = node.outputs.iter().flatten().filter(|v| !known(v)).any(asked);
             if is_live {
                 for input in node.inputs.iter().flatten() {
                     want(input, &mut wanted);

@@ -27,6 +27,9 @@ pub struct Report {
     pub peak: Peak,
     /// Peaks of each of the three iterations.
     pub iterations: Vec<IterationPeaks>,
+    /// The peaks if no convolution took a workspace; `None` where none takes any. The peaks above
+    /// are the upper end of this band: with what cuDNN 9.26 asks for. Older versions ask for less.
+    pub without_workspaces: Option<Band>,
     /// Requested bytes alive at the peak of `allocated`, by category. Sums to the requested bytes there.
     pub at_peak: ByCategory,
     /// The same bytes by module path, largest first.
@@ -41,6 +44,15 @@ pub struct Report {
     pub lower_bound: bool,
     /// Every assumption, recovery and gap.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The lower end of what is likely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Band {
+    /// `max_memory_allocated`.
+    pub allocated: Bytes,
+    /// `max_memory_reserved`.
+    pub reserved: Bytes,
 }
 
 /// What the model is, before any training.
@@ -266,6 +278,7 @@ impl Report {
         Self {
             model: ModelSummary::default(),
             config: Config::default(),
+            without_workspaces: None,
             peak: Peak {
                 requested: replay.requested_at_peak,
                 allocated: replay.allocated.bytes,

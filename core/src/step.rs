@@ -17,12 +17,14 @@ pub mod forward;
 mod freeze;
 pub mod loss;
 pub mod optimizer;
+mod scaler;
 
 use std::rc::Rc;
 
-use crate::config::{Config, LoopStyle, ZeroGrad};
-use crate::diagnostic::Diagnostic;
+use crate::config::{Checkpoint, Config, LoopStyle, ZeroGrad};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::autograd::Leaf;
+use crate::eager::checkpoint::Region;
 use crate::eager::{Hardware, Runtime, Tensor};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
@@ -34,6 +36,7 @@ use crate::trace::{Category, Phase, Trace};
 use self::forward::Forward;
 use self::freeze::Frozen;
 use self::loss::{Loss, Target};
+use self::scaler::Scaler;
 
 /// COUNT: iterations; the first has no optimizer state and an empty cache, the third is steady.
 pub const ITERATIONS: usize = 3;
@@ -64,12 +67,17 @@ pub fn record(
     config: &Config,
     hardware: Hardware,
 ) -> Recorded {
-    let rt = Runtime::new(hardware);
+    let rt = Runtime::new(hardware, config.pytorch);
     let mut device = Device::load(&rt, program, typed, &config.freeze);
     let target = device.load_batch(&rt, &program.graph, typed, loss);
-    let forward = Forward::plan(&rt, program, typed, &device.roles);
+    let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
+    let autocast = config.precision.autocast();
+    // Backward runs checkpointed regions again, under the autocast that they first ran under.
+    let recompute =
+        |region: &Region| rt.autocast(autocast, || forward.run_again(&rt, &device.values, region));
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut optimizer = optimizer::State::new(config.optimizer);
+    let mut scaler = config.precision.scales_gradients().then(Scaler::default);
     let zero_grad = |device: &Device| device.parameters.iter().for_each(|p| p.leaf.clear());
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
@@ -80,22 +88,33 @@ pub fn record(
         }
         for batch in 0..config.accumulate.get() {
             rt.enter_phase(iteration, Phase::Forward);
-            let outputs = forward.run(&rt, &device.values);
-            rt.enter_module(loss_label);
-            let value = loss.run(&rt, &outputs, target.as_ref());
-            unbind(bound.take());
+            let (value, outputs) = rt.autocast(autocast, || {
+                let outputs = forward.run(&rt, &device.values);
+                rt.enter_module(loss_label);
+                let value = loss.run(&rt, &outputs, target.as_ref());
+                unbind(bound.take());
+                (value, outputs)
+            });
             rt.enter_phase(iteration, Phase::Backward);
             if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
                 zero_grad(&device);
             }
-            if let Some(value) = &value {
-                rt.backward(value);
+            match (&value, &mut scaler) {
+                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
+                (Some(value), None) => rt.backward(value, &recompute),
+                (None, _) => {}
             }
             bound = value.map(|value| (value, outputs));
         }
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
+        if let Some(scaler) = &mut scaler {
+            scaler.unscale(&rt);
+        }
         optimizer.step(&rt, &device.parameters);
+        if let Some(scaler) = &mut scaler {
+            scaler.update();
+        }
         if config.zero_grad == ZeroGrad::End {
             zero_grad(&device);
         }
@@ -104,8 +123,25 @@ pub fn record(
         }
     }
     let mut diagnostics = forward.diagnostics();
-    diagnostics.extend(device.diagnostics);
+    diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
+    diagnostics.extend(device.diagnostics.iter().cloned());
     Recorded { diagnostics, trace: rt.into_trace() }
+}
+
+/// Which part of the model was checkpointed.
+fn checkpoint_diagnostic(checkpoint: Checkpoint, regions: usize) -> Option<Diagnostic> {
+    let (severity, message) = match (checkpoint, regions) {
+        (Checkpoint::None, _) => return None,
+        (_, 0) => (
+            Severity::Warning,
+            "no repeated blocks were found by the names of modules, so that nothing is checkpointed"
+                .to_owned(),
+        ),
+        (_, count) => {
+            (Severity::Info, format!("{count} blocks are run again in backward, each by itself"))
+        }
+    };
+    Some(Diagnostic::new(severity, "checkpointed-blocks", message))
 }
 
 /// The loop's names are bound again, or go with their function: the loss, then the outputs.
@@ -141,7 +177,8 @@ impl Device {
         for &ValueId(index) in &program.placement {
             let Some(value) = graph.values.get(index) else { continue };
             let Some(literal) = &value.initializer else { continue };
-            let ty = TensorType::new(literal.dtype, literal.dims.clone());
+            let dtype = typed.types.get(index).and_then(Option::as_ref).map(|ty| ty.dtype);
+            let ty = TensorType::new(dtype.unwrap_or(literal.dtype), literal.dims.clone());
             let Some(slot) = values.get_mut(index) else { continue };
             match roles.get(index) {
                 Some(Role::Parameter) => {

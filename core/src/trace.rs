@@ -154,6 +154,39 @@ impl Trace {
         self.labels.get(id.0).map_or("", String::as_str)
     }
 
+    /// The same run without some of its allocations.
+    #[must_use]
+    pub fn without(&self, leave_out: impl Fn(&Storage) -> bool) -> Self {
+        let gone: Vec<bool> = self.storages.iter().map(leave_out).collect();
+        let mut kept = Self {
+            storages: self.storages.clone(),
+            labels: self.labels.clone(),
+            ..Self::default()
+        };
+        let mut marks = self.phases.iter().peekable();
+        for (index, event) in self.events.iter().enumerate() {
+            while let Some(mark) = marks.next_if(|mark| mark.event <= index) {
+                kept.phases.push(PhaseMark { event: kept.events.len(), ..*mark });
+            }
+            let (Event::Alloc(id) | Event::Free(id)) = event;
+            if gone.get(id.0) == Some(&false) {
+                kept.events.push(*event);
+                kept.operators.extend(self.operators.get(index));
+                kept.modules.extend(self.modules.get(index));
+            }
+        }
+        for mark in marks {
+            kept.phases.push(PhaseMark { event: kept.events.len(), ..*mark });
+        }
+        kept
+    }
+
+    /// Whether a storage is scratch of a convolution, which depends on cuDNN's version.
+    pub fn is_convolution_workspace(&self, storage: &Storage) -> bool {
+        storage.category == Category::Workspace
+            && self.label(storage.operator).starts_with("aten::convolution")
+    }
+
     /// Phase in which an event happens.
     pub fn phase_at(&self, event: usize) -> Option<PhaseMark> {
         let after = self.phases.partition_point(|mark| mark.event <= event);

@@ -19,7 +19,12 @@ pub(crate) fn Figures(
             view! {
                 <dl class="figures">
                     <Figure name="Peak allocated" says="max_memory_\u{200b}allocated()" bytes=peak.allocated />
-                    <Figure name="Peak reserved" says="max_memory_\u{200b}reserved()" bytes=peak.reserved />
+                    <Figure
+                        name="Peak reserved"
+                        says="max_memory_\u{200b}reserved()"
+                        bytes=peak.reserved
+                        at_least=report.without_workspaces.map(|band| band.reserved)
+                    />
                     <Figure name="Process peak" says="≈ what nvidia-smi shows" bytes=peak.process />
                     <Figure name="CUDA context" says="taken by CUDA itself" bytes=report.verdict.context />
                 </dl>
@@ -36,6 +41,9 @@ fn Figure(
     says: &'static str,
     /// Its value.
     bytes: Bytes,
+    /// The lower end, where the value is the upper end of a band.
+    #[prop(optional_no_strip)]
+    at_least: Option<Bytes>,
 ) -> impl IntoView {
     view! {
         <div class="figure">
@@ -43,6 +51,20 @@ fn Figure(
             <dd class="figure-value">
                 <ByteSize bytes />
             </dd>
+            {at_least
+                .filter(|low| *low != bytes)
+                .map(|low| {
+                    view! {
+                        <dd
+                            class="figure-says"
+                            title="What convolutions take for scratch depends on cuDNN's version"
+                        >
+                            "at least "
+                            {low.to_string()}
+                            ", by cuDNN"
+                        </dd>
+                    }
+                })}
             <dd class="figure-says">{says}</dd>
         </div>
     }

@@ -32,6 +32,7 @@ fn keys_are_those_of_the_contract() {
             "model",
             "config",
             "peak",
+            "without_workspaces",
             "iterations",
             "at_peak",
             "devices",
@@ -64,6 +65,7 @@ fn keys_are_those_of_the_contract() {
         at("/peak"),
         sorted(["requested", "allocated", "reserved", "process", "phase", "iteration", "operator"])
     );
+    assert_eq!(at("/without_workspaces"), sorted(["allocated", "reserved"]));
     assert_eq!(at("/iterations/0"), sorted(["requested", "allocated", "reserved"]));
     assert_eq!(
         at("/at_peak"),

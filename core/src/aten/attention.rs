@@ -15,13 +15,91 @@ pub fn attention(
     bias: Option<&Tensor>,
     drops: bool,
 ) -> Tensor {
-    // The bias is read in rows, and seen as large as the scores.
+    const NAME: &str = "aten::scaled_dot_product_attention";
     let bias = bias.map(|bias| {
-        let [q, k, _] = operands;
+        let [bias] = rt.for_operator(NAME, [bias]);
+        bias
+    });
+    let [q, k, v] = &rt.for_operator(NAME, operands);
+    if flash_takes(rt, q, v) && bias.is_none() {
+        return flash_attention(rt, [q, k, v], drops);
+    }
+    // The bias is read in rows, and seen as large as the scores.
+    let bias = bias.as_ref().map(|bias| {
         let rows = view::contiguous(rt, bias);
         view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
     });
-    efficient_attention(rt, operands, bias.as_ref(), drops)
+    efficient_attention(rt, [q, k, v], bias.as_ref(), drops)
+}
+
+/// Whether flash attention runs (`sdp_utils.cpp`): half precision, Ampere or later, heads of at most
+/// 256 elements. Where cuDNN's kernel comes first (Hopper), what is kept is the same.
+fn flash_takes(rt: &Runtime, q: &Tensor, v: &Tensor) -> bool {
+    q.dtype().size() == Bytes(2)
+        && rt.hardware.capability >= (8, 0)
+        && q.size(3) <= 256
+        && q.size(3) == v.size(3)
+}
+
+/// Flash attention over `q, k, v [B, H, S, D]`.
+///
+/// Saved: q, k, v, the logarithm of the row sums, the output, and the random state: a seed of two
+/// words and an offset, also where nothing is dropped.
+pub fn flash_attention(rt: &Runtime, [q, k, v]: [&Tensor; 3], drops: bool) -> Tensor {
+    rt.enter_operator("aten::_flash_attention_forward");
+    let y = like_by_row(rt, q);
+    let lse = rt.empty(DType::Float32, &[q.size(0), q.size(1), q.size(2)]);
+    // The kernel's own state is replaced where something is dropped.
+    let state = drops.then(|| rt.empty(DType::Int64, &[2]));
+    let (seed, offset) = if drops {
+        let offset = rt.empty(DType::Int64, &[]);
+        (rt.empty(DType::Int64, &[2]), offset)
+    } else {
+        let seed = rt.empty(DType::Int64, &[2]);
+        (seed, rt.empty(DType::Int64, &[]))
+    };
+    drop(state);
+    let saved = [q, k, v, &lse, &y, &seed, &offset];
+    let name = "ScaledDotProductFlashAttentionBackward0";
+    rt.differentiable(name, y.clone(), &[q, k, v], &saved, flash_backward)
+}
+
+/// A tensor like this one, made as `[B, S, H, D]` and seen as `[B, H, S, D]`; strides that leave no
+/// gaps are kept.
+fn like_by_row(rt: &Runtime, like: &Tensor) -> Tensor {
+    rt.no_grad(|| {
+        let rows = view::transpose(rt, like, 1, 2);
+        view::transpose(rt, &rt.empty_like(&rows), 1, 2)
+    })
+}
+
+fn flash_backward(pass: &Pass<'_>) -> Gradients {
+    let (Some(grad), Some(q), Some(k), Some(v)) =
+        (pass.grad(), pass.saved(0), pass.saved(1), pass.saved(2))
+    else {
+        return Vec::new();
+    };
+    let rt = pass.rt;
+    rt.enter_operator("aten::_flash_attention_backward");
+    let (batch, heads, rows, width) = (q.size(0), q.size(1), q.size(2), q.size(3));
+    let in_rows = |t: &Tensor| view::contiguous(rt, &view::transpose(rt, t, 1, 2));
+    let (grad_copy, out_copy) = (in_rows(grad), pass.saved(4).map(in_rows));
+    let gradients = [like_by_row(rt, q), like_by_row(rt, k), like_by_row(rt, v)];
+    let padded = rows.next_multiple_of(128);
+    let width = width.next_multiple_of(if width > 64 { 64 } else { 32 });
+    let sums = rt.empty(DType::Float32, &[batch, heads, padded]);
+    let accumulator = rt.empty(DType::Float32, &[batch, padded, heads, width]);
+    // Shared heads: the kernel fills one gradient per query head, which are then summed.
+    let repeated: Vec<Tensor> = if k.size(1) < heads {
+        (0..2).map(|_| rt.empty(k.dtype(), &[batch, k.size(2), heads, q.size(3)])).collect()
+    } else {
+        Vec::new()
+    };
+    drop(repeated);
+    drop(accumulator);
+    drop(sums);
+    drop((out_copy, grad_copy));
+    gradients.map(Some).into()
 }
 
 /// Memory-efficient attention over `q, k, v [B, H, S, D]`.

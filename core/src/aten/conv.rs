@@ -35,6 +35,11 @@ pub fn convolution(
     bias: Option<&Tensor>,
     spec: &Convolution,
 ) -> Tensor {
+    let bias = bias.map(|bias| {
+        let [bias] = rt.for_operator("aten::convolution", [bias]);
+        bias
+    });
+    let [x, weight] = &rt.for_operator("aten::convolution", [x, weight]);
     let depthwise = is_depthwise(x, weight, spec);
     let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
     let layer = Layer { native: depthwise, ..Layer::new(x, weight, spec, channels_last) };
@@ -45,7 +50,7 @@ pub fn convolution(
     rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
     drop(copy);
     let mut inputs = vec![x, weight];
-    inputs.extend(bias);
+    inputs.extend(&bias);
     let has_bias = bias.is_some();
     rt.differentiable("ConvolutionBackward0", y, &inputs, &[x, weight], move |pass| {
         gradients(pass, &layer, has_bias)
@@ -59,12 +64,12 @@ fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
         return Vec::new();
     };
     let rt = pass.rt;
-    let grad = in_format(rt, grad, channels_last);
+    let grad_copy = in_format(rt, grad, channels_last);
     let copy = in_format(rt, x, channels_last);
     let call = |like: &Tensor, direction| {
         rt.enter_operator("aten::convolution_backward");
         let strides = format_strides(like.sizes(), channels_last);
-        let result = rt.empty_strided(grad.dtype(), like.sizes(), strides);
+        let result = rt.empty_strided(grad_copy.dtype(), like.sizes(), strides);
         rt.workspace(workspace::size(&rt.hardware, layer, direction));
         result
     };
@@ -78,12 +83,13 @@ fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
         let for_input = input();
         (for_input, filter())
     };
+    drop((copy, grad_copy));
+    // The bias's sum reads the gradient as it came.
     let for_bias = (has_bias && pass.needs(2)).then(|| {
         let sizes: Vec<u64> =
             (0..grad.rank()).map(|dim| if dim == 1 { grad.size(1) } else { 1 }).collect();
-        kernels::sum_to(rt, &grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
+        kernels::sum_to(rt, grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
     });
-    drop(copy);
     vec![for_input, for_weight, for_bias]
 }
 

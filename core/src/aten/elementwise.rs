@@ -1,6 +1,6 @@
 //! Pointwise operators (`TensorIterator` kernels): one output, no scratch.
 
-use crate::eager::kernels::pointwise as output;
+use crate::eager::kernels::{self, pointwise as output};
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -30,6 +30,7 @@ pub struct Unary {
 
 /// Runs a unary operator.
 pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
+    let [x] = &rt.for_operator(op.name, [x]);
     rt.enter_operator(op.name);
     let y = rt.empty_like(x);
     if !x.dtype().is_floating() {
@@ -67,17 +68,18 @@ pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
     })
 }
 
-/// Type of the result of arithmetic on two tensors: the wider float, else the wider integer.
+/// Type of the result of arithmetic on two tensors: the wider of their types, where one without
+/// dimensions counts only if it alone is a float.
 pub fn promote(a: &Tensor, b: &Tensor) -> DType {
     let (x, y) = (a.dtype(), b.dtype());
-    match (x.is_floating(), y.is_floating()) {
-        (true, false) => x,
-        (false, true) => y,
-        _ if a.rank() == 0 && b.rank() > 0 => y,
-        _ if b.rank() == 0 && a.rank() > 0 => x,
-        _ if x.size() >= y.size() => x,
-        _ => y,
+    if x.is_floating() == y.is_floating() {
+        match (a.rank(), b.rank()) {
+            (0, 1..) => return y,
+            (1.., 0) => return x,
+            _ => {}
+        }
     }
+    kernels::promote(x, y)
 }
 
 /// `aten::add` and `aten::sub`: nothing is saved; both operands get the gradient itself.
@@ -169,6 +171,7 @@ pub fn negate(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
 /// `aten::pow` with a number as exponent: `grad * (exponent * self.pow(exponent - 1))`.
 pub fn pow_scalar(rt: &Runtime, x: &Tensor) -> Tensor {
     let op = Unary { name: "aten::pow", node: "PowBackward0", reads: Reads::Input, temporaries: 2 };
+    let [x] = &rt.for_operator(op.name, [x]);
     rt.enter_operator(op.name);
     let y = rt.empty_like(x);
     rt.differentiable(op.node, y, &[x], &[x], |pass| {
@@ -198,7 +201,11 @@ pub fn opaque(rt: &Runtime, name: &'static str, dtype: DType, operands: &[&Tenso
 pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&Tensor>) -> Tensor {
     rt.enter_operator("aten::where");
     let branches: Vec<&Tensor> = [a, b].into_iter().flatten().collect();
-    let dtype = branches.first().map_or(DType::Float32, |t| t.dtype());
+    let dtype = match branches.as_slice() {
+        [a, b] => promote(a, b),
+        [only] => only.dtype(),
+        _ => DType::Float32,
+    };
     let mut operands = vec![condition];
     operands.extend(&branches);
     let y = output(rt, dtype, &operands);
@@ -212,23 +219,6 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
             result
         };
         (0..arity).map(|i| pass.grad().filter(|_| pass.needs(i)).map(masked)).collect()
-    })
-}
-
-/// `aten::_to_copy` to another type; the same type is the same tensor.
-pub fn cast(rt: &Runtime, x: &Tensor, dtype: DType) -> Tensor {
-    if x.dtype() == dtype {
-        return x.clone();
-    }
-    rt.enter_operator("aten::to");
-    let strides = crate::eager::layout::like_strides(x);
-    let y = rt.empty_strided(dtype, x.sizes(), strides);
-    if !dtype.is_floating() {
-        return y;
-    }
-    let from = x.dtype();
-    rt.differentiable("ToCopyBackward0", y, &[x], &[], move |pass| {
-        vec![pass.grad().map(|grad| cast(pass.rt, grad, from))]
     })
 }
 

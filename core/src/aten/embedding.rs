@@ -26,10 +26,11 @@ pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
 
 fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Tensor {
     let count = indices.numel();
+    let indices_copy = rt.no_grad(|| view::contiguous(rt, indices));
     let grad_copy = (!grad.is_contiguous()).then(|| rt.empty(grad.dtype(), grad.sizes()));
     if count <= SIMPLE_LIMIT {
         let result = rt.empty(grad.dtype(), table);
-        drop(grad_copy);
+        drop((grad_copy, indices_copy));
         return result;
     }
     let rows = table.first().copied().unwrap_or(1);
@@ -50,6 +51,6 @@ fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Ten
     let partial_offsets = rt.scratch(Bytes(8).times(most));
     let sums = rt.empty(DType::Float32, &[most, width]);
     drop((sums, partial_offsets, partial_sums, partials, offsets, original, sorted));
-    drop(grad_copy);
+    drop((grad_copy, indices_copy));
     result
 }

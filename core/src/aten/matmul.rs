@@ -1,18 +1,13 @@
 //! Matrix products: `mm`, `bmm`, `addmm`, `linear`, `matmul`, and their library workspaces.
 //!
-//! PyTorch 2.15 allocates cuBLAS's workspace around every product, after its output, and frees it at
-//! once. A product with a fused bias goes to cuBLASLt, whose workspace is one MiB.
+//! A product with a fused bias goes to cuBLASLt, any other to cuBLAS.
 //! Sources: `native/cuda/Blas.cpp`, `native/Linear.cpp`, `native/LinearAlgebra.cpp`.
 
 use super::elementwise::add_in_place;
 use super::view::{self, rows_and_width};
-use crate::bytes::Bytes;
 use crate::eager::layout::broadcast_sizes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::numel;
-
-/// SIZE: workspace of a cuBLASLt call (`CUBLASLT_WORKSPACE_SIZE`), PyTorch 2.15.
-const CUBLASLT_WORKSPACE: Bytes = Bytes::mib(1);
 
 /// How a weight lies in memory relative to the product `x @ w`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +29,9 @@ pub fn linear(
     bias: Option<&Tensor>,
     layout: WeightLayout,
 ) -> Tensor {
+    let name = if layout == WeightLayout::OutIn { "aten::linear" } else { "aten::addmm" };
+    let (x, weight, bias) = cast_operands(rt, name, x, weight, bias);
+    let (x, weight, bias) = (&x, &weight, bias.as_ref());
     let out_dim = usize::from(layout != WeightLayout::OutIn);
     let width = weight.size(out_dim);
     let mut sizes = x.sizes().to_vec();
@@ -56,6 +54,22 @@ pub fn linear(
     }
 }
 
+/// Under autocast, `linear(x, weight, bias)` casts from its last argument on, and
+/// `addmm(bias, x, weight)` from its own.
+fn cast_operands(
+    rt: &Runtime,
+    name: &str,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> (Tensor, Tensor, Option<Tensor>) {
+    let cast_bias = || bias.map(|bias| rt.for_operator(name, [bias]).into_iter().next());
+    let bias_first = (name == "aten::linear").then(cast_bias);
+    let [x, weight] = rt.for_operator(name, [x, weight]);
+    let bias = bias_first.unwrap_or_else(cast_bias).flatten();
+    (x, weight, bias)
+}
+
 fn flatten(rt: &Runtime, x: &Tensor) -> Tensor {
     if x.rank() == 2 {
         return x.clone();
@@ -72,7 +86,11 @@ fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -
     rt.enter_operator("aten::addmm");
     let y = rt.empty(x.dtype(), &[x.size(0), width]);
     let fused = width > 1 && x.size(1) > 1;
-    rt.workspace(if fused { CUBLASLT_WORKSPACE } else { rt.hardware.cublas_workspace });
+    if fused {
+        rt.cublas_lt();
+    } else {
+        rt.cublas();
+    }
     let saved = Operands::saved(x, weight);
     let weight_sizes = weight.sizes().to_vec();
     rt.differentiable("AddmmBackward0", y, &[x, weight, bias], &saved.tensors(), move |pass| {
@@ -122,7 +140,7 @@ fn weight_gradient(rt: &Runtime, grad: &Tensor, sizes: &[u64]) -> Tensor {
 /// The output of a cuBLAS product, and its workspace.
 fn product(rt: &Runtime, like: &Tensor, sizes: &[u64]) -> Tensor {
     let y = rt.empty(like.dtype(), sizes);
-    rt.workspace(rt.hardware.cublas_workspace);
+    rt.cublas();
     y
 }
 
@@ -142,6 +160,7 @@ impl<'a> Operands<'a> {
 
 /// `torch.matmul` of two activations.
 pub fn matmul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    let [a, b] = &rt.for_operator("aten::matmul", [a, b]);
     match (a.rank(), b.rank()) {
         (0 | 1, _) | (_, 0 | 1) => vector_product(rt, a, b),
         (2, 2) => mm(rt, a, b, b.size(1)),
@@ -222,6 +241,8 @@ pub struct Subscripted<'a> {
 /// Both are permuted to batches of matrices (a copy where strides do not merge), multiplied, and the
 /// product is permuted to the order of `output`.
 pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[char]) -> Tensor {
+    let [left, right] = rt.for_operator("aten::einsum", [a.tensor, b.tensor]);
+    let (a, b) = (Subscripted { tensor: &left, ..a }, Subscripted { tensor: &right, ..b });
     rt.enter_operator("aten::einsum");
     let in_both = |c: &&char| a.letters.contains(c) && b.letters.contains(c);
     let batch: Vec<char> =

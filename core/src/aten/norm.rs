@@ -3,8 +3,10 @@
 //! Sources: `native/cudnn/BatchNorm.cpp`, `native/cuda/layer_norm_kernel.cu`,
 //! `native/cuda/group_norm_kernel.cu`.
 
-use super::view;
-use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use super::elementwise::{self, Reads, Unary};
+use super::{reduce, view};
+use crate::config::PyTorch;
+use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
 use crate::tensor::{DType, numel};
 
 /// `aten::batch_norm` in training: output, mean and inverse deviation per channel.
@@ -32,6 +34,7 @@ pub fn layer_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
+    let [x] = &rt.for_operator("aten::layer_norm", [x]);
     let dense = rt.no_grad(|| view::contiguous(rt, x));
     rt.enter_operator("aten::native_layer_norm");
     let y = rt.empty(x.dtype(), x.sizes());
@@ -42,8 +45,12 @@ pub fn layer_norm(
     affine(rt, "NativeLayerNormBackward0", y, [x, &mean, &deviation], (weight, bias))
 }
 
-/// `aten::_fused_rms_norm`: one statistic per row.
+/// `aten::rms_norm` over the last dimensions: one kernel, one statistic per row; until 2.8 a composite.
 pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -> Tensor {
+    if rt.pytorch == PyTorch::V2_8 {
+        return composite_rms_norm(rt, x, width, weight);
+    }
+    let [x] = &rt.for_operator("aten::rms_norm", [x]);
     let dense = rt.no_grad(|| view::contiguous(rt, x));
     rt.enter_operator("aten::_fused_rms_norm");
     let y = rt.empty(x.dtype(), x.sizes());
@@ -52,9 +59,36 @@ pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -
     drop(dense);
     let mut inputs = vec![x];
     inputs.extend(weight);
-    rt.differentiable("FusedRmsNormBackward0", y, &inputs, &[x, &deviation], |pass| {
-        parameters_and_input(pass, "aten::_fused_rms_norm_backward")
+    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
+    rt.differentiable("FusedRmsNormBackward0", y, &inputs, &[x, &deviation], move |pass| {
+        parameters_and_input(pass, "aten::_fused_rms_norm_backward", dtype)
     })
+}
+
+/// `rms_norm_composite`: `x * rsqrt(mean(x²) + ε)` in single precision, then the weight.
+fn composite_rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -> Tensor {
+    let single = kernels::cast(rt, x, DType::Float32);
+    let mut covered = 1;
+    let mut gone = vec![false; x.rank()];
+    for (dim, gone) in gone.iter_mut().enumerate().rev() {
+        *gone = covered < width;
+        covered *= x.size(dim);
+    }
+    let squares = elementwise::pow_scalar(rt, &single);
+    let mean = reduce::mean(rt, &squares, &gone, true);
+    drop(squares);
+    let rsqrt =
+        Unary { name: "aten::rsqrt", node: "RsqrtBackward0", reads: Reads::Output, temporaries: 2 };
+    let scale = elementwise::unary(rt, rsqrt, &mean);
+    drop(mean);
+    let scaled = elementwise::mul(rt, &single, &scale);
+    drop((single, scale));
+    let normed = kernels::cast(rt, &scaled, x.dtype());
+    drop(scaled);
+    match weight {
+        Some(weight) => elementwise::mul(rt, &normed, weight),
+        None => normed,
+    }
 }
 
 /// `aten::native_group_norm` over `[N, C, …]`.
@@ -65,6 +99,7 @@ pub fn group_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
+    let [x] = &rt.for_operator("aten::group_norm", [x]);
     let x = view::contiguous(rt, x);
     rt.enter_operator("aten::native_group_norm");
     let y = rt.empty_like(&x);
@@ -77,13 +112,14 @@ pub fn group_norm(
     let mut inputs = vec![&x];
     inputs.extend(weight);
     inputs.extend(bias);
+    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
     rt.differentiable(
         "NativeGroupNormBackward0",
         y,
         &inputs,
         &[&x, &mean, &deviation],
         move |pass| {
-            let results = parameters_and_input(pass, "aten::native_group_norm_backward");
+            let results = parameters_and_input(pass, "aten::native_group_norm_backward", dtype);
             let sums = [channels, channels, groups, groups, channels];
             let scratch: Vec<_> =
                 sums.iter().map(|&n| pass.rt.empty(DType::Float32, &[batch, n])).collect();
@@ -103,18 +139,18 @@ fn affine(
     let mut inputs = vec![saved[0]];
     inputs.extend(weight);
     inputs.extend(bias);
-    rt.differentiable(node, y, &inputs, &saved, move |pass| parameters_and_input(pass, node))
+    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
+    rt.differentiable(node, y, &inputs, &saved, move |pass| parameters_and_input(pass, node, dtype))
 }
 
 /// Gradients of input, weight and bias, after contiguous copies where strides ask for them.
-fn parameters_and_input(pass: &Pass<'_>, name: &'static str) -> Gradients {
+fn parameters_and_input(pass: &Pass<'_>, name: &'static str, dtype: DType) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
     let layer_norm = name == "NativeLayerNormBackward0";
-    // Batch norm follows the input's layout; layer norm works on rows.
-    let grad_copy =
-        (if layer_norm { !grad.is_contiguous() } else { grad.strides() != x.strides() })
-            .then(|| pass.rt.empty_strided(grad.dtype(), grad.sizes(), x.strides().to_vec()));
+    // Batch norm follows the input's layout; layer norm works on rows, and copies the gradient last.
     let x_copy = (layer_norm && !x.is_contiguous()).then(|| pass.rt.empty(x.dtype(), x.sizes()));
+    let grad_copy = (!layer_norm && grad.strides() != x.strides())
+        .then(|| pass.rt.empty_strided(grad.dtype(), grad.sizes(), x.strides().to_vec()));
     let for_x =
         if layer_norm { pass.rt.empty(x.dtype(), x.sizes()) } else { pass.rt.empty_like(x) };
     let width = if layer_norm { None } else { Some(x.size(1)) };
@@ -122,14 +158,15 @@ fn parameters_and_input(pass: &Pass<'_>, name: &'static str) -> Gradients {
     for input in 1..pass.needs.len() {
         results.push(pass.needs(input).then(|| {
             if let Some(channels) = width {
-                pass.rt.empty(DType::Float32, &[channels])
+                pass.rt.empty(dtype, &[channels])
             } else {
                 let rows = pass.saved(1).map_or(1, Tensor::numel).max(1);
-                pass.rt.empty(x.dtype(), &[numel(x.sizes()).div_euclid(rows)])
+                pass.rt.empty(dtype, &[numel(x.sizes()).div_euclid(rows)])
             }
         }));
     }
-    drop(x_copy);
-    drop(grad_copy);
+    let late_copy =
+        (layer_norm && !grad.is_contiguous()).then(|| pass.rt.empty(grad.dtype(), grad.sizes()));
+    drop((late_copy, grad_copy, x_copy));
     results
 }

@@ -3,11 +3,14 @@
 use super::view;
 use crate::eager::kernels::{kept_sizes, reduce};
 use crate::eager::{Runtime, Tensor};
+use crate::tensor::DType;
 
 /// `aten::sum`: the gradient is expanded, a view.
 pub fn sum(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
     rt.enter_operator("aten::sum");
-    let y = shaped(reduce(rt, x, reduced, x.dtype()), x, reduced, keepdim);
+    let single = rt.autocast_type().is_some() && x.dtype().is_floating();
+    let dtype = if single { DType::Float32 } else { x.dtype() };
+    let y = shaped(reduce(rt, x, reduced, dtype), x, reduced, keepdim);
     let (sizes, kept) = (x.sizes().to_vec(), kept_sizes(x, reduced));
     rt.differentiable("SumBackward1", y, &[x], &[], move |pass| {
         vec![pass.grad().map(|grad| {

@@ -1,8 +1,9 @@
 //! `_softmax` and `_log_softmax`: the result is saved (`native/cuda/SoftMax.cu`).
 
-use super::elementwise::{Reads, Unary, unary};
 use super::view;
-use crate::eager::{Runtime, Tensor};
+use crate::eager::layout::like_strides;
+use crate::eager::{Runtime, Tensor, kernels};
+use crate::tensor::DType;
 
 /// `aten::softmax`.
 pub fn softmax(rt: &Runtime, x: &Tensor) -> Tensor {
@@ -15,6 +16,13 @@ pub fn log_softmax(rt: &Runtime, x: &Tensor) -> Tensor {
     run(rt, x, "aten::_log_softmax", "LogSoftmaxBackward0", 0)
 }
 
+/// `aten::log_softmax` with the type of its input stated, which autocast respects.
+pub(super) fn log_softmax_in_its_type(rt: &Runtime, x: &Tensor) -> Tensor {
+    let x = view::contiguous(rt, x);
+    kernel(rt, &x, x.dtype(), "aten::_log_softmax", "LogSoftmaxBackward0", 0)
+}
+
+/// Under autocast the result is in single precision: fp16 is read as it is, bf16 is cast before.
 fn run(
     rt: &Runtime,
     x: &Tensor,
@@ -22,6 +30,30 @@ fn run(
     node: &'static str,
     temporaries: usize,
 ) -> Tensor {
+    let single = rt.autocast_type().is_some() && x.dtype().is_floating();
+    let fused = single && x.dtype() == DType::Float16;
+    let x = if single && !fused { &kernels::cast(rt, x, DType::Float32) } else { x };
     let x = view::contiguous(rt, x);
-    unary(rt, Unary { name, node, reads: Reads::Output, temporaries }, &x)
+    let dtype = if single { DType::Float32 } else { x.dtype() };
+    kernel(rt, &x, dtype, name, node, temporaries)
+}
+
+fn kernel(
+    rt: &Runtime,
+    x: &Tensor,
+    dtype: DType,
+    name: &'static str,
+    node: &'static str,
+    temporaries: usize,
+) -> Tensor {
+    rt.enter_operator(name);
+    let y = rt.empty_strided(dtype, x.sizes(), like_strides(x));
+    let from = x.dtype();
+    rt.differentiable(node, y.clone(), &[x], &[&y], move |pass| {
+        let Some(grad) = pass.grad() else { return vec![None] };
+        let temporaries: Vec<_> = (0..temporaries).map(|_| pass.rt.empty_like(grad)).collect();
+        let result = pass.rt.empty_strided(from, grad.sizes(), like_strides(grad));
+        drop(temporaries);
+        vec![Some(result)]
+    })
 }

@@ -1,5 +1,6 @@
 //! Views, which allocate nothing, and the copies that views fall back to.
 
+use crate::eager::kernels::promote;
 use crate::eager::layout::{contiguous_strides, view_strides};
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::numel;
@@ -157,7 +158,8 @@ pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
     };
     let total = pieces.iter().map(|piece| piece.size(dim)).fold(0, u64::saturating_add);
     let sizes = replaced(first.sizes(), dim, total);
-    let y = rt.empty(first.dtype(), &sizes);
+    let widest = |dtype, piece: &&Tensor| promote(dtype, piece.dtype());
+    let y = rt.empty(pieces.iter().fold(first.dtype(), widest), &sizes);
     let lengths: Vec<u64> = pieces.iter().map(|piece| piece.size(dim)).collect();
     rt.differentiable("CatBackward0", y, pieces, &[], move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use super::checkpoint::{Region, Saved};
 use super::{Runtime, Tensor, kernels, layout};
 use crate::tensor::DType;
 use crate::trace::LabelId;
@@ -62,6 +63,13 @@ pub struct Edge {
     output: usize,
 }
 
+impl Edge {
+    /// Whether it leads to a parameter's `.grad`.
+    pub(super) fn is_leaf(&self) -> bool {
+        matches!(self.node.body, Body::Accumulate(_))
+    }
+}
+
 /// One backward function.
 pub struct GradNode {
     /// Unique; grows with time.
@@ -75,7 +83,7 @@ pub struct GradNode {
 }
 
 enum Body {
-    Formula(RefCell<Option<(Formula, Vec<Tensor>)>>),
+    Formula(RefCell<Option<(Formula, Saved)>>),
     Accumulate(Rc<Leaf>),
 }
 
@@ -165,7 +173,7 @@ impl Runtime {
             return outputs;
         }
         let next = inputs.iter().map(|input| input.edge().cloned()).collect();
-        let saved = saved.iter().map(|tensor| tensor.detach()).collect();
+        let saved = self.keep(saved.iter().map(|tensor| tensor.detach()).collect());
         let body = Body::Formula(RefCell::new(Some((Box::new(formula), saved))));
         let node = self.node(name, next, body);
         outputs_of(&node, &outputs)
@@ -183,14 +191,15 @@ impl Runtime {
         Rc::new(GradNode { id, name, module, next, outputs: RefCell::default(), body })
     }
 
-    /// `loss.backward()`.
-    pub fn backward(&self, loss: &Tensor) {
+    /// `loss.backward()`; `recompute` runs a checkpointed region once more.
+    pub fn backward(&self, loss: &Tensor, recompute: &dyn Fn(&Region)) {
         let Some(root) = loss.edge().cloned() else { return };
         self.no_grad(|| {
             self.enter_operator("aten::ones_like");
             let ones = self.empty_like(loss);
             // Python's frame holds the root gradient until the call returns.
-            Engine::new(self, &root.node).run(root, ones.clone());
+            let mut engine = Engine::new(self, &root.node, recompute);
+            self.in_backward_thread(|| engine.run(root, ones.clone()));
             drop(ones);
         });
         self.enter_operator("");
@@ -209,6 +218,7 @@ fn outputs_of(node: &Rc<GradNode>, outputs: &[Tensor]) -> Vec<Tensor> {
 /// One walk over the graph.
 struct Engine<'a> {
     rt: &'a Runtime,
+    recompute: &'a dyn Fn(&Region),
     /// COUNT: gradients still to come, by node id.
     dependencies: BTreeMap<usize, usize>,
     /// Gradients that have arrived, by node id.
@@ -218,7 +228,7 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(rt: &'a Runtime, root: &Rc<GradNode>) -> Self {
+    fn new(rt: &'a Runtime, root: &Rc<GradNode>, recompute: &'a dyn Fn(&Region)) -> Self {
         let mut dependencies = BTreeMap::new();
         let mut stack = vec![Rc::clone(root)];
         let mut seen = std::collections::BTreeSet::from([root.id]);
@@ -230,7 +240,7 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        Self { rt, dependencies, buffers: BTreeMap::new(), ready: BTreeMap::new() }
+        Self { rt, recompute, dependencies, buffers: BTreeMap::new(), ready: BTreeMap::new() }
     }
 
     fn run(&mut self, root: Edge, ones: Tensor) {
@@ -238,8 +248,7 @@ impl<'a> Engine<'a> {
         self.make_ready(root.node);
         while let Some((_, node)) = self.ready.pop_last() {
             let grads = self.buffers.remove(&node.id).unwrap_or_default();
-            self.rt.recorder.borrow_mut().set_module(node.module);
-            self.rt.enter_operator(node.name);
+            self.enter(&node);
             match &node.body {
                 Body::Accumulate(leaf) => self.accumulate_leaf(leaf, grads),
                 Body::Formula(formula) => self.run_node(&node, formula.borrow_mut().take(), grads),
@@ -247,18 +256,26 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn run_node(
-        &mut self,
-        node: &Rc<GradNode>,
-        body: Option<(Formula, Vec<Tensor>)>,
-        grads: Gradients,
-    ) {
+    fn enter(&self, node: &GradNode) {
+        self.rt.enter_module(node.module);
+        self.rt.enter_operator(node.name);
+    }
+
+    fn run_node(&mut self, node: &Rc<GradNode>, body: Option<(Formula, Saved)>, grads: Gradients) {
         let Some((formula, saved)) = body else { return };
+        let (mut saved, region) = self.rt.unpack(saved, self.recompute);
+        if region.is_some() {
+            self.enter(node);
+        }
         let needs: Vec<bool> = node.next.iter().map(Option::is_some).collect();
         let pass = Pass { rt: self.rt, grads: &grads, saved: &saved, needs: &needs };
         let mut results =
             if grads.iter().any(Option::is_some) { formula(&pass) } else { Vec::new() };
         results.resize(node.next.len(), None);
+        if region.is_some() {
+            // Only the formula's own variables held what was computed again; the last goes first.
+            saved.drain(..).rev().for_each(drop);
+        }
         for (edge, result) in node.next.iter().zip(&mut results) {
             *result = match (edge, result.take()) {
                 (Some(edge), Some(grad)) => Some(self.fit(edge, grad)),
@@ -267,6 +284,7 @@ impl<'a> Engine<'a> {
         }
         grads.into_iter().for_each(drop);
         saved.into_iter().for_each(drop);
+        drop(region);
         for (edge, result) in node.next.iter().zip(results) {
             let Some(edge) = edge else { continue };
             if let Some(grad) = result {

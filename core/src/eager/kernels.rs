@@ -11,6 +11,18 @@ use super::{Hardware, Runtime, Tensor};
 use crate::bytes::Bytes;
 use crate::tensor::{DType, numel};
 
+/// The wider of two types, a float before any integer; of two unlike halves, single precision.
+pub fn promote(a: DType, b: DType) -> DType {
+    match (a.is_floating(), b.is_floating()) {
+        (true, false) => a,
+        (false, true) => b,
+        _ if a == b => a,
+        (true, true) if a.size() == b.size() => DType::Float32,
+        _ if a.size() > b.size() => a,
+        _ => b,
+    }
+}
+
 /// The result of a pointwise kernel over operands that broadcast.
 pub fn pointwise(rt: &Runtime, dtype: DType, operands: &[&Tensor]) -> Tensor {
     let sizes =
@@ -25,10 +37,20 @@ pub(super) fn add_gradients(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     pointwise(rt, a.dtype(), &[a, b])
 }
 
-/// A gradient in another type.
-pub(super) fn cast(rt: &Runtime, x: &Tensor, dtype: DType) -> Tensor {
+/// `aten::_to_copy` to another type; the same type is the same tensor.
+pub fn cast(rt: &Runtime, x: &Tensor, dtype: DType) -> Tensor {
+    if x.dtype() == dtype {
+        return x.clone();
+    }
     rt.enter_operator("aten::to");
-    rt.empty_strided(dtype, x.sizes(), like_strides(x))
+    let y = rt.empty_strided(dtype, x.sizes(), like_strides(x));
+    if !dtype.is_floating() {
+        return y;
+    }
+    let from = x.dtype();
+    rt.differentiable("ToCopyBackward0", y, &[x], &[], move |pass| {
+        vec![pass.grad().map(|grad| cast(pass.rt, grad, from))]
+    })
 }
 
 /// `sum` over the dimensions in which `x` is larger than `sizes` (`at::sum_to`).

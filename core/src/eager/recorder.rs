@@ -12,7 +12,7 @@ use crate::trace::{self, Category, Event, LabelId, Phase, PhaseMark, StorageId, 
 #[derive(Debug)]
 pub struct Storage {
     id: StorageId,
-    /// Nothing is asked of the allocator for zero bytes.
+    /// Nothing is asked of the allocator for zero bytes, nor while the recorder is muted.
     is_empty: bool,
     recorder: Rc<RefCell<Recorder>>,
 }
@@ -43,6 +43,7 @@ pub struct Recorder {
     module: LabelId,
     name: LabelId,
     born: Vec<(usize, Phase)>,
+    muted: bool,
     iteration: usize,
     phase: Phase,
 }
@@ -58,6 +59,7 @@ impl Default for Recorder {
             module: nothing,
             name: nothing,
             born: Vec::new(),
+            muted: false,
             iteration: 0,
             phase: Phase::Setup,
         }
@@ -89,7 +91,7 @@ impl Recorder {
         recorder.trace.storages.push(storage);
         let born = (recorder.iteration, recorder.phase);
         recorder.born.push(born);
-        let is_empty = requested == Bytes::ZERO;
+        let is_empty = requested == Bytes::ZERO || recorder.muted;
         if !is_empty {
             recorder.push(Event::Alloc(id));
         }
@@ -130,6 +132,11 @@ impl Recorder {
 
     pub(super) fn set_unknown_operator(&mut self, operator: &str) {
         self.operator = self.label(operator);
+    }
+
+    /// While muted, storages take no memory; returns whether that was so before.
+    pub(super) const fn set_muted(&mut self, muted: bool) -> bool {
+        std::mem::replace(&mut self.muted, muted)
     }
 
     pub(super) const fn set_module(&mut self, module: LabelId) {

@@ -79,6 +79,11 @@ impl Tensor {
         self.0.edge.is_some()
     }
 
+    /// Whether its gradient is accumulated: a parameter itself, no view and nothing computed.
+    pub fn is_leaf(&self) -> bool {
+        self.0.base.is_none() && self.0.edge.as_ref().is_some_and(Edge::is_leaf)
+    }
+
     /// Where its gradient goes.
     pub fn edge(&self) -> Option<&Edge> {
         self.0.edge.as_ref()

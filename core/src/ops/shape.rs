@@ -11,7 +11,8 @@ use super::shape_math::{
     signed_len, size,
 };
 use super::{Inference, OpError, Operator, fold, op};
-use crate::aten::{elementwise, view};
+use crate::aten::view;
+use crate::eager::kernels;
 use crate::graph::Elements;
 use crate::tensor::{DType, TensorType, numel};
 
@@ -184,7 +185,7 @@ fn expand(inference: &mut Inference<'_>) -> Result<(), OpError> {
 }
 
 fn cast_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let y = elementwise::cast(call.rt, &call.need(0)?, call.output_type(0)?.dtype);
+    let y = kernels::cast(call.rt, &call.need(0)?, call.output_type(0)?.dtype);
     call.set(0, y);
     Ok(())
 }

@@ -154,7 +154,7 @@ fn rms_norm(view: &View<'_>, node: &Node) -> Option<Node> {
     };
     let y = node.output(0)?;
     let in_module = |other: &&Node| is_inside(other) && other.module == node.module;
-    let stays = view.readers(y).iter().any(|at| view.node(*at).filter(in_module).is_some());
+    let stays = view.readers(y).iter().any(|at| view.node(*at).as_ref().is_some_and(in_module));
     if !is_inside(&node) || stays || node.op == "RMSNormalization" {
         return None;
     }

@@ -1,13 +1,20 @@
 //! The forward: nodes in order, each held as long as Python would hold it.
 //!
 //! A value dies when the last operator that reads it has returned and its name is bound again: after
-//! the operator's own outputs are there.
+//! the operator's own outputs are there. One that was given to a module is held by that call's
+//! arguments until the module returns, whoever reads it last inside ([`frames`]).
+
+mod blocks;
+mod frames;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
+use crate::config::Checkpoint;
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::eager::checkpoint::Region;
 use crate::eager::{Runtime, Tensor};
 use crate::graph::{Graph, Node, ValueId};
 use crate::infer::Typed;
@@ -22,6 +29,8 @@ pub struct Forward<'a> {
     graph: &'a Graph,
     typed: &'a Typed,
     steps: Vec<Step<'a>>,
+    /// Parts that are run again in backward, in order.
+    regions: Vec<RangeInclusive<usize>>,
     /// Names of nodes that ran without a rule of their own, by operator.
     assumed: RefCell<BTreeMap<&'a str, BTreeSet<&'a str>>>,
 }
@@ -36,9 +45,26 @@ struct Step<'a> {
     in_place: bool,
 }
 
+impl Step<'_> {
+    /// Names that nobody reads any more are bound again.
+    fn forget(&self, values: &mut [Option<Tensor>]) {
+        for value in &self.dies {
+            if let Some(slot) = values.get_mut(value.0) {
+                *slot = None;
+            }
+        }
+    }
+}
+
 impl<'a> Forward<'a> {
     /// Looks operators up and finds the last reader of every value.
-    pub fn plan(rt: &Runtime, program: &'a Program<'_>, typed: &'a Typed, roles: &[Role]) -> Self {
+    pub fn plan(
+        rt: &Runtime,
+        program: &'a Program<'_>,
+        typed: &'a Typed,
+        roles: &[Role],
+        checkpoint: Checkpoint,
+    ) -> Self {
         let graph = &program.graph;
         let mut is_output = vec![false; graph.values.len()];
         for output in &graph.outputs {
@@ -52,16 +78,17 @@ impl<'a> Forward<'a> {
                 *count += 1;
             }
         }
-        let mut last_reader = vec![None; graph.values.len()];
         let on_device: Vec<&Node> =
             program.nodes.iter().map(Cow::as_ref).filter(|node| !is_folded(node, typed)).collect();
-        for (index, node) in on_device.iter().enumerate() {
-            for value in node.inputs.iter().chain(&node.outputs).flatten() {
-                if let Some(slot) = last_reader.get_mut(value.0) {
-                    *slot = Some(index);
-                }
+        let last_holder = frames::last_holders(&on_device, graph.values.len());
+        let regions = match checkpoint {
+            Checkpoint::None => Vec::new(),
+            Checkpoint::Blocks => blocks::find(&on_device),
+            Checkpoint::Every(n) => {
+                let step = usize::try_from(n.get()).unwrap_or(usize::MAX);
+                blocks::find(&on_device).into_iter().step_by(step).collect()
             }
-        }
+        };
         let mut steps: Vec<Step<'a>> = on_device
             .into_iter()
             .map(|node| Step {
@@ -72,7 +99,7 @@ impl<'a> Forward<'a> {
                 in_place: false,
             })
             .collect();
-        for (value, last) in last_reader.iter().enumerate() {
+        for (value, last) in last_holder.iter().enumerate() {
             let computed = roles.get(value) == Some(&Role::Computed);
             if let Some(step) = last.and_then(|index: usize| steps.get_mut(index))
                 && computed
@@ -84,45 +111,79 @@ impl<'a> Forward<'a> {
         for step in &mut steps {
             // Overwriting is possible where the input is computed and this is its only reader.
             step.in_place = step.node.input(0).is_some_and(|input| {
-                readers.get(input.0) == Some(&1) && step.dies.contains(&input)
+                readers.get(input.0) == Some(&1)
+                    && roles.get(input.0) == Some(&Role::Computed)
+                    && !is_output.get(input.0).copied().unwrap_or(false)
             });
             // Names are bound again in the order in which the operator was given them.
             let position =
                 |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
             step.dies.sort_by_key(|value| position(value).unwrap_or(usize::MAX));
         }
-        Self { graph, typed, steps, assumed: RefCell::default() }
+        Self { graph, typed, steps, regions, assumed: RefCell::default() }
     }
 
     /// Runs the graph on tensors that lie on the device; returns the model's outputs.
     pub fn run(&self, rt: &Runtime, device: &[Option<Tensor>]) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = device.to_vec();
         values.resize(self.graph.values.len(), None);
-        for step in &self.steps {
-            rt.enter_module(step.module);
-            let outputs = self.run_step(rt, step, &values);
-            for (output, tensor) in step.node.outputs.iter().zip(outputs) {
-                if let Some(slot) = output.and_then(|id| values.get_mut(id.0)) {
-                    *slot = tensor;
-                }
+        let mut regions = self.regions.iter().enumerate().peekable();
+        for (index, step) in self.steps.iter().enumerate() {
+            if let Some((id, region)) = regions.next_if(|(_, region)| *region.start() == index) {
+                rt.enter_region(id, self.arguments(region, device, &values));
             }
-            for value in &step.dies {
-                if let Some(slot) = values.get_mut(value.0) {
-                    *slot = None;
-                }
+            rt.enter_region_step(index);
+            self.run_step(rt, step, &mut values);
+            if self.regions.iter().any(|region| *region.end() == index) {
+                rt.leave_region();
             }
+            step.forget(&mut values);
         }
         rt.enter_module(LabelId(0));
         let outputs = self.graph.outputs.iter();
         outputs.filter_map(|output| values.get(output.0).cloned().flatten()).collect()
     }
 
-    fn run_step(
+    /// What the steps of a region read and do not make.
+    fn arguments(
         &self,
-        rt: &Runtime,
-        step: &Step<'a>,
+        region: &RangeInclusive<usize>,
+        device: &[Option<Tensor>],
         values: &[Option<Tensor>],
-    ) -> Vec<Option<Tensor>> {
+    ) -> Vec<(usize, Tensor)> {
+        let steps = self.steps.get(region.clone()).unwrap_or(&[]);
+        let read: BTreeSet<ValueId> =
+            steps.iter().flat_map(|step| step.node.inputs.iter().flatten()).copied().collect();
+        let made_before = |id: &ValueId| device.get(id.0).is_none_or(Option::is_none);
+        let held = |id: ValueId| Some((id.0, values.get(id.0)?.clone()?));
+        read.into_iter().filter(made_before).filter_map(held).collect()
+    }
+
+    /// Runs a checkpointed region again, as far as something is saved.
+    pub fn run_again(&self, rt: &Runtime, device: &[Option<Tensor>], region: &Region) {
+        let mut values: Vec<Option<Tensor>> = device.to_vec();
+        values.resize(self.graph.values.len(), None);
+        for (id, tensor) in &region.arguments {
+            if let Some(slot) = values.get_mut(*id) {
+                *slot = Some(tensor.clone());
+            }
+        }
+        let (last, allocates) = region.last_step();
+        let Some(steps) = self.regions.get(region.id) else { return };
+        for (index, step) in self.steps.iter().enumerate().take(last + 1).skip(*steps.start()) {
+            if index == last && !allocates {
+                rt.without_memory(|| self.run_step(rt, step, &mut values));
+            } else {
+                self.run_step(rt, step, &mut values);
+                step.forget(&mut values);
+            }
+        }
+        // Stopping unwinds the frames.
+        values.into_iter().for_each(drop);
+    }
+
+    fn run_step(&self, rt: &Runtime, step: &Step<'a>, values: &mut [Option<Tensor>]) {
+        rt.enter_module(step.module);
         let node = step.node;
         let operands = node.inputs.iter().map(|input| match input {
             None => Operand::Absent,
@@ -143,7 +204,16 @@ impl<'a> Forward<'a> {
                 self.assumed.borrow_mut().entry(&node.op).or_default().insert(label);
             }
         }
-        call.finish()
+        for (output, tensor) in node.outputs.iter().zip(call.finish()) {
+            if let Some(slot) = output.and_then(|id| values.get_mut(id.0)) {
+                *slot = tensor;
+            }
+        }
+    }
+
+    /// COUNT: parts that are run again in backward.
+    pub fn regions(&self) -> usize {
+        self.regions.len()
     }
 
     /// Operators whose shapes are known, but not what PyTorch does to memory in their place.

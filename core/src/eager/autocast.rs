@@ -1,0 +1,112 @@
+//! `torch.autocast`: operators that choose the precision of their operands.
+//!
+//! The lists are those of `aten/src/ATen/autocast_mode.h`, PyTorch 2.15. An operator on none of them
+//! runs in the type of its operands. Parameters that are cast are cast once per region: the copy
+//! is kept until the region ends, and every node that saved it keeps it beyond.
+
+use std::cell::{Cell, RefCell};
+
+use super::{Runtime, Tensor, kernels};
+use crate::tensor::DType;
+
+/// Operators of the list `lower_precision_fp`: their operands are cast down.
+const LOWER: &[&str] = &[
+    "aten::addmm",
+    "aten::bmm",
+    "aten::convolution",
+    "aten::einsum",
+    "aten::linear",
+    "aten::matmul",
+    "aten::prelu",
+    "aten::scaled_dot_product_attention",
+];
+
+/// Operators of the list `fp32`: their operands are cast up.
+const SINGLE: &[&str] = &[
+    "aten::acos",
+    "aten::asin",
+    "aten::binary_cross_entropy_with_logits",
+    "aten::cosh",
+    "aten::erfinv",
+    "aten::exp",
+    "aten::group_norm",
+    "aten::layer_norm",
+    "aten::log",
+    "aten::logsumexp",
+    "aten::mse_loss",
+    "aten::nll_loss",
+    "aten::norm",
+    "aten::pow",
+    "aten::reciprocal",
+    "aten::rms_norm",
+    "aten::rsqrt",
+    "aten::sinh",
+    "aten::softplus",
+    "aten::tan",
+    "aten::upsample",
+];
+
+/// The region that runs, if any, and the casts of parameters that it keeps.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    dtype: Cell<Option<DType>>,
+    /// By the storage of what was cast, in the order of casting.
+    cached: RefCell<Vec<(usize, Tensor)>>,
+}
+
+impl Runtime {
+    /// Runs `body` as under `torch.autocast("cuda", dtype)`; just runs it without a type.
+    pub fn autocast<T>(&self, dtype: Option<DType>, body: impl FnOnce() -> T) -> T {
+        let before = self.autocast.dtype.replace(dtype);
+        let result = body();
+        self.autocast.dtype.set(before);
+        if before.is_none() {
+            let cached = self.autocast.cached.take();
+            cached.into_iter().for_each(drop);
+        }
+        result
+    }
+
+    /// The type that the region casts down to; `None` outside of one.
+    pub fn autocast_type(&self) -> Option<DType> {
+        self.autocast.dtype.get()
+    }
+
+    /// Operands as the operator `name` wants them; the last is cast first, as C++ compilers
+    /// evaluate arguments.
+    pub fn for_operator<const N: usize>(&self, name: &str, operands: [&Tensor; N]) -> [Tensor; N] {
+        let mut cast = operands.map(Clone::clone);
+        let Some(low) = self.autocast.dtype.get() else { return cast };
+        let wanted = if LOWER.contains(&name) {
+            low
+        } else if SINGLE.contains(&name) {
+            DType::Float32
+        } else {
+            return cast;
+        };
+        for operand in cast.iter_mut().rev() {
+            *operand = self.cached_cast(operand, wanted);
+        }
+        cast
+    }
+
+    /// `cached_cast`: floats but doubles are eligible; parameters are cast once.
+    fn cached_cast(&self, x: &Tensor, dtype: DType) -> Tensor {
+        let eligible = x.dtype().is_floating() && x.dtype() != DType::Float64;
+        if !eligible || x.dtype() == dtype {
+            return x.clone();
+        }
+        let cacheable = x.is_leaf() && dtype != DType::Float32;
+        let key = x.storage_id().0;
+        if cacheable
+            && let Some((_, cast)) = self.autocast.cached.borrow().iter().find(|(k, _)| *k == key)
+        {
+            return cast.clone();
+        }
+        let cast = kernels::cast(self, x, dtype);
+        if cacheable {
+            self.autocast.cached.borrow_mut().push((key, cast.clone()));
+        }
+        cast
+    }
+}

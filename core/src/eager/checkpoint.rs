@@ -1,0 +1,156 @@
+//! Activation checkpointing without reentry (`torch/utils/checkpoint.py`, `use_reentrant=False`).
+//!
+//! What operators of a region save is not held. The first of the region's nodes that wants its
+//! saved tensors has the region's forward run once more; what is saved then is handed to the nodes of
+//! the first run, each of which lets go of its own as it has run. The region holds its arguments
+//! until its last node has run. The second run stops as soon as the last saved tensor is there:
+//! before the operator, where that is one of the operator's inputs.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use super::{Runtime, Tensor};
+
+/// A part of the forward that is run again in backward.
+#[derive(Debug)]
+pub struct Region {
+    /// Which part: the caller's number.
+    pub id: usize,
+    /// What it was given from outside, with the caller's numbers.
+    pub arguments: Vec<(usize, Tensor)>,
+    /// COUNT: nodes that saved something.
+    nodes: Cell<usize>,
+    step: Cell<Step>,
+    last: Cell<Step>,
+    /// What the second run saved, by node.
+    restored: RefCell<Option<Vec<Option<Vec<Tensor>>>>>,
+}
+
+/// A step of the caller's, and what was there before it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    number: usize,
+    /// COUNT: storages made before it.
+    storages: usize,
+    /// Whether something it made itself is saved.
+    saves_own: bool,
+}
+
+impl Region {
+    /// The last step of its second run, and whether that step still allocates: where only its inputs
+    /// are saved, the run stops before its kernel.
+    pub fn last_step(&self) -> (usize, bool) {
+        let last = self.last.get();
+        (last.number, last.saves_own)
+    }
+
+    fn note(&self, saved: &[Tensor]) -> usize {
+        let mut step = self.step.get();
+        step.saves_own |= saved.iter().any(|tensor| tensor.storage_id().0 >= step.storages);
+        self.step.set(step);
+        self.last.set(step);
+        self.nodes.replace(self.nodes.get() + 1)
+    }
+
+    /// What the second run saved for a node; `None` before it.
+    fn restored(&self, node: usize) -> Option<Vec<Tensor>> {
+        let mut restored = self.restored.borrow_mut();
+        let list = restored.as_mut()?;
+        Some(list.get_mut(node).and_then(Option::take).unwrap_or_default())
+    }
+
+    fn restore(&self, saved: Vec<Vec<Tensor>>) {
+        self.restored.replace(Some(saved.into_iter().map(Some).collect()));
+    }
+}
+
+/// What a node holds of what it saved.
+#[derive(Debug)]
+pub(super) enum Saved {
+    /// The tensors.
+    Held(Vec<Tensor>),
+    /// A place in a region that will run again.
+    Packed(Rc<Region>, usize),
+}
+
+/// The region that runs, and what a second run has saved so far.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    region: RefCell<Option<Rc<Region>>>,
+    second_run: RefCell<Option<Vec<Vec<Tensor>>>>,
+}
+
+impl Runtime {
+    /// A region begins.
+    pub fn enter_region(&self, id: usize, arguments: Vec<(usize, Tensor)>) {
+        let region = Region {
+            id,
+            arguments,
+            nodes: Cell::default(),
+            step: Cell::default(),
+            last: Cell::default(),
+            restored: RefCell::default(),
+        };
+        self.checkpoint.region.replace(Some(Rc::new(region)));
+    }
+
+    /// The region ends.
+    pub fn leave_region(&self) {
+        let region = self.checkpoint.region.take();
+        drop(region);
+    }
+
+    /// A step of the region begins.
+    pub fn enter_region_step(&self, number: usize) {
+        if let Some(region) = &*self.checkpoint.region.borrow() {
+            let storages = self.recorder.borrow().trace.storages.len();
+            region.step.set(Step { number, storages, saves_own: false });
+        }
+    }
+
+    /// Hands over what an operator saves.
+    pub(super) fn keep(&self, saved: Vec<Tensor>) -> Saved {
+        if saved.is_empty() {
+            return Saved::Held(saved);
+        }
+        if let Some(second_run) = &mut *self.checkpoint.second_run.borrow_mut() {
+            second_run.push(saved);
+            return Saved::Held(Vec::new());
+        }
+        match &*self.checkpoint.region.borrow() {
+            Some(region) => Saved::Packed(Rc::clone(region), region.note(&saved)),
+            None => Saved::Held(saved),
+        }
+    }
+
+    /// Takes tensors out of a node; a region that has not run again does so now.
+    ///
+    /// The region, which holds its arguments, comes along: it goes after the tensors.
+    pub(super) fn unpack(
+        &self,
+        saved: Saved,
+        recompute: &dyn Fn(&Region),
+    ) -> (Vec<Tensor>, Option<Rc<Region>>) {
+        let (region, node) = match saved {
+            Saved::Held(tensors) => return (tensors, None),
+            Saved::Packed(region, node) => (region, node),
+        };
+        let tensors = region.restored(node).unwrap_or_else(|| {
+            self.checkpoint.second_run.replace(Some(Vec::new()));
+            let before = self.grad_enabled.replace(true);
+            recompute(&region);
+            self.grad_enabled.set(before);
+            region.restore(self.checkpoint.second_run.take().unwrap_or_default());
+            region.restored(node).unwrap_or_default()
+        });
+        (tensors, Some(region))
+    }
+
+    /// Runs `body` without its allocations: what it returns takes no memory.
+    pub fn without_memory<T>(&self, body: impl FnOnce() -> T) -> T {
+        let before = self.recorder.borrow_mut().set_muted(true);
+        let result = body();
+        self.recorder.borrow_mut().set_muted(before);
+        result
+    }
+}

@@ -1,0 +1,176 @@
+//! How long Python's frames hold values.
+//!
+//! `module(x)` puts `x` in the arguments of several frames (`Module._call_impl` and `forward`), which
+//! go when the module returns. What the module itself makes is taken to be bound to names that are
+//! bound again, so that it goes with its last reader. No file tells names; two habits of writing
+//! show in the graph all the same:
+//!
+//! - results of two submodules that meet in one operator (`words + positions`) have names of
+//!   their own, which go with the frame;
+//! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
+//!   it was made of are bound again after that call.
+
+use crate::graph::{Node, ValueId};
+
+/// For each value the step after which nobody holds it; `None` for values that no step touches.
+pub(super) fn last_holders(steps: &[&Node], values: usize) -> Vec<Option<usize>> {
+    let calls = Calls::of(steps);
+    let mut made = vec![0; values];
+    let mut last = vec![None; values];
+    for (index, node) in steps.iter().enumerate() {
+        let made_at = |value: &ValueId| made.get(value.0).copied().unwrap_or(0);
+        let named_until = {
+            let below = |value: &&ValueId| calls.is_below(made_at(value), index);
+            let together = node.inputs.iter().flatten().filter(below).count() > 1;
+            if together {
+                calls.end_of_innermost(index)
+            } else {
+                argument_until(steps, index, &calls)
+            }
+        };
+        for value in node.inputs.iter().flatten() {
+            let held = calls.end_of_outermost(index, made_at(value));
+            let held =
+                if calls.is_below(made_at(value), index) { held.max(named_until) } else { held };
+            if let Some(slot) = last.get_mut(value.0) {
+                *slot = (*slot).max(Some(held));
+            }
+        }
+        for value in node.outputs.iter().flatten() {
+            if let (Some(made), Some(slot)) = (made.get_mut(value.0), last.get_mut(value.0)) {
+                *made = index;
+                *slot = Some(index);
+            }
+        }
+    }
+    last
+}
+
+/// The end of the call that a step's result is an argument of, if it is nothing else; else the step.
+fn argument_until(steps: &[&Node], index: usize, calls: &Calls) -> usize {
+    let result = steps.get(index).and_then(|node| node.output(0));
+    let reads = |node: &&Node| node.inputs.contains(&result);
+    let only_next = steps.iter().skip(index + 1).filter(|node| reads(node)).count() == 1
+        && steps.get(index + 1).is_some_and(reads);
+    if only_next && calls.is_below(index + 1, index) {
+        calls.end_of_outermost(index + 1, index)
+    } else {
+        index
+    }
+}
+
+/// Calls of modules: runs of steps whose paths begin alike.
+struct Calls {
+    /// By step, the calls around it from the outermost: where each begins and ends.
+    around: Vec<Vec<(usize, usize)>>,
+}
+
+impl Calls {
+    fn of(steps: &[&Node]) -> Self {
+        let mut around: Vec<Vec<(usize, usize)>> = Vec::with_capacity(steps.len());
+        let mut open: Vec<(&str, usize)> = Vec::new();
+        let mut ended: Vec<(usize, usize, usize)> = Vec::new();
+        for (index, node) in steps.iter().enumerate() {
+            let path: Vec<&str> = node.module.split('.').filter(|part| !part.is_empty()).collect();
+            let same = open.iter().zip(&path).take_while(|((name, _), part)| name == *part).count();
+            close(&mut open, same, index, &mut ended);
+            open.extend(path.iter().skip(same).map(|part| (*part, index)));
+            around.push(open.iter().map(|&(_, start)| (start, index)).collect());
+        }
+        close(&mut open, 0, steps.len(), &mut ended);
+        for (depth, start, end) in ended {
+            let within = around.iter_mut().take(end + 1).skip(start);
+            within.filter_map(|calls| calls.get_mut(depth)).for_each(|call| call.1 = end);
+        }
+        Self { around }
+    }
+
+    /// Whether a step runs in a submodule called by the frame that runs `frame`.
+    fn is_below(&self, step: usize, frame: usize) -> bool {
+        let around = |at: usize| self.around.get(at).map_or(&[][..], Vec::as_slice);
+        let (inner, outer) = (around(step), around(frame));
+        inner.len() > outer.len() && inner.starts_with(outer)
+    }
+
+    /// The last step of the frame that runs `step`; of the whole where no module does.
+    fn end_of_innermost(&self, step: usize) -> usize {
+        let calls = self.around.get(step).and_then(|calls| calls.last());
+        calls.map_or_else(|| self.around.len().saturating_sub(1), |&(_, end)| end)
+    }
+
+    /// The last step of the outermost call around `step` that began after `made`; the step itself
+    /// where there is none.
+    fn end_of_outermost(&self, step: usize, made: usize) -> usize {
+        let calls = self.around.get(step).map_or(&[][..], Vec::as_slice);
+        calls.iter().find(|&&(start, _)| start > made).map_or(step, |&(_, end)| end)
+    }
+}
+
+/// Notes the calls deeper than `keep` as ended before `index`: depth, first and last step.
+fn close(
+    open: &mut Vec<(&str, usize)>,
+    keep: usize,
+    index: usize,
+    ended: &mut Vec<(usize, usize, usize)>,
+) {
+    while open.len() > keep {
+        if let Some((_, start)) = open.pop() {
+            ended.push((open.len(), start, index.saturating_sub(1)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::ValueId;
+
+    /// Steps as `module: inputs -> outputs`; the answer as `value@step`.
+    fn check(steps: &[&str], expected: &str) {
+        let ids = |text: &str| -> Vec<Option<ValueId>> {
+            text.split_whitespace().map(|id| Some(ValueId(id.parse().unwrap()))).collect()
+        };
+        let nodes: Vec<Node> = steps
+            .iter()
+            .map(|step| {
+                let (module, rest) = step.split_once(':').unwrap();
+                let (inputs, outputs) = rest.split_once("->").unwrap();
+                let (inputs, outputs) = (ids(inputs), ids(outputs));
+                Node { module: module.to_owned(), inputs, outputs, ..Node::default() }
+            })
+            .collect();
+        let nodes: Vec<&Node> = nodes.iter().collect();
+        let held = last_holders(&nodes, 6);
+        let held =
+            held.iter().enumerate().filter_map(|(v, step)| Some(format!("{v}@{}", (*step)?)));
+        assert_eq!(held.collect::<Vec<_>>().join(" "), expected, "{steps:?}");
+    }
+
+    #[test]
+    fn arguments_are_held_until_the_module_returns() {
+        // The block's input is read by its first norm and by its residual sum.
+        check(
+            &["emb: -> 0", "b.norm: 0 -> 1", "b.fc: 1 -> 2", "b: 0 2 -> 3", "b: 3 -> 4"],
+            "0@4 1@2 2@3 3@4 4@4",
+        );
+        // What a chain makes goes with its reader, though both are calls.
+        check(&["a: 0 -> 1", "b: 1 -> 2", "c: 2 -> 3"], "0@0 1@1 2@2 3@2");
+        // A module inside another: the outer call holds it too.
+        check(
+            &[": 0 -> 1", "mlp.fc: 1 -> 2", "mlp.act: 2 -> 3", ": 3 -> 4"],
+            "0@0 1@2 2@2 3@3 4@3",
+        );
+        // Results of two submodules meet: both have names that go with the frame.
+        check(
+            &["a: -> 0", "e.w: 0 -> 1", "e.p: 0 -> 2", "e: 1 2 -> 3", "e: 3 -> 4", "b: 4 -> 5"],
+            "0@4 1@4 2@4 3@4 4@5 5@5",
+        );
+        // A sum as argument: what it was made of goes when the norm returns.
+        check(
+            &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", "o.norm: 2 -> 3", "o.norm: 3 -> 4"],
+            "0@4 1@4 2@4 3@4 4@4",
+        );
+        // Called twice, and apart.
+        check(&["relu: 0 -> 1", "conv: 1 -> 2", "relu: 2 -> 3"], "0@0 1@1 2@2 3@2");
+    }
+}
