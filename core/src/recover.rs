@@ -1,8 +1,10 @@
-//! Finds the operators that PyTorch ran behind what the exporter wrote.
+//! Finds the program that PyTorch ran behind what the exporter wrote.
 //!
-//! Exporters decompose (`linear` into `Transpose`, `MatMul`, `Add`; attention into a dozen nodes), and
-//! each decomposition would save other tensors than the one kernel that ran. Every recovery replaces
-//! the last node of a pattern by one of domain [`DOMAIN`]; what then feeds nothing is dropped.
+//! Exporters remove (batch normalisation, dropout) and take apart (`linear` into `Transpose`,
+//! `MatMul`, `Add`; attention into a dozen nodes), and what is left would save other tensors than
+//! what ran. Every recovery replaces the last node of a pattern, or puts a node behind another;
+//! operators that ONNX does not have are of domain [`DOMAIN`]. What then feeds nothing is dropped.
+//! `docs/recovery.md` says what tells each, and how certain it is.
 
 mod batch_norm;
 mod chunks;
@@ -94,6 +96,8 @@ pub(crate) struct View<'a> {
     diagnostics: Vec<Diagnostic>,
     /// Whether tensors of the module's state are not those of the file.
     state_changed: bool,
+    /// Whether nodes changed since they were last settled.
+    nodes_changed: bool,
 }
 
 impl<'a> View<'a> {
@@ -107,6 +111,7 @@ impl<'a> View<'a> {
             behind: BTreeMap::new(),
             diagnostics: Vec::new(),
             state_changed: false,
+            nodes_changed: false,
         };
         view.index();
         view
@@ -133,6 +138,9 @@ impl<'a> View<'a> {
 
     /// Puts new nodes in their places, and drops those that nobody asks for any more.
     fn settle(&mut self) {
+        if !std::mem::take(&mut self.nodes_changed) {
+            return;
+        }
         let mut behind = std::mem::take(&mut self.behind);
         if !behind.is_empty() {
             let nodes = std::mem::take(&mut self.nodes).into_iter().enumerate();
@@ -150,6 +158,7 @@ impl<'a> View<'a> {
     fn replace(&mut self, at: NodeId, node: Node) {
         if let Some(slot) = self.nodes.get_mut(at.0) {
             *slot = Cow::Owned(node);
+            self.nodes_changed = true;
         }
     }
 
@@ -169,6 +178,7 @@ impl<'a> View<'a> {
         *node.inputs.first_mut()? = Some(before);
         node.outputs = vec![Some(value)];
         self.behind.entry(at).or_default().push(node);
+        self.nodes_changed = true;
         Some(())
     }
 

@@ -66,7 +66,7 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
         _ => {}
     }
     let is_state_name =
-        graph.value(id).is_some_and(Value::has_state_name) || is_of_whole_model(graph, name);
+        graph.members.is_empty() && graph.value(id).is_some_and(Value::has_state_name);
     if ty.dtype.is_floating() {
         if name.rsplit('.').next().is_some_and(|leaf| BUFFERS.contains(&leaf)) {
             return Role::Buffer;
@@ -82,14 +82,6 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
         return if !is_state_name || ty.rank() == 0 { Role::Buffer } else { Role::Parameter };
     }
     if ty.numel() <= 1 || !is_state_name && ty.rank() <= 1 { Role::Host } else { Role::Buffer }
-}
-
-/// Whether a tensor of a TorchScript file belongs to the model itself, which leaves its name without
-/// a path: `cls_token`. Names that the exporter makes up are numbers or have colons and slashes.
-fn is_of_whole_model(graph: &Graph, name: &str) -> bool {
-    let is_identifier = name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    graph.producer.starts_with("pytorch") && graph.members.is_empty() && is_identifier
 }
 
 /// How initializers are read.

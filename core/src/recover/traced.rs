@@ -25,6 +25,9 @@ const CALLS: [(&str, &str, Rebuild); 4] = [
 
 /// Puts the operator that ran in place of each decomposed call.
 pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
+    if view.nodes().all(|(_, node)| node.origin.is_none()) {
+        return;
+    }
     let norms: Vec<(NodeId, Node)> =
         view.nodes().filter_map(|(at, node)| Some((at, rms_norm(view, node)?))).collect();
     view.found_again("rms_norm", norms.len());

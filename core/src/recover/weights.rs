@@ -65,7 +65,7 @@ fn head(view: &View<'_>) -> Option<(NodeId, ValueId)> {
 fn shares_by_default(view: &View<'_>, head: &Node, table: ValueId) -> bool {
     const LEAST_PART: u64 = 11;
     let name = view.graph().value_name(table);
-    let is_causal = head.module.ends_with("lm_head");
+    let is_causal = head.module.rsplit('.').next() == Some("lm_head");
     let has_bias = view.is_initializer_named(&format!("{}.bias", head.module));
     if name.contains("embed_in") || is_causal && has_bias {
         return false;
