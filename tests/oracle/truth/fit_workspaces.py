@@ -9,9 +9,10 @@ describes.
 
 What a workspace consists of is `docs/convolution-workspaces.md`'s rule, here [`scratch`]; a tree
 says which of the parts a call takes. Each layer has a cost for each answer (how far off its bytes
-are), and a tree is grown in two steps: splits that make the costs of a leaf alike (a regression
-tree on all answers' costs at once), then pruned from the leaves up wherever two leaves cost hardly
-more as one. How hard to prune is settled within `fit`, by layers whose weights are left out.
+are). A tree is grown by splits that make a leaf's layers alike, in the costs of all answers
+(regression) or in the best answer (classification), and then pruned from the leaves up wherever two
+leaves cost hardly more as one. Which of both, and how hard to prune, is settled within `fit`, by
+layers whose weights are left out.
 """
 
 import csv
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from truth import place
 
@@ -42,10 +43,12 @@ COPIES = ('', 'x', 'y', 'w', 'xy', 'xw', 'yw', 'xyw', 'raw')
 SUPPORT = 5
 #: COUNT: leaves that a tree is grown to before it is pruned, and layers in each at least.
 LEAVES_GROWN, LEAF_LAYERS = 1500, 3
+#: Answers are as good as each other if their costs differ by no more.
+AS_GOOD = 0.01
 #: COUNT: parts that `fit` is cut into to settle how hard to prune.
 FOLDS = 4
 #: What a leaf must save, in layers that would be all wrong, to be kept.
-PRICES = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5)
+PRICES = (0.3, 0.6, 1.0, 1.5, 2.5, 4.0)
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,7 @@ class Node:
 class Grown:
     """A tree before it is pruned."""
 
-    def __init__(self, layers: Layers, direction: str) -> None:
+    def __init__(self, layers: Layers, direction: str, by_costs: bool) -> None:
         said = answers()
         cost = costs(layers, direction, said)
         best = np.bincount(cost.argmin(axis=1), minlength=len(said))
@@ -206,10 +209,15 @@ class Grown:
         self.names = list(layers.columns)
         self.said = [said[index] for index in kept]
         questions = np.stack([layers.columns[name] for name in self.names], axis=1)
-        grower = DecisionTreeRegressor(
-            max_leaf_nodes=LEAVES_GROWN, min_samples_leaf=LEAF_LAYERS, random_state=0
-        )
-        grower.fit(questions, cost[:, kept])
+        limits = dict(max_leaf_nodes=LEAVES_GROWN, min_samples_leaf=LEAF_LAYERS, random_state=0)
+        if by_costs:
+            grower = DecisionTreeRegressor(**limits).fit(questions, cost[:, kept])
+        else:
+            # Where several answers are as good, the one that is good most often.
+            good = cost[:, kept] <= cost[:, kept].min(axis=1, keepdims=True) + AS_GOOD
+            often = good.sum(axis=0)
+            label = np.where(good, often, -1).argmax(axis=1)
+            grower = DecisionTreeClassifier(**limits).fit(questions, label)
         self.tree = grower.tree_
         #: Of each answer in each node.
         self.costs = grower.decision_path(questions).T @ cost[:, kept]
@@ -233,19 +241,22 @@ class Grown:
         return Node('', cost, self.names[self.tree.feature[index]], limit, below, above), leaves
 
 
-def settle_price(layers: Layers, direction: str) -> float:
-    """The price whose trees do best on layers whose weights they have not seen."""
+def settle(layers: Layers, direction: str) -> tuple[bool, float]:
+    """The way of growing and the price whose trees do best on layers whose weights they have not
+    seen."""
     c = layers.columns
     weights = np.stack([c['k'], c['cg'], c['rs'], c['groups']], axis=1)
     _, which = np.unique(weights, axis=0, return_inverse=True)
     fold = np.random.default_rng(0).integers(0, FOLDS, which.max() + 1)[which.ravel()]
-    total = dict.fromkeys(PRICES, 0.0)
+    total = {(by_costs, price): 0.0 for by_costs in (True, False) for price in PRICES}
     for part in range(FOLDS):
-        grown, asked = Grown(layers.of(fold != part), direction), layers.of(fold == part)
-        for price in PRICES:
-            error = off(predict(grown.pruned(price), asked, direction), asked.sizes)
-            total[price] += float(error.sum())
-    return min(total, key=lambda price: total[price])
+        learnt, asked = layers.of(fold != part), layers.of(fold == part)
+        grown = {by_costs: Grown(learnt, direction, by_costs) for by_costs in (True, False)}
+        for by_costs, price in total:
+            tree = grown[by_costs].pruned(price)
+            error = off(predict(tree, asked, direction), asked.sizes)
+            total[by_costs, price] += float(error.sum())
+    return min(total, key=lambda way: total[way])
 
 
 def predict(tree: Node, layers: Layers, direction: str) -> Ints:
@@ -315,6 +326,14 @@ def quality(tree: Node, layers: Layers, direction: str) -> str:
     return ' | '.join([*cells, f'{error.mean():.2%}'])
 
 
+def row(
+    capability: str, word: str, which: str, lines: int, tree: Node, held: Layers, direction: str
+) -> str:
+    """A line of the comparison."""
+    told = quality(tree, held, direction)
+    return f'| {capability} | {word} | {which}, {lines} lines | {told} |'
+
+
 def main(arguments: list[str]) -> None:
     """`oracle fit-workspaces`"""
     sys.setrecursionlimit(10_000)
@@ -327,14 +346,13 @@ def main(arguments: list[str]) -> None:
         layers = read(place.FIXTURES / f'workspaces/{name}.csv.gz')
         for direction, word in DIRECTIONS.items():
             held = layers['held', direction]
-            price = settle_price(layers['fit', direction], direction)
-            tree = Grown(layers['fit', direction], direction).pruned(price)
+            by_costs, price = settle(layers['fit', direction], direction)
+            tree = Grown(layers['fit', direction], direction, by_costs).pruned(price)
             lines = write(tree)
             text += [f'for {capability} {word}', *lines]
-            start = f'| {capability} | {word} |'
             before = old[capability, word]
-            count = len(write(before))
-            print(f'{start} old, {count} lines | {quality(before, held, direction)} |')
-            print(f'{start} new, {len(lines)} lines, price {price} | {quality(tree, held, direction)} |', flush=True)
+            way = f'by {"costs" if by_costs else "answers"}, price {price}'
+            print(row(capability, word, 'old', len(write(before)), before, held, direction))
+            print(row(capability, word, f'new {way}', len(lines), tree, held, direction), flush=True)
     if arguments:
         Path(arguments[0]).write_text('\n'.join(text) + '\n')

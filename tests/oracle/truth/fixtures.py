@@ -31,21 +31,18 @@ def main_results(arguments: list[str]) -> None:
     out = csv.writer(sys.stdout, lineterminator='\n')
     head = ['model', 'batch', 'seq', 'settings', 'parameters', 'buffer_bytes']
     out.writerow(head + [f'{peak}_{number}' for number in ITERATIONS for peak in PEAKS])
-    seen = set()
+    found = {}
     for row in (row for path in arguments for row in lines(Path(path))):
         said = settings.flags(row)
-        if said is None:
-            print(f'left out: {row.get("arguments") or row["model"]}', file=sys.stderr)
+        # Exports have free batches and lengths, not free image sizes.
+        if said is None or row['size'] not in (None, 224, 299):
+            print(f'left out: {row.get("arguments", row["model"])}', file=sys.stderr)
             continue
-        size = row['size'] if row['size'] not in (None, 224, 299) else None
-        if size:
-            said = [f'--size {size}', *said]
         cells = [row['model'], row['batch'], row['seq'], ' '.join(said)]
-        if tuple(cells) in seen:
-            continue
-        seen.add(tuple(cells))
         peaks = [row[f'it{number}_{peak}'] for number in ITERATIONS for peak in PEAKS]
-        out.writerow([*cells, row['params'], row['buffer_bytes'], *peaks])
+        key = (row['model'], row['batch'], row['seq'] or 0, cells[3])
+        found.setdefault(key, [*cells, row['params'], row['buffer_bytes'], *peaks])
+    out.writerows(found[key] for key in sorted(found))
 
 
 def main_saved(arguments: list[str]) -> None:

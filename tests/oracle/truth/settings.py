@@ -122,9 +122,11 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     say('accumulate', row.get('accumulate') or 1, 1)
     for pattern in row.get('freeze') or []:
         say('freeze', pattern, None)
+    # How strongly does not matter to memory.
+    if optimizer(row['optimizer'])[1].get('weight_decay'):
+        said.append('--weight-decay')
     if row.get('clip'):
-        # Only whether there is clipping matters to memory.
-        said.append('--clip')
+        said.append('--clip-grad-norm')
     say('loss', row.get('loss') or 'auto', 'auto')
     say('pytorch', pytorch(row['torch']), '2.15')
     device = row.get('oracle_device') or 'a100'
@@ -132,11 +134,16 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     return said
 
 
+#: Arguments of optimizers that are part of Highwater's names; the last one said names it.
+VARIANTS = ('momentum', 'nesterov', 'amsgrad', 'centered')
+
+
 def optimizer_word(text: str) -> str:
-    """`sgd-momentum` for SGD with momentum, else the class in lower case with other arguments."""
+    """`sgd-momentum` for SGD with momentum, and so on; anything else said stays visible."""
     name, arguments = optimizer(text)
-    momentum = arguments.pop('momentum', 0)
-    word = name.lower() + ('-momentum' if momentum else '')
+    arguments.pop('weight_decay', None)
+    said = [variant for variant in VARIANTS if arguments.pop(variant, 0)]
+    word = '-'.join([name.lower(), *said[-1:]])
     return ':'.join([word, *(f'{key}={value}' for key, value in arguments.items())])
 
 
