@@ -9,10 +9,11 @@ describes.
 
 What a workspace consists of is `docs/convolution-workspaces.md`'s rule, here [`scratch`]; a tree
 says which of the parts a call takes. Each layer has a cost for each answer (how far off its bytes
-are). A tree is grown by splits that make a leaf's layers alike, in the costs of all answers
-(regression) or in the best answer (classification), and then pruned from the leaves up wherever two
-leaves cost hardly more as one. Which of both, and how hard to prune, is settled within `fit`, by
-layers whose weights are left out.
+are). A tree is grown to tell the best answers apart, and then pruned from the leaves up wherever
+two leaves cost hardly more as one.
+
+The trees in the repository are of an earlier fit and have stayed: `docs/convolution-workspaces.md`,
+"Fitting them again", compares both.
 """
 
 import csv
@@ -23,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 from truth import place
 
@@ -42,13 +43,12 @@ COPIES = ('', 'x', 'y', 'w', 'xy', 'xw', 'yw', 'xyw', 'raw')
 #: COUNT: layers that an answer has to be the best for, to be considered.
 SUPPORT = 5
 #: COUNT: leaves that a tree is grown to before it is pruned, and layers in each at least.
-LEAVES_GROWN, LEAF_LAYERS = 1500, 3
+LEAVES_GROWN, LEAF_LAYERS = 1500, 2
 #: Answers are as good as each other if their costs differ by no more.
 AS_GOOD = 0.01
-#: COUNT: parts that `fit` is cut into to settle how hard to prune.
-FOLDS = 4
-#: What a leaf must save, in layers that would be all wrong, to be kept.
-PRICES = (0.3, 0.6, 1.0, 1.5, 2.5, 4.0)
+#: What a leaf must save to be kept, in layers that would be all wrong. Higher prices answer the
+#: held-out layers alike and well-known networks, which are among the others, worse.
+PRICE = 0.8
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Node:
 class Grown:
     """A tree before it is pruned."""
 
-    def __init__(self, layers: Layers, direction: str, by_costs: bool) -> None:
+    def __init__(self, layers: Layers, direction: str) -> None:
         said = answers()
         cost = costs(layers, direction, said)
         best = np.bincount(cost.argmin(axis=1), minlength=len(said))
@@ -209,21 +209,19 @@ class Grown:
         self.names = list(layers.columns)
         self.said = [said[index] for index in kept]
         questions = np.stack([layers.columns[name] for name in self.names], axis=1)
-        limits = dict(max_leaf_nodes=LEAVES_GROWN, min_samples_leaf=LEAF_LAYERS, random_state=0)
-        if by_costs:
-            grower = DecisionTreeRegressor(**limits).fit(questions, cost[:, kept])
-        else:
-            # Where several answers are as good, the one that is good most often.
-            good = cost[:, kept] <= cost[:, kept].min(axis=1, keepdims=True) + AS_GOOD
-            often = good.sum(axis=0)
-            label = np.where(good, often, -1).argmax(axis=1)
-            grower = DecisionTreeClassifier(**limits).fit(questions, label)
+        # Where several answers are as good, the one that is good most often.
+        good = cost[:, kept] <= cost[:, kept].min(axis=1, keepdims=True) + AS_GOOD
+        label = np.where(good, good.sum(axis=0), -1).argmax(axis=1)
+        grower = DecisionTreeClassifier(
+            max_leaf_nodes=LEAVES_GROWN, min_samples_leaf=LEAF_LAYERS, random_state=0
+        )
+        grower.fit(questions, label)
         self.tree = grower.tree_
         #: Of each answer in each node.
         self.costs = grower.decision_path(questions).T @ cost[:, kept]
 
     def pruned(self, price: float) -> Node:
-        """The tree whose leaves each save their price."""
+        """The tree whose leaves each save the price."""
         return self.prune(0, price)[0]
 
     def prune(self, index: int, price: float) -> tuple[Node, int]:
@@ -239,24 +237,6 @@ class Grown:
             return leaf, 1
         limit = int(self.tree.threshold[index] // 1)
         return Node('', cost, self.names[self.tree.feature[index]], limit, below, above), leaves
-
-
-def settle(layers: Layers, direction: str) -> tuple[bool, float]:
-    """The way of growing and the price whose trees do best on layers whose weights they have not
-    seen."""
-    c = layers.columns
-    weights = np.stack([c['k'], c['cg'], c['rs'], c['groups']], axis=1)
-    _, which = np.unique(weights, axis=0, return_inverse=True)
-    fold = np.random.default_rng(0).integers(0, FOLDS, which.max() + 1)[which.ravel()]
-    total = {(by_costs, price): 0.0 for by_costs in (True, False) for price in PRICES}
-    for part in range(FOLDS):
-        learnt, asked = layers.of(fold != part), layers.of(fold == part)
-        grown = {by_costs: Grown(learnt, direction, by_costs) for by_costs in (True, False)}
-        for by_costs, price in total:
-            tree = grown[by_costs].pruned(price)
-            error = off(predict(tree, asked, direction), asked.sizes)
-            total[by_costs, price] += float(error.sum())
-    return min(total, key=lambda way: total[way])
 
 
 def predict(tree: Node, layers: Layers, direction: str) -> Ints:
@@ -346,13 +326,11 @@ def main(arguments: list[str]) -> None:
         layers = read(place.FIXTURES / f'workspaces/{name}.csv.gz')
         for direction, word in DIRECTIONS.items():
             held = layers['held', direction]
-            by_costs, price = settle(layers['fit', direction], direction)
-            tree = Grown(layers['fit', direction], direction, by_costs).pruned(price)
+            tree = Grown(layers['fit', direction], direction).pruned(PRICE)
             lines = write(tree)
             text += [f'for {capability} {word}', *lines]
             before = old[capability, word]
-            way = f'by {"costs" if by_costs else "answers"}, price {price}'
             print(row(capability, word, 'old', len(write(before)), before, held, direction))
-            print(row(capability, word, f'new {way}', len(lines), tree, held, direction), flush=True)
+            print(row(capability, word, 'new', len(lines), tree, held, direction), flush=True)
     if arguments:
         Path(arguments[0]).write_text('\n'.join(text) + '\n')
