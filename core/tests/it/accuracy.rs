@@ -104,7 +104,9 @@ fn predict(export: &str, truths: &[Truth]) -> Vec<Row> {
                     let Some(bytes) = fixtures::unpack(&path) else { continue };
                     let model = highwater_core::open(&mut bytes.as_slice(), &run[0].model).unwrap();
                     for truth in *run {
-                        let estimate = |config| model.estimate(&config).map_err(text);
+                        let estimate = |config| {
+                            model.estimate(&config).map_err(|error: Error| error.to_string())
+                        };
                         let predicted = configuration(&model, truth).and_then(estimate);
                         let row = Row { truth: truth.clone(), predicted };
                         rows.lock().unwrap().push((index, row));
@@ -116,10 +118,6 @@ fn predict(export: &str, truths: &[Truth]) -> Vec<Row> {
     let mut rows = rows.into_inner().unwrap();
     rows.sort_by_key(|(index, _)| *index);
     rows.into_iter().map(|(_, row)| row).collect()
-}
-
-fn text(error: Error) -> String {
-    error.to_string()
 }
 
 /// The batch goes into the dimension that is the batch, the recorded length into all others. An
@@ -142,11 +140,14 @@ fn settings(flags: &str) -> Result<Config, String> {
             Some(Value::Bool(is)) => *is = true,
             Some(Value::Array(values)) => values.push(value.into()),
             Some(Value::String(text)) => value.clone_into(text),
-            Some(number) => *number = value.parse().map_err(|_| format!("not modelled: {flag}"))?,
+            Some(number) => {
+                let parsed = value.parse();
+                *number = parsed.map_err(|error| format!("not modelled: --{flag}: {error}"))?;
+            }
             None => return Err(format!("not modelled: --{flag}")),
         }
     }
-    serde_json::from_value(config).map_err(|_| format!("not modelled: {flags}"))
+    serde_json::from_value(config).ok().ok_or_else(|| format!("not modelled: {flags}"))
 }
 
 impl Row {
