@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::num::NonZeroU64;
 
 use highwater_core::config::{
-    Checkpoint, Implementation, LoopStyle, Optimizer, Precision, PyTorch, ZeroGrad,
+    Checkpoint, Implementation, LoopStyle, LossChoice, Optimizer, Precision, PyTorch, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -63,8 +64,12 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     if row["channels_last"] == true {
         return Err("channels_last is not modelled".into());
     }
+    let freeze = row["freeze"].as_array().into_iter().flatten();
     Ok(Config {
         dims: dims.collect(),
+        accumulate: size("accumulate").and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
+        freeze: freeze.filter_map(Value::as_str).map(str::to_owned).collect(),
+        loss: text("loss").map_or(Ok(LossChoice::Auto), str::parse)?,
         precision,
         optimizer,
         optimizer_impl,

@@ -1,0 +1,17 @@
+"""What PyTorch allocates when it trains: recorded from PyTorch itself, on a device that is not there.
+
+| module | concern |
+|---|---|
+| `place` | where things lie, and what the devices are |
+| `settings` | what one run is: the command line, and Highwater's words for it |
+| `zoo` | models with random weights, and a batch for each |
+| `blocks` | activation checkpointing, block by block |
+| `loop` | the training loop that is measured |
+| `events` | the allocator's history as allocations and frees with their reasons |
+| `record` | runs the loop on the fake device, and asks cuDNN for workspaces |
+| `cudnn` | the real cuDNN's answers, without a device |
+| `export` | the models as ONNX files |
+| `replay` | sequences of allocations through PyTorch's allocator |
+| `fixtures` | recorded answers as the files of `tests/fixtures` |
+| `fit_workspaces` | decision trees for the choices of cuDNN |
+"""

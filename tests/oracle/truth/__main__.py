@@ -1,0 +1,32 @@
+"""The commands of `./oracle`."""
+
+import importlib
+import sys
+
+#: Name, function, and what it is for.
+COMMANDS = {
+    'run': ('record.main', 'MODEL [--batch N …]: peaks of a training loop, as JSON'),
+    'many': ('record.main_many', 'FILE OUT.jsonl: one run for each line of FILE'),
+    'python': ('record.main_script', 'SCRIPT …: a script of your own on the fake device'),
+    'export': ('export.main', 'FOLDER SETS MODEL…: ONNX files without weights'),
+    'replay': ('replay.main', 'EVENTS.jsonl.gz: recorded events through the allocator again'),
+    'programs': ('replay.main_programs', 'SEED COUNT OUT.jsonl.gz: random allocation programs'),
+    'saved': ('fixtures.main_saved', 'EVENTS…: what each operator keeps for backward'),
+    'results': ('fixtures.main_results', 'ROWS.jsonl… > FILE.csv: rows as a fixture'),
+    'traces': ('fixtures.main_traces', 'FOLDER FILE…: events and programs as fixtures'),
+    'workspaces': ('fixtures.main_workspaces', 'DEVICE MODELS: ask cuDNN about the layers of models'),
+    'fit-workspaces': ('fit_workspaces.main', '[OUT.txt]: decision trees for cuDNN’s choices'),
+}
+
+
+def main() -> None:
+    """Hands over to the command's module, which is loaded only now: most need PyTorch."""
+    name, *arguments = sys.argv[1:] or ['']
+    if name not in COMMANDS:
+        lines = (f'  {command:15} {about}' for command, (_, about) in COMMANDS.items())
+        sys.exit('\n'.join(['usage: oracle COMMAND …', *lines]))
+    module, function = COMMANDS[name][0].split('.')
+    getattr(importlib.import_module(f'truth.{module}'), function)(arguments)
+
+
+main()

@@ -1,0 +1,172 @@
+"""The models as ONNX files, as their users export them, without weights.
+
+    oracle export FOLDER SETS MODEL…    SETS: some of train,eval,dynamo, with commas
+
+| set | exporter | mode |
+|---|---|---|
+| `train` | TorchScript, opset 17, `training=TRAINING, do_constant_folding=False` | `model.train()` |
+| `eval` | TorchScript, opset 17, defaults | `model.eval()` |
+| `dynamo` | `torch.export`, defaults | `model.eval()` |
+
+FOLDER gets `SET/MODEL.onnx.gz`. Batch and sequence lengths are free dimensions. A tensor of more
+than a few numbers is left out: it points at an external file that does not exist.
+"""
+
+import gzip
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import onnx
+import torch
+from onnx import TensorProto, helper
+from torch import Tensor, nn
+
+from truth import place, zoo
+
+SETS = ('train', 'eval', 'dynamo')
+#: SIZE: integers beyond this, and floats beyond the next, are left out. Integers may be shapes or
+#: indices, which shape arithmetic needs; random floats only make the file larger.
+INTEGERS, FLOATS = 1024, 64
+OPSET = 17
+#: COUNT: seconds that one export may take.
+PATIENCE = 1200
+#: Ways to export a language model, tried in this order: as it is; with its attention in plain
+#: operators; with the mask as a second input, for masks that the exporter cannot trace; both.
+WAYS = ('', 'eager', 'mask', 'eager,mask')
+
+
+def main(arguments: list[str]) -> None:
+    """`oracle export`: one process for each file, because exporters keep memory."""
+    folder, sets, *names = arguments
+    for chosen in sets.split(','):
+        if chosen not in SETS:
+            place.fail(f'no set {chosen}: there are {", ".join(SETS)}')
+        for name in names:
+            path = Path(folder) / chosen / f'{name}.onnx.gz'
+            if not path.exists():
+                print(chosen, name, export(path, chosen, name), flush=True)
+
+
+def export(path: Path, chosen: str, name: str) -> str:
+    """Tries the ways in turn; says which it was, or what went wrong."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    errors = []
+    for way in WAYS:
+        command = [sys.executable, '-m', 'truth.export', str(path), chosen, name, way]
+        environment = {**os.environ, **place.quiet()}
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=PATIENCE
+            )
+        except subprocess.TimeoutExpired:
+            return f'took longer than {PATIENCE} s'
+        if done.returncode == 0:
+            return f'{path.stat().st_size} bytes {way}'.rstrip()
+        errors.append(done.stderr.strip().splitlines()[-1:])
+    return f'failed: {errors}'
+
+
+def export_one(path: Path, chosen: str, name: str, way: str) -> None:
+    """In this process."""
+    torch.manual_seed(0)
+    kind = zoo.ZOO[name].kind
+    if way and kind == 'image':
+        sys.exit('images have one way')
+    model = zoo.build(name, **(dict(attn='eager') if 'eager' in way else {}))
+    fill(model)
+    inputs, axes = example(zoo.ZOO[name], 'mask' in way)
+    wrapped = model if kind == 'image' else Logits(model, tuple(inputs))
+    wrapped.train(chosen == 'train')
+    with tempfile.TemporaryDirectory() as folder:
+        raw = Path(folder) / 'model.onnx'
+        common = dict(input_names=list(inputs), output_names=['logits'])
+        values = tuple(inputs.values())
+        if chosen == 'dynamo':
+            shapes = tuple(axes[key] for key in inputs)
+            torch.onnx.export(
+                wrapped, values, raw, dynamo=True, dynamic_shapes=shapes, external_data=True, **common
+            )
+        else:
+            training = dict(training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
+            torch.onnx.export(
+                wrapped,
+                values,
+                raw,
+                dynamo=False,
+                opset_version=OPSET,
+                dynamic_axes=axes,
+                **(training if chosen == 'train' else {}),
+                **common,
+            )
+        packed = gzip.compress(strip(raw), 9, mtime=0)
+    path.write_bytes(packed)
+
+
+def fill(model: nn.Module) -> None:
+    """Different values everywhere: exporters merge tensors of one content."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.uniform_(-0.05, 0.05)
+        for name, buffer in model.named_buffers():
+            if buffer.is_floating_point() and 'inv_freq' not in name:
+                buffer.uniform_(0.5, 1.5)
+
+
+def example(
+    entry: zoo.Entry, mask: bool
+) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
+    """Small inputs by name, and the free dimensions of each, and of the logits."""
+    if entry.kind == 'image':
+        batch = {0: 'batch'}
+        image = torch.randn(2, 3, entry.size, entry.size)
+        return {'input': image}, {'input': batch, 'logits': batch}
+    both = {0: 'batch', 1: 'seq'}
+    tokens = torch.randint(0, 1000, (2, 16))
+    if entry.kind == 'seq2seq':
+        inputs = {'input_ids': tokens, 'decoder_input_ids': tokens[:, :12].clone()}
+        decoder = {0: 'batch', 1: 'dec_seq'}
+        return inputs, {'input_ids': both, 'decoder_input_ids': decoder, 'logits': decoder}
+    inputs = {'input_ids': tokens}
+    if mask:
+        inputs['attention_mask'] = torch.ones_like(tokens)
+    return inputs, {**{name: both for name in inputs}, 'logits': both}
+
+
+def strip(path: Path) -> bytes:
+    """The file without its large tensors."""
+    model = onnx.load(path, load_external_data=False)
+    contents = ('raw_data', 'float_data', 'int32_data', 'int64_data', 'double_data', 'uint64_data')
+    offset = 0
+    for tensor in model.graph.initializer:
+        if tensor.data_type == TensorProto.STRING:
+            continue
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        size = math.prod(tensor.dims) * dtype.itemsize
+        if size <= (INTEGERS if dtype.kind in 'iub' else FLOATS):
+            continue
+        for field in (*contents, 'external_data'):
+            tensor.ClearField(field)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (('location', 'weights.stripped'), ('offset', offset), ('length', size)):
+            tensor.external_data.add(key=key, value=str(value))
+        offset += size
+    return model.SerializeToString()
+
+
+class Logits(nn.Module):
+    """A language model that takes its inputs by position and returns its logits alone."""
+
+    def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.m, self.names = model, names
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.m(**dict(zip(self.names, inputs))).logits
+
+
+if __name__ == '__main__':
+    export_one(Path(sys.argv[1]), *sys.argv[2:5])

@@ -1,0 +1,286 @@
+"""The training loop that is measured.
+
+    zero_grad(); out = model(x); loss = criterion(out, y); loss.backward(); optimizer.step()
+
+in training mode, with the batch on the device before the loop begins, and with `loss` and `out`
+bound until they are assigned again. Models of transformers are called with `labels=input_ids`, no
+attention mask and no cache. One run per process: the allocator's cache is empty at the start.
+"""
+
+import contextlib
+import ctypes
+import fnmatch
+import json
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from truth import blocks, events, place, settings, zoo
+
+#: Ours to the allocator's names.
+STATISTICS = {
+    'allocated': 'allocated_bytes',
+    'requested': 'requested_bytes',
+    'active': 'active_bytes',
+    'reserved': 'reserved_bytes',
+}
+
+
+class Loop:
+    """A model, its optimizer and a batch on the device, and what was seen of them."""
+
+    def __init__(self, chosen: Namespace) -> None:
+        self.chosen = chosen
+        self.tagger = events.Tagger() if chosen.events else None
+        #: Peaks of the phases of each iteration.
+        self.peaks: list[dict[str, dict[str, int]]] = []
+        #: The plain script's two names, which nothing else here may hold.
+        self.out: Any = None
+        self.loss: Any = None
+        #: Addresses that outlive each iteration, and whose they are.
+        self.owners: dict[int, dict[int, str]] = {}
+        self.model = self.prepare_model()
+        self.batch, self.target = self.prepare_batch()
+        name, arguments = settings.optimizer(chosen.opt)
+        if chosen.foreach is not None:
+            arguments['foreach'] = bool(chosen.foreach)
+        if chosen.fused:
+            arguments['fused'] = True
+        parameters = self.model.parameters()
+        self.optimizer = getattr(torch.optim, name)(parameters, lr=1e-3, **arguments)
+        self.scaler = torch.amp.GradScaler('cuda') if chosen.amp == 'float16' else None
+        torch.cuda.synchronize()
+
+    def prepare_model(self) -> nn.Module:
+        """On the device, in training mode."""
+        chosen = self.chosen
+        given = dict(attn=chosen.attn) if chosen.attn else {}
+        model = zoo.build(chosen.model, **given).train()
+        if chosen.checkpoint:
+            blocks.checkpoint_blocks(model, chosen.checkpoint)
+        for name, parameter in model.named_parameters():
+            if any(is_meant(name, pattern) for pattern in chosen.freeze):
+                parameter.requires_grad_(False)
+        self.mark(0, 'model')
+        model.to(getattr(torch, chosen.dtype)).cuda()
+        if chosen.channels_last:
+            model.to(memory_format=torch.channels_last)
+        return model
+
+    def prepare_batch(self) -> tuple[Tensor, Tensor]:
+        """Inputs and targets; for token numbers they are one tensor."""
+        chosen = self.chosen
+        batch = zoo.batch(chosen.model, chosen.batch, chosen.size, chosen.seq)
+        self.mark(0, 'input')
+        if not batch.is_floating_point():
+            batch = batch.cuda()
+            return batch, batch
+        batch = batch.to(getattr(torch, chosen.dtype))
+        if chosen.channels_last:
+            batch = batch.to(memory_format=torch.channels_last)
+        return batch.cuda(), torch.zeros(chosen.batch, dtype=torch.long).cuda()
+
+    def run(self) -> None:
+        """All iterations."""
+        with self.tagger or contextlib.nullcontext():
+            for iteration in range(1, self.chosen.iters + 1):
+                self.peaks.append({})
+                self.iterate(iteration)
+                self.mark(iteration, 'end')
+        torch.cuda.synchronize()
+
+    def iterate(self, iteration: int) -> None:
+        """One optimizer step and what leads to it."""
+        chosen = self.chosen
+        amp = getattr(torch, chosen.amp) if chosen.amp else None
+        with self.phase(iteration, 'zero_grad'):
+            if chosen.zero_grad == 'start':
+                self.optimizer.zero_grad()
+        for micro in range(chosen.accumulate):
+            with self.phase(iteration, 'forward'):
+                with torch.autocast('cuda', dtype=amp) if amp else contextlib.nullcontext():
+                    self.loss, self.out = self.forward()
+            with self.phase(iteration, 'backward'):
+                if chosen.zero_grad == 'backward' and micro == 0:
+                    self.optimizer.zero_grad()
+                if chosen.accumulate > 1:
+                    self.loss = self.loss / chosen.accumulate
+                self.scaled(self.loss).backward()
+        with self.phase(iteration, 'optimizer'):
+            self.step()
+            if chosen.zero_grad == 'end':
+                self.optimizer.zero_grad()
+            if chosen.style == 'function':
+                self.loss = self.out = None
+        if self.tagger:
+            self.owners[iteration] = self.find_owners()
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """By the scaler, if there is one."""
+        return self.scaler.scale(loss) if self.scaler else loss
+
+    def forward(self) -> tuple[Tensor, Any]:
+        """The loss, and what the model returned."""
+        if zoo.ZOO[self.chosen.model].kind == 'image':
+            out = self.model(self.batch)
+            return criterion(self.chosen.loss or 'cross-entropy', out, self.target), out
+        if self.chosen.loss:
+            out = self.model(input_ids=self.batch).logits
+            return criterion(self.chosen.loss, out, self.target), out
+        out = self.model(input_ids=self.batch, labels=self.target)
+        return out.loss, out
+
+    def step(self) -> None:
+        """Clipping and the optimizer, through the scaler if there is one."""
+        chosen = self.chosen
+        if chosen.clip:
+            if self.scaler:
+                self.scaler.unscale_(self.optimizer)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), chosen.clip)
+        if self.scaler:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
+
+    @contextlib.contextmanager
+    def phase(self, iteration: int, name: str):
+        """Measures the peaks of a phase; one that comes again counts with its largest."""
+        self.mark(iteration, name)
+        torch.cuda.reset_peak_memory_stats()
+        yield
+        now = statistics()
+        before = self.peaks[-1].get(name, now)
+        self.peaks[-1][name] = {key: max(now[key], before[key]) for key in now}
+
+    def mark(self, iteration: int, phase: str) -> None:
+        """Tells the tagger."""
+        if self.tagger:
+            self.tagger.phase(f'{iteration}:{phase}')
+
+    def find_owners(self) -> dict[int, str]:
+        """Addresses of storages that somebody holds at the end of an iteration."""
+        owners: dict[int, str] = {}
+
+        def own(tensors: Any, name: str) -> None:
+            for tensor in tensors:
+                if torch.is_tensor(tensor) and tensor.is_cuda:
+                    owners[tensor.untyped_storage().data_ptr()] = name
+
+        own(self.model.parameters(), 'parameter')
+        own(self.model.buffers(), 'buffer')
+        own((parameter.grad for parameter in self.model.parameters()), 'gradient')
+        for state in self.optimizer.state.values():
+            own(state.values(), 'optimizer_state')
+        own([self.batch, self.target], 'input')
+        return owners
+
+
+def is_meant(name: str, pattern: str) -> bool:
+    """Whether a pattern is the parameter's name or begins it, `*` being any text."""
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, pattern + '.*')
+
+
+def criterion(name: str, logits: Tensor, target: Tensor) -> Tensor:
+    """A loss on the logits; where the target has to have their shape it is zeros."""
+    flat = logits.flatten(0, -2) if logits.dim() > 2 else logits
+    match name:
+        case 'cross-entropy' | 'masked-lm':
+            return functional.cross_entropy(flat, target.flatten())
+        case 'label-smoothing':
+            return functional.cross_entropy(flat, target.flatten(), label_smoothing=0.1)
+        case 'causal-lm':
+            from transformers.loss.loss_utils import ForCausalLMLoss
+
+            return ForCausalLMLoss(logits, target, logits.shape[-1])
+        case 'sum':
+            return logits.sum()
+    # Made anew in each iteration, as a mixup would.
+    dense = torch.zeros_like(logits, requires_grad=False)
+    match name:
+        case 'soft-targets':
+            return functional.cross_entropy(flat, dense.view(flat.shape))
+        case 'mse':
+            return functional.mse_loss(logits, dense)
+        case _:
+            return functional.binary_cross_entropy_with_logits(logits, dense)
+
+
+def statistics() -> dict[str, int]:
+    """Peaks since the last reset, in bytes; segments are a count."""
+    now = torch.cuda.memory_stats()
+    peaks = {ours: now[f'{theirs}.all.peak'] for ours, theirs in STATISTICS.items()}
+    return {**peaks, 'segments': now['segment.all.peak']}
+
+
+def peaks(iterations: list[dict[str, dict[str, int]]]) -> dict[str, Any]:
+    """Peaks of each iteration and the phase that sets them, and of all iterations."""
+    answer: dict[str, Any] = {}
+    for number, phases in enumerate(iterations, 1):
+        for key in STATISTICS:
+            phase = max(phases, key=lambda name: phases[name][key])
+            answer[f'it{number}_{key}'] = phases[phase][key]
+            answer[f'it{number}_{key}_phase'] = phase
+    for key in [*STATISTICS, 'segments']:
+        answer[key] = max(phase[key] for phases in iterations for phase in phases.values())
+    return answer
+
+
+def describe(loop: Loop) -> dict[str, Any]:
+    """What was run, so that the answer can be understood by itself."""
+    chosen, entry = loop.chosen, zoo.ZOO[loop.chosen.model]
+    image = entry.kind == 'image'
+    answer = {
+        'model': chosen.model,
+        'batch': chosen.batch,
+        'size': (chosen.size or entry.size) if image else None,
+        'seq': None if image else (chosen.seq or entry.seq),
+        'optimizer': chosen.opt,
+        'params': sum(parameter.numel() for parameter in loop.model.parameters()),
+        'buffer_bytes': sum(buffer.nbytes for buffer in loop.model.buffers()),
+    }
+    same = 'foreach fused amp dtype channels_last attn zero_grad style accumulate freeze clip loss'
+    answer |= {key: getattr(chosen, key) for key in same.split()}
+    answer |= {
+        'checkpoint': bool(chosen.checkpoint),
+        'torch': torch.__version__,
+        'device': torch.cuda.get_device_name(0),
+        'oracle_device': None if chosen.real else chosen.device,
+        'conv_table': None if chosen.real else f'{chosen.device}.txt',
+        'alloc_conf': os.environ.get('PYTORCH_CUDA_ALLOC_CONF'),
+    }
+    if place.is_fake():
+        library = ctypes.CDLL(None)
+        library.fakecuda_count.restype = ctypes.c_size_t
+        # Whether the run asked the device for a value that it does not have.
+        counts = ('bools_read', 'others_read', 'unknown')
+        answer |= {name: library.fakecuda_count(name.encode()) for name in counts}
+    return answer
+
+
+def main() -> None:
+    """Runs the loop in this process: `loop.py ANSWER_FILE` and the options of `run`."""
+    chosen = settings.parser().parse_args(sys.argv[2:])
+    if place.is_fake():
+        # It would be tried first on some devices, and the fake one cannot answer it.
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    if chosen.model not in zoo.ZOO:
+        place.fail(f'no model {chosen.model}; there are {", ".join(sorted(zoo.ZOO))}')
+    loop = Loop(chosen)
+    loop.run()
+    row = describe(loop) | peaks(loop.peaks)
+    if loop.tagger:
+        recorded = events.read(loop.owners)
+        row['summary'] = events.summary(recorded)
+        events.write(Path(chosen.events), row, recorded)
+    Path(sys.argv[1]).write_text(json.dumps(row))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,153 @@
+"""What one run is: the command line of `run`, and Highwater's words for the same."""
+
+import argparse
+import ast
+from typing import Any
+
+from truth import place
+
+#: Short names; anything else is a class of `torch.optim`, with arguments: `SGD:momentum=0.9`.
+OPTIMIZERS = {
+    'sgd': 'SGD:momentum=0.9',
+    'sgd0': 'SGD',
+    'adam': 'Adam',
+    'adamw': 'AdamW',
+}
+LOSSES = (
+    'cross-entropy',
+    'label-smoothing',
+    'soft-targets',
+    'causal-lm',
+    'masked-lm',
+    'mse',
+    'bce-with-logits',
+    'sum',
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Options of one run; the defaults are a plain fp32 loop."""
+    parser = argparse.ArgumentParser(
+        prog='oracle run', description='Peaks of a training loop, from PyTorch itself.'
+    )
+    add = parser.add_argument
+    add('model', help='a name of zoo.py, or of the file that ORACLE_ZOO names')
+    add('--batch', type=int, default=8)
+    add('--size', type=int, help="image height and width, if not the model's own")
+    add('--seq', type=int, help='tokens per sequence (default 512)')
+    add('--opt', default='adamw', help=f'{", ".join(OPTIMIZERS)}, or CLASS[:NAME=VALUE,…]')
+    add('--foreach', type=int, choices=(0, 1), help="the optimizer's foreach argument")
+    add('--fused', action='store_true', help="the optimizer's fused argument")
+    add('--amp', choices=('float16', 'bfloat16'), help='autocast; float16 with a gradient scaler')
+    add('--dtype', default='float32', help='of parameters and inputs')
+    add('--channels-last', action='store_true')
+    add('--attn', choices=('eager', 'sdpa'), help="transformers' attention implementation")
+    add('--zero-grad', choices=('start', 'backward', 'end'), default='start')
+    add(
+        '--style',
+        choices=('inline', 'function'),
+        default='inline',
+        help='function: loss and outputs die at the end of each iteration',
+    )
+    add(
+        '--checkpoint',
+        nargs='?',
+        const='blocks',
+        metavar='CLASS',
+        help='recompute each block in backward; of torchvision and timm models, each CLASS',
+    )
+    add('--accumulate', type=int, default=1, metavar='N', help='batches per optimizer step')
+    add('--freeze', action='append', default=[], metavar='PATTERN', help='parameters not trained')
+    add('--clip', type=float, metavar='NORM', help='clip_grad_norm_ before the step')
+    add('--loss', choices=LOSSES, help="computed on the logits; default: the model's own")
+    add('--iters', type=int, default=3)
+    add('--device', choices=place.devices(), default='a100')
+    add('--real', action='store_true', help='on the CUDA device of this machine')
+    add('--events', metavar='FILE.jsonl.gz', help='keep every allocation and free')
+    add('--out', metavar='FILE.jsonl', help='append the answer to this file')
+    return parser
+
+
+def optimizer(text: str) -> tuple[str, dict[str, Any]]:
+    """Class name and arguments."""
+    name, _, arguments = OPTIMIZERS.get(text, text).partition(':')
+    pairs = [pair.partition('=') for pair in arguments.split(',') if pair]
+    return name, {key: literal(value) for key, _, value in pairs}
+
+
+def literal(text: str) -> Any:
+    """A Python number or boolean, or the text."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+#: Highwater's names where they are not the lower-case class name.
+DEVICE_IDS = {
+    'a100': 'a100-80gb',
+    'h100': 'h100-80gb',
+    'rtx3090': 'rtx-3090',
+    'rtx4090': 'rtx-4090',
+}
+PRECISIONS = {
+    ('float16', 'float32'): 'amp-fp16',
+    ('bfloat16', 'float32'): 'amp-bf16',
+    (None, 'float16'): 'fp16',
+    (None, 'bfloat16'): 'bf16',
+    (None, 'float32'): 'fp32',
+}
+
+
+def flags(row: dict[str, Any]) -> list[str] | None:
+    """A recorded run in the words of `highwater estimate`, defaults left out; `None` where it has
+    no words for it."""
+    if row.get('channels_last') or row.get('attn') or row.get('alloc_conf'):
+        return None
+    said: list[str] = []
+
+    def say(name: str, value: Any, default: Any) -> None:
+        if value != default:
+            said.extend([f'--{name}', str(value)])
+
+    say('precision', PRECISIONS[row.get('amp'), row['dtype']], 'fp32')
+    say('optimizer', optimizer_word(row['optimizer']), 'adamw')
+    implementation = {None: 'auto', 0: 'for-loop', 1: 'foreach'}[row.get('foreach')]
+    say('optimizer-impl', 'fused' if row.get('fused') else implementation, 'auto')
+    where = {'backward': 'before-backward'}
+    zero_grad = row.get('zero_grad') or 'start'
+    say('zero-grad', where.get(zero_grad, zero_grad), 'start')
+    say('loop', row.get('style') or 'inline', 'inline')
+    say('checkpoint', 'blocks' if row.get('checkpoint') else 'none', 'none')
+    say('accumulate', row.get('accumulate') or 1, 1)
+    for pattern in row.get('freeze') or []:
+        say('freeze', pattern, None)
+    # How strongly does not matter to memory.
+    if optimizer(row['optimizer'])[1].get('weight_decay'):
+        said.append('--weight-decay')
+    if row.get('clip'):
+        said.append('--clip-grad-norm')
+    say('loss', row.get('loss') or 'auto', 'auto')
+    say('pytorch', pytorch(row['torch']), '2.15')
+    device = row.get('oracle_device') or 'a100'
+    say('device', DEVICE_IDS.get(device, device), 'a100-80gb')
+    return said
+
+
+#: Arguments of optimizers that are part of Highwater's names; the last one said names it.
+VARIANTS = ('momentum', 'nesterov', 'amsgrad', 'centered')
+
+
+def optimizer_word(text: str) -> str:
+    """`sgd-momentum` for SGD with momentum, and so on; anything else said stays visible."""
+    name, arguments = optimizer(text)
+    arguments.pop('weight_decay', None)
+    said = [variant for variant in VARIANTS if arguments.pop(variant, 0)]
+    word = '-'.join([name.lower(), *said[-1:]])
+    return ':'.join([word, *(f'{key}={value}' for key, value in arguments.items())])
+
+
+def pytorch(version: str) -> str:
+    """Highwater knows three PyTorches."""
+    minor = int(version.split('.')[1])
+    return '2.15' if minor >= 15 else '2.9' if minor >= 9 else '2.8'
