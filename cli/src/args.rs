@@ -122,6 +122,15 @@ pub(crate) struct Training {
     #[arg(long, value_name = "PATTERN")]
     pub(crate) freeze: Vec<String>,
 
+    /// Linear layers that get low-rank adapters, nothing else being trained: `q_proj`, or a module's
+    /// path; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) lora: Vec<String>,
+
+    /// Rank of these adapters
+    #[arg(long, value_name = "N", default_value_t = Config::default().lora_rank)]
+    pub(crate) lora_rank: NonZeroU64,
+
     /// What the outputs are compared with
     #[arg(long, value_name = "NAME", default_value_t = Config::default().loss, value_parser = choice!(LossChoice))]
     pub(crate) loss: LossChoice,
@@ -160,6 +169,8 @@ impl Estimate {
             checkpoint: training.checkpoint,
             accumulate: training.accumulate,
             freeze: training.freeze.clone(),
+            lora: training.lora.clone(),
+            lora_rank: training.lora_rank,
             loss: training.loss,
             pytorch: training.pytorch,
             in_place: training.in_place,

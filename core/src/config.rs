@@ -4,6 +4,7 @@
 //! their names, their order and their explanations from it.
 
 mod choice;
+pub mod pattern;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,6 +48,11 @@ pub struct Config {
     pub accumulate: NonZeroU64,
     /// Parameters that are not trained: names or prefixes of names, `*` for any text.
     pub freeze: Vec<String>,
+    /// Linear layers that get low-rank adapters: names as for [`Config::freeze`], or last parts of
+    /// names, such as `q_proj`. Where there are any, only adapters are trained.
+    pub lora: Vec<String>,
+    /// COUNT: rank of these adapters.
+    pub lora_rank: NonZeroU64,
     /// What the outputs are compared with.
     pub loss: LossChoice,
     /// The PyTorch whose rules are followed.
@@ -74,6 +80,8 @@ impl Default for Config {
             checkpoint: Checkpoint::None,
             accumulate: NonZeroU64::MIN,
             freeze: Vec::new(),
+            lora: Vec::new(),
+            lora_rank: NonZeroU64::MIN.saturating_add(7),
             loss: LossChoice::Auto,
             pytorch: PyTorch::V2_15,
             in_place: InPlace::Auto,
@@ -98,6 +106,8 @@ impl Config {
             ("checkpoint", self.checkpoint.to_string(), usual.checkpoint.to_string()),
             ("accumulate", self.accumulate.to_string(), usual.accumulate.to_string()),
             ("freeze", self.freeze.join(", "), usual.freeze.join(", ")),
+            ("lora", self.lora.join(", "), usual.lora.join(", ")),
+            ("lora-rank", self.lora_rank.to_string(), usual.lora_rank.to_string()),
             ("loss", self.loss.to_string(), usual.loss.to_string()),
             ("in-place", self.in_place.to_string(), usual.in_place.to_string()),
             ("recover", self.recover.to_string(), usual.recover.to_string()),

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 
+use crate::adapt;
 use crate::allocator::{self, Replay, Settings};
 use crate::bytes::Bytes;
 use crate::config::{Config, PyTorch};
@@ -170,6 +171,7 @@ impl Model {
         if let Some(dtype) = config.precision.converts_to() {
             program.typed.to_mut().convert_floats(dtype);
         }
+        adapt::adapt(&mut program, config);
         let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
         let hardware = hardware(device, config.pytorch);
         let recorded = step::record(&program, &program.typed, &loss, config, hardware)?;

@@ -52,6 +52,8 @@ pub mod infer;
 
 pub mod recover;
 
+pub mod adapt;
+
 pub mod roles;
 
 pub mod step;

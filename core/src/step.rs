@@ -74,7 +74,7 @@ pub fn record(
     hardware: Hardware,
 ) -> Result<Recorded, Error> {
     let rt = Runtime::new(hardware, config.pytorch);
-    let mut device = Device::load(&rt, program, typed, &config.freeze);
+    let mut device = Device::load(&rt, program, typed, config);
     let target = device.load_batch(&rt, &program.graph, typed, loss);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
     let autocast = config.precision.autocast();
@@ -181,14 +181,14 @@ struct Device {
 
 impl Device {
     /// `model.to("cuda")`: parameters and buffers in the order of the module.
-    fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed, freeze: &[String]) -> Self {
+    fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed, config: &Config) -> Self {
         let graph = &program.graph;
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
         let mut values = vec![None; graph.values.len()];
         let mut parameters = Vec::new();
         let mut state = Vec::new();
-        let mut frozen = Frozen::new(freeze);
+        let mut frozen = Frozen::new(config);
         for &ValueId(index) in &program.placement {
             let Some(value) = graph.values.get(index) else { continue };
             let Some(literal) = &value.initializer else { continue };

@@ -3,7 +3,7 @@
 use highwater_core::Config;
 use leptos::prelude::*;
 
-use super::choice_field::{ChoiceField, chosen};
+use super::choice_field::{ChoiceField, chosen, editor};
 use super::dimension_field::DimensionField;
 use super::training_details::TrainingDetails;
 use crate::estimator::OpenDim;
@@ -27,11 +27,7 @@ pub(crate) fn Settings(
     /// Other settings are wanted.
     on_config: Callback<Config>,
 ) -> impl IntoView {
-    let change = move |edit: &dyn Fn(&mut Config)| {
-        let mut wanted = config.get_untracked();
-        edit(&mut wanted);
-        on_config.run(wanted);
-    };
+    let change = editor(config, on_config);
     view! {
         <form class="settings" aria-label="Settings" on:submit=|event| event.prevent_default()>
             <For each=move || dims.get() key=|dim| dim.name.clone() let:dim>

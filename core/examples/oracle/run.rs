@@ -64,11 +64,15 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     if row["channels_last"] == true {
         return Err("channels_last is not modelled".into());
     }
-    let freeze = row["freeze"].as_array().into_iter().flatten();
+    let names = |key: &str| -> Vec<String> {
+        let list = row[key].as_array().into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
     Ok(Config {
         dims: dims.collect(),
         accumulate: size("accumulate").and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
-        freeze: freeze.filter_map(Value::as_str).map(str::to_owned).collect(),
+        freeze: names("freeze"),
+        lora: names("lora"),
         loss: text("loss").map_or(Ok(LossChoice::Auto), str::parse)?,
         precision,
         optimizer,

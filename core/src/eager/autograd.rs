@@ -154,9 +154,13 @@ impl Runtime {
         saved: &[&Tensor],
         formula: impl Fn(&Pass<'_>) -> Gradients + 'static,
     ) -> Tensor {
-        let fallback = output.clone();
-        let mut outputs = self.differentiable_many(name, vec![output], inputs, saved, formula);
-        outputs.pop().unwrap_or(fallback)
+        if !self.requires_grad(inputs) {
+            return output;
+        }
+        let node = self.record(name, inputs, saved, Box::new(formula));
+        let types = vec![(output.dtype(), output.sizes().to_vec())];
+        node.outputs.replace(types);
+        output.with_edge(Edge { node, output: 0 })
     }
 
     /// Records a differentiable operator with several outputs.
@@ -172,11 +176,21 @@ impl Runtime {
         if !self.requires_grad(inputs) {
             return outputs;
         }
+        let node = self.record(name, inputs, saved, Box::new(formula));
+        outputs_of(&node, &outputs)
+    }
+
+    /// The node of an operator: one function for all of them, since each formula is a type.
+    fn record(
+        &self,
+        name: &'static str,
+        inputs: &[&Tensor],
+        saved: &[&Tensor],
+        formula: Formula,
+    ) -> Rc<GradNode> {
         let next = inputs.iter().map(|input| input.edge().cloned()).collect();
         let saved = self.keep(saved.iter().map(|tensor| tensor.detach()).collect());
-        let body = Body::Formula(RefCell::new(Some((Box::new(formula), saved))));
-        let node = self.node(name, next, body);
-        outputs_of(&node, &outputs)
+        self.node(name, next, Body::Formula(RefCell::new(Some((formula, saved)))))
     }
 
     /// Whether an operator on these inputs is recorded.

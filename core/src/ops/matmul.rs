@@ -11,7 +11,8 @@ use super::torch;
 use super::{Inference, MANY, OpError, Operator, op};
 use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
-use crate::aten::view;
+use crate::aten::{elementwise, view};
+use crate::eager::kernels;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -19,6 +20,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("Det", 1..=1, det).unmodelled(),
     op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
     op("Gemm", 2..=3, gemm).runs(gemm_rule),
+    torch("Lora", 4..=4).runs(lora_rule),
     op("MatMul", 2..=2, |i| matmul(i, 1, None)).runs(matmul_rule),
     op("MatMulInteger", 2..=4, |i| matmul(i, 1, Some(DType::Int32))).unmodelled(),
     op("QLinearMatMul", 8..=8, |i| matmul(i, 3, None)).unmodelled(),
@@ -168,6 +170,22 @@ fn linear_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let layout = if transposed { WeightLayout::OutIn } else { WeightLayout::InOut };
     let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
     call.set(0, y);
+    Ok(())
+}
+
+/// An adapter beside a linear layer: the layer's result, its input, `A`, `B` (see [`crate::adapt`]).
+fn lora_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, base) = (call.rt, call.need(0)?);
+    let (x, a, b) = (call.need(1)?, call.need(2)?, call.need(3)?);
+    // Autocast casts by itself; otherwise the input is cast to the adapter's type.
+    let x = if rt.autocast_type().is_some() { x } else { kernels::cast(rt, &x, a.dtype()) };
+    let low = aten::linear(rt, &x, &a, None, WeightLayout::OutIn);
+    let update = aten::linear(rt, &low, &b, None, WeightLayout::OutIn);
+    let scaled = elementwise::scale(rt, "aten::mul", &update);
+    drop(update);
+    let sum = elementwise::add(rt, &base, &scaled);
+    drop(scaled);
+    call.set(0, kernels::cast(rt, &sum, base.dtype()));
     Ok(())
 }
 

@@ -1,0 +1,149 @@
+//! Low-rank adapters (`LoRA`) beside linear layers, as `peft` puts them there.
+//!
+//! A chosen layer's result becomes `layer(x) + B(A(x)) · scaling`; `A` and `B` are trained, and nothing
+//! else is. Adapters stay in single precision in a model that was converted to a half
+//! (`autocast_adapter_dtype`), so that their input is cast up and the sum is cast back.
+//! Source: `peft/tuners/lora/layer.py`, `Linear.forward`, without dropout.
+
+use std::borrow::Cow;
+
+use crate::config::{Config, pattern};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::graph::{Literal, Node, Value, ValueId};
+use crate::recover::{DOMAIN, Program};
+use crate::tensor::{DType, TensorType};
+
+/// Puts adapters beside the layers that the configuration names.
+pub fn adapt(program: &mut Program<'_>, config: &Config) {
+    if config.lora.is_empty() {
+        return;
+    }
+    let mut adapted = 0_usize;
+    let mut nodes = Vec::with_capacity(program.nodes.len());
+    for node in std::mem::take(&mut program.nodes) {
+        let adapter = layer(program, &node, config).and_then(|layer| {
+            let mut node = node.clone().into_owned();
+            let adapter = layer.adapter(program, &mut node, config.lora_rank.get())?;
+            Some([Cow::Owned(node), Cow::Owned(adapter)])
+        });
+        match adapter {
+            Some(pair) => {
+                adapted += 1;
+                nodes.extend(pair);
+            }
+            None => nodes.push(node),
+        }
+    }
+    program.nodes = nodes;
+    program.diagnostics.push(diagnostic(adapted, config));
+}
+
+/// Whether a parameter is an adapter's.
+pub fn is_adapter(name: &str) -> bool {
+    name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight")
+}
+
+fn diagnostic(adapted: usize, config: &Config) -> Diagnostic {
+    let (patterns, rank) = (config.lora.join(", "), config.lora_rank);
+    if adapted == 0 {
+        let message = format!(
+            "no linear layer is called {patterns} or lies in a module of that name, so that nothing \
+             is adapted and nothing trained; write a layer's path, or `*` for any text"
+        );
+        return Diagnostic::new(Severity::Warning, "lora-matches-nothing", message);
+    }
+    let message = format!(
+        "{adapted} linear layers get adapters of rank {rank}, without dropout; all other parameters \
+         are frozen"
+    );
+    Diagnostic::new(Severity::Info, "lora", message)
+}
+
+/// A linear layer to adapt.
+struct Layer {
+    name: String,
+    weight: ValueId,
+    x: ValueId,
+    y: ValueId,
+    inner: u64,
+    outer: u64,
+}
+
+fn layer(program: &Program<'_>, node: &Node, config: &Config) -> Option<Layer> {
+    let linear = (node.op == "Linear" && node.domain == DOMAIN)
+        || (node.op == "Gemm" && node.int("transA").unwrap_or(0) == 0);
+    let (x, weight, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
+    let is_state = program.graph.value(weight)?.initializer.is_some();
+    if !linear || !is_state {
+        return None;
+    }
+    let name = program.graph.value_name(weight);
+    let name = name.strip_suffix(".weight").unwrap_or(name);
+    let wanted = config.lora.iter().any(|pattern| {
+        // `q_proj` names all layers called so, as `target_modules` does.
+        pattern::matches(pattern, name)
+            || name.rsplit_once('.').is_some_and(|(_, last)| pattern::matches(pattern, last))
+    });
+    let last = |value: ValueId| program.typed.ty(value)?.dims.last().copied();
+    wanted.then_some(Layer {
+        name: name.to_owned(),
+        weight,
+        x,
+        y,
+        inner: last(x)?,
+        outer: last(y)?,
+    })
+}
+
+impl Layer {
+    /// The adapter's node, to run behind the layer's own, whose output it replaces.
+    fn adapter(&self, program: &mut Program<'_>, node: &mut Node, rank: u64) -> Option<Node> {
+        let ty = program.typed.ty(self.y)?.clone();
+        let before = value(program, format!("{}.base_layer", self.name), ty, false);
+        for output in node.outputs.iter_mut().filter(|output| **output == Some(self.y)) {
+            *output = Some(before);
+        }
+        let matrix = |which, dims| (format!("{}.lora_{which}.weight", self.name), dims);
+        let (a, a_dims) = matrix("A", [rank, self.inner]);
+        let (b, b_dims) = matrix("B", [self.outer, rank]);
+        let a = value(program, a, TensorType::new(DType::Float32, a_dims), true);
+        let b = value(program, b, TensorType::new(DType::Float32, b_dims), true);
+        self.place(program, [a, b]);
+        Some(Node {
+            name: format!("{}.lora", self.name),
+            op: "Lora".to_owned(),
+            domain: DOMAIN.to_owned(),
+            inputs: vec![Some(before), Some(self.x), Some(a), Some(b)],
+            outputs: vec![Some(self.y)],
+            module: node.module.clone(),
+            ..Node::default()
+        })
+    }
+
+    /// Adapters are submodules of the layer: they lie behind its own parameters.
+    fn place(&self, program: &mut Program<'_>, adapter: [ValueId; 2]) {
+        let graph = &program.graph;
+        let own = |id: &ValueId| {
+            *id == self.weight
+                || graph
+                    .value_name(*id)
+                    .strip_prefix(&self.name)
+                    .is_some_and(|rest| rest == ".bias")
+        };
+        let behind =
+            program.placement.iter().rposition(own).map_or(program.placement.len(), |at| at + 1);
+        program.placement.splice(behind..behind, adapter);
+    }
+}
+
+fn value(program: &mut Program<'_>, name: String, ty: TensorType, state: bool) -> ValueId {
+    let graph = program.graph.to_mut();
+    let id = ValueId(graph.values.len());
+    let initializer =
+        state.then(|| Literal { dtype: ty.dtype, dims: ty.dims.clone(), elements: None });
+    graph.values.push(Value { name, declared: None, initializer });
+    let typed = program.typed.to_mut();
+    typed.types.push(Some(ty));
+    typed.elements.push(None);
+    id
+}
