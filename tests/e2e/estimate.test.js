@@ -106,15 +106,48 @@ test('slider, stepper, optimizer and device change the answer', async () => {
   };
   await change(() => page.getByRole('slider', { name: 'batch (slider)' }).press('ArrowRight'));
   await change(() => page.getByRole('button', { name: 'batch plus one' }).click());
-  await change(() => page.getByLabel('device').selectOption('t4'));
+  await change(() => page.getByLabel('device', { exact: true }).selectOption('t4'));
   assert.match(text, /On a T4/);
   const peak = () => page.locator('.figure-value').first().textContent();
   const before = await peak();
-  await page.getByLabel('optimizer').selectOption('sgd');
+  await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
   await page.waitForFunction(
     (old) => document.querySelector('.figure-value').textContent !== old,
     before,
   );
+  assert.deepEqual(errors, []);
+});
+
+test('how it trains: each setting lowers the peak, and what PyTorch refuses is said', async () => {
+  const { page, errors } = await openExample('ViT-B/16');
+  const gib = async () => {
+    const text = await page.locator('.figure-value').first().textContent();
+    const [, number, unit] = text.match(/([\d.]+)\s*(GiB|MiB)/);
+    return Number(number) / (unit === 'MiB' ? 1024 : 1);
+  };
+  const lower = async (act) => {
+    const before = await page.locator('.figure-value').first().textContent();
+    const was = await gib();
+    await act();
+    await page.waitForFunction(
+      (old) => document.querySelector('.figure-value').textContent !== old,
+      before,
+    );
+    assert.ok((await gib()) < was);
+  };
+  await lower(() => page.getByLabel('precision').selectOption('amp-bf16'));
+  await page.getByText('How it trains').click();
+  await lower(() => page.getByLabel('checkpointing').selectOption('blocks'));
+  await lower(async () => {
+    await page.getByLabel('LoRA adapters').fill('*mlp*');
+    await page.getByLabel('LoRA adapters').press('Tab');
+  });
+  await page.getByText('How it trains (2 changed)').waitFor();
+  await takePictures(page, 'training');
+  await page.getByLabel('optimizer', { exact: true }).selectOption('rmsprop');
+  await page.getByLabel('optimizer runs').selectOption('fused');
+  await page.locator('.problem').waitFor();
+  assert.match(await page.locator('.problem').textContent(), /fused/);
   assert.deepEqual(errors, []);
 });
 
