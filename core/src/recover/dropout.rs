@@ -212,7 +212,7 @@ fn is_one_of(module: &str, paths: &[&str]) -> bool {
 }
 
 /// Whether a module's path ends as `path` says.
-fn ends_with(module: &str, path: &str) -> bool {
+pub(super) fn ends_with(module: &str, path: &str) -> bool {
     let mut parts = module.rsplit('.');
     path.rsplit('.').all(|wanted| {
         let Some(part) = parts.next() else { return false };

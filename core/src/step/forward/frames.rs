@@ -10,10 +10,18 @@
 //! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
 //!   it was made of are bound again after that call.
 
+use std::collections::BTreeMap;
+
 use crate::graph::{Node, ValueId};
 
 /// For each value the step after which nobody holds it; `None` for values that no step touches.
-pub(super) fn last_holders(steps: &[&Node], values: usize) -> Vec<Option<usize>> {
+///
+/// What a step that is an alias makes is its input under another name.
+pub(super) fn last_holders(
+    steps: &[&Node],
+    values: usize,
+    is_alias: impl Fn(&Node) -> bool,
+) -> Vec<Option<usize>> {
     let calls = Calls::of(steps);
     let mut made = vec![0; values];
     let mut last = vec![None; values];
@@ -36,14 +44,29 @@ pub(super) fn last_holders(steps: &[&Node], values: usize) -> Vec<Option<usize>>
                 *slot = (*slot).max(Some(held));
             }
         }
+        let source = node.input(0).filter(|_| is_alias(node));
+        let made_here = source.map_or(index, |source| made_at(&source));
         for value in node.outputs.iter().flatten() {
             if let (Some(made), Some(slot)) = (made.get_mut(value.0), last.get_mut(value.0)) {
-                *made = index;
+                *made = made_here;
                 *slot = Some(index);
             }
         }
     }
     last
+}
+
+/// Lets names hold values until others have been made.
+pub(super) fn hold(last: &mut [Option<usize>], steps: &[&Node], names: &[(ValueId, ValueId)]) {
+    let mut makers: BTreeMap<ValueId, usize> = BTreeMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        makers.extend(step.outputs.iter().flatten().map(|&output| (output, index)));
+    }
+    for (value, until) in names {
+        if let (Some(slot), Some(&maker)) = (last.get_mut(value.0), makers.get(until)) {
+            *slot = (*slot).max(Some(maker));
+        }
+    }
 }
 
 /// The end of the call that a step's result is an argument of, if it is nothing else; else the step.
@@ -140,7 +163,7 @@ mod tests {
             })
             .collect();
         let nodes: Vec<&Node> = nodes.iter().collect();
-        let held = last_holders(&nodes, 6);
+        let held = last_holders(&nodes, 6, |node| node.op == "Cast");
         let held =
             held.iter().enumerate().filter_map(|(v, step)| Some(format!("{v}@{}", (*step)?)));
         assert_eq!(held.collect::<Vec<_>>().join(" "), expected, "{steps:?}");
