@@ -57,8 +57,6 @@ fn is_mask(view: &View<'_>, value: ValueId) -> bool {
         .graph()
         .value(value)
         .is_some_and(|value| value.initializer.is_some() && !value.has_state_name());
-    let square = |ty: &TensorType| {
-        matches!(ty.dims.as_slice(), [.., rows, columns] if rows == columns && *rows > 1)
-    };
+    let square = |ty: &TensorType| matches!(ty.dims.as_slice(), [.., rows, columns] if rows == columns && *rows > 1);
     unnamed && view.typed.ty(value).is_some_and(|ty| ty.dtype == DType::Bool && square(ty))
 }

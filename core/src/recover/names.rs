@@ -3,8 +3,9 @@
 //! A value dies when its last reader has returned, unless a name holds it longer. The file has no
 //! names. Two things tell some of them:
 //!
-//! - the operators of a function that is written everywhere alike: `apply_rotary_pos_emb(q, k, cos,
-//!   sin)` holds its arguments until both are turned;
+//! - operators that are written everywhere alike: `apply_rotary_pos_emb(q, k, cos, sin)` holds its
+//!   arguments until both are turned, and a module that spells attention out has names for queries,
+//!   keys and values until it returns;
 //! - the modules of a well-known library, whose callers bind their result to a name of its own.
 
 use std::collections::BTreeMap;
@@ -24,8 +25,84 @@ const NAMED: [&str; 4] =
 /// Values that are held until another value has been made.
 pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     let mut held = arguments_of_rotation(view);
+    held.extend(operands_of_attention(view));
     held.extend(results_of_modules(view));
     held
+}
+
+/// Queries, keys and values of attention that is spelled out, and the last value of its module.
+fn operands_of_attention(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut operands: Vec<(ValueId, &str)> = Vec::new();
+    let mut ends: BTreeMap<&str, Option<ValueId>> = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        if node.op == "MatMul"
+            && let Some(found) = operands_of(view, node)
+        {
+            operands.extend(found.map(|value| (value, node.module.as_str())));
+            ends.insert(&node.module, None);
+        }
+    }
+    for (_, node) in view.nodes() {
+        for path in around(&node.module) {
+            if let Some(end) = ends.get_mut(path) {
+                *end = node.output(0).or(*end);
+            }
+        }
+    }
+    let end = |module: &str| ends.get(module).copied().flatten();
+    operands.into_iter().filter_map(|(value, module)| Some((value, end(module)?))).collect()
+}
+
+/// Tensors behind `q`, `k` and `v` of `softmax(q @ k + …) @ v`.
+fn operands_of(view: &View<'_>, node: &Node) -> Option<[ValueId; 3]> {
+    let (weights, values) = (node.input(0)?, node.input(1)?);
+    let mut at = view.producer(weights)?;
+    let mut seen_softmax = false;
+    // From the weights back to the scores, over what lies between.
+    for _ in 0..16 {
+        seen_softmax |= at.op == "Softmax";
+        let input = match at.op.as_str() {
+            "MatMul" if seen_softmax => break,
+            "Where" => [at.input(1), at.input(2)]
+                .into_iter()
+                .flatten()
+                .find(|&x| view.dims(x).is_some_and(|dims| dims.len() > 2)),
+            "Softmax" | "Dropout" | "Cast" | "Add" | "Div" | "Mul" | "Reshape" | "Max" => {
+                at.input(0)
+            }
+            _ => return None,
+        };
+        at = view.producer(input?)?;
+    }
+    if at.op != "MatMul" {
+        return None;
+    }
+    Some([source(view, at.input(0)?), source(view, at.input(1)?), source(view, values)])
+}
+
+/// The tensor that a value is a view of.
+fn source(view: &View<'_>, value: ValueId) -> ValueId {
+    const VIEWS: [&str; 9] = [
+        "Reshape",
+        "Transpose",
+        "Split",
+        "Slice",
+        "Gather",
+        "Squeeze",
+        "Unsqueeze",
+        "Cast",
+        "Identity",
+    ];
+    let mut value = value;
+    for _ in 0..16 {
+        let Some(node) = view.producer(value).filter(|node| VIEWS.contains(&node.op.as_str()))
+        else {
+            break;
+        };
+        let Some(input) = node.input(0) else { break };
+        value = input;
+    }
+    value
 }
 
 /// What `apply_rotary_pos_emb` was given, and the last value that it makes.
@@ -80,7 +157,8 @@ fn results_of_modules(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     let mut last: BTreeMap<&str, NodeId> = BTreeMap::new();
     for (at, node) in view.nodes() {
         let named = around(&node.module).find(|path| is_named(path));
-        let Some((module, (caller, _))) = named.and_then(|path| Some((path, path.rsplit_once('.')?)))
+        let Some((module, (caller, _))) =
+            named.and_then(|path| Some((path, path.rsplit_once('.')?)))
         else {
             continue;
         };

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
-use crate::graph::{Member, ValueId};
+use crate::graph::{Member, Value, ValueId};
 use crate::tensor::{DType, TensorType};
 
 /// COUNT: parts of a name that tell modules apart.
@@ -51,7 +51,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
 /// What has no name of the module's state lies with the module that first reads it.
 pub(super) fn to_device(view: &View<'_>, order: &[ValueId]) -> Vec<ValueId> {
     let owner = |id: ValueId| -> &str {
-        if view.graph().value(id).is_some_and(|value| value.has_state_name()) {
+        if view.graph().value(id).is_some_and(Value::has_state_name) {
             return split(view.graph().value_name(id)).0;
         }
         let reader = view.readers(id).first().and_then(|at| view.node(*at));
@@ -97,9 +97,11 @@ pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> 
         let counter = TensorType::new(DType::Int64, []);
         return vec![(format!("{module}num_batches_tracked"), counter)];
     }
-    // transformers' rotary embeddings keep a copy of their frequencies.
-    if let Some(module) = name.strip_suffix("rotary_emb.inv_freq") {
-        return vec![(format!("{module}rotary_emb.original_inv_freq"), ty.clone())];
+    let reader = view.readers(id).first().and_then(|at| view.node(*at));
+    let module = reader.map_or("", |node| node.module.as_str());
+    // transformers' rotary embeddings keep a copy of their frequencies, the only float that they read.
+    if module.ends_with("rotary_emb") && ty.dtype.is_floating() && ty.numel() > 1 {
+        return vec![(format!("{module}.original_inv_freq"), ty.clone())];
     }
     token_positions(view, id).map_or_else(Vec::new, |found| vec![found])
 }

@@ -23,30 +23,44 @@ pub(super) fn last_holders(
     is_alias: impl Fn(&Node) -> bool,
 ) -> Vec<Option<usize>> {
     let calls = Calls::of(steps);
-    let mut made = vec![0; values];
+    let mut roots: Vec<ValueId> = (0..values).map(ValueId).collect();
+    for node in steps.iter().filter(|node| is_alias(node)) {
+        let source = node.input(0).and_then(|input| roots.get(input.0).copied());
+        if let (Some(source), Some(output)) = (source, node.output(0))
+            && let Some(slot) = roots.get_mut(output.0)
+        {
+            *slot = source;
+        }
+    }
+    let mut made: Vec<Option<usize>> = vec![None; values];
     let mut last = vec![None; values];
     for (index, node) in steps.iter().enumerate() {
-        let made_at = |value: &ValueId| made.get(value.0).copied().unwrap_or(0);
+        let made_at = |value: &ValueId| made.get(value.0).copied().flatten();
+        // What no step made was there before: parameters, inputs.
+        let is_below = |value: &ValueId| made_at(value).is_some_and(|at| calls.is_below(at, index));
         let named_until = {
-            let below = |value: &&ValueId| calls.is_below(made_at(value), index);
-            let together = node.inputs.iter().flatten().filter(below).count() > 1;
+            let below = node.inputs.iter().flatten().filter(|value| is_below(value));
+            let together = below.count() > 1;
             if together {
                 calls.end_of_innermost(index)
             } else {
-                argument_until(steps, index, &calls)
+                argument_until(steps, index, &calls, &roots)
             }
         };
         for value in node.inputs.iter().flatten() {
-            let held = calls.end_of_outermost(index, made_at(value));
-            let held =
-                if calls.is_below(made_at(value), index) { held.max(named_until) } else { held };
+            let held = calls.end_of_outermost(index, made_at(value).unwrap_or(0));
+            let held = if is_below(value) { held.max(named_until) } else { held };
             if let Some(slot) = last.get_mut(value.0) {
                 *slot = (*slot).max(Some(held));
             }
         }
-        let source = node.input(0).filter(|_| is_alias(node));
-        let made_here = source.map_or(index, |source| made_at(&source));
-        for value in node.outputs.iter().flatten() {
+        let made_here = |value: &ValueId| match roots.get(value.0) {
+            Some(root) if root != value => made_at(root),
+            _ => Some(index),
+        };
+        let outputs: Vec<(ValueId, Option<usize>)> =
+            node.outputs.iter().flatten().map(|value| (*value, made_here(value))).collect();
+        for (value, made_here) in outputs {
             if let (Some(made), Some(slot)) = (made.get_mut(value.0), last.get_mut(value.0)) {
                 *made = made_here;
                 *slot = Some(index);
@@ -69,17 +83,20 @@ pub(super) fn hold(last: &mut [Option<usize>], steps: &[&Node], names: &[(ValueI
     }
 }
 
-/// The end of the call that a step's result is an argument of, if it is nothing else; else the step.
-fn argument_until(steps: &[&Node], index: usize, calls: &Calls) -> usize {
-    let result = steps.get(index).and_then(|node| node.output(0));
-    let reads = |node: &&Node| node.inputs.contains(&result);
-    let only_next = steps.iter().skip(index + 1).filter(|node| reads(node)).count() == 1
-        && steps.get(index + 1).is_some_and(reads);
-    if only_next && calls.is_below(index + 1, index) {
-        calls.end_of_outermost(index + 1, index)
-    } else {
-        index
+/// The end of the call that a step's sum is an argument of, if it is nothing else; else the step.
+fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId]) -> usize {
+    let root = |value: &ValueId| roots.get(value.0).copied().unwrap_or(*value);
+    let Some(node) = steps.get(index).filter(|node| node.op == "Add") else { return index };
+    let Some(sum) = node.output(0) else { return index };
+    let is_alias = |node: &Node| node.output(0).is_some_and(|output| root(&output) != output);
+    let reads = |node: &Node| node.inputs.iter().flatten().any(|input| root(input) == sum);
+    let mut behind = steps.iter().enumerate().skip(index + 1).filter(|(_, node)| !is_alias(node));
+    let Some((first, next)) = behind.next() else { return index };
+    if !reads(next) || !calls.is_below(first, index) {
+        return index;
     }
+    let end = calls.end_of_outermost(first, index);
+    if behind.any(|(at, node)| at > end && reads(node)) { index } else { end }
 }
 
 /// Calls of modules: runs of steps whose paths begin alike.
@@ -192,6 +209,12 @@ mod tests {
         check(
             &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", "o.norm: 2 -> 3", "o.norm: 3 -> 4"],
             "0@4 1@4 2@4 3@4 4@4",
+        );
+        // Casts to the same type are the same tensor: the sum goes to the norm alone.
+        let (alias, held) = ("o.norm: 2 -> 3", "0@5 1@5 2@5 3@5 4@5");
+        check(
+            &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", alias, "o.norm: 3 -> 4", "o.norm: 3 4 ->"],
+            held,
         );
         // Called twice, and apart.
         check(&["relu: 0 -> 1", "conv: 1 -> 2", "relu: 2 -> 3"], "0@0 1@1 2@2 3@2");
