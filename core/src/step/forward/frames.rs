@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::graph::ValueId;
 
-    /// Steps as `module: inputs -> outputs`; the answer as `value@step`.
+    /// Steps as `module: inputs -> outputs`, with `~` casts to the same type; the answer as `value@step`.
     fn check(steps: &[&str], expected: &str) {
         let ids = |text: &str| -> Vec<Option<ValueId>> {
             text.split_whitespace().map(|id| Some(ValueId(id.parse().unwrap()))).collect()
@@ -176,7 +176,12 @@ mod tests {
                 let (module, rest) = step.split_once(':').unwrap();
                 let (inputs, outputs) = rest.split_once("->").unwrap();
                 let (inputs, outputs) = (ids(inputs), ids(outputs));
-                Node { module: module.to_owned(), inputs, outputs, ..Node::default() }
+                let (module, op) = match module.strip_suffix('~') {
+                    Some(module) => (module, "Cast"),
+                    None => (module, if inputs.len() == 2 { "Add" } else { "" }),
+                };
+                let (module, op) = (module.to_owned(), op.to_owned());
+                Node { module, op, inputs, outputs, ..Node::default() }
             })
             .collect();
         let nodes: Vec<&Node> = nodes.iter().collect();
@@ -211,10 +216,9 @@ mod tests {
             "0@4 1@4 2@4 3@4 4@4",
         );
         // Casts to the same type are the same tensor: the sum goes to the norm alone.
-        let (alias, held) = ("o.norm: 2 -> 3", "0@5 1@5 2@5 3@5 4@5");
         check(
-            &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", alias, "o.norm: 3 -> 4", "o.norm: 3 4 ->"],
-            held,
+            &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", "o.n~: 2 -> 3", "o.n: 3 -> 4", "o.n: 4 ->"],
+            "0@5 1@5 2@5 3@5 4@5",
         );
         // Called twice, and apart.
         check(&["relu: 0 -> 1", "conv: 1 -> 2", "relu: 2 -> 3"], "0@0 1@1 2@2 3@2");
