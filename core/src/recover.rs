@@ -382,8 +382,12 @@ impl<'a> View<'a> {
         let placement = placement::order(&self);
         let to_device = placement::to_device(&self, &placement);
         let beside = placement.iter().map(|&id| (id, placement::beside(&self, id)));
-        let beside = beside.filter(|(_, buffers)| !buffers.is_empty()).collect();
+        let beside: BTreeMap<ValueId, Vec<(String, TensorType)>> =
+            beside.filter(|(_, buffers)| !buffers.is_empty()).collect();
         let names = names::find(&self);
+        let mut diagnostics = diagnostics;
+        diagnostics.extend(placement::diagnostic(&beside));
+        diagnostics.extend(names::diagnostic(&self));
         Program {
             graph: self.graph,
             typed: self.typed,

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::View;
 use super::dropout::ends_with;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Node, NodeId, ValueId};
 
 /// Modules whose result keeps a name until their caller returns, by the end of their path; `#`
@@ -28,6 +29,15 @@ pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     held.extend(operands_of_attention(view));
     held.extend(results_of_modules(view));
     held
+}
+
+/// That results are held as the code of a well-known library holds them.
+pub(super) fn diagnostic(view: &View<'_>) -> Option<Diagnostic> {
+    (!results_of_modules(view).is_empty()).then(|| {
+        let message = "the blocks are built as transformers' GPT-2, GPT-Neo or T5, and are taken to \
+                       hold the result of each attention until they return, as that code does";
+        Diagnostic::new(Severity::Info, "assumed-names", message)
+    })
 }
 
 /// Queries, keys and values of attention that is spelled out, and the last value of its module.

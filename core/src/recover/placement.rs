@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Member, Value, ValueId};
 use crate::tensor::{DType, TensorType};
 
@@ -104,6 +105,23 @@ pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> 
         return vec![(format!("{module}.original_inv_freq"), ty.clone())];
     }
     token_positions(view, id).map_or_else(Vec::new, |found| vec![found])
+}
+
+/// Which of these buffers rest on what transformers' modules register, not on PyTorch's own.
+pub(super) fn diagnostic(
+    beside: &BTreeMap<ValueId, Vec<(String, TensorType)>>,
+) -> Option<Diagnostic> {
+    let assumed: Vec<&str> = beside
+        .values()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !name.ends_with("num_batches_tracked"))
+        .collect();
+    let message = format!(
+        "buffers that transformers' modules register and no operator reads are taken to be there: {}",
+        assumed.join(", ")
+    );
+    (!assumed.is_empty()).then(|| Diagnostic::new(Severity::Info, "assumed-buffers", message))
 }
 
 /// transformers' BERT and its kin register `position_ids` and `token_type_ids` of one size; where

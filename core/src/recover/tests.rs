@@ -374,6 +374,7 @@ fn dropout_of_a_known_family() {
             transformer.h.0: y = Add(b, x)
             info recovered
             info assumed-dropout
+            info assumed-names
         "]],
     );
 }

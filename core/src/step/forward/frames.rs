@@ -181,7 +181,7 @@ mod tests {
                     None => (module, if inputs.len() == 2 { "Add" } else { "" }),
                 };
                 let (module, op) = (module.to_owned(), op.to_owned());
-                Node { module, op, inputs, outputs, ..Node::default() }
+                Node { op, inputs, outputs, module, ..Node::default() }
             })
             .collect();
         let nodes: Vec<&Node> = nodes.iter().collect();
