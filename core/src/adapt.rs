@@ -120,19 +120,17 @@ impl Layer {
         })
     }
 
-    /// Adapters are submodules of the layer: they lie behind its own parameters.
+    /// Adapters are modules behind the one that has the layer's own parameters.
     fn place(&self, program: &mut Program<'_>, adapter: [ValueId; 2]) {
         let graph = &program.graph;
         let own = |id: &ValueId| {
-            *id == self.weight
-                || graph
-                    .value_name(*id)
-                    .strip_prefix(&self.name)
-                    .is_some_and(|rest| rest == ".bias")
+            let rest = graph.value_name(*id).strip_prefix(&self.name);
+            *id == self.weight || rest == Some(".bias")
         };
-        let behind =
-            program.placement.iter().rposition(own).map_or(program.placement.len(), |at| at + 1);
-        program.placement.splice(behind..behind, adapter);
+        for order in [&mut program.placement, &mut program.to_device] {
+            let behind = order.iter().rposition(own).map_or(order.len(), |at| at + 1);
+            order.splice(behind..behind, adapter);
+        }
     }
 }
 

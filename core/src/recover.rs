@@ -12,6 +12,8 @@ mod dropout;
 mod gaps;
 mod in_place;
 mod in_projection;
+mod masks;
+mod names;
 mod patterns;
 mod placement;
 mod removed;
@@ -43,8 +45,14 @@ pub struct Program<'a> {
     pub typed: Cow<'a, Typed>,
     /// The nodes that run instead of the graph's own.
     pub nodes: Vec<Cow<'a, Node>>,
-    /// Initializers in the order in which `model.to("cuda")` and the optimizer meet them.
+    /// Initializers in the order in which the module registers them and the optimizer meets them.
     pub placement: Vec<ValueId>,
+    /// The same in the order in which `model.to("cuda")` meets them.
+    pub to_device: Vec<ValueId>,
+    /// Buffers that no operator reads, by the initializer beside which they are registered.
+    pub beside: BTreeMap<ValueId, Vec<(String, TensorType)>>,
+    /// Values that a Python name holds until another value has been made.
+    pub names: Vec<(ValueId, ValueId)>,
     /// What was recovered, and what is missing still.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -54,10 +62,11 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 10] = [
+const RECOVERIES: [Recovery; 11] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
+    masks::separate,
     traced::regroup,
     in_projection::copy,
     chunks::find_again,
@@ -79,8 +88,7 @@ pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Progr
     }
     let mut diagnostics = removed::find(&view, config);
     diagnostics.append(&mut view.diagnostics);
-    let placement = placement::order(&view);
-    view.into_program(placement, diagnostics)
+    view.into_program(diagnostics)
 }
 
 /// A graph under recovery: who makes a value, who reads it, and what changes.
@@ -368,12 +376,27 @@ impl<'a> View<'a> {
         self.nodes = live;
     }
 
-    fn into_program(
-        mut self,
-        placement: Vec<ValueId>,
-        diagnostics: Vec<Diagnostic>,
-    ) -> Program<'a> {
+    fn into_program(mut self, diagnostics: Vec<Diagnostic>) -> Program<'a> {
         self.drop_dead();
-        Program { graph: self.graph, typed: self.typed, nodes: self.nodes, placement, diagnostics }
+        self.index();
+        let placement = placement::order(&self);
+        let to_device = placement::to_device(&self, &placement);
+        let beside = placement.iter().map(|&id| (id, placement::beside(&self, id)));
+        let beside: BTreeMap<ValueId, Vec<(String, TensorType)>> =
+            beside.filter(|(_, buffers)| !buffers.is_empty()).collect();
+        let names = names::find(&self);
+        let mut diagnostics = diagnostics;
+        diagnostics.extend(placement::diagnostic(&beside));
+        diagnostics.extend(names::diagnostic(&self));
+        Program {
+            graph: self.graph,
+            typed: self.typed,
+            nodes: self.nodes,
+            placement,
+            to_device,
+            beside,
+            names,
+            diagnostics,
+        }
     }
 }

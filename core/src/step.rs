@@ -21,6 +21,7 @@ pub mod loss;
 pub mod optimizer;
 mod scaler;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::config::{Checkpoint, Config, LoopStyle, ZeroGrad};
@@ -33,7 +34,7 @@ use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
 use crate::recover::Program;
 use crate::roles::{self, Role};
-use crate::tensor::{DType, TensorType};
+use crate::tensor::TensorType;
 use crate::trace::{Category, Phase, Trace};
 
 use self::forward::Forward;
@@ -186,41 +187,42 @@ impl Device {
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
         let mut values = vec![None; graph.values.len()];
-        let mut parameters = Vec::new();
-        let mut state = Vec::new();
+        let mut trained = BTreeMap::new();
+        let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();
         let mut frozen = Frozen::new(config);
-        for &ValueId(index) in &program.placement {
-            let Some(value) = graph.values.get(index) else { continue };
+        for &id in &program.to_device {
+            let Some(value) = graph.value(id) else { continue };
             let Some(literal) = &value.initializer else { continue };
-            let dtype = typed.types.get(index).and_then(Option::as_ref).map(|ty| ty.dtype);
+            let dtype = typed.ty(id).map(|ty| ty.dtype);
             let ty = TensorType::new(dtype.unwrap_or(literal.dtype), literal.dims.clone());
-            let Some(slot) = values.get_mut(index) else { continue };
-            match roles.get(index) {
+            let Some(slot) = values.get_mut(id.0) else { continue };
+            let tensor = match roles.get(id.0) {
                 Some(Role::Parameter) => {
                     let tensor = rt.place(&ty, Category::Parameter, &value.name);
                     if frozen.has(&value.name) {
-                        state.push(tensor.clone());
-                        *slot = Some(tensor);
-                        continue;
-                    }
-                    let (tensor, leaf) = rt.parameter(&tensor, &value.name);
-                    *slot = Some(tensor.clone());
-                    state.push(tensor.clone());
-                    parameters.push(Parameter { tensor, leaf });
-                }
-                Some(Role::Buffer) => {
-                    let tensor = rt.place(&ty, Category::Buffer, &value.name);
-                    *slot = Some(tensor.clone());
-                    state.push(tensor);
-                    if value.name.ends_with("running_var") {
-                        let name = value.name.replace("running_var", "num_batches_tracked");
-                        let counter = TensorType::new(DType::Int64, []);
-                        state.push(rt.place(&counter, Category::Buffer, &name));
+                        tensor
+                    } else {
+                        let (tensor, leaf) = rt.parameter(&tensor, &value.name);
+                        trained.insert(id, Parameter { tensor: tensor.clone(), leaf });
+                        tensor
                     }
                 }
-                _ => {}
-            }
+                Some(Role::Buffer) => rt.place(&ty, Category::Buffer, &value.name),
+                _ => continue,
+            };
+            *slot = Some(tensor.clone());
+            let beside = program.beside.get(&id).into_iter().flatten();
+            let beside = beside.map(|(name, ty)| {
+                let dtype = if ty.dtype.is_floating() { tensor.dtype() } else { ty.dtype };
+                let ty = TensorType::new(dtype, ty.dims.clone());
+                rt.place(&ty, Category::Buffer, name)
+            });
+            let beside: Vec<Tensor> = beside.collect();
+            placed.insert(id, std::iter::once(tensor).chain(beside).collect());
         }
+        let order = &program.placement;
+        let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
+        let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
         let diagnostics = frozen.diagnostics(parameters.is_empty());
         Self { roles, values, parameters, state, diagnostics }
     }

@@ -131,13 +131,9 @@ pub fn efficient_attention(
     saved.extend(offset.as_ref());
     saved.extend(seed.as_ref());
     let y = y.clone();
-    rt.differentiable(
-        "ScaledDotProductEfficientAttentionBackward0",
-        y,
-        &[q, k, v],
-        &saved,
-        backward,
-    )
+    let mut inputs = vec![q, k, v];
+    inputs.extend(bias);
+    rt.differentiable("ScaledDotProductEfficientAttentionBackward0", y, &inputs, &saved, backward)
 }
 
 fn backward(pass: &Pass<'_>) -> Gradients {

@@ -15,6 +15,16 @@ pub fn dropout(rt: &Runtime, x: &Tensor) -> Tensor {
     })
 }
 
+/// `aten::dropout_`: no kernel of its own (`native/Dropout.cpp`): noise of the input's type, which is
+/// saved, then `mul_`.
+pub fn dropout_in_place(rt: &Runtime, x: &Tensor) -> Tensor {
+    rt.enter_operator("aten::dropout_");
+    let noise = rt.empty_like(x);
+    rt.differentiable("MulBackward0", x.alias_in_place(), &[x], &[&noise], |pass| {
+        vec![pass.grad().map(|grad| pass.rt.empty_like(grad))]
+    })
+}
+
 /// Random numbers without a gradient: `rand_like`, `bernoulli_`.
 pub fn random(rt: &Runtime, dtype: DType, sizes: &[u64]) -> Tensor {
     rt.enter_operator("aten::rand");

@@ -6,8 +6,8 @@
 
 use super::Call;
 use super::shape_math::{dim, dtype_attribute, size, sizes};
-use super::{Inference, OpError, Operator, fold, op};
-use crate::aten::dropout as aten;
+use super::{Inference, OpError, Operator, fold, op, torch};
+use crate::aten::{dropout as aten, elementwise};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
@@ -18,6 +18,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("RandomNormalLike", 1..=1, random_like).runs(random_rule),
     op("RandomUniform", 0..=0, random).runs(random_rule),
     op("RandomUniformLike", 1..=1, random_like).runs(random_rule),
+    torch("StochasticDepth", 1..=1).runs(stochastic_depth_rule),
 ];
 
 fn dropout(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -57,7 +58,23 @@ fn multinomial(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn dropout_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let ratio = call.node.float("ratio").or_else(|| call.number(1));
-    let y = if ratio == Some(0.0) { x } else { aten::dropout(call.rt, &x) };
+    let y = if ratio == Some(0.0) {
+        x
+    } else if call.overwrites() {
+        aten::dropout_in_place(call.rt, &x)
+    } else {
+        aten::dropout(call.rt, &x)
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+/// `x` times noise that is one number per sample.
+fn stochastic_depth_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let sizes = (0..x.rank()).map(|dim| if dim == 0 { x.size(0) } else { 1 });
+    let noise = aten::random(call.rt, x.dtype(), &sizes.collect::<Vec<_>>());
+    let y = elementwise::mul(call.rt, &x, &noise);
     call.set(0, y);
     Ok(())
 }

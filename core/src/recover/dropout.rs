@@ -152,18 +152,17 @@ pub(super) fn reinsert(view: &mut View<'_>, _: &Config) {
 }
 
 fn is_member(view: &View<'_>, family: &Family) -> bool {
+    let has = |path: &&str| has_module(view, path);
+    family.has.iter().all(has) && !family.has_not.iter().any(has)
+}
+
+/// Whether the model has a parameter in a module whose path ends so.
+pub(super) fn has_module(view: &View<'_>, path: &str) -> bool {
     let graph = view.graph();
     let carried = graph.values.iter().filter(|value| value.initializer.is_some());
-    let names: Vec<&str> = carried
-        .map(|value| value.name.as_str())
-        .chain(graph.members.iter().map(|(name, _)| name.as_str()))
-        .collect();
-    let has = |path: &&str| {
-        let is_in =
-            |name: &&str| name.rsplit_once('.').is_some_and(|(module, _)| ends_with(module, path));
-        names.iter().any(is_in)
-    };
-    family.has.iter().all(has) && !family.has_not.iter().any(has)
+    let members = graph.members.iter().map(|(name, _)| name.as_str());
+    let mut names = carried.map(|value| value.name.as_str()).chain(members);
+    names.any(|name| name.rsplit_once('.').is_some_and(|(module, _)| ends_with(module, path)))
 }
 
 /// Values to be dropped out, and the module that does it, in order.
@@ -212,7 +211,7 @@ fn is_one_of(module: &str, paths: &[&str]) -> bool {
 }
 
 /// Whether a module's path ends as `path` says.
-fn ends_with(module: &str, path: &str) -> bool {
+pub(super) fn ends_with(module: &str, path: &str) -> bool {
     let mut parts = module.rsplit('.');
     path.rsplit('.').all(|wanted| {
         let Some(part) = parts.next() else { return false };

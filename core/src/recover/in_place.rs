@@ -6,9 +6,19 @@
 //! saved is the same size either way; what differs is what is alive for a moment.
 
 use super::View;
+use super::dropout::has_module;
 use crate::config::{Config, InPlace};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
+
+/// Heads of torchvision's models whose dropout overwrites its input: a module's path with a parameter
+/// that tells the model, and the dropout's own (`models/efficientnet.py`, `mobilenetv3.py`,
+/// `mnasnet.py`). Its other models have `nn.Dropout(p)`.
+const DROPOUTS: [(&str, &str); 3] = [
+    ("features.#.#.block.#.fc1", "classifier.0"),
+    ("features.#.block.#.fc1", "classifier.2"),
+    ("layers.#.#.layers.#", "classifier.0"),
+];
 
 const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
 
@@ -33,8 +43,8 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     }
     if count > 0 && config.in_place == InPlace::Auto {
         let message = format!(
-            "{count} activations and sums behind convolutions and normalisations are taken to \
-             overwrite their input, as in torchvision's models; no exporter tells"
+            "{count} activations, sums and dropouts are taken to overwrite their input, as in \
+             torchvision's models; no exporter tells"
         );
         view.say(Severity::Info, "assumed-in-place", message);
     }
@@ -42,6 +52,11 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
 
 fn overwrites(view: &View<'_>, node: &Node) -> bool {
     let Some(input) = node.input(0) else { return false };
+    if node.op == "Dropout" {
+        let is_head =
+            |&(tells, head): &(&str, &str)| head == node.module && has_module(view, tells);
+        return view.read_once(input) && DROPOUTS.iter().any(is_head);
+    }
     let behind = |op| view.made_by(input, op).is_some() && view.read_once(input);
     if ACTIVATIONS.contains(&node.op.as_str()) {
         return behind("Conv") || behind("BatchNormalization") || behind("Add");

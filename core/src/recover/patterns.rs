@@ -43,7 +43,9 @@ fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
     match node.op.as_str() {
         "MatMul" => attention(view, node).or_else(|| linear(view, node)),
         "Add" => linear_with_bias(view, node).or_else(|| group_norm(view, node)),
-        "Mul" => gelu(view, node).or_else(|| silu(view, node)),
+        "Mul" => {
+            gelu(view, node).or_else(|| silu(view, node)).or_else(|| stochastic_depth(view, node))
+        }
         "Reciprocal" | "Div" => rsqrt(view, node),
         _ => None,
     }
@@ -171,6 +173,18 @@ fn silu(view: &View<'_>, node: &Node) -> Option<Found> {
             && view.made_by(gate, "Sigmoid").is_some_and(|sigmoid| sigmoid.input(0) == Some(x))
     })?;
     Some(("silu", torch("Silu", node, vec![Some(x)])))
+}
+
+/// `x · (uniform < p) / p` is `x * empty(…).bernoulli_(p).div_(p)`: `torchvision.ops.stochastic_depth`
+/// and timm's `drop_path`, whose noise is written in place.
+fn stochastic_depth(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (x, noise) = made_and_other(view, node, "Div").map(|(noise, x)| (x, noise))?;
+    let drawn = view.made_by(view.made_by(noise, "Div")?.input(0)?, "Cast")?.input(0)?;
+    let uniform = view.made_by(drawn, "Less")?.input(0)?;
+    let is_random = view.producer(uniform).is_some_and(|n| n.op.starts_with("RandomUniform"));
+    let is_per_sample = view.dims(noise)?.iter().skip(1).all(|&n| n == 1);
+    (is_random && is_per_sample)
+        .then(|| ("stochastic_depth", torch("StochasticDepth", node, vec![Some(x)])))
 }
 
 /// `1 / Sqrt(x)` is `rsqrt`.

@@ -5,11 +5,19 @@
 //! - A TorchScript file lists them in the module's order, but for those that the exporter changed or
 //!   recovery added. Where there are such, all follow the order in which the forward first reads
 //!   their modules.
+//!
+//! That is the order of `named_parameters`, which the optimizer sees. `model.to("cuda")` walks
+//! otherwise (`Module._apply`): a module's children come before its own parameters and buffers.
 
 use std::collections::BTreeMap;
 
 use super::View;
-use crate::graph::{Member, ValueId};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::graph::{Member, Value, ValueId};
+use crate::tensor::{DType, TensorType};
+
+/// COUNT: parts of a name that tell modules apart.
+const DEPTH: usize = 64;
 
 /// Names of a module's state in the order in which PyTorch's modules register them.
 const LEAVES: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
@@ -37,6 +45,106 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
         order.sort_by(|a, b| rank(a).cmp(&rank(b)));
     }
     order
+}
+
+/// The same in the order in which `model.to("cuda")` meets them: children first.
+///
+/// What has no name of the module's state lies with the module that first reads it.
+pub(super) fn to_device(view: &View<'_>, order: &[ValueId]) -> Vec<ValueId> {
+    let owner = |id: ValueId| -> &str {
+        if view.graph().value(id).is_some_and(Value::has_state_name) {
+            return split(view.graph().value_name(id)).0;
+        }
+        let reader = view.readers(id).first().and_then(|at| view.node(*at));
+        reader.map_or("", |node| node.module.as_str())
+    };
+    children_first(&order.iter().map(|&id| owner(id)).collect::<Vec<_>>())
+        .into_iter()
+        .filter_map(|index| order.get(index).copied())
+        .collect()
+}
+
+/// Positions in the order of `Module._apply`, from each tensor's module in order of registration.
+fn children_first(owners: &[&str]) -> Vec<usize> {
+    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, owner) in owners.iter().enumerate() {
+        prefixes(owner).for_each(|prefix| {
+            first.entry(prefix).or_insert(index);
+        });
+    }
+    // Children by their first appearance, then what is the module's own.
+    let key = |index: usize| -> Vec<(bool, usize)> {
+        let owner = owners.get(index).copied().unwrap_or_default();
+        let path = prefixes(owner).map(|prefix| (false, first.get(prefix).copied().unwrap_or(0)));
+        path.chain([(true, index)]).collect()
+    };
+    let mut order: Vec<usize> = (0..owners.len()).collect();
+    order.sort_by_cached_key(|&index| key(index));
+    order
+}
+
+/// `a`, `a.b` and `a.b.c` of `a.b.c`.
+fn prefixes(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+    ends.filter_map(|end| path.get(..end)).filter(|prefix| !prefix.is_empty()).take(DEPTH)
+}
+
+/// Buffers that a module registers beside this one and that no operator reads: name and type.
+pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> {
+    let Some(ty) = view.typed.ty(id) else { return Vec::new() };
+    let name = view.graph().value_name(id);
+    // `torch/nn/modules/batchnorm.py`.
+    if let Some(module) = name.strip_suffix("running_var") {
+        let counter = TensorType::new(DType::Int64, []);
+        return vec![(format!("{module}num_batches_tracked"), counter)];
+    }
+    let reader = view.readers(id).first().and_then(|at| view.node(*at));
+    let module = reader.map_or("", |node| node.module.as_str());
+    // transformers' rotary embeddings keep a copy of their frequencies, the only float that they read.
+    if module.ends_with("rotary_emb") && ty.dtype.is_floating() && ty.numel() > 1 {
+        return vec![(format!("{module}.original_inv_freq"), ty.clone())];
+    }
+    token_positions(view, id).map_or_else(Vec::new, |found| vec![found])
+}
+
+/// Which of these buffers rest on what transformers' modules register, not on PyTorch's own.
+pub(super) fn diagnostic(
+    beside: &BTreeMap<ValueId, Vec<(String, TensorType)>>,
+) -> Option<Diagnostic> {
+    let assumed: Vec<&str> = beside
+        .values()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !name.ends_with("num_batches_tracked"))
+        .collect();
+    let message = format!(
+        "buffers that transformers' modules register and no operator reads are taken to be there: {}",
+        assumed.join(", ")
+    );
+    (!assumed.is_empty()).then(|| Diagnostic::new(Severity::Info, "assumed-buffers", message))
+}
+
+/// transformers' BERT and its kin register `position_ids` and `token_type_ids` of one size; where
+/// only one is read, the other lies beside it.
+fn token_positions(view: &View<'_>, id: ValueId) -> Option<(String, TensorType)> {
+    let ty = view.typed.ty(id)?;
+    let module = view.readers(id).first().and_then(|at| view.node(*at))?.module.as_str();
+    let has = |leaf: &str| view.is_initializer_named(&format!("{module}.{leaf}.weight"));
+    if ty.dtype != DType::Int64
+        || ty.rank() != 2
+        || !has("position_embeddings")
+        || !has("token_type_embeddings")
+    {
+        return None;
+    }
+    let reads = |other: ValueId| {
+        let mut readers = view.readers(other).iter().filter_map(|at| view.node(*at));
+        readers.any(|node| node.module == module)
+    };
+    let alike = (0..view.graph().values.len()).map(ValueId).filter(|&other| {
+        view.is_initializer(other) && view.typed.ty(other) == Some(ty) && reads(other)
+    });
+    (alike.count() == 1).then(|| (format!("{module}.position_ids"), ty.clone()))
 }
 
 /// Ranks of the module's members by name.
@@ -74,4 +182,21 @@ fn first_reads<'v>(view: &'v View<'_>, state: &[ValueId]) -> BTreeMap<&'v str, u
 /// The module that owns a tensor, and the tensor's name in it.
 fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('.').unwrap_or(("", name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::children_first;
+
+    #[test]
+    fn children_come_before_what_is_the_modules_own() {
+        for (owners, expected) in [
+            (vec!["", "conv", "norm"], vec![1, 2, 0]),
+            (vec!["", "l.0.attn", "l.0.attn.out", "l.0.mlp", "l.1"], vec![2, 1, 3, 4, 0]),
+            // A module that is written apart stays one module.
+            (vec!["a", "b", "a.c"], vec![2, 0, 1]),
+        ] {
+            assert_eq!(children_first(&owners), expected, "{owners:?}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::graph::{
 use crate::infer::infer;
 use crate::tensor::{DType, TensorType};
 
-/// Recovers from `file`, a line per statement:
+/// Recovers from `file`, a line per statement (types are `f`, `b` and `i`):
 ///
 /// - `member NAME`: a parameter of the dynamo exporter's signature, `buffer NAME` a buffer;
 /// - `input NAME TYPE` and `state NAME TYPE`, with elements behind the type;
@@ -37,6 +37,9 @@ fn check_with(config: &Config, file: &str, expected: &Expect) {
     for &id in &program.placement {
         let ty = program.typed.ty(id).expect("state is typed");
         writeln!(text, "state {} {ty}", program.graph.value_name(id)).unwrap();
+    }
+    for (held, until) in &program.names {
+        writeln!(text, "{} until {}", name(&Some(*held)), name(&Some(*until))).unwrap();
     }
     for node in &program.nodes {
         let (outputs, inputs) = (names(&node.outputs), names(&node.inputs));
@@ -141,7 +144,11 @@ fn node(line: &str, graph: &mut Graph, ids: &mut BTreeMap<String, ValueId>) -> N
 /// `f[2,3]` is a tensor of 32-bit floats, `i[2]` one of 64-bit integers.
 fn tensor(text: &str) -> TensorType {
     let (dtype, dims) = text.split_once('[').expect("dimensions");
-    let dtype = if dtype == "f" { DType::Float32 } else { DType::Int64 };
+    let dtype = match dtype {
+        "f" => DType::Float32,
+        "b" => DType::Bool,
+        _ => DType::Int64,
+    };
     TensorType::new(dtype, numbers(dims.trim_end_matches(']')))
 }
 
@@ -355,6 +362,7 @@ fn dropout_of_a_known_family() {
             state transformer.h.0.ln_1.bias float32[4]
             state transformer.h.0.attn.c_attn.weight float32[4, 4]
             state transformer.h.0.attn.c_proj.weight float32[4, 4]
+            b until y
             transformer.wte: t = Gather(transformer.wte.weight, ids)
             transformer.wpe: p = Gather(transformer.wpe.weight, pos)
             transformer: x_before = Add(t, p)
@@ -366,6 +374,7 @@ fn dropout_of_a_known_family() {
             transformer.h.0: y = Add(b, x)
             info recovered
             info assumed-dropout
+            info assumed-names
         "]],
     );
 }
@@ -458,5 +467,121 @@ fn rms_norm_that_dynamo_took_apart() {
         n: g = Mul(f, n.weight)
         info recovered
     "]],
+    );
+}
+
+#[test]
+fn rotation_holds_its_arguments_until_both_are_turned() {
+    check(
+        "input x f[2,4]
+         input y f[2,4]
+         input c f[2,4]
+         input s f[2,4]
+         state zero i[1] 0
+         state half i[1] 2
+         state end i[1] 4
+         state last i[1] 1
+         a: q = Sigmoid(x)
+         a: q1 = Slice(q, zero, half, last)
+         a: q2 = Slice(q, half, end, last)
+         a: q3 = Neg(q2)
+         a: q4 = Concat(q3, q1) axis=1
+         a: q5 = Mul(q, c)
+         a: q6 = Mul(q4, s)
+         a: q7 = Add(q5, q6)
+         a: k = Sigmoid(y)
+         a: k1 = Slice(k, zero, half, last)
+         a: k2 = Slice(k, half, end, last)
+         a: k3 = Neg(k2)
+         a: k4 = Concat(k3, k1) axis=1
+         a: k5 = Mul(k, c)
+         a: k6 = Mul(k4, s)
+         a: k7 = Add(k5, k6)
+         a: r = Add(q7, k7)",
+        &expect![[r"
+            state zero int64[1]
+            state half int64[1]
+            state end int64[1]
+            state last int64[1]
+            q until k7
+            k until k7
+            a: q = Sigmoid(x)
+            a: q1 = Slice(q, zero, half, last)
+            a: q2 = Slice(q, half, end, last)
+            a: q3 = Neg(q2)
+            a: q4 = Concat(q3, q1) axis=1
+            a: q5 = Mul(q, c)
+            a: q6 = Mul(q4, s)
+            a: q7 = Add(q5, q6)
+            a: k = Sigmoid(y)
+            a: k1 = Slice(k, zero, half, last)
+            a: k2 = Slice(k, half, end, last)
+            a: k3 = Neg(k2)
+            a: k4 = Concat(k3, k1) axis=1
+            a: k5 = Mul(k, c)
+            a: k6 = Mul(k4, s)
+            a: k7 = Add(k5, k6)
+            a: r = Add(q7, k7)
+        "]],
+    );
+}
+
+#[test]
+fn stochastic_depth_draws_its_noise_in_place() {
+    check(
+        "input w f[2,3]
+         input u f[2,1]
+         state p f[] 0.8
+         : x = Identity(w)
+         d: r = RandomUniformLike(u)
+         d: l = Less(r, p)
+         d: n = Cast(l) to=1
+         d: s = Div(n, p)
+         d: y = Mul(x, s)",
+        &expect![[r"
+            : x = Identity(w)
+            d: y = StochasticDepth(x)
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn a_mask_is_every_modules_own() {
+    check(
+        "input x f[2,2]
+         state onnx::Where_7 b[1,1,2,2]
+         h.0: a = Where(onnx::Where_7, x, x)
+         h.1: b = Where(onnx::Where_7, a, x)",
+        &expect![[r"
+            state onnx::Where_7 bool[1, 1, 2, 2]
+            state h.1.bias bool[1, 1, 2, 2]
+            h.0: a = Where(onnx::Where_7, x, x)
+            h.1: b = Where(h.1.bias, a, x)
+            info separate-masks
+        "]],
+    );
+}
+
+#[test]
+fn torchvision_drops_out_in_place_in_some_heads() {
+    check(
+        "input w f[2,3]
+         input u f[2,3,1,1]
+         state features.1.0.block.1.fc1.weight f[3,3,1,1]
+         state classifier.1.weight f[3,3]
+         features.1.0.block.1.fc1: v = Conv(u, features.1.0.block.1.fc1.weight)
+         : x = Flatten(v)
+         classifier.0: y = Dropout(x)
+         classifier.1: z = Gemm(y, classifier.1.weight)",
+        &expect![[r"
+            state features.1.0.block.1.fc1.weight float32[3, 3, 1, 1]
+            state classifier.1.weight float32[3, 3]
+            features.1.0.block.1.fc1: v = Conv(u, features.1.0.block.1.fc1.weight)
+            : x = Flatten(v)
+            classifier.0: y = Dropout(x) in_place=1
+            classifier.1: z = Gemm(y, classifier.1.weight)
+            info assumed-in-place
+        "]],
     );
 }

@@ -80,7 +80,9 @@ impl<'a> Forward<'a> {
         }
         let on_device: Vec<&Node> =
             program.nodes.iter().map(Cow::as_ref).filter(|node| !is_folded(node, typed)).collect();
-        let last_holder = frames::last_holders(&on_device, graph.values.len());
+        let is_alias = |node: &Node| node.op == "Cast" && keeps_type(node, typed);
+        let mut last_holder = frames::last_holders(&on_device, graph.values.len(), is_alias);
+        frames::hold(&mut last_holder, &on_device, &program.names);
         let regions = match checkpoint {
             Checkpoint::None => Vec::new(),
             Checkpoint::Blocks => blocks::find(&on_device),
@@ -238,6 +240,12 @@ fn is_folded(node: &Node, typed: &Typed) -> bool {
         .iter()
         .flatten()
         .all(|output| typed.elements.get(output.0).is_some_and(Option::is_some))
+}
+
+/// Whether `x.to(dtype)` is `x`.
+fn keeps_type(node: &Node, typed: &Typed) -> bool {
+    let dtype = |value: Option<ValueId>| Some(typed.ty(value?)?.dtype);
+    dtype(node.input(0)).is_some_and(|from| dtype(node.output(0)) == Some(from))
 }
 
 /// An operator that nobody described: it makes its outputs and keeps its inputs.

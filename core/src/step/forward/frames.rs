@@ -10,35 +10,59 @@
 //! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
 //!   it was made of are bound again after that call.
 
+use std::collections::BTreeMap;
+
 use crate::graph::{Node, ValueId};
 
 /// For each value the step after which nobody holds it; `None` for values that no step touches.
-pub(super) fn last_holders(steps: &[&Node], values: usize) -> Vec<Option<usize>> {
+///
+/// What a step that is an alias makes is its input under another name.
+pub(super) fn last_holders(
+    steps: &[&Node],
+    values: usize,
+    is_alias: impl Fn(&Node) -> bool,
+) -> Vec<Option<usize>> {
     let calls = Calls::of(steps);
-    let mut made = vec![0; values];
+    let mut roots: Vec<ValueId> = (0..values).map(ValueId).collect();
+    for node in steps.iter().filter(|node| is_alias(node)) {
+        let source = node.input(0).and_then(|input| roots.get(input.0).copied());
+        if let (Some(source), Some(output)) = (source, node.output(0))
+            && let Some(slot) = roots.get_mut(output.0)
+        {
+            *slot = source;
+        }
+    }
+    let mut made: Vec<Option<usize>> = vec![None; values];
     let mut last = vec![None; values];
     for (index, node) in steps.iter().enumerate() {
-        let made_at = |value: &ValueId| made.get(value.0).copied().unwrap_or(0);
+        let made_at = |value: &ValueId| made.get(value.0).copied().flatten();
+        // What no step made was there before: parameters, inputs.
+        let is_below = |value: &ValueId| made_at(value).is_some_and(|at| calls.is_below(at, index));
         let named_until = {
-            let below = |value: &&ValueId| calls.is_below(made_at(value), index);
-            let together = node.inputs.iter().flatten().filter(below).count() > 1;
+            let below = node.inputs.iter().flatten().filter(|value| is_below(value));
+            let together = below.count() > 1;
             if together {
                 calls.end_of_innermost(index)
             } else {
-                argument_until(steps, index, &calls)
+                argument_until(steps, index, &calls, &roots)
             }
         };
         for value in node.inputs.iter().flatten() {
-            let held = calls.end_of_outermost(index, made_at(value));
-            let held =
-                if calls.is_below(made_at(value), index) { held.max(named_until) } else { held };
+            let held = calls.end_of_outermost(index, made_at(value).unwrap_or(0));
+            let held = if is_below(value) { held.max(named_until) } else { held };
             if let Some(slot) = last.get_mut(value.0) {
                 *slot = (*slot).max(Some(held));
             }
         }
-        for value in node.outputs.iter().flatten() {
+        let made_here = |value: &ValueId| match roots.get(value.0) {
+            Some(root) if root != value => made_at(root),
+            _ => Some(index),
+        };
+        let outputs: Vec<(ValueId, Option<usize>)> =
+            node.outputs.iter().flatten().map(|value| (*value, made_here(value))).collect();
+        for (value, made_here) in outputs {
             if let (Some(made), Some(slot)) = (made.get_mut(value.0), last.get_mut(value.0)) {
-                *made = index;
+                *made = made_here;
                 *slot = Some(index);
             }
         }
@@ -46,17 +70,33 @@ pub(super) fn last_holders(steps: &[&Node], values: usize) -> Vec<Option<usize>>
     last
 }
 
-/// The end of the call that a step's result is an argument of, if it is nothing else; else the step.
-fn argument_until(steps: &[&Node], index: usize, calls: &Calls) -> usize {
-    let result = steps.get(index).and_then(|node| node.output(0));
-    let reads = |node: &&Node| node.inputs.contains(&result);
-    let only_next = steps.iter().skip(index + 1).filter(|node| reads(node)).count() == 1
-        && steps.get(index + 1).is_some_and(reads);
-    if only_next && calls.is_below(index + 1, index) {
-        calls.end_of_outermost(index + 1, index)
-    } else {
-        index
+/// Lets names hold values until others have been made.
+pub(super) fn hold(last: &mut [Option<usize>], steps: &[&Node], names: &[(ValueId, ValueId)]) {
+    let mut makers: BTreeMap<ValueId, usize> = BTreeMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        makers.extend(step.outputs.iter().flatten().map(|&output| (output, index)));
     }
+    for (value, until) in names {
+        if let (Some(slot), Some(&maker)) = (last.get_mut(value.0), makers.get(until)) {
+            *slot = (*slot).max(Some(maker));
+        }
+    }
+}
+
+/// The end of the call that a step's sum is an argument of, if it is nothing else; else the step.
+fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId]) -> usize {
+    let root = |value: &ValueId| roots.get(value.0).copied().unwrap_or(*value);
+    let Some(node) = steps.get(index).filter(|node| node.op == "Add") else { return index };
+    let Some(sum) = node.output(0) else { return index };
+    let is_alias = |node: &Node| node.output(0).is_some_and(|output| root(&output) != output);
+    let reads = |node: &Node| node.inputs.iter().flatten().any(|input| root(input) == sum);
+    let mut behind = steps.iter().enumerate().skip(index + 1).filter(|(_, node)| !is_alias(node));
+    let Some((first, next)) = behind.next() else { return index };
+    if !reads(next) || !calls.is_below(first, index) {
+        return index;
+    }
+    let end = calls.end_of_outermost(first, index);
+    if behind.any(|(at, node)| at > end && reads(node)) { index } else { end }
 }
 
 /// Calls of modules: runs of steps whose paths begin alike.
@@ -125,7 +165,7 @@ mod tests {
     use super::*;
     use crate::graph::ValueId;
 
-    /// Steps as `module: inputs -> outputs`; the answer as `value@step`.
+    /// Steps as `module: inputs -> outputs`, with `~` casts to the same type; the answer as `value@step`.
     fn check(steps: &[&str], expected: &str) {
         let ids = |text: &str| -> Vec<Option<ValueId>> {
             text.split_whitespace().map(|id| Some(ValueId(id.parse().unwrap()))).collect()
@@ -136,11 +176,16 @@ mod tests {
                 let (module, rest) = step.split_once(':').unwrap();
                 let (inputs, outputs) = rest.split_once("->").unwrap();
                 let (inputs, outputs) = (ids(inputs), ids(outputs));
-                Node { module: module.to_owned(), inputs, outputs, ..Node::default() }
+                let (module, op) = match module.strip_suffix('~') {
+                    Some(module) => (module, "Cast"),
+                    None => (module, if inputs.len() == 2 { "Add" } else { "" }),
+                };
+                let (module, op) = (module.to_owned(), op.to_owned());
+                Node { op, inputs, outputs, module, ..Node::default() }
             })
             .collect();
         let nodes: Vec<&Node> = nodes.iter().collect();
-        let held = last_holders(&nodes, 6);
+        let held = last_holders(&nodes, 6, |node| node.op == "Cast");
         let held =
             held.iter().enumerate().filter_map(|(v, step)| Some(format!("{v}@{}", (*step)?)));
         assert_eq!(held.collect::<Vec<_>>().join(" "), expected, "{steps:?}");
@@ -169,6 +214,11 @@ mod tests {
         check(
             &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", "o.norm: 2 -> 3", "o.norm: 3 -> 4"],
             "0@4 1@4 2@4 3@4 4@4",
+        );
+        // Casts to the same type are the same tensor: the sum goes to the norm alone.
+        check(
+            &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", "o.n~: 2 -> 3", "o.n: 3 -> 4", "o.n: 4 ->"],
+            "0@5 1@5 2@5 3@5 4@5",
         );
         // Called twice, and apart.
         check(&["relu: 0 -> 1", "conv: 1 -> 2", "relu: 2 -> 3"], "0@0 1@1 2@2 3@2");

@@ -1,0 +1,205 @@
+//! Names of Python's that outlive their last reader.
+//!
+//! A value dies when its last reader has returned, unless a name holds it longer. The file has no
+//! names. Two things tell some of them:
+//!
+//! - operators that are written everywhere alike: `apply_rotary_pos_emb(q, k, cos, sin)` holds its
+//!   arguments until both are turned, and a module that spells attention out has names for queries,
+//!   keys and values until it returns;
+//! - the modules of a well-known library, whose callers bind their result to a name of its own.
+
+use std::collections::BTreeMap;
+
+use super::View;
+use super::dropout::ends_with;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::graph::{Node, NodeId, ValueId};
+
+/// Modules whose result keeps a name until their caller returns, by the end of their path; `#`
+/// stands for a number.
+///
+/// transformers 4 and 5: `attn_output` in the blocks of `modeling_gpt2.py` and
+/// `modeling_gpt_neo.py`; `attention_output` and `forwarded_states` in the layers of `modeling_t5.py`.
+const NAMED: [&str; 4] =
+    ["h.#.attn", "layer.#.SelfAttention", "layer.#.EncDecAttention", "layer.#.DenseReluDense"];
+
+/// Values that are held until another value has been made.
+pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut held = arguments_of_rotation(view);
+    held.extend(operands_of_attention(view));
+    held.extend(results_of_modules(view));
+    held
+}
+
+/// That results are held as the code of a well-known library holds them.
+pub(super) fn diagnostic(view: &View<'_>) -> Option<Diagnostic> {
+    (!results_of_modules(view).is_empty()).then(|| {
+        let message = "the blocks are built as transformers' GPT-2, GPT-Neo or T5, and are taken to \
+                       hold the result of each attention until they return, as that code does";
+        Diagnostic::new(Severity::Info, "assumed-names", message)
+    })
+}
+
+/// Queries, keys and values of attention that is spelled out, and the last value of its module.
+fn operands_of_attention(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut operands: Vec<(ValueId, &str)> = Vec::new();
+    let mut ends: BTreeMap<&str, Option<ValueId>> = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        if node.op == "MatMul"
+            && let Some(found) = operands_of(view, node)
+        {
+            operands.extend(found.map(|value| (value, node.module.as_str())));
+            ends.insert(&node.module, None);
+        }
+    }
+    for (_, node) in view.nodes() {
+        for path in around(&node.module) {
+            if let Some(end) = ends.get_mut(path) {
+                *end = node.output(0).or(*end);
+            }
+        }
+    }
+    let end = |module: &str| ends.get(module).copied().flatten();
+    operands.into_iter().filter_map(|(value, module)| Some((value, end(module)?))).collect()
+}
+
+/// Tensors behind `q`, `k` and `v` of `softmax(q @ k + …) @ v`.
+fn operands_of(view: &View<'_>, node: &Node) -> Option<[ValueId; 3]> {
+    let (weights, values) = (node.input(0)?, node.input(1)?);
+    let mut at = view.producer(weights)?;
+    let mut seen_softmax = false;
+    // From the weights back to the scores, over what lies between.
+    for _ in 0..16 {
+        seen_softmax |= at.op == "Softmax";
+        let input = match at.op.as_str() {
+            "MatMul" if seen_softmax => break,
+            "Where" => [at.input(1), at.input(2)]
+                .into_iter()
+                .flatten()
+                .find(|&x| view.dims(x).is_some_and(|dims| dims.len() > 2)),
+            "Softmax" | "Dropout" | "Cast" | "Add" | "Div" | "Mul" | "Reshape" | "Max" => {
+                at.input(0)
+            }
+            _ => return None,
+        };
+        at = view.producer(input?)?;
+    }
+    if at.op != "MatMul" {
+        return None;
+    }
+    Some([source(view, at.input(0)?), source(view, at.input(1)?), source(view, values)])
+}
+
+/// The tensor that a value is a view of.
+fn source(view: &View<'_>, value: ValueId) -> ValueId {
+    const VIEWS: [&str; 9] = [
+        "Reshape",
+        "Transpose",
+        "Split",
+        "Slice",
+        "Gather",
+        "Squeeze",
+        "Unsqueeze",
+        "Cast",
+        "Identity",
+    ];
+    let mut value = value;
+    for _ in 0..16 {
+        let Some(node) = view.producer(value).filter(|node| VIEWS.contains(&node.op.as_str()))
+        else {
+            break;
+        };
+        let Some(input) = node.input(0) else { break };
+        value = input;
+    }
+    value
+}
+
+/// What `apply_rotary_pos_emb` was given, and the last value that it makes.
+fn arguments_of_rotation(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut calls: BTreeMap<&str, Vec<(ValueId, ValueId)>> = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        if let Some(turned) = turned(view, node)
+            && let Some(output) = node.output(0)
+        {
+            calls.entry(&node.module).or_default().push((turned, output));
+        }
+    }
+    let mut held = Vec::new();
+    // A call turns the queries and the keys.
+    for call in calls.values().flat_map(|all| all.chunks(2)) {
+        let last = call.last().map(|&(_, output)| output);
+        held.extend(call.iter().filter_map(|&(turned, _)| Some((turned, last?))));
+    }
+    held
+}
+
+/// `x` of `x * cos + rotate_half(x) * sin`.
+fn turned(view: &View<'_>, node: &Node) -> Option<ValueId> {
+    let factors = |value| -> Option<[ValueId; 2]> {
+        let product = view.made_by(value, "Mul")?;
+        Some([product.input(0)?, product.input(1)?])
+    };
+    if node.op != "Add" {
+        return None;
+    }
+    let (straight, crossed) = (factors(node.input(0)?)?, factors(node.input(1)?)?);
+    let half = crossed.into_iter().find_map(|value| rotated_half(view, value))?;
+    straight.contains(&half).then_some(half)
+}
+
+/// `x` of `cat((-x[half:], x[:half]))`.
+fn rotated_half(view: &View<'_>, value: ValueId) -> Option<ValueId> {
+    let halves = view.made_by(value, "Concat")?;
+    let negated = view.made_by(halves.input(0)?, "Neg")?;
+    let source = |value: ValueId| {
+        let half = view.producer(value)?;
+        matches!(half.op.as_str(), "Slice" | "Split").then(|| half.input(0)).flatten()
+    };
+    let (second, first) = (source(negated.input(0)?)?, source(halves.input(1)?)?);
+    (first == second).then_some(first)
+}
+
+/// Results of the modules of [`NAMED`], and the last value that their caller makes.
+fn results_of_modules(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut results: Vec<(ValueId, &str)> = Vec::new();
+    // By caller: its last node.
+    let mut last: BTreeMap<&str, NodeId> = BTreeMap::new();
+    for (at, node) in view.nodes() {
+        let named = around(&node.module).find(|path| is_named(path));
+        let Some((module, (caller, _))) =
+            named.and_then(|path| Some((path, path.rsplit_once('.')?)))
+        else {
+            continue;
+        };
+        last.insert(caller, at);
+        let leaves = |value: &ValueId| {
+            let mut readers = view.readers(*value).iter().filter_map(|at| view.node(*at));
+            readers.any(|reader| !is_within(&reader.module, module))
+        };
+        results.extend(node.outputs.iter().flatten().filter(|v| leaves(v)).map(|&v| (v, caller)));
+    }
+    for (at, node) in view.nodes() {
+        for path in around(&node.module) {
+            if let Some(last) = last.get_mut(path) {
+                *last = at;
+            }
+        }
+    }
+    let end = |caller: &str| view.node(*last.get(caller)?)?.output(0);
+    results.into_iter().filter_map(|(value, caller)| Some((value, end(caller)?))).collect()
+}
+
+fn is_named(path: &str) -> bool {
+    NAMED.iter().any(|named| ends_with(path, named))
+}
+
+/// The modules around a path, itself among them, from the outermost.
+fn around(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+    ends.filter_map(|end| path.get(..end))
+}
+
+fn is_within(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
