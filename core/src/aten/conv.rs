@@ -124,9 +124,8 @@ fn is_depthwise_for_cudnn(x: &Tensor, weight: &Tensor, spec: &Convolution) -> bo
         return false;
     }
     match (stride, batch, taps) {
-        (1, _, _) => true,
         (2, 1, 1) => width <= 28,
-        (2, 1, _) => true,
+        (1, _, _) | (2, 1, _) => true,
         (2, _, 1) => batch <= 16 && channels >= 128 && width <= 7,
         (2, _, _) => channels >= 512 || channels >= 256 && width >= 28,
         _ => false,
