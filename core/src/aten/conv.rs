@@ -1,12 +1,13 @@
 //! Convolutions. `derivatives.yaml`: input and weight are always saved.
 //!
-//! cuDNN takes a workspace for the duration of each call; the native depthwise kernels take none.
-//! Sources: `native/Convolution.cpp`, `native/cudnn/Conv_v8.cpp`.
+//! cuDNN takes a workspace for the duration of each call; PyTorch's own depthwise kernels take
+//! none. Sources: `native/Convolution.cpp`, `native/cudnn/Conv_v8.cpp`.
 
 use super::view;
 use crate::eager::kernels;
 use crate::eager::layout::{contiguous_strides, strides_in_order};
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::tensor::DType;
 
 pub mod workspace;
 
@@ -40,9 +41,10 @@ pub fn convolution(
         bias
     });
     let [x, weight] = &rt.for_operator("aten::convolution", [x, weight]);
-    let depthwise = is_depthwise(x, weight, spec);
     let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
-    let layer = Layer { native: depthwise, ..Layer::new(x, weight, spec, channels_last) };
+    let native =
+        is_depthwise(x, weight, spec) && !channels_last && !is_depthwise_for_cudnn(x, weight, spec);
+    let layer = Layer { native, ..Layer::new(x, weight, spec, channels_last) };
     // The kernel works on a copy where strides ask for one; what is saved is the input itself.
     let copy = rt.no_grad(|| in_format(rt, x, channels_last));
     rt.enter_operator("aten::convolution");
@@ -93,13 +95,41 @@ fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
     vec![for_input, for_weight, for_bias]
 }
 
-/// `is_depthwise` and not handed to cuDNN: single precision runs PyTorch's own kernels.
+/// `ConvParams::is_depthwise`.
 fn is_depthwise(x: &Tensor, weight: &Tensor, spec: &Convolution) -> bool {
     !spec.transposed
         && spec.groups > 1
         && x.size(1) == spec.groups
         && weight.size(0).is_multiple_of(x.size(1).max(1))
         && matches!(x.rank(), 4 | 5)
+}
+
+/// `use_cudnn_depthwise` for contiguous tensors, `check_cudnn_depthwise_workload_with_filter`:
+/// float16 alone, where cuDNN was found to be faster. The same for every device; PyTorch 2.15
+/// answers so for each of 5440 layers that `_select_conv_backend` was asked about on an A100.
+fn is_depthwise_for_cudnn(x: &Tensor, weight: &Tensor, spec: &Convolution) -> bool {
+    let (batch, channels) = (x.size(0), x.size(1));
+    let (&[_, _, height, width], &[_, _, taps, across]) = (x.sizes(), weight.sizes()) else {
+        return false;
+    };
+    let &[down, stride] = spec.stride.as_slice() else { return false };
+    let suits = x.dtype() == DType::Float16
+        && channels >= 32
+        && spec.dilation.iter().all(|&spacing| spacing == 1)
+        && (down == stride || height == 1);
+    if !suits || height == 1 && stride == 1 {
+        return suits;
+    }
+    if taps != across || !matches!(taps, 1 | 3 | 5) || width < 7 {
+        return false;
+    }
+    match (stride, batch, taps) {
+        (2, 1, 1) => width <= 28,
+        (1, _, _) | (2, 1, _) => true,
+        (2, _, 1) => batch <= 16 && channels >= 128 && width <= 7,
+        (2, _, _) => channels >= 512 || channels >= 256 && width >= 28,
+        _ => false,
+    }
 }
 
 /// Whether strides, not only sizes, say channels last (`suggest_memory_format`).

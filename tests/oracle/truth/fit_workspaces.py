@@ -12,8 +12,9 @@ says which of the parts a call takes. Each layer has a cost for each answer (how
 are). A tree is grown to tell the best answers apart, and then pruned from the leaves up wherever
 two leaves cost hardly more as one.
 
-The trees in the repository are of an earlier fit and have stayed: `docs/convolution-workspaces.md`,
-"Fitting them again", compares both.
+Layers count by their bytes, because a few large workspaces decide reserved memory. Only the trees
+of `REFITTED` and those for half precision are learnt; the others in the repository are of an
+earlier fit and stay.
 """
 
 import csv
@@ -35,20 +36,25 @@ CHOICES = place.HERE.parent.parent / 'core/src/aten/conv/workspace/choices.txt'
 DIRECTIONS = {'fwd': 'forward', 'dgrad': 'data', 'wgrad': 'filter'}
 #: SIZE: differences are relative to the larger of both, and to at least this.
 SMALL = 256 << 10
-#: SIZE: single precision, the only one that was asked.
-ELEMENT = 4
+#: SIZE: one element, and what the heading of a tree and the name of a fixture say of it.
+PRECISIONS = {4: '', 2: ' half'}
 #: COUNT: partial results that splits of the sum were seen to make.
 PARTIALS = (0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724)
 COPIES = ('', 'x', 'y', 'w', 'xy', 'xw', 'yw', 'xyw', 'raw')
+#: Capabilities whose trees are learnt again; the others' are of an earlier fit.
+REFITTED = ('8.0',)
 #: COUNT: layers that an answer has to be the best for, to be considered.
 SUPPORT = 5
-#: COUNT: leaves that a tree is grown to before it is pruned, and layers in each at least.
-LEAVES_GROWN, LEAF_LAYERS = 1500, 2
+#: COUNT: leaves that a tree is grown to before it is pruned.
+LEAVES_GROWN = 4000
+#: SIZE: a workspace of weight 1; others have a power of the ratio, within a range.
+ORDINARY = 8 << 20
+WEIGHT_POWER, WEIGHT_RANGE = 0.6, (0.3, 12)
 #: Answers are as good as each other if their costs differ by no more.
 AS_GOOD = 0.01
-#: What a leaf must save to be kept, in layers that would be all wrong. Higher prices answer the
-#: held-out layers alike and well-known networks, which are among the others, worse.
-PRICE = 0.8
+#: What a leaf must save to be kept, in ordinary layers that would be all wrong. Higher prices answer
+#: the held-out layers alike and well-known networks, which are among the others, worse.
+PRICE = {4: 0.4, 2: 0.8}
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ class Layers:
 
     columns: dict[str, Ints]
     sizes: Ints
+    element: int
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -64,10 +71,10 @@ class Layers:
     def of(self, which: NDArray) -> 'Layers':
         """Some of them."""
         chosen = {name: column[which] for name, column in self.columns.items()}
-        return Layers(chosen, self.sizes[which])
+        return Layers(chosen, self.sizes[which], self.element)
 
 
-def read(path: Path) -> dict[tuple[str, str], Layers]:
+def read(path: Path, element: int) -> dict[tuple[str, str], Layers]:
     """By split and direction."""
     with gzip.open(path, 'rt') as file:
         rows = list(csv.DictReader(file))
@@ -78,7 +85,7 @@ def read(path: Path) -> dict[tuple[str, str], Layers]:
             names = [name for name in rows[0] if name not in ('split', 'direction', 'bytes')]
             numbers = {name: np.array([int(row[name]) for row in chosen]) for name in names}
             sizes = np.array([int(row['bytes']) for row in chosen])
-            answer[split, direction] = Layers(measures(numbers), sizes)
+            answer[split, direction] = Layers(measures(numbers), sizes, element)
     return answer
 
 
@@ -141,20 +148,21 @@ def measures(raw: dict[str, Ints]) -> dict[str, Ints]:
 
 def scratch(layers: Layers, direction: str, answer: str) -> Ints:
     """SIZE: what an answer of a tree means, as `Shape::scratch` in `workspace.rs` has it."""
-    m = layers.columns
+    m, element = layers.columns, layers.element
     copies, _, partials = answer.partition('+')
     if copies == 'winograd':
         results = m['k'] if direction == 'fwd' else m['c']
-        return (m['k'] * m['cg'] * 25 + results) * ELEMENT
-    group = 1 if copies == 'raw' else 16 // ELEMENT
+        return (m['k'] * m['cg'] * 25 + results) * element
+    group = 1 if copies == 'raw' else 16 // element
     taken = 'xyw' if copies == 'raw' else copies
 
     def pad(channels: Ints) -> Ints:
         return ceil(channels, group) * group
 
     def copy(name: str, is_result: bool, area: Ints, channels: Ints, others: Ints) -> Ints:
-        # An operand is copied in any case, rounded to TF32; a result if its order or width differs.
-        suits = is_result & (area == 1) & (pad(channels) == channels)
+        # An operand in single precision is copied in any case, rounded to TF32; others if their
+        # order or width differs.
+        suits = (is_result | (element < 4)) & (area == 1) & (pad(channels) == channels)
         return np.where(suits | (name not in taken), 0, pad(channels) * area * others)
 
     images = m['n'] * m['groups']
@@ -166,7 +174,7 @@ def scratch(layers: Layers, direction: str, answer: str) -> Ints:
     count = int(partials or 0)
     result = {'fwd': m['y'], 'dgrad': m['x'], 'wgrad': pad(m['cg']) * m['k'] * m['rs']}
     extra = np.where(copied > 0, 16, 0) + (128 if count else 0)
-    return (copied + count * result[direction]) * ELEMENT + extra
+    return (copied + count * result[direction]) * element + extra
 
 
 def answers() -> list[str]:
@@ -184,6 +192,15 @@ def costs(layers: Layers, direction: str, said: list[str]) -> Floats:
     """Of each answer for each layer."""
     columns = [off(scratch(layers, direction, answer), layers.sizes) for answer in said]
     return np.stack(columns, axis=1)
+
+
+def weights(layers: Layers, direction: str) -> Floats:
+    """How much each layer counts: by the bytes at stake, which are all copies if there are more.
+    In half precision all alike, which was found to be better there."""
+    if layers.element < 4:
+        return np.ones(len(layers))
+    at_stake = np.maximum(layers.sizes, scratch(layers, direction, 'xyw'))
+    return np.clip((at_stake / ORDINARY) ** WEIGHT_POWER, *WEIGHT_RANGE)
 
 
 @dataclass
@@ -209,16 +226,17 @@ class Grown:
         self.names = list(layers.columns)
         self.said = [said[index] for index in kept]
         questions = np.stack([layers.columns[name] for name in self.names], axis=1)
+        weight = weights(layers, direction)
         # Where several answers are as good, the one that is good most often.
         good = cost[:, kept] <= cost[:, kept].min(axis=1, keepdims=True) + AS_GOOD
         label = np.where(good, good.sum(axis=0), -1).argmax(axis=1)
         grower = DecisionTreeClassifier(
-            max_leaf_nodes=LEAVES_GROWN, min_samples_leaf=LEAF_LAYERS, random_state=0
+            max_leaf_nodes=LEAVES_GROWN, random_state=0
         )
-        grower.fit(questions, label)
+        grower.fit(questions, label, sample_weight=weight)
         self.tree = grower.tree_
         #: Of each answer in each node.
-        self.costs = grower.decision_path(questions).T @ cost[:, kept]
+        self.costs = grower.decision_path(questions).T @ (cost[:, kept] * weight[:, None])
 
     def pruned(self, price: float) -> Node:
         """The tree whose leaves each save the price."""
@@ -280,7 +298,7 @@ def parse(text: str) -> dict[tuple[str, str], Node]:
     trees: dict[tuple[str, str], list[str]] = {}
     for line in text.splitlines():
         if line.startswith('for '):
-            _, capability, direction = line.split()
+            _, capability, direction = line.split(' ', 2)
             trees[capability, direction] = lines = []
         elif not line.startswith('#'):
             lines.append(line)
@@ -322,15 +340,21 @@ def main(arguments: list[str]) -> None:
     print('| capability | direction | trees | exact | 1 KiB | 5 % | median | 90th | sum | mean |')
     devices = {place.device(name)['deviceVer']: name for name in place.devices()}
     for version, name in sorted(devices.items()):
-        capability = f'{version // 100}.{version // 10 % 10}'
-        layers = read(place.FIXTURES / f'workspaces/{name}.csv.gz')
-        for direction, word in DIRECTIONS.items():
-            held = layers['held', direction]
-            tree = Grown(layers['fit', direction], direction).pruned(PRICE)
-            lines = write(tree)
-            text += [f'for {capability} {word}', *lines]
-            before = old[capability, word]
-            print(row(capability, word, 'old', len(write(before)), before, held, direction))
-            print(row(capability, word, 'new', len(lines), tree, held, direction), flush=True)
+        for element, suffix in PRECISIONS.items():
+            path = place.FIXTURES / f'workspaces/{name}{suffix.replace(" ", "-")}.csv.gz'
+            if not path.exists():
+                continue
+            capability = f'{version // 100}.{version // 10 % 10}'
+            layers = read(path, element)
+            for direction, word in DIRECTIONS.items():
+                held, key = layers['held', direction], (capability, word + suffix)
+                tree = Grown(layers['fit', direction], direction).pruned(PRICE[element])
+                if capability not in REFITTED and key in old:
+                    tree = old[key]
+                lines = write(tree)
+                text += [f'for {capability} {word}{suffix}', *lines]
+                if key in old:
+                    print(row(*key, 'old', len(write(old[key])), old[key], held, direction))
+                print(row(*key, 'new', len(lines), tree, held, direction), flush=True)
     if arguments:
         Path(arguments[0]).write_text('\n'.join(text) + '\n')

@@ -264,12 +264,29 @@ def describe(loop: Loop) -> dict[str, Any]:
     return answer
 
 
+def allow_bfloat16_convolutions() -> None:
+    """Undoes what `TORCH_CUDNN_V8_API_DISABLED` does besides choosing the older interface.
+
+    With it, `use_cudnn` of `native/Convolution.cpp` hands bfloat16 to the slow kernels that no card
+    would run. The setting is asked for twice, by two libraries, and each remembers: by libtorch_cuda
+    at the first call to cuDNN, and by libtorch_cpu only for a bfloat16 tensor. So the former is made
+    to ask, and then the setting goes.
+    """
+    image, weight = (torch.empty(sizes, device='cuda') for sizes in ((1, 8, 8, 8), (8, 8, 3, 3)))
+    functional.conv2d(image, weight)
+    del image, weight
+    torch.cuda.empty_cache()
+    os.environ.pop('TORCH_CUDNN_V8_API_DISABLED', None)
+
+
 def main() -> None:
     """Runs the loop in this process: `loop.py ANSWER_FILE` and the options of `run`."""
     chosen = settings.parser().parse_args(sys.argv[2:])
     if place.is_fake():
         # It would be tried first on some devices, and the fake one cannot answer it.
         torch.backends.cuda.enable_cudnn_sdp(False)
+        if 'bfloat16' in (chosen.amp, chosen.dtype):
+            allow_bfloat16_convolutions()
     if chosen.model not in zoo.ZOO:
         place.fail(f'no model {chosen.model}; there are {", ".join(sorted(zoo.ZOO))}')
     loop = Loop(chosen)

@@ -2,7 +2,7 @@
 //!
 //! `choices.txt` has one tree for each compute capability and direction, a node on each line:
 //!
-//! - `for 8.0 forward` begins a tree;
+//! - `for 8.0 forward` begins a tree, `for 8.0 forward half` one for half precision;
 //! - `nhw 25088 17` goes on with the next line where `nhw` is at most 25088, and otherwise with
 //!   the tree's line 17, counted from 0; only ever forwards;
 //! - `= xyw+4` is the answer (the letters: [`workspace`](super)); `= raw+4` is `xyw+4` with
@@ -49,9 +49,9 @@ impl Take {
 }
 
 impl Take {
-    /// In half precision tensor cores are the rule: all that does not suit is copied, and sums are
-    /// split for the weight's gradient only.
-    pub(super) fn in_half(self, direction: Direction) -> Self {
+    /// In half precision with channels innermost tensor cores are the rule: all that does not suit
+    /// is copied, and sums are split for the weight's gradient only.
+    pub(super) fn in_order(self, direction: Direction) -> Self {
         let partials = if direction == Direction::BackwardFilter { self.partials } else { 0 };
         Self { input: true, output: true, weight: true, partials, padded: true, winograd: false }
     }
@@ -129,6 +129,7 @@ enum Node {
 struct Tree {
     capability: (u32, u32),
     direction: Direction,
+    half: bool,
     nodes: Vec<Node>,
 }
 
@@ -136,6 +137,10 @@ impl Tree {
     fn parse(heading: &str) -> Option<Self> {
         let (capability, direction) = heading.split_once(' ')?;
         let (major, minor) = capability.split_once('.')?;
+        let (direction, half) = match direction.strip_suffix(" half") {
+            Some(direction) => (direction, true),
+            None => (direction, false),
+        };
         let direction = match direction {
             "forward" => Direction::Forward,
             "data" => Direction::BackwardData,
@@ -143,7 +148,7 @@ impl Tree {
             _ => return None,
         };
         let capability = (major.parse().ok()?, minor.parse().ok()?);
-        Some(Self { capability, direction, nodes: Vec::new() })
+        Some(Self { capability, direction, half, nodes: Vec::new() })
     }
 
     fn answer(&self, shape: &Shape) -> Option<Take> {
@@ -189,7 +194,9 @@ fn trees() -> &'static [Tree] {
 
 /// By the newest capability recorded that is not newer than this one, else by the oldest.
 pub(super) fn choose(capability: (u32, u32), direction: Direction, shape: &Shape) -> Option<Take> {
-    let of_direction = || trees().iter().filter(|tree| tree.direction == direction);
+    let half = shape.element <= 2;
+    let is_meant = |tree: &&Tree| tree.direction == direction && tree.half == half;
+    let of_direction = || trees().iter().filter(is_meant);
     let tree = of_direction()
         .filter(|tree| tree.capability <= capability)
         .max_by_key(|tree| tree.capability)
