@@ -8,7 +8,7 @@
 //! | [`tools`] | Trunk, wasm-bindgen, a browser, Node |
 //! | [`page`] | the static page in `dist/`, and what it weighs |
 //! | [`server`] | `dist/` over HTTP, on this machine only |
-//! | [`oracle`] | our events beside PyTorch's |
+//! | [`oracle`] | our events beside recorded ones |
 //! | [`tidy`] | habits that no lint knows |
 //! | [`checks`] | everything that must hold before a change goes in |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
@@ -64,7 +64,7 @@ enum Task {
     },
     /// Measure how long an estimate takes
     Bench,
-    /// Compare PyTorch's events of a run with ours, and say where they part
+    /// Compare the events of a real run with ours, and say where they part
     DiffOracle {
         /// A model of the zoo, such as `resnet50`; with recorded events, its ONNX file
         model: String,

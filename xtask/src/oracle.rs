@@ -1,4 +1,4 @@
-//! Our events beside PyTorch's: recorded ones, or asked of the oracle now.
+//! Our events beside recorded ones, or beside those that the oracle records now.
 
 use std::env;
 use std::ffi::OsStr;
