@@ -1,7 +1,8 @@
 //! What is known: operators and devices.
 
+use highwater_core::device::{Provenance, Seen};
 use highwater_core::ops::Operator;
-use highwater_core::{device, ops};
+use highwater_core::{Bytes, device, ops};
 
 use crate::table::Cell;
 use crate::table::{Align, Table};
@@ -46,32 +47,49 @@ fn inputs(operator: &Operator) -> String {
 
 /// All devices.
 pub(crate) fn devices() -> String {
+    let heads =
+        ["id", "name", "sold as", "capacity", "context", "seen", "capability", "multiprocessors"];
     let mut table = Table::new([
         Align::Left,
         Align::Left,
         Align::Right,
         Align::Right,
         Align::Right,
+        Align::Left,
         Align::Right,
         Align::Right,
     ]);
-    let heads = ["id", "name", "sold as", "capacity", "context", "capability", "multiprocessors"];
     table.row(heads.map(|head| Cell::styled(head, HEAD)));
     for device in device::all() {
         let (major, minor) = device.compute_capability;
+        let assumed = device.capacity_provenance() == Provenance::Assumed;
         table.row([
             device.id.into(),
             device.name.into(),
             device.nameplate.into(),
-            device.capacity.to_string().into(),
+            format!("{}{}", if assumed { "~" } else { "" }, device.capacity).into(),
             device.context().to_string().into(),
+            device.context_seen().map(seen).unwrap_or_default().into(),
             format!("{major}.{minor}").into(),
             device.multiprocessors.to_string().into(),
         ]);
     }
     format!(
-        "{}\nCapacity is what PyTorch reports under Linux; the context is what CUDA and its \
-         libraries take of it.\n",
+        "{}\nCapacity is the least that PyTorch was seen to report under Linux; with ~ it is assumed. \
+         The context is\nwhat CUDA and its libraries take of it, with modules loaded as they are \
+         needed: a line fitted to what public\nout-of-memory messages say of the cards with \
+         something under `seen` (so many messages). Contexts of\ncommunication libraries are not \
+         part of it.\n",
         table.render("")
     )
+}
+
+/// `501-512 MiB (3)`
+fn seen(seen: Seen) -> String {
+    let Seen { least, median: _, most, messages } = seen;
+    let mib = |bytes: Bytes| bytes.0.div_euclid(Bytes::mib(1).0);
+    match (mib(least), mib(most)) {
+        (least, most) if least == most => format!("{least} MiB ({messages})"),
+        (least, most) => format!("{least}-{most} MiB ({messages})"),
+    }
 }

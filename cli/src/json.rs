@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
+use highwater_core::device::{self, Device, Provenance};
 use highwater_core::report::{
     Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
 };
@@ -102,7 +103,10 @@ struct JsonDevice<'a> {
     id: &'a str,
     name: &'a str,
     capacity: u64,
+    capacity_from: &'a str,
     need: u64,
+    context: u64,
+    context_from: &'a str,
     verdict: &'a str,
     max_batch: Option<u64>,
 }
@@ -282,15 +286,21 @@ impl<'a> JsonDevice<'a> {
             name,
             capacity: Bytes(capacity),
             need: Bytes(need),
-            context: _,
+            context: Bytes(context),
             verdict,
             out_of_memory: _,
         } = verdict;
+        let from = |provenance: fn(&Device) -> Provenance| {
+            device::lookup(id).map_or("", |device| provenance(device).name())
+        };
         Self {
             id,
             name,
             capacity: *capacity,
+            capacity_from: from(Device::capacity_provenance),
             need: *need,
+            context: *context,
+            context_from: from(Device::context_provenance),
             verdict: verdict.name(),
             max_batch: *max_batch,
         }

@@ -42,13 +42,51 @@ impl Device {
     /// The CUDA context and the libraries' own memory, for one process with lazy module loading:
     /// 100 MiB and 1.92 KiB for each thread that can be resident.
     ///
-    /// The straight line that fits 14 models of GPU best (RMSE 46 MiB). For each, public
-    /// out-of-memory messages say what *this process* has in use and what of it the allocator
-    /// holds; the point is the median of the differences.
+    /// The straight line that fits 14 models of GPU best (RMSE 46 MiB); the points are the medians
+    /// of [`Device::context_seen`]. Nothing is known of other loading: all kernels loaded at the
+    /// start (`CUDA_MODULE_LOADING=EAGER`, PyTorch before 1.13) took two to three times as much,
+    /// and NCCL takes its own.
     pub const fn context(&self) -> Bytes {
         let threads = self.multiprocessors.saturating_mul(self.threads_per_multiprocessor);
         let per_thread = Bytes::kib(192).times(threads).0.div_euclid(100);
         Bytes(Bytes::mib(100).0.saturating_add(per_thread))
+    }
+
+    /// How large the context was on this very card, where public out-of-memory messages tell: what
+    /// *this process* has in use, less what of it the allocator holds. One process on one card,
+    /// PyTorch 2.1 or later; each is within 15 MiB, because messages round.
+    pub fn context_seen(&self) -> Option<Seen> {
+        let (least, median, most, messages) = match self.id {
+            "t4" => (104, 128, 147, 6),
+            "rtx-a4000" => (210, 210, 210, 1),
+            "l4" => (211, 267, 323, 2),
+            "rtx-8000" => (336, 336, 336, 1),
+            "v100-32gb" => (379, 387, 399, 4),
+            "h20" => (445, 445, 445, 1),
+            "l40" | "l40s" => (419, 463, 507, 2),
+            "rtx-4090" => (450, 477, 504, 2),
+            "a100-40gb" | "a100-80gb" => (501, 503, 512, 3),
+            "h100-80gb" => (520, 522, 666, 3),
+            "rtx-5090" => (507, 595, 614, 3),
+            "rtx-pro-6000" => (692, 692, 692, 1),
+            "b200" => (712, 712, 712, 1),
+            _ => return None,
+        };
+        let [least, median, most] = [least, median, most].map(Bytes::mib);
+        Some(Seen { least, median, most, messages })
+    }
+
+    /// Where [`Device::context`] comes from.
+    pub fn context_provenance(&self) -> Provenance {
+        if self.context_seen().is_some() { Provenance::FittedThere } else { Provenance::Fitted }
+    }
+
+    /// Where the capacity comes from.
+    pub fn capacity_provenance(&self) -> Provenance {
+        match self.id {
+            "rtx-2080-ti" | "a10" | "gb200" => Provenance::Assumed,
+            _ => Provenance::Reported,
+        }
     }
 
     /// What the allocator may reserve: the capacity less the context.
@@ -62,6 +100,44 @@ impl Device {
         match (self.compute_capability, pytorch) {
             ((9, 0), _) | ((9..=12, _), PyTorch::V2_15 | PyTorch::V2_9) => Bytes::mib(32),
             _ => Bytes::kib(2 * 4096 + 8 * 16),
+        }
+    }
+}
+
+/// What public out-of-memory messages say of one model of GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// SIZE: the smallest.
+    pub least: Bytes,
+    /// SIZE: the median, which went into the fit.
+    pub median: Bytes,
+    /// SIZE: the largest.
+    pub most: Bytes,
+    /// COUNT: messages.
+    pub messages: u64,
+}
+
+/// Where a device's figure comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Provenance {
+    /// PyTorch reported it on this model of GPU, in a public log.
+    Reported,
+    /// A line through other cards and this one: its own measurements are known and near.
+    FittedThere,
+    /// A line through other cards: nobody is known to have measured this one.
+    Fitted,
+    /// No log names the card with certainty: from a card of the same kind, or from memory.
+    Assumed,
+}
+
+impl Provenance {
+    /// The name in JSON: `fitted-there`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reported => "reported",
+            Self::FittedThere => "fitted-there",
+            Self::Fitted => "fitted",
+            Self::Assumed => "assumed",
         }
     }
 }
@@ -469,6 +545,17 @@ mod tests {
         for device in all() {
             assert!(device.limit() > Bytes::mib(10 * 1024), "{device}");
             assert_eq!(lookup(device.id), Some(device));
+        }
+    }
+
+    /// The fit is no better than its points: a card whose messages lie further off is not one to
+    /// print the line for.
+    #[test]
+    fn contexts_lie_near_what_was_seen() {
+        for device in all() {
+            let Some(Seen { least, median, most, .. }) = device.context_seen() else { continue };
+            assert!(least <= median && median <= most, "{device}");
+            assert!(device.context().0.abs_diff(median.0) <= Bytes::mib(100).0, "{device}");
         }
     }
 

@@ -8,6 +8,7 @@
 //! | [`tools`] | Trunk, wasm-bindgen, a browser, Node |
 //! | [`page`] | the static page in `dist/`, and what it weighs |
 //! | [`server`] | `dist/` over HTTP, on this machine only |
+//! | [`oracle`] | our events beside recorded ones |
 //! | [`tidy`] | habits that no lint knows |
 //! | [`checks`] | everything that must hold before a change goes in |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
@@ -22,11 +23,12 @@ mod tools;
 mod page;
 mod server;
 
+mod oracle;
+
 mod tidy;
 
 mod checks;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -62,14 +64,14 @@ enum Task {
     },
     /// Measure how long an estimate takes
     Bench,
-    /// Compare the events of a recorded run with ours, and say where they part
+    /// Compare the events of a real run with ours, and say where they part
     DiffOracle {
-        /// ONNX file of the model, gzipped or not
-        model: PathBuf,
-        /// Events that the oracle recorded of it (`--events`)
-        events: PathBuf,
-        /// One phase, such as `2:backward`
-        phase: Option<String>,
+        /// A model of the zoo, such as `resnet50`; with recorded events, its ONNX file
+        model: String,
+        /// Recorded events (`--events`), if any; one phase, such as `2:backward`, if not all; then,
+        /// without recorded events, settings for `tests/oracle/oracle run`, such as `--batch 8`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// Check the habits that no lint knows
     CheckTree,
@@ -101,11 +103,7 @@ fn perform(task: &Task) -> Result<()> {
         Task::Bench => {
             run(command("cargo").args("run --release -p highwater-core --example bench".split(' ')))
         }
-        Task::DiffOracle { ref model, ref events, ref phase } => {
-            let mut diff = command("cargo");
-            diff.args("run --release -q -p highwater-core --example oracle -- diff".split(' '));
-            run(diff.args([model, events]).args(phase))
-        }
+        Task::DiffOracle { ref model, ref arguments } => oracle::diff(model, arguments),
         Task::CheckTree => tidy::check(),
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn Figures(
                         at_least=report.without_workspaces.map(|band| band.reserved)
                     />
                     <Figure name="Process peak" says="≈ what nvidia-smi shows" bytes=peak.process />
-                    <Figure name="CUDA context" says="taken by CUDA itself" bytes=report.verdict.context />
+                    <Figure name="CUDA context" says="taken by CUDA itself; a fit" bytes=report.verdict.context />
                 </dl>
             }
         })

@@ -23,6 +23,7 @@ fn sorted<const N: usize>(mut keys: [&str; N]) -> Vec<&str> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn keys_are_those_of_the_contract() {
     let json = estimate(&[]);
     let at = |pointer: &str| keys(json.pointer(pointer).unwrap());
@@ -87,7 +88,17 @@ fn keys_are_those_of_the_contract() {
     );
     assert_eq!(
         at("/devices/0"),
-        sorted(["id", "name", "capacity", "need", "verdict", "max_batch"])
+        sorted([
+            "id",
+            "name",
+            "capacity",
+            "capacity_from",
+            "need",
+            "context",
+            "context_from",
+            "verdict",
+            "max_batch"
+        ])
     );
     assert_eq!(at("/diagnostics/0"), sorted(["severity", "code", "message", "node"]));
 }

@@ -1,0 +1,130 @@
+//! Runs of training that somebody made, read from tables, and what we predict for them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::thread;
+
+use highwater_core::{Bytes, Config, Error, Model, Report};
+use serde_json::Value;
+
+use crate::fixtures;
+
+/// One line of a table, by the names in its head.
+pub(crate) type Cells = BTreeMap<String, String>;
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Name of its export.
+    pub(crate) model: String,
+    pub(crate) batch: u64,
+    pub(crate) seq: Option<u64>,
+    /// Flags of `highwater estimate`, those of its defaults left out.
+    pub(crate) settings: String,
+}
+
+/// The lines of a fixture such as `oracle/results.csv`.
+pub(crate) fn table(name: &str) -> Vec<Cells> {
+    let csv = String::from_utf8(fixtures::read(name)).expect("text");
+    let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned));
+    let head: Vec<String> = lines.next().expect("a head").collect();
+    lines.map(|cells| head.iter().cloned().zip(cells).collect()).collect()
+}
+
+impl Run {
+    pub(crate) fn of(cells: &Cells) -> Self {
+        Self {
+            model: cells["model"].clone(),
+            batch: cells["batch"].parse().expect("batch"),
+            seq: cells["seq"].parse().ok(),
+            settings: cells["settings"].clone(),
+        }
+    }
+
+    /// The batch goes into the dimension that is the batch, the recorded length into all others.
+    /// An error says which setting is not modelled.
+    fn configuration(&self, model: &Model) -> Result<Config, String> {
+        let dims = model.open_dims().into_iter().map(|dim| {
+            let other = self.seq.unwrap_or(dim.default);
+            (dim.name, if dim.batch { self.batch } else { other })
+        });
+        Ok(Config { dims: dims.collect(), ..settings(&self.settings)? })
+    }
+}
+
+/// Flags become the fields of the same name, with values of the kind that the default has.
+fn settings(flags: &str) -> Result<Config, String> {
+    let mut config = serde_json::to_value(Config::default()).expect("a configuration is JSON");
+    for flag in flags.split("--").map(str::trim).filter(|flag| !flag.is_empty()) {
+        let (name, value) = flag.split_once(' ').unwrap_or((flag, ""));
+        let name = if name == "loop" { "loop_style".to_owned() } else { name.replace('-', "_") };
+        match config.get_mut(&name) {
+            Some(Value::Bool(is)) => *is = true,
+            Some(Value::Array(values)) => values.push(value.into()),
+            Some(Value::String(text)) => value.clone_into(text),
+            Some(number) => {
+                let parsed = value.parse();
+                *number = parsed.map_err(|error| format!("not modelled: --{flag}: {error}"))?;
+            }
+            None => return Err(format!("not modelled: --{flag}")),
+        }
+    }
+    serde_json::from_value(config).ok().ok_or_else(|| format!("not modelled: {flags}"))
+}
+
+/// Predictions of those runs of whose models there is an export in `tests/fixtures/zoo/FOLDER`, in
+/// order, each with the run's index. Runs of one model stand together; threads share the models.
+pub(crate) fn predict(folder: &str, runs: &[Run]) -> Vec<(usize, Result<Report, String>)> {
+    let indexed: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
+    let queue = Mutex::new(indexed.chunk_by(|(_, a), (_, b)| a.model == b.model));
+    let predicted = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(chunk) = { queue.lock().unwrap().next() } {
+                    let name = &chunk[0].1.model;
+                    let path = format!("zoo/{folder}/{name}.onnx.gz");
+                    let Some(bytes) = fixtures::unpack(&path) else { continue };
+                    let model = highwater_core::open(&mut bytes.as_slice(), name).unwrap();
+                    for &(index, run) in chunk {
+                        let estimate = |config| {
+                            model.estimate(&config).map_err(|error: Error| error.to_string())
+                        };
+                        let report = run.configuration(&model).and_then(estimate);
+                        predicted.lock().unwrap().push((index, report));
+                    }
+                }
+            });
+        }
+    });
+    let mut predicted = predicted.into_inner().unwrap();
+    predicted.sort_by_key(|(index, _)| *index);
+    predicted
+}
+
+/// Hundredths of a percent by which the prediction is off, to the nearest.
+pub(crate) fn error(predicted: u64, truth: u64) -> i64 {
+    let off = i128::from(predicted) - i128::from(truth);
+    let truth = i128::from(truth);
+    let hundredths = (off.abs() * 10_000 + truth / 2) / truth * off.signum();
+    i64::try_from(hundredths).expect("a sane error")
+}
+
+/// `+0.61 %`; `=` where it is equal to the byte.
+pub(crate) fn signed(predicted: u64, truth: u64) -> String {
+    match error(predicted, truth) {
+        _ if predicted == truth => "=".to_owned(),
+        error if error < 0 => format!("-{}", percent(error.unsigned_abs())),
+        error => format!("+{}", percent(error.unsigned_abs())),
+    }
+}
+
+pub(crate) fn percent(hundredths: u64) -> String {
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
+pub(crate) fn mib(bytes: u64) -> String {
+    let unit = Bytes::mib(1).0;
+    let tenths = (bytes * 10 + unit / 2) / unit;
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
