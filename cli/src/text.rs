@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use highwater_core::device::Verdict;
-use highwater_core::report::{ByCategory, ModuleBytes, Report};
+use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
 use highwater_core::trace::{Category, Phase};
 use highwater_core::{Bytes, Severity};
 
@@ -140,7 +140,8 @@ fn peaks(report: &Report) -> String {
     for (name, bytes, meaning) in rows {
         table.row([name.into(), bytes.to_string().into(), Cell::styled(meaning, FAINT)]);
     }
-    if let Some(band) = &report.without_workspaces {
+    let below = |band: &&Band| band.reserved < peak.reserved;
+    if let Some(band) = report.without_workspaces.as_ref().filter(below) {
         let meaning = "reserved if no convolution took a workspace; an older cuDNN lies between";
         let bytes = band.reserved.to_string();
         table.row(["  at least".into(), bytes.into(), Cell::styled(meaning, FAINT)]);

@@ -52,7 +52,7 @@ fn Figure(
                 <ByteSize bytes />
             </dd>
             {at_least
-                .filter(|low| *low != bytes)
+                .filter(|low| *low < bytes)
                 .map(|low| {
                     view! {
                         <dd
