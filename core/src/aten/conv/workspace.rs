@@ -14,7 +14,7 @@
 //! Some combination of these gives cuDNN's figure to the byte or nearly. *Which* is the choice of
 //! cuDNN's heuristics, for which [`choice`] has decision trees, and they are often wrong. Held-out
 //! layers within 5 %, for forward, data, filter: 81, 88, 96 % on compute capability 7.5;
-//! 74, 89, 75 % on 8.0, and 92, 91, 80 % in half precision; 64, 72, 79 % on 8.6; 59, 75, 60 % on 8.9; 80, 91, 74 % on 9.0. Exact to
+//! 74, 89, 72 % on 8.0, and 92, 91, 80 % in half precision; 64, 72, 79 % on 8.6; 59, 75, 60 % on 8.9; 80, 91, 74 % on 9.0. Exact to
 //! the byte: 15 to 85 %. Median error: 1.2 % at most. Worst: 100 %.
 //!
 //! `docs/convolution-workspaces.md` tells how this was measured.
