@@ -120,10 +120,35 @@ fn gelu(view: &View<'_>, node: &Node) -> Option<Found> {
     let (x, shifted) = [(a, b), (b, a)]
         .into_iter()
         .find(|&(_, shifted)| view.made_by(shifted, "Add").is_some())?;
-    let erf = operand_beside_number(view, view.made_by(shifted, "Add")?, 1.0)?;
-    let scaled = view.made_by(erf, "Erf")?.input(0)?;
-    let scaled = view.producer(scaled).filter(|n| n.op == "Div" || n.op == "Mul")?;
-    scaled.inputs.contains(&Some(x)).then(|| ("gelu", torch("Gelu", node, vec![Some(x)])))
+    let curve = operand_beside_number(view, view.made_by(shifted, "Add")?, 1.0)?;
+    let is_gelu = is_erf_of(view, curve, x) || is_tanh_of_cubic(view, curve, x).is_some();
+    is_gelu.then(|| ("gelu", torch("Gelu", node, vec![Some(x)])))
+}
+
+/// `erf(x / √2)`.
+fn is_erf_of(view: &View<'_>, curve: ValueId, x: ValueId) -> bool {
+    let scaled = view.made_by(curve, "Erf").and_then(|node| view.producer(node.input(0)?));
+    scaled.is_some_and(|n| (n.op == "Div" || n.op == "Mul") && n.inputs.contains(&Some(x)))
+}
+
+/// `tanh(c · (x + d · x·(x·x)))`, as the older exporter writes `gelu(approximate="tanh")`. The
+/// activation that transformers spells out has a power there, and stays what it is.
+fn is_tanh_of_cubic(view: &View<'_>, curve: ValueId, x: ValueId) -> Option<()> {
+    let scaled = view.producer(view.made_by(curve, "Tanh")?.input(0)?)?;
+    let (sum, _) = made_and_other(view, scaled, "Add")?;
+    let cubic = view.made_by(beside(view.producer(sum)?, x)?, "Mul")?;
+    let (cube, _) = made_and_other(view, cubic, "Mul")?;
+    let square = view.made_by(beside(view.producer(cube)?, x)?, "Mul")?;
+    square.inputs.iter().all(|input| *input == Some(x)).then_some(())
+}
+
+/// The other operand, where one is this value.
+fn beside(node: &Node, value: ValueId) -> Option<ValueId> {
+    match (node.input(0)?, node.input(1)?) {
+        (a, b) if a == value => Some(b),
+        (a, b) if b == value => Some(a),
+        _ => None,
+    }
 }
 
 /// The other operand, where one is this number.

@@ -585,3 +585,38 @@ fn torchvision_drops_out_in_place_in_some_heads() {
         "]],
     );
 }
+
+#[test]
+fn gelu_by_tanh_where_its_cube_is_a_product() {
+    let model = |cube: &str| {
+        format!(
+            "input x f[2,3]
+             state half f[] 0.5
+             state one f[] 1.0
+             state d f[] 0.044715
+             state c f[] 0.7978845
+             state three f[] 3.0
+             : s = Mul(x, x)
+             : k = {cube}
+             : m = Mul(d, k)
+             : a = Add(x, m)
+             : t = Mul(c, a)
+             : h = Tanh(t)
+             : o = Add(one, h)
+             : g = Mul(x, o)
+             : y = Mul(half, g)"
+        )
+    };
+    check(
+        &model("Mul(x, s)"),
+        &expect![[r"
+            : y = Gelu(x)
+            info recovered
+        "]],
+    );
+    // transformers' own activation has a power, and runs as it is written.
+    let graph = parse(&model("Pow(x, three)"));
+    let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
+    let program = recover(&graph, &typed, &Config::default());
+    assert!(program.nodes.iter().all(|node| node.op != "Gelu"));
+}
