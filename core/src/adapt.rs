@@ -9,8 +9,8 @@ use std::borrow::Cow;
 
 use crate::config::{Config, pattern};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::graph::{Literal, Node, Value, ValueId};
-use crate::recover::{DOMAIN, Program};
+use crate::graph::{Literal, Node, ValueId};
+use crate::recover::{DOMAIN, Program, add_value};
 use crate::tensor::{DType, TensorType};
 
 /// Puts adapters beside the layers that the configuration names.
@@ -135,13 +135,7 @@ impl Layer {
 }
 
 fn value(program: &mut Program<'_>, name: String, ty: TensorType, state: bool) -> ValueId {
-    let graph = program.graph.to_mut();
-    let id = ValueId(graph.values.len());
     let initializer =
         state.then(|| Literal { dtype: ty.dtype, dims: ty.dims.clone(), elements: None });
-    graph.values.push(Value { name, declared: None, initializer });
-    let typed = program.typed.to_mut();
-    typed.types.push(Some(ty));
-    typed.elements.push(None);
-    id
+    add_value(&mut program.graph, &mut program.typed, name, ty, initializer)
 }

@@ -91,6 +91,23 @@ pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Progr
     view.into_program(diagnostics)
 }
 
+/// Puts a value behind those of a graph, and its type behind theirs.
+pub(crate) fn add_value(
+    graph: &mut Cow<'_, Graph>,
+    typed: &mut Cow<'_, Typed>,
+    name: String,
+    ty: TensorType,
+    initializer: Option<Literal>,
+) -> ValueId {
+    let graph = graph.to_mut();
+    let id = ValueId(graph.values.len());
+    graph.values.push(Value { name, declared: None, initializer });
+    let typed = typed.to_mut();
+    typed.types.push(Some(ty));
+    typed.elements.push(None);
+    id
+}
+
 /// A graph under recovery: who makes a value, who reads it, and what changes.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
@@ -191,13 +208,7 @@ impl<'a> View<'a> {
     }
 
     fn add_value(&mut self, name: String, ty: TensorType, initializer: Option<Literal>) -> ValueId {
-        let graph = self.graph.to_mut();
-        let id = ValueId(graph.values.len());
-        graph.values.push(Value { name, declared: None, initializer });
-        let typed = self.typed.to_mut();
-        typed.types.push(Some(ty));
-        typed.elements.push(None);
-        id
+        add_value(&mut self.graph, &mut self.typed, name, ty, initializer)
     }
 
     /// A tensor of the module's state that the file does not have.
