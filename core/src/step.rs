@@ -29,7 +29,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
 use crate::eager::{Hardware, Runtime, Tensor};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
 use crate::recover::Program;
@@ -44,6 +44,9 @@ use self::scaler::Scaler;
 
 /// COUNT: iterations; the first has no optimizer state and an empty cache, the third is steady.
 pub const ITERATIONS: usize = 3;
+
+/// COUNT: batches of one step, at most; from the third on they are alike.
+const MOST_BATCHES: u64 = 256;
 
 /// A parameter on the device.
 #[derive(Debug)]
@@ -66,7 +69,8 @@ pub struct Recorded {
 /// Runs the iterations and returns what they did to memory.
 ///
 /// # Errors
-/// When the optimizer has no implementation of the kind that is asked for.
+/// When the optimizer has no implementation of the kind that is asked for, or a step is of absurdly
+/// many batches.
 pub fn record(
     program: &Program<'_>,
     typed: &Typed,
@@ -74,6 +78,7 @@ pub fn record(
     config: &Config,
     hardware: Hardware,
 ) -> Result<Recorded, Error> {
+    let batches = batches(config)?;
     let rt = Runtime::new(hardware, config.pytorch);
     let mut device = Device::load(&rt, program, typed, config);
     let target = device.load_batch(&rt, &program.graph, typed, loss);
@@ -95,7 +100,7 @@ pub fn record(
         if config.zero_grad == ZeroGrad::Start {
             zero_grad(&device);
         }
-        for batch in 0..config.accumulate.get() {
+        for batch in 0..batches {
             rt.enter_phase(iteration, Phase::Forward);
             let (value, outputs) = rt.autocast(autocast, || {
                 let outputs = forward.run(&rt, &device.values);
@@ -142,6 +147,18 @@ pub fn record(
     diagnostics.extend(optimizer.diagnostics());
     diagnostics.extend(device.diagnostics.iter().cloned());
     Ok(Recorded { diagnostics, trace: rt.into_trace() })
+}
+
+/// COUNT: batches of one step.
+fn batches(config: &Config) -> Result<u64, Error> {
+    let batches = config.accumulate.get();
+    if batches > MOST_BATCHES {
+        let message = format!(
+            "{batches} batches per step are more than the {MOST_BATCHES} that are simulated"
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message));
+    }
+    Ok(batches)
 }
 
 /// Which part of the model was checkpointed.

@@ -115,6 +115,16 @@ fn unknown_names_are_refused_with_those_that_are_known() {
 }
 
 #[test]
+fn absurd_steps_are_refused() {
+    check(
+        &["estimate", &model("train/alexnet"), "--accumulate", "18446744073709551615"],
+        &expect![[r#"
+            error: /../tests/fixtures/models/train/alexnet.onnx: 18446744073709551615 batches per step are more than the 256 that are simulated
+        "#]],
+    );
+}
+
+#[test]
 fn what_is_required_decides_the_status() {
     let model = model("train/alexnet");
     let ask = |batch: &str, devices: &[&str]| {
