@@ -28,7 +28,7 @@ fn files_that_are_no_models_are_refused() {
     check(
         &["estimate", env!("CARGO_TARGET_TMPDIR")],
         &expect![[r#"
-        error: : this is a folder; name the ONNX file in it
+        error: : this is a folder; name the model in it
     "#]],
     );
     check_file(

@@ -234,8 +234,8 @@ pub(super) fn is_spec(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_start();
     let is_key = |line: &str| {
         ["layers", "highwater"].iter().any(|key| {
-            let rest = line.strip_prefix(key).map(|rest| rest.trim_start_matches(['"', '\'', ']']));
-            rest.is_some_and(|rest| rest.trim_start().starts_with([':', '=']) || rest.is_empty())
+            let rest = line.strip_prefix(key).map(|rest| rest.trim_start_matches(['"', '\'']));
+            rest.is_some_and(|rest| rest.trim_start().starts_with([':', '=']))
         })
     };
     if text.starts_with('{') {
@@ -254,7 +254,9 @@ pub(super) fn is_spec(text: &str) -> bool {
             found
         });
     }
-    text.lines().any(|line| is_key(line.trim_start_matches(['"', '\'', '['])))
+    text.lines().any(|line| {
+        is_key(line.trim_start_matches(['"', '\''])) || line.trim_end() == "[[layers]]"
+    })
 }
 
 /// Reads a spec from YAML, JSON or TOML.

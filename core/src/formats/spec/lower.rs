@@ -303,11 +303,7 @@ impl<'a> Lowering<'a> {
 
     fn layer(&mut self, layer: &Layer, index: usize, x: Tensor, depth: usize) -> Result<Tensor, Error> {
         self.place = layer.place;
-        self.layers = self.layers.saturating_add(1);
-        if self.layers > LAYERS_MAX || self.graph.nodes.len() > NODES_MAX {
-            let message = format!("the spec expands to more than {LAYERS_MAX} layers");
-            return Err(Error::new(ErrorKind::TooLarge, message).at(layer.place));
-        }
+        self.count()?;
         let x = match &layer.from {
             None => x,
             Some(name) => self.read(name)?,
@@ -325,6 +321,16 @@ impl<'a> Lowering<'a> {
         let y = self.body(&layer.body, x, depth.saturating_add(1));
         self.path.pop();
         self.remember(layer, name, y?)
+    }
+
+    /// One layer more.
+    fn count(&mut self) -> Result<(), Error> {
+        self.layers = self.layers.saturating_add(1);
+        if self.layers > LAYERS_MAX || self.graph.nodes.len() > NODES_MAX {
+            let message = format!("the spec expands to more than {LAYERS_MAX} layers");
+            return Err(Error::new(ErrorKind::TooLarge, message).at(self.place));
+        }
+        Ok(())
     }
 
     /// Lets later layers read a result by name.
@@ -364,7 +370,10 @@ impl<'a> Lowering<'a> {
                 let other = self.within("shortcut", |l| l.row(shortcut, x.clone(), depth))?;
                 let inplace = inplace.then_some(("in_place", Attribute::Int(1)));
                 let shape = self.broadcast(&y, &other)?;
-                Ok(self.made("Add", &[y.id, other.id], inplace, shape))
+                let sum = self.made("Add", &[y.id, other.id], inplace, shape);
+                // `y` and `other` are names.
+                [y.id, other.id].into_iter().for_each(|id| self.hold(id, sum.id));
+                Ok(sum)
             }
             Body::Branch { arms, join, dim } => {
                 let mut results = Vec::new();
@@ -374,7 +383,9 @@ impl<'a> Lowering<'a> {
                     });
                     results.push(y?);
                 }
-                self.join(*join, &results, *dim)
+                let y = self.join(*join, &results, *dim)?;
+                results.iter().for_each(|result| self.hold(result.id, y.id));
+                Ok(y)
             }
             // Handled where its name is known: it is no module.
             Body::Join { .. } => Ok(x),
@@ -389,8 +400,8 @@ impl<'a> Lowering<'a> {
                 self.layer(only, position, x, depth)
             }
             _ => {
-                // An empty block repeated without end adds no layer to count.
-                self.layers = self.layers.saturating_add(1);
+                // An empty block has no layer to count.
+                self.count()?;
                 self.path.push(index.to_string());
                 let y = self.row(block, x, depth.saturating_add(1));
                 self.path.pop();

@@ -38,7 +38,7 @@ impl fmt::Display for Spec {
             let dims = self.dims.iter().map(|(name, size)| format!("{}: {size}", text(name)));
             writeln!(f, "dims: {{{}}}", dims.collect::<Vec<_>>().join(", "))?;
         }
-        f.write_str("layers:\n")?;
+        f.write_str(if self.layers.is_empty() { "layers: []\n" } else { "layers:\n" })?;
         layers(f, &self.layers, 1)?;
         if !self.outputs.is_empty() {
             writeln!(f, "outputs: {}", names(&self.outputs))?;

@@ -88,15 +88,19 @@ impl Attention {
 
     fn lower(&self, l: &mut Lowering<'_>, x: &Tensor) -> Result<Tensor, Error> {
         let [q, k, v] = self.projections(l, x)?;
-        let names = [("q_norm", self.heads), ("k_norm", self.kv_heads), ("", self.kv_heads)];
-        let mut by_head = Vec::new();
-        for (part, (norm, heads)) in [q, k, v].into_iter().zip(names) {
-            by_head.push(self.split_heads(l, &part, heads, norm)?);
+        let (mut q, mut k) =
+            (self.by_head(l, &q, self.heads), self.by_head(l, &k, self.kv_heads));
+        let v = self.by_head(l, &v, self.kv_heads);
+        if let Some(op) = self.qk_norm {
+            let before = [q.id, k.id];
+            let bias = op == "LayerNormalization";
+            q = l.within("q_norm", |l| norm_of_rows(l, &q, op, bias))?;
+            k = l.within("k_norm", |l| norm_of_rows(l, &k, op, bias))?;
+            // `q, k = self.q_norm(q), self.k_norm(k)`.
+            before.into_iter().for_each(|id| l.hold(id, k.id));
         }
-        let [mut q, mut k, v]: [Tensor; 3] = match by_head.try_into() {
-            Ok(parts) => parts,
-            Err(_) => return Err(l.fault("attention has queries, keys and values")),
-        };
+        let turned = |l: &mut Lowering<'_>, x: &Tensor| permuted(l, x, &[0, 2, 1, 3]);
+        let (mut q, mut k, v) = (turned(l, &q), turned(l, &k), turned(l, &v));
         if self.rotary {
             let tables = self.rotary_tables(l)?;
             let before = [q.id, k.id];
@@ -104,8 +108,11 @@ impl Attention {
             // `q, k = rotate(q, cos, sin), rotate(k, cos, sin)`.
             before.into_iter().for_each(|id| l.hold(id, k.id));
         }
+        let mut names = vec![q.id, k.id, v.id];
         let y = if self.eager {
-            self.spelled_out(l, &q, &k, &v)?
+            let (scores, y) = self.spelled_out(l, &q, &k, &v)?;
+            names.push(scores);
+            y
         } else {
             let drops = ("drops", Attribute::Int(i64::from(self.dropout > 0.0)));
             l.made("torch.Attention", &[q.id, k.id, v.id], Some(drops), q.shape.clone())
@@ -122,8 +129,8 @@ impl Attention {
         if self.out_dropout > 0.0 {
             y = l.within("proj_drop", |l| Ok(drop_out(l, &y, self.out_dropout, Vec::new())))?;
         }
-        // Queries, keys and values have names, which go when the module returns.
-        [q.id, k.id, v.id].into_iter().for_each(|id| l.hold(id, y.id));
+        // These have names, which go when the module returns.
+        names.into_iter().for_each(|id| l.hold(id, y.id));
         Ok(y)
     }
 
@@ -150,23 +157,12 @@ impl Attention {
         Ok([part(q_id, q), part(k_id, kv), part(v_id, kv)])
     }
 
-    /// `x.view(N, L, heads, head_dim)`, a norm where there is one, `.transpose(1, 2)`.
-    fn split_heads(
-        &self,
-        l: &mut Lowering<'_>,
-        x: &Tensor,
-        heads: u64,
-        norm: &str,
-    ) -> Result<Tensor, Error> {
+    /// `x.view(N, L, heads, head_dim)`.
+    fn by_head(&self, l: &mut Lowering<'_>, x: &Tensor, heads: u64) -> Tensor {
         let target = l.host(&[0, 0, signed(heads), signed(self.head_dim)]);
         let mut shape: Vec<Size> = x.shape.iter().take(2).copied().collect();
         shape.extend([Size::known(heads), Size::known(self.head_dim)]);
-        let mut rows = l.made("Reshape", &[x.id, target], None, shape);
-        if let (Some(op), false) = (self.qk_norm, norm.is_empty()) {
-            let bias = op == "LayerNormalization";
-            rows = l.within(norm, |l| norm_of_rows(l, &rows, op, bias))?;
-        }
-        Ok(permuted(l, &rows, &[0, 2, 1, 3]))
+        l.made("Reshape", &[x.id, target], None, shape)
     }
 
     /// Cosines and sines, which all attentions of a model share.
@@ -204,14 +200,14 @@ impl Attention {
         l.made("Add", &[straight.id, crossed.id], None, x.shape.clone())
     }
 
-    /// `softmax(q @ k.T * scale + mask) @ v`.
+    /// `softmax(q @ k.T * scale + mask) @ v`: the scores, and the result.
     fn spelled_out(
         &self,
         l: &mut Lowering<'_>,
         q: &Tensor,
         k: &Tensor,
         v: &Tensor,
-    ) -> Result<Tensor, Error> {
+    ) -> Result<(ValueId, Tensor), Error> {
         let mut shape = q.shape.clone();
         if let Some(last) = shape.last_mut() {
             *last = self.length;
@@ -232,9 +228,8 @@ impl Attention {
             let dropout = |l: &mut Lowering<'_>| Ok(drop_out(l, &weights, self.dropout, Vec::new()));
             weights = l.within("attn_drop", dropout)?;
         }
-        l.hold(scores.id, weights.id);
         l.hold(softmax, weights.id);
-        Ok(l.made("MatMul", &[weights.id, v.id], None, q.shape.clone()))
+        Ok((scores.id, l.made("MatMul", &[weights.id, v.id], None, q.shape.clone())))
     }
 }
 
@@ -339,10 +334,12 @@ pub(in super::super) fn transformer_block(
             _ => perceptron.lower(l, &argument),
         })?;
         let y = l.within(drop_name, |l| Ok(drop_sample(l, y, path_dropout)))?;
+        let before = x.id;
         x = l.made("Add", &[x.id, y.id], None, x.shape.clone());
         if is_post {
             x = normed(l, &x)?;
         }
+        l.hold(before, x.id);
     }
     Ok(x)
 }
