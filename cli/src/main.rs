@@ -89,7 +89,8 @@ fn spec(path: &Path) -> Result<String, Error> {
     let model = open(path)?;
     let spec = model.spec().ok_or_else(|| {
         let format = &model.recognised().format;
-        let message = format!("{format} states operators and no layers, so that there is no spec of it");
+        let message =
+            format!("{format} states operators and no layers, so that there is no spec of it");
         Error::new(ErrorKind::WrongFormat, message)
     })?;
     Ok(spec.to_string())

@@ -90,7 +90,8 @@ impl Model {
         let (replay, series) = allocator::replay_series(&run.trace, &Settings::default(), None);
         let verdict = judge(&run.trace, &replay, device);
         let without_workspaces = without_workspaces(&run.trace);
-        let summary = report::ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
+        let summary =
+            report::ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
         let lower_bound = run.typed.lower_bound
             || run.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
         Ok(Report {

@@ -68,7 +68,9 @@ impl Fidelity {
     pub const fn about(self) -> &'static str {
         match self {
             Self::ExactGraph => "it states every operator and every size",
-            Self::Template => "it states sizes, and the operators are those of the known architecture",
+            Self::Template => {
+                "it states sizes, and the operators are those of the known architecture"
+            }
             Self::ApproximateOrder => {
                 "it states modules, which are taken to run in the order in which they stand"
             }

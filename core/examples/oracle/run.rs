@@ -73,7 +73,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         accumulate: size("accumulate").and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
         freeze: names("freeze"),
         lora: names("lora"),
-        loss: text("loss").map_or(Ok(model.defaults().loss), str::parse::<LossChoice>)?,
+        loss: text("loss").map_or_else(|| Ok(model.defaults().loss), str::parse::<LossChoice>)?,
         precision,
         optimizer,
         optimizer_impl,

@@ -254,9 +254,8 @@ pub(super) fn is_spec(text: &str) -> bool {
             found
         });
     }
-    text.lines().any(|line| {
-        is_key(line.trim_start_matches(['"', '\''])) || line.trim_end() == "[[layers]]"
-    })
+    text.lines()
+        .any(|line| is_key(line.trim_start_matches(['"', '\''])) || line.trim_end() == "[[layers]]")
 }
 
 /// Reads a spec from YAML, JSON or TOML.

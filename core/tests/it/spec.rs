@@ -41,17 +41,26 @@ fn peaks_are_those_of_the_modules_written_by_hand() {
     for cells in rows {
         let name = format!("{} {} {}", cells["model"], cells["batch"], cells["settings"]);
         let model = model(&cells["model"]);
-        let config = Run::of(&cells).configuration_over(&model, model.defaults()).unwrap();
+        let defaults = Config { loss: model.defaults().loss, ..Config::default() };
+        let config = Run::of(&cells).configuration_over(&model, &defaults).unwrap();
         let key = (cells["model"].clone(), cells["batch"].clone(), cells["settings"].clone());
         if let Some(truth) = without.get(&key) {
-            assert_eq!(requested_beside_workspaces(&model.trace(&config).unwrap()), *truth, "{name}");
+            assert_eq!(
+                requested_beside_workspaces(&model.trace(&config).unwrap()),
+                *truth,
+                "{name}"
+            );
             continue;
         }
         let report = model.estimate(&config).unwrap();
         let ours = report.iterations.iter().enumerate().flat_map(|(index, peaks)| {
             let n = index + 1;
-            [("requested", peaks.requested), ("allocated", peaks.allocated), ("reserved", peaks.reserved)]
-                .map(|(what, bytes)| (format!("{what}_{n}"), bytes.0.to_string()))
+            [
+                ("requested", peaks.requested),
+                ("allocated", peaks.allocated),
+                ("reserved", peaks.reserved),
+            ]
+            .map(|(what, bytes)| (format!("{what}_{n}"), bytes.0.to_string()))
         });
         for (what, bytes) in ours {
             assert_eq!(bytes, cells[&what], "{name}: {what}");
@@ -139,44 +148,118 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of mistakes")]
 fn mistakes_are_told_with_their_place() {
     let body = |layers: &str| format!("input: [N, 3, 32, 32]\nlayers:\n{layers}");
     for (text, expected) in [
         (body("  - conv2d: {out: 8, k: 3\n"), "line 4, column 1: the text breaks off as YAML"),
-        (body("  - convd: 8"), "line 3, column 5: there is no layer `convd`; did you mean `conv1d`?"),
-        (body("  - conv2d: {outs: 8, k: 3}"), "line 3, column 14: `conv2d` has no argument `outs`: it takes out_channels"),
-        (body("  - conv2d: {in_channels: 3}"), "sizes of what comes in follow from the layer before"),
-        (body("  - conv2d: 8"), "line 3, column 5: `conv2d` needs `kernel_size`: size of the window"),
-        (body("  - conv2d: {out: 8, k: 64}"), "line 3, column 5: a window of 64 does not fit into [?, 3, 32, 32]"),
-        (body("  - conv2d: {out: many, k: 3}"), "line 3, column 19: `out_channels` is a whole number from 1, not the text `many`"),
-        (body("  - linear: 0"), "line 3, column 13: `out_features` is a whole number from 1, not the number 0"),
+        (
+            body("  - convd: 8"),
+            "line 3, column 5: there is no layer `convd`; did you mean `conv1d`?",
+        ),
+        (
+            body("  - conv2d: {outs: 8, k: 3}"),
+            "line 3, column 14: `conv2d` has no argument `outs`: it takes out_channels",
+        ),
+        (
+            body("  - conv2d: {in_channels: 3}"),
+            "sizes of what comes in follow from the layer before",
+        ),
+        (
+            body("  - conv2d: 8"),
+            "line 3, column 5: `conv2d` needs `kernel_size`: size of the window",
+        ),
+        (
+            body("  - conv2d: {out: 8, k: 64}"),
+            "line 3, column 5: a window of 64 does not fit into [?, 3, 32, 32]",
+        ),
+        (
+            body("  - conv2d: {out: many, k: 3}"),
+            "line 3, column 19: `out_channels` is a whole number from 1, not the text `many`",
+        ),
+        (
+            body("  - linear: 0"),
+            "line 3, column 13: `out_features` is a whole number from 1, not the number 0",
+        ),
         (body("  - relu: 3"), "line 3, column 11: `inplace` is true or false, not the number 3"),
-        (body("  - flatten\n  - conv2d: [8, 3]"), "line 4, column 5: `conv2d` reads [N, C, H, W], and what comes in is [?, 3072]"),
-        (body("  - conv2d: {out: 8, k: 3}\n    relu:"), "line 4, column 5: `conv2d` and `relu` stand in one entry; begin each layer with a `-`"),
-        (body("  - conv2d:\n    out: 8"), "line 4, column 5: `out` belongs into the layer: `conv2d: {out_channels: …}`"),
-        (body("  - residual: [conv2d: [8, 3]]"), "do not fit each other; give the residual a `shortcut`"),
-        (body("  - repeat: 2"), "line 3, column 5: `repeat` needs a `block`: the layers that repeat"),
-        (body("  - repeat: 2000000\n    block: [relu]"), "the spec expands to more than 100000 layers"),
-        (body("  - repeat: 4000000000\n    block: []"), "the spec expands to more than 100000 layers"),
+        (
+            body("  - flatten\n  - conv2d: [8, 3]"),
+            "line 4, column 5: `conv2d` reads [N, C, H, W], and what comes in is [?, 3072]",
+        ),
+        (
+            body("  - conv2d: {out: 8, k: 3}\n    relu:"),
+            "line 4, column 5: `conv2d` and `relu` stand in one entry; begin each layer with a `-`",
+        ),
+        (
+            body("  - conv2d:\n    out: 8"),
+            "line 4, column 5: `out` belongs into the layer: `conv2d: {out_channels: …}`",
+        ),
+        (
+            body("  - residual: [conv2d: [8, 3]]"),
+            "do not fit each other; give the residual a `shortcut`",
+        ),
+        (
+            body("  - repeat: 2"),
+            "line 3, column 5: `repeat` needs a `block`: the layers that repeat",
+        ),
+        (
+            body("  - repeat: 2000000\n    block: [relu]"),
+            "the spec expands to more than 100000 layers",
+        ),
+        (
+            body("  - repeat: 4000000000\n    block: []"),
+            "the spec expands to more than 100000 layers",
+        ),
         (body("  - concat: skip"), "line 3, column 5: nothing before this is called `skip`"),
         (body("  - {name: stem, relu: }\n  - concat: stm"), "`stm`; did you mean `stem`?"),
-        (body("  - {name: a, relu: }\n  - {name: a, relu: }"), "line 4, column 15: two layers are called `a`"),
+        (
+            body("  - {name: a, relu: }\n  - {name: a, relu: }"),
+            "line 4, column 15: two layers are called `a`",
+        ),
         (body("  - &a relu\n  - *a"), "line 4, column 5: aliases (`*name`) are not read here"),
-        (body("  - attention: 4"), "`attention` reads a sequence [N, L, C], and what comes in is [?, 3, 32, 32]"),
+        (
+            body("  - attention: 4"),
+            "`attention` reads a sequence [N, L, C], and what comes in is [?, 3, 32, 32]",
+        ),
         (body("  - linear: 4\n    dim: 3"), "`linear` and `dim` stand in one entry"),
         ("layers: [relu]".to_owned(), "the spec has no input; write `input: [N, 3, 224, 224]`"),
         ("input: [N, 8]\nlayers: []".to_owned(), "the spec has no layers"),
         ("input: [N, 8]\nlayers: [identity]".to_owned(), "no layer of the spec computes anything"),
-        ("input: [N, 3, H, W]\nlayers: [flatten, linear: 10]".to_owned(), "line 2, column 19: the number of features that come in is not known, because it follows from an open dimension"),
-        ("input: [N, 8]\nlayer: [relu]\nlayers: []".to_owned(), "line 2, column 1: a spec has no key `layer`; did you mean `layers`?"),
-        ("input: [N, 8]\nlayers: [relu]\ntrain: {optimiser: adam}".to_owned(), "line 3, column 9: `train` has no setting `optimiser`; did you mean `optimizer`?"),
-        ("input: [N, 8]\nlayers: [relu]\ntrain: {optimizer: adamm}".to_owned(), "line 3, column 20: `optimizer`: `adamm` is none of sgd"),
-        ("input: [N, 8]\nlayers: [relu]\nlayers: [relu]".to_owned(), "line 3, column 1: the key `layers` stands here a second time"),
-        ("highwater: 2\ninput: [N, 8]\nlayers: [relu]".to_owned(), "line 1, column 12: the number 2 is no version of the language; write 1"),
+        (
+            "input: [N, 3, H, W]\nlayers: [flatten, linear: 10]".to_owned(),
+            "line 2, column 19: the number of features that come in is not known, because it follows from an open dimension",
+        ),
+        (
+            "input: [N, 8]\nlayer: [relu]\nlayers: []".to_owned(),
+            "line 2, column 1: a spec has no key `layer`; did you mean `layers`?",
+        ),
+        (
+            "input: [N, 8]\nlayers: [relu]\ntrain: {optimiser: adam}".to_owned(),
+            "line 3, column 9: `train` has no setting `optimiser`; did you mean `optimizer`?",
+        ),
+        (
+            "input: [N, 8]\nlayers: [relu]\ntrain: {optimizer: adamm}".to_owned(),
+            "line 3, column 20: `optimizer`: `adamm` is none of sgd",
+        ),
+        (
+            "input: [N, 8]\nlayers: [relu]\nlayers: [relu]".to_owned(),
+            "line 3, column 1: the key `layers` stands here a second time",
+        ),
+        (
+            "highwater: 2\ninput: [N, 8]\nlayers: [relu]".to_owned(),
+            "line 1, column 12: the number 2 is no version of the language; write 1",
+        ),
         ("{\"input\": [8, 8], \"layers\": [\"relu\",}".to_owned(), "line 1, column"),
-        ("input = [8, 8]\nlayers = [{linear = }]".to_owned(), "line 2, column 21: `` is no value; texts stand in quotes"),
-        ("input = [8, 8]\nlayers = [relu]".to_owned(), "line 2, column 11: `relu` is no value; texts stand in quotes"),
-        (format!("layers: {}", "[".repeat(300)), "deep in each other"),
+        (
+            "input = [8, 8]\nlayers = [{linear = }]".to_owned(),
+            "line 2, column 21: `` is no value; texts stand in quotes",
+        ),
+        (
+            "input = [8, 8]\nlayers = [relu]".to_owned(),
+            "line 2, column 11: `relu` is no value; texts stand in quotes",
+        ),
+        (format!("layers: {}", "[".repeat(100)), "deep in each other"),
+        (format!("layers: {}", "[".repeat(300)), "recursion limit exceeded"),
     ] {
         let error = read(&text).expect_err(&text).to_string();
         assert!(error.contains(expected), "{text}\n{error}\nwanted {expected}");
@@ -206,8 +289,12 @@ train: {optimizer: sgd_momentum, precision: amp-bf16, checkpoint: blocks, accumu
     let model = highwater_core::open(&mut text.as_bytes(), "").unwrap();
     let config = Config { dims: BTreeMap::new(), ..model.defaults().clone() };
     let settings = config.unusual();
-    let shown: Vec<String> = settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    assert_eq!(shown.join(", "), "ema true, checkpoint blocks, accumulate 2, freeze head, in-place off");
+    let shown: Vec<String> =
+        settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    assert_eq!(
+        shown.join(", "),
+        "ema true, checkpoint blocks, accumulate 2, freeze head, in-place off"
+    );
     assert_eq!((config.optimizer.name(), config.precision.name()), ("sgd-momentum", "amp-bf16"));
     assert_eq!(config.pytorch.name(), "2.9");
     assert_eq!(model.open_dims()[0].default, 32);
@@ -342,14 +429,14 @@ proptest! {
         if let Ok(spec) = spec::read(&text) {
             assert_typed(&spec);
         }
-        let _ = formats::open(&mut text.as_bytes(), "");
+        drop(formats::open(&mut text.as_bytes(), ""));
     }
 
     #[test]
     fn random_texts_never_panic(text in "([a-z]{1,6}|[0-9.]{1,4}|[\\[\\]{}:,&*#'\"=|>!?\n\t -]|layers|\n  - |: |input){0,60}") {
-        let _ = spec::read(&text);
+        drop(spec::read(&text));
         let toml = format!("layers = {text}");
-        let _ = spec::read(&toml);
-        let _ = formats::open(&mut toml.as_bytes(), "");
+        drop(spec::read(&toml));
+        drop(formats::open(&mut toml.as_bytes(), ""));
     }
 }

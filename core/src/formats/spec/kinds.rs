@@ -24,7 +24,7 @@ pub struct Kind {
 }
 
 /// Adds the nodes of a layer to a graph.
-pub(super) type Rule = fn(&mut Lowering<'_>, &Args<'_>, Tensor) -> Result<Tensor, Error>;
+pub(super) type Rule = fn(&mut Lowering<'_>, &Args<'_>, &Tensor) -> Result<Tensor, Error>;
 
 /// An argument of a layer.
 #[derive(Debug)]
@@ -175,7 +175,9 @@ impl Kind {
             };
             let advice = match name {
                 "in_channels" | "in_features" | "num_features" | "normalized_shape"
-                | "num_channels" => "; sizes of what comes in follow from the layer before".to_owned(),
+                | "num_channels" => {
+                    "; sizes of what comes in follow from the layer before".to_owned()
+                }
                 _ => did_you_mean(name, names.iter().copied()),
             };
             format!("`{}` has no argument `{name}`: {known}{advice}", self.name)
@@ -244,8 +246,14 @@ fn distance(a: &str, b: &str) -> usize {
 pub const STRUCTURES: [(&str, &str); 7] = [
     ("sequential", "layers in a row, as one module"),
     ("repeat", "the layers of `block` so many times, each with parameters of its own"),
-    ("residual", "`body(x) + x`, or `body(x) + shortcut(x)` with a `shortcut`; `inplace: true` for `+=`"),
-    ("branch", "several lists of layers that read the same, met by `join` (concat, add, mul) along `dim`"),
+    (
+        "residual",
+        "`body(x) + x`, or `body(x) + shortcut(x)` with a `shortcut`; `inplace: true` for `+=`",
+    ),
+    (
+        "branch",
+        "several lists of layers that read the same, met by `join` (concat, add, mul) along `dim`",
+    ),
     ("concat", "the result before and those of the named layers, along `dim` (1)"),
     ("add", "the result before plus those of the named layers"),
     ("mul", "the result before times those of the named layers"),
@@ -267,8 +275,10 @@ const fn arg(
 
 const OUT_CHANNELS: Argument =
     arg("out_channels", &["out"], Takes::Count, NEEDED, "channels that come out");
-const KERNEL: Argument = arg("kernel_size", &["k", "kernel"], Takes::Counts, NEEDED, "size of the window");
-const STRIDE: Argument = arg("stride", &["s"], Takes::Counts, Default::Int(1), "step of the window");
+const KERNEL: Argument =
+    arg("kernel_size", &["k", "kernel"], Takes::Counts, NEEDED, "size of the window");
+const STRIDE: Argument =
+    arg("stride", &["s"], Takes::Counts, Default::Int(1), "step of the window");
 const PADDING: Argument =
     arg("padding", &["p", "pad"], Takes::Padding, Default::Int(0), "zeros on each side");
 const DILATION: Argument =
@@ -276,8 +286,7 @@ const DILATION: Argument =
 const GROUPS: Argument =
     arg("groups", &["g"], Takes::Count, Default::Int(1), "groups of channels that do not meet");
 const BIAS: Argument = arg("bias", &[], Takes::Flag, YES, "whether there is a bias");
-const INPLACE: Argument =
-    arg("inplace", &[], Takes::Flag, NO, "whether the input is overwritten");
+const INPLACE: Argument = arg("inplace", &[], Takes::Flag, NO, "whether the input is overwritten");
 const CEIL: Argument =
     arg("ceil_mode", &["ceil"], Takes::Flag, NO, "whether a last window may reach beyond the end");
 
@@ -310,7 +319,8 @@ const AVERAGE_POOL: &[Argument] = &[
 const AFFINE: Argument = arg("affine", &[], Takes::Flag, NO, "whether there are weight and bias");
 const DIM: Argument = arg("dim", &[], Takes::Index, Default::Int(-1), "dimension along which");
 const P: Argument = arg("p", &[], Takes::Share, Default::Share(0.5), "probability");
-const SCALE: Argument = arg("scale_factor", &["scale"], Takes::Count, NEEDED, "how many times larger");
+const SCALE: Argument =
+    arg("scale_factor", &["scale"], Takes::Count, NEEDED, "how many times larger");
 
 const HEADS: Argument = arg("num_heads", &["heads"], Takes::Count, NEEDED, "heads of the queries");
 const KV_HEADS: Argument = arg(
@@ -320,12 +330,18 @@ const KV_HEADS: Argument = arg(
     Default::Derived("as num_heads"),
     "heads of keys and values",
 );
-const HEAD_DIM: Argument =
-    arg("head_dim", &["headdim"], Takes::Count, Default::Derived("width / num_heads"), "width of a head");
+const HEAD_DIM: Argument = arg(
+    "head_dim",
+    &["headdim"],
+    Takes::Count,
+    Default::Derived("width / num_heads"),
+    "width of a head",
+);
 const CAUSAL: Argument = arg("causal", &[], Takes::Flag, NO, "whether later positions are masked");
 const WEIGHT_DROPOUT: Argument =
     arg("dropout", &[], Takes::Share, Default::Share(0.0), "dropout of the attention weights");
-const ROTARY: Argument = arg("rotary", &["rope"], Takes::Flag, NO, "whether queries and keys are rotated");
+const ROTARY: Argument =
+    arg("rotary", &["rope"], Takes::Flag, NO, "whether queries and keys are rotated");
 const NORMS: &[&str] = &["layernorm", "rmsnorm"];
 const QK_NORM: Argument = arg(
     "qk_norm",
@@ -334,8 +350,13 @@ const QK_NORM: Argument = arg(
     Default::Word("none"),
     "norm of queries and keys, by head",
 );
-const FUSED: Argument =
-    arg("fused_qkv", &["fused", "fusedqkv"], Takes::Flag, YES, "whether one layer makes queries, keys and values");
+const FUSED: Argument = arg(
+    "fused_qkv",
+    &["fused", "fusedqkv"],
+    Takes::Flag,
+    YES,
+    "whether one layer makes queries, keys and values",
+);
 const IMPLEMENTATION: Argument = arg(
     "implementation",
     &["impl"],
@@ -376,31 +397,85 @@ pub const TABLE: &[Kind] = &[
             &[
                 arg("out_features", &["out"], Takes::Count, NEEDED, "features that come out"),
                 BIAS,
-                arg("tie", &[], Takes::Name, Default::Derived("its own weight"), "embedding or linear layer whose weight is used"),
+                arg(
+                    "tie",
+                    &[],
+                    Takes::Name,
+                    Default::Derived("its own weight"),
+                    "embedding or linear layer whose weight is used",
+                ),
             ],
             layers::linear,
         )
     },
-    row("conv1d", "nn.Conv1d", "convolution over `[N, C, L]`", CONV, |l, a, x| layers::conv(l, a, x, 1)),
-    row("conv2d", "nn.Conv2d", "convolution over `[N, C, H, W]`", CONV, |l, a, x| layers::conv(l, a, x, 2)),
-    row("conv3d", "nn.Conv3d", "convolution over `[N, C, D, H, W]`", CONV, |l, a, x| layers::conv(l, a, x, 3)),
-    row("conv_transpose1d", "nn.ConvTranspose1d", "transposed convolution over `[N, C, L]`", CONV_TRANSPOSE, |l, a, x| {
-        layers::conv_transpose(l, a, x, 1)
+    row("conv1d", "nn.Conv1d", "convolution over `[N, C, L]`", CONV, |l, a, x| {
+        layers::conv(l, a, x, 1)
     }),
-    row("conv_transpose2d", "nn.ConvTranspose2d", "transposed convolution over `[N, C, H, W]`", CONV_TRANSPOSE, |l, a, x| {
-        layers::conv_transpose(l, a, x, 2)
+    row("conv2d", "nn.Conv2d", "convolution over `[N, C, H, W]`", CONV, |l, a, x| {
+        layers::conv(l, a, x, 2)
     }),
-    row("conv_transpose3d", "nn.ConvTranspose3d", "transposed convolution over `[N, C, D, H, W]`", CONV_TRANSPOSE, |l, a, x| {
-        layers::conv_transpose(l, a, x, 3)
+    row("conv3d", "nn.Conv3d", "convolution over `[N, C, D, H, W]`", CONV, |l, a, x| {
+        layers::conv(l, a, x, 3)
     }),
-    row("batchnorm1d", "nn.BatchNorm1d", "batch normalisation of `[N, C]` or `[N, C, L]`", &[], layers::batch_norm),
+    row(
+        "conv_transpose1d",
+        "nn.ConvTranspose1d",
+        "transposed convolution over `[N, C, L]`",
+        CONV_TRANSPOSE,
+        |l, a, x| layers::conv_transpose(l, a, x, 1),
+    ),
+    row(
+        "conv_transpose2d",
+        "nn.ConvTranspose2d",
+        "transposed convolution over `[N, C, H, W]`",
+        CONV_TRANSPOSE,
+        |l, a, x| layers::conv_transpose(l, a, x, 2),
+    ),
+    row(
+        "conv_transpose3d",
+        "nn.ConvTranspose3d",
+        "transposed convolution over `[N, C, D, H, W]`",
+        CONV_TRANSPOSE,
+        |l, a, x| layers::conv_transpose(l, a, x, 3),
+    ),
+    row(
+        "batchnorm1d",
+        "nn.BatchNorm1d",
+        "batch normalisation of `[N, C]` or `[N, C, L]`",
+        &[],
+        layers::batch_norm,
+    ),
     Kind {
         aliases: &["batchnorm", "bn"],
-        ..row("batchnorm2d", "nn.BatchNorm2d", "batch normalisation of `[N, C, H, W]`", &[], layers::batch_norm)
+        ..row(
+            "batchnorm2d",
+            "nn.BatchNorm2d",
+            "batch normalisation of `[N, C, H, W]`",
+            &[],
+            layers::batch_norm,
+        )
     },
-    row("batchnorm3d", "nn.BatchNorm3d", "batch normalisation of `[N, C, D, H, W]`", &[], layers::batch_norm),
-    row("layernorm", "nn.LayerNorm", "layer normalisation of the last dimension", &[BIAS], layers::layer_norm),
-    row("rmsnorm", "nn.RMSNorm", "root-mean-square normalisation of the last dimension", &[], layers::rms_norm),
+    row(
+        "batchnorm3d",
+        "nn.BatchNorm3d",
+        "batch normalisation of `[N, C, D, H, W]`",
+        &[],
+        layers::batch_norm,
+    ),
+    row(
+        "layernorm",
+        "nn.LayerNorm",
+        "layer normalisation of the last dimension",
+        &[BIAS],
+        layers::layer_norm,
+    ),
+    row(
+        "rmsnorm",
+        "nn.RMSNorm",
+        "root-mean-square normalisation of the last dimension",
+        &[],
+        layers::rms_norm,
+    ),
     row(
         "groupnorm",
         "nn.GroupNorm",
@@ -408,11 +483,33 @@ pub const TABLE: &[Kind] = &[
         &[arg("num_groups", &["groups"], Takes::Count, NEEDED, "groups of channels")],
         layers::group_norm,
     ),
-    row("instancenorm1d", "nn.InstanceNorm1d", "instance normalisation of `[N, C, L]`", &[AFFINE], layers::instance_norm),
-    row("instancenorm2d", "nn.InstanceNorm2d", "instance normalisation of `[N, C, H, W]`", &[AFFINE], layers::instance_norm),
-    row("instancenorm3d", "nn.InstanceNorm3d", "instance normalisation of `[N, C, D, H, W]`", &[AFFINE], layers::instance_norm),
-    row("relu", "nn.ReLU", "`max(x, 0)`", &[INPLACE], |l, a, x| layers::activation(l, a, x, "Relu")),
-    row("relu6", "nn.ReLU6", "`min(max(x, 0), 6)`", &[INPLACE], |l, a, x| layers::activation(l, a, x, "Clip")),
+    row(
+        "instancenorm1d",
+        "nn.InstanceNorm1d",
+        "instance normalisation of `[N, C, L]`",
+        &[AFFINE],
+        layers::instance_norm,
+    ),
+    row(
+        "instancenorm2d",
+        "nn.InstanceNorm2d",
+        "instance normalisation of `[N, C, H, W]`",
+        &[AFFINE],
+        layers::instance_norm,
+    ),
+    row(
+        "instancenorm3d",
+        "nn.InstanceNorm3d",
+        "instance normalisation of `[N, C, D, H, W]`",
+        &[AFFINE],
+        layers::instance_norm,
+    ),
+    row("relu", "nn.ReLU", "`max(x, 0)`", &[INPLACE], |l, a, x| {
+        layers::activation(l, a, x, "Relu")
+    }),
+    row("relu6", "nn.ReLU6", "`min(max(x, 0), 6)`", &[INPLACE], |l, a, x| {
+        layers::activation(l, a, x, "Clip")
+    }),
     Kind {
         aliases: &["lrelu"],
         ..row("leaky_relu", "nn.LeakyReLU", "`max(x, slope * x)`", &[INPLACE], |l, a, x| {
@@ -420,16 +517,30 @@ pub const TABLE: &[Kind] = &[
         })
     },
     row("prelu", "nn.PReLU", "`leaky_relu` with a trained slope", &[], layers::prelu),
-    row("elu", "nn.ELU", "exponential linear unit", &[INPLACE], |l, a, x| layers::activation(l, a, x, "Elu")),
-    row("selu", "nn.SELU", "scaled exponential linear unit", &[INPLACE], |l, a, x| layers::activation(l, a, x, "Selu")),
-    row("celu", "nn.CELU", "continuously differentiable exponential linear unit", &[INPLACE], |l, a, x| {
-        layers::activation(l, a, x, "Celu")
+    row("elu", "nn.ELU", "exponential linear unit", &[INPLACE], |l, a, x| {
+        layers::activation(l, a, x, "Elu")
     }),
+    row("selu", "nn.SELU", "scaled exponential linear unit", &[INPLACE], |l, a, x| {
+        layers::activation(l, a, x, "Selu")
+    }),
+    row(
+        "celu",
+        "nn.CELU",
+        "continuously differentiable exponential linear unit",
+        &[INPLACE],
+        |l, a, x| layers::activation(l, a, x, "Celu"),
+    ),
     row(
         "gelu",
         "nn.GELU",
         "Gaussian error linear unit",
-        &[arg("approximate", &[], Takes::Word(&["none", "tanh"]), Default::Word("none"), "how it is computed, which changes no memory")],
+        &[arg(
+            "approximate",
+            &[],
+            Takes::Word(&["none", "tanh"]),
+            Default::Word("none"),
+            "how it is computed, which changes no memory",
+        )],
         |l, a, x| layers::activation(l, a, x, "Gelu"),
     ),
     Kind {
@@ -447,23 +558,33 @@ pub const TABLE: &[Kind] = &[
     row("hardsigmoid", "nn.Hardsigmoid", "piecewise `sigmoid`", &[INPLACE], |l, a, x| {
         layers::activation(l, a, x, "HardSigmoid")
     }),
-    row("sigmoid", "nn.Sigmoid", "logistic function", &[], |l, a, x| layers::activation(l, a, x, "Sigmoid")),
-    row("tanh", "nn.Tanh", "hyperbolic tangent", &[], |l, a, x| layers::activation(l, a, x, "Tanh")),
-    row("softplus", "nn.Softplus", "`log(1 + exp(x))`", &[], |l, a, x| layers::activation(l, a, x, "Softplus")),
+    row("sigmoid", "nn.Sigmoid", "logistic function", &[], |l, a, x| {
+        layers::activation(l, a, x, "Sigmoid")
+    }),
+    row("tanh", "nn.Tanh", "hyperbolic tangent", &[], |l, a, x| {
+        layers::activation(l, a, x, "Tanh")
+    }),
+    row("softplus", "nn.Softplus", "`log(1 + exp(x))`", &[], |l, a, x| {
+        layers::activation(l, a, x, "Softplus")
+    }),
     row("softmax", "nn.Softmax", "exponentials that sum to one", &[DIM], |l, a, x| {
         layers::activation(l, a, x, "Softmax")
     }),
     row("log_softmax", "nn.LogSoftmax", "logarithm of `softmax`", &[DIM], |l, a, x| {
         layers::activation(l, a, x, "LogSoftmax")
     }),
-    row("maxpool1d", "nn.MaxPool1d", "largest of a window", MAX_POOL, |l, a, x| layers::pool(l, a, x, (1, "MaxPool"))),
+    row("maxpool1d", "nn.MaxPool1d", "largest of a window", MAX_POOL, |l, a, x| {
+        layers::pool(l, a, x, (1, "MaxPool"))
+    }),
     Kind {
         aliases: &["maxpool"],
         ..row("maxpool2d", "nn.MaxPool2d", "largest of a window", MAX_POOL, |l, a, x| {
             layers::pool(l, a, x, (2, "MaxPool"))
         })
     },
-    row("maxpool3d", "nn.MaxPool3d", "largest of a window", MAX_POOL, |l, a, x| layers::pool(l, a, x, (3, "MaxPool"))),
+    row("maxpool3d", "nn.MaxPool3d", "largest of a window", MAX_POOL, |l, a, x| {
+        layers::pool(l, a, x, (3, "MaxPool"))
+    }),
     row("avgpool1d", "nn.AvgPool1d", "mean of a window", AVERAGE_POOL, |l, a, x| {
         layers::pool(l, a, x, (1, "AveragePool"))
     }),
@@ -485,13 +606,21 @@ pub const TABLE: &[Kind] = &[
     ),
     Kind {
         aliases: &["gap"],
-        ..row("global_avgpool", "", "mean over all positions: `nn.AdaptiveAvgPool2d(1)`", &[], |l, _, x| {
-            layers::global_pool(l, x, "GlobalAveragePool")
-        })
+        ..row(
+            "global_avgpool",
+            "",
+            "mean over all positions: `nn.AdaptiveAvgPool2d(1)`",
+            &[],
+            |l, _, x| layers::global_pool(l, x, "GlobalAveragePool"),
+        )
     },
-    row("global_maxpool", "", "largest of all positions: `nn.AdaptiveMaxPool2d(1)`", &[], |l, _, x| {
-        layers::global_pool(l, x, "GlobalMaxPool")
-    }),
+    row(
+        "global_maxpool",
+        "",
+        "largest of all positions: `nn.AdaptiveMaxPool2d(1)`",
+        &[],
+        |l, _, x| layers::global_pool(l, x, "GlobalMaxPool"),
+    ),
     row("dropout", "nn.Dropout", "zeros at random", &[P, INPLACE], layers::dropout),
     Kind {
         aliases: &["stochasticdepth"],
@@ -518,12 +647,30 @@ pub const TABLE: &[Kind] = &[
         "",
         "adds a trained vector for each position: `x + weight`",
         &[
-            arg("length", &["len"], Takes::Count, Default::Derived("the input's length"), "positions that there are vectors for"),
-            arg("lookup", &[], Takes::Flag, NO, "whether they are an `nn.Embedding` that is looked up, as in GPT"),
+            arg(
+                "length",
+                &["len"],
+                Takes::Count,
+                Default::Derived("the input's length"),
+                "positions that there are vectors for",
+            ),
+            arg(
+                "lookup",
+                &[],
+                Takes::Flag,
+                NO,
+                "whether they are an `nn.Embedding` that is looked up, as in GPT",
+            ),
         ],
         layers::positional_embedding,
     ),
-    row("class_token", "", "puts a trained vector in front of a sequence", &[], layers::class_token),
+    row(
+        "class_token",
+        "",
+        "puts a trained vector in front of a sequence",
+        &[],
+        layers::class_token,
+    ),
     row(
         "patch_embed",
         "",
@@ -548,7 +695,13 @@ pub const TABLE: &[Kind] = &[
         "reshape",
         "",
         "other dimensions for the same elements",
-        &[arg("shape", &[], Takes::Ints, NEEDED, "sizes; 0 keeps the one that is there, -1 takes what is left")],
+        &[arg(
+            "shape",
+            &[],
+            Takes::Ints,
+            NEEDED,
+            "sizes; 0 keeps the one that is there, -1 takes what is left",
+        )],
         layers::reshape,
     ),
     row(
@@ -594,7 +747,13 @@ pub const TABLE: &[Kind] = &[
         "a larger picture",
         &[
             SCALE,
-            arg("mode", &[], Takes::Word(&["nearest", "bilinear"]), Default::Word("nearest"), "how"),
+            arg(
+                "mode",
+                &[],
+                Takes::Word(&["nearest", "bilinear"]),
+                Default::Word("nearest"),
+                "how",
+            ),
         ],
         layers::upsample,
     ),
@@ -605,7 +764,7 @@ pub const TABLE: &[Kind] = &[
         &[arg("upscale_factor", &["scale"], Takes::Count, NEEDED, "how many times larger")],
         layers::pixel_shuffle,
     ),
-    row("identity", "nn.Identity", "what comes in", &[], |_, _, x| Ok(x)),
+    row("identity", "nn.Identity", "what comes in", &[], |_, _, x| Ok(x.clone())),
     Kind {
         aliases: &["selfattention"],
         ..row(
@@ -613,9 +772,23 @@ pub const TABLE: &[Kind] = &[
             "",
             "self-attention with its projections",
             &[
-                HEADS, KV_HEADS, HEAD_DIM, CAUSAL, BIAS, WEIGHT_DROPOUT,
-                arg("out_dropout", &["projdropout"], Takes::Share, Default::Share(0.0), "dropout of the result"),
-                ROTARY, QK_NORM, FUSED, IMPLEMENTATION,
+                HEADS,
+                KV_HEADS,
+                HEAD_DIM,
+                CAUSAL,
+                BIAS,
+                WEIGHT_DROPOUT,
+                arg(
+                    "out_dropout",
+                    &["projdropout"],
+                    Takes::Share,
+                    Default::Share(0.0),
+                    "dropout of the result",
+                ),
+                ROTARY,
+                QK_NORM,
+                FUSED,
+                IMPLEMENTATION,
             ],
             blocks::attention,
         )
@@ -625,8 +798,16 @@ pub const TABLE: &[Kind] = &[
         "",
         "`fc2(act(fc1(x)))`",
         &[
-            HIDDEN, ACT, BIAS,
-            arg("act_dropout", &[], Takes::Share, Default::Share(0.0), "dropout behind the activation"),
+            HIDDEN,
+            ACT,
+            BIAS,
+            arg(
+                "act_dropout",
+                &[],
+                Takes::Share,
+                Default::Share(0.0),
+                "dropout behind the activation",
+            ),
             arg("dropout", &[], Takes::Share, Default::Share(0.0), "dropout of the result"),
         ],
         blocks::mlp,
@@ -639,7 +820,13 @@ pub const TABLE: &[Kind] = &[
             "`down(act(gate(x)) * up(x))`",
             &[
                 HIDDEN,
-                arg("act", &["activation"], Takes::Word(ACTIVATIONS), Default::Word("silu"), "activation"),
+                arg(
+                    "act",
+                    &["activation"],
+                    Takes::Word(ACTIVATIONS),
+                    Default::Word("silu"),
+                    "activation",
+                ),
                 arg("bias", &[], Takes::Flag, NO, "whether there are biases"),
                 arg("dropout", &[], Takes::Share, Default::Share(0.0), "dropout of the result"),
             ],
@@ -653,14 +840,46 @@ pub const TABLE: &[Kind] = &[
             "",
             "attention and an MLP, each with a norm and a residual sum",
             &[
-                HEADS, HIDDEN, KV_HEADS, HEAD_DIM, CAUSAL, BIAS,
-                arg("dropout", &[], Takes::Share, Default::Share(0.0), "dropout of attention weights and of both results"),
-                arg("drop_path", &[], Takes::Share, Default::Share(0.0), "`drop_path` of both results"),
+                HEADS,
+                HIDDEN,
+                KV_HEADS,
+                HEAD_DIM,
+                CAUSAL,
+                BIAS,
+                arg(
+                    "dropout",
+                    &[],
+                    Takes::Share,
+                    Default::Share(0.0),
+                    "dropout of attention weights and of both results",
+                ),
+                arg(
+                    "drop_path",
+                    &[],
+                    Takes::Share,
+                    Default::Share(0.0),
+                    "`drop_path` of both results",
+                ),
                 arg("norm", &[], Takes::Word(NORMS), Default::Word("layernorm"), "norm"),
-                arg("order", &[], Takes::Word(&["pre", "post"]), Default::Word("pre"), "norms before the layers, or behind the sums"),
+                arg(
+                    "order",
+                    &[],
+                    Takes::Word(&["pre", "post"]),
+                    Default::Word("pre"),
+                    "norms before the layers, or behind the sums",
+                ),
                 arg("gated", &[], Takes::Flag, NO, "whether the MLP is `gated_mlp`"),
-                arg("act", &["activation"], Takes::Word(ACTIVATIONS), Default::Derived("gelu, or silu if gated"), "activation"),
-                ROTARY, QK_NORM, FUSED, IMPLEMENTATION,
+                arg(
+                    "act",
+                    &["activation"],
+                    Takes::Word(ACTIVATIONS),
+                    Default::Derived("gelu, or silu if gated"),
+                    "activation",
+                ),
+                ROTARY,
+                QK_NORM,
+                FUSED,
+                IMPLEMENTATION,
             ],
             blocks::transformer_block,
         )

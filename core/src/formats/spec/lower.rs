@@ -301,7 +301,13 @@ impl<'a> Lowering<'a> {
         Ok(x)
     }
 
-    fn layer(&mut self, layer: &Layer, index: usize, x: Tensor, depth: usize) -> Result<Tensor, Error> {
+    fn layer(
+        &mut self,
+        layer: &Layer,
+        index: usize,
+        x: Tensor,
+        depth: usize,
+    ) -> Result<Tensor, Error> {
         self.place = layer.place;
         self.count()?;
         let x = match &layer.from {
@@ -315,12 +321,12 @@ impl<'a> Lowering<'a> {
                 operands.push(self.read(name)?);
             }
             let y = self.join(*join, &operands, *dim)?;
-            return self.remember(layer, name, y);
+            return self.remember(layer, &name, y);
         }
         self.path.push(name.clone());
         let y = self.body(&layer.body, x, depth.saturating_add(1));
         self.path.pop();
-        self.remember(layer, name, y?)
+        self.remember(layer, &name, y?)
     }
 
     /// One layer more.
@@ -334,9 +340,9 @@ impl<'a> Lowering<'a> {
     }
 
     /// Lets later layers read a result by name.
-    fn remember(&mut self, layer: &Layer, name: String, y: Tensor) -> Result<Tensor, Error> {
+    fn remember(&mut self, layer: &Layer, name: &str, y: Tensor) -> Result<Tensor, Error> {
         if layer.name.is_some() {
-            let path = self.path_of(&name);
+            let path = self.path_of(name);
             if self.named.insert(path, y.clone()).is_some() {
                 self.place = layer.place;
                 return Err(self.fault(format!("two layers are called `{name}`")));
@@ -355,7 +361,7 @@ impl<'a> Lowering<'a> {
                     let (kind, name, about) = (module.kind().name, argument.name, argument.about);
                     return Err(self.fault(format!("`{kind}` needs `{name}`: {about}")));
                 }
-                (module.kind().lower)(self, &Args { module }, x)
+                (module.kind().lower)(self, &Args { module }, &x)
             }
             Body::Sequential(layers) => self.row(layers, x, depth),
             Body::Repeat { count, block } => {
@@ -372,7 +378,9 @@ impl<'a> Lowering<'a> {
                 let shape = self.broadcast(&y, &other)?;
                 let sum = self.made("Add", &[y.id, other.id], inplace, shape);
                 // `y` and `other` are names.
-                [y.id, other.id].into_iter().for_each(|id| self.hold(id, sum.id));
+                for id in [y.id, other.id] {
+                    self.hold(id, sum.id);
+                }
                 Ok(sum)
             }
             Body::Branch { arms, join, dim } => {
@@ -384,7 +392,9 @@ impl<'a> Lowering<'a> {
                     results.push(y?);
                 }
                 let y = self.join(*join, &results, *dim)?;
-                results.iter().for_each(|result| self.hold(result.id, y.id));
+                for result in results {
+                    self.hold(result.id, y.id);
+                }
                 Ok(y)
             }
             // Handled where its name is known: it is no module.
@@ -393,7 +403,13 @@ impl<'a> Lowering<'a> {
     }
 
     /// A block that is a single layer is that layer.
-    fn repetition(&mut self, block: &[Layer], index: u64, x: Tensor, depth: usize) -> Result<Tensor, Error> {
+    fn repetition(
+        &mut self,
+        block: &[Layer],
+        index: u64,
+        x: Tensor,
+        depth: usize,
+    ) -> Result<Tensor, Error> {
         match block {
             [only] if only.name.is_none() && !matches!(only.body, Body::Join { .. }) => {
                 let position = usize::try_from(index).unwrap_or(usize::MAX);
@@ -466,11 +482,9 @@ impl<'a> Lowering<'a> {
         let pairs = padded(a).into_iter().zip(padded(b));
         let sizes = pairs.map(|(x, y)| match (x.number, y.number) {
             (Some(n), Some(m)) if n == m => Some(Size { number: x.number, open: x.open || y.open }),
-            (_, Some(1)) => Some(x),
-            (Some(1), _) => Some(y),
-            (Some(_), Some(_)) => None,
-            (Some(_), None) => Some(x),
-            (None, _) => Some(y),
+            (_, Some(1)) | (Some(2..), None) => Some(x),
+            (Some(1) | None, _) => Some(y),
+            (Some(_), _) => None,
         });
         sizes.collect::<Option<Vec<_>>>().ok_or_else(|| {
             let hint = "; give the residual a `shortcut` that brings its input to the same sizes";
@@ -495,13 +509,16 @@ impl<'a> Lowering<'a> {
     fn named(&self, name: &str) -> Result<Tensor, Error> {
         let found = (0..=self.path.len()).rev().find_map(|depth| {
             let around = self.path.get(..depth)?;
-            self.named.get(&around.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("."))
+            self.named
+                .get(&around.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("."))
         });
         found.cloned().ok_or_else(|| {
             let known = self.named.keys().map(String::as_str);
             let meant = super::kinds::did_you_mean(name, known);
             let name = tree::shortened(name);
-            self.fault(format!("nothing before this is called `{name}`{meant}; give a layer a `name`"))
+            self.fault(format!(
+                "nothing before this is called `{name}`{meant}; give a layer a `name`"
+            ))
         })
     }
 

@@ -165,7 +165,8 @@ pub(super) fn spec(tree: &Tree) -> Result<Spec, Error> {
         match name {
             "highwater" => {
                 if value.content != Content::Int(1) {
-                    let message = format!("{} is no version of the language; write 1", value.kind());
+                    let message =
+                        format!("{} is no version of the language; write 1", value.kind());
                     return Err(fault(value.place, message));
                 }
             }
@@ -178,7 +179,9 @@ pub(super) fn spec(tree: &Tree) -> Result<Spec, Error> {
             }
             "loss" => set(&mut spec.train, "loss", key.place, value)?,
             "train" => {
-                for (key, value) in mapping(value, "`train` is a mapping, such as `{optimizer: sgd}`")? {
+                for (key, value) in
+                    mapping(value, "`train` is a mapping, such as `{optimizer: sgd}`")?
+                {
                     set(&mut spec.train, &key.text, key.place, value)?;
                 }
             }
@@ -195,8 +198,11 @@ fn set(config: &mut Config, name: &str, place: Place, value: &Tree) -> Result<()
         let names = SETTINGS.iter().map(|setting| setting.name);
         let all: Vec<&str> = names.clone().collect();
         let meant = did_you_mean(name, names);
-        let message =
-            format!("`train` has no setting `{}`{meant}; it has {}", shortened(name), all.join(", "));
+        let message = format!(
+            "`train` has no setting `{}`{meant}; it has {}",
+            shortened(name),
+            all.join(", ")
+        );
         return Err(fault(place, message));
     };
     (setting.set)(config, value)
@@ -269,8 +275,7 @@ fn input(name: &str, tree: &Tree, place: Place, dtype: Option<DType>) -> Result<
                 Dim::Named(name.clone())
             }
             _ => {
-                let message =
-                    format!("{} is no dimension: write a number or a name", item.kind());
+                let message = format!("{} is no dimension: write a number or a name", item.kind());
                 return Err(fault(item.place, message));
             }
         });
@@ -359,10 +364,8 @@ fn layer(tree: &Tree) -> Result<Layer, Error> {
     let Some((key, value)) = own else {
         return Err(fault(tree.place, "here is no layer, only its name; add one: `linear: 10`"));
     };
-    let others: Vec<&(Key, Tree)> = entries
-        .iter()
-        .filter(|(other, _)| other.text != key.text && !is_beside(other))
-        .collect();
+    let others: Vec<&(Key, Tree)> =
+        entries.iter().filter(|(other, _)| other.text != key.text && !is_beside(other)).collect();
     let body = if structure(&key.text) {
         arrangement(key, value, &others)?
     } else {
@@ -388,8 +391,7 @@ fn not_beside(kind: &'static Kind, other: &Key) -> Error {
     let name = shortened(&other.text);
     if let Ok(argument) = kind.argument(&other.text) {
         let (layer, argument) = (kind.name, argument.name);
-        let message =
-            format!("`{name}` belongs into the layer: `{layer}: {{{argument}: …}}`");
+        let message = format!("`{name}` belongs into the layer: `{layer}: {{{argument}: …}}`");
         return fault(other.place, message);
     }
     let message = format!(
@@ -409,9 +411,8 @@ fn arrangement(key: &Key, value: &Tree, others: &[&(Key, Tree)]) -> Result<Body,
     let allow = |names: &[&str]| {
         let unknown = others.iter().find(|(key, _)| !names.contains(&key.text.as_str()));
         let all: Vec<&str> = names.iter().chain(&BESIDE).copied().collect();
-        unknown.map_or(Ok(()), |(other, _)| {
-            Err(unknown_key(other, &format!("`{}`", key.text), &all))
-        })
+        unknown
+            .map_or(Ok(()), |(other, _)| Err(unknown_key(other, &format!("`{}`", key.text), &all)))
     };
     let dim = |default: i64| match find("dim").map(|tree| (&tree.content, tree.place)) {
         None => Ok(default),
@@ -426,8 +427,9 @@ fn arrangement(key: &Key, value: &Tree, others: &[&(Key, Tree)]) -> Result<Body,
         "repeat" => {
             allow(&["block"])?;
             let count = count(value).map_err(|message| fault(value.place, message))?.get();
-            let block = find("block")
-                .ok_or_else(|| fault(key.place, "`repeat` needs a `block`: the layers that repeat"))?;
+            let block = find("block").ok_or_else(|| {
+                fault(key.place, "`repeat` needs a `block`: the layers that repeat")
+            })?;
             Body::Repeat { count, block: layers(block)? }
         }
         "residual" => {
@@ -455,9 +457,10 @@ fn arrangement(key: &Key, value: &Tree, others: &[&(Key, Tree)]) -> Result<Body,
 
 fn join(tree: &Tree) -> Result<Join, Error> {
     let name = text(tree).unwrap_or_default();
-    Join::ALL.into_iter().find(|join| join.name() == name).ok_or_else(|| {
-        fault(tree.place, format!("{} is none of concat, add, mul", tree.kind()))
-    })
+    Join::ALL
+        .into_iter()
+        .find(|join| join.name() == name)
+        .ok_or_else(|| fault(tree.place, format!("{} is none of concat, add, mul", tree.kind())))
 }
 
 /// Arguments by name, or in the table's order; a single one needs no list.
@@ -467,8 +470,7 @@ fn arguments(
 ) -> Result<std::collections::BTreeMap<&'static str, Value>, Error> {
     let mut arguments = std::collections::BTreeMap::new();
     let mut given: Vec<(&'static kinds::Argument, &Tree)> = Vec::new();
-    let takes_list =
-        |argument: &kinds::Argument| matches!(argument.takes, Takes::Ints);
+    let takes_list = |argument: &kinds::Argument| matches!(argument.takes, Takes::Ints);
     match &tree.content {
         Content::Null => {}
         Content::Map(entries) => {
@@ -494,13 +496,13 @@ fn arguments(
             }
             given.extend(kind.arguments.iter().zip(items));
         }
-        _ => match kind.arguments.first() {
-            Some(argument) => given.push((argument, tree)),
-            None => {
-                let message = format!("`{}` takes no arguments", kind.name);
-                return Err(fault(tree.place, message));
-            }
-        },
+        _ => {
+            let first = kind
+                .arguments
+                .first()
+                .ok_or_else(|| fault(tree.place, format!("`{}` takes no arguments", kind.name)))?;
+            given.push((first, tree));
+        }
     }
     for (argument, tree) in given {
         let at = |message: String| fault(tree.place, format!("{message}, not {}", tree.kind()));

@@ -24,8 +24,10 @@ pub fn schema() -> String {
     let words: Vec<String> = TABLE.iter().flat_map(names).map(quoted).collect();
     let definitions = [
         dims(),
-        format!("    \"names\": {{\"anyOf\": [{{\"type\": \"string\"}}, {{\"type\": \"array\", \"items\": {{\"type\": \"string\"}}}}]}}"),
-        "    \"layers\": {\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/layer\"}}".to_owned(),
+        r#"    "names": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}"#
+            .to_owned(),
+        "    \"layers\": {\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/layer\"}}"
+            .to_owned(),
         format!(
             "    \"layer\": {{\"anyOf\": [\n      {{\"enum\": [{}]}},\n      {{\"type\": \"object\", \"minProperties\": 1, \"additionalProperties\": false, \"properties\": {{\n{}\n      }}}}\n    ]}}",
             words.join(", "),
@@ -57,12 +59,33 @@ fn dims() -> String {
 fn layer_properties() -> String {
     let layers = "{\"$ref\": \"#/$defs/layers\"}";
     let mut lines = vec![
-        line("name", "\"type\": \"string\", \"description\": \"name of the module and of its result\""),
-        line("from", "\"type\": \"string\", \"description\": \"name of an earlier layer or of an input that is read\""),
-        line("block", &format!("\"$ref\": \"#/$defs/layers\", \"description\": {}", quoted("layers that repeat"))),
-        line("shortcut", "\"$ref\": \"#/$defs/layers\", \"description\": \"layers of a residual's other way\""),
-        line("inplace", "\"type\": \"boolean\", \"description\": \"whether a residual's sum overwrites\""),
-        line("join", "\"enum\": [\"concat\", \"add\", \"mul\"], \"description\": \"how branches meet\""),
+        line(
+            "name",
+            "\"type\": \"string\", \"description\": \"name of the module and of its result\"",
+        ),
+        line(
+            "from",
+            "\"type\": \"string\", \"description\": \"name of an earlier layer or of an input that is read\"",
+        ),
+        line(
+            "block",
+            &format!(
+                "\"$ref\": \"#/$defs/layers\", \"description\": {}",
+                quoted("layers that repeat")
+            ),
+        ),
+        line(
+            "shortcut",
+            "\"$ref\": \"#/$defs/layers\", \"description\": \"layers of a residual's other way\"",
+        ),
+        line(
+            "inplace",
+            "\"type\": \"boolean\", \"description\": \"whether a residual's sum overwrites\"",
+        ),
+        line(
+            "join",
+            "\"enum\": [\"concat\", \"add\", \"mul\"], \"description\": \"how branches meet\"",
+        ),
         line("dim", "\"type\": \"integer\", \"description\": \"dimension along which\""),
     ];
     for (name, about) in STRUCTURES {
@@ -78,9 +101,12 @@ fn layer_properties() -> String {
         let mut properties = Vec::new();
         for argument in kind.arguments {
             properties.push(format!("{}: {{{}}}", quoted(argument.name), argument_shape(argument)));
-            properties.extend(argument.aliases.iter().map(|alias| {
-                format!("{}: {{{}}}", quoted(alias), argument_type(argument))
-            }));
+            properties.extend(
+                argument
+                    .aliases
+                    .iter()
+                    .map(|alias| format!("{}: {{{}}}", quoted(alias), argument_type(argument))),
+            );
         }
         let object = format!(
             "{{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {{{}}}}}",
@@ -106,7 +132,9 @@ fn argument_type(argument: &Argument) -> String {
     const NUMBERS: &str = "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}}";
     match argument.takes {
         Takes::Count => "\"type\": \"integer\", \"minimum\": 1".to_owned(),
-        Takes::Counts => format!("\"anyOf\": [{{\"type\": \"integer\", \"minimum\": 0}}, {NUMBERS}]"),
+        Takes::Counts => {
+            format!("\"anyOf\": [{{\"type\": \"integer\", \"minimum\": 0}}, {NUMBERS}]")
+        }
         Takes::Padding => format!(
             "\"anyOf\": [{{\"type\": \"integer\", \"minimum\": 0}}, {NUMBERS}, {{\"const\": \"same\"}}]"
         ),

@@ -248,10 +248,12 @@ impl Reader<'_> {
             Some('[') => self.nested(Self::array)?,
             Some('{') => self.nested(Self::table)?,
             _ => {
-                let is_part = |c: char| c.is_alphanumeric() || matches!(c, '+' | '-' | '.' | '_' | ':');
+                let is_part =
+                    |c: char| c.is_alphanumeric() || matches!(c, '+' | '-' | '.' | '_' | ':');
                 let word = self.word(is_part);
                 scalar(&word).ok_or_else(|| {
-                    let message = format!("`{}` is no value; texts stand in quotes", shortened(&word));
+                    let message =
+                        format!("`{}` is no value; texts stand in quotes", shortened(&word));
                     fault(place, message)
                 })?
             }

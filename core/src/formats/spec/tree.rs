@@ -118,7 +118,8 @@ impl Builder {
         let place = place(&span.start);
         match event {
             Event::Alias(_) => {
-                let message = "aliases (`*name`) are not read here: write `repeat` for what repeats";
+                let message =
+                    "aliases (`*name`) are not read here: write `repeat` for what repeats";
                 Err(fault(place, message))
             }
             Event::Scalar(text, style, _, tag) => {
@@ -145,7 +146,8 @@ impl Builder {
 
     fn open(&mut self, place: Place, body: Body) -> Result<(), Error> {
         if self.open.len() >= DEPTH_MAX {
-            let message = format!("lists and mappings lie more than {DEPTH_MAX} deep in each other");
+            let message =
+                format!("lists and mappings lie more than {DEPTH_MAX} deep in each other");
             return Err(Error::new(ErrorKind::TooLarge, message).at(place));
         }
         self.open.push(Open { place, body });
@@ -171,18 +173,19 @@ impl Builder {
         match self.open.last_mut().map(|open| &mut open.body) {
             None => self.root = Some(tree),
             Some(Body::List(items)) => items.push(tree),
-            Some(Body::Map { entries, key }) => match key.take() {
-                Some(name) => entries.push((name, tree)),
-                None => {
-                    let text = key_text(&tree)
-                        .ok_or_else(|| fault(place, "a key must be one word, such as `linear`"))?;
-                    if entries.iter().any(|(known, _)| known.text == text) {
-                        let message = format!("the key `{text}` stands here a second time");
-                        return Err(fault(place, message));
-                    }
-                    *key = Some(Key { place, text });
+            Some(Body::Map { entries, key }) => {
+                if let Some(name) = key.take() {
+                    entries.push((name, tree));
+                    return Ok(());
                 }
-            },
+                let text = key_text(&tree)
+                    .ok_or_else(|| fault(place, "a key must be one word, such as `linear`"))?;
+                if entries.iter().any(|(known, _)| known.text == text) {
+                    let message = format!("the key `{text}` stands here a second time");
+                    return Err(fault(place, message));
+                }
+                *key = Some(Key { place, text });
+            }
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ fn layer(f: &mut fmt::Formatter<'_>, layer: &Layer, depth: usize) -> fmt::Result
             }
         }
         Body::Branch { arms, join, dim } => {
-            writeln!(f, "branch:")?;
+            writeln!(f, "branch:{}", if arms.is_empty() { " []" } else { "" })?;
             for arm in arms {
                 if arm.is_empty() {
                     writeln!(f, "{indent}    - []")?;

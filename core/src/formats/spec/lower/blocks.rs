@@ -12,6 +12,7 @@ use crate::graph::{Attribute, ValueId};
 
 /// What attention is told.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an argument of its own")]
 struct Attention {
     heads: u64,
     kv_heads: u64,
@@ -40,7 +41,8 @@ impl Attention {
             None => return Err(l.fault(format!("{heads} heads do not divide a width of {width}"))),
         };
         if !heads.is_multiple_of(kv_heads) {
-            let message = format!("{kv_heads} heads of keys do not divide {heads} heads of queries");
+            let message =
+                format!("{kv_heads} heads of keys do not divide {heads} heads of queries");
             return Err(l.fault(message));
         }
         let eager = a.word("implementation").as_deref() == Some("eager");
@@ -50,7 +52,9 @@ impl Attention {
         }
         let rotary = a.flag("rotary");
         if rotary && !head_dim.is_multiple_of(2) {
-            return Err(l.fault(format!("rotary positions need an even `head_dim`, not {head_dim}")));
+            return Err(
+                l.fault(format!("rotary positions need an even `head_dim`, not {head_dim}"))
+            );
         }
         let all = heads.checked_mul(head_dim).filter(|&all| all <= 1 << 31);
         if all.is_none() {
@@ -88,8 +92,7 @@ impl Attention {
 
     fn lower(&self, l: &mut Lowering<'_>, x: &Tensor) -> Result<Tensor, Error> {
         let [q, k, v] = self.projections(l, x)?;
-        let (mut q, mut k) =
-            (self.by_head(l, &q, self.heads), self.by_head(l, &k, self.kv_heads));
+        let (mut q, mut k) = (self.by_head(l, &q, self.heads), self.by_head(l, &k, self.kv_heads));
         let v = self.by_head(l, &v, self.kv_heads);
         if let Some(op) = self.qk_norm {
             let before = [q.id, k.id];
@@ -97,7 +100,9 @@ impl Attention {
             q = l.within("q_norm", |l| norm_of_rows(l, &q, op, bias))?;
             k = l.within("k_norm", |l| norm_of_rows(l, &k, op, bias))?;
             // `q, k = self.q_norm(q), self.k_norm(k)`.
-            before.into_iter().for_each(|id| l.hold(id, k.id));
+            for id in before {
+                l.hold(id, k.id);
+            }
         }
         let turned = |l: &mut Lowering<'_>, x: &Tensor| permuted(l, x, &[0, 2, 1, 3]);
         let (mut q, mut k, v) = (turned(l, &q), turned(l, &k), turned(l, &v));
@@ -106,7 +111,9 @@ impl Attention {
             let before = [q.id, k.id];
             (q, k) = (self.rotated(l, &q, &tables), self.rotated(l, &k, &tables));
             // `q, k = rotate(q, cos, sin), rotate(k, cos, sin)`.
-            before.into_iter().for_each(|id| l.hold(id, k.id));
+            for id in before {
+                l.hold(id, k.id);
+            }
         }
         let mut names = vec![q.id, k.id, v.id];
         let y = if self.eager {
@@ -130,7 +137,9 @@ impl Attention {
             y = l.within("proj_drop", |l| Ok(drop_out(l, &y, self.out_dropout, Vec::new())))?;
         }
         // These have names, which go when the module returns.
-        names.into_iter().for_each(|id| l.hold(id, y.id));
+        for id in names {
+            l.hold(id, y.id);
+        }
         Ok(y)
     }
 
@@ -225,7 +234,8 @@ impl Attention {
         let mut weights = l.made("Softmax", &[scores.id], axis, shape);
         let softmax = weights.id;
         if self.dropout > 0.0 {
-            let dropout = |l: &mut Lowering<'_>| Ok(drop_out(l, &weights, self.dropout, Vec::new()));
+            let dropout =
+                |l: &mut Lowering<'_>| Ok(drop_out(l, &weights, self.dropout, Vec::new()));
             weights = l.within("attn_drop", dropout)?;
         }
         l.hold(softmax, weights.id);
@@ -233,8 +243,12 @@ impl Attention {
     }
 }
 
-pub(in super::super) fn attention(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    Attention::of(l, a, &x)?.lower(l, &x)
+pub(in super::super) fn attention(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    Attention::of(l, a, x)?.lower(l, x)
 }
 
 /// A multi-layer perceptron over the last dimension.
@@ -300,28 +314,36 @@ fn operator(word: &str) -> &'static str {
     }
 }
 
-pub(in super::super) fn mlp(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    Perceptron::of(l, a, &x, false)?.lower(l, &x)
+pub(in super::super) fn mlp(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    Perceptron::of(l, a, x, false)?.lower(l, x)
 }
 
-pub(in super::super) fn gated_mlp(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    Perceptron::of(l, a, &x, true)?.lower(l, &x)
+pub(in super::super) fn gated_mlp(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    Perceptron::of(l, a, x, true)?.lower(l, x)
 }
 
 /// `x + attn(norm1(x))`, `x + mlp(norm2(x))`; or with norms behind the sums.
 pub(in super::super) fn transformer_block(
     l: &mut Lowering<'_>,
     a: &Args<'_>,
-    x: Tensor,
+    x: &Tensor,
 ) -> Result<Tensor, Error> {
     let dropout = a.share("dropout");
-    let attention = Attention { out_dropout: dropout, ..Attention::of(l, a, &x)? };
-    let perceptron = Perceptron { dropout, ..Perceptron::of(l, a, &x, a.flag("gated"))? };
+    let attention = Attention { out_dropout: dropout, ..Attention::of(l, a, x)? };
+    let perceptron = Perceptron { dropout, ..Perceptron::of(l, a, x, a.flag("gated"))? };
     let is_rms = a.word("norm").as_deref() == Some("rmsnorm");
     let norm = if is_rms { "RMSNormalization" } else { "LayerNormalization" };
     let is_post = a.word("order").as_deref() == Some("post");
     let path_dropout = a.share("drop_path");
-    let mut x = x;
+    let mut x = x.clone();
     for (part, norm_name, drop_name) in
         [("attn", "norm1", "drop_path1"), ("mlp", "norm2", "drop_path2")]
     {

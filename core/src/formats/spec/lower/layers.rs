@@ -18,10 +18,14 @@ fn in_place(args: &Args<'_>) -> Option<(&'static str, Attribute)> {
 }
 
 /// `torch.nn.functional.linear`.
-pub(in super::super) fn linear(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
+pub(in super::super) fn linear(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
     let out = a.number("out_features").unwrap_or(1);
     match a.word("tie") {
-        None => full(l, &x, out, a.flag("bias")),
+        None => full(l, x, out, a.flag("bias")),
         Some(name) => {
             let Some(weight) = l.weight_of(&name) else {
                 return Err(l.fault(format!(
@@ -36,20 +40,31 @@ pub(in super::super) fn linear(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) ->
                 )));
             }
             let bias = if a.flag("bias") { Some(l.parameter("bias", &[out])?) } else { None };
-            Ok(product(l, &x, weight, bias, out))
+            Ok(product(l, x, weight, bias, out))
         }
     }
 }
 
 /// A linear layer with a weight of its own, in the module that is being added.
-pub(super) fn full(l: &mut Lowering<'_>, x: &Tensor, out: u64, bias: bool) -> Result<Tensor, Error> {
+pub(super) fn full(
+    l: &mut Lowering<'_>,
+    x: &Tensor,
+    out: u64,
+    bias: bool,
+) -> Result<Tensor, Error> {
     let width = l.need(x.width(), "the number of features that come in")?;
     let weight = l.parameter("weight", &[out, width])?;
     let bias = if bias { Some(l.parameter("bias", &[out])?) } else { None };
     Ok(product(l, x, weight, bias, out))
 }
 
-fn product(l: &mut Lowering<'_>, x: &Tensor, weight: ValueId, bias: Option<ValueId>, out: u64) -> Tensor {
+fn product(
+    l: &mut Lowering<'_>,
+    x: &Tensor,
+    weight: ValueId,
+    bias: Option<ValueId>,
+    out: u64,
+) -> Tensor {
     let mut shape = x.shape.clone();
     if let Some(last) = shape.last_mut() {
         *last = Size::known(out);
@@ -74,9 +89,8 @@ fn channels(l: &mut Lowering<'_>, a: &Args<'_>, x: &Tensor, spatial: usize) -> R
 
 /// One number for each spatial dimension.
 fn window(l: &Lowering<'_>, a: &Args<'_>, name: &str, n: usize) -> Result<Vec<u64>, Error> {
-    a.numbers(name, n).ok_or_else(|| {
-        l.fault(format!("`{name}` of `{}` is one number or {n}", a.kind()))
-    })
+    a.numbers(name, n)
+        .ok_or_else(|| l.fault(format!("`{name}` of `{}` is one number or {n}", a.kind())))
 }
 
 /// Kernel, strides, padding and dilations of a window.
@@ -126,9 +140,11 @@ impl Window {
 
     /// `Convolution output size`, `pooling_output_shape` (`ATen/native/Pool.h`).
     fn slide(&self, l: &Lowering<'_>, x: &Tensor) -> Result<Vec<Size>, Error> {
-        let sides = self.kernel.iter().zip(&self.stride).zip(self.padding.iter().zip(&self.dilation));
+        let sides =
+            self.kernel.iter().zip(&self.stride).zip(self.padding.iter().zip(&self.dilation));
         let mut shape = Vec::new();
-        for (size, ((&kernel, &stride), (&padding, &dilation))) in x.shape.iter().skip(2).zip(sides) {
+        for (size, ((&kernel, &stride), (&padding, &dilation))) in x.shape.iter().skip(2).zip(sides)
+        {
             let reach = kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1);
             let padded = size.map(|n| n.checked_add(padding.saturating_mul(2)));
             if padded.number.is_some_and(|n| n < reach) {
@@ -136,8 +152,7 @@ impl Window {
             }
             shape.push(padded.map(|n| {
                 let room = n.checked_sub(reach)?;
-                let steps =
-                    if self.ceil { room.div_ceil(stride) } else { room.div_euclid(stride) };
+                let steps = if self.ceil { room.div_ceil(stride) } else { room.div_euclid(stride) };
                 // A last window must begin inside the input or its padding in front.
                 let begins = steps.saturating_mul(stride);
                 let outside = self.ceil && begins >= n.saturating_sub(padding);
@@ -148,29 +163,35 @@ impl Window {
     }
 }
 
-pub(in super::super) fn conv(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor, n: usize) -> Result<Tensor, Error> {
-    let channels = channels(l, a, &x, n)?;
+pub(in super::super) fn conv(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+    n: usize,
+) -> Result<Tensor, Error> {
+    let channels = channels(l, a, x, n)?;
     let window = Window::of(l, a, n)?;
     let (out, groups) = (a.number("out_channels").unwrap_or(1), a.number("groups").unwrap_or(1));
     let per_group = grouped(l, channels, out, groups)?;
-    let mut shape = vec![first(&x), Size::known(out)];
-    shape.extend(window.slide(l, &x)?);
-    let dims: Vec<u64> = [out, per_group].into_iter().chain(window.kernel.iter().copied()).collect();
-    convolution(l, a, "Conv", &x, &dims, out, window.attributes(), shape)
+    let mut shape = vec![first(x), Size::known(out)];
+    shape.extend(window.slide(l, x)?);
+    let dims: Vec<u64> =
+        [out, per_group].into_iter().chain(window.kernel.iter().copied()).collect();
+    convolution(l, a, "Conv", x, &dims, out, window.attributes(), shape)
 }
 
 pub(in super::super) fn conv_transpose(
     l: &mut Lowering<'_>,
     a: &Args<'_>,
-    x: Tensor,
+    x: &Tensor,
     n: usize,
 ) -> Result<Tensor, Error> {
-    let channels = channels(l, a, &x, n)?;
+    let channels = channels(l, a, x, n)?;
     let w = Window::of(l, a, n)?;
     let extra = window(l, a, "output_padding", n)?;
     let (out, groups) = (a.number("out_channels").unwrap_or(1), a.number("groups").unwrap_or(1));
     grouped(l, channels, out, groups)?;
-    let mut shape = vec![first(&x), Size::known(out)];
+    let mut shape = vec![first(x), Size::known(out)];
     for (axis, size) in x.shape.iter().skip(2).enumerate() {
         let at = |list: &[u64]| list.get(axis).copied().unwrap_or(0);
         let grown = size.map(|n| {
@@ -190,7 +211,7 @@ pub(in super::super) fn conv_transpose(
         .collect();
     let mut attributes = w.attributes();
     attributes.push(("output_padding", ints(extra)));
-    convolution(l, a, "ConvTranspose", &x, &dims, out, attributes, shape)
+    convolution(l, a, "ConvTranspose", x, &dims, out, attributes, shape)
 }
 
 #[expect(clippy::too_many_arguments, reason = "what two kinds of convolution share")]
@@ -224,15 +245,19 @@ fn first(x: &Tensor) -> Size {
     x.shape.first().copied().unwrap_or(Size { number: None, open: true })
 }
 
-pub(in super::super) fn batch_norm(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
+pub(in super::super) fn batch_norm(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
     let spatial: &[usize] = match a.kind() {
         "batchnorm1d" => &[0, 1],
         "batchnorm3d" => &[3],
         _ => &[2],
     };
     let rank = x.shape.len().saturating_sub(2);
-    let nearest = spatial.iter().copied().find(|&n| n == rank).or(spatial.first().copied());
-    let channels = channels(l, a, &x, nearest.unwrap_or(2))?;
+    let nearest = spatial.iter().copied().find(|&n| n == rank).or_else(|| spatial.first().copied());
+    let channels = channels(l, a, x, nearest.unwrap_or(2))?;
     let state = [
         l.parameter("weight", &[channels])?,
         l.parameter("bias", &[channels])?,
@@ -241,19 +266,32 @@ pub(in super::super) fn batch_norm(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor
     ];
     let inputs: Vec<ValueId> = [x.id].into_iter().chain(state).collect();
     let training = Some(("training_mode", Attribute::Int(1)));
-    Ok(l.made("BatchNormalization", &inputs, training, x.shape))
+    Ok(l.made("BatchNormalization", &inputs, training, x.shape.clone()))
 }
 
-pub(in super::super) fn layer_norm(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    norm_of_rows(l, &x, "LayerNormalization", a.flag("bias"))
+pub(in super::super) fn layer_norm(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    norm_of_rows(l, x, "LayerNormalization", a.flag("bias"))
 }
 
-pub(in super::super) fn rms_norm(l: &mut Lowering<'_>, _: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    norm_of_rows(l, &x, "RMSNormalization", false)
+pub(in super::super) fn rms_norm(
+    l: &mut Lowering<'_>,
+    _: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    norm_of_rows(l, x, "RMSNormalization", false)
 }
 
 /// A norm over the last dimension, in the module that is being added.
-pub(super) fn norm_of_rows(l: &mut Lowering<'_>, x: &Tensor, op: &str, bias: bool) -> Result<Tensor, Error> {
+pub(super) fn norm_of_rows(
+    l: &mut Lowering<'_>,
+    x: &Tensor,
+    op: &str,
+    bias: bool,
+) -> Result<Tensor, Error> {
     let width = l.need(x.width(), "the width of what comes in")?;
     let mut inputs = vec![x.id, l.parameter("weight", &[width])?];
     if bias {
@@ -262,44 +300,51 @@ pub(super) fn norm_of_rows(l: &mut Lowering<'_>, x: &Tensor, op: &str, bias: boo
     Ok(l.made(op, &inputs, Some(("axis", Attribute::Int(-1))), x.shape.clone()))
 }
 
-pub(in super::super) fn group_norm(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
+pub(in super::super) fn group_norm(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
     let channels = l.need(x.shape.get(1).copied(), "the number of channels that come in")?;
     let groups = a.number("num_groups").unwrap_or(1);
     grouped(l, channels, groups, groups)?;
-    let inputs =
-        [x.id, l.parameter("weight", &[channels])?, l.parameter("bias", &[channels])?];
+    let inputs = [x.id, l.parameter("weight", &[channels])?, l.parameter("bias", &[channels])?];
     let groups = Some(("num_groups", Attribute::Int(signed(groups))));
-    Ok(l.made("GroupNormalization", &inputs, groups, x.shape))
+    Ok(l.made("GroupNormalization", &inputs, groups, x.shape.clone()))
 }
 
-pub(in super::super) fn instance_norm(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
+pub(in super::super) fn instance_norm(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
     let spatial = match a.kind() {
         "instancenorm1d" => 1,
         "instancenorm3d" => 3,
         _ => 2,
     };
-    let channels = channels(l, a, &x, spatial)?;
+    let channels = channels(l, a, x, spatial)?;
     let mut inputs = vec![x.id];
     if a.flag("affine") {
         inputs.push(l.parameter("weight", &[channels])?);
         inputs.push(l.parameter("bias", &[channels])?);
     }
-    Ok(l.made("InstanceNormalization", &inputs, None, x.shape))
+    Ok(l.made("InstanceNormalization", &inputs, None, x.shape.clone()))
 }
 
 /// Operators of one tensor that keep its sizes.
 pub(in super::super) fn activation(
     l: &mut Lowering<'_>,
     a: &Args<'_>,
-    x: Tensor,
+    x: &Tensor,
     op: &str,
 ) -> Result<Tensor, Error> {
     let mut attributes: Vec<_> = in_place(a).into_iter().collect();
     if a.kind().ends_with("softmax") {
-        let axis = l.axis(&x, a.index("dim"))?;
+        let axis = l.axis(x, a.index("dim"))?;
         attributes.push(("axis", Attribute::Int(i64::try_from(axis).unwrap_or(0))));
     }
-    Ok(pointwise(l, &x, op, attributes))
+    Ok(pointwise(l, x, op, attributes))
 }
 
 /// `Silu` is an operator of PyTorch's.
@@ -313,19 +358,23 @@ pub(super) fn pointwise(
     l.made(op, &[x.id], attributes, x.shape.clone())
 }
 
-pub(in super::super) fn prelu(l: &mut Lowering<'_>, _: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
+pub(in super::super) fn prelu(
+    l: &mut Lowering<'_>,
+    _: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
     let slope = l.parameter("weight", &[1])?;
-    Ok(l.made("PRelu", &[x.id, slope], None, x.shape))
+    Ok(l.made("PRelu", &[x.id, slope], None, x.shape.clone()))
 }
 
 pub(in super::super) fn pool(
     l: &mut Lowering<'_>,
     a: &Args<'_>,
-    x: Tensor,
+    x: &Tensor,
     (n, op): (usize, &str),
 ) -> Result<Tensor, Error> {
     if x.shape.len() != n.saturating_add(2) {
-        channels(l, a, &x, n)?;
+        channels(l, a, x, n)?;
     }
     let window = Window::of(l, a, n)?;
     let too_wide = |(k, p): (&u64, &u64)| p.saturating_mul(2) > *k;
@@ -333,7 +382,7 @@ pub(in super::super) fn pool(
         return Err(l.fault("the padding of a pool is at most half of its window"));
     }
     let mut shape: Vec<Size> = x.shape.iter().take(2).copied().collect();
-    shape.extend(window.slide(l, &x)?);
+    shape.extend(window.slide(l, x)?);
     Ok(l.made(op, &[x.id], window.attributes(), shape))
 }
 
@@ -341,10 +390,10 @@ pub(in super::super) fn pool(
 pub(in super::super) fn adaptive_average_pool(
     l: &mut Lowering<'_>,
     a: &Args<'_>,
-    x: Tensor,
+    x: &Tensor,
 ) -> Result<Tensor, Error> {
     if x.shape.len() != 4 {
-        channels(l, a, &x, 2)?;
+        channels(l, a, x, 2)?;
     }
     let wanted = window(l, a, "output_size", 2)?;
     if wanted.iter().all(|&n| n == 1) {
@@ -366,7 +415,11 @@ pub(in super::super) fn adaptive_average_pool(
     Ok(l.made("AveragePool", &[x.id], attributes, shape))
 }
 
-pub(in super::super) fn global_pool(l: &mut Lowering<'_>, x: Tensor, op: &str) -> Result<Tensor, Error> {
+pub(in super::super) fn global_pool(
+    l: &mut Lowering<'_>,
+    x: &Tensor,
+    op: &str,
+) -> Result<Tensor, Error> {
     if x.shape.len() < 3 {
         return Err(l.fault(format!("{} has no positions to pool over", x.shown())));
     }
@@ -375,9 +428,14 @@ pub(in super::super) fn global_pool(l: &mut Lowering<'_>, x: Tensor, op: &str) -
     Ok(l.made(op, &[x.id], None, shape))
 }
 
-pub(in super::super) fn dropout(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
+#[expect(clippy::unnecessary_wraps, reason = "a row of the table may fail")]
+pub(in super::super) fn dropout(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
     let attributes = in_place(a).into_iter().collect();
-    Ok(drop_out(l, &x, a.share("p"), attributes))
+    Ok(drop_out(l, x, a.share("p"), attributes))
 }
 
 pub(super) fn drop_out(
@@ -391,20 +449,29 @@ pub(super) fn drop_out(
 }
 
 /// timm's `DropPath`: nothing happens at a probability of 0.
-pub(in super::super) fn drop_path(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    Ok(drop_sample(l, x, a.share("p")))
+#[expect(clippy::unnecessary_wraps, reason = "a row of the table may fail")]
+pub(in super::super) fn drop_path(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    Ok(drop_sample(l, x.clone(), a.share("p")))
 }
 
 pub(super) fn drop_sample(l: &mut Lowering<'_>, x: Tensor, p: f64) -> Tensor {
     if p > 0.0 { l.made("torch.StochasticDepth", &[x.id], None, x.shape) } else { x }
 }
 
-pub(in super::super) fn embedding(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    l.read_as_indices(&x)?;
+pub(in super::super) fn embedding(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    l.read_as_indices(x)?;
     let rows = a.number("num_embeddings").unwrap_or(1);
     let width = a.number("embedding_dim").unwrap_or(1);
     let table = l.parameter("weight", &[rows, width])?;
-    let mut shape = x.shape;
+    let mut shape = x.shape.clone();
     shape.push(Size::known(width));
     Ok(l.made("Gather", &[table, x.id], Some(("axis", Attribute::Int(0))), shape))
 }
@@ -424,9 +491,9 @@ pub(super) fn sequence(l: &Lowering<'_>, a: &Args<'_>, x: &Tensor) -> Result<[Si
 pub(in super::super) fn positional_embedding(
     l: &mut Lowering<'_>,
     a: &Args<'_>,
-    x: Tensor,
+    x: &Tensor,
 ) -> Result<Tensor, Error> {
-    let [length, width] = sequence(l, a, &x)?;
+    let [length, width] = sequence(l, a, x)?;
     let width = l.need(Some(width), "the width of what comes in")?;
     let rows = match a.number("length") {
         Some(rows) => rows,
@@ -438,7 +505,7 @@ pub(in super::super) fn positional_embedding(
     let shape = vec![length, Size::known(width)];
     let is_whole = !length.open && length.number == Some(rows);
     let vectors = if a.flag("lookup") {
-        let positions = positions(l, &x, length);
+        let positions = positions(l, x, length);
         l.within("table", |l| {
             let table = l.parameter("weight", &[rows, width])?;
             Ok(l.made("Gather", &[table, positions], Some(("axis", Attribute::Int(0))), shape))
@@ -450,11 +517,11 @@ pub(in super::super) fn positional_embedding(
             Tensor { id: weight, shape }
         } else {
             let (start, axis) = (l.host(&[0]), l.host(&[1]));
-            let end = extent(l, &x, 1);
+            let end = extent(l, x, 1);
             l.made("Slice", &[weight, start, end, axis], None, shape)
         }
     };
-    Ok(l.made("Add", &[x.id, vectors.id], None, x.shape))
+    Ok(l.made("Add", &[x.id, vectors.id], None, x.shape.clone()))
 }
 
 /// `torch.arange(x.size(1))`.
@@ -475,20 +542,28 @@ fn extent(l: &mut Lowering<'_>, x: &Tensor, axis: i64) -> ValueId {
 }
 
 /// `torch.cat([token.expand(N, -1, -1), x], dim=1)`.
-pub(in super::super) fn class_token(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    let [_, width] = sequence(l, a, &x)?;
+pub(in super::super) fn class_token(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let [_, width] = sequence(l, a, x)?;
     let width = l.need(Some(width), "the width of what comes in")?;
     let token = l.parameter("weight", &[1, 1, width])?;
-    let (batch, rest) = (extent(l, &x, 0), l.host(&[1, signed(width)]));
+    let (batch, rest) = (extent(l, x, 0), l.host(&[1, signed(width)]));
     let axis = Some(("axis", Attribute::Int(0)));
     let target = l.made("Concat", &[batch, rest], axis, vec![Size::known(3)]).id;
-    let shape = vec![first(&x), Size::known(1), Size::known(width)];
+    let shape = vec![first(x), Size::known(1), Size::known(width)];
     let token = l.made("Expand", &[token, target], None, shape);
-    l.concat(&[token, x], 1)
+    l.concat(&[token, x.clone()], 1)
 }
 
-pub(in super::super) fn patch_embed(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    let channels = channels(l, a, &x, 2)?;
+pub(in super::super) fn patch_embed(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let channels = channels(l, a, x, 2)?;
     let (out, patch) = (a.number("embed_dim").unwrap_or(1), window(l, a, "patch_size", 2)?);
     if patch.contains(&0) {
         return Err(l.fault("`patch_size` is a number from 1"));
@@ -502,21 +577,24 @@ pub(in super::super) fn patch_embed(l: &mut Lowering<'_>, a: &Args<'_>, x: Tenso
     let picture = l.within("proj", |l| {
         let dims: Vec<u64> = [out, channels].into_iter().chain(patch.iter().copied()).collect();
         let inputs = [x.id, l.parameter("weight", &dims)?, l.parameter("bias", &[out])?];
-        let attributes =
-            [("kernel_shape", ints(patch.clone())), ("strides", ints(patch.clone()))];
-        let shape = [first(&x), Size::known(out)].into_iter().chain(sides.clone()).collect();
+        let attributes = [("kernel_shape", ints(patch.clone())), ("strides", ints(patch.clone()))];
+        let shape = [first(x), Size::known(out)].into_iter().chain(sides.clone()).collect();
         Ok(l.made("Conv", &inputs, attributes, shape))
     })?;
     let rows = flat(l, &picture, 2, 3)?;
     Ok(permuted(l, &rows, &[0, 2, 1]))
 }
 
-pub(in super::super) fn flatten(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    let (start, end) = (l.axis(&x, a.index("start_dim"))?, l.axis(&x, a.index("end_dim"))?);
+pub(in super::super) fn flatten(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let (start, end) = (l.axis(x, a.index("start_dim"))?, l.axis(x, a.index("end_dim"))?);
     if start > end {
         return Err(l.fault(format!("`flatten` from dimension {start} to {end} is backwards")));
     }
-    flat(l, &x, start, end)
+    flat(l, x, start, end)
 }
 
 fn flat(l: &mut Lowering<'_>, x: &Tensor, start: usize, end: usize) -> Result<Tensor, Error> {
@@ -541,7 +619,11 @@ fn flat(l: &mut Lowering<'_>, x: &Tensor, start: usize, end: usize) -> Result<Te
     Ok(l.made("Reshape", &[x.id, target], None, shape))
 }
 
-pub(in super::super) fn reshape(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
+pub(in super::super) fn reshape(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
     let target = a.ints("shape");
     let open = target.iter().filter(|&&n| n == -1).count();
     if open > 1 || target.iter().any(|&n| n < -1) {
@@ -552,7 +634,9 @@ pub(in super::super) fn reshape(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -
         shape.push(match n {
             0 => match x.shape.get(axis) {
                 Some(size) => *size,
-                None => return Err(l.fault(format!("{} has no dimension {axis} to keep", x.shown()))),
+                None => {
+                    return Err(l.fault(format!("{} has no dimension {axis} to keep", x.shown())));
+                }
             },
             -1 => Size::known(1),
             n => Size::known(u64::try_from(n).unwrap_or(1)),
@@ -588,19 +672,27 @@ pub(in super::super) fn reshape(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -
     Ok(l.made("Reshape", &[x.id, target], None, shape))
 }
 
-pub(in super::super) fn permute(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
+pub(in super::super) fn permute(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
     let mut order = Vec::new();
     for dim in a.ints("dims") {
-        let axis = l.axis(&x, dim)?;
+        let axis = l.axis(x, dim)?;
         if order.contains(&axis) {
             return Err(l.fault(format!("`permute` names dimension {axis} twice")));
         }
         order.push(axis);
     }
     if order.len() != x.shape.len() {
-        return Err(l.fault(format!("`permute` names {} dimensions of {}", order.len(), x.shown())));
+        return Err(l.fault(format!(
+            "`permute` names {} dimensions of {}",
+            order.len(),
+            x.shown()
+        )));
     }
-    Ok(permuted(l, &x, &order))
+    Ok(permuted(l, x, &order))
 }
 
 pub(super) fn permuted(l: &mut Lowering<'_>, x: &Tensor, order: &[usize]) -> Tensor {
@@ -609,28 +701,40 @@ pub(super) fn permuted(l: &mut Lowering<'_>, x: &Tensor, order: &[usize]) -> Ten
     l.made("Transpose", &[x.id], Some(("perm", Attribute::Ints(order))), shape)
 }
 
-pub(in super::super) fn transpose(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    let (one, other) = (l.axis(&x, a.index("dim0"))?, l.axis(&x, a.index("dim1"))?);
+pub(in super::super) fn transpose(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let (one, other) = (l.axis(x, a.index("dim0"))?, l.axis(x, a.index("dim1"))?);
     let mut order: Vec<usize> = (0..x.shape.len()).collect();
     if one != other {
         order.swap(one, other);
     }
-    Ok(permuted(l, &x, &order))
+    Ok(permuted(l, x, &order))
 }
 
-pub(in super::super) fn select(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    let axis = l.axis(&x, a.index("dim"))?;
+pub(in super::super) fn select(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let axis = l.axis(x, a.index("dim"))?;
     let index = l.host_scalar(a.index("index"));
-    let mut shape = x.shape;
+    let mut shape = x.shape.clone();
     shape.remove(axis);
     let axis = Some(("axis", Attribute::Int(i64::try_from(axis).unwrap_or(0))));
     Ok(l.made("Gather", &[x.id, index], axis, shape))
 }
 
-pub(in super::super) fn mean(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    let axis = l.axis(&x, a.index("dim"))?;
+pub(in super::super) fn mean(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let axis = l.axis(x, a.index("dim"))?;
     let keep = a.flag("keepdim");
-    let mut shape = x.shape;
+    let mut shape = x.shape.clone();
     match shape.get_mut(axis) {
         Some(size) if keep => *size = Size::known(1),
         _ => {
@@ -642,8 +746,12 @@ pub(in super::super) fn mean(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> R
     Ok(l.made("ReduceMean", &[x.id, axes], keep, shape))
 }
 
-pub(in super::super) fn upsample(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    channels(l, a, &x, 2)?;
+pub(in super::super) fn upsample(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    channels(l, a, x, 2)?;
     let factor = a.number("scale_factor").unwrap_or(1);
     let Ok(scale) = u32::try_from(factor).map(f64::from) else {
         return Err(l.fault("the picture would be too large"));
@@ -661,8 +769,12 @@ pub(in super::super) fn upsample(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) 
     Ok(Tensor { id, shape })
 }
 
-pub(in super::super) fn pixel_shuffle(l: &mut Lowering<'_>, a: &Args<'_>, x: Tensor) -> Result<Tensor, Error> {
-    let channels = channels(l, a, &x, 2)?;
+pub(in super::super) fn pixel_shuffle(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let channels = channels(l, a, x, 2)?;
     let factor = a.number("upscale_factor").unwrap_or(1);
     let square = factor.saturating_mul(factor);
     if !channels.is_multiple_of(square) {
