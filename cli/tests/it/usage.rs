@@ -56,6 +56,38 @@ fn files_that_are_no_models_are_refused() {
 }
 
 #[test]
+fn specs_are_read_and_their_mistakes_told() {
+    let spec = "input: [N, 8]\nlayers: [linear: 4]\ntrain: {optimizer: sgd}\n";
+    let path = file("model.txt", spec.as_bytes());
+    let path = path.to_string_lossy();
+    let Outcome { status, stdout, .. } = highwater(&["estimate", &path, "--dim", "N=4"]);
+    assert_eq!(status, Some(0));
+    assert!(stdout.contains("layer spec, exact graph"), "{stdout}");
+    // The command line goes before what the spec suggests.
+    assert!(stdout.contains("N = 4; sgd, fp32"), "{stdout}");
+    let arguments = ["estimate", &path, "--optimizer", "adamw"];
+    assert!(highwater(&arguments).stdout.contains("N = 1; adamw, fp32"));
+    let written = highwater(&["spec", &path]).stdout;
+    assert!(written.contains("- linear: {out_features: 4}"), "{written}");
+    assert!(highwater(&["schema"]).stdout.starts_with("{\n  \"$schema\""));
+    check(
+        &[
+            "estimate",
+            &file("bad.yaml", b"input: [N, 8]\nlayers:\n  - linera: 4\n").to_string_lossy(),
+        ],
+        &expect![[r#"
+        error: /bad.yaml: line 3, column 5: there is no layer `linera`; did you mean `linear`?
+    "#]],
+    );
+    check(
+        &["spec", &model("train/alexnet")],
+        &expect![[r#"
+        error: /../tests/fixtures/models/train/alexnet.onnx: ONNX states operators and no layers, so that there is no spec of it
+    "#]],
+    );
+}
+
+#[test]
 fn unknown_names_are_refused_with_those_that_are_known() {
     let model = model("train/alexnet");
     let refused = |flag: &str, value: &str, expected: &Expect| {

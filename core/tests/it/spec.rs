@@ -322,9 +322,17 @@ fn schema_and_reference_are_current() {
     }
 }
 
-/// What lowers is typed by the operators' own rules, without a gap.
+/// What lowers, with sizes for all dimensions, is typed by the operators' own rules without a gap.
 fn assert_typed(spec: &Spec) {
     let Ok(graph) = spec.lower() else { return };
+    let is_sized = |dim: &Dim| match dim {
+        Dim::Known(_) => true,
+        Dim::Named(name) => spec.dims.contains_key(name),
+        Dim::Unknown => false,
+    };
+    if !spec.inputs.iter().flat_map(|input| &input.dims).all(is_sized) {
+        return;
+    }
     if let Ok(typed) = infer::infer(&graph, &BTreeMap::new()) {
         assert!(!typed.lower_bound, "{spec}\n{:?}", typed.diagnostics);
     }

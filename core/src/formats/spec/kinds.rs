@@ -923,7 +923,7 @@ mod tests {
     #[test]
     fn near_names_are_proposed() {
         for (name, expected) in [
-            ("conv2", "; did you mean `conv1d`?"),
+            ("conv2", "; did you mean `conv2d`?"),
             ("batchnrom2d", "; did you mean `batchnorm2d`?"),
             ("residul", "; did you mean `residual`?"),
             ("xyz", ""),
