@@ -197,11 +197,36 @@ impl Model {
         let mut diagnostics = self.graph.diagnostics.clone();
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());
+        diagnostics.extend(self.other_settings(config));
         diagnostics.extend(program.diagnostics.iter().cloned());
         diagnostics.extend(recorded.diagnostics);
         diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         Ok(Run { config, typed, trace: recorded.trace, diagnostics })
+    }
+}
+
+impl Model {
+    /// That the input suggests other settings than those that were asked for.
+    fn other_settings(&self, config: &Config) -> Option<Diagnostic> {
+        let said = |config: &Config| {
+            let always = [
+                ("optimizer", config.optimizer.to_string()),
+                ("precision", config.precision.to_string()),
+                ("pytorch", config.pytorch.to_string()),
+            ];
+            always.into_iter().chain(config.unusual()).collect::<Vec<_>>()
+        };
+        let (usual, asked) = (said(&Config::default()), said(config));
+        let suggested = said(&self.defaults).into_iter();
+        let others =
+            suggested.filter(|setting| !usual.contains(setting) && !asked.contains(setting));
+        let others: Vec<String> = others.map(|(name, value)| format!("{name} {value}")).collect();
+        let message = format!(
+            "the input suggests other settings than this estimate is for: {}",
+            others.join(", ")
+        );
+        (!others.is_empty()).then(|| Diagnostic::new(Severity::Info, "other-settings", message))
     }
 }
 

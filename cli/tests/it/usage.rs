@@ -66,7 +66,10 @@ fn specs_are_read_and_their_mistakes_told() {
     // The command line goes before what the spec suggests.
     assert!(stdout.contains("N = 4; sgd, fp32"), "{stdout}");
     let arguments = ["estimate", &path, "--optimizer", "adamw"];
-    assert!(highwater(&arguments).stdout.contains("N = 1; adamw, fp32"));
+    let stdout = highwater(&arguments).stdout;
+    assert!(stdout.contains("N = 1; adamw, fp32"), "{stdout}");
+    let expected = "the input suggests other settings than this estimate is for: optimizer sgd";
+    assert!(stdout.contains(expected), "{stdout}");
     let written = highwater(&["spec", &path]).stdout;
     assert!(written.contains("- linear: {out_features: 4}"), "{written}");
     assert!(highwater(&["schema"]).stdout.starts_with("{\n  \"$schema\""));
