@@ -12,7 +12,9 @@ use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::source::Source;
 
+mod keras;
 pub mod onnx;
+mod printed;
 pub mod spec;
 
 use spec::Spec;
@@ -131,10 +133,19 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     };
     if text(&head).is_some()
         && let Some(text) = whole_text(source)?
-        && spec::is_spec(&text)
     {
-        let spec = spec::read(&text)?;
-        return from_spec(spec, Recognised::new("layer spec", Fidelity::ExactGraph));
+        if spec::is_spec(&text) {
+            let spec = spec::read(&text)?;
+            return from_spec(spec, Recognised::new("layer spec", Fidelity::ExactGraph));
+        }
+        if keras::is_keras(&text) {
+            let spec = keras::read(&text)?;
+            return from_spec(spec, Recognised::new("Keras model", Fidelity::ExactGraph));
+        }
+        if printed::is_printed(&text) {
+            let (spec, fidelity) = printed::read(&text)?;
+            return from_spec(spec, Recognised::new("printed model", fidelity));
+        }
     }
     Err(Error::new(
         ErrorKind::WrongFormat,

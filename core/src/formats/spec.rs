@@ -18,7 +18,7 @@ use crate::error::{Error, Place};
 use crate::graph::Dim;
 use crate::tensor::DType;
 
-mod tree;
+pub(super) mod tree;
 
 mod toml;
 
@@ -26,12 +26,14 @@ pub mod kinds;
 
 mod lower;
 
+mod draft;
 mod parse;
 
 mod reference;
 mod schema;
 mod write;
 
+pub(super) use draft::{Draft, Flow};
 pub use kinds::{Kind, Value};
 pub use reference::reference;
 pub use schema::schema;

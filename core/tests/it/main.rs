@@ -11,6 +11,7 @@ mod measured;
 mod onnx;
 mod onnx_writer;
 mod optimizers;
+mod printed;
 mod recording;
 mod replay;
 mod runs;

@@ -346,7 +346,7 @@ const NORMS: &[&str] = &["layernorm", "rmsnorm"];
 const QK_NORM: Argument = arg(
     "qk_norm",
     &["qknorm"],
-    Takes::Word(&["none", "layernorm", "rmsnorm"]),
+    Takes::Word(&["none", "layernorm", "rmsnorm", "composite_rmsnorm"]),
     Default::Word("none"),
     "norm of queries and keys, by head",
 );
@@ -473,7 +473,13 @@ pub const TABLE: &[Kind] = &[
         "rmsnorm",
         "nn.RMSNorm",
         "root-mean-square normalisation of the last dimension",
-        &[],
+        &[arg(
+            "composite",
+            &[],
+            Takes::Flag,
+            NO,
+            "whether it is spelled out in Python, as models of transformers do",
+        )],
         layers::rms_norm,
     ),
     row(
@@ -543,6 +549,13 @@ pub const TABLE: &[Kind] = &[
         )],
         |l, a, x| layers::activation(l, a, x, "Gelu"),
     ),
+    row(
+        "gelu_new",
+        "",
+        "`0.5 * x * (1 + tanh(√(2/π) * (x + 0.044715 * x ** 3)))`, spelled out, as in GPT-2",
+        &[],
+        layers::gelu_new,
+    ),
     Kind {
         aliases: &["swish"],
         ..row("silu", "nn.SiLU", "`x * sigmoid(x)` as one operator", &[INPLACE], |l, a, x| {
@@ -604,6 +617,19 @@ pub const TABLE: &[Kind] = &[
         &[arg("output_size", &["out"], Takes::Counts, NEEDED, "size that comes out")],
         layers::adaptive_average_pool,
     ),
+    row(
+        "zero_pad",
+        "",
+        "zeros around a picture or a signal",
+        &[arg(
+            "padding",
+            &["p", "pad"],
+            Takes::Counts,
+            NEEDED,
+            "zeros on all sides, on both sides of each dimension, or first in front and then behind",
+        )],
+        layers::zero_pad,
+    ),
     Kind {
         aliases: &["gap"],
         ..row(
@@ -663,6 +689,30 @@ pub const TABLE: &[Kind] = &[
             ),
         ],
         layers::positional_embedding,
+    ),
+    row(
+        "type_embedding",
+        "",
+        "adds a trained vector for the type of each token, as in BERT; all are of type 0",
+        &[arg("types", &["rows"], Takes::Count, NEEDED, "types that there are vectors for")],
+        layers::type_embedding,
+    ),
+    row(
+        "layer_scale",
+        "",
+        "times a trained number for each channel",
+        &[arg("dim", &[], Takes::Index, Default::Int(-1), "dimension of the channels")],
+        layers::layer_scale,
+    ),
+    row(
+        "stand_in",
+        "",
+        "for what is not known: the same tensor with another size, made without memory",
+        &[
+            arg("size", &[], Takes::Count, NEEDED, "the size"),
+            arg("dim", &[], Takes::Index, Default::Int(-1), "its dimension"),
+        ],
+        layers::stand_in,
     ),
     row(
         "class_token",
@@ -777,6 +827,13 @@ pub const TABLE: &[Kind] = &[
                 HEAD_DIM,
                 CAUSAL,
                 BIAS,
+                arg(
+                    "out_bias",
+                    &[],
+                    Takes::Flag,
+                    Default::Derived("as bias"),
+                    "whether the last projection has a bias",
+                ),
                 WEIGHT_DROPOUT,
                 arg(
                     "out_dropout",

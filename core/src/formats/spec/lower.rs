@@ -62,7 +62,7 @@ pub(super) struct Tensor {
 
 impl Tensor {
     /// The sizes, for messages: `[8, 3, ?]`.
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let size = |size: &Size| size.number.map_or_else(|| "?".to_owned(), |n| n.to_string());
         format!("[{}]", self.shape.iter().map(size).collect::<Vec<_>>().join(", "))
     }
@@ -130,6 +130,14 @@ impl Args<'_> {
         self.value(name) == Some(Value::Flag(true))
     }
 
+    /// A flag that follows from something else where it is not given.
+    pub(super) fn given_flag(&self, name: &str) -> Option<bool> {
+        match self.value(name)? {
+            Value::Flag(flag) => Some(flag),
+            _ => None,
+        }
+    }
+
     pub(super) fn share(&self, name: &str) -> f64 {
         match self.value(name) {
             Some(Value::Number(x)) => x,
@@ -159,7 +167,7 @@ pub(super) struct Lowering<'a> {
     /// Modules around what is being added, from the outermost.
     path: Vec<String>,
     /// Where the text says what is being added.
-    place: Place,
+    pub(super) place: Place,
     /// Results and inputs by path.
     named: BTreeMap<String, Tensor>,
     /// Those that are read again under their name.
@@ -190,7 +198,7 @@ impl Spec {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(spec: &'a Spec) -> Self {
+    pub(super) fn new(spec: &'a Spec) -> Self {
         let graph = Graph {
             name: spec.name.clone(),
             opset: OPSET,
@@ -215,7 +223,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Adds the inputs; the first is what the first layer reads.
-    fn inputs(&mut self) -> Result<Tensor, Error> {
+    pub(super) fn inputs(&mut self) -> Result<Tensor, Error> {
         let spec = self.spec;
         let is_named = |dim: &Dim| !matches!(dim, Dim::Known(_));
         let fixed = !spec.inputs.iter().any(|input| input.dims.iter().any(is_named));
@@ -353,16 +361,7 @@ impl<'a> Lowering<'a> {
 
     fn body(&mut self, body: &Body, x: Tensor, depth: usize) -> Result<Tensor, Error> {
         match body {
-            Body::Module(module) => {
-                let missing = module.kind().arguments.iter().find(|argument| {
-                    argument.default == Fallback::Needed && module.argument(argument.name).is_none()
-                });
-                if let Some(argument) = missing {
-                    let (kind, name, about) = (module.kind().name, argument.name, argument.about);
-                    return Err(self.fault(format!("`{kind}` needs `{name}`: {about}")));
-                }
-                (module.kind().lower)(self, &Args { module }, &x)
-            }
+            Body::Module(module) => self.module(module, &x),
             Body::Sequential(layers) => self.row(layers, x, depth),
             Body::Repeat { count, block } => {
                 let mut x = x;
@@ -402,6 +401,18 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// One module of the table.
+    pub(super) fn module(&mut self, module: &Module, x: &Tensor) -> Result<Tensor, Error> {
+        let missing = module.kind().arguments.iter().find(|argument| {
+            argument.default == Fallback::Needed && module.argument(argument.name).is_none()
+        });
+        if let Some(argument) = missing {
+            let (kind, name, about) = (module.kind().name, argument.name, argument.about);
+            return Err(self.fault(format!("`{kind}` needs `{name}`: {about}")));
+        }
+        (module.kind().lower)(self, &Args { module }, x)
+    }
+
     /// A block that is a single layer is that layer.
     fn repetition(
         &mut self,
@@ -426,7 +437,12 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn join(&mut self, join: Join, operands: &[Tensor], dim: i64) -> Result<Tensor, Error> {
+    pub(super) fn join(
+        &mut self,
+        join: Join,
+        operands: &[Tensor],
+        dim: i64,
+    ) -> Result<Tensor, Error> {
         let Some((first, others)) = operands.split_first() else {
             return Err(self.fault(format!("`{}` has nothing to join", join.name())));
         };
@@ -506,7 +522,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The result or input of this name, from the innermost module outwards.
-    fn named(&self, name: &str) -> Result<Tensor, Error> {
+    pub(super) fn named(&self, name: &str) -> Result<Tensor, Error> {
         let found = (0..=self.path.len()).rev().find_map(|depth| {
             let around = self.path.get(..depth)?;
             self.named

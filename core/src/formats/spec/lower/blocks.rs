@@ -4,11 +4,15 @@
 //! `tests/fixtures/spec/reference.py`, in the words that most published models use.
 
 use super::layers::{
-    drop_out, drop_sample, full, norm_of_rows, permuted, pointwise, sequence, signed,
+    composite_rms_norm, drop_out, drop_sample, full, norm_of_rows, permuted, pointwise, sequence,
+    signed,
 };
 use super::{Args, Lowering, Size, Tensor};
 use crate::error::Error;
 use crate::graph::{Attribute, ValueId};
+
+/// A norm that is no one operator.
+const COMPOSITE: &str = "";
 
 /// What attention is told.
 #[derive(Clone, Debug)]
@@ -21,6 +25,7 @@ struct Attention {
     length: Size,
     causal: bool,
     bias: bool,
+    out_bias: bool,
     fused: bool,
     rotary: bool,
     eager: bool,
@@ -63,6 +68,7 @@ impl Attention {
         let qk_norm = match a.word("qk_norm").as_deref() {
             Some("layernorm") => Some("LayerNormalization"),
             Some("rmsnorm") => Some("RMSNormalization"),
+            Some("composite_rmsnorm") => Some(COMPOSITE),
             _ => None,
         };
         Ok(Self {
@@ -73,6 +79,7 @@ impl Attention {
             length,
             causal: a.flag("causal"),
             bias: a.flag("bias"),
+            out_bias: a.given_flag("out_bias").unwrap_or_else(|| a.flag("bias")),
             fused: a.flag("fused_qkv"),
             rotary,
             eager,
@@ -97,8 +104,12 @@ impl Attention {
         if let Some(op) = self.qk_norm {
             let before = [q.id, k.id];
             let bias = op == "LayerNormalization";
-            q = l.within("q_norm", |l| norm_of_rows(l, &q, op, bias))?;
-            k = l.within("k_norm", |l| norm_of_rows(l, &k, op, bias))?;
+            let norm = |l: &mut Lowering<'_>, x: &Tensor| match op {
+                COMPOSITE => composite_rms_norm(l, x),
+                op => norm_of_rows(l, x, op, bias),
+            };
+            q = l.within("q_norm", |l| norm(l, &q))?;
+            k = l.within("k_norm", |l| norm(l, &k))?;
             // `q, k = self.q_norm(q), self.k_norm(k)`.
             for id in before {
                 l.hold(id, k.id);
@@ -132,7 +143,7 @@ impl Attention {
         }
         let rows = l.made("Reshape", &[rows.id, target], None, shape);
         let name = if self.fused { "proj" } else { "o_proj" };
-        let mut y = l.within(name, |l| full(l, &rows, self.width, self.bias))?;
+        let mut y = l.within(name, |l| full(l, &rows, self.width, self.out_bias))?;
         if self.out_dropout > 0.0 {
             y = l.within("proj_drop", |l| Ok(drop_out(l, &y, self.out_dropout, Vec::new())))?;
         }

@@ -279,10 +279,119 @@ pub(in super::super) fn layer_norm(
 
 pub(in super::super) fn rms_norm(
     l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    if !a.flag("composite") {
+        return norm_of_rows(l, x, "RMSNormalization", false);
+    }
+    composite_rms_norm(l, x)
+}
+
+pub(super) fn composite_rms_norm(l: &mut Lowering<'_>, x: &Tensor) -> Result<Tensor, Error> {
+    // `weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))`.
+    let width = l.need(x.width(), "the width of what comes in")?;
+    let weight = l.parameter("weight", &[width])?;
+    let (two, eps, axes) = (l.host_float(2.0), l.host_float(1e-6), l.host(&[-1]));
+    let squares = l.made("Pow", &[x.id, two], None, x.shape.clone());
+    let mut narrow = x.shape.clone();
+    if let Some(last) = narrow.last_mut() {
+        *last = Size::known(1);
+    }
+    let keep = Some(("keepdims", Attribute::Int(1)));
+    let variance = l.made("ReduceMean", &[squares.id, axes], keep, narrow.clone());
+    let shifted = l.made("Add", &[variance.id, eps], None, narrow.clone());
+    let root = l.made("Sqrt", &[shifted.id], None, narrow.clone());
+    let factor = l.made("Reciprocal", &[root.id], None, narrow);
+    let normed = l.made("Mul", &[x.id, factor.id], None, x.shape.clone());
+    let y = l.made("Mul", &[weight, normed.id], None, x.shape.clone());
+    l.hold(normed.id, y.id);
+    l.hold(variance.id, y.id);
+    Ok(y)
+}
+
+/// `NewGELUActivation` of transformers.
+#[expect(clippy::unnecessary_wraps, reason = "a row of the table may fail")]
+pub(in super::super) fn gelu_new(
+    l: &mut Lowering<'_>,
     _: &Args<'_>,
     x: &Tensor,
 ) -> Result<Tensor, Error> {
-    norm_of_rows(l, x, "RMSNormalization", false)
+    let numbers = [0.5, 3.0, 0.044_715, 0.797_884, 1.0].map(|n| l.host_float(n));
+    let [half, three, cubic, root, one] = numbers;
+    let mut op = |op: &str, a: ValueId, b: ValueId| l.made(op, &[a, b], None, x.shape.clone()).id;
+    let halved = op("Mul", x.id, half);
+    let cube = op("Pow", x.id, three);
+    let cube = op("Mul", cube, cubic);
+    let sum = op("Add", x.id, cube);
+    let argument = op("Mul", sum, root);
+    let tanh = l.made("Tanh", &[argument], None, x.shape.clone()).id;
+    let shifted = l.made("Add", &[tanh, one], None, x.shape.clone()).id;
+    Ok(l.made("Mul", &[halved, shifted], None, x.shape.clone()))
+}
+
+/// `x + table(types)`, where `types` is a buffer of zeros.
+pub(in super::super) fn type_embedding(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let [length, width] = sequence(l, a, x)?;
+    let width = l.need(Some(width), "the width of what comes in")?;
+    let types = a.number("types").unwrap_or(1);
+    let indices = positions(l, x, length);
+    let batch = extent(l, x, 0);
+    let long = extent(l, x, 1);
+    let axis = Some(("axis", Attribute::Int(0)));
+    let target = l.made("Concat", &[batch, long], axis, vec![Size::known(2)]).id;
+    let rows = l.made("Expand", &[indices, target], None, vec![first(x), length]).id;
+    let vectors = l.within("table", |l| {
+        let table = l.parameter("weight", &[types, width])?;
+        let axis = Some(("axis", Attribute::Int(0)));
+        Ok(l.made("Gather", &[table, rows], axis, x.shape.clone()))
+    })?;
+    Ok(l.made("Add", &[x.id, vectors.id], None, x.shape.clone()))
+}
+
+/// `weight * x`, where the weight has the channels and ones behind.
+pub(in super::super) fn layer_scale(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let axis = l.axis(x, a.index("dim"))?;
+    let channels = l.need(x.shape.get(axis).copied(), "the number of channels that come in")?;
+    let behind = x.shape.len().saturating_sub(axis).saturating_sub(1);
+    let dims: Vec<u64> = [channels].into_iter().chain(std::iter::repeat_n(1, behind)).collect();
+    let weight = l.parameter("weight", &dims)?;
+    Ok(l.made("Mul", &[weight, x.id], None, x.shape.clone()))
+}
+
+/// `x.narrow(dim, 0, 1).expand(…)`, a view.
+pub(in super::super) fn stand_in(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let axis = l.axis(x, a.index("dim"))?;
+    let size = a.number("size").unwrap_or(1);
+    let mut shape = x.shape.clone();
+    if let Some(at) = shape.get_mut(axis) {
+        *at = Size::known(1);
+    }
+    let (start, end, axes) = (l.host(&[0]), l.host(&[1]), l.host(&[signed(axis_number(axis))]));
+    let narrow = l.made("Slice", &[x.id, start, end, axes], None, shape.clone());
+    let target: Vec<i64> =
+        (0..shape.len()).map(|at| if at == axis { signed(size) } else { 1 }).collect();
+    let target = l.host(&target);
+    if let Some(at) = shape.get_mut(axis) {
+        *at = Size::known(size);
+    }
+    Ok(l.made("Expand", &[narrow.id, target], None, shape))
+}
+
+fn axis_number(axis: usize) -> u64 {
+    u64::try_from(axis).unwrap_or(0)
 }
 
 /// A norm over the last dimension, in the module that is being added.
@@ -384,6 +493,31 @@ pub(in super::super) fn pool(
     let mut shape: Vec<Size> = x.shape.iter().take(2).copied().collect();
     shape.extend(window.slide(l, x)?);
     Ok(l.made(op, &[x.id], window.attributes(), shape))
+}
+
+/// `torch.nn.functional.pad`.
+pub(in super::super) fn zero_pad(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let spatial = x.shape.len().saturating_sub(2);
+    let both = spatial.saturating_mul(2);
+    let pads = match a.numbers("padding", spatial) {
+        Some(sides) => sides.iter().chain(&sides).copied().collect(),
+        None => window(l, a, "padding", both)?,
+    };
+    let (front, behind) = pads.split_at_checked(spatial).unwrap_or_default();
+    let mut shape = x.shape.clone();
+    let sides = front.iter().zip(behind);
+    for (size, (&one, &other)) in shape.iter_mut().skip(2).zip(sides) {
+        *size = size.map(|n| n.checked_add(one)?.checked_add(other));
+    }
+    let list = |part: &[u64]| [0, 0].into_iter().chain(part.iter().map(|&n| signed(n))).collect();
+    let list: Vec<i64> =
+        [front, behind].map(list).into_iter().flat_map(|part: Vec<i64>| part).collect();
+    let list = l.host(&list);
+    Ok(l.made("Pad", &[x.id, list], None, shape))
 }
 
 /// As exporters write it, where windows are alike.

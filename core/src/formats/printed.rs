@@ -1,0 +1,169 @@
+//! `print(model)` → [`Spec`].
+//!
+//! text → `text` (modules inside each other) → `translate` (what they run, in which order) → layers
+//!
+//! - A print has modules and their arguments, and nothing of `forward`. `blocks` is the one table of
+//!   classes whose `forward` is known; children of all others are taken in the order in which they
+//!   stand, and that is said.
+//! - Sizes flow through a draft of the model, so that a layer's own word of what it reads is compared
+//!   with what comes in. That decides where `forward` flattens or pools.
+//! - What is read is not in a print. It follows from the first layer; sides of pictures are tried
+//!   until every layer behind fits.
+
+use super::Fidelity;
+use super::spec::{Input, Spec};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::{Error, ErrorKind};
+use crate::graph::Dim;
+
+mod blocks;
+mod text;
+mod translate;
+
+use text::Printed;
+use translate::{Outcome, Translator};
+
+pub(super) use text::is_printed;
+
+/// SIZE: sides of pictures that people train with, the usual one first.
+const SIDES: [u64; 24] = [
+    224, 299, 32, 28, 256, 64, 96, 128, 384, 227, 112, 160, 192, 240, 288, 320, 416, 448, 480, 512,
+    640, 1024, 84, 48,
+];
+
+/// SIZE: lengths of signals that are tried.
+const LENGTHS: [u64; 8] = [1024, 512, 256, 128, 2048, 4096, 100, 16_000];
+
+/// COUNT: tokens of a sequence where nobody says.
+const TOKENS: u64 = 512;
+
+/// Reads a printed model, and says how much of it is known.
+///
+/// # Errors
+/// With the line at which the text is no print of a model, or at which layers do not fit together.
+pub(super) fn read(text: &str) -> Result<(Spec, Fidelity), Error> {
+    let root = text::parse(text)?.peeled();
+    let mut best: Option<(Spec, Outcome)> = None;
+    let mut first_error = None;
+    for spec in inputs(&root)? {
+        let outcome = Translator::new(&spec).and_then(|translator| translator.translate(&root));
+        match outcome {
+            Ok(outcome) => {
+                let better = best.as_ref().is_none_or(|(_, known)| outcome.guesses < known.guesses);
+                let done = outcome.guesses == 0;
+                if better {
+                    best = Some((spec, outcome));
+                }
+                if done {
+                    break;
+                }
+            }
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    let Some((mut spec, outcome)) = best else {
+        let nothing = || Error::new(ErrorKind::NoGraph, "the print has no layers");
+        return Err(first_error.unwrap_or_else(nothing));
+    };
+    let input = assumed(&spec);
+    spec.diagnostics.push(Diagnostic::new(Severity::Warning, "assumed-input", input));
+    spec.layers = outcome.layers;
+    let is_known = outcome.unknown.is_empty() && outcome.guesses == 0;
+    if let Some(first) = outcome.unknown.first() {
+        let others = match outcome.unknown.len().saturating_sub(1) {
+            0 => String::new(),
+            n => format!(" and {n} others"),
+        };
+        let message = format!(
+            "a print does not say what `forward` does, and that of {first}{others} is not known: \
+             the modules inside are taken in the order in which they stand, and calls of functions \
+             (`F.relu`, `torch.cat`, `x + y`) are missing; `highwater spec` prints what was read, to \
+             be corrected"
+        );
+        spec.diagnostics.push(Diagnostic::new(Severity::Warning, "approximate-order", message));
+    }
+    spec.diagnostics.extend(outcome.notes);
+    let fidelity = if is_known { Fidelity::Template } else { Fidelity::ApproximateOrder };
+    Ok((spec, fidelity))
+}
+
+fn assumed(spec: &Spec) -> String {
+    let shown = spec.inputs.iter().map(|input| {
+        let dims = input.dims.iter().map(|dim| match dim {
+            Dim::Known(n) => n.to_string(),
+            Dim::Named(name) => spec.dims.get(name).map_or(name.clone(), u64::to_string),
+            Dim::Unknown => "?".to_owned(),
+        });
+        format!("[{}]", dims.collect::<Vec<_>>().join(", "))
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let names: Vec<String> = spec.dims.keys().map(|name| format!("`--dim {name}=…`")).collect();
+    let how = if names.is_empty() {
+        String::new()
+    } else {
+        format!("; set {} if it is another", names.join(" "))
+    };
+    format!("what the model reads is not printed; {shown} follows from its first layer{how}")
+}
+
+/// What the model may be given, in the order in which it is tried.
+fn inputs(root: &Printed) -> Result<Vec<Spec>, Error> {
+    let first = root.leaves().find_map(|leaf| {
+        let kind = translate::kind_of(leaf)?;
+        let size = translate::width_in(leaf, kind)?;
+        Some((leaf, kind.name, size))
+    });
+    let Some((_, kind, size)) = first else {
+        return Err(Error::new(
+            ErrorKind::NoGraph,
+            "the print names no layer that PyTorch has, from which its input would follow",
+        ));
+    };
+    let named = |name: &str| Dim::Named(name.to_owned());
+    let spec = |dims: Vec<Dim>, sizes: Vec<(&str, u64)>| {
+        let input = Input { name: "x".to_owned(), dims, dtype: None, place: root.place };
+        let sizes = sizes.into_iter().map(|(name, size)| (name.to_owned(), size));
+        Spec {
+            name: root.class.clone(),
+            inputs: vec![input],
+            dims: sizes.collect(),
+            ..Spec::default()
+        }
+    };
+    let channels = Dim::Known(size);
+    Ok(match kind {
+        "embedding" => {
+            let tokens = root.positions().map_or(TOKENS, |rows| rows.min(TOKENS));
+            vec![spec(vec![named("N"), named("L")], vec![("L", tokens)])]
+        }
+        "conv1d" | "conv_transpose1d" => LENGTHS
+            .into_iter()
+            .map(|n| spec(vec![named("N"), channels.clone(), named("L")], vec![("L", n)]))
+            .collect(),
+        "conv3d" | "conv_transpose3d" => [(16, 112), (32, 64), (64, 64), (16, 224), (96, 96)]
+            .into_iter()
+            .map(|(depth, side)| {
+                let dims = vec![named("N"), channels.clone(), named("D"), named("H"), named("W")];
+                spec(dims, vec![("D", depth), ("H", side), ("W", side)])
+            })
+            .collect(),
+        kind if kind.ends_with("2d") => {
+            let mut sides = SIDES.to_vec();
+            match (root.class.as_str(), size) {
+                ("Inception3" | "InceptionV3", _) => sides.insert(0, 299),
+                // Handwritten digits have one channel.
+                (_, 1) => sides.insert(0, 28),
+                _ => {}
+            }
+            let picture = |side| {
+                let dims = vec![named("N"), channels.clone(), named("H"), named("W")];
+                spec(dims, vec![("H", side), ("W", side)])
+            };
+            sides.into_iter().map(picture).collect()
+        }
+        _ if root.has_attention() => {
+            vec![spec(vec![named("N"), named("L"), channels], vec![("L", TOKENS)])]
+        }
+        _ => vec![spec(vec![named("N"), channels], vec![])],
+    })
+}
