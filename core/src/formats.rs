@@ -16,6 +16,7 @@ mod keras;
 pub mod onnx;
 mod printed;
 pub mod spec;
+mod summary;
 
 use spec::Spec;
 
@@ -141,6 +142,10 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
         if keras::is_keras(&text) {
             let spec = keras::read(&text)?;
             return from_spec(spec, Recognised::new("Keras model", Fidelity::ExactGraph));
+        }
+        if summary::is_summary(&text) {
+            let (spec, fidelity) = summary::read(&text)?;
+            return from_spec(spec, Recognised::new("torchinfo or torchsummary table", fidelity));
         }
         if printed::is_printed(&text) {
             let (spec, fidelity) = printed::read(&text)?;

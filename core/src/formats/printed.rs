@@ -20,10 +20,10 @@ mod blocks;
 mod text;
 mod translate;
 
-use text::Printed;
 use translate::{Outcome, Translator};
 
-pub(super) use text::is_printed;
+pub(super) use text::{Printed, is_printed};
+pub(super) use translate::kind_of;
 
 /// SIZE: sides of pictures that people train with, the usual one first.
 const SIDES: [u64; 24] = [
@@ -43,10 +43,19 @@ const TOKENS: u64 = 512;
 /// With the line at which the text is no print of a model, or at which layers do not fit together.
 pub(super) fn read(text: &str) -> Result<(Spec, Fidelity), Error> {
     let root = text::parse(text)?.peeled();
+    let candidates = inputs(&root)?;
+    let (mut spec, fidelity) = translated(&root, candidates)?;
+    let input = assumed(&spec);
+    spec.diagnostics.push(Diagnostic::new(Severity::Warning, "assumed-input", input));
+    Ok((spec, fidelity))
+}
+
+/// The layers of a model that is given one of these inputs, the first that fits.
+pub(super) fn translated(root: &Printed, candidates: Vec<Spec>) -> Result<(Spec, Fidelity), Error> {
     let mut best: Option<(Spec, Outcome)> = None;
     let mut first_error = None;
-    for spec in inputs(&root)? {
-        let outcome = Translator::new(&spec).and_then(|translator| translator.translate(&root));
+    for spec in candidates {
+        let outcome = Translator::new(&spec).and_then(|translator| translator.translate(root));
         match outcome {
             Ok(outcome) => {
                 let better = best.as_ref().is_none_or(|(_, known)| outcome.guesses < known.guesses);
@@ -65,8 +74,6 @@ pub(super) fn read(text: &str) -> Result<(Spec, Fidelity), Error> {
         let nothing = || Error::new(ErrorKind::NoGraph, "the print has no layers");
         return Err(first_error.unwrap_or_else(nothing));
     };
-    let input = assumed(&spec);
-    spec.diagnostics.push(Diagnostic::new(Severity::Warning, "assumed-input", input));
     spec.layers = outcome.layers;
     let is_known = outcome.unknown.is_empty() && outcome.guesses == 0;
     if let Some(first) = outcome.unknown.first() {
@@ -109,7 +116,7 @@ fn assumed(spec: &Spec) -> String {
 /// What the model may be given, in the order in which it is tried.
 fn inputs(root: &Printed) -> Result<Vec<Spec>, Error> {
     let first = root.leaves().find_map(|leaf| {
-        let kind = translate::kind_of(leaf)?;
+        let kind = kind_of(leaf)?;
         let size = translate::width_in(leaf, kind)?;
         Some((leaf, kind.name, size))
     });

@@ -25,19 +25,32 @@ const WRAPPERS: [(&str, &str); 5] = [
 
 /// A module as it was printed.
 #[derive(Clone, Debug)]
-pub(super) struct Printed {
-    pub(super) name: String,
-    pub(super) class: String,
+pub(in crate::formats) struct Printed {
+    pub(in crate::formats) name: String,
+    pub(in crate::formats) class: String,
     /// Arguments without a name, in order.
     pub(super) positional: Vec<Value>,
-    pub(super) named: Vec<(String, Value)>,
-    pub(super) children: Vec<Self>,
+    pub(in crate::formats) named: Vec<(String, Value)>,
+    pub(in crate::formats) children: Vec<Self>,
     /// COUNT: alike modules that `(0-11): 12 x Layer(` stands for.
     pub(super) count: u64,
-    pub(super) place: Place,
+    pub(in crate::formats) place: Place,
 }
 
 impl Printed {
+    /// A module without arguments.
+    pub(in crate::formats) fn new(name: &str, class: &str, children: Vec<Self>) -> Self {
+        Self {
+            name: name.to_owned(),
+            class: class.to_owned(),
+            positional: Vec::new(),
+            named: Vec::new(),
+            children,
+            count: 1,
+            place: Place::default(),
+        }
+    }
+
     /// The child of this name.
     pub(super) fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
@@ -55,7 +68,7 @@ impl Printed {
     }
 
     /// All modules without children, in order.
-    pub(super) fn leaves(&self) -> Box<dyn Iterator<Item = &Self> + '_> {
+    pub(in crate::formats) fn leaves(&self) -> Box<dyn Iterator<Item = &Self> + '_> {
         if self.children.is_empty() {
             return Box::new(std::iter::once(self));
         }

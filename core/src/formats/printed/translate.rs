@@ -49,8 +49,13 @@ const SILENT: [&str; 6] =
 /// Recurrent modules, whose memory is not modelled.
 const RECURRENT: [&str; 6] = ["LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"];
 
+/// Whether a module of this class runs nothing.
+pub(in crate::formats) fn is_silent(class: &str) -> bool {
+    SILENT.iter().any(|end| class.ends_with(end))
+}
+
 /// The layer of the table that a module is.
-pub(super) fn kind_of(module: &Printed) -> Option<&'static Kind> {
+pub(in crate::formats) fn kind_of(module: &Printed) -> Option<&'static Kind> {
     let class = module.class.as_str();
     // PyTorch's own `RMSNorm` is one operator, and models' own are not.
     let own = ["LayerNorm", "RMSNorm"].contains(&class);
@@ -465,7 +470,7 @@ impl<'t, 's> Row<'t, 's> {
 
     fn unknown_leaf(&mut self, module: &Printed) -> Result<(), Error> {
         let class = module.class.as_str();
-        if SILENT.iter().any(|end| class.ends_with(end)) || blocks::runs_in_order(class) {
+        if is_silent(class) || blocks::runs_in_order(class) {
             return Ok(());
         }
         let line = module.place.line;
