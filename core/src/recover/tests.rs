@@ -453,20 +453,13 @@ fn rms_norm_that_dynamo_took_apart() {
     );
     check(
         &file.replace("CLASS", "aten.mul.Tensor model.RMSNorm"),
-        &expect![[r"
-        state n.weight float32[4]
-        state two float32[]
-        state eps float32[]
-        state last int64[1]
-        : x = Identity(w)
-        n: a = Pow(x, two)
-        n: b = ReduceMean(a, last)
-        n: c = Add(b, eps)
-        n: e = Rsqrt(c)
-        n: f = Mul(x, e)
-        n: g = Mul(f, n.weight)
-        info recovered
-    "]],
+        &expect![[r#"
+            state n.weight float32[4]
+            : x = Identity(w)
+            n: g = SpelledRmsNorm(x, n.weight) keeps_input=0 plus_one=0 upcasts=1 weight_first=0
+            info recovered
+            info recovered
+        "#]],
     );
 }
 
