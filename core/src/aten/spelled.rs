@@ -14,73 +14,72 @@ const RSQRT: Unary =
 const TANH: Unary =
     Unary { name: "aten::tanh", node: "TanhBackward0", reads: Reads::Output, temporaries: 0 };
 
-/// How a module writes its root-mean-square normalisation.
+/// Whose root-mean-square normalisation it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RmsNorm {
-    /// Whether it computes in single precision, whatever its input is in.
-    pub upcasts: bool,
-    /// Whether it multiplies the input itself and not what was cast: `T5LayerNorm`.
-    pub keeps_input: bool,
-    /// Whether the factor is `1.0 + weight`, and the result is cast after it: `GemmaRMSNorm`.
-    pub plus_one: bool,
-    /// Whether the factor stands first: `weight * x`.
-    pub weight_first: bool,
+pub enum RmsNorm {
+    /// `LlamaRMSNorm`: `weight * x.to(input_dtype)`.
+    Llama,
+    /// `T5LayerNorm`: multiplies the input itself, not what was cast.
+    T5,
+    /// `GemmaRMSNorm`: the factor is `1.0 + weight`, and the product is cast back.
+    Gemma,
 }
 
-/// `weight * (x * rsqrt(mean(x²) + ε))`, as [`RmsNorm`] says.
-pub fn rms_norm(rt: &Runtime, x: &Tensor, weight: &Tensor, form: RmsNorm) -> Tensor {
-    let dtype = if form.upcasts { DType::Float32 } else { x.dtype() };
-    let mut single = Some(kernels::cast(rt, x, dtype));
-    let wide = single.clone().unwrap_or_else(|| x.clone());
+/// `weight * (x * rsqrt(mean(x²) + ε))`, computed in `dtype`; `weight_first` where the factor is the
+/// product's first operand.
+pub fn rms_norm(
+    rt: &Runtime,
+    x: &Tensor,
+    weight: &Tensor,
+    (family, dtype): (RmsNorm, DType),
+    weight_first: bool,
+) -> Tensor {
+    let multiply = |normed: &Tensor, factor: &Tensor| {
+        let operands = if weight_first { (factor, normed) } else { (normed, factor) };
+        elementwise::mul(rt, operands.0, operands.1)
+    };
+    let wide = kernels::cast(rt, x, dtype);
     let squares = elementwise::pow_scalar(rt, &wide);
+    let base = if family == RmsNorm::T5 { x.clone() } else { wide.clone() };
     drop(wide);
-    if form.keeps_input {
-        single = None;
-    }
     let mut gone = vec![false; x.rank()];
     if let Some(last) = gone.last_mut() {
         *last = true;
     }
     // `variance` is a name, which goes when the module returns; Gemma's is none.
-    let mut variance = Some(reduce::mean(rt, &squares, &gone, true));
+    let mean = reduce::mean(rt, &squares, &gone, true);
     drop(squares);
-    let shifted = variance.as_ref().map(|variance| elementwise::shift(rt, "aten::add", variance));
-    if form.plus_one {
-        variance = None;
-    }
-    let Some(shifted) = shifted else { return x.clone() };
+    let shifted = elementwise::shift(rt, "aten::add", &mean);
+    let variance = Some(mean).filter(|_| family != RmsNorm::Gemma);
     let scale = elementwise::unary(rt, RSQRT, &shifted);
     drop(shifted);
-    let normed = elementwise::mul(rt, single.as_ref().unwrap_or(x), &scale);
-    drop((scale, single));
-    let y = if form.plus_one {
-        let factor = kernels::cast(rt, weight, dtype);
-        let factor = elementwise::shift(rt, "aten::add", &factor);
-        let y = multiply(rt, &normed, &factor, form);
-        drop((factor, normed));
-        kernels::cast(rt, &y, x.dtype())
-    } else if form.keeps_input {
-        let is_half = weight.dtype().is_floating() && weight.dtype().size() < dtype.size();
-        let dtype = if is_half { weight.dtype() } else { normed.dtype() };
-        let lower = kernels::cast(rt, &normed, dtype);
-        drop(normed);
-        multiply(rt, &lower, weight, form)
-    } else {
-        let lower = kernels::cast(rt, &normed, x.dtype());
-        let y = multiply(rt, &lower, weight, form);
-        drop((lower, normed));
-        y
+    let normed = elementwise::mul(rt, &base, &scale);
+    drop((scale, base));
+    let y = match family {
+        RmsNorm::Llama => {
+            let lower = kernels::cast(rt, &normed, x.dtype());
+            let y = multiply(&lower, weight);
+            drop((lower, normed));
+            y
+        }
+        RmsNorm::T5 => {
+            // `if self.weight.dtype in [torch.float16, torch.bfloat16]`
+            let is_half = weight.dtype().size() < DType::Float32.size();
+            let dtype = if is_half { weight.dtype() } else { normed.dtype() };
+            let lower = kernels::cast(rt, &normed, dtype);
+            drop(normed);
+            multiply(&lower, weight)
+        }
+        RmsNorm::Gemma => {
+            let factor = kernels::cast(rt, weight, dtype);
+            let factor = elementwise::shift(rt, "aten::add", &factor);
+            let y = multiply(&normed, &factor);
+            drop((factor, normed));
+            kernels::cast(rt, &y, x.dtype())
+        }
     };
     drop(variance);
     y
-}
-
-fn multiply(rt: &Runtime, x: &Tensor, factor: &Tensor, form: RmsNorm) -> Tensor {
-    if form.weight_first {
-        elementwise::mul(rt, factor, x)
-    } else {
-        elementwise::mul(rt, x, factor)
-    }
 }
 
 /// Bloom's `GeLUFunction`, a custom `torch.autograd.Function` that saves its input and nothing else.

@@ -3,7 +3,8 @@
 
 use super::torch;
 use super::{Call, OpError, Operator};
-use crate::aten::spelled as aten;
+use crate::aten::spelled::{self as aten, RmsNorm};
+use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     torch("BloomGelu", 1..=1).runs(bloom_gelu_rule),
@@ -19,13 +20,13 @@ fn bloom_gelu_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn rms_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight) = (call.need(0)?, call.need(1)?);
     let flag = |name| call.node.int(name).is_some_and(|n| n != 0);
-    let form = aten::RmsNorm {
-        upcasts: flag("upcasts"),
-        keeps_input: flag("keeps_input"),
-        plus_one: flag("plus_one"),
-        weight_first: flag("weight_first"),
+    let family = match (flag("plus_one"), flag("keeps_input")) {
+        (true, _) => RmsNorm::Gemma,
+        (false, true) => RmsNorm::T5,
+        (false, false) => RmsNorm::Llama,
     };
-    let y = aten::rms_norm(call.rt, &x, &weight, form);
+    let dtype = if flag("upcasts") { DType::Float32 } else { x.dtype() };
+    let y = aten::rms_norm(call.rt, &x, &weight, (family, dtype), flag("weight_first"));
     call.set(0, y);
     Ok(())
 }
