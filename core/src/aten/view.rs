@@ -172,10 +172,11 @@ pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
     })
 }
 
-/// `aten::constant_pad_nd` and other pads: a new tensor of `sizes`; the gradient likewise.
+/// `aten::constant_pad_nd` and other pads: a new tensor of `sizes`, a clone where nothing is added; the
+/// gradient likewise.
 pub fn pad(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
     rt.enter_operator("aten::constant_pad_nd");
-    let y = rt.empty(x.dtype(), sizes);
+    let y = if x.sizes() == sizes { rt.empty_like(x) } else { rt.empty(x.dtype(), sizes) };
     let (before, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("ConstantPadNdBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::constant_pad_nd");

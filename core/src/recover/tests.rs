@@ -730,3 +730,49 @@ fn gelu_by_tanh_where_its_cube_is_a_product() {
     let program = recover(&graph, &typed, &Config::default());
     assert!(program.nodes.iter().all(|node| node.op != "Gelu"));
 }
+
+#[test]
+fn a_bias_that_is_joined_of_several_belongs_to_the_product() {
+    check(
+        "input w f[2,5,4]
+         state a.weight f[4,6]
+         state a.q_bias f[2]
+         state a.k_bias f[2]
+         state a.v_bias f[2]
+         : x = Identity(w)
+         a: b = Concat(a.q_bias, a.k_bias, a.v_bias) axis=0
+         a: p = MatMul(x, a.weight)
+         a: y = Add(b, p)",
+        &expect![[r"
+            state a.weight float32[4, 6]
+            state a.q_bias float32[2]
+            state a.k_bias float32[2]
+            state a.v_bias float32[2]
+            : x = Identity(w)
+            a: b = Concat(a.q_bias, a.k_bias, a.v_bias) axis=0
+            a: y = Linear(x, a.weight, b) transposed=0
+            info recovered
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn indexing_a_table_is_no_embedding() {
+    check(
+        "state e.weight f[9,4]
+         state a.bias_table f[9,4]
+         input at i[5]
+         e: x = Gather(e.weight, at)
+         a: y = Gather(a.bias_table, at)
+         : z = Add(x, y)",
+        &expect![[r"
+            state e.weight float32[9, 4]
+            state a.bias_table float32[9, 4]
+            e: x = Gather(e.weight, at)
+            a: y = TableRows(a.bias_table, at)
+            : z = Add(x, y)
+            info recovered
+        "]],
+    );
+}
