@@ -27,6 +27,8 @@ pub struct Config {
     pub dims: BTreeMap<String, u64>,
     /// Number format of parameters and of arithmetic.
     pub precision: Precision,
+    /// Order of the dimensions of images and of the kernels that read them.
+    pub memory_format: MemoryFormat,
     /// The optimizer.
     pub optimizer: Optimizer,
     /// How the optimizer runs.
@@ -70,6 +72,7 @@ impl Default for Config {
         Self {
             dims: BTreeMap::new(),
             precision: Precision::Fp32,
+            memory_format: MemoryFormat::Contiguous,
             optimizer: Optimizer::AdamW,
             optimizer_impl: Implementation::Auto,
             weight_decay: false,
@@ -97,6 +100,7 @@ impl Config {
     pub fn unusual(&self) -> Vec<(&'static str, String)> {
         let usual = Self::default();
         let settings = [
+            ("memory-format", self.memory_format.to_string(), usual.memory_format.to_string()),
             ("optimizer-impl", self.optimizer_impl.to_string(), usual.optimizer_impl.to_string()),
             ("weight-decay", self.weight_decay.to_string(), usual.weight_decay.to_string()),
             ("clip-grad-norm", self.clip_grad_norm.to_string(), usual.clip_grad_norm.to_string()),
@@ -155,6 +159,17 @@ impl Precision {
     /// Whether a `GradScaler` is used, as fp16's range asks for.
     pub const fn scales_gradients(self) -> bool {
         matches!(self, Self::AmpFp16)
+    }
+}
+
+choice! {
+    /// Order in which images, and the kernels that read them, lie in memory (`torch.memory_format`).
+    pub enum MemoryFormat ("memory format") {
+        /// `torch.contiguous_format`: `[N, C, H, W]` with `W` innermost.
+        Contiguous = "contiguous", "contiguous", "NCHW, PyTorch's default",
+        /// `torch.channels_last`, of the model once it is on the device
+        /// (`model.to(memory_format=torch.channels_last)`) and of its input.
+        ChannelsLast = "channels-last", "channels last", "NHWC, of the model and of its input",
     }
 }
 

@@ -24,7 +24,7 @@ mod scaler;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::config::{Checkpoint, Config, LoopStyle, ZeroGrad};
+use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, ZeroGrad};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
@@ -80,8 +80,8 @@ pub fn record(
 ) -> Result<Recorded, Error> {
     let batches = batches(config)?;
     let rt = Runtime::new(hardware, config.pytorch);
-    let mut device = Device::load(&rt, program, typed, config);
-    let target = device.load_batch(&rt, &program.graph, typed, loss);
+    let mut device = Device::load(&rt, program, typed, config)?;
+    let target = device.load_batch(&rt, &program.graph, typed, loss, config.memory_format);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
     let autocast = config.precision.autocast();
     // Backward runs checkpointed regions again, under the autocast that they first ran under.
@@ -185,6 +185,37 @@ fn unbind(names: Option<(Tensor, Vec<Tensor>)>) {
     }
 }
 
+/// A parameter or a buffer on the device.
+struct Loaded<'a> {
+    id: ValueId,
+    name: &'a str,
+    category: Category,
+    tensor: Tensor,
+    beside: Vec<Tensor>,
+}
+
+/// `model.to(memory_format=…)` of a model on the device: a copy of each parameter and buffer of four
+/// dimensions, before the old one goes.
+fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Result<(), Error> {
+    if format == MemoryFormat::Contiguous {
+        return Ok(());
+    }
+    if let Some(volume) = loaded.iter().find(|loaded| loaded.tensor.rank() == 5) {
+        let message = format!(
+            "channels last is for images: PyTorch refuses to convert `{}`, which has five dimensions",
+            volume.name
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message));
+    }
+    for Loaded { tensor, category, name, .. } in loaded {
+        if tensor.rank() == 4 {
+            let ty = TensorType::new(tensor.dtype(), tensor.sizes());
+            *tensor = rt.place_in(&ty, format, *category, name);
+        }
+    }
+    Ok(())
+}
+
 /// What lies on the device throughout.
 #[derive(Debug)]
 struct Device {
@@ -199,49 +230,59 @@ struct Device {
 
 impl Device {
     /// `model.to("cuda")`: parameters and buffers in the order of the module.
-    fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed, config: &Config) -> Self {
+    ///
+    /// # Errors
+    /// When PyTorch would refuse to convert a parameter.
+    fn load(
+        rt: &Runtime,
+        program: &Program<'_>,
+        typed: &Typed,
+        config: &Config,
+    ) -> Result<Self, Error> {
         let graph = &program.graph;
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
-        let mut values = vec![None; graph.values.len()];
-        let mut trained = BTreeMap::new();
-        let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();
-        let mut frozen = Frozen::new(config);
+        let mut loaded = Vec::new();
         for &id in &program.to_device {
             let Some(value) = graph.value(id) else { continue };
             let Some(literal) = &value.initializer else { continue };
             let dtype = typed.ty(id).map(|ty| ty.dtype);
             let ty = TensorType::new(dtype.unwrap_or(literal.dtype), literal.dims.clone());
-            let Some(slot) = values.get_mut(id.0) else { continue };
-            let tensor = match roles.get(id.0) {
-                Some(Role::Parameter) => {
-                    let tensor = rt.place(&ty, Category::Parameter, &value.name);
-                    if frozen.has(&value.name) {
-                        tensor
-                    } else {
-                        let (tensor, leaf) = rt.parameter(&tensor, &value.name);
-                        trained.insert(id, Parameter { tensor: tensor.clone(), leaf });
-                        tensor
-                    }
-                }
-                Some(Role::Buffer) => rt.place(&ty, Category::Buffer, &value.name),
+            let category = match roles.get(id.0) {
+                Some(Role::Parameter) => Category::Parameter,
+                Some(Role::Buffer) => Category::Buffer,
                 _ => continue,
             };
-            *slot = Some(tensor.clone());
+            let tensor = rt.place(&ty, category, &value.name);
             let beside = program.beside.get(&id).into_iter().flatten();
             let beside = beside.map(|(name, ty)| {
                 let dtype = if ty.dtype.is_floating() { tensor.dtype() } else { ty.dtype };
                 let ty = TensorType::new(dtype, ty.dims.clone());
                 rt.place(&ty, Category::Buffer, name)
             });
-            let beside: Vec<Tensor> = beside.collect();
+            loaded.push(Loaded { id, name: &value.name, category, beside: beside.collect(), tensor });
+        }
+        convert(rt, &mut loaded, config.memory_format)?;
+        let mut values = vec![None; graph.values.len()];
+        let mut trained = BTreeMap::new();
+        let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();
+        let mut frozen = Frozen::new(config);
+        for Loaded { id, name, category, mut tensor, beside } in loaded {
+            if category == Category::Parameter && !frozen.has(name) {
+                let leaf;
+                (tensor, leaf) = rt.parameter(&tensor, name);
+                trained.insert(id, Parameter { tensor: tensor.clone(), leaf });
+            }
+            if let Some(slot) = values.get_mut(id.0) {
+                *slot = Some(tensor.clone());
+            }
             placed.insert(id, std::iter::once(tensor).chain(beside).collect());
         }
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
         let diagnostics = frozen.diagnostics(parameters.is_empty());
-        Self { roles, values, parameters, state, diagnostics }
+        Ok(Self { roles, values, parameters, state, diagnostics })
     }
 
     /// The batch: the model's inputs, then labels where the loss needs their own.
@@ -251,6 +292,7 @@ impl Device {
         graph: &Graph,
         typed: &Typed,
         loss: &Loss,
+        format: MemoryFormat,
     ) -> Option<Tensor> {
         for input in &graph.inputs {
             let ty = typed.types.get(input.0).and_then(Option::as_ref);
@@ -258,7 +300,8 @@ impl Device {
                 continue;
             }
             if let (Some(ty), Some(slot)) = (ty, self.values.get_mut(input.0)) {
-                *slot = Some(rt.place(ty, Category::Input, graph.value_name(*input)));
+                let format = if ty.rank() == 4 { format } else { MemoryFormat::Contiguous };
+                *slot = Some(rt.place_in(ty, format, Category::Input, graph.value_name(*input)));
             }
         }
         match &loss.target {

@@ -5,7 +5,8 @@ use std::io::Read as _;
 use std::num::NonZeroU64;
 
 use highwater_core::config::{
-    Checkpoint, Implementation, LoopStyle, LossChoice, Optimizer, Precision, PyTorch, ZeroGrad,
+    Checkpoint, Implementation, LoopStyle, LossChoice, MemoryFormat, Optimizer, Precision, PyTorch,
+    ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -61,9 +62,6 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     };
     let function = text("style") == Some("function");
     let old = text("torch").is_some_and(|version| version.starts_with("2.6"));
-    if row["channels_last"] == true {
-        return Err("channels_last is not modelled".into());
-    }
     let names = |key: &str| -> Vec<String> {
         let list = row[key].as_array().into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -75,6 +73,11 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         lora: names("lora"),
         loss: text("loss").map_or(Ok(LossChoice::Auto), str::parse)?,
         precision,
+        memory_format: if row["channels_last"] == true {
+            MemoryFormat::ChannelsLast
+        } else {
+            MemoryFormat::Contiguous
+        },
         optimizer,
         optimizer_impl,
         zero_grad,

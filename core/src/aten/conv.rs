@@ -4,8 +4,8 @@
 //! none. Sources: `native/Convolution.cpp`, `native/cudnn/Conv_v8.cpp`.
 
 use super::view;
+use crate::config::MemoryFormat;
 use crate::eager::kernels;
-use crate::eager::layout::{contiguous_strides, strides_in_order};
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -41,16 +41,18 @@ pub fn convolution(
         bias
     });
     let [x, weight] = &rt.for_operator("aten::convolution", [x, weight]);
-    let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
+    let channels_last = suggest_channels_last(x, weight);
     let native =
         is_depthwise(x, weight, spec) && !channels_last && !is_depthwise_for_cudnn(x, weight, spec);
     let layer = Layer { native, ..Layer::new(x, weight, spec, channels_last) };
     // The kernel works on a copy where strides ask for one; what is saved is the input itself.
-    let copy = rt.no_grad(|| in_format(rt, x, channels_last));
+    let format = format(channels_last);
+    let copy = rt.no_grad(|| view::contiguous_in(rt, x, format));
     rt.enter_operator("aten::convolution");
-    let y = rt.empty_strided(x.dtype(), &spec.output, format_strides(&spec.output, channels_last));
+    let y = rt.empty_in(x.dtype(), &spec.output, format);
+    let weight_copy = rt.no_grad(|| view::contiguous_in(rt, weight, format));
     rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
-    drop(copy);
+    drop((weight_copy, copy));
     let mut inputs = vec![x, weight];
     inputs.extend(&bias);
     let has_bias = bias.is_some();
@@ -61,18 +63,20 @@ pub fn convolution(
 
 /// Gradient of the input, then of the weight, each with its workspace, then the bias's sum.
 fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
-    let channels_last = layer.channels_last;
+    let format = format(layer.channels_last);
     let (Some(grad), Some(x), Some(weight)) = (pass.grad(), pass.saved(0), pass.saved(1)) else {
         return Vec::new();
     };
     let rt = pass.rt;
-    let grad_copy = in_format(rt, grad, channels_last);
-    let copy = in_format(rt, x, channels_last);
+    let grad_copy = view::contiguous_in(rt, grad, format);
+    let copy = view::contiguous_in(rt, x, format);
     let call = |like: &Tensor, direction| {
         rt.enter_operator("aten::convolution_backward");
-        let strides = format_strides(like.sizes(), channels_last);
-        let result = rt.empty_strided(grad_copy.dtype(), like.sizes(), strides);
+        let result = rt.empty_in(grad_copy.dtype(), like.sizes(), format);
+        let reads_weight = direction == Direction::BackwardData;
+        let weight_copy = reads_weight.then(|| view::contiguous_in(rt, weight, format));
         rt.workspace(workspace::size(&rt.hardware, layer, direction));
+        drop(weight_copy);
         result
     };
     let input = || pass.needs(0).then(|| call(x, Direction::BackwardData));
@@ -132,32 +136,12 @@ fn is_depthwise_for_cudnn(x: &Tensor, weight: &Tensor, spec: &Convolution) -> bo
     }
 }
 
-/// Whether strides, not only sizes, say channels last (`suggest_memory_format`).
-fn prefers_channels_last(x: &Tensor) -> bool {
-    if !matches!(x.rank(), 4 | 5) || x.is_contiguous() {
-        return false;
-    }
-    let sizes = x.sizes();
-    let strides = format_strides(sizes, true);
-    sizes.iter().zip(x.strides()).zip(&strides).all(|((&n, a), b)| n == 1 || a == b)
+/// `cudnn_conv_suggest_memory_format`: channels last if either operand looks like it.
+fn suggest_channels_last(x: &Tensor, weight: &Tensor) -> bool {
+    let looks = |tensor: &Tensor| tensor.suggested_format() == MemoryFormat::ChannelsLast;
+    x.dtype() != DType::Float64 && (looks(x) || looks(weight))
 }
 
-fn format_strides(sizes: &[u64], channels_last: bool) -> Vec<u64> {
-    if !channels_last || sizes.len() < 3 {
-        return contiguous_strides(sizes);
-    }
-    let order: Vec<usize> = std::iter::once(0).chain(2..sizes.len()).chain([1]).collect();
-    strides_in_order(sizes, &order)
-}
-
-fn in_format(rt: &Runtime, x: &Tensor, channels_last: bool) -> Tensor {
-    if !channels_last {
-        return view::contiguous(rt, x);
-    }
-    if prefers_channels_last(x) {
-        return x.clone();
-    }
-    rt.enter_operator("aten::contiguous");
-    let y = rt.empty_strided(x.dtype(), x.sizes(), format_strides(x.sizes(), true));
-    rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
+const fn format(channels_last: bool) -> MemoryFormat {
+    if channels_last { MemoryFormat::ChannelsLast } else { MemoryFormat::Contiguous }
 }

@@ -18,6 +18,7 @@ pub fn batch_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
+    let x = &view::contiguous_in(rt, x, x.suggested_format());
     rt.enter_operator("aten::batch_norm");
     let y = rt.empty_like(x);
     let channels = x.size(1);
@@ -149,8 +150,8 @@ fn parameters_and_input(pass: &Pass<'_>, name: &'static str, dtype: DType) -> Gr
     let layer_norm = name == "NativeLayerNormBackward0";
     // Batch norm follows the input's layout; layer norm works on rows, and copies the gradient last.
     let x_copy = (layer_norm && !x.is_contiguous()).then(|| pass.rt.empty(x.dtype(), x.sizes()));
-    let grad_copy = (!layer_norm && grad.strides() != x.strides())
-        .then(|| pass.rt.empty_strided(grad.dtype(), grad.sizes(), x.strides().to_vec()));
+    let format = x.suggested_format();
+    let grad_copy = (!layer_norm).then(|| view::contiguous_in(pass.rt, grad, format));
     let for_x =
         if layer_norm { pass.rt.empty(x.dtype(), x.sizes()) } else { pass.rt.empty_like(x) };
     let width = if layer_norm { None } else { Some(x.size(1)) };

@@ -7,7 +7,7 @@
 use super::Call;
 use super::shape_math::{Windows, before, dim, from, sizes};
 use super::{Inference, OpError, Operator, op};
-use crate::aten::{pool as aten, reduce as aten_reduce};
+use crate::aten::pool as aten;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -85,8 +85,7 @@ fn average_pool_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpEr
 /// `adaptive_avg_pool2d` to one element is a mean.
 fn global_average_pool(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let spatial: Vec<bool> = (0..x.rank()).map(|dim| dim >= 2).collect();
-    let y = aten_reduce::mean(call.rt, &x, &spatial, true);
+    let y = aten::global_average_pool(call.rt, &x);
     call.set(0, y);
     Ok(())
 }
