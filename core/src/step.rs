@@ -207,12 +207,14 @@ fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Res
         );
         return Err(Error::new(ErrorKind::BadConfig, message));
     }
+    rt.enter_operator("aten::to");
     for Loaded { tensor, category, name, .. } in loaded {
         if tensor.rank() == 4 {
             let ty = TensorType::new(tensor.dtype(), tensor.sizes());
             *tensor = rt.place_in(&ty, format, *category, name);
         }
     }
+    rt.enter_operator("");
     Ok(())
 }
 

@@ -61,35 +61,17 @@ pub fn convolution(
     })
 }
 
-/// Gradient of the input, then of the weight, each with its workspace, then the bias's sum.
+/// Gradient of the input, then of the weight, then the bias's sum.
 fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
-    let format = format(layer.channels_last);
     let (Some(grad), Some(x), Some(weight)) = (pass.grad(), pass.saved(0), pass.saved(1)) else {
         return Vec::new();
     };
     let rt = pass.rt;
-    let grad_copy = view::contiguous_in(rt, grad, format);
-    let copy = view::contiguous_in(rt, x, format);
-    let call = |like: &Tensor, direction| {
-        rt.enter_operator("aten::convolution_backward");
-        let result = rt.empty_in(grad_copy.dtype(), like.sizes(), format);
-        let reads_weight = direction == Direction::BackwardData;
-        let weight_copy = reads_weight.then(|| view::contiguous_in(rt, weight, format));
-        rt.workspace(workspace::size(&rt.hardware, layer, direction));
-        drop(weight_copy);
-        result
-    };
-    let input = || pass.needs(0).then(|| call(x, Direction::BackwardData));
-    let filter = || pass.needs(1).then(|| call(weight, Direction::BackwardFilter));
-    // PyTorch's own depthwise kernels make the weight's gradient first.
     let (for_input, for_weight) = if layer.native {
-        let for_weight = filter();
-        (input(), for_weight)
+        native_gradients(pass, grad, x, weight)
     } else {
-        let for_input = input();
-        (for_input, filter())
+        cudnn_gradients(pass, layer, grad, x, weight)
     };
-    drop((copy, grad_copy));
     // The bias's sum reads the gradient as it came.
     let for_bias = (has_bias && pass.needs(2)).then(|| {
         let sizes: Vec<u64> =
@@ -97,6 +79,73 @@ fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
         kernels::sum_to(rt, grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
     });
     vec![for_input, for_weight, for_bias]
+}
+
+/// `aten::_conv_depthwise2d_backward`: PyTorch's own kernels read contiguous tensors and make the
+/// weight's gradient first.
+fn native_gradients(
+    pass: &Pass<'_>,
+    grad: &Tensor,
+    x: &Tensor,
+    weight: &Tensor,
+) -> (Option<Tensor>, Option<Tensor>) {
+    let rt = pass.rt;
+    let grad_copy = view::contiguous(rt, grad);
+    let copy = view::contiguous(rt, x);
+    rt.enter_operator("aten::convolution_backward");
+    let for_weight = pass.needs(1).then(|| rt.empty(grad.dtype(), weight.sizes()));
+    let for_input = pass.needs(0).then(|| rt.empty(grad.dtype(), x.sizes()));
+    drop((copy, grad_copy));
+    (for_input, for_weight)
+}
+
+/// `aten::cudnn_convolution_backward`: two calls, each with copies of what is not in the format that
+/// its operands suggest, and with its workspace.
+fn cudnn_gradients(
+    pass: &Pass<'_>,
+    layer: &Layer,
+    grad: &Tensor,
+    x: &Tensor,
+    weight: &Tensor,
+) -> (Option<Tensor>, Option<Tensor>) {
+    let rt = pass.rt;
+    let of_layer = format(layer.channels_last);
+    let x = if pass.needs(1) { view::contiguous_in(rt, x, of_layer) } else { x.clone() };
+    let grad = if layer.transposed {
+        view::contiguous_in(rt, grad, x.suggested_format())
+    } else {
+        in_suggested(rt, grad, x.suggested_format())
+    };
+    rt.enter_operator("aten::convolution_backward");
+    let for_input = pass.needs(0).then(|| {
+        let format = format(suggest_channels_last(&grad, weight));
+        let result = rt.empty_in(grad.dtype(), x.sizes(), format);
+        let weight = view::contiguous_in(rt, weight, format);
+        let grad = view::contiguous_in(rt, &grad, format);
+        rt.workspace(workspace::size(&rt.hardware, layer, Direction::BackwardData));
+        drop((grad, weight));
+        result
+    });
+    let for_weight = pass.needs(1).then(|| {
+        let format = format(suggest_channels_last(&x, &grad));
+        let grad = view::contiguous_in(rt, &grad, format);
+        let x = view::contiguous_in(rt, &x, format);
+        rt.enter_operator("aten::convolution_backward");
+        let result = rt.empty_in(grad.dtype(), weight.sizes(), format);
+        rt.workspace(workspace::size(&rt.hardware, layer, Direction::BackwardFilter));
+        drop((x, grad));
+        result
+    });
+    (for_input, for_weight)
+}
+
+/// `to(memory_format)`: a copy unless strides look like the format already, gaps or not.
+fn in_suggested(rt: &Runtime, tensor: &Tensor, format: MemoryFormat) -> Tensor {
+    if tensor.suggested_format() == format {
+        return tensor.clone();
+    }
+    rt.enter_operator("aten::to");
+    rt.empty_in(tensor.dtype(), tensor.sizes(), format)
 }
 
 /// `ConvParams::is_depthwise`.

@@ -17,12 +17,19 @@ pub fn max_pool(rt: &Runtime, x: &Tensor, output: &[u64]) -> Tensor {
     rt.differentiable("MaxPool2DWithIndicesBackward0", y, &[x], &[x, &indices], input_gradient)
 }
 
-/// `aten::avg_pool2d` and adaptive pooling to more than one element: the input is saved.
-pub fn average_pool(rt: &Runtime, name: &'static str, x: &Tensor, output: &[u64]) -> Tensor {
-    rt.enter_operator(name);
+/// `aten::avg_pool2d` and adaptive pooling to more than one element: the input is saved. The adaptive
+/// kernels read a gradient of any strides.
+pub fn average_pool(rt: &Runtime, x: &Tensor, output: &[u64], adaptive: bool) -> Tensor {
+    rt.enter_operator(if adaptive { "aten::adaptive_avg_pool2d" } else { "aten::avg_pool2d" });
     let format = x.suggested_format();
     let y = rt.empty_in(x.dtype(), output, format);
     drop(rt.no_grad(|| view::contiguous_in(rt, x, format)));
+    if adaptive {
+        return rt.differentiable("AdaptiveAvgPool2DBackward0", y, &[x], &[x], |pass| {
+            let like = |x: &Tensor| pass.rt.empty_in(x.dtype(), x.sizes(), x.suggested_format());
+            vec![pass.saved(0).map(like)]
+        });
+    }
     rt.differentiable("AvgPool2DBackward0", y, &[x], &[x], input_gradient)
 }
 
