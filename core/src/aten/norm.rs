@@ -168,7 +168,7 @@ pub fn group_norm(
     bias: Option<&Tensor>,
 ) -> Tensor {
     let [x] = &rt.for_operator("aten::group_norm", [x]);
-    let x = view::contiguous(rt, x);
+    let x = view::contiguous_in(rt, x, x.suggested_format());
     rt.enter_operator("aten::native_group_norm");
     let y = rt.empty_like(&x);
     let (batch, channels) = (x.size(0), x.size(1));

@@ -207,26 +207,19 @@ fn common_format<'a>(mut pieces: impl Iterator<Item = &'a Tensor>) -> MemoryForm
     }
 }
 
-/// `aten::constant_pad_nd` and other pads: a new tensor of `sizes`; the gradient likewise.
-pub fn pad(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
-    rt.enter_operator("aten::constant_pad_nd");
-    let y = rt.empty_in(x.dtype(), sizes, x.suggested_format());
-    let (before, dtype) = (x.sizes().to_vec(), x.dtype());
-    rt.differentiable("ConstantPadNdBackward0", y, &[x], &[], move |pass| {
-        pass.rt.enter_operator("aten::constant_pad_nd");
-        vec![pass.grad().map(|grad| pass.rt.empty_in(dtype, &before, grad.suggested_format()))]
-    })
-}
-
-/// A tensor of other sizes that a kernel fills, with a gradient that another kernel fills:
-/// `upsample`, `repeat`, `roll`, `flip`.
+/// A tensor of other sizes that a kernel fills, with a gradient that another kernel fills: `upsample`,
+/// pads, `repeat`, `roll`, `flip`. Of these, some keep to channels last.
 pub fn resample(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> Tensor {
     rt.enter_operator(name);
-    let y = rt.empty_in(x.dtype(), sizes, x.suggested_format());
+    let keeps = matches!(name, "aten::upsample" | "aten::constant_pad_nd" | "aten::flip");
+    let format = move |like: &Tensor| {
+        if keeps { like.suggested_format() } else { MemoryFormat::Contiguous }
+    };
+    let y = rt.empty_in(x.dtype(), sizes, format(x));
     let (before, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("ResampleBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator(name);
-        vec![pass.grad().map(|grad| pass.rt.empty_in(dtype, &before, grad.suggested_format()))]
+        vec![pass.grad().map(|grad| pass.rt.empty_in(dtype, &before, format(grad)))]
     })
 }
 

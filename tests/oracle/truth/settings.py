@@ -102,7 +102,7 @@ PRECISIONS = {
 def flags(row: dict[str, Any]) -> list[str] | None:
     """A recorded run in the words of `highwater estimate`, defaults left out; `None` where it has
     no words for it."""
-    if row.get('channels_last') or row.get('attn') or row.get('alloc_conf'):
+    if row.get('attn') or row.get('alloc_conf'):
         return None
     said: list[str] = []
 
@@ -111,6 +111,7 @@ def flags(row: dict[str, Any]) -> list[str] | None:
             said.extend([f'--{name}', str(value)])
 
     say('precision', PRECISIONS[row.get('amp'), row['dtype']], 'fp32')
+    say('memory-format', 'channels-last' if row.get('channels_last') else 'contiguous', 'contiguous')
     say('optimizer', optimizer_word(row['optimizer']), 'adamw')
     implementation = {None: 'auto', 0: 'for-loop', 1: 'foreach'}[row.get('foreach')]
     say('optimizer-impl', 'fused' if row.get('fused') else implementation, 'auto')
