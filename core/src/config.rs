@@ -134,6 +134,10 @@ choice! {
         Fp16 = "fp16", "pure fp16", "everything in fp16, parameters and optimizer state too",
         /// `model.bfloat16()`.
         Bf16 = "bf16", "pure bf16", "everything in bf16, parameters and optimizer state too",
+        /// `model.half()`, and an optimizer over fp32 copies of its parameters: [`crate::step::masters`].
+        Fp16Master = "fp16-master", "fp16, master weights", "model and gradients in fp16; the optimizer has its own weights and gradients in fp32",
+        /// `model.bfloat16()`, likewise.
+        Bf16Master = "bf16-master", "bf16, master weights", "model and gradients in bf16; the optimizer has its own weights and gradients in fp32",
     }
 }
 
@@ -143,17 +147,22 @@ impl Precision {
         match self {
             Self::AmpFp16 => Some(DType::Float16),
             Self::AmpBf16 => Some(DType::BFloat16),
-            Self::Fp32 | Self::Fp16 | Self::Bf16 => None,
+            _ => None,
         }
     }
 
     /// What parameters and inputs are converted to, where they are.
     pub const fn converts_to(self) -> Option<DType> {
         match self {
-            Self::Fp16 => Some(DType::Float16),
-            Self::Bf16 => Some(DType::BFloat16),
+            Self::Fp16 | Self::Fp16Master => Some(DType::Float16),
+            Self::Bf16 | Self::Bf16Master => Some(DType::BFloat16),
             Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => None,
         }
+    }
+
+    /// Whether the optimizer holds copies of the parameters in single precision.
+    pub const fn has_masters(self) -> bool {
+        matches!(self, Self::Fp16Master | Self::Bf16Master)
     }
 
     /// Whether a `GradScaler` is used, as fp16's range asks for.

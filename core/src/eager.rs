@@ -119,9 +119,17 @@ impl Runtime {
 
     /// State that an optimizer keeps beside a parameter, with the parameter's layout.
     pub fn optimizer_state(&self, parameter: &Tensor) -> Tensor {
+        self.optimizer_state_in(parameter, parameter.dtype(), "")
+    }
+
+    /// The same in a type of its own, and named.
+    pub fn optimizer_state_in(&self, parameter: &Tensor, dtype: DType, name: &str) -> Tensor {
         let strides = layout::like_strides(parameter);
         let category = Some(Category::OptimizerState);
-        self.empty_as(parameter.dtype(), parameter.sizes(), strides, category)
+        self.recorder.borrow_mut().set_name(name);
+        let state = self.empty_as(dtype, parameter.sizes(), strides, category);
+        self.recorder.borrow_mut().set_name("");
+        state
     }
 
     /// Scratch of one kernel, allocated and freed at once; nothing for zero bytes.

@@ -18,8 +18,9 @@ pub mod clip;
 pub mod forward;
 mod freeze;
 pub mod loss;
+pub mod masters;
 pub mod optimizer;
-mod scaler;
+pub mod scaler;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -40,6 +41,7 @@ use crate::trace::{Category, Phase, Trace};
 use self::forward::Forward;
 use self::freeze::Frozen;
 use self::loss::{Loss, Target};
+use self::masters::Masters;
 use self::scaler::Scaler;
 
 /// COUNT: iterations; the first has no optimizer state and an empty cache, the third is steady.
@@ -89,16 +91,21 @@ pub fn record(
         |region: &Region| rt.autocast(autocast, || forward.run_again(&rt, &device.values, region));
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut optimizer = optimizer::State::new(config)?;
-    optimizer.construct(&rt, &device.parameters);
+    let masters = config.precision.has_masters().then(|| Masters::of(&rt, &device.parameters));
+    let updated = masters.as_ref().map_or(&device.parameters, |masters| &masters.parameters);
+    optimizer.construct(&rt, updated);
     let mut average = config.ema.then(|| average::Model::of(&rt, &device.state));
     let mut scaler = config.precision.scales_gradients().then(Scaler::default);
-    let zero_grad = |device: &Device| device.parameters.iter().for_each(|p| p.leaf.clear());
+    let zero_grad = || {
+        device.parameters.iter().for_each(|p| p.leaf.clear());
+        updated.iter().for_each(|p| p.leaf.clear());
+    };
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     for iteration in 1..=ITERATIONS {
         rt.enter_phase(iteration, Phase::ZeroGrad);
         if config.zero_grad == ZeroGrad::Start {
-            zero_grad(&device);
+            zero_grad();
         }
         for batch in 0..batches {
             rt.enter_phase(iteration, Phase::Forward);
@@ -111,7 +118,7 @@ pub fn record(
             });
             rt.enter_phase(iteration, Phase::Backward);
             if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
-                zero_grad(&device);
+                zero_grad();
             }
             match (&value, &mut scaler) {
                 (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
@@ -122,21 +129,26 @@ pub fn record(
         }
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
-        if let Some(scaler) = &mut scaler {
-            scaler.unscale(&rt);
+        if let Some(masters) = &masters {
+            masters.take_gradients(&rt, &device.parameters);
         }
         if config.clip_grad_norm {
-            clip::grad_norm(&rt, &device.parameters);
+            if let Some(scaler) = &mut scaler {
+                scaler.unscale(&rt);
+            }
+            clip::grad_norm(&rt, updated);
         }
-        optimizer.step(&rt, &device.parameters);
         if let Some(scaler) = &mut scaler {
+            scaler.step(&rt, optimizer.is_fused(), || optimizer.step(&rt, updated));
             scaler.update();
+        } else {
+            optimizer.step(&rt, updated);
         }
         if let Some(average) = &mut average {
             average.update(&rt);
         }
         if config.zero_grad == ZeroGrad::End {
-            zero_grad(&device);
+            zero_grad();
         }
         if config.loop_style == LoopStyle::Function {
             unbind(bound.take());
@@ -145,6 +157,8 @@ pub fn record(
     let mut diagnostics = forward.diagnostics();
     diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
     diagnostics.extend(optimizer.diagnostics());
+    diagnostics.extend(masters.is_some().then(Masters::diagnostic));
+    diagnostics.extend(format_diagnostic(program, config));
     diagnostics.extend(device.diagnostics.iter().cloned());
     Ok(Recorded { diagnostics, trace: rt.into_trace() })
 }
@@ -175,6 +189,27 @@ fn checkpoint_diagnostic(checkpoint: Checkpoint, regions: usize) -> Option<Diagn
         }
     };
     Some(Diagnostic::new(severity, "checkpointed-blocks", message))
+}
+
+/// What is not known of channels last.
+fn format_diagnostic(program: &Program<'_>, config: &Config) -> Option<Diagnostic> {
+    if config.memory_format == MemoryFormat::Contiguous {
+        return None;
+    }
+    let normalises = program.nodes.iter().any(|node| node.op == "BatchNormalization");
+    let convolves = program.nodes.iter().any(|node| node.op == "Conv");
+    let message = match (normalises, convolves) {
+        (true, _) => {
+            "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
+             contiguous ones; its scratch for batch norm is not known and counted as none"
+        }
+        (false, true) => {
+            "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
+             contiguous ones"
+        }
+        (false, false) => return None,
+    };
+    Some(Diagnostic::new(Severity::Info, "channels-last", message))
 }
 
 /// The loop's names are bound again, or go with their function: the loss, then the outputs.

@@ -42,7 +42,10 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         "sgd0" => Optimizer::Sgd,
         class => class.to_lowercase().parse()?,
     };
+    let masters = row["masters"] == true;
     let precision = match (text("amp"), text("dtype")) {
+        (_, Some("float16")) if masters => Precision::Fp16Master,
+        (_, Some("bfloat16")) if masters => Precision::Bf16Master,
         (Some("float16"), _) => Precision::AmpFp16,
         (Some("bfloat16"), _) => Precision::AmpBf16,
         (_, Some("float16")) => Precision::Fp16,

@@ -40,6 +40,11 @@ def parser() -> argparse.ArgumentParser:
     add('--fused', action='store_true', help="the optimizer's fused argument")
     add('--amp', choices=('float16', 'bfloat16'), help='autocast; float16 with a gradient scaler')
     add('--dtype', default='float32', help='of parameters and inputs')
+    add(
+        '--masters',
+        action='store_true',
+        help='the optimizer owns fp32 copies of the parameters, and their gradients',
+    )
     add('--channels-last', action='store_true')
     add('--attn', choices=('eager', 'sdpa'), help="transformers' attention implementation")
     add('--zero-grad', choices=('start', 'backward', 'end'), default='start')
@@ -110,7 +115,8 @@ def flags(row: dict[str, Any]) -> list[str] | None:
         if value != default:
             said.extend([f'--{name}', str(value)])
 
-    say('precision', PRECISIONS[row.get('amp'), row['dtype']], 'fp32')
+    precision = PRECISIONS[row.get('amp'), row['dtype']]
+    say('precision', precision + '-master' * bool(row.get('masters')), 'fp32')
     say('memory-format', 'channels-last' if row.get('channels_last') else 'contiguous', 'contiguous')
     say('optimizer', optimizer_word(row['optimizer']), 'adamw')
     implementation = {None: 'auto', 0: 'for-loop', 1: 'foreach'}[row.get('foreach')]

@@ -22,6 +22,8 @@ pub(super) struct Frame<'a> {
     pub(super) parameters: List,
     /// Whether a weight decay is set.
     pub(super) decays: bool,
+    /// Whether this step stands for all later ones, where a count of steps decides.
+    pub(super) is_late: bool,
     /// Whether this is the first step.
     is_first: bool,
     state: &'a mut Vec<Tensor>,
@@ -36,6 +38,7 @@ impl<'a> Frame<'a> {
             rt,
             parameters: Vec::new(),
             decays: false,
+            is_late: false,
             is_first,
             state,
             names: Vec::new(),
