@@ -297,7 +297,13 @@ impl Device {
                 let ty = TensorType::new(dtype, ty.dims.clone());
                 rt.place(&ty, Category::Buffer, name)
             });
-            loaded.push(Loaded { id, name: &value.name, category, beside: beside.collect(), tensor });
+            loaded.push(Loaded {
+                id,
+                name: &value.name,
+                category,
+                beside: beside.collect(),
+                tensor,
+            });
         }
         convert(rt, &mut loaded, config.memory_format)?;
         let mut values = vec![None; graph.values.len()];

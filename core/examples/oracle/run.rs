@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::num::NonZeroU64;
 
 use highwater_core::config::{
-    Checkpoint, Implementation, LoopStyle, LossChoice, MemoryFormat, Optimizer, Precision, PyTorch,
-    ZeroGrad,
+    Checkpoint, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer, Precision,
+    PyTorch, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -83,6 +83,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         },
         optimizer,
         optimizer_impl,
+        in_place: text("in_place").map_or(Ok(InPlace::Auto), str::parse)?,
         zero_grad,
         loop_style: if function { LoopStyle::Function } else { LoopStyle::Inline },
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },

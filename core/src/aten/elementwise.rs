@@ -56,8 +56,7 @@ pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
     };
     rt.differentiable(op.node, y, &[x], saved, move |pass| {
         let Some(grad) = pass.grad() else { return vec![None] };
-        let temporaries: Vec<_> =
-            (0..op.temporaries).map(|_| op.of_gradient(pass, grad)).collect();
+        let temporaries: Vec<_> = (0..op.temporaries).map(|_| op.of_gradient(pass, grad)).collect();
         let result = op.of_gradient(pass, grad);
         drop(temporaries);
         vec![Some(result)]

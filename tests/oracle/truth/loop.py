@@ -73,6 +73,9 @@ class Loop:
         for name, parameter in model.named_parameters():
             if any(is_meant(name, pattern) for pattern in chosen.freeze):
                 parameter.requires_grad_(False)
+        for module in model.modules():
+            if chosen.in_place and hasattr(module, 'inplace') and not is_dropout(module):
+                module.inplace = chosen.in_place == 'on'
         self.mark(0, 'model')
         model.to(getattr(torch, chosen.dtype)).cuda()
         if chosen.channels_last:
@@ -203,6 +206,11 @@ class Loop:
         return owners
 
 
+def is_dropout(module: nn.Module) -> bool:
+    """Whether `inplace` is not about an activation."""
+    return isinstance(module, nn.modules.dropout._DropoutNd)
+
+
 def is_meant(name: str, pattern: str) -> bool:
     """Whether a pattern is the parameter's name or begins it, `*` being any text."""
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, pattern + '.*')
@@ -266,7 +274,7 @@ def describe(loop: Loop) -> dict[str, Any]:
         'params': sum(parameter.numel() for parameter in loop.model.parameters()),
         'buffer_bytes': sum(buffer.nbytes for buffer in loop.model.buffers()),
     }
-    same = 'foreach fused amp dtype masters channels_last attn zero_grad style accumulate freeze clip loss'
+    same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate freeze clip loss'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),

@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
         help='the optimizer owns fp32 copies of the parameters, and their gradients',
     )
     add('--channels-last', action='store_true')
+    add('--in-place', choices=('on', 'off'), help='the flag of every activation that has one')
     add('--attn', choices=('eager', 'sdpa'), help="transformers' attention implementation")
     add('--zero-grad', choices=('start', 'backward', 'end'), default='start')
     add(
@@ -135,6 +136,7 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     if row.get('clip'):
         said.append('--clip-grad-norm')
     say('loss', row.get('loss') or 'auto', 'auto')
+    say('in-place', row.get('in_place') or 'auto', 'auto')
     say('pytorch', pytorch(row['torch']), '2.15')
     device = row.get('oracle_device') or 'a100'
     say('device', DEVICE_IDS.get(device, device), 'a100-80gb')
