@@ -33,6 +33,7 @@ mod recurrent;
 mod reduce;
 mod shape;
 mod softmax;
+mod spelled;
 mod vision;
 
 pub use call::{Call, Operand};
@@ -120,6 +121,7 @@ const FAMILIES: &[&[Operator]] = &[
     reduce::TABLE,
     shape::TABLE,
     softmax::TABLE,
+    spelled::TABLE,
     vision::TABLE,
 ];
 

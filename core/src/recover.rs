@@ -17,6 +17,7 @@ mod names;
 mod patterns;
 mod placement;
 mod removed;
+mod rms_norm;
 mod traced;
 mod weights;
 
@@ -62,7 +63,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 11] = [
+const RECOVERIES: [Recovery; 12] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
@@ -71,6 +72,7 @@ const RECOVERIES: [Recovery; 11] = [
     in_projection::copy,
     chunks::find_again,
     patterns::find_again,
+    rms_norm::find_again,
     dropout::reinsert,
     gaps::fill,
     in_place::assume,

@@ -104,7 +104,7 @@ fn flash_backward(pass: &Pass<'_>) -> Gradients {
 
 /// Memory-efficient attention over `q, k, v [B, H, S, D]`.
 ///
-/// Saved: q, k, v, the bias, the output, the logarithm of the row sums (rows rounded up to 32), and
+/// Saved: the bias, q, k, v, the output, the logarithm of the row sums (rows rounded up to 32), and
 /// where nothing is dropped two placeholders for the random state.
 pub fn efficient_attention(
     rt: &Runtime,
@@ -125,20 +125,22 @@ pub fn efficient_attention(
         vec![rows * heads * width, width, heads * width, 1],
     );
     drop(out);
-    let mut saved = vec![q, k, v];
-    saved.extend(bias);
-    saved.extend([&lse, &y]);
+    let mut saved: Vec<&Tensor> = bias.into_iter().collect();
+    saved.extend([q, k, v, &lse, &y]);
     saved.extend(offset.as_ref());
     saved.extend(seed.as_ref());
     let y = y.clone();
     let mut inputs = vec![q, k, v];
     inputs.extend(bias);
-    rt.differentiable("ScaledDotProductEfficientAttentionBackward0", y, &inputs, &saved, backward)
+    let name = "ScaledDotProductEfficientAttentionBackward0";
+    let behind_bias = usize::from(bias.is_some());
+    rt.differentiable(name, y, &inputs, &saved, move |pass| backward(pass, behind_bias))
 }
 
-fn backward(pass: &Pass<'_>) -> Gradients {
+/// The queries are the saved tensor at `at`, keys and values follow.
+fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
     let (Some(grad), Some(q), Some(k), Some(v)) =
-        (pass.grad(), pass.saved(0), pass.saved(1), pass.saved(2))
+        (pass.grad(), pass.saved(at), pass.saved(at + 1), pass.saved(at + 2))
     else {
         return Vec::new();
     };

@@ -221,7 +221,10 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
     };
     let mut operands = vec![condition];
     operands.extend(&branches);
+    // A number is a tensor while the kernel runs; one in front is `masked_fill`'s, and is none.
+    let number = (a.is_some() && b.is_none()).then(|| rt.empty(dtype, &[]));
     let y = output(rt, dtype, &operands);
+    drop(number);
     let arity = branches.len();
     rt.differentiable("WhereBackward0", y, &branches, &[condition], move |pass| {
         let masked = |grad: &Tensor| {

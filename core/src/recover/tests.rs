@@ -454,19 +454,129 @@ fn rms_norm_that_dynamo_took_apart() {
     check(
         &file.replace("CLASS", "aten.mul.Tensor model.RMSNorm"),
         &expect![[r"
-        state n.weight float32[4]
-        state two float32[]
-        state eps float32[]
-        state last int64[1]
+            state n.weight float32[4]
+            : x = Identity(w)
+            n: g = SpelledRmsNorm(x, n.weight) keeps_input=0 plus_one=0 upcasts=1 weight_first=0
+            info recovered
+            info recovered
+        "]],
+    );
+}
+
+/// The casts of a model in single precision tell where one in half precision would cast.
+#[test]
+fn rms_norm_of_transformers() {
+    let file = |first: &str, tail: &str| {
+        format!(
+            "input w f[2,5,4]
+             state n.weight f[4]
+             state one f[] 1
+             state two f[] 2
+             state eps f[] 0.1
+             state last i[1] -1
+             : x = Identity(w)
+             n: h = Cast(x) to=1
+             n: a = Pow(h, two)
+             n: b = ReduceMean(a, last)
+             n: c = Add(b, eps)
+             n: d = Sqrt(c)
+             n: e = Div(one, d)
+             n: f = Mul({first}, e)
+             {tail}"
+        )
+    };
+    for (tail, flags) in [
+        ("n: g = Cast(f) to=1\n n: y = Mul(n.weight, g)", "keeps_input=0 plus_one=0"),
+        ("n: y = Mul(n.weight, f)", "keeps_input=1 plus_one=0"),
+        (
+            "n: k = Cast(n.weight) to=1\n n: l = Add(k, one)\n n: y = Mul(f, l)",
+            "keeps_input=0 plus_one=1",
+        ),
+    ] {
+        let graph = parse(&file("h", tail));
+        let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
+        let program = recover(&graph, &typed, &Config::default());
+        let norm = program.nodes.last().expect("something runs");
+        let flag = |name| norm.int(name).unwrap_or_default();
+        let (keeps, plus) = (flag("keeps_input"), flag("plus_one"));
+        assert_eq!((norm.op.as_str(), flag("upcasts")), ("SpelledRmsNorm", 1), "{tail}");
+        assert_eq!(format!("keeps_input={keeps} plus_one={plus}"), flags, "{tail}");
+    }
+}
+
+#[test]
+fn scores_of_bloom_are_one_product() {
+    check(
+        "input w f[2,5,4]
+         input v f[2,4,5]
+         input z f[2,1,5]
+         state scale f[] 0.5
+         state one f[] 1
+         t.h.0.self_attention: m = MatMul(w, v)
+         t.h.0.self_attention: s = Mul(m, scale)
+         t.h.0.self_attention: b = Mul(z, one)
+         t.h.0.self_attention: y = Add(s, b)
+         t.h.0.self_attention: p = Softmax(y) axis=-1",
+        &expect![[r"
+            y until p
+            y until p
+            t.h.0.self_attention: y = Baddbmm(z, w, v) scales=1
+            t.h.0.self_attention: p = Softmax(y) axis=-1
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn gelu_of_bloom_is_told_by_its_name() {
+    let file = "
+        input w f[2,4]
+        state half f[] 0.5
+        state one f[] 1
+        state c f[] 0.79788456
+        state d f[] 0.044715
         : x = Identity(w)
-        n: a = Pow(x, two)
-        n: b = ReduceMean(a, last)
-        n: c = Add(b, eps)
-        n: e = Rsqrt(c)
-        n: f = Mul(x, e)
-        n: g = Mul(f, n.weight)
+        PLACE: h = Mul(x, half)
+        PLACE: a = Mul(x, c)
+        PLACE: b = Mul(x, d)
+        PLACE: e = Mul(b, x)
+        PLACE: f = Add(e, one)
+        PLACE: g = Mul(a, f)
+        PLACE: i = Tanh(g)
+        PLACE: j = Add(i, one)
+        PLACE: y = Mul(h, j)";
+    check(
+        &file.replace("PLACE", "mlp.gelu_impl"),
+        &expect![[r"
+        : x = Identity(w)
+        mlp.gelu_impl: y = BloomGelu(x)
         info recovered
     "]],
+    );
+}
+
+#[test]
+fn a_mask_of_zeros_is_a_tensor_in_the_type_of_the_queries() {
+    check(
+        "input q f[2,3,64,4]
+         input k f[2,3,64,4]
+         input v f[2,3,64,4]
+         state root f[] 0.7
+         state sizes i[4] 1,3,64,64
+         a: z = ConstantOfShape(sizes)
+         a: q2 = Mul(q, root)
+         a: kt = Transpose(k) perm=[0,1,3,2]
+         a: k2 = Mul(kt, root)
+         a: s = MatMul(q2, k2)
+         a: m = Add(s, z)
+         a: p = Softmax(m) axis=-1
+         a: y = MatMul(p, v)",
+        &expect![[r"
+            a: z = ZerosLike(q)
+            a: y = Attention(q, k, v, z) drops=0 key_order=[0, 1, 2, 3]
+            info recovered
+            info recovered
+        "]],
     );
 }
 
