@@ -77,6 +77,7 @@ pub(crate) struct Estimate {
 /// How PyTorch is told to train.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Training {
     /// Number format of parameters and of arithmetic
     #[arg(long, value_name = "NAME", default_value_t = Config::default().precision, value_parser = choice!(Precision))]

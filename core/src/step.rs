@@ -90,22 +90,13 @@ pub fn record(
     let recompute =
         |region: &Region| rt.autocast(autocast, || forward.run_again(&rt, &device.values, region));
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
-    let mut optimizer = optimizer::State::new(config)?;
-    let masters = config.precision.has_masters().then(|| Masters::of(&rt, &device.parameters));
-    let updated = masters.as_ref().map_or(&device.parameters, |masters| &masters.parameters);
-    optimizer.construct(&rt, updated);
-    let mut average = config.ema.then(|| average::Model::of(&rt, &device.state));
-    let mut scaler = config.precision.scales_gradients().then(Scaler::default);
-    let zero_grad = || {
-        device.parameters.iter().for_each(|p| p.leaf.clear());
-        updated.iter().for_each(|p| p.leaf.clear());
-    };
+    let mut training = Training::begin(&rt, config, &device)?;
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     for iteration in 1..=ITERATIONS {
         rt.enter_phase(iteration, Phase::ZeroGrad);
         if config.zero_grad == ZeroGrad::Start {
-            zero_grad();
+            training.zero_grad(&device.parameters);
         }
         for batch in 0..batches {
             rt.enter_phase(iteration, Phase::Forward);
@@ -118,9 +109,9 @@ pub fn record(
             });
             rt.enter_phase(iteration, Phase::Backward);
             if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
-                zero_grad();
+                training.zero_grad(&device.parameters);
             }
-            match (&value, &mut scaler) {
+            match (&value, &mut training.scaler) {
                 (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
                 (Some(value), None) => rt.backward(value, &recompute),
                 (None, _) => {}
@@ -129,26 +120,9 @@ pub fn record(
         }
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
-        if let Some(masters) = &masters {
-            masters.take_gradients(&rt, &device.parameters);
-        }
-        if config.clip_grad_norm {
-            if let Some(scaler) = &mut scaler {
-                scaler.unscale(&rt);
-            }
-            clip::grad_norm(&rt, updated);
-        }
-        if let Some(scaler) = &mut scaler {
-            scaler.step(&rt, optimizer.is_fused(), || optimizer.step(&rt, updated));
-            scaler.update();
-        } else {
-            optimizer.step(&rt, updated);
-        }
-        if let Some(average) = &mut average {
-            average.update(&rt);
-        }
+        training.step(&rt, config, &device.parameters);
         if config.zero_grad == ZeroGrad::End {
-            zero_grad();
+            training.zero_grad(&device.parameters);
         }
         if config.loop_style == LoopStyle::Function {
             unbind(bound.take());
@@ -156,11 +130,63 @@ pub fn record(
     }
     let mut diagnostics = forward.diagnostics();
     diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
-    diagnostics.extend(optimizer.diagnostics());
-    diagnostics.extend(masters.is_some().then(Masters::diagnostic));
+    diagnostics.extend(training.optimizer.diagnostics());
+    diagnostics.extend(training.masters.is_some().then(Masters::diagnostic));
     diagnostics.extend(format_diagnostic(program, config));
     diagnostics.extend(device.diagnostics.iter().cloned());
     Ok(Recorded { diagnostics, trace: rt.into_trace() })
+}
+
+/// What the loop holds besides the model.
+struct Training {
+    optimizer: optimizer::State,
+    masters: Option<Masters>,
+    scaler: Option<Scaler>,
+    average: Option<average::Model>,
+}
+
+impl Training {
+    /// Constructors, in the order of the script: the scaler makes its numbers at its first use.
+    fn begin(rt: &Runtime, config: &Config, device: &Device) -> Result<Self, Error> {
+        let mut optimizer = optimizer::State::new(config)?;
+        let masters = config.precision.has_masters().then(|| Masters::of(rt, &device.parameters));
+        let updated = masters.as_ref().map_or(&device.parameters, |masters| &masters.parameters);
+        optimizer.construct(rt, updated);
+        let average = config.ema.then(|| average::Model::of(rt, &device.state));
+        let scaler = config.precision.scales_gradients().then(Scaler::default);
+        Ok(Self { optimizer, masters, scaler, average })
+    }
+
+    fn zero_grad(&self, parameters: &[Parameter]) {
+        let masters = self.masters.iter().flat_map(|masters| &masters.parameters);
+        for parameter in parameters.iter().chain(masters) {
+            parameter.leaf.clear();
+        }
+    }
+
+    /// What stands between `backward` and the next `zero_grad`.
+    fn step(&mut self, rt: &Runtime, config: &Config, parameters: &[Parameter]) {
+        let Self { optimizer, masters, scaler, average } = self;
+        if let Some(masters) = masters {
+            masters.take_gradients(rt, parameters);
+        }
+        let updated = masters.as_ref().map_or(parameters, |masters| &masters.parameters);
+        if config.clip_grad_norm {
+            if let Some(scaler) = scaler {
+                scaler.unscale(rt);
+            }
+            clip::grad_norm(rt, updated);
+        }
+        if let Some(scaler) = scaler {
+            scaler.step(rt, optimizer.is_fused(), || optimizer.step(rt, updated));
+            scaler.update();
+        } else {
+            optimizer.step(rt, updated);
+        }
+        if let Some(average) = average {
+            average.update(rt);
+        }
+    }
 }
 
 /// COUNT: batches of one step.

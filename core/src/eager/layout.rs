@@ -269,3 +269,38 @@ pub fn broadcast_sizes(a: &[u64], b: &[u64]) -> Vec<u64> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{format_strides, is_contiguous_in, suggested_format};
+    use crate::config::MemoryFormat::{ChannelsLast, Contiguous};
+
+    /// Answers of `suggest_memory_format` and of `is_contiguous` for both formats, PyTorch 2.15.
+    #[test]
+    fn formats_are_read_off_strides() {
+        let cases: [(&[u64], &[u64], _, bool, bool); 9] = [
+            (&[8, 64, 7, 7], &[3136, 49, 7, 1], Contiguous, true, false),
+            (&[8, 64, 7, 7], &[3136, 1, 448, 64], ChannelsLast, false, true),
+            // One position: either format, and only strides tell which was meant.
+            (&[8, 64, 1, 1], &[64, 1, 1, 1], Contiguous, true, true),
+            (&[8, 64, 1, 1], &[64, 1, 64, 64], ChannelsLast, true, true),
+            // One channel, as depthwise weights have it.
+            (&[64, 1, 3, 3], &[9, 9, 3, 1], Contiguous, true, true),
+            (&[64, 1, 3, 3], &[9, 1, 3, 1], ChannelsLast, true, true),
+            (&[8, 1, 1, 1], &[1, 1, 1, 1], Contiguous, true, true),
+            // Some channels of more.
+            (&[8, 32, 7, 7], &[6272, 1, 896, 128], ChannelsLast, false, false),
+            (&[8, 64], &[64, 1], Contiguous, true, false),
+        ];
+        for (sizes, strides, suggested, contiguous, channels_last) in cases {
+            let seen = (
+                suggested_format(sizes, strides),
+                is_contiguous_in(sizes, strides, Contiguous),
+                is_contiguous_in(sizes, strides, ChannelsLast),
+            );
+            assert_eq!(seen, (suggested, contiguous, channels_last), "{sizes:?} @ {strides:?}");
+        }
+        assert_eq!(format_strides(&[8, 64, 7, 7], ChannelsLast), [3136, 1, 448, 64]);
+        assert_eq!(format_strides(&[8, 64, 7], ChannelsLast), [448, 7, 1]);
+    }
+}

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 
 use super::recover;
-use crate::config::{Config, Recover};
+use crate::config::{Config, InPlace, Recover};
 use crate::graph::{
     Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Origin, Value, ValueId,
 };
@@ -729,4 +729,32 @@ fn gelu_by_tanh_where_its_cube_is_a_product() {
     let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
     let program = recover(&graph, &typed, &Config::default());
     assert!(program.nodes.iter().all(|node| node.op != "Gelu"));
+}
+
+#[test]
+fn in_place_is_a_setting() {
+    let file = "input x f[2,3,8,8]
+         state conv.weight f[3,3,1,1]
+         state fc.weight f[3,3]
+         conv: a = Conv(x, conv.weight)
+         conv: behind_conv = Relu(a)
+         : p = GlobalAveragePool(behind_conv)
+         : q = Flatten(p)
+         fc: l = Gemm(q, fc.weight)
+         fc: behind_linear = Relu(l)";
+    for (in_place, expected) in [
+        (InPlace::Auto, vec!["behind_conv"]),
+        (InPlace::On, vec!["behind_conv", "behind_linear"]),
+        (InPlace::Off, vec![]),
+    ] {
+        let graph = parse(file);
+        let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
+        let program = recover(&graph, &typed, &Config { in_place, ..Config::default() });
+        let marked = program.nodes.iter().filter(|node| node.attributes.contains_key("in_place"));
+        let outputs = marked.filter_map(|node| node.outputs[0]);
+        let names: Vec<&str> = outputs.map(|output| program.graph.value_name(output)).collect();
+        assert_eq!(names, expected, "{in_place}");
+        let says = program.diagnostics.iter().any(|found| found.code == "assumed-in-place");
+        assert_eq!(says, in_place == InPlace::Auto, "{in_place}");
+    }
 }

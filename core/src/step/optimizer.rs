@@ -196,7 +196,7 @@ impl Part {
     }
 
     fn make_state(&mut self, rt: &Runtime, parameters: &[Tensor]) {
-        let mut frame = Frame::new(rt, &mut self.state, true);
+        let mut frame = Frame::new(rt, &mut self.state, 1);
         for parameter in parameters {
             frame.parameters = vec![parameter.clone()];
             self.slots.iter().for_each(|&slot| frame.make(slot));
@@ -204,9 +204,8 @@ impl Part {
     }
 
     fn step(&mut self, rt: &Runtime, parameters: &[Tensor], decays: bool) {
-        let is_first = self.steps == 0;
         self.steps += 1;
-        if is_first && !self.in_constructor {
+        if self.steps == 1 && !self.in_constructor {
             self.make_state(rt, parameters);
         }
         let (update, lists) = match self.walk {
@@ -216,9 +215,8 @@ impl Part {
                 (update, parameters.iter().map(|one| vec![one.clone()]).collect())
             }
         };
-        let mut frame = Frame::new(rt, &mut self.state, is_first);
+        let mut frame = Frame::new(rt, &mut self.state, self.steps);
         frame.decays = decays;
-        frame.is_late = self.steps > 2;
         for list in lists {
             frame.parameters = list;
             update(&mut frame);

@@ -26,7 +26,7 @@ pub(super) const RADAM: Rule = Rule {
             frame.assign("grad", "aten::add");
         }
         frame.assign("bias_corrected_exp_avg", "aten::div");
-        if frame.is_late {
+        if frame.is_late() {
             rectified(frame);
         } else {
             frame.expression("aten::mul");
