@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
 use highwater_core::config::{
-    Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, Optimizer, Precision,
-    PyTorch, Recover, ZeroGrad,
+    Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer,
+    Precision, PyTorch, Recover, ZeroGrad,
 };
 use highwater_core::device;
 
@@ -77,10 +77,19 @@ pub(crate) struct Estimate {
 /// How PyTorch is told to train.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Training {
     /// Number format of parameters and of arithmetic
     #[arg(long, value_name = "NAME", default_value_t = Config::default().precision, value_parser = choice!(Precision))]
     pub(crate) precision: Precision,
+
+    /// Order in which images and the kernels that read them lie in memory
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().memory_format, value_parser = choice!(MemoryFormat))]
+    pub(crate) memory_format: MemoryFormat,
+
+    /// Short for `--memory-format channels-last`
+    #[arg(long, conflicts_with = "memory_format")]
+    pub(crate) channels_last: bool,
 
     /// Optimizer
     #[arg(long, value_name = "NAME", default_value_t = Config::default().optimizer, value_parser = choice!(Optimizer))]
@@ -159,6 +168,11 @@ impl Estimate {
         Config {
             dims: self.dims.iter().cloned().collect(),
             precision: training.precision,
+            memory_format: if training.channels_last {
+                MemoryFormat::ChannelsLast
+            } else {
+                training.memory_format
+            },
             optimizer: training.optimizer,
             optimizer_impl: training.optimizer_impl,
             weight_decay: training.weight_decay,

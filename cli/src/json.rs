@@ -40,6 +40,7 @@ struct JsonModel<'a> {
 struct JsonConfig<'a> {
     dims: &'a BTreeMap<String, u64>,
     precision: &'a str,
+    memory_format: &'a str,
     optimizer: &'a str,
     optimizer_impl: &'a str,
     weight_decay: bool,
@@ -174,6 +175,7 @@ impl<'a> JsonConfig<'a> {
         let Config {
             dims,
             precision,
+            memory_format,
             optimizer,
             optimizer_impl,
             weight_decay,
@@ -195,6 +197,7 @@ impl<'a> JsonConfig<'a> {
         Self {
             dims,
             precision: precision.name(),
+            memory_format: memory_format.name(),
             optimizer: optimizer.name(),
             optimizer_impl: optimizer_impl.name(),
             weight_decay: *weight_decay,

@@ -63,13 +63,14 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 12] = [
+const RECOVERIES: [Recovery; 13] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
     masks::separate,
     traced::regroup,
     in_projection::copy,
+    chunks::separate,
     chunks::find_again,
     patterns::find_again,
     rms_norm::find_again,

@@ -41,7 +41,13 @@ pub fn attention(
         let rows = if rows.sizes() == padded.as_slice() {
             rows
         } else {
-            view::slice(rt, &view::pad(rt, &rows, &padded), last, columns, 1)
+            view::slice(
+                rt,
+                &view::resample(rt, "aten::constant_pad_nd", &rows, &padded),
+                last,
+                columns,
+                1,
+            )
         };
         view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
     });

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 
 use super::recover;
-use crate::config::{Config, Recover};
+use crate::config::{Config, InPlace, Recover};
 use crate::graph::{
     Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Origin, Value, ValueId,
 };
@@ -773,6 +773,66 @@ fn indexing_a_table_is_no_embedding() {
             a: y = TableRows(a.bias_table, at)
             : z = Add(x, y)
             info recovered
+        "]],
+    );
+}
+
+#[test]
+fn in_place_is_a_setting() {
+    let file = "input x f[2,3,8,8]
+         state conv.weight f[3,3,1,1]
+         state fc.weight f[3,3]
+         conv: a = Conv(x, conv.weight)
+         conv: behind_conv = Relu(a)
+         : p = GlobalAveragePool(behind_conv)
+         : q = Flatten(p)
+         fc: l = Gemm(q, fc.weight)
+         fc: behind_linear = Relu(l)";
+    for (in_place, expected) in [
+        (InPlace::Auto, vec!["behind_conv"]),
+        (InPlace::On, vec!["behind_conv", "behind_linear"]),
+        (InPlace::Off, vec![]),
+    ] {
+        let graph = parse(file);
+        let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
+        let program = recover(&graph, &typed, &Config { in_place, ..Config::default() });
+        let marked = program.nodes.iter().filter(|node| node.attributes.contains_key("in_place"));
+        let outputs = marked.filter_map(|node| node.outputs[0]);
+        let names: Vec<&str> = outputs.map(|output| program.graph.value_name(output)).collect();
+        assert_eq!(names, expected, "{in_place}");
+        let says = program.diagnostics.iter().any(|found| found.code == "assumed-in-place");
+        assert_eq!(says, in_place == InPlace::Auto, "{in_place}");
+    }
+}
+
+#[test]
+fn strided_slices_are_every_slices_own() {
+    check(
+        "input w f[2,8,8]
+         state zero i[1] 0
+         state one i[1] 1
+         state end i[1] 8
+         state rows i[1] 1
+         state columns i[1] 2
+         state two i[1] 2
+         : x = Identity(w)
+         m: r = Slice(x, zero, end, rows, two)
+         m: a = Slice(r, zero, end, columns, two)
+         m: b = Slice(r, one, end, columns, two)
+         m: y = Concat(a, b) axis=2",
+        &expect![[r"
+            state zero int64[1]
+            state one int64[1]
+            state end int64[1]
+            state rows int64[1]
+            state columns int64[1]
+            state two int64[1]
+            : x = Identity(w)
+            m: r = Slice(x, zero, end, rows, two)
+            m: a = Slice(r, zero, end, columns, two)
+            m: r = Slice(x, zero, end, rows, two)
+            m: b = Slice(r, one, end, columns, two)
+            m: y = Concat(a, b) axis=2
         "]],
     );
 }
