@@ -1,9 +1,12 @@
 //! Activations that overwrite their input.
 //!
 //! No exporter keeps the flag. In convolutional nets the convention of torchvision is assumed:
-//! an activation right behind a convolution, a normalisation or a residual sum overwrites it, and
-//! the sum in front of such a `ReLU` overwrites its normalised operand (`out += identity`). What is
-//! saved is the same size either way; what differs is what is alive for a moment.
+//! an activation right behind a convolution, a normalisation or a residual sum overwrites it, but
+//! for the `ReLU` of a squeeze, whose class leaves `nn.ReLU` as it is (`ops/misc.py`). The sum in front
+//! of a `ReLU` overwrites its normalised operand where a block calls the normalisation itself
+//! (`out = self.bn3(out); out += identity`, `models/resnet.py`), not where that is inside of
+//! another module (`self.proj(x) + self.f(x)`, `models/regnet.py`). What is saved is the same size
+//! either way; what differs is what is alive for a moment.
 
 use super::View;
 use super::dropout::has_module;
@@ -58,10 +61,29 @@ fn overwrites(view: &View<'_>, node: &Node) -> bool {
         return view.read_once(input) && DROPOUTS.iter().any(is_head);
     }
     let behind = |op| view.made_by(input, op).is_some() && view.read_once(input);
+    if node.op == "Relu" && squeezes(view, input) {
+        return false;
+    }
     if ACTIVATIONS.contains(&node.op.as_str()) {
         return behind("Conv") || behind("BatchNormalization") || behind("Add");
     }
-    node.op == "Add" && behind("BatchNormalization") && feeds_relu(view, node)
+    node.op == "Add"
+        && behind("BatchNormalization")
+        && view.made_by(input, "BatchNormalization").is_some_and(|norm| calls(node, norm))
+        && feeds_relu(view, node)
+}
+
+/// Whether a convolution of pooled maps made it.
+fn squeezes(view: &View<'_>, value: ValueId) -> bool {
+    let pooled = view.made_by(value, "Conv").and_then(|conv| conv.input(0));
+    pooled.is_some_and(|pooled| view.made_by(pooled, "GlobalAveragePool").is_some())
+}
+
+/// Whether the module that a node is in calls the other node's module; assumed where the file does
+/// not tell.
+fn calls(node: &Node, other: &Node) -> bool {
+    let parent = other.module.rsplit_once('.').map_or("", |(parent, _)| parent);
+    other.module.is_empty() || parent == node.module
 }
 
 fn feeds_relu(view: &View<'_>, node: &Node) -> bool {
