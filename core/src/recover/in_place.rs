@@ -67,6 +67,24 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     }
 }
 
+/// In a program the nodes say it; the user may want it everywhere, or nowhere.
+pub(super) fn obey(view: &mut View<'_>, config: &Config) {
+    if config.in_place == InPlace::On {
+        return assume(view, config);
+    }
+    if config.in_place == InPlace::Auto {
+        return;
+    }
+    let marked = |node: &Node| node.attributes.contains_key("in_place");
+    let marked: Vec<NodeId> =
+        view.nodes().filter(|(_, node)| marked(node)).map(|(at, _)| at).collect();
+    for at in marked {
+        let Some(mut node) = view.node(at).cloned() else { continue };
+        node.attributes.remove("in_place");
+        view.replace(at, node);
+    }
+}
+
 fn overwrites(view: &View<'_>, node: &Node) -> bool {
     let Some(input) = node.input(0) else { return false };
     let is_habit = |places: fn(&Habit) -> &'static [&'static str]| {
