@@ -3,6 +3,7 @@
 //! A family is a file with a `TABLE`; adding an operator is adding a row there. Everything else
 //! (lookup, coverage) is derived from the tables.
 
+use crate::sorted;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -33,6 +34,7 @@ mod recurrent;
 mod reduce;
 mod shape;
 mod softmax;
+mod spelled;
 mod vision;
 
 pub use call::{Call, Operand};
@@ -120,12 +122,13 @@ const FAMILIES: &[&[Operator]] = &[
     reduce::TABLE,
     shape::TABLE,
     softmax::TABLE,
+    spelled::TABLE,
     vision::TABLE,
 ];
 
 static SORTED: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| {
     let mut rows: Vec<_> = FAMILIES.iter().flat_map(|family| family.iter()).collect();
-    rows.sort_by_key(|row| (row.name, row.domain));
+    sorted::by_key(&mut rows, |row| (row.name, row.domain));
     rows
 });
 

@@ -17,6 +17,7 @@ mod names;
 mod patterns;
 mod placement;
 mod removed;
+mod rms_norm;
 mod traced;
 mod weights;
 
@@ -30,6 +31,7 @@ use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Graph, Literal, Node, NodeId, Value, ValueId};
 use crate::infer::Typed;
+use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 /// Domain of operators that exist in PyTorch but not in ONNX.
@@ -62,15 +64,17 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 11] = [
+const RECOVERIES: [Recovery; 13] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
     masks::separate,
     traced::regroup,
     in_projection::copy,
+    chunks::separate,
     chunks::find_again,
     patterns::find_again,
+    rms_norm::find_again,
     dropout::reinsert,
     gaps::fill,
     in_place::assume,
@@ -398,8 +402,7 @@ impl<'a> View<'a> {
         let placement = placement::order(&self);
         let to_device = placement::to_device(&self, &placement);
         let beside = placement.iter().map(|&id| (id, placement::beside(&self, id)));
-        let beside: BTreeMap<ValueId, Vec<(String, TensorType)>> =
-            beside.filter(|(_, buffers)| !buffers.is_empty()).collect();
+        let beside = sorted::map(beside.filter(|(_, buffers)| !buffers.is_empty()));
         let mut diagnostics = diagnostics;
         let names = if self.graph.is_program {
             self.graph.held.clone()

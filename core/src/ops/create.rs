@@ -6,7 +6,7 @@
 use super::fold::{self, float, truncate, widen};
 use super::run::fresh;
 use super::shape_math::{dtype_attribute, size, sizes};
-use super::{Inference, OpError, Operator, op};
+use super::{Call, Inference, OpError, Operator, op, torch};
 use crate::graph::{Attribute, Elements};
 use crate::tensor::DType;
 
@@ -18,7 +18,16 @@ pub(super) const TABLE: &[Operator] = &[
     op("HammingWindow", 1..=1, window).unmodelled(),
     op("HannWindow", 1..=1, window).unmodelled(),
     op("Range", 3..=3, range).runs(fresh),
+    torch("ZerosLike", 1..=1).runs(zeros_rule),
 ];
+
+/// `torch.zeros(sizes, dtype=x.dtype)`, recovered.
+fn zeros_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let dtype = call.need(0)?.dtype();
+    call.rt.enter_operator("aten::zeros");
+    call.set(0, call.rt.empty(dtype, &call.output_type(0)?.dims));
+    Ok(())
+}
 
 fn length(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)

@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 
 use super::View;
-use super::patterns::{grouped, torch};
+use super::patterns::{grouped, is_tensor, torch};
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::sorted;
 
 /// What runs in place of the nodes of one call, given the node that makes the call's result.
 type Rebuild = fn(&View<'_>, &Node, &Operands<'_>) -> Option<Node>;
@@ -36,8 +37,7 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
     }
     let graph = view.graph();
     let names = graph.values.iter().enumerate();
-    let names: BTreeMap<&str, ValueId> =
-        names.map(|(index, value)| (value.name.as_str(), ValueId(index))).collect();
+    let names = sorted::map(names.map(|(index, value)| (value.name.as_str(), ValueId(index))));
     let rebuilt: Vec<(NodeId, &'static str, Node)> = view
         .nodes()
         .filter_map(|(at, node)| {
@@ -126,8 +126,7 @@ fn attention(view: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<No
     found.attributes.insert("drops".to_owned(), Attribute::Int(0));
     match operands.args.get(3) {
         None | Some(("None", _)) => {}
-        // Only a mask of numbers is trained.
-        Some((_, Some(mask))) if view.depends_on_floats(*mask) => found.inputs.push(Some(*mask)),
+        Some((_, Some(mask))) if is_tensor(view, *mask) => found.inputs.push(Some(*mask)),
         Some(_) => {
             found.attributes.insert("masked".to_owned(), Attribute::Int(1));
         }
