@@ -60,7 +60,8 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = STATUS)]
 pub(crate) struct Estimate {
-    /// ONNX file, or layer spec in YAML, JSON or TOML; the content tells which
+    /// ONNX file, layer spec, Keras model, or the text of `print(model)`, torchinfo or torchsummary; the
+    /// content tells which
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 
@@ -83,7 +84,7 @@ pub(crate) struct Estimate {
 /// A model whose format is a tree of layers.
 #[derive(Args, Debug)]
 pub(crate) struct Spec {
-    /// Layer spec in YAML, JSON or TOML
+    /// Layer spec, Keras model, or printed model
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 }

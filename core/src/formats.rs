@@ -262,6 +262,9 @@ fn zip(head: &[u8]) -> Option<Refusal> {
     {
         return refusal("a PyTorch file (.pt), which holds Python objects", EXPORT_HINT);
     }
+    if ["metadata.json", "config.json"].contains(&name.as_ref()) {
+        return refusal("a zip archive, such as Keras saves", "open the config.json inside");
+    }
     if name.ends_with(".npy") {
         return refusal("a NumPy archive (.npz)", "open an ONNX model (.onnx)");
     }

@@ -39,12 +39,12 @@ pub(super) fn is_keras(text: &str) -> bool {
 pub(super) fn read(text: &str) -> Result<Spec, Error> {
     let text = text.trim_start_matches('\u{feff}');
     let tree = tree::parse(text)?;
-    let model = get(&tree, "class_name").map_or(&tree, |_| &tree);
-    let class = word(model, "class_name").unwrap_or_default();
-    let config = get(model, "config").unwrap_or(model);
-    let entries = match (&config.content, get(config, "layers")) {
-        (_, Some(Tree { content: Content::List(list), .. })) | (Content::List(list), _) => list,
-        _ => return Err(fault(model.place, "a model of Keras has a list of `layers`")),
+    let class = word(&tree, "class_name").unwrap_or_default();
+    let config = get(&tree, "config").unwrap_or(&tree);
+    // The first Keras wrote a sequential model's layers without a mapping around.
+    let entries = get(config, "layers").unwrap_or(config);
+    let Content::List(entries) = &entries.content else {
+        return Err(fault(tree.place, "a model of Keras has a list of `layers`"));
     };
     let is_sequential = class == "Sequential";
     let first = entries.iter().find_map(data_format).unwrap_or_else(|| "channels_last".to_owned());
@@ -83,6 +83,18 @@ pub(super) fn read(text: &str) -> Result<Spec, Error> {
     spec.layers = translated.layers;
     spec.outputs = outputs(config, &spec);
     spec.diagnostics.extend(translated.notes);
+    let last = nodes.iter().rfind(|node| node.class != "InputLayer");
+    let ends = last.filter(|node| {
+        node.class == "Softmax" || word(node.config, "activation").as_deref() == Some("softmax")
+    });
+    if let Some(last) = ends {
+        let message = format!(
+            "`{}` ends in a softmax, which is kept; `cross_entropy` of PyTorch has one of its own, so that \
+             one would leave it out there",
+            last.name
+        );
+        spec.diagnostics.push(Diagnostic::new(Severity::Info, "keras-softmax", message));
+    }
     if channels_last {
         spec.diagnostics.push(Diagnostic::new(
             Severity::Info,
@@ -266,7 +278,7 @@ fn translate(
     let mut known: BTreeMap<String, Flow> = BTreeMap::new();
     let named = spec.inputs.iter().map(|input| input.name.clone());
     known.extend(named.zip(flows.iter().cloned()));
-    let mut row = Row::new(draft, order.channels_last, order.signals);
+    let mut row = Row::new(draft, order);
     let mut before = spec.inputs.first().map(|input| input.name.clone()).unwrap_or_default();
     let mut waiting: Vec<&Node<'_>> =
         nodes.iter().filter(|node| node.class != "InputLayer").collect();

@@ -79,6 +79,7 @@ pub(super) fn translated(root: &Printed, candidates: Vec<Spec>) -> Result<(Spec,
     if let Some(first) = outcome.unknown.first() {
         let others = match outcome.unknown.len().saturating_sub(1) {
             0 => String::new(),
+            1 => " and one other".to_owned(),
             n => format!(" and {n} others"),
         };
         let message = format!(
@@ -98,7 +99,7 @@ fn assumed(spec: &Spec) -> String {
     let shown = spec.inputs.iter().map(|input| {
         let dims = input.dims.iter().map(|dim| match dim {
             Dim::Known(n) => n.to_string(),
-            Dim::Named(name) => spec.dims.get(name).map_or(name.clone(), u64::to_string),
+            Dim::Named(name) => spec.dims.get(name).map_or_else(|| name.clone(), u64::to_string),
             Dim::Unknown => "?".to_owned(),
         });
         format!("[{}]", dims.collect::<Vec<_>>().join(", "))

@@ -37,8 +37,11 @@ const OVERWRITING: [&str; 9] = [
     "Conv2dNormActivation",
 ];
 
+/// Classes and names.
+type Names = &'static [(&'static str, &'static str)];
+
 /// Names that parts of known blocks have, by the order of their class.
-const NAMES: &[(&[&str], &[(&str, &str)])] = &[
+const NAMES: &[(&[&str], Names)] = &[
     (
         &["BasicBlock", "Bottleneck"],
         &[
@@ -66,11 +69,11 @@ pub(super) fn read(text: &str) -> Result<(Spec, Fidelity), Error> {
     let notes = solver.notes();
     let only = (root.len() == 1).then(|| root.pop()).flatten();
     let root = only.unwrap_or_else(|| Printed::new("", "Sequential", root));
-    finish(root, &table, &input, notes, overwrites)
+    finish(&root, &table, &input, notes, overwrites)
 }
 
 fn finish(
-    root: Printed,
+    root: &Printed,
     table: &Table,
     input: &[u64],
     notes: Vec<Diagnostic>,
@@ -100,7 +103,7 @@ fn finish(
         spec.dims.insert("N".to_owned(), batch);
     }
     spec.inputs = vec![Input { name: "x".to_owned(), dims, dtype: None, place: root.place }];
-    let (mut spec, _) = printed::translated(&root, vec![spec])?;
+    let (mut spec, _) = printed::translated(root, vec![spec])?;
     spec.diagnostics.extend(notes);
     let how = if overwrites {
         "overwrite what they read, as in torchvision's models"
@@ -152,7 +155,7 @@ fn input(table: &Table) -> Result<Vec<u64>, Error> {
             "the table has no layer with an output's shape",
         ));
     };
-    solve::first_input(first, table.input_elements).ok_or_else(|| {
+    solve::first_input(first, table.input_size).ok_or_else(|| {
         Error::new(
             ErrorKind::NoGraph,
             "the table does not say what the model reads; print it with `col_names=(\"input_size\", \

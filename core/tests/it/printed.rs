@@ -147,7 +147,36 @@ DataParallel(
 (fc2): Linear(in_features=120, out_features=10, bias=True)
 ))
 >>> ",
-        expect![[]],
+        expect![[r#"
+            # printed model
+            name: Net
+            input:
+              x: [N, 3, H, W]
+            dims: {H: 224, W: 224}
+            layers:
+              - conv2d: {kernel_size: [5, 5], out_channels: 6, stride: [1, 1]}
+                name: conv1
+              - maxpool2d: {ceil_mode: false, dilation: 1, kernel_size: 2, padding: 0, stride: 2}
+                name: pool
+              - conv2d: {kernel_size: [5, 5], out_channels: 16, stride: [1, 1]}
+                name: conv2
+              - sequential:
+                  - repeat: 2
+                    block:
+                      - conv2d: {bias: false, kernel_size: [1, 1], out_channels: 16, stride: [1, 1]}
+                      - relu
+                name: blocks
+              - maxpool2d: {kernel_size: 21}
+              - flatten
+              - linear: {bias: true, out_features: 120}
+                name: fc1
+              - linear: {bias: true, out_features: 10}
+                name: fc2
+            warning [approximate-order] a print does not say what `forward` does, and that of `Net` (line 4) is not known: the modules inside are taken in the order in which they stand, and calls of functions (`F.relu`, `torch.cat`, `x + y`) are missing; `highwater spec` prints what was read, to be corrected
+            info [inserted] `maxpool2d, flatten` is put in before `fc1` (line 11), whose input it fits
+            warning [assumed-input] what the model reads is not printed; [N, 3, 224, 224] follows from its first layer; set `--dim H=…` `--dim W=…` if it is another
+            info [sizes-of-the-spec] parameters (the first are those of `fc1`) have sizes that follow from H = 224, W = 224; a model for other sizes is another spec
+        "#]],
     );
 }
 
@@ -160,21 +189,131 @@ fn what_does_not_fit_is_said() {
   (c): MyLayer()
   (rnn): LSTM(4, 8, batch_first=True)
 )",
-        expect![[]],
+        expect![[r#"
+            # printed model
+            name: Odd
+            input:
+              x: [N, 8]
+            layers:
+              - linear: {bias: true, out_features: 16}
+                name: a
+              - stand_in: {dim: -1, size: 32}
+              - linear: {bias: false, out_features: 4}
+                name: b
+              - stand_in: {size: 8}
+                name: rnn
+            warning [approximate-order] a print does not say what `forward` does, and that of `Odd` (line 1) and 1 others is not known: the modules inside are taken in the order in which they stand, and calls of functions (`F.relu`, `torch.cat`, `x + y`) are missing; `highwater spec` prints what was read, to be corrected
+            error [recurrent] `LSTM` (line 5) is recurrent, and the memory of that is not modelled: its parameters and activations are missing
+            warning [sizes-do-not-fit] `b` (line 3) reads 32, and [?, 16] comes in from `a`: what lies between is not known
+            error [unknown-layer] `MyLayer` (line 4) is no layer that is known here: what it computes, and parameters of it, are missing
+            warning [assumed-input] what the model reads is not printed; [N, 8] follows from its first layer
+        "#]],
     );
 }
 
 #[test]
 fn texts_that_break_off_are_told_with_their_line() {
-    check("Net(\n  (a): ReLU()\n  (b): Sequential(\n    (0): Linear(", expect![[]]);
-    check("Net(\n  (a): Linear(in_features=2, out_features=3)\n  (b): \n)", expect![[]]);
-    check("Net(\n  (a): Linear(in_features=2, out_features=-3)\n)", expect![[]]);
-    check("Net(\n  (a): ReLU()\n)", expect![[]]);
+    check(
+        "Net(\n  (a): ReLU()\n  (b): Sequential(\n    (0): Linear(",
+        expect![[r#"
+        line 4, column 17: the print breaks off: `Linear`, which begins in line 4, is not closed
+    "#]],
+    );
+    check(
+        "Net(\n  (a): Linear(in_features=2, out_features=3)\n  (b): \n)",
+        expect![[r#"
+        line 4, column 1: behind `(b):` a module is expected, such as `ReLU()`
+    "#]],
+    );
+    check(
+        "Net(\n  (a): Linear(in_features=2, out_features=-3)\n)",
+        expect![[r#"
+        line 2, column 8: `a`: `out_features` is a whole number from 1
+    "#]],
+    );
+    check(
+        "Net(\n  (a): ReLU()\n)",
+        expect![[r#"
+        the print names no layer that PyTorch has, from which its input would follow
+    "#]],
+    );
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "two models, written out")]
 fn keras_is_read_as_pytorch_would_run_it() {
-    for (name, expected) in [("mnist_keras2", expect![[]]), ("residual_keras3", expect![[]])] {
+    for (name, expected) in [
+        (
+            "mnist_keras2",
+            expect![[r#"
+        # Keras model
+        name: sequential
+        input:
+          conv2d_input: [N, 1, 28, 28]
+        layers:
+          - sequential:
+              - conv2d: {bias: true, dilation: [1, 1], groups: 1, kernel_size: [3, 3], out_channels: 32, padding: [0, 0], stride: [1, 1]}
+              - relu
+            name: conv2d
+          - maxpool2d: {kernel_size: [2, 2], padding: [0, 0], stride: [2, 2]}
+            name: max_pooling2d
+          - sequential:
+              - conv2d: {bias: true, dilation: [1, 1], groups: 1, kernel_size: [3, 3], out_channels: 64, padding: [1, 1], stride: [2, 2]}
+              - relu
+            name: conv2d_1
+          - batchnorm2d:
+            name: batch_normalization
+          - flatten:
+            name: flatten
+          - dropout: {p: 0.5}
+            name: dropout
+          - sequential:
+              - linear: {bias: true, out_features: 10}
+              - softmax: {dim: -1}
+            name: dense
+        info [keras-channels] the model has channels last, as Keras does; what is estimated is the same model in PyTorch, with channels second and contiguous memory
+    "#]],
+        ),
+        (
+            "residual_keras3",
+            expect![[r#"
+        # Keras model
+        name: functional
+        input:
+          input_layer: [N, 3, 32, 32]
+        layers:
+          - sequential:
+              - conv2d: {bias: true, dilation: [1, 1], groups: 1, kernel_size: [3, 3], out_channels: 16, padding: [1, 1], stride: [1, 1]}
+              - relu
+            name: stem
+          - conv2d: {bias: false, dilation: [1, 1], groups: 1, kernel_size: [3, 3], out_channels: 16, padding: [1, 1], stride: [1, 1]}
+            name: conv_a
+          - batchnorm2d:
+            name: bn_a
+          - relu:
+            name: act_a
+          - conv2d: {bias: false, dilation: [1, 1], groups: 16, kernel_size: [3, 3], out_channels: 16, padding: [1, 1], stride: [1, 1]}
+            name: dw
+          - add: [stem]
+            name: add
+          - sequential:
+              - conv2d: {bias: false, dilation: [1, 1], groups: 16, kernel_size: [3, 3], out_channels: 16, padding: [1, 1], stride: [2, 2]}
+              - conv2d: {bias: true, kernel_size: 1, out_channels: 32}
+            name: sep
+          - upsample: {mode: nearest, scale_factor: 2}
+            name: up
+          - concat: [add]
+            name: cat
+          - sequential:
+              - global_avgpool
+              - flatten
+            name: gap
+          - linear: {bias: true, out_features: 10}
+            name: fc
+        info [keras-channels] the model has channels last, as Keras does; what is estimated is the same model in PyTorch, with channels second and contiguous memory
+    "#]],
+        ),
+    ] {
         check(&String::from_utf8(fixtures::read(&format!("keras/{name}.json"))).unwrap(), expected);
     }
 }
@@ -190,12 +329,21 @@ fn keras_layers_that_are_not_known_are_named() {
     };
     check(
         &model("{\"class_name\": \"Lambda\", \"config\": {\"name\": \"l\", \"function\": \"x\"}}"),
-        expect![[]],
+        expect![[r#"
+            line 3, column 1: `l` (Lambda): it holds code, which is never run here; put a layer in its place, or export ONNX
+        "#]],
     );
-    check(&model("{\"class_name\": \"Mystery\", \"config\": {\"name\": \"m\"}}"), expect![[]]);
+    check(
+        &model("{\"class_name\": \"Mystery\", \"config\": {\"name\": \"m\"}}"),
+        expect![[r#"
+        line 3, column 1: `m` (Mystery): this class is not known here; export the model as ONNX instead
+    "#]],
+    );
     check(
         &model("{\"class_name\": \"Dense\", \"config\": {\"name\": \"d\", \"units\": 0}}"),
-        expect![[]],
+        expect![[r#"
+            line 3, column 1: `units` of `Dense` is a number from 1
+        "#]],
     );
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::spec::tree::{Content, Tree, fault};
 use super::super::spec::{Body, Draft, Flow, Join, Layer, Module, Value};
-use super::{Node, get, word};
+use super::{Node, Order, get, word};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 
@@ -31,8 +31,7 @@ const ACTIVATIONS: [(&str, &str); 4] = [
 /// Layers in a row.
 pub(super) struct Row<'s> {
     draft: Draft<'s>,
-    channels_last: bool,
-    signals: bool,
+    order: Order,
     pub(super) layers: Vec<Layer>,
     pub(super) notes: Vec<Diagnostic>,
 }
@@ -101,8 +100,8 @@ struct Part {
 }
 
 impl<'s> Row<'s> {
-    pub(super) const fn new(draft: Draft<'s>, channels_last: bool, signals: bool) -> Self {
-        Self { draft, channels_last, signals, layers: Vec::new(), notes: Vec::new() }
+    pub(super) const fn new(draft: Draft<'s>, order: Order) -> Self {
+        Self { draft, order, layers: Vec::new(), notes: Vec::new() }
     }
 
     /// Adds a layer, and says what comes out.
@@ -192,7 +191,7 @@ impl<'s> Row<'s> {
 
     /// Whether channels lie second here and last in Keras.
     fn moved(&self, x: &Flow) -> bool {
-        self.channels_last && (x.rank() >= 4 || x.rank() == 3 && self.signals)
+        self.order.channels_last && (x.rank() >= 4 || x.rank() == 3 && self.order.signals)
     }
 
     fn activation(
@@ -380,6 +379,7 @@ impl<'s> Row<'s> {
         self.add(given, part, "permute", &[("dims", Value::Ints(second))])
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what three kinds of convolution share")]
     fn conv(
         &mut self,
         given: &Given<'_, '_>,
@@ -458,7 +458,8 @@ impl<'s> Row<'s> {
         let mut sizes: Vec<i64> = sizes
             .collect::<Option<_>>()
             .ok_or_else(|| given.fault("its `target_shape` is a list of numbers"))?;
-        let moves = self.channels_last && (sizes.len() >= 3 || sizes.len() == 2 && self.signals);
+        let moves = self.order.channels_last
+            && (sizes.len() >= 3 || sizes.len() == 2 && self.order.signals);
         if moves && let Some(channels) = sizes.pop() {
             sizes.insert(0, channels);
         }

@@ -195,12 +195,12 @@ const TABLE: &[Block] = &[
     Block {
         classes: &["Attention"],
         children: &["qkv", "proj"],
-        forward: |row, it| attention(row, it, it, false, false),
+        forward: |row, it| attention(row, it, it, Attends::ToAll),
     },
     Block {
         classes: &["MultiheadAttention"],
         children: &["out_proj"],
-        forward: |row, it| attention(row, it, it, false, false),
+        forward: |row, it| attention(row, it, it, Attends::ToAll),
     },
     Block {
         classes: &["TransformerEncoderLayer"],
@@ -291,8 +291,8 @@ pub(super) fn find(module: &Printed) -> Option<&'static Block> {
     TABLE.iter().find(|block| {
         let class = block.classes.is_empty() || block.classes.contains(&module.class.as_str());
         let is_block = !block.classes.is_empty() || !block.children.is_empty();
-        let has = |child: &&str| child.split('|').any(|name| module.child(name).is_some());
-        class && is_block && block.children.iter().all(|child| has(&child))
+        let has = |child: &&'static str| child.split('|').any(|name| module.child(name).is_some());
+        class && is_block && block.children.iter().all(has)
     })
 }
 
@@ -344,7 +344,7 @@ fn mobile_block(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     })
 }
 
-/// torchvision's ConvNeXt: channels last between two `Permute`, a scale for each channel.
+/// torchvision's `ConvNeXt`: channels last between two `Permute`, a scale for each channel.
 fn convnext_block(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     row.residual(
         true,
@@ -367,7 +367,7 @@ fn convnext_block(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     )
 }
 
-/// timm's ConvNeXt, with linear layers over channels that lie last.
+/// timm's `ConvNeXt`, with linear layers over channels that lie last.
 fn timm_convnext_block(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     row.residual(
         false,
@@ -457,9 +457,10 @@ fn inception_block(row: &mut Row<'_, '_>, it: &Printed) -> Done {
         match (it.class.as_str(), way) {
             ("InceptionA" | "InceptionC" | "InceptionE", 0) => &["branch1x1"],
             ("InceptionA", 1) => &["branch5x5_1", "branch5x5_2"],
-            ("InceptionA", 2) => &["branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3"],
+            ("InceptionA", 2) | ("InceptionB", 1) => {
+                &["branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3"]
+            }
             ("InceptionB", 0) => &["branch3x3"],
-            ("InceptionB", 1) => &["branch3x3dbl_1", "branch3x3dbl_2", "branch3x3dbl_3"],
             ("InceptionC", 1) => &["branch7x7_1", "branch7x7_2", "branch7x7_3"],
             ("InceptionC", 2) => &[
                 "branch7x7dbl_1",
@@ -611,7 +612,7 @@ fn bert_layer(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     };
     if let Some((own, last)) = around.child("self").zip(around.child("output")) {
         let body = |row: &mut Row<'_, '_>| {
-            attention(row, own, last, false, false)?;
+            attention(row, own, last, Attends::ToAll)?;
             row.each(last, &["dropout"])
         };
         row.residual(false, body, |_| Ok(()))?;
@@ -645,7 +646,7 @@ fn roberta_head(row: &mut Row<'_, '_>, it: &Printed) -> Done {
 
 fn distilbert_layer(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     let Some(own) = it.child("attention") else { return row.all(&it.children) };
-    row.residual(false, |row| attention(row, own, own, false, false), |_| Ok(()))?;
+    row.residual(false, |row| attention(row, own, own, Attends::ToAll), |_| Ok(()))?;
     row.each(it, &["sa_layer_norm"])?;
     row.residual(false, |row| row.each(it, &["ffn"]), |_| Ok(()))?;
     row.each(it, &["output_layer_norm"])
@@ -660,7 +661,7 @@ fn gpt2_block(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     let Some(own) = it.child("attn") else { return row.all(&it.children) };
     let body = |row: &mut Row<'_, '_>| {
         row.each(it, &["ln_1"])?;
-        attention(row, own, own, true, false)?;
+        attention(row, own, own, Attends::ToBefore)?;
         row.each(own, &["resid_dropout"])
     };
     row.residual(false, body, |_| Ok(()))?;
@@ -671,7 +672,7 @@ fn opt_layer(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     let Some(own) = it.child("self_attn") else { return row.all(&it.children) };
     let body = |row: &mut Row<'_, '_>| {
         row.each(it, &["self_attn_layer_norm"])?;
-        attention(row, own, own, true, false)?;
+        attention(row, own, own, Attends::ToBefore)?;
         row.call("dropout", &[("p", Value::Number(0.1))])
     };
     row.residual(false, body, |_| Ok(()))?;
@@ -687,7 +688,7 @@ fn neox_layer(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     let Some(own) = it.child("attention") else { return row.all(&it.children) };
     let attended = |row: &mut Row<'_, '_>| {
         row.each(it, &["input_layernorm"])?;
-        attention(row, own, own, true, true)?;
+        attention(row, own, own, Attends::Rotary)?;
         row.each(it, &["post_attention_dropout"])
     };
     let other = |row: &mut Row<'_, '_>| {
@@ -701,7 +702,7 @@ fn llama_layer(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     let Some(own) = it.child("self_attn") else { return row.all(&it.children) };
     let body = |row: &mut Row<'_, '_>| {
         row.each(it, &["input_layernorm"])?;
-        attention(row, own, own, true, true)
+        attention(row, own, own, Attends::Rotary)
     };
     row.residual(false, body, |_| Ok(()))?;
     row.residual(false, |row| row.each(it, &["post_attention_layernorm", "mlp"]), |_| Ok(()))
@@ -733,14 +734,18 @@ fn causal_head(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     if shares { row.tied_head(head) } else { row.module(head) }
 }
 
+/// What attention is beside its projections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attends {
+    ToAll,
+    ToBefore,
+    /// And queries and keys are rotated.
+    Rotary,
+}
+
 /// Self-attention by its projections, wherever they are: of `own`, and the last of `last`.
-fn attention(
-    row: &mut Row<'_, '_>,
-    own: &Printed,
-    last: &Printed,
-    causal: bool,
-    rotary: bool,
-) -> Done {
+fn attention(row: &mut Row<'_, '_>, own: &Printed, last: &Printed, kind: Attends) -> Done {
+    let (causal, rotary) = (kind != Attends::ToAll, kind == Attends::Rotary);
     let out = |module: &Printed| match module
         .argument("out_features", Some(1))
         .or_else(|| module.argument("nf", None))

@@ -275,7 +275,6 @@ impl<'t> Parser<'t> {
         let end = rest.char_indices().find(|&(_, c)| {
             match (quote, c) {
                 (Some(open), c) if c == open => quote = None,
-                (Some(_), _) => {}
                 (None, '\'' | '"') => quote = Some(c),
                 (None, '(' | '[' | '{') => depth = depth.saturating_add(1),
                 (None, ')' | ']' | '}') if depth > 0 => depth = depth.saturating_sub(1),

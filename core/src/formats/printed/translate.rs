@@ -9,9 +9,12 @@ use crate::error::{Error, ErrorKind, Place};
 use crate::formats::spec::kinds::{self, Kind, Takes};
 use crate::formats::spec::{Body, Draft, Flow, Join, Layer, Module, Spec, Value};
 
+/// Arguments that follow from a class.
+type Flags = &'static [(&'static str, bool)];
+
 /// Classes that are a layer of the table under another name, by how their names end: class, layer,
 /// and arguments that follow from the class.
-const CLASSES: &[(&str, &str, &[(&str, bool)])] = &[
+const CLASSES: &[(&str, &str, Flags)] = &[
     ("NonDynamicallyQuantizableLinear", "linear", &[]),
     ("Conv1D", "linear", &[]),
     ("SyncBatchNorm", "batchnorm2d", &[]),
@@ -109,15 +112,18 @@ pub(super) fn width_in(module: &Printed, kind: &Kind) -> Option<u64> {
 /// Where an argument of the table stands in a print.
 fn position(kind: &Kind, argument: &str) -> Option<usize> {
     match (kind.name, argument) {
-        (name, "out_channels") if name.starts_with("conv") => Some(1),
-        ("linear", "out_features") => Some(1),
-        ("embedding", "num_embeddings") => Some(0),
-        ("embedding", "embedding_dim") => Some(1),
-        ("groupnorm", "num_groups") => Some(0),
-        ("drop_path", "p") => Some(0),
+        (name, "out_channels") => name.starts_with("conv").then_some(1),
+        ("linear", "out_features") | ("embedding", "embedding_dim") => Some(1),
+        ("embedding", "num_embeddings") | ("groupnorm", "num_groups") | ("drop_path", "p") => {
+            Some(0)
+        }
         _ => None,
     }
 }
+
+/// How far off an input is at which a layer does not fit, or is left out; a pool that is put in is as far
+/// off as it is wide.
+const FAR: u64 = 1000;
 
 /// What a translation came to.
 #[derive(Debug)]
@@ -125,8 +131,8 @@ pub(super) struct Outcome {
     pub(super) layers: Vec<Layer>,
     /// Classes whose `forward` is not known, each with its first line.
     pub(super) unknown: Vec<String>,
-    /// COUNT: places at which sizes do not fit and something was put in.
-    pub(super) guesses: usize,
+    /// How much had to be put in where sizes do not fit; 0 where they do.
+    pub(super) guesses: u64,
     pub(super) notes: Vec<Diagnostic>,
 }
 
@@ -137,7 +143,7 @@ pub(super) struct Translator<'s> {
     input: Flow,
     unknown: BTreeMap<String, usize>,
     notes: BTreeMap<&'static str, (Severity, String, usize)>,
-    guesses: usize,
+    guesses: u64,
     /// Paths of embeddings of words, with rows and width.
     embeddings: Vec<(String, u64, u64)>,
     path: Vec<String>,
@@ -177,6 +183,9 @@ impl<'s> Translator<'s> {
     }
 }
 
+/// Adds one of several ways.
+type Way<'w, 's> = &'w dyn Fn(&mut Row<'_, 's>) -> Result<(), Error>;
+
 /// Layers in a row, and what flows behind the last of them.
 #[derive(Debug)]
 pub(super) struct Row<'t, 's> {
@@ -205,6 +214,11 @@ impl<'t, 's> Row<'t, 's> {
     pub(super) fn note(&mut self, severity: Severity, code: &'static str, message: String) {
         let known = self.translator.notes.entry(code).or_insert((severity, message, 0));
         known.2 = known.2.saturating_add(1);
+    }
+
+    /// Sizes do not fit, and something is put in that is so far off what was printed.
+    const fn guess(&mut self, far: u64) {
+        self.translator.guesses = self.translator.guesses.saturating_add(far);
     }
 
     /// A module that is printed.
@@ -319,7 +333,7 @@ impl<'t, 's> Row<'t, 's> {
         &mut self,
         join: Join,
         dim: i64,
-        ways: &[&dyn Fn(&mut Row<'_, 's>) -> Result<(), Error>],
+        ways: &[Way<'_, 's>],
     ) -> Result<(), Error> {
         let (mut arms, mut flows) = (Vec::new(), Vec::new());
         for way in ways {
@@ -429,7 +443,7 @@ impl<'t, 's> Row<'t, 's> {
                 let message =
                     format!("`{}` is left out, because it does not fit: {error}", module.name);
                 self.note(Severity::Warning, "left-out", message);
-                self.translator.guesses = self.translator.guesses.saturating_add(1);
+                self.guess(FAR);
                 return Ok(());
             }
             result => result?,
@@ -519,62 +533,58 @@ impl<'t, 's> Row<'t, 's> {
             self.stand_in(module, want, 1)?;
             return Ok(false);
         }
-        let channels = self.x.size(1);
-        let at = |axis| self.x.size(axis);
-        if rank == 4 && kind.name != "linear" && channels == Some(want) {
+        if rank == 4 && kind.name != "linear" && self.x.size(1) == Some(want) {
             self.call("permute", &[("dims", Value::Ints(vec![0, 2, 3, 1]))])?;
             return Ok(true);
         }
-        if last == Some(want) {
+        if last == Some(want) || kind.name == "linear" && rank > 2 && self.flatten(module, want)? {
             return Ok(false);
-        }
-        let whole = (1..rank).try_fold(1_u64, |all, axis| at(axis)?.checked_mul(all));
-        let places = whole.zip(channels).and_then(|(all, c)| all.checked_div_euclid(c));
-        if kind.name == "linear" && rank > 2 {
-            let inserted = |row: &mut Self, what: &str| {
-                let (name, line) = (&module.name, module.place.line);
-                let message = format!(
-                    "`{what}` is put in before `{name}` (line {line}), whose input it fits"
-                );
-                row.note(Severity::Info, "inserted", message);
-            };
-            if whole == Some(want) {
-                inserted(self, "flatten");
-                self.call("flatten", &[])?;
-                return Ok(false);
-            }
-            if channels == Some(want) && rank > 3 {
-                inserted(self, "global_avgpool, flatten");
-                self.call("global_avgpool", &[])?;
-                self.call("flatten", &[])?;
-                return Ok(false);
-            }
-            if let (4, Some(c), Some(height), Some(_)) = (rank, channels, at(2), places)
-                && want.is_multiple_of(c.max(1))
-            {
-                let side = want.div_euclid(c.max(1)).isqrt();
-                if side > 0
-                    && side.saturating_mul(side).checked_mul(c) == Some(want)
-                    && height > side
-                    && at(3) == Some(height)
-                {
-                    let window = height.div_euclid(side);
-                    if height.checked_div_euclid(window) == Some(side) {
-                        inserted(self, "maxpool2d, flatten");
-                        self.translator.guesses = self.translator.guesses.saturating_add(1);
-                        self.call("maxpool2d", &[("kernel_size", Value::from(window))])?;
-                        self.call("flatten", &[])?;
-                        return Ok(false);
-                    }
-                }
-            }
-            // Channels that do not divide it come from a model that has them last.
-            if rank > 3 && channels.is_some_and(|c| c > 0 && want.is_multiple_of(c)) {
-                self.call("flatten", &[])?;
-            }
         }
         self.stand_in(module, want, -1)?;
         Ok(false)
+    }
+
+    /// Makes rows of a picture for a linear layer, if one of the usual ways gives what it reads.
+    fn flatten(&mut self, module: &Printed, want: u64) -> Result<bool, Error> {
+        let rank = self.x.rank();
+        let size = |axis| self.x.size(axis);
+        let whole = (1..rank).try_fold(1_u64, |all, axis| size(axis)?.checked_mul(all));
+        let channels = size(1).filter(|&n| n > 0);
+        let square = size(2).filter(|_| rank == 4 && size(2) == size(3));
+        let window = channels.zip(square).and_then(|(channels, side)| {
+            let places = want.checked_div_euclid(channels)?;
+            let left = places.isqrt();
+            let window = side.checked_div_euclid(left)?;
+            let fits = left.checked_mul(left)?.checked_mul(channels)? == want && window > 1;
+            (fits && side.checked_div_euclid(window)? == left).then_some(window)
+        });
+        let (what, pool) = if whole == Some(want) {
+            ("flatten", None)
+        } else if channels == Some(want) && rank > 3 {
+            ("global_avgpool, flatten", Some(("global_avgpool", None)))
+        } else if let Some(window) = window {
+            ("maxpool2d, flatten", Some(("maxpool2d", Some(window))))
+        } else {
+            // Channels that do not divide it come from a model that has them last.
+            if rank > 3 && channels.is_some_and(|channels| want.is_multiple_of(channels)) {
+                self.call("flatten", &[])?;
+            }
+            return Ok(false);
+        };
+        let (name, line) = (&module.name, module.place.line);
+        let message =
+            format!("`{what}` is put in before `{name}` (line {line}), whose input it fits");
+        self.note(Severity::Info, "inserted", message);
+        match pool {
+            Some((kind, Some(window))) => {
+                self.guess(window.saturating_sub(1));
+                self.call(kind, &[("kernel_size", Value::from(window))])?;
+            }
+            Some((kind, None)) => self.call(kind, &[])?,
+            None => {}
+        }
+        self.call("flatten", &[])?;
+        Ok(true)
     }
 
     /// A picture of what a linear layer made: `x.view(-1, C, s, s)`.
@@ -600,7 +610,7 @@ impl<'t, 's> Row<'t, 's> {
             self.x.shown()
         );
         self.note(Severity::Warning, "sizes-do-not-fit", message);
-        self.translator.guesses = self.translator.guesses.saturating_add(1);
+        self.guess(FAR);
         self.call("stand_in", &[("size", Value::from(want)), ("dim", Value::Int(dim))])
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::printed::Printed;
-use super::table::Row;
+use super::table::{Row, Stated};
 use super::{Node, name_of};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::formats::spec::Value;
@@ -328,7 +328,7 @@ fn pool(n: u64, made: u64) -> [u64; 3] {
 }
 
 /// What the first layer reads, without the batch, by what it makes.
-pub(super) fn first_input(row: &Row, elements: Option<f64>) -> Option<Vec<u64>> {
+pub(super) fn first_input(row: &Row, stated: Option<Stated>) -> Option<Vec<u64>> {
     const SIDES: [u64; 12] = [224, 299, 32, 28, 256, 64, 96, 128, 384, 227, 112, 512];
     let batch = row.output.first().copied().unwrap_or(1);
     let out = row.output.get(1).copied().unwrap_or(1);
@@ -343,7 +343,7 @@ pub(super) fn first_input(row: &Row, elements: Option<f64>) -> Option<Vec<u64>> 
                 };
                 let side = SIDES.into_iter().chain(1..=1024).find(|&side| {
                     slide(side, made, window).is_some_and(is_usual)
-                        && is_about(elements, [batch, channels, side, side])
+                        && is_about(stated, [batch, channels, side, side])
                 });
                 side.map(|side| vec![channels, side, side])
             })
@@ -360,10 +360,10 @@ pub(super) fn first_input(row: &Row, elements: Option<f64>) -> Option<Vec<u64>> 
     }
 }
 
-/// Whether a tensor has about so many elements: a table rounds to 0.01 MB.
-fn is_about(elements: Option<f64>, sizes: [u64; 4]) -> bool {
-    let Some(elements) = elements else { return true };
-    let mut sizes = sizes.iter().map(|&n| u32::try_from(n).ok());
-    let product = sizes.try_fold(1_u32, |all, n| all.checked_mul(n?));
-    product.is_some_and(|product| (f64::from(product) - elements).abs() <= 1400.0)
+/// Whether a tensor has about so many bytes: a table rounds to hundredths.
+fn is_about(stated: Option<Stated>, sizes: [u64; 4]) -> bool {
+    let Some(Stated { hundredths, unit }) = stated else { return true };
+    let bytes = sizes.iter().try_fold(400_u64, |all, n| all.checked_mul(*n));
+    let wanted = hundredths.saturating_mul(unit);
+    bytes.is_some_and(|bytes| bytes.abs_diff(wanted) <= unit)
 }

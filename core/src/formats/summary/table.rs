@@ -29,10 +29,18 @@ pub(super) struct Table {
     pub(super) is_flat: bool,
     /// COUNT: samples that the table was made with.
     pub(super) batch: Option<u64>,
-    /// COUNT: elements of a batch, about.
-    pub(super) input_elements: Option<f64>,
+    /// SIZE: what the model reads.
+    pub(super) input_size: Option<Stated>,
     /// COUNT: parameters, by the table.
     pub(super) total: Option<u64>,
+}
+
+/// A number of megabytes with two decimals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stated {
+    pub(super) hundredths: u64,
+    /// SIZE: bytes of a megabyte.
+    pub(super) unit: u64,
 }
 
 /// A layer or a container.
@@ -139,9 +147,11 @@ fn footer(table: &mut Table, name: &str, number: &str) {
     }
     if name.starts_with("Input size") {
         // torchsummary counts 2^20, torchinfo 10^6.
-        let unit = if table.is_flat { 1_048_576.0 } else { 1_000_000.0 };
-        let size = plain.parse().ok().filter(|size: &f64| size.is_finite() && *size > 0.0);
-        table.input_elements = size.map(|size| size * unit / 4.0);
+        let unit = if table.is_flat { 1 << 20 } else { 1_000_000 };
+        let digits = plain.split_once('.').filter(|(_, fraction)| fraction.len() == 2);
+        let digits = digits.map(|(whole, fraction)| format!("{whole}{fraction}"));
+        let hundredths = digits.and_then(|digits| digits.parse().ok()).filter(|&n: &u64| n > 0);
+        table.input_size = hundredths.map(|hundredths| Stated { hundredths, unit });
     }
 }
 

@@ -502,6 +502,9 @@ pub(in super::super) fn zero_pad(
     x: &Tensor,
 ) -> Result<Tensor, Error> {
     let spatial = x.shape.len().saturating_sub(2);
+    if spatial == 0 {
+        return Err(l.fault(format!("{} has no sides to put zeros at", x.shown())));
+    }
     let both = spatial.saturating_mul(2);
     let pads = match a.numbers("padding", spatial) {
         Some(sides) => sides.iter().chain(&sides).copied().collect(),
