@@ -94,7 +94,7 @@ fn compared(folder: &str, names: &[&str]) -> String {
             model.recognised().fidelity.name(),
         )
         .unwrap();
-        let again = spec::read(&model.spec().unwrap().to_string()).and_then(|spec| spec.lower());
+        let again = spec::read(model.spec().unwrap()).and_then(|spec| spec.lower());
         assert!(again.is_ok(), "{name}: {again:?}");
     }
     lines
@@ -152,7 +152,7 @@ DataParallel(
             name: Net
             input:
               x: [N, 3, H, W]
-            dims: {H: 224, W: 224}
+            dims: {H: 32, W: 32}
             layers:
               - conv2d: {kernel_size: [5, 5], out_channels: 6, stride: [1, 1]}
                 name: conv1
@@ -166,7 +166,7 @@ DataParallel(
                       - conv2d: {bias: false, kernel_size: [1, 1], out_channels: 16, stride: [1, 1]}
                       - relu
                 name: blocks
-              - maxpool2d: {kernel_size: 21}
+              - maxpool2d: {kernel_size: 2}
               - flatten
               - linear: {bias: true, out_features: 120}
                 name: fc1
@@ -174,8 +174,8 @@ DataParallel(
                 name: fc2
             warning [approximate-order] a print does not say what `forward` does, and that of `Net` (line 4) is not known: the modules inside are taken in the order in which they stand, and calls of functions (`F.relu`, `torch.cat`, `x + y`) are missing; `highwater spec` prints what was read, to be corrected
             info [inserted] `maxpool2d, flatten` is put in before `fc1` (line 11), whose input it fits
-            warning [assumed-input] what the model reads is not printed; [N, 3, 224, 224] follows from its first layer; set `--dim H=…` `--dim W=…` if it is another
-            info [sizes-of-the-spec] parameters (the first are those of `fc1`) have sizes that follow from H = 224, W = 224; a model for other sizes is another spec
+            warning [assumed-input] what the model reads is not printed; [N, 3, 32, 32] follows from its first layer; set `--dim H=…` `--dim W=…` if it is another
+            info [sizes-of-the-spec] parameters (the first are those of `fc1`) have sizes that follow from H = 32, W = 32; a model for other sizes is another spec
         "#]],
     );
 }
@@ -202,7 +202,7 @@ fn what_does_not_fit_is_said() {
                 name: b
               - stand_in: {size: 8}
                 name: rnn
-            warning [approximate-order] a print does not say what `forward` does, and that of `Odd` (line 1) and 1 others is not known: the modules inside are taken in the order in which they stand, and calls of functions (`F.relu`, `torch.cat`, `x + y`) are missing; `highwater spec` prints what was read, to be corrected
+            warning [approximate-order] a print does not say what `forward` does, and that of `Odd` (line 1) and one other is not known: the modules inside are taken in the order in which they stand, and calls of functions (`F.relu`, `torch.cat`, `x + y`) are missing; `highwater spec` prints what was read, to be corrected
             error [recurrent] `LSTM` (line 5) is recurrent, and the memory of that is not modelled: its parameters and activations are missing
             warning [sizes-do-not-fit] `b` (line 3) reads 32, and [?, 16] comes in from `a`: what lies between is not known
             error [unknown-layer] `MyLayer` (line 4) is no layer that is known here: what it computes, and parameters of it, are missing
@@ -246,33 +246,34 @@ fn keras_is_read_as_pytorch_would_run_it() {
         (
             "mnist_keras2",
             expect![[r#"
-        # Keras model
-        name: sequential
-        input:
-          conv2d_input: [N, 1, 28, 28]
-        layers:
-          - sequential:
-              - conv2d: {bias: true, dilation: [1, 1], groups: 1, kernel_size: [3, 3], out_channels: 32, padding: [0, 0], stride: [1, 1]}
-              - relu
-            name: conv2d
-          - maxpool2d: {kernel_size: [2, 2], padding: [0, 0], stride: [2, 2]}
-            name: max_pooling2d
-          - sequential:
-              - conv2d: {bias: true, dilation: [1, 1], groups: 1, kernel_size: [3, 3], out_channels: 64, padding: [1, 1], stride: [2, 2]}
-              - relu
-            name: conv2d_1
-          - batchnorm2d:
-            name: batch_normalization
-          - flatten:
-            name: flatten
-          - dropout: {p: 0.5}
-            name: dropout
-          - sequential:
-              - linear: {bias: true, out_features: 10}
-              - softmax: {dim: -1}
-            name: dense
-        info [keras-channels] the model has channels last, as Keras does; what is estimated is the same model in PyTorch, with channels second and contiguous memory
-    "#]],
+                # Keras model
+                name: sequential
+                input:
+                  conv2d_input: [N, 1, 28, 28]
+                layers:
+                  - sequential:
+                      - conv2d: {bias: true, dilation: [1, 1], groups: 1, kernel_size: [3, 3], out_channels: 32, padding: [0, 0], stride: [1, 1]}
+                      - relu
+                    name: conv2d
+                  - maxpool2d: {kernel_size: [2, 2], padding: [0, 0], stride: [2, 2]}
+                    name: max_pooling2d
+                  - sequential:
+                      - conv2d: {bias: true, dilation: [1, 1], groups: 1, kernel_size: [3, 3], out_channels: 64, padding: [1, 1], stride: [2, 2]}
+                      - relu
+                    name: conv2d_1
+                  - batchnorm2d:
+                    name: batch_normalization
+                  - flatten:
+                    name: flatten
+                  - dropout: {p: 0.5}
+                    name: dropout
+                  - sequential:
+                      - linear: {bias: true, out_features: 10}
+                      - softmax: {dim: -1}
+                    name: dense
+                info [keras-softmax] `dense` ends in a softmax, which is kept; `cross_entropy` of PyTorch has one of its own, so that one would leave it out there
+                info [keras-channels] the model has channels last, as Keras does; what is estimated is the same model in PyTorch, with channels second and contiguous memory
+            "#]],
         ),
         (
             "residual_keras3",
