@@ -5,12 +5,16 @@
 
 use super::fold::{self, float, truncate, widen};
 use super::run::fresh;
-use super::shape_math::{dtype_attribute, size, sizes};
-use super::{Inference, OpError, Operator, op};
+use super::shape_math::{axis, dim, dtype_attribute, size, sizes};
+use super::{Call, Inference, OpError, Operator, Shaped, op, torch};
 use crate::graph::{Attribute, Elements};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
+    Shaped { infer: positions, ..torch("Arange", 1..=1) }.runs(fresh),
+    Shaped { infer: causal_mask, ..torch("CausalMask", 1..=1) }.runs(causal_mask_rule),
+    Shaped { infer: ones, ..torch("Ones", 1..=1) }.runs(fresh),
+    torch("PackedSequences", 1..=1).runs(packed_sequences),
     op("BlackmanWindow", 1..=1, window).unmodelled(),
     op("Constant", 0..=0, constant).runs(fresh),
     op("ConstantOfShape", 1..=1, constant_of_shape).runs(fresh),
@@ -19,6 +23,69 @@ pub(super) const TABLE: &[Operator] = &[
     op("HannWindow", 1..=1, window).unmodelled(),
     op("Range", 3..=3, range).runs(fresh),
 ];
+
+/// `torch.arange(x.shape[axis], device=x.device)`: it lies on the device.
+fn positions(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let at = axis(inference.node.int("axis").unwrap_or(1), x.rank())?;
+    let length = dim(&x.dims, at);
+    inference.set_dims(0, DType::Int64, [length]);
+    Ok(())
+}
+
+/// `torch.ones(x.shape)`.
+fn ones(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dims = inference.input(0)?.dims.clone();
+    inference.set_dims(0, DType::Float32, dims);
+    Ok(())
+}
+
+/// The mask that transformers adds to the scores of tokens `[N, L]` (`masking_utils.eager_mask`).
+fn causal_mask(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let (batch, length) = (dim(&x.dims, 0), dim(&x.dims, 1));
+    inference.set_dims(0, DType::Float32, [batch, 1, length, length]);
+    Ok(())
+}
+
+/// Positions of batch, heads, queries and keys are compared, and the booleans become numbers.
+fn causal_mask_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, dims) = (call.rt, call.output_type(0)?.dims.clone());
+    let (n, length) = (dim(&dims, 0), dim(&dims, 3));
+    let indices = [n, 1].map(|size| rt.empty(DType::Int64, &[size]));
+    let places = [(); 2].map(|()| {
+        let range = rt.empty(DType::Int64, &[length]);
+        let offset = rt.empty(DType::Int64, &[length]);
+        drop(range);
+        offset
+    });
+    let visible = rt.empty(DType::Bool, &[length, length]);
+    drop((indices, places));
+    let zero = rt.empty(DType::Float32, &[]);
+    let least = rt.empty(DType::Float32, &[]);
+    call.set(0, rt.empty(DType::Float32, &dims));
+    drop((least, zero, visible));
+    Ok(())
+}
+
+/// `find_packed_sequence_indices` of transformers' `masking_utils.py`, which decides that there are none.
+fn packed_sequences(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, dims) = (call.rt, call.input_type(0)?.dims.clone());
+    let (n, length) = (dim(&dims, 0), dim(&dims, 1));
+    let first = rt.empty(DType::Int64, &[n, 1]);
+    let prepended = rt.empty(DType::Int64, &[n, length.saturating_add(1)]);
+    let difference = rt.empty(DType::Int64, &dims);
+    drop(prepended);
+    let differs = rt.empty(DType::Bool, &dims);
+    let sums = rt.empty(DType::Int64, &dims);
+    let widened = rt.empty(DType::Int64, &dims);
+    drop((widened, differs));
+    let none = rt.empty(DType::Bool, &[n]);
+    let all = rt.empty(DType::Bool, &[]);
+    drop((none, all));
+    drop((first, difference, sums));
+    Ok(())
+}
 
 fn length(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
