@@ -26,6 +26,7 @@ mod model;
 mod more_decoders;
 mod parts;
 mod program;
+mod seq2seq;
 mod settings;
 mod vision;
 
@@ -120,6 +121,11 @@ const FAMILIES: &[Family] = &[
         &["partial_rotary_factor", "qk_layernorm", "resid_pdrop"],
         more_decoders::phi,
     ),
+    family("gemma", Task::CausalLm, &["rms_norm_eps", "head_dim", "hidden_activation"], decoders::gemma),
+    family("gemma2", Task::CausalLm, &["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"], decoders::gemma2),
+    family("gemma3_text", Task::CausalLm, &["rope_local_base_freq", "sliding_window_pattern", "query_pre_attn_scalar"], decoders::gemma3),
+    family("t5", Task::Seq2Seq, &["d_kv", "d_ff", "relative_attention_num_buckets"], seq2seq::t5),
+    family("bart", Task::Seq2Seq, &["encoder_ffn_dim", "decoder_ffn_dim", "scale_embedding"], seq2seq::bart),
     family("deit", Task::Images, &["image_size", "patch_size", "qkv_bias"], vision::deit),
     family(
         "electra",

@@ -14,6 +14,9 @@ pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: positions, ..torch("Arange", 1..=1) }.runs(fresh),
     Shaped { infer: causal_mask, ..torch("CausalMask", 1..=1) }.runs(causal_mask_rule),
     Shaped { infer: ones, ..torch("Ones", 1..=1) }.runs(fresh),
+    Shaped { infer: causal_pairs, ..torch("CausalPairs", 1..=1) }.runs(fresh),
+    Shaped { infer: position_bias, ..torch("PositionBias", 1..=1) }.runs(fresh),
+    torch("ShiftRight", 1..=1).runs(shift_right),
     torch("PackedSequences", 1..=1).runs(packed_sequences),
     op("BlackmanWindow", 1..=1, window).unmodelled(),
     op("Constant", 0..=0, constant).runs(fresh),
@@ -45,6 +48,33 @@ fn causal_mask(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let (batch, length) = (dim(&x.dims, 0), dim(&x.dims, 1));
     inference.set_dims(0, DType::Float32, [batch, 1, length, length]);
+    Ok(())
+}
+
+/// `arange(L)[:, None] >= arange(L)[None, :]` for scores `[1, heads, L, L]`.
+fn causal_pairs(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let (rows, columns) = (dim(&x.dims, 2), dim(&x.dims, 3));
+    inference.set_dims(0, DType::Bool, [1, 1, rows, columns]);
+    Ok(())
+}
+
+/// `torch.zeros(1, heads, L, L)`: T5's attention to the encoder has no bias of positions.
+fn position_bias(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let length = dim(&inference.input(0)?.dims, 1);
+    let heads = size(inference.node.int("heads").unwrap_or(1))?;
+    inference.set_dims(0, DType::Float32, [1, heads, length, length]);
+    Ok(())
+}
+
+/// `shift_tokens_right`: what the decoder reads is made of the labels.
+fn shift_right(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, ty) = (call.rt, call.input_type(0)?);
+    let shifted = rt.empty(ty.dtype, &ty.dims);
+    let (n, length) = (dim(&ty.dims, 0), dim(&ty.dims, 1));
+    drop(rt.empty(ty.dtype, &[n, length.saturating_sub(1)]));
+    drop(rt.empty(DType::Bool, &ty.dims));
+    call.set(0, shifted);
     Ok(())
 }
 

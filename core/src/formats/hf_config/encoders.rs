@@ -78,6 +78,7 @@ impl Bert {
                 groups: 1,
                 dropout: c.number(&["attention_probs_dropout_prob"], 0.1),
                 contiguous: true,
+                softcap: false,
             },
         })
     }
@@ -396,6 +397,7 @@ pub(super) fn distilbert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error
         groups: 1,
         dropout: c.number(&["attention_dropout"], 0.1),
         contiguous: true,
+        softcap: false,
     };
     let tokens = m.tokens("input_ids", length);
     let base = m.base("distilbert");

@@ -38,6 +38,7 @@ pub(super) fn opt(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         groups: 1,
         dropout: c.number(&["attention_dropout"], 0.0),
         contiguous: true,
+        softcap: false,
     };
     let tokens = m.tokens("input_ids", length);
     let base = m.base("model");
@@ -250,6 +251,7 @@ pub(super) fn gpt_neox(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> 
         groups: 1,
         dropout: c.number(&["attention_dropout"], 0.0),
         contiguous: true,
+        softcap: false,
     };
     let tokens = m.tokens("input_ids", length);
     let base = m.base("gpt_neox");
@@ -288,7 +290,7 @@ pub(super) fn gpt_neox(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> 
         let mask = mask_of(p, implementation, tokens);
         let x = p.dropout("emb_dropout", words, drop);
         let mut x = p.bind("hidden_states", x);
-        let tables = rotary(p, "rotary_emb", places);
+        let tables = rotary(p, "rotary_emb", "inv_freq", places);
         p.bind("cos", tables[0]);
         p.bind("sin", tables[1]);
         for layer in 0..layers {
@@ -365,6 +367,7 @@ pub(super) fn phi(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         groups,
         dropout: c.number(&["attention_dropout"], 0.0),
         contiguous: true,
+        softcap: false,
     };
     let kv_width = kv_heads.saturating_mul(head_width);
     let tokens = m.tokens("input_ids", length);
@@ -409,7 +412,7 @@ pub(super) fn phi(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         let words = p.dropout("embed_dropout", words, embd);
         let words = p.bind("inputs_embeds", words);
         let mut x = p.bind("hidden_states", words);
-        let tables = rotary(p, "rotary_emb", places);
+        let tables = rotary(p, "rotary_emb", "inv_freq", places);
         p.bind("cos", tables[0]);
         p.bind("sin", tables[1]);
         for layer in 0..layers {

@@ -110,6 +110,31 @@ pub(super) fn rms_norm(p: &mut Program, name: &str, x: Tensor) -> Tensor {
     })
 }
 
+/// `GemmaRMSNorm`, whose weight is an offset from one.
+pub(super) fn offset_rms_norm(p: &mut Program, name: &str, x: Tensor) -> Tensor {
+    p.module(name, |p| {
+        let wide = p.float(x);
+        let y = p.function(|p| {
+            p.bind("x", wide);
+            let two = p.number();
+            let squares = p.op("Pow", &[wide, two]);
+            let axes = p.ints(&[-1]);
+            let mean = p.with("ReduceMean", &[squares, axes], "keepdims", 1);
+            let sum = p.add(mean, two);
+            let root = p.op("torch.Rsqrt", &[sum]);
+            p.mul(wide, root)
+        });
+        let y = p.bind("output", y);
+        let weight = p.get("weight");
+        let one = p.number();
+        let weight = p.float(weight);
+        let weight = p.add(weight, one);
+        let y = p.mul(y, weight);
+        let y = p.bind("output", y);
+        p.float(y)
+    })
+}
+
 /// `torch.arange(L) + 0`, with a dimension in front: positions of a sequence whose numbers are `x`.
 pub(super) fn positions(p: &mut Program, x: Tensor) -> Tensor {
     let range = p.op("torch.Arange", &[x]);
@@ -128,11 +153,16 @@ pub(super) fn new_rotary(p: &mut Program, name: &str, width: u64) {
 }
 
 /// `LlamaRotaryEmbedding`: cosines and sines.
-pub(super) fn rotary(p: &mut Program, name: &str, positions: Tensor) -> [Tensor; 2] {
+pub(super) fn rotary(
+    p: &mut Program,
+    name: &str,
+    frequencies: &str,
+    positions: Tensor,
+) -> [Tensor; 2] {
     p.module(name, |p| {
         let positions = p.unsqueeze(positions, -1);
         let positions = p.float(positions);
-        let inv_freq = p.get("inv_freq");
+        let inv_freq = p.get(frequencies);
         let freqs = p.mul(positions, inv_freq);
         let freqs = p.bind("freqs", freqs);
         let emb = p.concat(&[freqs, freqs], -1);
@@ -205,6 +235,8 @@ pub(super) struct Attention {
     pub(super) dropout: f64,
     /// Whether the family's eager function ends in `contiguous`.
     pub(super) contiguous: bool,
+    /// Whether scores go through `tanh`.
+    pub(super) softcap: bool,
 }
 
 impl Attention {
@@ -215,14 +247,29 @@ impl Attention {
         [q, k, v]: [Tensor; 3],
         mask: Option<Tensor>,
     ) -> Tensor {
+        match self.implementation {
+            Implementation::Sdpa => p.function(|p| {
+                p.bind("query", q);
+                p.bind("key", k);
+                p.bind("value", v);
+                self.fused(p, [q, k, v], mask)
+            }),
+            Implementation::Eager => self.run_with(p, [q, k, v], [mask, None]),
+        }
+    }
+
+    /// The same, spelled out, with what is added to the scores.
+    pub(super) fn run_with(
+        &self,
+        p: &mut Program,
+        [q, k, v]: [Tensor; 3],
+        added: [Option<Tensor>; 2],
+    ) -> Tensor {
         p.function(|p| {
             p.bind("query", q);
             p.bind("key", k);
             p.bind("value", v);
-            match self.implementation {
-                Implementation::Sdpa => self.fused(p, [q, k, v], mask),
-                Implementation::Eager => self.spelled_out(p, [q, k, v], mask),
-            }
+            self.spelled_out(p, [q, k, v], added)
         })
     }
 
@@ -244,7 +291,12 @@ impl Attention {
     }
 
     /// `eager_attention_forward`.
-    fn spelled_out(&self, p: &mut Program, [q, k, v]: [Tensor; 3], mask: Option<Tensor>) -> Tensor {
+    fn spelled_out(
+        &self,
+        p: &mut Program,
+        [q, k, v]: [Tensor; 3],
+        added: [Option<Tensor>; 2],
+    ) -> Tensor {
         let k = repeat_kv(p, k, self.heads, self.groups);
         let k = p.bind("key_states", k);
         let v = repeat_kv(p, v, self.heads, self.groups);
@@ -253,9 +305,18 @@ impl Attention {
         let scores = p.op("MatMul", &[q, turned]);
         let scores = p.scale(scores);
         let mut weights = p.bind("attn_weights", scores);
-        if let Some(mask) = mask {
-            let masked = p.add(weights, mask);
-            weights = p.bind("attn_weights", masked);
+        if self.softcap {
+            let number = p.number();
+            let capped = p.op("Div", &[weights, number]);
+            let capped = p.bind("attn_weights", capped);
+            let capped = p.op("Tanh", &[capped]);
+            let capped = p.bind("attn_weights", capped);
+            let capped = p.scale(capped);
+            weights = p.bind("attn_weights", capped);
+        }
+        for more in added.into_iter().flatten() {
+            let sum = p.add(weights, more);
+            weights = p.bind("attn_weights", sum);
         }
         let softmax = p.softmax(weights);
         let softmax = p.bind("attn_weights", softmax);

@@ -107,6 +107,7 @@ fn picture_encoder(c: Settings<'_>, m: &mut Model, distils: bool) -> Result<Tens
         groups: 1,
         dropout: c.number(&["attention_probs_dropout_prob"], 0.0),
         contiguous: true,
+        softcap: false,
     };
     let pixels = m.numbers("pixel_values", &[picture.channels, picture.side, picture.side]);
     let base = m.base(if distils { "deit" } else { "vit" });
