@@ -17,6 +17,8 @@ pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: causal_pairs, ..torch("CausalPairs", 1..=1) }.runs(fresh),
     Shaped { infer: position_bias, ..torch("PositionBias", 1..=1) }.runs(fresh),
     torch("ShiftRight", 1..=1).runs(shift_right),
+    Shaped { infer: scalar, ..torch("Scalar", 1..=1) }.runs(fresh),
+    torch("PaddingTest", 1..=1).runs(padding_test),
     torch("PackedSequences", 1..=1).runs(packed_sequences),
     op("BlackmanWindow", 1..=1, window).unmodelled(),
     op("Constant", 0..=0, constant).runs(fresh),
@@ -33,6 +35,13 @@ fn positions(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let at = axis(inference.node.int("axis").unwrap_or(1), x.rank())?;
     let length = dim(&x.dims, at);
     inference.set_dims(0, DType::Int64, [length]);
+    Ok(())
+}
+
+/// `torch.tensor(number, dtype=x.dtype, device=x.device)`.
+fn scalar(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dtype = inference.input(0)?.dtype;
+    inference.set_dims(0, dtype, []);
     Ok(())
 }
 
@@ -95,6 +104,17 @@ fn causal_mask_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let least = rt.empty(DType::Float32, &[]);
     call.set(0, rt.empty(DType::Float32, &dims));
     drop((least, zero, visible));
+    Ok(())
+}
+
+/// Whether a mask of ones hides anything (transformers' `masking_utils.py`).
+fn padding_test(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, dims) = (call.rt, call.input_type(0)?.dims.clone());
+    let mask = rt.empty(DType::Bool, &dims);
+    let sum = rt.empty(DType::Int64, &[]);
+    drop(rt.empty(DType::Int64, &dims));
+    let all = rt.empty(DType::Bool, &[]);
+    drop((sum, all, mask));
     Ok(())
 }
 

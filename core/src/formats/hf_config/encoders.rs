@@ -534,3 +534,171 @@ pub(super) fn distilbert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error
         _ => x,
     })
 }
+
+/// `modeling_albert.py`: all layers of a group are one.
+pub(super) fn albert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
+    let width = c.count(&["hidden_size"], 4096)?;
+    let narrow = c.count(&["embedding_size"], 128)?;
+    let hidden = c.count(&["intermediate_size"], 16384)?;
+    let layers = c.layers(&["num_hidden_layers"], 12)?;
+    let groups = c.layers(&["num_hidden_groups"], 1)?;
+    let inner = c.layers(&["inner_group_num"], 1)?;
+    let heads = c.count(&["num_attention_heads"], 64)?;
+    let drop = c.number(&["hidden_dropout_prob"], 0.0);
+    let act = Act::of(c, &["hidden_act"], Act::NewGelu)?;
+    let bert = Bert {
+        kin: Kin::Bert,
+        width,
+        narrow,
+        layers,
+        head_width: c.divide(width, heads, "num_attention_heads and hidden_size")?,
+        hidden,
+        vocab: c.count(&["vocab_size"], 30000)?,
+        length: c.count(&["max_position_embeddings"], 512)?,
+        types: c.count(&["type_vocab_size"], 2)?,
+        act,
+        drop,
+        classifier_drop: c.number(&["classifier_dropout_prob"], 0.1),
+        labels: labels(c)?,
+        attention: Attention {
+            implementation: m.implementation,
+            heads,
+            groups: 1,
+            dropout: c.number(&["attention_probs_dropout_prob"], 0.0),
+            contiguous: true,
+            softcap: false,
+        },
+    };
+    if m.task == Task::TokenClassification {
+        return Err(c.fault("architectures", "ALBERT is known with ForMaskedLM, ForSequenceClassification and bare"));
+    }
+    let tokens = m.tokens("input_ids", bert.length);
+    let base = m.base("albert");
+    let task = m.task;
+    let p = &mut m.program;
+    p.within(base, |p| {
+        bert.new_embeddings(p);
+        p.within("encoder", |p| {
+            p.new_linear("embedding_hidden_mapping_in", narrow, width, true);
+            for group in 0..groups {
+                for layer in 0..inner {
+                    p.within(&format!("albert_layer_groups.{group}.albert_layers.{layer}"), |p| {
+                        p.new_norm("full_layer_layer_norm", width, true);
+                        p.within("attention", |p| {
+                            for name in ["query", "key", "value", "dense"] {
+                                p.new_linear(name, width, width, true);
+                            }
+                            p.new_norm("LayerNorm", width, true);
+                        });
+                        p.new_linear("ffn", width, hidden, true);
+                        p.new_linear("ffn_output", hidden, width, true);
+                    });
+                }
+            }
+        });
+        if task != Task::MaskedLm {
+            p.new_linear("pooler", width, width, true);
+        }
+    });
+    match task {
+        Task::MaskedLm => p.within("predictions", |p| {
+            p.parameter("bias", &[bert.vocab]);
+            p.new_norm("LayerNorm", narrow, true);
+            p.new_linear("dense", width, narrow, true);
+            p.tie("decoder.weight", "albert.embeddings.word_embeddings.weight");
+            p.tie("decoder.bias", "predictions.bias");
+        }),
+        Task::Classification => p.new_linear("classifier", width, bert.labels, true),
+        _ => {}
+    }
+    let mut pooled = None;
+    let x = p.module(base, |p| {
+        let x = p.module("embeddings", |p| bert.embeddings(p, tokens));
+        let x = p.bind("embedding_output", x);
+        let x = p.module("encoder", |p| {
+            let x = p.linear("embedding_hidden_mapping_in", x);
+            let mut x = p.bind("hidden_states", x);
+            for layer in 0..layers {
+                let group = layer.saturating_mul(groups).checked_div(layers).unwrap_or(0);
+                let y = p.module(&format!("albert_layer_groups.{group}"), |p| {
+                    let mut y = x;
+                    for layer in 0..inner {
+                        y = p.module(&format!("albert_layers.{layer}"), |p| bert.shared_layer(p, y));
+                        y = p.bind("hidden_states", y);
+                    }
+                    y
+                });
+                x = p.bind("hidden_states", y);
+            }
+            x
+        });
+        let x = p.bind("sequence_output", x);
+        if task != Task::MaskedLm {
+            let first = p.select(x, 1, 0);
+            let y = p.linear("pooler", first);
+            let y = Act::Tanh.call(p, "pooler_activation", y);
+            pooled = Some(p.bind("pooled_output", y));
+        }
+        x
+    });
+    let x = p.bind("sequence_outputs", x);
+    Ok(match (task, pooled) {
+        (Task::MaskedLm, _) => p.module("predictions", |p| {
+            let x = p.linear("dense", x);
+            let x = p.bind("hidden_states", x);
+            let x = act.call(p, "activation", x);
+            let x = p.bind("hidden_states", x);
+            let x = p.layer_norm("LayerNorm", x);
+            let x = p.bind("hidden_states", x);
+            let x = p.linear("decoder", x);
+            p.bind("hidden_states", x)
+        }),
+        (Task::Classification, Some(pooled)) => {
+            let pooled = p.dropout("dropout", pooled, bert.classifier_drop);
+            let pooled = p.bind("pooled_output", pooled);
+            p.linear("classifier", pooled)
+        }
+        _ => x,
+    })
+}
+
+impl Bert {
+    /// `AlbertLayer`.
+    fn shared_layer(&self, p: &mut Program, x: Tensor) -> Tensor {
+        let y = p.module("attention", |p| {
+            let q = p.linear("query", x);
+            let q = by_head(p, q, self.attention.heads, self.head_width);
+            p.bind("query_layer", q);
+            let k = p.linear("key", x);
+            let k = by_head(p, k, self.attention.heads, self.head_width);
+            p.bind("key_layer", k);
+            let v = p.linear("value", x);
+            let v = by_head(p, v, self.attention.heads, self.head_width);
+            p.bind("value_layer", v);
+            let y = self.attention.run(p, [q, k, v], None);
+            let y = p.bind("attn_output", y);
+            let y = rows(p, y, self.width);
+            let y = p.bind("attn_output", y);
+            let y = p.linear("dense", y);
+            let y = p.bind("attn_output", y);
+            let y = p.dropout("output_dropout", y, self.drop);
+            let y = p.bind("attn_output", y);
+            let sum = p.add(x, y);
+            let y = p.layer_norm("LayerNorm", sum);
+            p.bind("attn_output", y)
+        });
+        let y = p.bind("attention_output", y);
+        let h = p.function(|p| {
+            let h = p.linear("ffn", y);
+            let h = p.bind("ffn_output", h);
+            let h = self.act.call(p, "activation", h);
+            let h = p.bind("ffn_output", h);
+            let h = p.linear("ffn_output", h);
+            p.bind("ffn_output", h)
+        });
+        let h = p.bind("ffn_output", h);
+        let sum = p.add(h, y);
+        let y = p.layer_norm("full_layer_layer_norm", sum);
+        p.bind("hidden_states", y)
+    }
+}

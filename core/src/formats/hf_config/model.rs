@@ -41,6 +41,8 @@ pub(super) struct Model {
     pub(super) implementation: Implementation,
     pub(super) dims: BTreeMap<String, u64>,
     pub(super) diagnostics: Vec<Diagnostic>,
+    /// What the model returns beside its scores: `encoder_last_hidden_state`.
+    pub(super) returned: Vec<Tensor>,
 }
 
 impl Model {
@@ -51,6 +53,7 @@ impl Model {
             implementation,
             dims: BTreeMap::new(),
             diagnostics: Vec::new(),
+            returned: Vec::new(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Decoders that are built otherwise than Llama: OPT, GPT-NeoX, Phi.
+//! Decoders that are built otherwise than Llama: OPT, GPT-NeoX, Phi, GPT-Neo.
 
 use super::model::Model;
 use super::parts::{
@@ -8,6 +8,7 @@ use super::parts::{
 use super::program::{Program, Tensor, signed};
 use super::settings::Settings;
 use crate::error::Error;
+use crate::tensor::DType;
 
 /// A mask where attention is spelled out; else none is made.
 fn mask_of(p: &mut Program, implementation: Implementation, tokens: Tensor) -> Option<Tensor> {
@@ -481,6 +482,147 @@ pub(super) fn phi(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         }
         let x = p.layer_norm("final_layernorm", x);
         p.bind("hidden_states", x)
+    });
+    Ok(m.head("lm_head", x))
+}
+
+/// `modeling_gpt_neo.py`, which spells attention out always.
+pub(super) fn gpt_neo(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
+    let width = c.count(&["hidden_size"], 2048)?;
+    let layers = c.layers(&["num_layers", "num_hidden_layers"], 24)?;
+    let heads = c.count(&["num_heads", "num_attention_heads"], 16)?;
+    let head_width = c.divide(width, heads, "num_heads and hidden_size")?;
+    let hidden = c.count(&["intermediate_size"], width.saturating_mul(4))?;
+    let vocab = c.count(&["vocab_size"], 50257)?;
+    let length = c.count(&["max_position_embeddings"], 2048)?;
+    let act = Act::of(c, &["activation_function"], Act::NewGelu)?;
+    let [resid, embd] = [c.number(&["resid_dropout"], 0.0), c.number(&["embed_dropout"], 0.0)];
+    let attention_drop = c.number(&["attention_dropout"], 0.0);
+    let tokens = m.tokens("input_ids", length);
+    let base = m.base("transformer");
+    m.program.within(base, |p| {
+        p.new_embedding("wte", vocab, width);
+        p.new_embedding("wpe", length, width);
+        for layer in 0..layers {
+            p.within(&format!("h.{layer}"), |p| {
+                p.new_norm("ln_1", width, true);
+                p.within("attn.attention", |p| {
+                    p.buffer("bias", DType::Bool, &[1, 1, length, length]);
+                    for name in ["k_proj", "v_proj", "q_proj"] {
+                        p.new_linear(name, width, width, false);
+                    }
+                    p.new_linear("out_proj", width, width, true);
+                });
+                p.new_norm("ln_2", width, true);
+                p.within("mlp", |p| {
+                    p.new_linear("c_fc", width, hidden, true);
+                    p.new_linear("c_proj", hidden, width, true);
+                });
+            });
+        }
+        p.new_norm("ln_f", width, true);
+    });
+    m.new_head(c, "lm_head", "transformer.wte.weight", [width, vocab], true)?;
+    let attend = |p: &mut Program, y: Tensor, mask: Tensor| {
+        let q = p.linear("q_proj", y);
+        p.bind("query", q);
+        let k = p.linear("k_proj", y);
+        p.bind("key", k);
+        let v = p.linear("v_proj", y);
+        p.bind("value", v);
+        let q = by_head(p, q, heads, head_width);
+        let q = p.bind("query", q);
+        let k = by_head(p, k, heads, head_width);
+        let k = p.bind("key", k);
+        let v = by_head(p, v, heads, head_width);
+        let v = p.bind("value", v);
+        let y = p.function(|p| {
+            p.bind("query", q);
+            p.bind("key", k);
+            let turned = p.permute(k, &[0, 1, 3, 2]);
+            let scores = p.op("MatMul", &[q, turned]);
+            let scores = p.bind("attn_weights", scores);
+            let (buffer, size) = (p.get("bias"), p.size(tokens, 1));
+            let visible = p.slice_to(buffer, 2, size);
+            let visible = p.slice_to(visible, 3, size);
+            let least = p.op("torch.Scalar", &[scores]);
+            let least = p.bind("mask_value", least);
+            let scores = p.op("Where", &[visible, scores, least]);
+            let scores = p.bind("attn_weights", scores);
+            let scores = p.add(scores, mask);
+            let scores = p.bind("attn_weights", scores);
+            let weights = p.softmax(scores);
+            let weights = p.bind("attn_weights", weights);
+            let weights = p.drop_out(weights, attention_drop);
+            let weights = p.bind("attn_weights", weights);
+            let y = p.op("MatMul", &[weights, v]);
+            let y = p.bind("attn_output", y);
+            // The weights are returned.
+            (y, weights)
+        });
+        let (y, weights) = y;
+        p.bind("attn_weights", weights);
+        let y = p.bind("attn_output", y);
+        let y = p.function(|p| {
+            let y = p.permute(y, &[0, 2, 1, 3]);
+            let y = p.op("torch.Contiguous", &[y]);
+            let y = p.bind("tensor", y);
+            p.reshape(y, &[0, 0, signed(width)])
+        });
+        let y = p.bind("attn_output", y);
+        let y = p.linear("out_proj", y);
+        let y = p.bind("attn_output", y);
+        let y = p.dropout("resid_dropout", y, resid);
+        (p.bind("attn_output", y), weights)
+    };
+    let x = m.program.module(base, |p| {
+        let words = p.embedding("wte", tokens);
+        let words = p.bind("inputs_embeds", words);
+        let places = positions(p, tokens);
+        let places = p.bind("position_ids", places);
+        p.op("torch.PackedSequences", &[tokens]);
+        let mask = causal_mask(p, tokens);
+        let mask = p.bind("causal_mask", mask);
+        let places = p.embedding("wpe", places);
+        let places = p.bind("position_embeds", places);
+        let x = p.add(words, places);
+        let x = p.bind("hidden_states", x);
+        let x = p.dropout("drop", x, embd);
+        let mut x = p.bind("hidden_states", x);
+        for layer in 0..layers {
+            let (y, weights) = p.module(&format!("h.{layer}"), |p| {
+                p.bind("residual", x);
+                let y = p.layer_norm("ln_1", x);
+                let y = p.bind("hidden_states", y);
+                let (y, weights) = p.module("attn", |p| p.module("attention", |p| attend(p, y, mask)));
+                p.bind("attn_weights", weights);
+                let y = p.bind("attn_output", y);
+                let x = p.add(y, x);
+                let x = p.bind("hidden_states", x);
+                p.bind("residual", x);
+                let y = p.layer_norm("ln_2", x);
+                let y = p.bind("hidden_states", y);
+                let y = p.module("mlp", |p| {
+                    let y = p.linear("c_fc", y);
+                    let y = p.bind("hidden_states", y);
+                    let y = act.call(p, "act", y);
+                    let y = p.bind("hidden_states", y);
+                    let y = p.linear("c_proj", y);
+                    let y = p.bind("hidden_states", y);
+                    let y = p.dropout("dropout", y, resid);
+                    p.bind("hidden_states", y)
+                });
+                let y = p.bind("feed_forward_hidden_states", y);
+                let x = p.add(x, y);
+                (p.bind("hidden_states", x), weights)
+            });
+            // `outputs = block(…)` holds the weights until the next block has returned.
+            p.bind("outputs", weights);
+            x = p.bind("hidden_states", y);
+        }
+        let x = p.layer_norm("ln_f", x);
+        let x = p.bind("hidden_states", x);
+        p.reshape(x, &[0, 0, signed(width)])
     });
     Ok(m.head("lm_head", x))
 }

@@ -69,8 +69,8 @@ pub(super) fn t5(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
     }
     m.new_head(c, "lm_head", "shared.weight", [width, vocab], true)?;
     let p = &mut m.program;
-    let x = p.module("encoder", |p| t5.stack(p, tokens, None));
-    let x = p.bind("hidden_states", x);
+    let encoded = p.module("encoder", |p| t5.stack(p, tokens, None));
+    let x = p.bind("hidden_states", encoded);
     let shifted = p.op("torch.ShiftRight", &[tokens]);
     let shifted = p.bind("decoder_input_ids", shifted);
     let x = p.module("decoder", |p| t5.stack(p, shifted, Some(x)));
@@ -80,7 +80,9 @@ pub(super) fn t5(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         x = p.bind("sequence_output", x);
     }
     let logits = p.linear("lm_head", x);
-    Ok(p.bind("lm_logits", logits))
+    let logits = p.bind("lm_logits", logits);
+    m.returned.push(encoded);
+    Ok(logits)
 }
 
 impl T5 {
@@ -389,11 +391,13 @@ pub(super) fn bart(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
     let p = &mut m.program;
     let shifted = p.op("torch.ShiftRight", &[tokens]);
     let shifted = p.bind("decoder_input_ids", shifted);
+    let mut returned = None;
     let x = p.module("model", |p| {
         let mut encoded = None;
         for &(side, layers, heads, _) in &sides {
             let read = if encoded.is_some() { shifted } else { tokens };
             let y = p.module(side, |p| bart.side(p, read, encoded, layers, heads));
+            returned = returned.or(Some(y));
             encoded = Some(p.bind(if side == "encoder" { "encoder_outputs" } else { "decoder_outputs" }, y));
         }
         encoded.unwrap_or(tokens)
@@ -403,7 +407,9 @@ pub(super) fn bart(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
     let logits = p.bind("lm_logits", logits);
     let bias = p.get("final_logits_bias");
     let logits = p.add(logits, bias);
-    Ok(p.bind("lm_logits", logits))
+    let logits = p.bind("lm_logits", logits);
+    m.returned.extend(returned);
+    Ok(logits)
 }
 
 impl Bart {
@@ -458,6 +464,7 @@ impl Bart {
             let range = p.bind("position_ids", range);
             let ones = p.op("torch.Ones", &[tokens]);
             p.bind("attention_mask", ones);
+            p.op("torch.PaddingTest", &[ones]);
             if self.implementation == Implementation::Eager {
                 let made = causal_mask(p, tokens);
                 mask = Some(p.bind("attention_mask", made));
