@@ -126,6 +126,7 @@ const FAMILIES: &[Family] = &[
     family("gemma3_text", Task::CausalLm, &["rope_local_base_freq", "sliding_window_pattern", "query_pre_attn_scalar"], decoders::gemma3),
     family("t5", Task::Seq2Seq, &["d_kv", "d_ff", "relative_attention_num_buckets"], seq2seq::t5),
     family("bart", Task::Seq2Seq, &["encoder_ffn_dim", "decoder_ffn_dim", "scale_embedding"], seq2seq::bart),
+    family("convnext", Task::Images, &["depths", "hidden_sizes", "layer_scale_init_value"], vision::convnext),
     family("albert", Task::MaskedLm, &["embedding_size", "num_hidden_groups", "inner_group_num"], encoders::albert),
     family("gpt_neo", Task::CausalLm, &["attention_types", "attention_layers", "window_size"], more_decoders::gpt_neo),
     family("deit", Task::Images, &["image_size", "patch_size", "qkv_bias"], vision::deit),

@@ -1,4 +1,4 @@
-//! Models that read pictures: `ViT` and `DeiT`.
+//! Models that read pictures: `ViT`, `DeiT` and `ConvNeXt`.
 
 use super::model::{Model, Task, labels};
 use super::parts::{Act, Attention, by_head, rows};
@@ -238,4 +238,148 @@ fn picture_encoder(c: Settings<'_>, m: &mut Model, distils: bool) -> Result<Tens
     let first = p.select(x, 1, 0);
     let first = p.bind("pooled_output", first);
     Ok(p.linear("classifier", first))
+}
+
+/// `modeling_convnext.py`.
+pub(super) fn convnext(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
+    let widths = c.counts(&["hidden_sizes"], &[96, 192, 384, 768])?;
+    let depths = c.counts(&["depths"], &[3, 3, 9, 3])?;
+    let act = Act::of(c, &["hidden_act"], Act::Gelu)?;
+    let scales = c.number(&["layer_scale_init_value"], 1e-6) > 0.0;
+    let drops = c.number(&["drop_path_rate"], 0.0) > 0.0;
+    let labels = labels(c)?;
+    let picture = Picture::of(c, [224, 4])?;
+    let (Some(&first), Some(&last)) = (widths.first(), widths.last()) else {
+        return Err(c.fault("hidden_sizes", "a width for each stage"));
+    };
+    if widths.len() != depths.len() || widths.contains(&0) || depths.iter().any(|&n| n > 256) {
+        return Err(c.fault("depths", "a number of layers for each of `hidden_sizes`"));
+    }
+    let pixels = m.numbers("pixel_values", &[picture.channels, picture.side, picture.side]);
+    let base = m.base("convnext");
+    let task = m.task;
+    let p = &mut m.program;
+    p.within(base, |p| {
+        p.within("embeddings", |p| {
+            picture.new_projection(p, "patch_embeddings", first, true);
+            p.new_norm("layernorm", first, true);
+        });
+        let mut before = first;
+        for (stage, (&width, &depth)) in widths.iter().zip(&depths).enumerate() {
+            p.within(&format!("encoder.stages.{stage}"), |p| {
+                if stage > 0 {
+                    p.new_norm("downsampling_layer.0", before, true);
+                    p.within("downsampling_layer.1", |p| {
+                        p.parameter("weight", &[width, before, 2, 2]);
+                        p.parameter("bias", &[width]);
+                    });
+                }
+                for layer in 0..depth {
+                    p.within(&format!("layers.{layer}"), |p| {
+                        if scales {
+                            p.parameter("layer_scale_parameter", &[width]);
+                        }
+                        p.within("dwconv", |p| {
+                            p.parameter("weight", &[width, 1, 7, 7]);
+                            p.parameter("bias", &[width]);
+                        });
+                        p.new_norm("layernorm", width, true);
+                        p.new_linear("pwconv1", width, width.saturating_mul(4), true);
+                        p.new_linear("pwconv2", width.saturating_mul(4), width, true);
+                    });
+                }
+            });
+            before = width;
+        }
+        p.new_norm("layernorm", last, true);
+    });
+    if task != Task::Base {
+        p.new_linear("classifier", last, labels, true);
+    }
+    // The norm of `channels_first`.
+    let norm_first = |p: &mut Program, name: &str, x: Tensor| {
+        p.module(name, |p| {
+            let x = p.permute(x, &[0, 2, 3, 1]);
+            let x = p.bind("features", x);
+            let inputs: Vec<Tensor> = [x, p.get("weight")].into_iter().chain(p.own("bias")).collect();
+            let y = p.with("LayerNormalization", &inputs, "axis", -1);
+            let y = p.bind("features", y);
+            let y = p.permute(y, &[0, 3, 1, 2]);
+            p.bind("features", y)
+        })
+    };
+    let layer = |p: &mut Program, x: Tensor, width: u64| {
+        p.bind("residual", x);
+        let window = Window { kernel: 7, stride: 1, padding: 3, groups: width };
+        let y = p.module("dwconv", |p| convolution(p, x, &window));
+        let y = p.bind("features", y);
+        let y = p.permute(y, &[0, 2, 3, 1]);
+        let y = p.bind("features", y);
+        let y = p.layer_norm("layernorm", y);
+        let y = p.bind("features", y);
+        let y = p.linear("pwconv1", y);
+        let y = p.bind("features", y);
+        let y = act.call(p, "act", y);
+        let y = p.bind("features", y);
+        let y = p.linear("pwconv2", y);
+        let mut y = p.bind("features", y);
+        if scales {
+            let scale = p.get("layer_scale_parameter");
+            y = p.mul(scale, y);
+            y = p.bind("features", y);
+        }
+        let y = p.permute(y, &[0, 3, 1, 2]);
+        let mut y = p.bind("features", y);
+        if drops {
+            y = p.module("drop_path", |p| {
+                let keep = p.number();
+                let y = p.op("Div", &[y, keep]);
+                p.op("torch.StochasticDepth", &[y])
+            });
+        }
+        let y = p.add(x, y);
+        p.bind("features", y)
+    };
+    let x = p.module(base, |p| {
+        let x = p.module("embeddings", |p| {
+            let window = Window { kernel: picture.patch, stride: picture.patch, padding: 0, groups: 1 };
+            let x = p.module("patch_embeddings", |p| convolution(p, pixels, &window));
+            let x = p.bind("embeddings", x);
+            let x = norm_first(p, "layernorm", x);
+            p.bind("embeddings", x)
+        });
+        let x = p.bind("embedding_output", x);
+        let x = p.module("encoder", |p| {
+            let mut x = x;
+            for (stage, (&width, &depth)) in widths.iter().zip(&depths).enumerate() {
+                let y = p.module(&format!("stages.{stage}"), |p| {
+                    let mut x = x;
+                    if stage > 0 {
+                        x = norm_first(p, "downsampling_layer.0", x);
+                        x = p.bind("features", x);
+                        let window = Window { kernel: 2, stride: 2, padding: 0, groups: 1 };
+                        x = p.module("downsampling_layer.1", |p| convolution(p, x, &window));
+                        x = p.bind("features", x);
+                    }
+                    for index in 0..depth {
+                        x = p.module(&format!("layers.{index}"), |p| layer(p, x, width));
+                        x = p.bind("features", x);
+                    }
+                    x
+                });
+                x = p.bind("hidden_states", y);
+            }
+            x
+        });
+        let x = p.bind("last_hidden_state", x);
+        let axes = p.ints(&[-2, -1]);
+        let mean = p.with("ReduceMean", &[x, axes], "keepdims", 0);
+        let y = p.layer_norm("layernorm", mean);
+        p.bind("pooled_output", y)
+    });
+    if task == Task::Base {
+        return Ok(x);
+    }
+    let x = p.bind("pooled_output", x);
+    Ok(p.linear("classifier", x))
 }
