@@ -7,8 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, Subcommand};
 use highwater_core::config::{
-    Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, Optimizer, Precision,
-    PyTorch, Recover, ZeroGrad,
+    Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer,
+    Precision, PyTorch, Recover, ZeroGrad,
 };
 use highwater_core::device;
 
@@ -91,10 +91,19 @@ pub(crate) struct Spec {
 /// How PyTorch is told to train.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Training")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Training {
     /// Number format of parameters and of arithmetic
     #[arg(long, value_name = "NAME", default_value_t = Config::default().precision, value_parser = choice!(Precision))]
     pub(crate) precision: Precision,
+
+    /// Order in which images and the kernels that read them lie in memory
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().memory_format, value_parser = choice!(MemoryFormat))]
+    pub(crate) memory_format: MemoryFormat,
+
+    /// Short for `--memory-format channels-last`
+    #[arg(long, conflicts_with = "memory_format")]
+    pub(crate) channels_last: bool,
 
     /// Optimizer
     #[arg(long, value_name = "NAME", default_value_t = Config::default().optimizer, value_parser = choice!(Optimizer))]
@@ -178,6 +187,11 @@ impl Estimate {
         Config {
             dims: self.dims.iter().cloned().collect(),
             precision: said.or("precision", training.precision, defaults.precision),
+            memory_format: if training.channels_last {
+                MemoryFormat::ChannelsLast
+            } else {
+                said.or("memory_format", training.memory_format, defaults.memory_format)
+            },
             optimizer: said.or("optimizer", training.optimizer, defaults.optimizer),
             optimizer_impl: said.or(
                 "optimizer_impl",

@@ -43,6 +43,7 @@ struct JsonModel<'a> {
 struct JsonConfig<'a> {
     dims: &'a BTreeMap<String, u64>,
     precision: &'a str,
+    memory_format: &'a str,
     optimizer: &'a str,
     optimizer_impl: &'a str,
     weight_decay: bool,
@@ -179,6 +180,7 @@ impl<'a> JsonConfig<'a> {
         let Config {
             dims,
             precision,
+            memory_format,
             optimizer,
             optimizer_impl,
             weight_decay,
@@ -200,6 +202,7 @@ impl<'a> JsonConfig<'a> {
         Self {
             dims,
             precision: precision.name(),
+            memory_format: memory_format.name(),
             optimizer: optimizer.name(),
             optimizer_impl: optimizer_impl.name(),
             weight_decay: *weight_decay,

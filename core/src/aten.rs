@@ -17,4 +17,5 @@ pub mod norm;
 pub mod pool;
 pub mod reduce;
 pub mod softmax;
+pub mod spelled;
 pub mod view;

@@ -27,6 +27,8 @@ pub struct Config {
     pub dims: BTreeMap<String, u64>,
     /// Number format of parameters and of arithmetic.
     pub precision: Precision,
+    /// Order of the dimensions of images and of the kernels that read them.
+    pub memory_format: MemoryFormat,
     /// The optimizer.
     pub optimizer: Optimizer,
     /// How the optimizer runs.
@@ -70,6 +72,7 @@ impl Default for Config {
         Self {
             dims: BTreeMap::new(),
             precision: Precision::Fp32,
+            memory_format: MemoryFormat::Contiguous,
             optimizer: Optimizer::AdamW,
             optimizer_impl: Implementation::Auto,
             weight_decay: false,
@@ -97,6 +100,7 @@ impl Config {
     pub fn unusual(&self) -> Vec<(&'static str, String)> {
         let usual = Self::default();
         let settings = [
+            ("memory-format", self.memory_format.to_string(), usual.memory_format.to_string()),
             ("optimizer-impl", self.optimizer_impl.to_string(), usual.optimizer_impl.to_string()),
             ("weight-decay", self.weight_decay.to_string(), usual.weight_decay.to_string()),
             ("clip-grad-norm", self.clip_grad_norm.to_string(), usual.clip_grad_norm.to_string()),
@@ -130,6 +134,10 @@ choice! {
         Fp16 = "fp16", "pure fp16", "everything in fp16, parameters and optimizer state too",
         /// `model.bfloat16()`.
         Bf16 = "bf16", "pure bf16", "everything in bf16, parameters and optimizer state too",
+        /// `model.half()`, and an optimizer over fp32 copies of its parameters: [`crate::step::masters`].
+        Fp16Master = "fp16-master", "fp16, master weights", "model and gradients in fp16; the optimizer has its own weights and gradients in fp32",
+        /// `model.bfloat16()`, likewise.
+        Bf16Master = "bf16-master", "bf16, master weights", "model and gradients in bf16; the optimizer has its own weights and gradients in fp32",
     }
 }
 
@@ -139,22 +147,38 @@ impl Precision {
         match self {
             Self::AmpFp16 => Some(DType::Float16),
             Self::AmpBf16 => Some(DType::BFloat16),
-            Self::Fp32 | Self::Fp16 | Self::Bf16 => None,
+            _ => None,
         }
     }
 
     /// What parameters and inputs are converted to, where they are.
     pub const fn converts_to(self) -> Option<DType> {
         match self {
-            Self::Fp16 => Some(DType::Float16),
-            Self::Bf16 => Some(DType::BFloat16),
+            Self::Fp16 | Self::Fp16Master => Some(DType::Float16),
+            Self::Bf16 | Self::Bf16Master => Some(DType::BFloat16),
             Self::Fp32 | Self::AmpFp16 | Self::AmpBf16 => None,
         }
+    }
+
+    /// Whether the optimizer holds copies of the parameters in single precision.
+    pub const fn has_masters(self) -> bool {
+        matches!(self, Self::Fp16Master | Self::Bf16Master)
     }
 
     /// Whether a `GradScaler` is used, as fp16's range asks for.
     pub const fn scales_gradients(self) -> bool {
         matches!(self, Self::AmpFp16)
+    }
+}
+
+choice! {
+    /// Order in which images, and the kernels that read them, lie in memory (`torch.memory_format`).
+    pub enum MemoryFormat ("memory format") {
+        /// `torch.contiguous_format`: `[N, C, H, W]` with `W` innermost.
+        Contiguous = "contiguous", "contiguous", "NCHW, PyTorch's default",
+        /// `torch.channels_last`, of the model once it is on the device
+        /// (`model.to(memory_format=torch.channels_last)`) and of its input.
+        ChannelsLast = "channels-last", "channels last", "NHWC, of the model and of its input",
     }
 }
 

@@ -29,7 +29,7 @@ pub use tensor::Tensor;
 
 use self::recorder::{Recorder, Storage};
 use crate::bytes::Bytes;
-use crate::config::PyTorch;
+use crate::config::{MemoryFormat, PyTorch};
 use crate::tensor::{DType, TensorType};
 use crate::trace::{Category, LabelId, Phase, Trace};
 
@@ -87,6 +87,11 @@ impl Runtime {
         self.empty_as(dtype, sizes, strides, None)
     }
 
+    /// A dense tensor in a memory format.
+    pub fn empty_in(&self, dtype: DType, sizes: &[u64], format: MemoryFormat) -> Tensor {
+        self.empty_strided(dtype, sizes, layout::format_strides(sizes, format))
+    }
+
     /// A tensor of `like`'s type and, where that is dense, strides (`at::empty_like`).
     pub fn empty_like(&self, like: &Tensor) -> Tensor {
         self.empty_strided(like.dtype(), like.sizes(), layout::like_strides(like))
@@ -94,7 +99,18 @@ impl Runtime {
 
     /// A tensor that set-up code puts on the device for a stated purpose.
     pub fn place(&self, ty: &TensorType, category: Category, name: &str) -> Tensor {
-        let strides = layout::contiguous_strides(&ty.dims);
+        self.place_in(ty, MemoryFormat::Contiguous, category, name)
+    }
+
+    /// The same, in a memory format.
+    pub fn place_in(
+        &self,
+        ty: &TensorType,
+        format: MemoryFormat,
+        category: Category,
+        name: &str,
+    ) -> Tensor {
+        let strides = layout::format_strides(&ty.dims, format);
         self.recorder.borrow_mut().set_name(name);
         let tensor = self.empty_as(ty.dtype, &ty.dims, strides, Some(category));
         self.recorder.borrow_mut().set_name("");
@@ -103,9 +119,17 @@ impl Runtime {
 
     /// State that an optimizer keeps beside a parameter, with the parameter's layout.
     pub fn optimizer_state(&self, parameter: &Tensor) -> Tensor {
+        self.optimizer_state_in(parameter, parameter.dtype(), "")
+    }
+
+    /// The same in a type of its own, and named.
+    pub fn optimizer_state_in(&self, parameter: &Tensor, dtype: DType, name: &str) -> Tensor {
         let strides = layout::like_strides(parameter);
         let category = Some(Category::OptimizerState);
-        self.empty_as(parameter.dtype(), parameter.sizes(), strides, category)
+        self.recorder.borrow_mut().set_name(name);
+        let state = self.empty_as(dtype, parameter.sizes(), strides, category);
+        self.recorder.borrow_mut().set_name("");
+        state
     }
 
     /// Scratch of one kernel, allocated and freed at once; nothing for zero bytes.

@@ -25,6 +25,7 @@ mod dropout;
 mod index;
 mod layout;
 mod loss;
+mod masks;
 mod matmul;
 mod norm;
 mod pool;
@@ -33,6 +34,7 @@ mod recurrent;
 mod reduce;
 mod shape;
 mod softmax;
+mod spelled;
 mod vision;
 
 pub use call::{Call, Operand};
@@ -112,6 +114,7 @@ const FAMILIES: &[&[Operator]] = &[
     index::TABLE,
     layout::TABLE,
     loss::TABLE,
+    masks::TABLE,
     matmul::TABLE,
     norm::TABLE,
     pool::TABLE,
@@ -120,6 +123,7 @@ const FAMILIES: &[&[Operator]] = &[
     reduce::TABLE,
     shape::TABLE,
     softmax::TABLE,
+    spelled::TABLE,
     vision::TABLE,
 ];
 

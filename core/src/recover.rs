@@ -17,6 +17,7 @@ mod names;
 mod patterns;
 mod placement;
 mod removed;
+mod rms_norm;
 mod traced;
 mod weights;
 
@@ -62,15 +63,17 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 11] = [
+const RECOVERIES: [Recovery; 13] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
     masks::separate,
     traced::regroup,
     in_projection::copy,
+    chunks::separate,
     chunks::find_again,
     patterns::find_again,
+    rms_norm::find_again,
     dropout::reinsert,
     gaps::fill,
     in_place::assume,

@@ -18,13 +18,14 @@ pub mod clip;
 pub mod forward;
 mod freeze;
 pub mod loss;
+pub mod masters;
 pub mod optimizer;
-mod scaler;
+pub mod scaler;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::config::{Checkpoint, Config, LoopStyle, ZeroGrad};
+use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, ZeroGrad};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
@@ -40,6 +41,7 @@ use crate::trace::{Category, Phase, Trace};
 use self::forward::Forward;
 use self::freeze::Frozen;
 use self::loss::{Loss, Target};
+use self::masters::Masters;
 use self::scaler::Scaler;
 
 /// COUNT: iterations; the first has no optimizer state and an empty cache, the third is steady.
@@ -80,25 +82,21 @@ pub fn record(
 ) -> Result<Recorded, Error> {
     let batches = batches(config)?;
     let rt = Runtime::new(hardware, config.pytorch);
-    let mut device = Device::load(&rt, program, typed, config);
-    let target = device.load_batch(&rt, &program.graph, typed, loss);
+    let mut device = Device::load(&rt, program, typed, config)?;
+    let target = device.load_batch(&rt, &program.graph, typed, loss, config.memory_format);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
     let autocast = config.precision.autocast();
     // Backward runs checkpointed regions again, under the autocast that they first ran under.
     let recompute =
         |region: &Region| rt.autocast(autocast, || forward.run_again(&rt, &device.values, region));
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
-    let mut optimizer = optimizer::State::new(config)?;
-    optimizer.construct(&rt, &device.parameters);
-    let mut average = config.ema.then(|| average::Model::of(&rt, &device.state));
-    let mut scaler = config.precision.scales_gradients().then(Scaler::default);
-    let zero_grad = |device: &Device| device.parameters.iter().for_each(|p| p.leaf.clear());
+    let mut training = Training::begin(&rt, config, &device)?;
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     for iteration in 1..=ITERATIONS {
         rt.enter_phase(iteration, Phase::ZeroGrad);
         if config.zero_grad == ZeroGrad::Start {
-            zero_grad(&device);
+            training.zero_grad(&device.parameters);
         }
         for batch in 0..batches {
             rt.enter_phase(iteration, Phase::Forward);
@@ -111,9 +109,9 @@ pub fn record(
             });
             rt.enter_phase(iteration, Phase::Backward);
             if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
-                zero_grad(&device);
+                training.zero_grad(&device.parameters);
             }
-            match (&value, &mut scaler) {
+            match (&value, &mut training.scaler) {
                 (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
                 (Some(value), None) => rt.backward(value, &recompute),
                 (None, _) => {}
@@ -122,21 +120,9 @@ pub fn record(
         }
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
-        if let Some(scaler) = &mut scaler {
-            scaler.unscale(&rt);
-        }
-        if config.clip_grad_norm {
-            clip::grad_norm(&rt, &device.parameters);
-        }
-        optimizer.step(&rt, &device.parameters);
-        if let Some(scaler) = &mut scaler {
-            scaler.update();
-        }
-        if let Some(average) = &mut average {
-            average.update(&rt);
-        }
+        training.step(&rt, config, &device.parameters);
         if config.zero_grad == ZeroGrad::End {
-            zero_grad(&device);
+            training.zero_grad(&device.parameters);
         }
         if config.loop_style == LoopStyle::Function {
             unbind(bound.take());
@@ -144,9 +130,63 @@ pub fn record(
     }
     let mut diagnostics = forward.diagnostics();
     diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
-    diagnostics.extend(optimizer.diagnostics());
+    diagnostics.extend(training.optimizer.diagnostics());
+    diagnostics.extend(training.masters.is_some().then(Masters::diagnostic));
+    diagnostics.extend(format_diagnostic(program, config));
     diagnostics.extend(device.diagnostics.iter().cloned());
     Ok(Recorded { diagnostics, trace: rt.into_trace() })
+}
+
+/// What the loop holds besides the model.
+struct Training {
+    optimizer: optimizer::State,
+    masters: Option<Masters>,
+    scaler: Option<Scaler>,
+    average: Option<average::Model>,
+}
+
+impl Training {
+    /// Constructors, in the order of the script: the scaler makes its numbers at its first use.
+    fn begin(rt: &Runtime, config: &Config, device: &Device) -> Result<Self, Error> {
+        let mut optimizer = optimizer::State::new(config)?;
+        let masters = config.precision.has_masters().then(|| Masters::of(rt, &device.parameters));
+        let updated = masters.as_ref().map_or(&device.parameters, |masters| &masters.parameters);
+        optimizer.construct(rt, updated);
+        let average = config.ema.then(|| average::Model::of(rt, &device.state));
+        let scaler = config.precision.scales_gradients().then(Scaler::default);
+        Ok(Self { optimizer, masters, scaler, average })
+    }
+
+    fn zero_grad(&self, parameters: &[Parameter]) {
+        let masters = self.masters.iter().flat_map(|masters| &masters.parameters);
+        for parameter in parameters.iter().chain(masters) {
+            parameter.leaf.clear();
+        }
+    }
+
+    /// What stands between `backward` and the next `zero_grad`.
+    fn step(&mut self, rt: &Runtime, config: &Config, parameters: &[Parameter]) {
+        let Self { optimizer, masters, scaler, average } = self;
+        if let Some(masters) = masters {
+            masters.take_gradients(rt, parameters);
+        }
+        let updated = masters.as_ref().map_or(parameters, |masters| &masters.parameters);
+        if config.clip_grad_norm {
+            if let Some(scaler) = scaler {
+                scaler.unscale(rt);
+            }
+            clip::grad_norm(rt, updated);
+        }
+        if let Some(scaler) = scaler {
+            scaler.step(rt, optimizer.is_fused(), || optimizer.step(rt, updated));
+            scaler.update();
+        } else {
+            optimizer.step(rt, updated);
+        }
+        if let Some(average) = average {
+            average.update(rt);
+        }
+    }
 }
 
 /// COUNT: batches of one step.
@@ -177,12 +217,66 @@ fn checkpoint_diagnostic(checkpoint: Checkpoint, regions: usize) -> Option<Diagn
     Some(Diagnostic::new(severity, "checkpointed-blocks", message))
 }
 
+/// What is not known of channels last.
+fn format_diagnostic(program: &Program<'_>, config: &Config) -> Option<Diagnostic> {
+    if config.memory_format == MemoryFormat::Contiguous {
+        return None;
+    }
+    let normalises = program.nodes.iter().any(|node| node.op == "BatchNormalization");
+    let convolves = program.nodes.iter().any(|node| node.op == "Conv");
+    let message = match (normalises, convolves) {
+        (true, _) => {
+            "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
+             contiguous ones; its scratch for batch norm is not known and counted as none"
+        }
+        (false, true) => {
+            "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
+             contiguous ones"
+        }
+        (false, false) => return None,
+    };
+    Some(Diagnostic::new(Severity::Info, "channels-last", message))
+}
+
 /// The loop's names are bound again, or go with their function: the loss, then the outputs.
 fn unbind(names: Option<(Tensor, Vec<Tensor>)>) {
     if let Some((loss, outputs)) = names {
         drop(loss);
         outputs.into_iter().for_each(drop);
     }
+}
+
+/// A parameter or a buffer on the device.
+struct Loaded<'a> {
+    id: ValueId,
+    name: &'a str,
+    category: Category,
+    tensor: Tensor,
+    beside: Vec<Tensor>,
+}
+
+/// `model.to(memory_format=…)` of a model on the device: a copy of each parameter and buffer of four
+/// dimensions, before the old one goes.
+fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Result<(), Error> {
+    if format == MemoryFormat::Contiguous {
+        return Ok(());
+    }
+    if let Some(volume) = loaded.iter().find(|loaded| loaded.tensor.rank() == 5) {
+        let message = format!(
+            "channels last is for images: PyTorch refuses to convert `{}`, which has five dimensions",
+            volume.name
+        );
+        return Err(Error::new(ErrorKind::BadConfig, message));
+    }
+    rt.enter_operator("aten::to");
+    for Loaded { tensor, category, name, .. } in loaded {
+        if tensor.rank() == 4 {
+            let ty = TensorType::new(tensor.dtype(), tensor.sizes());
+            *tensor = rt.place_in(&ty, format, *category, name);
+        }
+    }
+    rt.enter_operator("");
+    Ok(())
 }
 
 /// What lies on the device throughout.
@@ -199,49 +293,65 @@ struct Device {
 
 impl Device {
     /// `model.to("cuda")`: parameters and buffers in the order of the module.
-    fn load(rt: &Runtime, program: &Program<'_>, typed: &Typed, config: &Config) -> Self {
+    ///
+    /// # Errors
+    /// When PyTorch would refuse to convert a parameter.
+    fn load(
+        rt: &Runtime,
+        program: &Program<'_>,
+        typed: &Typed,
+        config: &Config,
+    ) -> Result<Self, Error> {
         let graph = &program.graph;
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
-        let mut values = vec![None; graph.values.len()];
-        let mut trained = BTreeMap::new();
-        let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();
-        let mut frozen = Frozen::new(config);
+        let mut loaded = Vec::new();
         for &id in &program.to_device {
             let Some(value) = graph.value(id) else { continue };
             let Some(literal) = &value.initializer else { continue };
             let dtype = typed.ty(id).map(|ty| ty.dtype);
             let ty = TensorType::new(dtype.unwrap_or(literal.dtype), literal.dims.clone());
-            let Some(slot) = values.get_mut(id.0) else { continue };
-            let tensor = match roles.get(id.0) {
-                Some(Role::Parameter) => {
-                    let tensor = rt.place(&ty, Category::Parameter, &value.name);
-                    if frozen.has(&value.name) {
-                        tensor
-                    } else {
-                        let (tensor, leaf) = rt.parameter(&tensor, &value.name);
-                        trained.insert(id, Parameter { tensor: tensor.clone(), leaf });
-                        tensor
-                    }
-                }
-                Some(Role::Buffer) => rt.place(&ty, Category::Buffer, &value.name),
+            let category = match roles.get(id.0) {
+                Some(Role::Parameter) => Category::Parameter,
+                Some(Role::Buffer) => Category::Buffer,
                 _ => continue,
             };
-            *slot = Some(tensor.clone());
+            let tensor = rt.place(&ty, category, &value.name);
             let beside = program.beside.get(&id).into_iter().flatten();
             let beside = beside.map(|(name, ty)| {
                 let dtype = if ty.dtype.is_floating() { tensor.dtype() } else { ty.dtype };
                 let ty = TensorType::new(dtype, ty.dims.clone());
                 rt.place(&ty, Category::Buffer, name)
             });
-            let beside: Vec<Tensor> = beside.collect();
+            loaded.push(Loaded {
+                id,
+                name: &value.name,
+                category,
+                beside: beside.collect(),
+                tensor,
+            });
+        }
+        convert(rt, &mut loaded, config.memory_format)?;
+        let mut values = vec![None; graph.values.len()];
+        let mut trained = BTreeMap::new();
+        let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();
+        let mut frozen = Frozen::new(config);
+        for Loaded { id, name, category, mut tensor, beside } in loaded {
+            if category == Category::Parameter && !frozen.has(name) {
+                let leaf;
+                (tensor, leaf) = rt.parameter(&tensor, name);
+                trained.insert(id, Parameter { tensor: tensor.clone(), leaf });
+            }
+            if let Some(slot) = values.get_mut(id.0) {
+                *slot = Some(tensor.clone());
+            }
             placed.insert(id, std::iter::once(tensor).chain(beside).collect());
         }
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
         let diagnostics = frozen.diagnostics(parameters.is_empty());
-        Self { roles, values, parameters, state, diagnostics }
+        Ok(Self { roles, values, parameters, state, diagnostics })
     }
 
     /// The batch: the model's inputs, then labels where the loss needs their own.
@@ -251,6 +361,7 @@ impl Device {
         graph: &Graph,
         typed: &Typed,
         loss: &Loss,
+        format: MemoryFormat,
     ) -> Option<Tensor> {
         for input in &graph.inputs {
             let ty = typed.types.get(input.0).and_then(Option::as_ref);
@@ -258,7 +369,8 @@ impl Device {
                 continue;
             }
             if let (Some(ty), Some(slot)) = (ty, self.values.get_mut(input.0)) {
-                *slot = Some(rt.place(ty, Category::Input, graph.value_name(*input)));
+                let format = if ty.rank() == 4 { format } else { MemoryFormat::Contiguous };
+                *slot = Some(rt.place_in(ty, format, Category::Input, graph.value_name(*input)));
             }
         }
         match &loss.target {

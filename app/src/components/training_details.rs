@@ -197,6 +197,14 @@ fn TheProgram(
                 })
             />
             <ChoiceField
+                id="memory-format"
+                label="memory format"
+                value=chosen(config, |config| config.memory_format)
+                on_value=Callback::new(move |value| {
+                    change(&|config: &mut Config| config.memory_format = value);
+                })
+            />
+            <ChoiceField
                 id="in-place"
                 label="in-place activations"
                 value=chosen(config, |config| config.in_place)

@@ -50,6 +50,7 @@ fn keys_are_those_of_the_contract() {
         sorted([
             "dims",
             "precision",
+            "memory_format",
             "optimizer",
             "optimizer_impl",
             "weight_decay",
@@ -152,6 +153,7 @@ fn every_setting_is_told_also_defaults() {
     let expected = serde_json::json!({
         "dims": {"batch": 1},
         "precision": "fp32",
+        "memory_format": "contiguous",
         "optimizer": "sgd-momentum",
         "optimizer_impl": "auto",
         "weight_decay": false,

@@ -5,7 +5,8 @@ use std::io::Read as _;
 use std::num::NonZeroU64;
 
 use highwater_core::config::{
-    Checkpoint, Implementation, LoopStyle, LossChoice, Optimizer, Precision, PyTorch, ZeroGrad,
+    Checkpoint, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer, Precision,
+    PyTorch, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -41,7 +42,10 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         "sgd0" => Optimizer::Sgd,
         class => class.to_lowercase().parse()?,
     };
+    let masters = row["masters"] == true;
     let precision = match (text("amp"), text("dtype")) {
+        (_, Some("float16")) if masters => Precision::Fp16Master,
+        (_, Some("bfloat16")) if masters => Precision::Bf16Master,
         (Some("float16"), _) => Precision::AmpFp16,
         (Some("bfloat16"), _) => Precision::AmpBf16,
         (_, Some("float16")) => Precision::Fp16,
@@ -61,9 +65,6 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     };
     let function = text("style") == Some("function");
     let old = text("torch").is_some_and(|version| version.starts_with("2.6"));
-    if row["channels_last"] == true {
-        return Err("channels_last is not modelled".into());
-    }
     let names = |key: &str| -> Vec<String> {
         let list = row[key].as_array().into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -75,8 +76,14 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         lora: names("lora"),
         loss: text("loss").map_or_else(|| Ok(model.defaults().loss), str::parse::<LossChoice>)?,
         precision,
+        memory_format: if row["channels_last"] == true {
+            MemoryFormat::ChannelsLast
+        } else {
+            MemoryFormat::Contiguous
+        },
         optimizer,
         optimizer_impl,
+        in_place: text("in_place").map_or(Ok(InPlace::Auto), str::parse)?,
         zero_grad,
         loop_style: if function { LoopStyle::Function } else { LoopStyle::Inline },
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },

@@ -4,8 +4,8 @@
 //! none. Sources: `native/Convolution.cpp`, `native/cudnn/Conv_v8.cpp`.
 
 use super::view;
+use crate::config::MemoryFormat;
 use crate::eager::kernels;
-use crate::eager::layout::{contiguous_strides, strides_in_order};
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -41,16 +41,19 @@ pub fn convolution(
         bias
     });
     let [x, weight] = &rt.for_operator("aten::convolution", [x, weight]);
-    let channels_last = prefers_channels_last(x) || prefers_channels_last(weight);
+    let channels_last = suggest_channels_last(x, weight);
     let native =
         is_depthwise(x, weight, spec) && !channels_last && !is_depthwise_for_cudnn(x, weight, spec);
     let layer = Layer { native, ..Layer::new(x, weight, spec, channels_last) };
     // The kernel works on a copy where strides ask for one; what is saved is the input itself.
-    let copy = rt.no_grad(|| in_format(rt, x, channels_last));
+    let format = format(channels_last);
+    let copy = rt.no_grad(|| view::contiguous_in(rt, x, format));
     rt.enter_operator("aten::convolution");
-    let y = rt.empty_strided(x.dtype(), &spec.output, format_strides(&spec.output, channels_last));
+    let y = rt.empty_in(x.dtype(), &spec.output, format);
+    let weight_copy = rt.no_grad(|| view::contiguous_in(rt, weight, format));
+    rt.enter_operator("aten::convolution");
     rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
-    drop(copy);
+    drop((weight_copy, copy));
     let mut inputs = vec![x, weight];
     inputs.extend(&bias);
     let has_bias = bias.is_some();
@@ -59,33 +62,17 @@ pub fn convolution(
     })
 }
 
-/// Gradient of the input, then of the weight, each with its workspace, then the bias's sum.
+/// Gradient of the input, then of the weight, then the bias's sum.
 fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
-    let channels_last = layer.channels_last;
     let (Some(grad), Some(x), Some(weight)) = (pass.grad(), pass.saved(0), pass.saved(1)) else {
         return Vec::new();
     };
     let rt = pass.rt;
-    let grad_copy = in_format(rt, grad, channels_last);
-    let copy = in_format(rt, x, channels_last);
-    let call = |like: &Tensor, direction| {
-        rt.enter_operator("aten::convolution_backward");
-        let strides = format_strides(like.sizes(), channels_last);
-        let result = rt.empty_strided(grad_copy.dtype(), like.sizes(), strides);
-        rt.workspace(workspace::size(&rt.hardware, layer, direction));
-        result
-    };
-    let input = || pass.needs(0).then(|| call(x, Direction::BackwardData));
-    let filter = || pass.needs(1).then(|| call(weight, Direction::BackwardFilter));
-    // PyTorch's own depthwise kernels make the weight's gradient first.
     let (for_input, for_weight) = if layer.native {
-        let for_weight = filter();
-        (input(), for_weight)
+        native_gradients(pass, grad, x, weight)
     } else {
-        let for_input = input();
-        (for_input, filter())
+        cudnn_gradients(pass, layer, grad, x, weight)
     };
-    drop((copy, grad_copy));
     // The bias's sum reads the gradient as it came.
     let for_bias = (has_bias && pass.needs(2)).then(|| {
         let sizes: Vec<u64> =
@@ -93,6 +80,74 @@ fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
         kernels::sum_to(rt, grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
     });
     vec![for_input, for_weight, for_bias]
+}
+
+/// `aten::_conv_depthwise2d_backward`: PyTorch's own kernels read contiguous tensors and make the
+/// weight's gradient first.
+fn native_gradients(
+    pass: &Pass<'_>,
+    grad: &Tensor,
+    x: &Tensor,
+    weight: &Tensor,
+) -> (Option<Tensor>, Option<Tensor>) {
+    let rt = pass.rt;
+    let grad_copy = view::contiguous(rt, grad);
+    let copy = view::contiguous(rt, x);
+    rt.enter_operator("aten::convolution_backward");
+    let for_weight = pass.needs(1).then(|| rt.empty(grad.dtype(), weight.sizes()));
+    let for_input = pass.needs(0).then(|| rt.empty(grad.dtype(), x.sizes()));
+    drop((copy, grad_copy));
+    (for_input, for_weight)
+}
+
+/// `aten::cudnn_convolution_backward`: two calls, each with copies of what is not in the format that
+/// its operands suggest, and with its workspace.
+fn cudnn_gradients(
+    pass: &Pass<'_>,
+    layer: &Layer,
+    grad: &Tensor,
+    x: &Tensor,
+    weight: &Tensor,
+) -> (Option<Tensor>, Option<Tensor>) {
+    let rt = pass.rt;
+    let of_layer = format(layer.channels_last);
+    let x = if pass.needs(1) { view::contiguous_in(rt, x, of_layer) } else { x.clone() };
+    let grad = if layer.transposed {
+        view::contiguous_in(rt, grad, x.suggested_format())
+    } else {
+        in_suggested(rt, grad, x.suggested_format())
+    };
+    rt.enter_operator("aten::convolution_backward");
+    let for_input = pass.needs(0).then(|| {
+        let format = format(suggest_channels_last(&grad, weight));
+        let result = rt.empty_in(grad.dtype(), x.sizes(), format);
+        let weight = view::contiguous_in(rt, weight, format);
+        let grad = view::contiguous_in(rt, &grad, format);
+        rt.enter_operator("aten::convolution_backward");
+        rt.workspace(workspace::size(&rt.hardware, layer, Direction::BackwardData));
+        drop((grad, weight));
+        result
+    });
+    let for_weight = pass.needs(1).then(|| {
+        let format = format(suggest_channels_last(&x, &grad));
+        let grad = view::contiguous_in(rt, &grad, format);
+        let x = view::contiguous_in(rt, &x, format);
+        rt.enter_operator("aten::convolution_backward");
+        let result = rt.empty_in(grad.dtype(), weight.sizes(), format);
+        rt.workspace(workspace::size(&rt.hardware, layer, Direction::BackwardFilter));
+        drop((x, grad));
+        result
+    });
+    (for_input, for_weight)
+}
+
+/// `to(memory_format)`: a copy unless strides look like the format already, gaps or not.
+fn in_suggested(rt: &Runtime, tensor: &Tensor, format: MemoryFormat) -> Tensor {
+    if tensor.suggested_format() == format {
+        return tensor.clone();
+    }
+    rt.enter_operator("aten::to");
+    rt.empty_in(tensor.dtype(), tensor.sizes(), format)
 }
 
 /// `ConvParams::is_depthwise`.
@@ -132,32 +187,12 @@ fn is_depthwise_for_cudnn(x: &Tensor, weight: &Tensor, spec: &Convolution) -> bo
     }
 }
 
-/// Whether strides, not only sizes, say channels last (`suggest_memory_format`).
-fn prefers_channels_last(x: &Tensor) -> bool {
-    if !matches!(x.rank(), 4 | 5) || x.is_contiguous() {
-        return false;
-    }
-    let sizes = x.sizes();
-    let strides = format_strides(sizes, true);
-    sizes.iter().zip(x.strides()).zip(&strides).all(|((&n, a), b)| n == 1 || a == b)
+/// `cudnn_conv_suggest_memory_format`: channels last if either operand looks like it.
+fn suggest_channels_last(x: &Tensor, weight: &Tensor) -> bool {
+    let looks = |tensor: &Tensor| tensor.suggested_format() == MemoryFormat::ChannelsLast;
+    x.dtype() != DType::Float64 && (looks(x) || looks(weight))
 }
 
-fn format_strides(sizes: &[u64], channels_last: bool) -> Vec<u64> {
-    if !channels_last || sizes.len() < 3 {
-        return contiguous_strides(sizes);
-    }
-    let order: Vec<usize> = std::iter::once(0).chain(2..sizes.len()).chain([1]).collect();
-    strides_in_order(sizes, &order)
-}
-
-fn in_format(rt: &Runtime, x: &Tensor, channels_last: bool) -> Tensor {
-    if !channels_last {
-        return view::contiguous(rt, x);
-    }
-    if prefers_channels_last(x) {
-        return x.clone();
-    }
-    rt.enter_operator("aten::contiguous");
-    let y = rt.empty_strided(x.dtype(), x.sizes(), format_strides(x.sizes(), true));
-    rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
+const fn format(channels_last: bool) -> MemoryFormat {
+    if channels_last { MemoryFormat::ChannelsLast } else { MemoryFormat::Contiguous }
 }

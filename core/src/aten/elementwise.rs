@@ -1,7 +1,7 @@
 //! Pointwise operators (`TensorIterator` kernels): one output, no scratch.
 
 use crate::eager::kernels::{self, pointwise as output};
-use crate::eager::{Runtime, Tensor};
+use crate::eager::{Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
 /// What a pointwise gradient formula reads, as `derivatives.yaml` writes it.
@@ -28,11 +28,24 @@ pub struct Unary {
     pub temporaries: usize,
 }
 
+impl Unary {
+    /// A tensor of the gradient formula, whose strides follow the first operand with an opinion:
+    /// `threshold_backward` and `leaky_relu_backward` name what they saved before the gradient.
+    fn of_gradient(self, pass: &Pass<'_>, grad: &Tensor) -> Tensor {
+        let saved = pass.saved(0).unwrap_or(grad);
+        let operands = match self.name {
+            "aten::relu" | "aten::leaky_relu" | "aten::threshold" => [saved, grad],
+            _ => [grad, saved],
+        };
+        output(pass.rt, grad.dtype(), &operands)
+    }
+}
+
 /// Runs a unary operator.
 pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
     let [x] = &rt.for_operator(op.name, [x]);
     rt.enter_operator(op.name);
-    let y = rt.empty_like(x);
+    let y = output(rt, x.dtype(), &[x]);
     if !x.dtype().is_floating() {
         return y;
     }
@@ -43,8 +56,8 @@ pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
     };
     rt.differentiable(op.node, y, &[x], saved, move |pass| {
         let Some(grad) = pass.grad() else { return vec![None] };
-        let temporaries: Vec<_> = (0..op.temporaries).map(|_| pass.rt.empty_like(grad)).collect();
-        let result = pass.rt.empty_like(grad);
+        let temporaries: Vec<_> = (0..op.temporaries).map(|_| op.of_gradient(pass, grad)).collect();
+        let result = op.of_gradient(pass, grad);
         drop(temporaries);
         vec![Some(result)]
     })
@@ -63,8 +76,8 @@ pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
         Reads::Output => vec![x],
         Reads::Nothing => Vec::new(),
     };
-    rt.differentiable(op.node, y, &[x], &saved, |pass| {
-        vec![pass.grad().map(|grad| pass.rt.empty_like(grad))]
+    rt.differentiable(op.node, y, &[x], &saved, move |pass| {
+        vec![pass.grad().map(|grad| op.of_gradient(pass, grad))]
     })
 }
 
@@ -208,7 +221,10 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
     };
     let mut operands = vec![condition];
     operands.extend(&branches);
+    // A number is a tensor while the kernel runs; one in front is `masked_fill`'s, and is none.
+    let number = (a.is_some() && b.is_none()).then(|| rt.empty(dtype, &[]));
     let y = output(rt, dtype, &operands);
+    drop(number);
     let arity = branches.len();
     rt.differentiable("WhereBackward0", y, &branches, &[condition], move |pass| {
         let masked = |grad: &Tensor| {

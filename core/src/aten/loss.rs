@@ -3,7 +3,7 @@
 use super::elementwise::{add, compare, div, mul, negate, opaque, scale};
 use super::reduce::sum;
 use super::softmax::log_softmax_in_its_type;
-use super::view::{contiguous, pad, reshape, rows_and_width};
+use super::view::{contiguous, resample, reshape, rows_and_width};
 use crate::eager::kernels::{self, reduce_into_place};
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
@@ -97,7 +97,7 @@ pub fn soft_cross_entropy(rt: &Runtime, logits: &Tensor, target: &Tensor) -> Ten
 pub fn causal_language_model(rt: &Runtime, logits: &Tensor, labels: &Tensor) -> Tensor {
     let single = kernels::cast(rt, logits, DType::Float32);
     let (batch, length) = (labels.size(0), labels.size(1));
-    let padded = pad(rt, labels, &[batch, length.saturating_add(1)]);
+    let padded = resample(rt, "aten::constant_pad_nd", labels, &[batch, length.saturating_add(1)]);
     let window = padded.view_of(vec![batch, length], padded.strides().to_vec());
     let shifted = contiguous(rt, &window);
     drop(window);

@@ -224,6 +224,32 @@ pub fn bmm(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     })
 }
 
+/// `aten::baddbmm`: `self + alpha * batch1 @ batch2` in one kernel; `scales` where `alpha` is not one.
+pub fn baddbmm(rt: &Runtime, bias: &Tensor, a: &Tensor, b: &Tensor, scales: bool) -> Tensor {
+    let [bias, a, b] = &rt.for_operator("aten::baddbmm", [bias, a, b]);
+    rt.enter_operator("aten::baddbmm");
+    let y = product(rt, a, &[a.size(0), a.size(1), b.size(2)]);
+    let saved = Operands::saved(a, b);
+    let (a_sizes, b_sizes) = (a.sizes().to_vec(), b.sizes().to_vec());
+    let inputs = [bias, a, b];
+    rt.differentiable("BaddbmmBackward0", y, &inputs, &saved.tensors(), move |pass| {
+        let Some(grad) = pass.grad() else { return Vec::new() };
+        // batch1, batch2, then the bias, which the engine sums.
+        let gradient = |sizes: &[u64]| {
+            pass.rt.enter_operator("aten::bmm");
+            let unscaled = product(pass.rt, grad, sizes);
+            if scales {
+                super::elementwise::scale(pass.rt, "aten::mul", &unscaled)
+            } else {
+                unscaled
+            }
+        };
+        let for_a = pass.needs(1).then(|| gradient(&a_sizes));
+        let for_b = pass.needs(2).then(|| gradient(&b_sizes));
+        vec![Some(grad.clone()), for_a, for_b]
+    })
+}
+
 fn bmm_gradients(pass: &Pass<'_>, a_sizes: &[u64], b_sizes: &[u64]) -> Gradients {
     let Some(grad) = pass.grad() else { return Vec::new() };
     pass.rt.enter_operator("aten::bmm");

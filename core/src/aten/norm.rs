@@ -5,25 +5,93 @@
 
 use super::elementwise::{self, Reads, Unary};
 use super::{reduce, view};
+use crate::bytes::Bytes;
 use crate::config::PyTorch;
 use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
 use crate::tensor::{DType, numel};
 
 /// `aten::batch_norm` in training: output, mean and inverse deviation per channel.
 ///
-/// cuDNN and the native kernels keep the same set.
+/// cuDNN and the native kernels keep the same set. cuDNN's workspace and reserve are zero for
+/// contiguous tensors; for channels last they are not known, and taken to be zero too.
 pub fn batch_norm(
     rt: &Runtime,
     x: &Tensor,
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
+    let x = &view::contiguous_in(rt, x, x.suggested_format());
     rt.enter_operator("aten::batch_norm");
     let y = rt.empty_like(x);
     let channels = x.size(1);
     let mean = rt.empty(DType::Float32, &[channels]);
     let deviation = rt.empty(DType::Float32, &[channels]);
-    affine(rt, "CudnnBatchNormBackward0", y, [x, &mean, &deviation], (weight, bias))
+    let saved = [x, &mean, &deviation];
+    if uses_cudnn(x, weight, bias) || x.strides().get(1) != Some(&1) {
+        return affine(rt, "CudnnBatchNormBackward0", y, saved, (weight, bias));
+    }
+    channels_last_sums(rt, x, 4);
+    let mut inputs = vec![x];
+    inputs.extend(weight);
+    inputs.extend(bias);
+    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
+    rt.differentiable("NativeBatchNormBackward0", y, &inputs, &saved, move |pass| {
+        channels_last_gradients(pass, dtype)
+    })
+}
+
+/// `_select_batch_norm_backend`, where the statistics are those of the batch.
+fn uses_cudnn(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> bool {
+    let (Some(weight), Some(_)) = (weight, bias) else { return false };
+    let suits = match x.dtype() {
+        DType::BFloat16 => false,
+        DType::Float16 => weight.dtype() == DType::Float32,
+        _ => true,
+    };
+    suits && x.rank() >= 3 && x.size(0) <= 880_801
+}
+
+/// Staging buffer and semaphores of the native kernels for channels last, with this many sums for
+/// each channel (`flexible_launch_configs`, `native/cuda/Normalization.cuh`): where there are rows
+/// enough for eight blocks or more, which are added up at the end.
+fn channels_last_sums(rt: &Runtime, x: &Tensor, sums: u64) {
+    const TILE: u64 = 32;
+    const ROWS_PER_THREAD: u64 = 16;
+    const THREADS: u64 = 512;
+    let channels = x.size(1).max(1);
+    let rows = x.numel().div_euclid(channels);
+    let power = |n: u64| 1 << n.max(1).ilog2();
+    let mut width: u64 = power(channels).min(TILE);
+    let height = power(rows.div_ceil(ROWS_PER_THREAD)).min(THREADS.div_euclid(width));
+    if width.saturating_mul(height) != THREADS {
+        width = power(channels).min(THREADS.div_euclid(height));
+    }
+    let blocks = rows.div_ceil(height.saturating_mul(ROWS_PER_THREAD)).min(128);
+    if blocks < 8 {
+        return;
+    }
+    let staging = rt.scratch(Bytes(4).times(sums).times(channels).times(blocks));
+    let semaphores = rt.scratch(Bytes(4).times(channels.div_ceil(width)));
+    drop(semaphores);
+    drop(staging);
+}
+
+/// `batch_norm_backward_cuda` for channels last: two sums per channel, then the gradient from them.
+fn channels_last_gradients(pass: &Pass<'_>, dtype: DType) -> Gradients {
+    let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
+    let rt = pass.rt;
+    let grad_copy = view::contiguous_in(rt, grad, x.suggested_format());
+    rt.enter_operator("aten::native_batch_norm_backward");
+    let channels = x.size(1);
+    let sums = [(); 2].map(|()| rt.empty(DType::Float32, &[channels]));
+    let parameters: Gradients = (1..pass.needs.len())
+        .map(|input| pass.needs(input).then(|| rt.empty(dtype, &[channels])))
+        .collect();
+    channels_last_sums(rt, x, 2);
+    let for_x = rt.empty_like(x);
+    drop(grad_copy);
+    sums.into_iter().rev().for_each(drop);
+    std::iter::once(Some(for_x)).chain(parameters).collect()
 }
 
 /// `aten::native_layer_norm` over rows of `width` elements: the output is contiguous.
@@ -100,7 +168,7 @@ pub fn group_norm(
     bias: Option<&Tensor>,
 ) -> Tensor {
     let [x] = &rt.for_operator("aten::group_norm", [x]);
-    let x = view::contiguous(rt, x);
+    let x = view::contiguous_in(rt, x, x.suggested_format());
     rt.enter_operator("aten::native_group_norm");
     let y = rt.empty_like(&x);
     let (batch, channels) = (x.size(0), x.size(1));
@@ -149,8 +217,8 @@ fn parameters_and_input(pass: &Pass<'_>, name: &'static str, dtype: DType) -> Gr
     let layer_norm = name == "NativeLayerNormBackward0";
     // Batch norm follows the input's layout; layer norm works on rows, and copies the gradient last.
     let x_copy = (layer_norm && !x.is_contiguous()).then(|| pass.rt.empty(x.dtype(), x.sizes()));
-    let grad_copy = (!layer_norm && grad.strides() != x.strides())
-        .then(|| pass.rt.empty_strided(grad.dtype(), grad.sizes(), x.strides().to_vec()));
+    let format = x.suggested_format();
+    let grad_copy = (!layer_norm).then(|| view::contiguous_in(pass.rt, grad, format));
     let for_x =
         if layer_norm { pass.rt.empty(x.dtype(), x.sizes()) } else { pass.rt.empty_like(x) };
     let width = if layer_norm { None } else { Some(x.size(1)) };

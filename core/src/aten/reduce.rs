@@ -1,7 +1,7 @@
 //! Sums, means and other reductions; their staging buffers are those of [`kernels`].
 
 use super::view;
-use crate::eager::kernels::{kept_sizes, reduce};
+use crate::eager::kernels::{self, kept_sizes, reduce};
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -24,9 +24,13 @@ pub fn sum(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor 
 pub fn mean(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
     rt.enter_operator("aten::mean");
     let y = shaped(reduce(rt, x, reduced, x.dtype()), x, reduced, keepdim);
-    let sizes = x.sizes().to_vec();
+    let (sizes, kept) = (x.sizes().to_vec(), kept_sizes(x, reduced));
     rt.differentiable("MeanBackward1", y, &[x], &[], move |pass| {
-        vec![pass.grad().map(|grad| pass.rt.empty(grad.dtype(), &sizes))]
+        vec![pass.grad().map(|grad| {
+            let wide = view::reshape(pass.rt, grad, &kept);
+            let wide = view::expand(pass.rt, &wide, &sizes);
+            kernels::pointwise(pass.rt, grad.dtype(), &[&wide])
+        })]
     })
 }
 

@@ -1,7 +1,8 @@
 //! Views, which allocate nothing, and the copies that views fall back to.
 
+use crate::config::MemoryFormat;
 use crate::eager::kernels::promote;
-use crate::eager::layout::{contiguous_strides, view_strides};
+use crate::eager::layout::{contiguous_strides, format_strides, view_strides};
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::numel;
 
@@ -11,11 +12,20 @@ pub fn contiguous(rt: &Runtime, x: &Tensor) -> Tensor {
         return x.clone();
     }
     rt.enter_operator("aten::contiguous");
-    copy(rt, x)
+    copy(rt, x, MemoryFormat::Contiguous)
 }
 
-fn copy(rt: &Runtime, x: &Tensor) -> Tensor {
-    let y = rt.empty(x.dtype(), x.sizes());
+/// `aten::clone` into a memory format (`contiguous(memory_format)`), where strides are others.
+pub fn contiguous_in(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
+    if x.is_contiguous_in(format) {
+        return x.clone();
+    }
+    rt.enter_operator("aten::contiguous");
+    copy(rt, x, format)
+}
+
+fn copy(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
+    let y = rt.empty_in(x.dtype(), x.sizes(), format);
     rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
@@ -25,7 +35,7 @@ pub fn reshape(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
         return view(rt, x, sizes, strides);
     }
     rt.enter_operator("aten::reshape");
-    let copied = copy(rt, x);
+    let copied = copy(rt, x, MemoryFormat::Contiguous);
     view(rt, &copied, sizes, contiguous_strides(sizes))
 }
 
@@ -34,6 +44,20 @@ fn view(rt: &Runtime, x: &Tensor, sizes: &[u64], strides: Vec<u64>) -> Tensor {
     let before = x.sizes().to_vec();
     rt.differentiable("ViewBackward0", y, &[x], &[], move |pass| {
         vec![pass.grad().map(|grad| reshape(pass.rt, grad, &before))]
+    })
+}
+
+/// `aten::as_strided` to the strides of a format, for a tensor of one element per channel. The
+/// gradient is copied into a tensor that stands for the storage, and seen with the strides before.
+pub fn in_format(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
+    let y = x.view_of(x.sizes().to_vec(), format_strides(x.sizes(), format));
+    let before = x.strides().to_vec();
+    rt.differentiable("AsStridedBackward0", y, &[x], &[], move |pass| {
+        pass.rt.enter_operator("aten::new_zeros");
+        vec![pass.grad().map(|grad| {
+            let storage = pass.rt.empty(grad.dtype(), &[grad.numel()]);
+            storage.alias_sole(grad.sizes().to_vec(), before.clone())
+        })]
     })
 }
 
@@ -119,7 +143,8 @@ pub fn split(rt: &Runtime, x: &Tensor, dim: usize, lengths: &[u64]) -> Vec<Tenso
             .filter(|(_, grad)| grad.is_none())
             .map(|(piece, _)| pass.rt.empty(dtype, piece))
             .collect();
-        let whole = pass.rt.empty(dtype, &sizes);
+        let format = common_format(pass.grads.iter().flatten().chain(&zeros));
+        let whole = pass.rt.empty_in(dtype, &sizes, format);
         drop(zeros);
         vec![Some(whole)]
     })
@@ -159,7 +184,8 @@ pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
     let total = pieces.iter().map(|piece| piece.size(dim)).fold(0, u64::saturating_add);
     let sizes = replaced(first.sizes(), dim, total);
     let widest = |dtype, piece: &&Tensor| promote(dtype, piece.dtype());
-    let y = rt.empty(pieces.iter().fold(first.dtype(), widest), &sizes);
+    let format = common_format(pieces.iter().copied());
+    let y = rt.empty_in(pieces.iter().fold(first.dtype(), widest), &sizes, format);
     let lengths: Vec<u64> = pieces.iter().map(|piece| piece.size(dim)).collect();
     rt.differentiable("CatBackward0", y, pieces, &[], move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
@@ -172,26 +198,30 @@ pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
     })
 }
 
-/// `aten::constant_pad_nd` and other pads: a new tensor of `sizes`; the gradient likewise.
-pub fn pad(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
-    rt.enter_operator("aten::constant_pad_nd");
-    let y = rt.empty(x.dtype(), sizes);
-    let (before, dtype) = (x.sizes().to_vec(), x.dtype());
-    rt.differentiable("ConstantPadNdBackward0", y, &[x], &[], move |pass| {
-        pass.rt.enter_operator("aten::constant_pad_nd");
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &before))]
-    })
+/// The format of tensors that are joined: channels last if all are (`cat_compute_output_memory_format`).
+fn common_format<'a>(mut pieces: impl Iterator<Item = &'a Tensor>) -> MemoryFormat {
+    if pieces.all(|piece| piece.suggested_format() == MemoryFormat::ChannelsLast) {
+        MemoryFormat::ChannelsLast
+    } else {
+        MemoryFormat::Contiguous
+    }
 }
 
-/// A tensor of other sizes that a kernel fills, with a gradient that another kernel fills:
-/// `upsample`, `repeat`, `roll`, `flip`.
+/// A tensor of other sizes that a kernel fills, with a gradient that another kernel fills: `upsample`,
+/// pads, `repeat`, `roll`, `flip`. Of these, some keep to channels last.
 pub fn resample(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> Tensor {
     rt.enter_operator(name);
-    let y = rt.empty(x.dtype(), sizes);
+    let keeps = matches!(name, "aten::upsample" | "aten::constant_pad_nd" | "aten::flip");
+    let format = move |like: &Tensor| {
+        if keeps { like.suggested_format() } else { MemoryFormat::Contiguous }
+    };
+    // A pad that adds nothing is a clone.
+    let is_clone = name == "aten::constant_pad_nd" && x.sizes() == sizes;
+    let y = if is_clone { rt.empty_like(x) } else { rt.empty_in(x.dtype(), sizes, format(x)) };
     let (before, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("ResampleBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator(name);
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &before))]
+        vec![pass.grad().map(|grad| pass.rt.empty_in(dtype, &before, format(grad)))]
     })
 }
 

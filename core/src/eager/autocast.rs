@@ -12,6 +12,7 @@ use crate::tensor::DType;
 /// Operators of the list `lower_precision_fp`: their operands are cast down.
 const LOWER: &[&str] = &[
     "aten::addmm",
+    "aten::baddbmm",
     "aten::bmm",
     "aten::convolution",
     "aten::einsum",

@@ -101,6 +101,17 @@ impl Leaf {
         self.grad.borrow().clone()
     }
 
+    /// The parameter's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `grad = …`, for a gradient that no backward made.
+    pub fn set(&self, grad: Tensor) {
+        let gone = self.grad.borrow_mut().replace(grad);
+        drop(gone);
+    }
+
     /// `grad = None`.
     pub fn clear(&self) {
         let gone = self.grad.borrow_mut().take();

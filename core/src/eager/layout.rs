@@ -1,9 +1,15 @@
 //! Strides: when a view is possible, and which order an output takes.
 //!
 //! Sources: `ATen/TensorUtils.cpp` (`computeStride`), `ATen/native/TensorFactories.cpp`
-//! (`empty_like`), `ATen/TensorIterator.cpp` (`reorder_dimensions`), PyTorch 2.15.
+//! (`empty_like`), `ATen/TensorIterator.cpp` (`reorder_dimensions`), `c10/core/MemoryFormat.h`,
+//! PyTorch 2.15.
+//!
+//! A memory format is not a fact about a tensor but two questions about its strides, which have
+//! different answers where dimensions are of size one: what they look most like
+//! ([`suggested_format`]), and whether a kernel for a format can read them ([`is_contiguous_in`]).
 
 use super::Tensor;
+use crate::config::MemoryFormat;
 
 /// Strides of a contiguous tensor.
 pub fn contiguous_strides(sizes: &[u64]) -> Vec<u64> {
@@ -31,6 +37,62 @@ pub fn is_contiguous(sizes: &[u64], strides: &[u64]) -> bool {
         }
     }
     true
+}
+
+/// Dense strides of a format; channels last exists for images and volumes.
+pub fn format_strides(sizes: &[u64], format: MemoryFormat) -> Vec<u64> {
+    if format == MemoryFormat::Contiguous || !matches!(sizes.len(), 4 | 5) {
+        return contiguous_strides(sizes);
+    }
+    let order: Vec<usize> = std::iter::once(0).chain(2..sizes.len()).chain([1]).collect();
+    strides_in_order(sizes, &order)
+}
+
+/// Dimensions from the innermost outwards, as channels last has them.
+fn channels_last_order(rank: usize) -> impl Iterator<Item = usize> {
+    std::iter::once(1).chain((2..rank).rev()).chain([0])
+}
+
+/// The format that strides look most like (`suggest_memory_format`): they need not be without gaps,
+/// so that a slice of a tensor in channels last is in channels last.
+pub fn suggested_format(sizes: &[u64], strides: &[u64]) -> MemoryFormat {
+    if !matches!(sizes.len(), 4 | 5) {
+        return MemoryFormat::Contiguous;
+    }
+    let (mut least, mut innermost) = (0, 0);
+    for dim in channels_last_order(sizes.len()) {
+        let (Some(&size), Some(&stride)) = (sizes.get(dim), strides.get(dim)) else {
+            return MemoryFormat::Contiguous;
+        };
+        if dim == 1 {
+            innermost = stride;
+        }
+        // `[N, 1, 1, 1]` could be either, and is taken to be contiguous.
+        let ambiguous = dim == 0 && least == innermost;
+        if innermost == 0 || size == 0 || stride < least || ambiguous {
+            return MemoryFormat::Contiguous;
+        }
+        least = stride.saturating_mul(size);
+    }
+    MemoryFormat::ChannelsLast
+}
+
+/// Whether elements lie without gaps in a format's order.
+pub fn is_contiguous_in(sizes: &[u64], strides: &[u64], format: MemoryFormat) -> bool {
+    if format == MemoryFormat::Contiguous {
+        return is_contiguous(sizes, strides);
+    }
+    let mut expected = 1u64;
+    matches!(sizes.len(), 4 | 5)
+        && channels_last_order(sizes.len()).all(|dim| match (sizes.get(dim), strides.get(dim)) {
+            (Some(1), Some(_)) => true,
+            (Some(&size), Some(&stride)) => {
+                let fits = stride == expected;
+                expected = expected.saturating_mul(size);
+                fits
+            }
+            _ => false,
+        })
 }
 
 /// Whether the tensor is some permutation of a contiguous one.
@@ -88,6 +150,12 @@ pub fn like_strides(tensor: &Tensor) -> Vec<u64> {
 /// `TensorIterator` sorts dimensions by the strides of the operands, the first with an opinion
 /// winning; broadcast dimensions (stride 0) have none.
 pub fn elementwise_strides(sizes: &[u64], operands: &[&Tensor]) -> Vec<u64> {
+    // `FastSetupType`: where tensors could be in either format they are contiguous.
+    for format in [MemoryFormat::Contiguous, MemoryFormat::ChannelsLast] {
+        if operands.iter().all(|t| t.sizes() == sizes && t.is_contiguous_in(format)) {
+            return format_strides(sizes, format);
+        }
+    }
     let same = |t: &&&Tensor| t.sizes() == sizes && t.is_dense();
     if let Some(first) = operands.first()
         && operands.iter().all(|t| same(&t) && t.strides() == first.strides())
@@ -200,4 +268,39 @@ pub fn broadcast_sizes(a: &[u64], b: &[u64]) -> Vec<u64> {
             (x, y) => x.max(y),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{format_strides, is_contiguous_in, suggested_format};
+    use crate::config::MemoryFormat::{ChannelsLast, Contiguous};
+
+    /// Answers of `suggest_memory_format` and of `is_contiguous` for both formats, PyTorch 2.15.
+    #[test]
+    fn formats_are_read_off_strides() {
+        let cases: [(&[u64], &[u64], _, bool, bool); 9] = [
+            (&[8, 64, 7, 7], &[3136, 49, 7, 1], Contiguous, true, false),
+            (&[8, 64, 7, 7], &[3136, 1, 448, 64], ChannelsLast, false, true),
+            // One position: either format, and only strides tell which was meant.
+            (&[8, 64, 1, 1], &[64, 1, 1, 1], Contiguous, true, true),
+            (&[8, 64, 1, 1], &[64, 1, 64, 64], ChannelsLast, true, true),
+            // One channel, as depthwise weights have it.
+            (&[64, 1, 3, 3], &[9, 9, 3, 1], Contiguous, true, true),
+            (&[64, 1, 3, 3], &[9, 1, 3, 1], ChannelsLast, true, true),
+            (&[8, 1, 1, 1], &[1, 1, 1, 1], Contiguous, true, true),
+            // Some channels of more.
+            (&[8, 32, 7, 7], &[6272, 1, 896, 128], ChannelsLast, false, false),
+            (&[8, 64], &[64, 1], Contiguous, true, false),
+        ];
+        for (sizes, strides, suggested, contiguous, channels_last) in cases {
+            let seen = (
+                suggested_format(sizes, strides),
+                is_contiguous_in(sizes, strides, Contiguous),
+                is_contiguous_in(sizes, strides, ChannelsLast),
+            );
+            assert_eq!(seen, (suggested, contiguous, channels_last), "{sizes:?} @ {strides:?}");
+        }
+        assert_eq!(format_strides(&[8, 64, 7, 7], ChannelsLast), [3136, 1, 448, 64]);
+        assert_eq!(format_strides(&[8, 64, 7], ChannelsLast), [448, 7, 1]);
+    }
 }

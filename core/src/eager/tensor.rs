@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::autograd::Edge;
 use super::layout;
 use super::recorder::Storage;
+use crate::config::MemoryFormat;
 use crate::tensor::{self, DType};
 use crate::trace::StorageId;
 
@@ -67,6 +68,16 @@ impl Tensor {
     /// Whether elements lie in row-major order without gaps.
     pub fn is_contiguous(&self) -> bool {
         layout::is_contiguous(self.sizes(), self.strides())
+    }
+
+    /// Whether elements lie without gaps in a format's order.
+    pub fn is_contiguous_in(&self, format: MemoryFormat) -> bool {
+        layout::is_contiguous_in(self.sizes(), self.strides(), format)
+    }
+
+    /// The format that its strides look most like (`suggest_memory_format`).
+    pub fn suggested_format(&self) -> MemoryFormat {
+        layout::suggested_format(self.sizes(), self.strides())
     }
 
     /// Whether elements fill their memory without gaps, in any order.

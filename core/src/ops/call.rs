@@ -81,6 +81,23 @@ impl<'a> Call<'a> {
         (0..self.operands.len()).filter_map(|position| self.tensor(position)).collect()
     }
 
+    /// All operands that are tensors, and those that are known beforehand but have several elements:
+    /// they are on the device all the same (`arange`).
+    ///
+    /// # Errors
+    /// When the type of an operand is not known.
+    pub fn tensors_and_lists(&self) -> Result<Vec<Tensor>, OpError> {
+        let mut tensors = Vec::new();
+        for position in 0..self.operands.len() {
+            match self.operand(position) {
+                Operand::Absent => {}
+                Operand::Host if self.input_type(position)?.numel() <= 1 => {}
+                Operand::Host | Operand::Tensor(_) => tensors.push(self.need(position)?),
+            }
+        }
+        Ok(tensors)
+    }
+
     /// Type of an input.
     ///
     /// # Errors

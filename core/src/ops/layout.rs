@@ -352,7 +352,11 @@ fn transpose_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let dims = &call.output_type(0)?.dims;
-    let y = if x.sizes() == dims.as_slice() { x } else { view::pad(call.rt, &x, dims) };
+    let name = match call.node.string("mode") {
+        None | Some("constant") => "aten::constant_pad_nd",
+        Some(_) => "aten::reflection_pad2d",
+    };
+    let y = view::resample(call.rt, name, &x, dims);
     call.set(0, y);
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::eager::kernels;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
+    torch("Baddbmm", 3..=3).runs(baddbmm_rule),
     Shaped { infer: linear, ..torch("Linear", 2..=3) }.runs(linear_rule),
     op("Det", 1..=1, det).unmodelled(),
     op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
@@ -204,6 +205,15 @@ fn lora_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let sum = elementwise::add(rt, &base, &scaled);
     drop(scaled);
     call.set(0, kernels::cast(rt, &sum, base.dtype()));
+    Ok(())
+}
+
+/// `torch.baddbmm(self, batch1, batch2)`, recovered; `scales` where `alpha` is not one.
+fn baddbmm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (bias, a, b) = (call.need(0)?, call.need(1)?, call.need(2)?);
+    let scales = call.node.int("scales").is_some_and(|n| n != 0);
+    let y = aten::baddbmm(call.rt, &bias, &a, &b, scales);
+    call.set(0, y);
     Ok(())
 }
 

@@ -7,11 +7,11 @@
 use super::Call;
 use super::shape_math::{Windows, before, dim, from, sizes};
 use super::{Inference, OpError, Operator, op};
-use crate::aten::{pool as aten, reduce as aten_reduce};
+use crate::aten::pool as aten;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
-    op("AveragePool", 1..=1, pool).runs(|c| average_pool_rule(c, "aten::avg_pool2d")),
+    op("AveragePool", 1..=1, pool).runs(average_pool_rule),
     op("GlobalAveragePool", 1..=1, global).runs(global_average_pool),
     op("GlobalLpPool", 1..=1, global).unmodelled(),
     op("GlobalMaxPool", 1..=1, global).runs(max_pool_rule),
@@ -75,9 +75,12 @@ fn max_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-fn average_pool_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+/// Adaptive pooling to the size that is there is exported as pooling of single elements.
+fn average_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let y = aten::average_pool(call.rt, name, &x, &call.output_type(0)?.dims);
+    let dims = &call.output_type(0)?.dims;
+    let adaptive = x.sizes() == dims.as_slice();
+    let y = aten::average_pool(call.rt, &x, dims, adaptive);
     call.set(0, y);
     Ok(())
 }
@@ -85,8 +88,7 @@ fn average_pool_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpEr
 /// `adaptive_avg_pool2d` to one element is a mean.
 fn global_average_pool(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let spatial: Vec<bool> = (0..x.rank()).map(|dim| dim >= 2).collect();
-    let y = aten_reduce::mean(call.rt, &x, &spatial, true);
+    let y = aten::global_average_pool(call.rt, &x);
     call.set(0, y);
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) fn fresh(call: &mut Call<'_>) -> Result<(), OpError> {
 
 /// A pointwise kernel that stops gradients: comparisons, logic, integer arithmetic.
 pub(super) fn without_gradient(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
-    let tensors = call.tensors();
+    let tensors = call.tensors_and_lists()?;
     let ty = call.output_type(0)?;
     let operands: Vec<&Tensor> = tensors.iter().collect();
     call.set(0, elementwise::opaque(call.rt, name, ty.dtype, &operands));

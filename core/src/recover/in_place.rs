@@ -1,23 +1,40 @@
 //! Activations that overwrite their input.
 //!
 //! No exporter keeps the flag. In convolutional nets the convention of torchvision is assumed:
-//! an activation right behind a convolution, a normalisation or a residual sum overwrites it, and
-//! the sum in front of such a `ReLU` overwrites its normalised operand (`out += identity`). What is
-//! saved is the same size either way; what differs is what is alive for a moment.
+//! an activation right behind a convolution, a normalisation or a residual sum overwrites it, but
+//! for the `ReLU` of a squeeze, whose class leaves `nn.ReLU` as it is (`ops/misc.py`). The sum in front
+//! of a `ReLU` overwrites its normalised operand where a block calls the normalisation itself
+//! (`out = self.bn3(out); out += identity`, `models/resnet.py`), not where that is inside of
+//! another module (`self.proj(x) + self.f(x)`, `models/regnet.py`). What is saved is the same size
+//! either way; what differs is what is alive for a moment.
 
 use super::View;
-use super::dropout::has_module;
+use super::dropout::{has_module, is_one_of};
 use crate::config::{Config, InPlace};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
-/// Heads of torchvision's models whose dropout overwrites its input: a module's path with a parameter
-/// that tells the model, and the dropout's own (`models/efficientnet.py`, `mobilenetv3.py`,
-/// `mnasnet.py`). Its other models have `nn.Dropout(p)`.
-const DROPOUTS: [(&str, &str); 3] = [
-    ("features.#.#.block.#.fc1", "classifier.0"),
-    ("features.#.block.#.fc1", "classifier.2"),
-    ("layers.#.#.layers.#", "classifier.0"),
+/// What one of torchvision's models overwrites that no convention tells.
+#[derive(Clone, Copy, Debug)]
+struct Habit {
+    /// Path of a module with a parameter that tells the model.
+    tells: &'static str,
+    /// Path of a dropout that overwrites its input; the other models have `nn.Dropout(p)`.
+    dropout: &'static [&'static str],
+    /// Path of the blocks whose residual sum is `result += input`.
+    sums: &'static [&'static str],
+}
+
+/// `models/convnext.py`, `efficientnet.py`, `mnasnet.py`, `mobilenetv3.py`.
+const HABITS: [Habit; 4] = [
+    Habit { tells: "features.#.#.block.#", dropout: &[], sums: &["features.#.#"] },
+    Habit {
+        tells: "features.#.#.block.#.fc1",
+        dropout: &["classifier.0"],
+        sums: &["features.#.#"],
+    },
+    Habit { tells: "layers.#.#.layers.#", dropout: &["classifier.0"], sums: &[] },
+    Habit { tells: "features.#.block.#.fc1", dropout: &["classifier.2"], sums: &["features.#"] },
 ];
 
 const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
@@ -70,16 +87,41 @@ pub(super) fn obey(view: &mut View<'_>, config: &Config) {
 
 fn overwrites(view: &View<'_>, node: &Node) -> bool {
     let Some(input) = node.input(0) else { return false };
+    let is_habit = |places: fn(&Habit) -> &'static [&'static str]| {
+        HABITS
+            .iter()
+            .any(|habit| is_one_of(&node.module, places(habit)) && has_module(view, habit.tells))
+    };
     if node.op == "Dropout" {
-        let is_head =
-            |&(tells, head): &(&str, &str)| head == node.module && has_module(view, tells);
-        return view.read_once(input) && DROPOUTS.iter().any(is_head);
+        return view.read_once(input) && is_habit(|habit| habit.dropout);
+    }
+    if node.op == "Add" && view.read_once(input) && is_habit(|habit| habit.sums) {
+        return true;
     }
     let behind = |op| view.made_by(input, op).is_some() && view.read_once(input);
+    if node.op == "Relu" && squeezes(view, input) {
+        return false;
+    }
     if ACTIVATIONS.contains(&node.op.as_str()) {
         return behind("Conv") || behind("BatchNormalization") || behind("Add");
     }
-    node.op == "Add" && behind("BatchNormalization") && feeds_relu(view, node)
+    node.op == "Add"
+        && behind("BatchNormalization")
+        && view.made_by(input, "BatchNormalization").is_some_and(|norm| calls(node, norm))
+        && feeds_relu(view, node)
+}
+
+/// Whether a convolution of pooled maps made it.
+fn squeezes(view: &View<'_>, value: ValueId) -> bool {
+    let pooled = view.made_by(value, "Conv").and_then(|conv| conv.input(0));
+    pooled.is_some_and(|pooled| view.made_by(pooled, "GlobalAveragePool").is_some())
+}
+
+/// Whether the module that a node is in calls the other node's module; assumed where the file does
+/// not tell.
+fn calls(node: &Node, other: &Node) -> bool {
+    let parent = other.module.rsplit_once('.').map_or("", |(parent, _)| parent);
+    other.module.is_empty() || parent == node.module
 }
 
 fn feeds_relu(view: &View<'_>, node: &Node) -> bool {

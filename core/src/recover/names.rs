@@ -19,23 +19,56 @@ use crate::graph::{Node, NodeId, ValueId};
 /// stands for a number.
 ///
 /// transformers 4 and 5: `attn_output` in the blocks of `modeling_gpt2.py` and
-/// `modeling_gpt_neo.py`; `attention_output` and `forwarded_states` in the layers of `modeling_t5.py`.
-const NAMED: [&str; 4] =
-    ["h.#.attn", "layer.#.SelfAttention", "layer.#.EncDecAttention", "layer.#.DenseReluDense"];
+/// `modeling_gpt_neo.py`; `attention_output` and `forwarded_states` in the layers of `modeling_t5.py`;
+/// `inputs_embeds` wherever embeddings have this name; `fused_qkv` in `modeling_bloom.py` and its kin;
+/// `attn_outputs` in the blocks of `modeling_mpt.py`.
+const NAMED: [&str; 7] = [
+    "embed_tokens",
+    "h.#.attn",
+    "layer.#.SelfAttention",
+    "layer.#.EncDecAttention",
+    "layer.#.DenseReluDense",
+    "query_key_value",
+    "transformer.blocks.#.attn",
+];
+
+/// Modules whose scores have a name apart from that of the weights that softmax makes of them, which
+/// goes when they return: `modeling_bloom.py`, `modeling_mpt.py`.
+const NAMED_SCORES: [&str; 2] = ["h.#.self_attention", "transformer.blocks.#.attn"];
 
 /// Values that are held until another value has been made.
 pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     let mut held = arguments_of_rotation(view);
     held.extend(operands_of_attention(view));
     held.extend(results_of_modules(view));
+    held.extend(named_scores(view));
     held
+}
+
+/// Scores in the modules of [`NAMED_SCORES`], from where they are made to where softmax reads them, and
+/// the last value of their module.
+fn named_scores(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut held: Vec<(ValueId, &str)> = Vec::new();
+    let mut ends: BTreeMap<&str, ValueId> = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        let named = |path: &&str| NAMED_SCORES.iter().any(|named| ends_with(path, named));
+        let Some(module) = around(&node.module).find(named) else { continue };
+        ends.extend(node.output(0).map(|output| (module, output)));
+        let scores = match node.op.as_str() {
+            "Baddbmm" => node.output(0),
+            "Softmax" => node.input(0).map(|scores| source(view, scores)),
+            _ => None,
+        };
+        held.extend(scores.map(|scores| (scores, module)));
+    }
+    held.into_iter().filter_map(|(value, module)| Some((value, *ends.get(module)?))).collect()
 }
 
 /// That results are held as the code of a well-known library holds them.
 pub(super) fn diagnostic(view: &View<'_>) -> Option<Diagnostic> {
     (!results_of_modules(view).is_empty()).then(|| {
-        let message = "the blocks are built as transformers' GPT-2, GPT-Neo or T5, and are taken to \
-                       hold the result of each attention until they return, as that code does";
+        let message = "the modules are named as those of transformers, and are taken to hold results \
+                       of embeddings and of attention until their callers return, as that code does";
         Diagnostic::new(Severity::Info, "assumed-names", message)
     })
 }

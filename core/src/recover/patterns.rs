@@ -42,11 +42,16 @@ fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
     }
     match node.op.as_str() {
         "MatMul" => attention(view, node).or_else(|| linear(view, node)),
-        "Add" => linear_with_bias(view, node).or_else(|| group_norm(view, node)),
-        "Mul" => {
-            gelu(view, node).or_else(|| silu(view, node)).or_else(|| stochastic_depth(view, node))
-        }
+        "Add" => linear_with_bias(view, node)
+            .or_else(|| group_norm(view, node))
+            .or_else(|| baddbmm(view, node)),
+        "Mul" => gelu(view, node)
+            .or_else(|| silu(view, node))
+            .or_else(|| stochastic_depth(view, node))
+            .or_else(|| bloom_gelu(view, node)),
         "Reciprocal" | "Div" => rsqrt(view, node),
+        "ConstantOfShape" => filled_mask(view, node),
+        "Gather" => table_rows(view, node),
         _ => None,
     }
 }
@@ -86,11 +91,12 @@ fn weight_of(view: &View<'_>, matrix: ValueId) -> Option<ValueId> {
     view.is_initializer(source).then_some(source)
 }
 
-/// The bias right behind such a product belongs to it.
+/// The bias right behind such a product belongs to it: a parameter, or in the exporter's own order, in
+/// front, what was joined of several (`BEiT`'s and Swin v2's, whose keys have none).
 fn linear_with_bias(view: &View<'_>, node: &Node) -> Option<Found> {
     let (a, b) = (node.input(0)?, node.input(1)?);
     let (product, bias) = [(a, b), (b, a)].into_iter().find(|&(product, bias)| {
-        view.is_initializer(bias)
+        (view.is_initializer(bias) || (bias == a && view.made_by(bias, "Concat").is_some()))
             && view.dims(bias).is_some_and(|dims| dims.len() == 1)
             && view.producer(product).is_some_and(|n| n.domain == DOMAIN && n.op == "Linear")
     })?;
@@ -110,6 +116,20 @@ fn linear_with_bias(view: &View<'_>, node: &Node) -> Option<Found> {
 fn last_dim<'a>(view: &'a View<'_>, value: ValueId) -> Option<&'a [u64]> {
     let dims = view.dims(value)?;
     dims.get(dims.len().checked_sub(1)?..)
+}
+
+/// `table[indices]` of a parameter; `nn.Embedding` calls its own `weight`.
+fn table_rows(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (table, indices) = (node.input(0)?, node.input(1)?);
+    let value = view.graph().value(table)?;
+    let is_table = view.is_initializer(table)
+        && value.has_state_name()
+        && value.name.ends_with("_table")
+        && view.dims(table)?.len() == 2
+        && !view.dims(indices)?.is_empty();
+    let is_by_row = node.int("axis").unwrap_or(0) == 0;
+    let inputs = vec![Some(table), Some(indices)];
+    (is_table && is_by_row).then(|| ("indexing of a table", torch("TableRows", node, inputs)))
 }
 
 /// `x / sqrt(2) → Erf → + 1 → · x → · 1/2` is `gelu`.
@@ -140,6 +160,40 @@ fn is_tanh_of_cubic(view: &View<'_>, curve: ValueId, x: ValueId) -> Option<()> {
     let (cube, _) = made_and_other(view, cubic, "Mul")?;
     let square = view.made_by(beside(view.producer(cube)?, x)?, "Mul")?;
     square.inputs.iter().all(|input| *input == Some(x)).then_some(())
+}
+
+/// `x · 1/2 · (1 + tanh(…))` in Bloom's `BloomGelu`, which is a function with a backward of its own;
+/// transformers' `FastGELUActivation` is written alike, and told by its name.
+fn bloom_gelu(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (shifted, half) = made_and_other(view, node, "Add")?;
+    let curve = operand_beside_number(view, view.producer(shifted)?, 1.0)?;
+    let x = operand_beside_number(view, view.made_by(half, "Mul")?, 0.5)?;
+    let is_bloom = node.module.ends_with(".gelu_impl") && view.made_by(curve, "Tanh").is_some();
+    is_bloom.then(|| ("Bloom's gelu", torch("BloomGelu", node, vec![Some(x)])))
+}
+
+/// `α · (a @ b) + β · bias` of batches of matrices is `baddbmm`, whose two factors every exporter
+/// writes.
+fn baddbmm(view: &View<'_>, node: &Node) -> Option<Found> {
+    let scaled = |value: ValueId| {
+        let product = view.made_by(value, "Mul").filter(|_| view.read_once(value))?;
+        let (a, b) = (product.input(0)?, product.input(1)?);
+        match (view.number(a), view.number(b)) {
+            (None, Some(factor)) => Some((a, factor)),
+            (Some(factor), None) => Some((b, factor)),
+            _ => None,
+        }
+    };
+    let ((product, alpha), (bias, _)) = (scaled(node.input(0)?)?, scaled(node.input(1)?)?);
+    let product = view.made_by(product, "MatMul").filter(|_| view.read_once(product))?;
+    let (a, b) = (product.input(0)?, product.input(1)?);
+    if [a, b].into_iter().any(|value| view.dims(value).is_none_or(|dims| dims.len() != 3)) {
+        return None;
+    }
+    let mut found = torch("Baddbmm", node, vec![Some(bias), Some(a), Some(b)]);
+    let scales = alpha.to_bits() != 1_f64.to_bits();
+    found.attributes.insert("scales".to_owned(), Attribute::Int(i64::from(scales)));
+    Some(("baddbmm", found))
 }
 
 /// The other operand, where one is this value.
@@ -259,13 +313,30 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     let order = key.ints("perm")?.to_vec();
     found.attributes.insert("key_order".to_owned(), Attribute::Ints(key_order(&order)?));
     if let Some(mask) = mask {
-        if view.depends_on_floats(mask) {
+        if is_tensor(view, mask) {
             found.inputs.push(Some(mask));
         } else {
             found.attributes.insert("masked".to_owned(), Attribute::Int(1));
         }
     }
     Some(("scaled_dot_product_attention", found))
+}
+
+/// Whether a mask is there as a tensor: it is trained, or was filled with a number. What follows from
+/// the model's inputs is left to a flag of the kernel.
+pub(super) fn is_tensor(view: &View<'_>, mask: ValueId) -> bool {
+    view.producer(mask).is_some_and(|node| node.op == "ZerosLike") || view.depends_on_floats(mask)
+}
+
+/// A mask of zeros for attention, as T5's cross-attention makes one in the type of the queries.
+fn filled_mask(view: &View<'_>, node: &Node) -> Option<Found> {
+    let mask = node.output(0)?;
+    let reader = view.readers(mask).first().and_then(|at| view.node(*at))?;
+    let scores = view.made_by(beside(reader, mask).filter(|_| reader.op == "Add")?, "MatMul")?;
+    let q = scaled(view, scores.input(0)?)?;
+    let is_float = view.typed.ty(mask).is_some_and(|ty| ty.dtype.is_floating());
+    let is_filled = is_float && view.dims(mask)?.len() == 4 && view.dims(q)?.len() == 4;
+    is_filled.then(|| ("a mask of zeros", torch("ZerosLike", node, vec![Some(q)])))
 }
 
 /// Heads that are shared: `Unsqueeze → Expand → Reshape` repeats them for the exporter only, the

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 
 use super::recover;
-use crate::config::{Config, Recover};
+use crate::config::{Config, InPlace, Recover};
 use crate::graph::{
     Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Origin, Value, ValueId,
 };
@@ -454,19 +454,129 @@ fn rms_norm_that_dynamo_took_apart() {
     check(
         &file.replace("CLASS", "aten.mul.Tensor model.RMSNorm"),
         &expect![[r"
-        state n.weight float32[4]
-        state two float32[]
-        state eps float32[]
-        state last int64[1]
+            state n.weight float32[4]
+            : x = Identity(w)
+            n: g = SpelledRmsNorm(x, n.weight) keeps_input=0 plus_one=0 upcasts=1 weight_first=0
+            info recovered
+            info recovered
+        "]],
+    );
+}
+
+/// The casts of a model in single precision tell where one in half precision would cast.
+#[test]
+fn rms_norm_of_transformers() {
+    let file = |first: &str, tail: &str| {
+        format!(
+            "input w f[2,5,4]
+             state n.weight f[4]
+             state one f[] 1
+             state two f[] 2
+             state eps f[] 0.1
+             state last i[1] -1
+             : x = Identity(w)
+             n: h = Cast(x) to=1
+             n: a = Pow(h, two)
+             n: b = ReduceMean(a, last)
+             n: c = Add(b, eps)
+             n: d = Sqrt(c)
+             n: e = Div(one, d)
+             n: f = Mul({first}, e)
+             {tail}"
+        )
+    };
+    for (tail, flags) in [
+        ("n: g = Cast(f) to=1\n n: y = Mul(n.weight, g)", "keeps_input=0 plus_one=0"),
+        ("n: y = Mul(n.weight, f)", "keeps_input=1 plus_one=0"),
+        (
+            "n: k = Cast(n.weight) to=1\n n: l = Add(k, one)\n n: y = Mul(f, l)",
+            "keeps_input=0 plus_one=1",
+        ),
+    ] {
+        let graph = parse(&file("h", tail));
+        let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
+        let program = recover(&graph, &typed, &Config::default());
+        let norm = program.nodes.last().expect("something runs");
+        let flag = |name| norm.int(name).unwrap_or_default();
+        let (keeps, plus) = (flag("keeps_input"), flag("plus_one"));
+        assert_eq!((norm.op.as_str(), flag("upcasts")), ("SpelledRmsNorm", 1), "{tail}");
+        assert_eq!(format!("keeps_input={keeps} plus_one={plus}"), flags, "{tail}");
+    }
+}
+
+#[test]
+fn scores_of_bloom_are_one_product() {
+    check(
+        "input w f[2,5,4]
+         input v f[2,4,5]
+         input z f[2,1,5]
+         state scale f[] 0.5
+         state one f[] 1
+         t.h.0.self_attention: m = MatMul(w, v)
+         t.h.0.self_attention: s = Mul(m, scale)
+         t.h.0.self_attention: b = Mul(z, one)
+         t.h.0.self_attention: y = Add(s, b)
+         t.h.0.self_attention: p = Softmax(y) axis=-1",
+        &expect![[r"
+            y until p
+            y until p
+            t.h.0.self_attention: y = Baddbmm(z, w, v) scales=1
+            t.h.0.self_attention: p = Softmax(y) axis=-1
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn gelu_of_bloom_is_told_by_its_name() {
+    let file = "
+        input w f[2,4]
+        state half f[] 0.5
+        state one f[] 1
+        state c f[] 0.79788456
+        state d f[] 0.044715
         : x = Identity(w)
-        n: a = Pow(x, two)
-        n: b = ReduceMean(a, last)
-        n: c = Add(b, eps)
-        n: e = Rsqrt(c)
-        n: f = Mul(x, e)
-        n: g = Mul(f, n.weight)
+        PLACE: h = Mul(x, half)
+        PLACE: a = Mul(x, c)
+        PLACE: b = Mul(x, d)
+        PLACE: e = Mul(b, x)
+        PLACE: f = Add(e, one)
+        PLACE: g = Mul(a, f)
+        PLACE: i = Tanh(g)
+        PLACE: j = Add(i, one)
+        PLACE: y = Mul(h, j)";
+    check(
+        &file.replace("PLACE", "mlp.gelu_impl"),
+        &expect![[r"
+        : x = Identity(w)
+        mlp.gelu_impl: y = BloomGelu(x)
         info recovered
     "]],
+    );
+}
+
+#[test]
+fn a_mask_of_zeros_is_a_tensor_in_the_type_of_the_queries() {
+    check(
+        "input q f[2,3,64,4]
+         input k f[2,3,64,4]
+         input v f[2,3,64,4]
+         state root f[] 0.7
+         state sizes i[4] 1,3,64,64
+         a: z = ConstantOfShape(sizes)
+         a: q2 = Mul(q, root)
+         a: kt = Transpose(k) perm=[0,1,3,2]
+         a: k2 = Mul(kt, root)
+         a: s = MatMul(q2, k2)
+         a: m = Add(s, z)
+         a: p = Softmax(m) axis=-1
+         a: y = MatMul(p, v)",
+        &expect![[r"
+            a: z = ZerosLike(q)
+            a: y = Attention(q, k, v, z) drops=0 key_order=[0, 1, 2, 3]
+            info recovered
+            info recovered
+        "]],
     );
 }
 
@@ -619,4 +729,110 @@ fn gelu_by_tanh_where_its_cube_is_a_product() {
     let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
     let program = recover(&graph, &typed, &Config::default());
     assert!(program.nodes.iter().all(|node| node.op != "Gelu"));
+}
+
+#[test]
+fn a_bias_that_is_joined_of_several_belongs_to_the_product() {
+    check(
+        "input w f[2,5,4]
+         state a.weight f[4,6]
+         state a.q_bias f[2]
+         state a.k_bias f[2]
+         state a.v_bias f[2]
+         : x = Identity(w)
+         a: b = Concat(a.q_bias, a.k_bias, a.v_bias) axis=0
+         a: p = MatMul(x, a.weight)
+         a: y = Add(b, p)",
+        &expect![[r"
+            state a.weight float32[4, 6]
+            state a.q_bias float32[2]
+            state a.k_bias float32[2]
+            state a.v_bias float32[2]
+            : x = Identity(w)
+            a: b = Concat(a.q_bias, a.k_bias, a.v_bias) axis=0
+            a: y = Linear(x, a.weight, b) transposed=0
+            info recovered
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn indexing_a_table_is_no_embedding() {
+    check(
+        "state e.weight f[9,4]
+         state a.bias_table f[9,4]
+         input at i[5]
+         e: x = Gather(e.weight, at)
+         a: y = Gather(a.bias_table, at)
+         : z = Add(x, y)",
+        &expect![[r"
+            state e.weight float32[9, 4]
+            state a.bias_table float32[9, 4]
+            e: x = Gather(e.weight, at)
+            a: y = TableRows(a.bias_table, at)
+            : z = Add(x, y)
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn in_place_is_a_setting() {
+    let file = "input x f[2,3,8,8]
+         state conv.weight f[3,3,1,1]
+         state fc.weight f[3,3]
+         conv: a = Conv(x, conv.weight)
+         conv: behind_conv = Relu(a)
+         : p = GlobalAveragePool(behind_conv)
+         : q = Flatten(p)
+         fc: l = Gemm(q, fc.weight)
+         fc: behind_linear = Relu(l)";
+    for (in_place, expected) in [
+        (InPlace::Auto, vec!["behind_conv"]),
+        (InPlace::On, vec!["behind_conv", "behind_linear"]),
+        (InPlace::Off, vec![]),
+    ] {
+        let graph = parse(file);
+        let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
+        let program = recover(&graph, &typed, &Config { in_place, ..Config::default() });
+        let marked = program.nodes.iter().filter(|node| node.attributes.contains_key("in_place"));
+        let outputs = marked.filter_map(|node| node.outputs[0]);
+        let names: Vec<&str> = outputs.map(|output| program.graph.value_name(output)).collect();
+        assert_eq!(names, expected, "{in_place}");
+        let says = program.diagnostics.iter().any(|found| found.code == "assumed-in-place");
+        assert_eq!(says, in_place == InPlace::Auto, "{in_place}");
+    }
+}
+
+#[test]
+fn strided_slices_are_every_slices_own() {
+    check(
+        "input w f[2,8,8]
+         state zero i[1] 0
+         state one i[1] 1
+         state end i[1] 8
+         state rows i[1] 1
+         state columns i[1] 2
+         state two i[1] 2
+         : x = Identity(w)
+         m: r = Slice(x, zero, end, rows, two)
+         m: a = Slice(r, zero, end, columns, two)
+         m: b = Slice(r, one, end, columns, two)
+         m: y = Concat(a, b) axis=2",
+        &expect![[r"
+            state zero int64[1]
+            state one int64[1]
+            state end int64[1]
+            state rows int64[1]
+            state columns int64[1]
+            state two int64[1]
+            : x = Identity(w)
+            m: r = Slice(x, zero, end, rows, two)
+            m: a = Slice(r, zero, end, columns, two)
+            m: r = Slice(x, zero, end, rows, two)
+            m: b = Slice(r, one, end, columns, two)
+            m: y = Concat(a, b) axis=2
+        "]],
+    );
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
-use super::patterns::{grouped, torch};
+use super::patterns::{grouped, is_tensor, torch};
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
@@ -126,8 +126,7 @@ fn attention(view: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<No
     found.attributes.insert("drops".to_owned(), Attribute::Int(0));
     match operands.args.get(3) {
         None | Some(("None", _)) => {}
-        // Only a mask of numbers is trained.
-        Some((_, Some(mask))) if view.depends_on_floats(*mask) => found.inputs.push(Some(*mask)),
+        Some((_, Some(mask))) if is_tensor(view, *mask) => found.inputs.push(Some(*mask)),
         Some(_) => {
             found.attributes.insert("masked".to_owned(), Attribute::Int(1));
         }

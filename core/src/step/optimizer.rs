@@ -79,7 +79,8 @@ struct Part {
     in_constructor: bool,
     /// Which parameters it was given.
     takes: fn(&Tensor) -> bool,
-    has_stepped: bool,
+    /// COUNT: steps made.
+    steps: usize,
     state: Vec<Tensor>,
 }
 
@@ -114,7 +115,7 @@ impl State {
             };
             let in_constructor = rule.in_constructor;
             let state = Vec::new();
-            Ok(Part { walk, slots, in_constructor, takes, has_stepped: false, state })
+            Ok(Part { walk, slots, in_constructor, takes, steps: 0, state })
         });
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, optimizer, decays: config.weight_decay })
     }
@@ -126,6 +127,12 @@ impl State {
             let all: Vec<Tensor> = parameters.iter().map(|p| p.tensor.clone()).collect();
             part.make_state(rt, &all);
         }
+    }
+
+    /// Whether one kernel does everything, and so can unscale gradients too
+    /// (`_step_supports_amp_scaling`).
+    pub fn is_fused(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.walk, Walk::Fused))
     }
 
     /// One step: state is made in the first, temporaries in each.
@@ -157,8 +164,8 @@ impl State {
                  under the HF Trainer"
             }
             Optimizer::RAdam if matches!(self.parts.as_slice(), [part] if part.is_for_loop()) => {
-                "RAdam rectifies from its sixth step on, and its loop over single parameters then \
-                 makes temporaries more than in the iterations that are run"
+                "RAdam rectifies from its sixth step on, which takes its loop over single parameters \
+                 five temporaries more: the third iteration is run as if it were the sixth"
             }
             _ => return Vec::new(),
         };
@@ -189,7 +196,7 @@ impl Part {
     }
 
     fn make_state(&mut self, rt: &Runtime, parameters: &[Tensor]) {
-        let mut frame = Frame::new(rt, &mut self.state, true);
+        let mut frame = Frame::new(rt, &mut self.state, 1);
         for parameter in parameters {
             frame.parameters = vec![parameter.clone()];
             self.slots.iter().for_each(|&slot| frame.make(slot));
@@ -197,8 +204,8 @@ impl Part {
     }
 
     fn step(&mut self, rt: &Runtime, parameters: &[Tensor], decays: bool) {
-        let is_first = !std::mem::replace(&mut self.has_stepped, true);
-        if is_first && !self.in_constructor {
+        self.steps += 1;
+        if self.steps == 1 && !self.in_constructor {
             self.make_state(rt, parameters);
         }
         let (update, lists) = match self.walk {
@@ -208,7 +215,7 @@ impl Part {
                 (update, parameters.iter().map(|one| vec![one.clone()]).collect())
             }
         };
-        let mut frame = Frame::new(rt, &mut self.state, is_first);
+        let mut frame = Frame::new(rt, &mut self.state, self.steps);
         frame.decays = decays;
         for list in lists {
             frame.parameters = list;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use highwater_core::config::{Config, Implementation, Optimizer, PyTorch};
+use highwater_core::config::{Config, Implementation, Optimizer, Precision, PyTorch};
 use highwater_core::eager::{Runtime, Tensor};
+use highwater_core::step::masters::Masters;
+use highwater_core::step::scaler::Scaler;
 use highwater_core::step::{Parameter, average, clip, optimizer};
 use highwater_core::tensor::{DType, TensorType};
 use highwater_core::trace::{Category, Phase};
@@ -63,38 +65,65 @@ fn events(case: &str) -> Vec<String> {
         optimizer_impl: words.next().unwrap().parse().unwrap(),
         ..Config::default()
     };
-    let (mut dtype, mut shapes) = (DType::Float32, SHAPES);
+    let (mut dtype, mut shapes, mut steps) = (DType::Float32, SHAPES, 2);
     for word in words {
         match word {
             "weight-decay" => config.weight_decay = true,
             "clip-grad-norm" => config.clip_grad_norm = true,
             "ema" => config.ema = true,
+            "masters" => config.precision = Precision::Bf16Master,
+            "scaler" => config.precision = Precision::AmpFp16,
             "bf16" => dtype = DType::BFloat16,
+            "fp16" => dtype = DType::Float16,
             "large" => shapes = LARGE,
+            "late" => steps = 3,
             _ => panic!("{case}"),
         }
     }
-    run(&config, dtype, shapes)
+    run_steps(&config, dtype, shapes, steps)
+}
+
+fn run(config: &Config, dtype: DType, shapes: &[&[u64]]) -> Vec<String> {
+    run_steps(config, dtype, shapes, 2)
 }
 
 /// The loop around an optimizer, without a model.
-fn run(config: &Config, dtype: DType, shapes: &[&[u64]]) -> Vec<String> {
+fn run_steps(config: &Config, dtype: DType, shapes: &[&[u64]], steps: usize) -> Vec<String> {
     let rt = Runtime::new(recording::A100, PyTorch::V2_15);
     let parameters: Vec<Parameter> =
         shapes.iter().map(|sizes| with_grad(&rt, dtype, sizes)).collect();
     let tensors: Vec<Tensor> =
         parameters.iter().map(|parameter| parameter.tensor.clone()).collect();
+    let loss = rt.empty(DType::Float32, &[]);
     let mut marks = vec![rt.events()];
+    let masters = config.precision.has_masters().then(|| Masters::of(&rt, &parameters));
+    let updated = masters.as_ref().map_or(&parameters, |masters| &masters.parameters);
     let mut optimizer = optimizer::State::new(config).unwrap();
-    optimizer.construct(&rt, &parameters);
+    optimizer.construct(&rt, updated);
     let mut average = config.ema.then(|| average::Model::of(&rt, &tensors));
-    for _ in 0..2 {
+    let mut scaler = config.precision.scales_gradients().then(Scaler::default);
+    for _ in 0..steps {
         marks.push(rt.events());
         rt.enter_phase(marks.len() - 1, Phase::Optimizer);
-        if config.clip_grad_norm {
-            clip::grad_norm(&rt, &parameters);
+        if let Some(masters) = &masters {
+            masters.parameters.iter().for_each(|master| master.leaf.clear());
+            masters.take_gradients(&rt, &parameters);
         }
-        optimizer.step(&rt, &parameters);
+        if let Some(scaler) = &mut scaler {
+            drop(scaler.scale(&rt, &loss));
+        }
+        if config.clip_grad_norm {
+            if let Some(scaler) = &mut scaler {
+                scaler.unscale(&rt);
+            }
+            clip::grad_norm(&rt, updated);
+        }
+        if let Some(scaler) = &mut scaler {
+            scaler.step(&rt, optimizer.is_fused(), || optimizer.step(&rt, updated));
+            scaler.update();
+        } else {
+            optimizer.step(&rt, updated);
+        }
         if let Some(average) = &mut average {
             average.update(&rt);
         }

@@ -128,7 +128,10 @@ def extend(path: Path, calls: list[str], device: str) -> None:
 
 
 class Cudnn:
-    """The library, and a device described to it."""
+    """The library, and a device described to it.
+
+    cuDNN frees a descriptor only when told to, so whatever a call creates is destroyed with it.
+    """
 
     def __init__(self, device: str) -> None:
         wheels = Path(sysconfig.get_paths()['purelib']) / 'nvidia'
@@ -137,16 +140,26 @@ class Cudnn:
             for library in wheels.glob(f'cu13/lib/{pattern}'):
                 ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
         self.library = ctypes.CDLL(str(wheels / 'cudnn/lib/libcudnn.so.9'), ctypes.RTLD_GLOBAL)
+        self.created: list[c_void_p] = []
         text = json.dumps(place.device(device)).encode() + b'\0'
         self.device = self.create(DEVICE)
         # CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION
         self.set(self.device, 2702, CHAR, ctypes.create_string_buffer(text, len(text)))
         self.finalize(self.device)
+        self.created.remove(self.device)
 
     def workspace(self, call: Call) -> int | None:
         """SIZE: what the plan that PyTorch takes needs."""
         try:
-            graph, _parts = self.graph(call)
+            return self.first_plan(call)
+        finally:
+            while self.created:
+                self.destroy(self.created.pop())
+
+    def first_plan(self, call: Call) -> int | None:
+        """SIZE: the workspace of the first plan that can be built."""
+        try:
+            graph = self.graph(call)
         except Refused:
             return None
         for mode in (INSTANT, FALLBACK):
@@ -168,7 +181,11 @@ class Cudnn:
     def create(self, kind: int) -> c_void_p:
         descriptor = c_void_p()
         self.check(self.library.cudnnBackendCreateDescriptor(kind, byref(descriptor)))
+        self.created.append(descriptor)
         return descriptor
+
+    def destroy(self, descriptor: c_void_p) -> None:
+        self.check(self.library.cudnnBackendDestroyDescriptor(descriptor))
 
     def set(self, descriptor: c_void_p, attribute: int, kind: int, values: ctypes.Array) -> None:
         count = c_int64(len(values))
@@ -221,8 +238,8 @@ class Cudnn:
         self.set_ints(convolution, 106, [len(call.padding)])
         return self.finalize(convolution)
 
-    def graph(self, call: Call) -> tuple[c_void_p, list[c_void_p]]:
-        """A graph of one operation, and the parts that have to live as long."""
+    def graph(self, call: Call) -> c_void_p:
+        """A graph of one operation."""
         kind, first = OPERATIONS[call.direction]
         parts = [
             self.convolution(call),
@@ -238,7 +255,7 @@ class Cudnn:
         self.finalize(operation)
         graph = self.create(OPERATION_GRAPH)
         self.set_part(graph, 801, operation)
-        return self.finalize(graph), [*parts, operation]
+        return self.finalize(graph)
 
     def configurations(self, graph: c_void_p, mode: int) -> list[c_void_p]:
         """What the heuristics propose, best first."""

@@ -1,25 +1,27 @@
-"""Decision trees for the choices of cuDNN, learnt from its recorded answers.
+"""Decision trees for the choices of cuDNN, learnt from its answers.
 
-    oracle fit-workspaces [OUT.txt]
+    oracle fit-workspaces [OUT.txt [DEVICE…]]
 
-Reads `tests/fixtures/workspaces/*.csv.gz`, fits a tree for each device and direction to the rows of
-the split `fit`, and reports how the trees in the repository and these answer the split `held`. OUT
-is written as `core/src/aten/conv/workspace/choices.txt`, whose format `choice.rs` beside it
-describes.
+For each device and direction: the layers of `tests/fixtures/workspaces/*.csv.gz` (split `fit`), and
+layers like them with sizes altered at random, about which cuDNN is asked now (some minutes; kept
+for the next time). What each layer's plan is follows from its size (`plans.py`); a tree learns to
+tell which plan it is from the layer's plain sizes, because that is what cuDNN's own heuristics
+seem to look at: derived measures (tiles, work, alignment) made the answers no better.
 
-What a workspace consists of is `docs/convolution-workspaces.md`'s rule, here [`scratch`]; a tree
-says which of the parts a call takes. Each layer has a cost for each answer (how far off its bytes
-are). A tree is grown to tell the best answers apart, and then pruned from the leaves up wherever
-two leaves cost hardly more as one.
+A tree is grown to tell the plans apart, and then pruned from the leaves up wherever two leaves cost
+hardly more as one. The cost of an answer is how far off its bytes are.
 
-Layers count by their bytes, because a few large workspaces decide reserved memory. Only the trees
-of `REFITTED` and those for half precision are learnt; the others in the repository are of an
-earlier fit and stay.
+Prints how the trees in the repository and these answer the split `held`, layers of networks whose
+shapes were left out. OUT is written as `core/src/aten/conv/workspace/choices.txt`, whose format
+`choice.rs` beside it describes; DEVICEs that are not named keep their trees.
 """
 
+import collections
 import csv
 import gzip
+import random
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,180 +29,144 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
-from truth import place
+from truth import cudnn, place, plans
+from truth.plans import Layers
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 CHOICES = place.HERE.parent.parent / 'core/src/aten/conv/workspace/choices.txt'
 DIRECTIONS = {'fwd': 'forward', 'dgrad': 'data', 'wgrad': 'filter'}
-#: SIZE: differences are relative to the larger of both, and to at least this.
-SMALL = 256 << 10
 #: SIZE: one element, and what the heading of a tree and the name of a fixture say of it.
 PRECISIONS = {4: '', 2: ' half'}
-#: COUNT: partial results that splits of the sum were seen to make.
-PARTIALS = (0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724)
-COPIES = ('', 'x', 'y', 'w', 'xy', 'xw', 'yw', 'xyw', 'raw')
-#: Capabilities whose trees are learnt again; the others' are of an earlier fit.
-REFITTED = ('8.0',)
-#: COUNT: layers that an answer has to be the best for, to be considered.
+#: What a tree may ask for, in the order of `choice.rs`.
+MEASURES = ('n', 'c', 'h', 'w', 'k', 'g', 'r', 's', 'p', 'q', 'stride', 'cg', 'kg')
+#: SIZE: differences are relative to the larger of both, and to at least this.
+SMALL = 256 << 10
+#: What being off at all costs, where being off by everything costs 1.
+INEXACT = 0.1
+#: COUNT: layers whose plan it has to be, to be an answer.
 SUPPORT = 5
-#: COUNT: leaves that a tree is grown to before it is pruned.
-LEAVES_GROWN = 4000
-#: SIZE: a workspace of weight 1; others have a power of the ratio, within a range.
-ORDINARY = 8 << 20
-WEIGHT_POWER, WEIGHT_RANGE = 0.6, (0.3, 12)
-#: Answers are as good as each other if their costs differ by no more.
-AS_GOOD = 0.01
-#: What a leaf must save to be kept, in ordinary layers that would be all wrong. Higher prices answer
-#: the held-out layers alike and well-known networks, which are among the others, worse.
-PRICE = {4: 0.4, 2: 0.8}
+#: COUNT: altered layers to ask about.
+ALTERED = {('a100', 4): 100_000, ('a100', 2): 80_000}
+ALTERED_OTHERWISE = 40_000
+#: How much layers count: altered ones, recorded ones, and recorded ones that are a network's own,
+#: which were asked about at this many batches or more.
+WEIGHTS, BATCHES_OF_OWN = (0.2, 1.0, 3.0), 6
+#: What a leaf must save to be kept, in layers that would be all wrong. The page carries the trees,
+#: so what few will ask for is bought dearly.
+PRICE = {('a100', 4): 0.5, ('a100', 2): 1.0, ('h100', 4): 1.5, ('rtx4090', 4): 2.0}
+PRICE_OTHERWISE = 3.0
+#: SIZE: layers with larger tensors are not asked about, in elements.
+LARGEST = 1 << 31
+WIDEST = 8192
+#: Batches of altered layers, and how often.
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 3, 6, 12, 24, 48, 96, 192, 10, 20, 5, 40, 80, 160, 512)
+BATCH_WEIGHTS = (6, 8, 8, 12, 12, 12, 8, 6, 3, 1, 2, 3, 3, 2, 2, *[1] * 8)
+
+Row = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Layers:
-    """Columns of a fixture."""
-
-    columns: dict[str, Ints]
-    sizes: Ints
-    element: int
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def of(self, which: NDArray) -> 'Layers':
-        """Some of them."""
-        chosen = {name: column[which] for name, column in self.columns.items()}
-        return Layers(chosen, self.sizes[which], self.element)
+def fixture(device: str, element: int) -> Path:
+    """Recorded answers."""
+    return place.FIXTURES / f'workspaces/{device}{PRECISIONS[element].replace(" ", "-")}.csv.gz'
 
 
-def read(path: Path, element: int) -> dict[tuple[str, str], Layers]:
-    """By split and direction."""
+def recorded(device: str, element: int, split: str, direction: str) -> Iterator[Row]:
+    """Layers of networks: the columns of `cudnn.COLUMNS`, then the size."""
+    with gzip.open(fixture(device, element), 'rt') as file:
+        for row in csv.DictReader(file):
+            if (row['split'], row['direction']) == (split, direction):
+                yield tuple(int(row[name]) for name in (*cudnn.COLUMNS, 'bytes'))
+
+
+def altered(device: str, element: int, direction: str) -> list[Row]:
+    """Layers like those of networks, asked about once and kept."""
+    count = ALTERED.get((device, element), ALTERED_OTHERWISE)
+    name = f'altered-{device}{PRECISIONS[element].replace(" ", "-")}-{direction}-{count}.csv.gz'
+    path = place.HOME / 'workspaces' / name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        library = cudnn.Cudnn(device)
+        with gzip.open(path, 'wt') as file:
+            for row in alterations(count):
+                columns = dict(zip(cudnn.COLUMNS, map(str, row)))
+                call = cudnn.fixture_call({**columns, 'direction': direction})
+                if element == 2:
+                    call = call._replace(dtype=cudnn.FLOAT16)
+                file.write(','.join(map(str, (*row, library.workspace(call) or 0))) + '\n')
     with gzip.open(path, 'rt') as file:
-        rows = list(csv.DictReader(file))
-    answer = {}
-    for split in ('fit', 'held'):
-        for direction in DIRECTIONS:
-            chosen = [row for row in rows if (row['split'], row['direction']) == (split, direction)]
-            names = [name for name in rows[0] if name not in ('split', 'direction', 'bytes')]
-            numbers = {name: np.array([int(row[name]) for row in chosen]) for name in names}
-            sizes = np.array([int(row['bytes']) for row in chosen])
-            answer[split, direction] = Layers(measures(numbers), sizes, element)
-    return answer
+        return [tuple(map(int, line.split(','))) for line in file]
 
 
-def ceil(a: Ints, b: int | Ints) -> Ints:
-    """Division, rounded up."""
-    return -(-a // b)
+def alterations(count: int) -> Iterator[Row]:
+    """COUNT different layers, the same ones every time."""
+    chance = random.Random(1)
+    known = sorted({row[1:-1] for row in recorded('a100', 4, 'fit', 'fwd')})
+    seen: set[Row] = set()
+    while len(seen) < count:
+        row = alteration(chance, known)
+        if row is not None and row not in seen:
+            seen.add(row)
+            yield row
 
 
-def measures(raw: dict[str, Ints]) -> dict[str, Ints]:
-    """What a tree may ask for, by the names of `choice.rs`, in its order."""
-    n, c, k, h, r = (raw[name] for name in ('n', 'c', 'k', 'h', 'r'))
-    rows, columns = (
-        (raw[side] + 2 * raw[f'pad_{side}'] - raw[f'dilation_{side}'] * (raw[taps] - 1) - 1)
-        // raw[f'stride_{side}']
-        + 1
-        for side, taps in (('h', 'r'), ('w', 's'))
+def alteration(chance: random.Random, known: list[Row]) -> Row | None:
+    """A layer of a network with other sizes, or nothing where they do not fit together."""
+
+    def near(size: int, least: int = 1) -> int:
+        kind = chance.random()
+        if kind < 0.5:
+            return size
+        if kind < 0.75:
+            factor = chance.choice([0.5, 0.75, 1.25, 1.5, 2, 1 / 3, 4 / 3, 0.625, 0.875])
+            return max(least, round(size * factor))
+        step = chance.choice([1, 2, 4, 8, 16, 32])
+        return max(least, round(size * chance.uniform(0.6, 1.6) / step) * step)
+
+    c, h, w, k, cg, r, s, pad_h, pad_w, stride_h, stride_w, *dilation = chance.choice(known)
+    n = chance.choices(BATCHES, BATCH_WEIGHTS)[0]
+    groups, kg = c // cg, k // (c // cg)
+    if cg > 1:
+        cg, kg = near(cg), near(kg)
+    if c == 3 and groups == 1:
+        cg = 3
+    if groups > 1:
+        groups = near(groups, 2)
+    square, h = h == w, near(h)
+    w = h if square else near(w)
+    if h + 2 * pad_h < dilation[0] * (r - 1) + 1 or w + 2 * pad_w < dilation[1] * (s - 1) + 1:
+        return None
+    if chance.random() < 0.08 and r == s and r in (1, 3) and stride_h in (1, 2):
+        stride_h = stride_w = 3 - stride_h
+    c, k = cg * groups, kg * groups
+    depthwise = cg == 1 and c > 1
+    if depthwise or c > WIDEST or k > WIDEST or n * max(c, k) * h * w > LARGEST:
+        return None
+    return n, c, h, w, k, cg, r, s, pad_h, pad_w, stride_h, stride_w, *dilation
+
+
+def layers(rows: list[Row], element: int, direction: str) -> Layers:
+    """Rows by column."""
+    table = np.array(rows, dtype=np.int64).T
+    raw, sizes = dict(zip(cudnn.COLUMNS, table)), table[-1]
+
+    def outputs(side: str, taps: str) -> plans.Ints:
+        span = raw[f'dilation_{side}'] * (raw[taps] - 1) + 1
+        return (raw[side] + 2 * raw[f'pad_{side}'] - span) // raw[f'stride_{side}'] + 1
+
+    g = raw['c'] // raw['c_per_group']
+    p, q = outputs('h', 'r'), outputs('w', 's')
+    names = ('n', 'c', 'h', 'w', 'k')
+    same = {name: raw[name] for name in (*names, 'r', 's')}
+    return Layers(
+        **same, g=g, p=p, q=q, stride=raw['stride_h'], sizes=sizes, element=element,
+        direction=direction,
     )
-    hw, pq, rs = h * raw['w'], rows * columns, r * raw['s']
-    cg = raw['c_per_group']
-    groups = c // cg
-    kg = k // groups
-    nhw, npq = n * hw, n * pq
-
-    def alignment(channels: Ints) -> Ints:
-        return np.minimum(channels & -channels, 32)
-
-    def tiles(height: Ints, width: Ints) -> Ints:
-        return ceil(height, 128) * ceil(width, 128) * groups
-
-    return {
-        'n': n,
-        'c': c,
-        'k': k,
-        'h': h,
-        'hw': hw,
-        'pq': pq,
-        'r': r,
-        'rs': rs,
-        'stride': raw['stride_h'],
-        'dilation': raw['dilation_h'],
-        'groups': groups,
-        'cg': cg,
-        'kg': kg,
-        'calign': alignment(cg),
-        'kalign': alignment(kg),
-        'nhw': nhw,
-        'npq': npq,
-        'crs': cg * rs,
-        'krs': kg * rs,
-        'x': c * nhw,
-        'y': k * npq,
-        'w': k * cg * rs,
-        'tiles_fwd': tiles(npq, kg),
-        'tiles_data': tiles(nhw, cg),
-        'tiles_filter': tiles(kg, cg * rs),
-        'widening': c * 16 // np.maximum(k, 1),
-        'work': npq * cg * rs * kg // 4096 * groups,
-    }
 
 
-def scratch(layers: Layers, direction: str, answer: str) -> Ints:
-    """SIZE: what an answer of a tree means, as `Shape::scratch` in `workspace.rs` has it."""
-    m, element = layers.columns, layers.element
-    copies, _, partials = answer.partition('+')
-    if copies == 'winograd':
-        results = m['k'] if direction == 'fwd' else m['c']
-        return (m['k'] * m['cg'] * 25 + results) * element
-    group = 1 if copies == 'raw' else 16 // element
-    taken = 'xyw' if copies == 'raw' else copies
-
-    def pad(channels: Ints) -> Ints:
-        return ceil(channels, group) * group
-
-    def copy(name: str, is_result: bool, area: Ints, channels: Ints, others: Ints) -> Ints:
-        # An operand in single precision is copied in any case, rounded to TF32; others if their
-        # order or width differs.
-        suits = (is_result | (element < 4)) & (area == 1) & (pad(channels) == channels)
-        return np.where(suits | (name not in taken), 0, pad(channels) * area * others)
-
-    images = m['n'] * m['groups']
-    copied = (
-        copy('x', direction == 'dgrad', m['hw'], m['cg'], images)
-        + copy('y', direction == 'fwd', m['pq'], m['kg'], images)
-        + copy('w', direction == 'wgrad', m['rs'], m['cg'], m['k'])
-    )
-    count = int(partials or 0)
-    result = {'fwd': m['y'], 'dgrad': m['x'], 'wgrad': pad(m['cg']) * m['k'] * m['rs']}
-    extra = np.where(copied > 0, 16, 0) + (128 if count else 0)
-    return (copied + count * result[direction]) * element + extra
-
-
-def answers() -> list[str]:
-    """All that a tree may say, the simpler first."""
-    every = [f'{copies}+{count}' if count else copies for count in PARTIALS for copies in COPIES]
-    return ['0' if answer == '' else answer for answer in every] + ['winograd']
-
-
-def off(predicted: Ints, truth: Ints) -> Floats:
+def off(predicted: plans.Ints, truth: plans.Ints) -> Floats:
     """How far off, from 0 to 1."""
     return np.abs(predicted - truth) / np.maximum(np.maximum(predicted, truth), SMALL)
-
-
-def costs(layers: Layers, direction: str, said: list[str]) -> Floats:
-    """Of each answer for each layer."""
-    columns = [off(scratch(layers, direction, answer), layers.sizes) for answer in said]
-    return np.stack(columns, axis=1)
-
-
-def weights(layers: Layers, direction: str) -> Floats:
-    """How much each layer counts: by the bytes at stake, which are all copies if there are more.
-    In half precision all alike, which was found to be better there."""
-    if layers.element < 4:
-        return np.ones(len(layers))
-    at_stake = np.maximum(layers.sizes, scratch(layers, direction, 'xyw'))
-    return np.clip((at_stake / ORDINARY) ** WEIGHT_POWER, *WEIGHT_RANGE)
 
 
 @dataclass
@@ -218,143 +184,143 @@ class Node:
 class Grown:
     """A tree before it is pruned."""
 
-    def __init__(self, layers: Layers, direction: str) -> None:
-        said = answers()
-        cost = costs(layers, direction, said)
-        best = np.bincount(cost.argmin(axis=1), minlength=len(said))
-        kept = np.flatnonzero(best >= SUPPORT)
-        self.names = list(layers.columns)
-        self.said = [said[index] for index in kept]
-        questions = np.stack([layers.columns[name] for name in self.names], axis=1)
-        weight = weights(layers, direction)
-        # Where several answers are as good, the one that is good most often.
-        good = cost[:, kept] <= cost[:, kept].min(axis=1, keepdims=True) + AS_GOOD
-        label = np.where(good, good.sum(axis=0), -1).argmax(axis=1)
-        grower = DecisionTreeClassifier(
-            max_leaf_nodes=LEAVES_GROWN, random_state=0
-        )
-        grower.fit(questions, label, sample_weight=weight)
+    def __init__(self, known: Layers, weights: Floats) -> None:
+        label = np.array(plans.explain(known), dtype=object)
+        found, counts = np.unique(label.astype(str), return_counts=True)
+        self.said = list(found[counts >= SUPPORT])
+        sizes = [plans.scratch(known, plan) for plan in self.said]
+        cost = np.stack([off(size, known.sizes) for size in sizes], axis=1).astype(np.float32)
+        cost += INEXACT * np.stack([size != known.sizes for size in sizes], axis=1)
+        # Plans that are too rare are answered by the best of the others.
+        rare = ~np.isin(label.astype(str), self.said)
+        label[rare] = np.array(self.said, dtype=object)[cost[rare].argmin(axis=1)]
+        self.questions = np.stack([getattr(known, name) for name in MEASURES], axis=1)
+        grower = DecisionTreeClassifier(random_state=0, min_samples_leaf=1)
+        grower.fit(self.questions, label.astype(str), sample_weight=weights)
         self.tree = grower.tree_
+        paths = grower.decision_path(self.questions)
         #: Of each answer in each node.
-        self.costs = grower.decision_path(questions).T @ (cost[:, kept] * weight[:, None])
+        self.costs = paths.T @ (cost * weights[:, None])
+        #: Layers in each node.
+        self.inside = paths.T.tocsr()
 
     def pruned(self, price: float) -> Node:
         """The tree whose leaves each save the price."""
         return self.prune(0, price)[0]
 
-    def prune(self, index: int, price: float) -> tuple[Node, int]:
+    def prune(self, at: int, price: float) -> tuple[Node, int]:
         """A subtree, and its leaves."""
-        choice = int(self.costs[index].argmin())
-        leaf = Node(self.said[choice], float(self.costs[index][choice]))
-        if self.tree.children_left[index] < 0:
+        choice = int(self.costs[at].argmin())
+        leaf = Node(self.said[choice], float(self.costs[at][choice]))
+        if self.tree.children_left[at] < 0:
             return leaf, 1
-        below, leaves_below = self.prune(self.tree.children_left[index], price)
-        above, leaves_above = self.prune(self.tree.children_right[index], price)
+        below, leaves_below = self.prune(self.tree.children_left[at], price)
+        above, leaves_above = self.prune(self.tree.children_right[at], price)
         cost, leaves = below.cost + above.cost, leaves_below + leaves_above
         if leaf.cost <= cost + price * (leaves - 1):
             return leaf, 1
-        limit = int(self.tree.threshold[index] // 1)
-        return Node('', cost, self.names[self.tree.feature[index]], limit, below, above), leaves
+        measure = MEASURES[self.tree.feature[at]]
+        return Node('', cost, measure, self.limit(at), below, above), leaves
+
+    def limit(self, at: int) -> int:
+        """Of all limits that part a node's layers as well, the roundest: fewer different ones
+        pack better."""
+        rows = self.inside.indices[self.inside.indptr[at] : self.inside.indptr[at + 1]]
+        values = self.questions[rows, self.tree.feature[at]]
+        threshold = self.tree.threshold[at]
+        low, high = int(values[values <= threshold].max()), int(values[values > threshold].min())
+        step = 1 << (high.bit_length() + 1)
+        while (high - 1) // step * step < low:
+            step >>= 1
+        return (high - 1) // step * step
 
 
-def predict(tree: Node, layers: Layers, direction: str) -> Ints:
+def predict(tree: Node, known: Layers) -> plans.Ints:
     """SIZE: the workspaces that a tree means."""
-    result = np.zeros(len(layers), dtype=np.int64)
+    result = np.zeros(len(known), dtype=np.int64)
 
     def walk(node: Node, which: NDArray) -> None:
         if not len(which):
             return
         if node.below is None or node.above is None:
-            result[which] = scratch(layers.of(which), direction, node.answer)
+            result[which] = plans.scratch(known.of(which), node.answer)
             return
-        small = layers.columns[node.measure][which] <= node.limit
+        small = getattr(known, node.measure)[which] <= node.limit
         walk(node.below, which[small])
         walk(node.above, which[~small])
 
-    walk(tree, np.arange(len(layers)))
+    walk(tree, np.arange(len(known)))
     return result
 
 
-def write(tree: Node) -> list[str]:
+def write(node: Node) -> list[str]:
     """The lines of a tree: a question, what follows if it holds, then what follows if not."""
-    lines: list[str] = []
-
-    def add(node: Node) -> None:
-        if node.below is None or node.above is None:
-            lines.append(f'= {node.answer}')
-            return
-        at = len(lines)
-        lines.append('')
-        add(node.below)
-        lines[at] = f'{node.measure} {node.limit} {len(lines)}'
-        add(node.above)
-
-    add(tree)
-    return lines
+    if node.below is None or node.above is None:
+        return [f'={node.answer}']
+    return [f'{node.measure} {node.limit}', *write(node.below), *write(node.above)]
 
 
-def parse(text: str) -> dict[tuple[str, str], Node]:
-    """The trees of `choices.txt`, by capability and direction."""
-    trees: dict[tuple[str, str], list[str]] = {}
-    for line in text.splitlines():
-        if line.startswith('for '):
-            _, capability, direction = line.split(' ', 2)
-            trees[capability, direction] = lines = []
-        elif not line.startswith('#'):
-            lines.append(line)
+def parse(text: str) -> dict[str, Node]:
+    """The trees of `choices.txt`, by what stands after `for`."""
+    lines = (line for line in text.splitlines() if not line.startswith('#'))
 
-    def node(lines: list[str], at: int) -> Node:
-        first, *rest = lines[at].split()
-        if first == '=':
-            return Node(rest[0], 0)
-        limit, otherwise = map(int, rest)
-        return Node('', 0, first, limit, node(lines, at + 1), node(lines, otherwise))
+    def node() -> Node:
+        line = next(lines)
+        if line.startswith('='):
+            return Node(line[1:], 0)
+        measure, limit = line.split()
+        return Node('', 0, measure, int(limit), node(), node())
 
-    return {key: node(lines, 0) for key, lines in trees.items()}
+    return {line.removeprefix('for '): node() for line in lines}
 
 
-def quality(tree: Node, layers: Layers, direction: str) -> str:
+def quality(tree: Node, held: Layers) -> str:
     """The columns of the table in `docs/convolution-workspaces.md`."""
-    predicted = predict(tree, layers, direction)
-    error = off(predicted, layers.sizes)
-    sum_error = predicted.sum() / max(layers.sizes.sum(), 1) - 1
-    shares = [predicted == layers.sizes, np.abs(predicted - layers.sizes) <= 1024, error <= 0.05]
+    predicted = predict(tree, held)
+    error = off(predicted, held.sizes)
+    sum_error = predicted.sum() / max(held.sizes.sum(), 1) - 1
+    shares = [predicted == held.sizes, np.abs(predicted - held.sizes) <= 1024, error <= 0.05]
     cells = [f'{share.mean():.0%}' for share in shares]
     cells += [f'{np.median(error):.1%}', f'{np.quantile(error, 0.9):.0%}', f'{sum_error:+.0%}']
     return ' | '.join([*cells, f'{error.mean():.2%}'])
 
 
-def row(
-    capability: str, word: str, which: str, lines: int, tree: Node, held: Layers, direction: str
-) -> str:
-    """A line of the comparison."""
-    told = quality(tree, held, direction)
-    return f'| {capability} | {word} | {which}, {lines} lines | {told} |'
+def learn(device: str, element: int, direction: str) -> Node:
+    """A tree from recorded and altered layers."""
+    known = list(recorded(device, element, 'fit', direction))
+    more = altered(device, element, direction)
+    batches = collections.Counter(row[1:-1] for row in known)
+    of_altered, of_recorded, of_own = WEIGHTS
+    weights = [
+        of_own if batches[row[1:-1]] >= BATCHES_OF_OWN else of_recorded for row in known
+    ]
+    weights += [of_altered] * len(more)
+    grown = Grown(layers(known + more, element, direction), np.array(weights))
+    return grown.pruned(PRICE.get((device, element), PRICE_OTHERWISE))
 
 
 def main(arguments: list[str]) -> None:
     """`oracle fit-workspaces`"""
     sys.setrecursionlimit(10_000)
+    out, *chosen = arguments or ['']
     old = parse(CHOICES.read_text())
-    text = [CHOICES.read_text().splitlines()[0]]
-    print('| capability | direction | trees | exact | 1 KiB | 5 % | median | 90th | sum | mean |')
+    lines = [CHOICES.read_text().splitlines()[0]]
     devices = {place.device(name)['deviceVer']: name for name in place.devices()}
     for version, name in sorted(devices.items()):
         for element, suffix in PRECISIONS.items():
-            path = place.FIXTURES / f'workspaces/{name}{suffix.replace(" ", "-")}.csv.gz'
-            if not path.exists():
+            if not fixture(name, element).exists():
                 continue
-            capability = f'{version // 100}.{version // 10 % 10}'
-            layers = read(path, element)
             for direction, word in DIRECTIONS.items():
-                held, key = layers['held', direction], (capability, word + suffix)
-                tree = Grown(layers['fit', direction], direction).pruned(PRICE[element])
-                if capability not in REFITTED and key in old:
-                    tree = old[key]
-                lines = write(tree)
-                text += [f'for {capability} {word}{suffix}', *lines]
-                if key in old:
-                    print(row(*key, 'old', len(write(old[key])), old[key], held, direction))
-                print(row(*key, 'new', len(lines), tree, held, direction), flush=True)
-    if arguments:
-        Path(arguments[0]).write_text('\n'.join(text) + '\n')
+                key = f'{version // 100}.{version // 10 % 10} {word}{suffix}'
+                trees = {'old': old[key]} if key in old else {}
+                if key not in old or not chosen or name in chosen:
+                    trees['new'] = learn(name, element, direction)
+                held = layers(
+                    list(recorded(name, element, 'held', direction)), element, direction
+                )
+                for which, tree in trees.items():
+                    told = f'{which}, {len(write(tree))} lines | {quality(tree, held)}'
+                    print(f'| {key} | {told} |', flush=True)
+                lines += [f'for {key}', *write(list(trees.values())[-1])]
+                if out:
+                    Path(out).write_text('\n'.join(lines) + '\n')

@@ -52,7 +52,13 @@ class Loop:
             arguments['foreach'] = bool(chosen.foreach)
         if chosen.fused:
             arguments['fused'] = True
-        parameters = self.model.parameters()
+        parameters = list(self.model.parameters())
+        #: Trained parameters, and the copies of them that the optimizer owns.
+        self.masters: list[tuple[Tensor, Tensor]] = []
+        if chosen.masters:
+            for parameter in (parameter for parameter in parameters if parameter.requires_grad):
+                self.masters.append((parameter, parameter.detach().float().requires_grad_()))
+            parameters = [master for _, master in self.masters]
         self.optimizer = getattr(torch.optim, name)(parameters, lr=1e-3, **arguments)
         self.scaler = torch.amp.GradScaler('cuda') if chosen.amp == 'float16' else None
         torch.cuda.synchronize()
@@ -67,6 +73,9 @@ class Loop:
         for name, parameter in model.named_parameters():
             if any(is_meant(name, pattern) for pattern in chosen.freeze):
                 parameter.requires_grad_(False)
+        for module in model.modules():
+            if chosen.in_place and hasattr(module, 'inplace') and not is_dropout(module):
+                module.inplace = chosen.in_place == 'on'
         self.mark(0, 'model')
         model.to(getattr(torch, chosen.dtype)).cuda()
         if chosen.channels_last:
@@ -106,25 +115,31 @@ class Loop:
         amp = getattr(torch, chosen.amp) if chosen.amp else None
         with self.phase(iteration, 'zero_grad'):
             if chosen.zero_grad == 'start':
-                self.optimizer.zero_grad()
+                self.zero_grad()
         for micro in range(chosen.accumulate):
             with self.phase(iteration, 'forward'):
                 with torch.autocast('cuda', dtype=amp) if amp else contextlib.nullcontext():
                     self.loss, self.out = self.forward()
             with self.phase(iteration, 'backward'):
                 if chosen.zero_grad == 'backward' and micro == 0:
-                    self.optimizer.zero_grad()
+                    self.zero_grad()
                 if chosen.accumulate > 1:
                     self.loss = self.loss / chosen.accumulate
                 self.scaled(self.loss).backward()
         with self.phase(iteration, 'optimizer'):
             self.step()
             if chosen.zero_grad == 'end':
-                self.optimizer.zero_grad()
+                self.zero_grad()
             if chosen.style == 'function':
                 self.loss = self.out = None
         if self.tagger:
             self.owners[iteration] = self.find_owners()
+
+    def zero_grad(self) -> None:
+        """Of the model, then of the masters, if there are any."""
+        if self.masters:
+            self.model.zero_grad()
+        self.optimizer.zero_grad()
 
     def scaled(self, loss: Tensor) -> Tensor:
         """By the scaler, if there is one."""
@@ -149,15 +164,22 @@ class Loop:
     def step(self) -> None:
         """Clipping and the optimizer, through the scaler if there is one."""
         chosen = self.chosen
+        for parameter, master in self.masters:
+            if parameter.grad is not None:
+                master.grad = parameter.grad.float()
         if chosen.clip:
             if self.scaler:
                 self.scaler.unscale_(self.optimizer)
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), chosen.clip)
+            owned = [master for _, master in self.masters] or self.model.parameters()
+            torch.nn.utils.clip_grad_norm_(owned, chosen.clip)
         if self.scaler:
             self.scaler.step(self.optimizer)
             self.scaler.update()
         else:
             self.optimizer.step()
+        with torch.no_grad():
+            for parameter, master in self.masters:
+                parameter.copy_(master)
 
     @contextlib.contextmanager
     def phase(self, iteration: int, name: str):
@@ -186,10 +208,17 @@ class Loop:
         own(self.model.parameters(), 'parameter')
         own(self.model.buffers(), 'buffer')
         own((parameter.grad for parameter in self.model.parameters()), 'gradient')
+        own((master for _, master in self.masters), 'optimizer_state')
+        own((master.grad for _, master in self.masters), 'gradient')
         for state in self.optimizer.state.values():
             own(state.values(), 'optimizer_state')
         own([self.batch, self.target], 'input')
         return owners
+
+
+def is_dropout(module: nn.Module) -> bool:
+    """Whether `inplace` is not about an activation."""
+    return isinstance(module, nn.modules.dropout._DropoutNd)
 
 
 def is_meant(name: str, pattern: str) -> bool:
@@ -255,7 +284,7 @@ def describe(loop: Loop) -> dict[str, Any]:
         'params': sum(parameter.numel() for parameter in loop.model.parameters()),
         'buffer_bytes': sum(buffer.nbytes for buffer in loop.model.buffers()),
     }
-    same = 'foreach fused amp dtype channels_last attn zero_grad style accumulate freeze clip loss'
+    same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate freeze clip loss'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),

@@ -40,7 +40,13 @@ def parser() -> argparse.ArgumentParser:
     add('--fused', action='store_true', help="the optimizer's fused argument")
     add('--amp', choices=('float16', 'bfloat16'), help='autocast; float16 with a gradient scaler')
     add('--dtype', default='float32', help='of parameters and inputs')
+    add(
+        '--masters',
+        action='store_true',
+        help='the optimizer owns fp32 copies of the parameters, and their gradients',
+    )
     add('--channels-last', action='store_true')
+    add('--in-place', choices=('on', 'off'), help='the flag of every activation that has one')
     add('--attn', choices=('eager', 'sdpa'), help="transformers' attention implementation")
     add('--zero-grad', choices=('start', 'backward', 'end'), default='start')
     add(
@@ -102,7 +108,7 @@ PRECISIONS = {
 def flags(row: dict[str, Any]) -> list[str] | None:
     """A recorded run in the words of `highwater estimate`, defaults left out; `None` where it has
     no words for it."""
-    if row.get('channels_last') or row.get('attn') or row.get('alloc_conf'):
+    if row.get('attn') or row.get('alloc_conf'):
         return None
     said: list[str] = []
 
@@ -110,7 +116,9 @@ def flags(row: dict[str, Any]) -> list[str] | None:
         if value != default:
             said.extend([f'--{name}', str(value)])
 
-    say('precision', PRECISIONS[row.get('amp'), row['dtype']], 'fp32')
+    precision = PRECISIONS[row.get('amp'), row['dtype']]
+    say('precision', precision + '-master' * bool(row.get('masters')), 'fp32')
+    say('memory-format', 'channels-last' if row.get('channels_last') else 'contiguous', 'contiguous')
     say('optimizer', optimizer_word(row['optimizer']), 'adamw')
     implementation = {None: 'auto', 0: 'for-loop', 1: 'foreach'}[row.get('foreach')]
     say('optimizer-impl', 'fused' if row.get('fused') else implementation, 'auto')
@@ -128,6 +136,7 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     if row.get('clip'):
         said.append('--clip-grad-norm')
     say('loss', row.get('loss') or 'auto', 'auto')
+    say('in-place', row.get('in_place') or 'auto', 'auto')
     say('pytorch', pytorch(row['torch']), '2.15')
     device = row.get('oracle_device') or 'a100'
     say('device', DEVICE_IDS.get(device, device), 'a100-80gb')

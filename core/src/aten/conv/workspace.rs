@@ -1,30 +1,20 @@
 //! Bytes of scratch that cuDNN asks for, per call, with `cudnn.benchmark` off.
 //!
 //! The kernels for tensor cores want channels innermost, in whole 16-byte groups, and operands
-//! rounded to TF32; PyTorch gives contiguous NCHW tensors. cuDNN makes copies in its workspace:
+//! rounded to TF32; PyTorch gives contiguous NCHW tensors. cuDNN makes copies in its workspace, and
+//! room for partial results where the inner sum is split; [`plan`] says how large these are, nearly
+//! always to the byte. *Which* plan a call takes is the choice of cuDNN's heuristics, for which
+//! [`choice`] has decision trees.
 //!
-//! - `x`, `y`, `w`: a copy of the input, the output, the weight. Both operands are copied; the
-//!   call's result, or an operand in half precision, only where its order or its channels do not
-//!   suit;
-//! - `+n`: n partial results of the call's own result, where the sum over the inner dimension is
-//!   split so that all multiprocessors have work;
-//! - `winograd`: transformed 3x3 weights, 25 numbers for each 9;
-//! - a kernel that reads NCHW itself takes none of these.
-//!
-//! Some combination of these gives cuDNN's figure to the byte or nearly. *Which* is the choice of
-//! cuDNN's heuristics, for which [`choice`] has decision trees, and they are often wrong. Held-out
-//! layers within 5 %, for forward, data, filter: 81, 88, 96 % on compute capability 7.5;
-//! 74, 89, 72 % on 8.0, and 92, 91, 80 % in half precision; 64, 72, 79 % on 8.6; 59, 75, 60 % on 8.9; 80, 91, 74 % on 9.0. Exact to
-//! the byte: 15 to 85 %. Median error: 1.2 % at most. Worst: 100 %.
-//!
-//! `docs/convolution-workspaces.md` tells how this was measured.
+//! `docs/convolution-workspaces.md` tells how both were found, and how often they are right.
 
 mod choice;
+mod plan;
 
 use super::Convolution;
 use crate::bytes::Bytes;
 use crate::eager::{Hardware, Tensor};
-use choice::{Take, choose};
+use choice::choose;
 
 /// Which of a convolution's three products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,8 +40,6 @@ pub struct Layer {
     pub output: Vec<u64>,
     /// Step per spatial dimension.
     pub stride: Vec<u64>,
-    /// Spacing of the kernel's taps per spatial dimension.
-    pub dilation: Vec<u64>,
     /// Channel groups.
     pub groups: u64,
     /// SIZE: one element.
@@ -81,7 +69,6 @@ impl Layer {
             weight: weight.sizes().to_vec(),
             output,
             stride: spec.stride.clone(),
-            dilation: spec.dilation.clone(),
             groups: spec.groups,
             element: x.dtype().size(),
             channels_last,
@@ -105,10 +92,10 @@ pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Bytes {
     if shape.channels_last && shape.groups > 1 && shape.group_in() == 1 {
         return shape.depthwise_scratch(direction);
     }
-    let Some(take) = choose(hardware.capability, direction, &shape) else { return Bytes::ZERO };
-    let take =
-        if shape.element <= 2 && shape.channels_last { take.in_order(direction) } else { take };
-    shape.scratch(take, direction)
+    let Some(plan) = choose(hardware.capability, direction, &shape) else { return Bytes::ZERO };
+    let plan =
+        if shape.element <= 2 && shape.channels_last { plan.in_order(direction) } else { plan };
+    plan.scratch(&shape, direction)
 }
 
 /// A [`Layer`] as the heuristics see it.
@@ -118,18 +105,11 @@ struct Shape {
     in_channels: u64,
     out_channels: u64,
     groups: u64,
-    /// First spatial dimension of the input.
-    height: u64,
-    /// Last spatial dimension of the input.
-    width: u64,
-    /// Positions of the input, of the output, of the kernel.
-    in_area: u64,
-    out_area: u64,
-    kernel_area: u64,
-    /// First spatial dimension of the kernel.
-    kernel_height: u64,
+    /// Height and width; of more dimensions, all but the last count as height.
+    input: (u64, u64),
+    output: (u64, u64),
+    kernel: (u64, u64),
     stride: u64,
-    dilation: u64,
     element: u64,
     channels_last: bool,
 }
@@ -137,32 +117,46 @@ struct Shape {
 impl Shape {
     fn new(layer: &Layer) -> Self {
         let at = |sizes: &[u64], dim: usize| sizes.get(dim).copied().unwrap_or(1);
-        let area = |sizes: &[u64]| sizes.iter().skip(2).fold(1, |a: u64, &n| a.saturating_mul(n));
+        let sides = |sizes: &[u64]| match sizes.get(2..).and_then(<[u64]>::split_last) {
+            Some((width, others)) => (product(others), *width),
+            None => (1, 1),
+        };
         Self {
             batch: at(&layer.input, 0),
             in_channels: at(&layer.input, 1),
             out_channels: at(&layer.weight, 0),
             groups: layer.groups.max(1),
-            height: at(&layer.input, 2),
-            width: layer.input.last().copied().unwrap_or(1),
-            in_area: area(&layer.input),
-            out_area: area(&layer.output),
-            kernel_area: area(&layer.weight),
-            kernel_height: at(&layer.weight, 2),
+            input: sides(&layer.input),
+            output: sides(&layer.output),
+            kernel: sides(&layer.weight),
             stride: at(&layer.stride, 0),
-            dilation: at(&layer.dilation, 0),
             element: layer.element.0.max(1),
             channels_last: layer.channels_last,
         }
     }
 
+    /// COUNT: positions of the input.
+    const fn in_area(&self) -> u64 {
+        self.input.0.saturating_mul(self.input.1)
+    }
+
+    /// COUNT: positions of the output.
+    const fn out_area(&self) -> u64 {
+        self.output.0.saturating_mul(self.output.1)
+    }
+
+    /// COUNT: taps of a filter.
+    const fn kernel_area(&self) -> u64 {
+        self.kernel.0.saturating_mul(self.kernel.1)
+    }
+
     /// Input channels of one group.
-    fn group_in(&self) -> u64 {
+    const fn group_in(&self) -> u64 {
         self.in_channels.div_euclid(self.groups)
     }
 
     /// Output channels of one group.
-    fn group_out(&self) -> u64 {
+    const fn group_out(&self) -> u64 {
         self.out_channels.div_euclid(self.groups)
     }
 
@@ -170,63 +164,16 @@ impl Shape {
     /// gradient from eight partial results for each 7x7 positions, and 16 more, where these are
     /// many; the others need too little to matter.
     fn depthwise_scratch(&self, direction: Direction) -> Bytes {
-        if direction != Direction::BackwardFilter || self.kernel_area != 49 {
+        if direction != Direction::BackwardFilter || self.kernel_area() != 49 {
             return Bytes::ZERO;
         }
-        let tiles = self.height.div_ceil(7).saturating_mul(self.width.div_ceil(7));
+        let tiles = self.input.0.div_ceil(7).saturating_mul(self.input.1.div_ceil(7));
         let partials = product(&[8, self.batch, tiles]);
         if partials < 512 {
             return Bytes::ZERO;
         }
-        let result = product(&[self.out_channels, self.kernel_area, self.element]);
+        let result = product(&[self.out_channels, self.kernel_area(), self.element]);
         Bytes(result.saturating_mul(partials.saturating_add(16)).saturating_add(16))
-    }
-
-    /// SIZE: the workspace that a choice means.
-    fn scratch(&self, take: Take, direction: Direction) -> Bytes {
-        if take.winograd {
-            let results = match direction {
-                Direction::Forward => self.out_channels,
-                _ => self.in_channels,
-            };
-            let weights = product(&[self.out_channels, self.group_in(), 25]);
-            return Bytes(weights.saturating_add(results).saturating_mul(self.element));
-        }
-        let group = if take.padded { 16_u64.div_euclid(self.element).max(1) } else { 1 };
-        let pad = |channels: u64| channels.checked_next_multiple_of(group).unwrap_or(channels);
-        // Operands in single precision are copied in any case, rounded to TF32.
-        let rounds = |is_result: bool| !is_result && self.element == 4;
-        let copy = |wanted: bool, is_result: bool, area: u64, channels: u64, others: u64| {
-            let ordered = self.channels_last || area == 1;
-            let suits = ordered && pad(channels) == channels && !rounds(is_result);
-            if wanted && !suits { product(&[pad(channels), area, others]) } else { 0 }
-        };
-        let is = |result: Direction| direction == result;
-        let images = self.batch.saturating_mul(self.groups);
-        let (group_in, group_out) = (self.group_in(), self.group_out());
-        let copies = [
-            copy(take.input, is(Direction::BackwardData), self.in_area, group_in, images),
-            copy(take.output, is(Direction::Forward), self.out_area, group_out, images),
-            copy(
-                take.weight,
-                is(Direction::BackwardFilter),
-                self.kernel_area,
-                group_in,
-                self.out_channels,
-            ),
-        ];
-        let result = match direction {
-            Direction::Forward => product(&[self.batch, self.out_channels, self.out_area]),
-            Direction::BackwardData => product(&[self.batch, self.in_channels, self.in_area]),
-            Direction::BackwardFilter => {
-                product(&[pad(group_in), self.out_channels, self.kernel_area])
-            }
-        };
-        let partial = result.saturating_mul(take.partials);
-        let elements = copies.into_iter().fold(partial, u64::saturating_add);
-        let copying = copies.iter().any(|&copy| copy > 0);
-        let extra = if copying { 16 } else { 0 } + if take.partials > 0 { 128 } else { 0 };
-        Bytes(elements.saturating_mul(self.element).saturating_add(extra))
     }
 }
 

@@ -22,8 +22,8 @@ pub(super) struct Frame<'a> {
     pub(super) parameters: List,
     /// Whether a weight decay is set.
     pub(super) decays: bool,
-    /// Whether this is the first step.
-    is_first: bool,
+    /// COUNT: steps begun, this one among them.
+    step: usize,
     state: &'a mut Vec<Tensor>,
     names: Vec<(&'static str, List)>,
     unnamed: Vec<List>,
@@ -31,16 +31,21 @@ pub(super) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// A frame that has bound nothing yet; state goes to `state` and stays.
-    pub(super) const fn new(rt: &'a Runtime, state: &'a mut Vec<Tensor>, is_first: bool) -> Self {
+    pub(super) const fn new(rt: &'a Runtime, state: &'a mut Vec<Tensor>, step: usize) -> Self {
         Self {
             rt,
             parameters: Vec::new(),
             decays: false,
-            is_first,
+            step,
             state,
             names: Vec::new(),
             unnamed: Vec::new(),
         }
+    }
+
+    /// Whether this step stands for all later ones, where a count of steps decides.
+    pub(super) const fn is_late(&self) -> bool {
+        self.step > 2
     }
 
     /// What an operator makes of the parameters: as many tensors of their sizes.
@@ -107,7 +112,7 @@ impl<'a> Frame<'a> {
 
     /// In the first step, state as large as the parameters.
     pub(super) fn keep(&mut self, operator: &'static str) {
-        if self.is_first {
+        if self.step == 1 {
             self.rt.enter_operator(operator);
             let rt = self.rt;
             self.state.extend(self.parameters.iter().map(|tensor| rt.optimizer_state(tensor)));
@@ -116,7 +121,7 @@ impl<'a> Frame<'a> {
 
     /// In the first step, state of another type.
     pub(super) fn keep_typed(&mut self, operator: &'static str, dtype: DType, sizes: &[u64]) {
-        if self.is_first {
+        if self.step == 1 {
             self.rt.enter_operator(operator);
             let ty = TensorType::new(dtype, sizes);
             self.state.push(self.rt.place(&ty, Category::OptimizerState, ""));

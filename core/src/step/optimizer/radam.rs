@@ -1,8 +1,9 @@
 //! Rectified Adam (`torch/optim/radam.py`).
 //!
 //! The variance is rectified from the sixth step on (with the usual `beta2`); the loop over single
-//! parameters makes four temporaries more from then on, which is after the iterations that are run.
+//! parameters makes five temporaries more from then on. The third step that is run stands for those.
 
+use super::frame::{Frame, release};
 use super::rule::{Rule, ZEROS};
 use crate::config::Implementation;
 
@@ -25,7 +26,27 @@ pub(super) const RADAM: Rule = Rule {
             frame.assign("grad", "aten::add");
         }
         frame.assign("bias_corrected_exp_avg", "aten::div");
-        frame.expression("aten::mul");
+        if frame.is_late() {
+            rectified(frame);
+        } else {
+            frame.expression("aten::mul");
+        }
     },
     fused: None,
 };
+
+/// `bias_corrected_exp_avg * lr * _compute_adaptive_lr() * _compute_rect()`.
+fn rectified(frame: &Frame<'_>) {
+    let scaled = frame.like("aten::mul");
+    let root = frame.like("aten::sqrt");
+    let reciprocal = frame.like("aten::reciprocal");
+    let adaptive = frame.like("aten::mul");
+    release(reciprocal);
+    release(root);
+    let product = frame.like("aten::mul");
+    release(scaled);
+    release(adaptive);
+    let rectified = frame.like("aten::mul");
+    release(product);
+    release(rectified);
+}

@@ -1,0 +1,32 @@
+//! Functions that libraries spell out in Python, recovered as one operator each: `recover` finds them,
+//! [`crate::aten::spelled`] has what they run.
+
+use super::torch;
+use super::{Call, OpError, Operator};
+use crate::aten::spelled::{self as aten, RmsNorm};
+use crate::tensor::DType;
+
+pub(super) const TABLE: &[Operator] = &[
+    torch("BloomGelu", 1..=1).runs(bloom_gelu_rule),
+    torch("SpelledRmsNorm", 2..=2).runs(rms_norm_rule),
+];
+
+fn bloom_gelu_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = aten::bloom_gelu(call.rt, &call.need(0)?);
+    call.set(0, y);
+    Ok(())
+}
+
+fn rms_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, weight) = (call.need(0)?, call.need(1)?);
+    let flag = |name| call.node.int(name).is_some_and(|n| n != 0);
+    let family = match (flag("plus_one"), flag("keeps_input")) {
+        (true, _) => RmsNorm::Gemma,
+        (false, true) => RmsNorm::T5,
+        (false, false) => RmsNorm::Llama,
+    };
+    let dtype = if flag("upcasts") { DType::Float32 } else { x.dtype() };
+    let y = aten::rms_norm(call.rt, &x, &weight, (family, dtype), flag("weight_first"));
+    call.set(0, y);
+    Ok(())
+}
