@@ -1,10 +1,14 @@
 //! Decoders: GPT-2, and all that is built as Llama.
+#![expect(
+    clippy::too_many_lines,
+    reason = "a family is read beside the file of transformers that it follows, from top to end"
+)]
 
 use super::model::Model;
 use super::parts::Implementation;
 use super::parts::{
-    offset_rms_norm,
-    Act, Attention, by_head, causal_mask, new_rotary, positions, rms_norm, rotary, rotate, rows,
+    Act, Attention, by_head, causal_mask, new_rotary, offset_rms_norm, positions, rms_norm, rotary,
+    rotate, rows,
 };
 use super::program::{Program, Tensor, signed};
 use super::settings::Settings;
@@ -269,7 +273,6 @@ pub(super) fn gemma3(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         tied: true,
         head_width: 256,
         gemma: Some(Gemma::Three),
-        ..USUAL
     };
     relative.program(c, m)
 }
@@ -309,7 +312,9 @@ impl Relative {
         if let Some(window) = window.filter(|_| !c.has("use_sliding_window")) {
             m.say(
                 "assumed-window",
-                format!("sequences are taken to be shorter than the attention's window of {window}"),
+                format!(
+                    "sequences are taken to be shorter than the attention's window of {window}"
+                ),
             );
         }
         let mlp_bias = c.flag(&["mlp_bias"], false);
@@ -361,7 +366,9 @@ impl Relative {
             p.new_norm("norm", width, false);
             if self.gemma == Some(Gemma::Three) {
                 p.within("rotary_emb", |p| {
-                    for name in KINDS.iter().flat_map(|kind| [format!("{kind}_inv_freq"), format!("{kind}_original_inv_freq")]) {
+                    for name in KINDS.iter().flat_map(|kind| {
+                        [format!("{kind}_inv_freq"), format!("{kind}_original_inv_freq")]
+                    }) {
                         p.buffer(&name, DType::Float32, &[head_width.div_euclid(2)]);
                     }
                 });
@@ -403,7 +410,9 @@ impl Relative {
                 for (slot, kind) in tables.iter_mut().zip(KINDS) {
                     *slot = rotary(p, "rotary_emb", &format!("{kind}_inv_freq"), places);
                 }
-                for (name, table) in ["cos_1", "sin_1", "cos_2", "sin_2"].into_iter().zip(tables.iter().flatten()) {
+                for (name, table) in
+                    ["cos_1", "sin_1", "cos_2", "sin_2"].into_iter().zip(tables.iter().flatten())
+                {
                     p.bind(name, *table);
                 }
             } else {
@@ -464,8 +473,11 @@ impl Relative {
                     let x = p.add(x, y);
                     let x = p.bind("hidden_states", x);
                     p.bind("residual", x);
-                    let before =
-                        if sandwich { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
+                    let before = if sandwich {
+                        "pre_feedforward_layernorm"
+                    } else {
+                        "post_attention_layernorm"
+                    };
                     let y = norm(p, before, x);
                     let y = p.bind("hidden_states", y);
                     let y = p.module("mlp", |p| {

@@ -1,4 +1,8 @@
 //! Encoders of text: BERT and its relatives.
+#![expect(
+    clippy::too_many_lines,
+    reason = "a family is read beside the file of transformers that it follows, from top to end"
+)]
 
 use super::model::{Model, Task, labels};
 use super::parts::{Act, Attention, by_head, rows};
@@ -37,17 +41,17 @@ struct Bert {
 
 /// `modeling_bert.py`.
 pub(super) fn bert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
-    Bert::of(c, m, Kin::Bert)?.program(m)
+    Ok(Bert::of(c, m, Kin::Bert)?.program(m))
 }
 
 /// `modeling_roberta.py`.
 pub(super) fn roberta(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
-    Bert::of(c, m, Kin::Roberta)?.program(m)
+    Ok(Bert::of(c, m, Kin::Roberta)?.program(m))
 }
 
 /// `modeling_electra.py`.
 pub(super) fn electra(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
-    Bert::of(c, m, Kin::Electra)?.program(m)
+    Ok(Bert::of(c, m, Kin::Electra)?.program(m))
 }
 
 impl Bert {
@@ -83,7 +87,7 @@ impl Bert {
         })
     }
 
-    fn program(&self, m: &mut Model) -> Result<Tensor, Error> {
+    fn program(&self, m: &mut Model) -> Tensor {
         let is_roberta = self.kin == Kin::Roberta;
         // Numbers of padding stand before the first position.
         let longest = if is_roberta { self.length.saturating_sub(2) } else { self.length };
@@ -139,7 +143,7 @@ impl Bert {
             x
         });
         let x = p.bind("sequence_output", x);
-        Ok(self.head(p, task, x, pooled))
+        self.head(p, task, x, pooled)
     }
 
     fn new_embeddings(&self, p: &mut Program) {
@@ -570,7 +574,10 @@ pub(super) fn albert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         },
     };
     if m.task == Task::TokenClassification {
-        return Err(c.fault("architectures", "ALBERT is known with ForMaskedLM, ForSequenceClassification and bare"));
+        return Err(c.fault(
+            "architectures",
+            "ALBERT is known with ForMaskedLM, ForSequenceClassification and bare",
+        ));
     }
     let tokens = m.tokens("input_ids", bert.length);
     let base = m.base("albert");
@@ -623,7 +630,8 @@ pub(super) fn albert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
                 let y = p.module(&format!("albert_layer_groups.{group}"), |p| {
                     let mut y = x;
                     for layer in 0..inner {
-                        y = p.module(&format!("albert_layers.{layer}"), |p| bert.shared_layer(p, y));
+                        y = p
+                            .module(&format!("albert_layers.{layer}"), |p| bert.shared_layer(p, y));
                         y = p.bind("hidden_states", y);
                     }
                     y

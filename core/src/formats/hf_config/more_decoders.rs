@@ -1,4 +1,8 @@
 //! Decoders that are built otherwise than Llama: OPT, GPT-NeoX, Phi, GPT-Neo.
+#![expect(
+    clippy::too_many_lines,
+    reason = "a family is read beside the file of transformers that it follows, from top to end"
+)]
 
 use super::model::Model;
 use super::parts::{
@@ -181,6 +185,7 @@ pub(super) fn opt(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
 }
 
 /// A part of rotary positions: how many of a head's dimensions turn.
+#[expect(clippy::float_arithmetic, reason = "a share of a width that is stated, and no bytes")]
 fn rotary_width(
     c: Settings<'_>,
     head_width: u64,
@@ -594,7 +599,8 @@ pub(super) fn gpt_neo(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
                 p.bind("residual", x);
                 let y = p.layer_norm("ln_1", x);
                 let y = p.bind("hidden_states", y);
-                let (y, weights) = p.module("attn", |p| p.module("attention", |p| attend(p, y, mask)));
+                let (y, weights) =
+                    p.module("attn", |p| p.module("attention", |p| attend(p, y, mask)));
                 p.bind("attn_weights", weights);
                 let y = p.bind("attn_output", y);
                 let x = p.add(y, x);

@@ -312,11 +312,6 @@ impl Program {
         self.op("Unsqueeze", &[x, axes])
     }
 
-    pub(super) fn squeeze(&mut self, x: Tensor, axis: i64) -> Tensor {
-        let axes = self.ints(&[axis]);
-        self.op("Squeeze", &[x, axes])
-    }
-
     /// `x.shape`.
     pub(super) fn shape_of(&mut self, x: Tensor) -> Tensor {
         self.op("Shape", &[x])

@@ -1,4 +1,8 @@
 //! Encoders with a decoder: T5 and BART.
+#![expect(
+    clippy::too_many_lines,
+    reason = "a family is read beside the file of transformers that it follows, from top to end"
+)]
 
 use super::model::{Model, Task};
 use super::parts::{Act, Attention, Implementation, by_head, causal_mask, rms_norm, rows};
@@ -35,7 +39,11 @@ pub(super) fn t5(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         "gelu" => (false, Act::Gelu),
         "gated-gelu" => (true, Act::NewGelu),
         "gated-silu" => (true, Act::Silu),
-        _ => return Err(c.fault("feed_forward_proj", "known are relu, gelu, gated-gelu, gated-silu")),
+        _ => {
+            return Err(
+                c.fault("feed_forward_proj", "known are relu, gelu, gated-gelu, gated-silu")
+            );
+        }
     };
     let drop = c.number(&["dropout_rate"], 0.1);
     let t5 = T5 {
@@ -59,7 +67,9 @@ pub(super) fn t5(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
     };
     let tokens = m.tokens("input_ids", 512);
     if m.task != Task::Seq2Seq {
-        return Err(c.fault("architectures", "T5 is known with the head of ForConditionalGeneration"));
+        return Err(
+            c.fault("architectures", "T5 is known with the head of ForConditionalGeneration")
+        );
     }
     let p = &mut m.program;
     p.new_embedding("shared", vocab, width);
@@ -137,12 +147,28 @@ impl T5 {
         for layer in 0..layers {
             let y = p.module(&format!("block.{layer}"), |p| {
                 let y = p.module("layer.0", |p| {
-                    self.layer(p, "SelfAttention", x, None, tokens, &mut own_bias, (mask, encoded.is_some()))
+                    self.layer(
+                        p,
+                        "SelfAttention",
+                        x,
+                        None,
+                        tokens,
+                        &mut own_bias,
+                        (mask, encoded.is_some()),
+                    )
                 });
                 let mut y = p.bind("hidden_states", y);
                 if let Some(encoded) = encoded {
                     y = p.module("layer.1", |p| {
-                        self.layer(p, "EncDecAttention", y, Some(encoded), tokens, &mut cross_bias, (None, false))
+                        self.layer(
+                            p,
+                            "EncDecAttention",
+                            y,
+                            Some(encoded),
+                            tokens,
+                            &mut cross_bias,
+                            (None, false),
+                        )
                     });
                     y = p.bind("hidden_states", y);
                 }
@@ -198,7 +224,7 @@ impl T5 {
                     );
                     zeros
                 }
-                None => self.computed_bias(p, tokens, !causal),
+                None => Self::computed_bias(p, tokens, !causal),
             });
             *bias = Some(position_bias);
             p.bind("position_bias", position_bias);
@@ -246,7 +272,7 @@ impl T5 {
     }
 
     /// `T5Attention.compute_bias`.
-    fn computed_bias(&self, p: &mut Program, tokens: Tensor, both_ways: bool) -> Tensor {
+    fn computed_bias(p: &mut Program, tokens: Tensor, both_ways: bool) -> Tensor {
         p.function(|p| {
             let context = p.op("torch.Arange", &[tokens]);
             let context = p.unsqueeze(context, 1);
@@ -359,7 +385,9 @@ pub(super) fn bart(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         attention_drop: c.number(&["attention_dropout"], 0.0),
     };
     if m.task != Task::Seq2Seq {
-        return Err(c.fault("architectures", "BART is known with the head of ForConditionalGeneration"));
+        return Err(
+            c.fault("architectures", "BART is known with the head of ForConditionalGeneration")
+        );
     }
     let mut sides = Vec::new();
     for side in ["encoder", "decoder"] {
@@ -398,7 +426,9 @@ pub(super) fn bart(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
             let read = if encoded.is_some() { shifted } else { tokens };
             let y = p.module(side, |p| bart.side(p, read, encoded, layers, heads));
             returned = returned.or(Some(y));
-            encoded = Some(p.bind(if side == "encoder" { "encoder_outputs" } else { "decoder_outputs" }, y));
+            encoded = Some(
+                p.bind(if side == "encoder" { "encoder_outputs" } else { "decoder_outputs" }, y),
+            );
         }
         encoded.unwrap_or(tokens)
     });
@@ -513,6 +543,7 @@ impl Bart {
     }
 
     /// Attention, its residual sum and the norm behind that.
+    #[expect(clippy::too_many_arguments, reason = "what a layer of BART gives to it")]
     fn attended(
         &self,
         p: &mut Program,

@@ -24,7 +24,7 @@ impl<'a> Settings<'a> {
     }
 
     /// What stands under the first of these names that is there and is not null.
-    fn find(&self, names: Names<'_>) -> Option<&'a Tree> {
+    fn find(self, names: Names<'_>) -> Option<&'a Tree> {
         let Content::Map(entries) = &self.tree.content else { return None };
         names.iter().find_map(|name| {
             let (_, value) = entries.iter().find(|(key, _)| key.text == *name)?;
@@ -32,12 +32,12 @@ impl<'a> Settings<'a> {
         })
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(super) fn has(self, name: &str) -> bool {
         self.find(&[name]).is_some()
     }
 
     /// The names of what is stated.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
+    pub(super) fn keys(self) -> impl Iterator<Item = &'a str> {
         let entries = match &self.tree.content {
             Content::Map(entries) => entries.as_slice(),
             _ => &[],
@@ -46,13 +46,13 @@ impl<'a> Settings<'a> {
     }
 
     /// A part of it: `text_config`.
-    pub(super) fn part(&self, name: &str) -> Option<Settings<'a>> {
+    pub(super) fn part(self, name: &str) -> Option<Settings<'a>> {
         let tree = self.find(&[name])?;
         matches!(tree.content, Content::Map(_)).then_some(Settings { tree })
     }
 
     /// A whole number from 1.
-    pub(super) fn maybe(&self, names: Names<'_>) -> Result<Option<u64>, Error> {
+    pub(super) fn maybe(self, names: Names<'_>) -> Result<Option<u64>, Error> {
         let Some(found) = self.find(names) else { return Ok(None) };
         match found.content {
             Content::Int(n @ 1..=LARGEST) => Ok(u64::try_from(n).ok()),
@@ -64,12 +64,12 @@ impl<'a> Settings<'a> {
         }
     }
 
-    pub(super) fn count(&self, names: Names<'_>, default: u64) -> Result<u64, Error> {
+    pub(super) fn count(self, names: Names<'_>, default: u64) -> Result<u64, Error> {
         Ok(self.maybe(names)?.unwrap_or(default))
     }
 
     /// How many layers.
-    pub(super) fn layers(&self, names: Names<'_>, default: u64) -> Result<u64, Error> {
+    pub(super) fn layers(self, names: Names<'_>, default: u64) -> Result<u64, Error> {
         let count = self.count(names, default)?;
         if count <= LAYERS_MAX {
             return Ok(count);
@@ -79,7 +79,7 @@ impl<'a> Settings<'a> {
     }
 
     /// Several numbers.
-    pub(super) fn counts(&self, names: Names<'_>, default: &[u64]) -> Result<Vec<u64>, Error> {
+    pub(super) fn counts(self, names: Names<'_>, default: &[u64]) -> Result<Vec<u64>, Error> {
         let Some(found) = self.find(names) else { return Ok(default.to_vec()) };
         let number = |tree: &Tree| match tree.content {
             Content::Int(n @ 0..=LARGEST) => u64::try_from(n).ok(),
@@ -97,7 +97,7 @@ impl<'a> Settings<'a> {
     }
 
     /// A probability or a factor.
-    pub(super) fn number(&self, names: Names<'_>, default: f64) -> f64 {
+    pub(super) fn number(self, names: Names<'_>, default: f64) -> f64 {
         match self.find(names).map(|found| &found.content) {
             Some(Content::Number(x)) => *x,
             Some(Content::Int(0)) => 0.0,
@@ -106,14 +106,14 @@ impl<'a> Settings<'a> {
         }
     }
 
-    pub(super) fn flag(&self, names: Names<'_>, default: bool) -> bool {
+    pub(super) fn flag(self, names: Names<'_>, default: bool) -> bool {
         match self.find(names).map(|found| &found.content) {
             Some(Content::Flag(flag)) => *flag,
             _ => default,
         }
     }
 
-    pub(super) fn word(&self, names: Names<'_>) -> Option<&'a str> {
+    pub(super) fn word(self, names: Names<'_>) -> Option<&'a str> {
         match &self.find(names)?.content {
             Content::Text(text) => Some(text),
             _ => None,
@@ -121,7 +121,7 @@ impl<'a> Settings<'a> {
     }
 
     /// Several words.
-    pub(super) fn words(&self, name: &str) -> Vec<&'a str> {
+    pub(super) fn words(self, name: &str) -> Vec<&'a str> {
         match self.find(&[name]).map(|found| &found.content) {
             Some(Content::List(list)) => {
                 let word = |tree: &'a Tree| match &tree.content {
@@ -136,7 +136,7 @@ impl<'a> Settings<'a> {
     }
 
     /// An error about one of these names.
-    pub(super) fn fault(&self, name: &str, message: &str) -> Error {
+    pub(super) fn fault(self, name: &str, message: &str) -> Error {
         let found = self.find(&[name]);
         let place = found.map_or(self.tree.place, |found| found.place);
         let what = found.map_or_else(|| "not stated".to_owned(), Tree::kind);
@@ -144,7 +144,7 @@ impl<'a> Settings<'a> {
     }
 
     /// `a / b`, which must come out even.
-    pub(super) fn divide(&self, a: u64, b: u64, what: &str) -> Result<u64, Error> {
+    pub(super) fn divide(self, a: u64, b: u64, what: &str) -> Result<u64, Error> {
         if b > 0 && a.is_multiple_of(b) {
             return Ok(a.div_euclid(b));
         }

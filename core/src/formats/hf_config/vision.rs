@@ -1,4 +1,8 @@
 //! Models that read pictures: `ViT`, `DeiT` and `ConvNeXt`.
+#![expect(
+    clippy::too_many_lines,
+    reason = "a family is read beside the file of transformers that it follows, from top to end"
+)]
 
 use super::model::{Model, Task, labels};
 use super::parts::{Act, Attention, by_head, rows};
@@ -301,7 +305,8 @@ pub(super) fn convnext(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> 
         p.module(name, |p| {
             let x = p.permute(x, &[0, 2, 3, 1]);
             let x = p.bind("features", x);
-            let inputs: Vec<Tensor> = [x, p.get("weight")].into_iter().chain(p.own("bias")).collect();
+            let inputs: Vec<Tensor> =
+                [x, p.get("weight")].into_iter().chain(p.own("bias")).collect();
             let y = p.with("LayerNormalization", &inputs, "axis", -1);
             let y = p.bind("features", y);
             let y = p.permute(y, &[0, 3, 1, 2]);
@@ -342,7 +347,8 @@ pub(super) fn convnext(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> 
     };
     let x = p.module(base, |p| {
         let x = p.module("embeddings", |p| {
-            let window = Window { kernel: picture.patch, stride: picture.patch, padding: 0, groups: 1 };
+            let window =
+                Window { kernel: picture.patch, stride: picture.patch, padding: 0, groups: 1 };
             let x = p.module("patch_embeddings", |p| convolution(p, pixels, &window));
             let x = p.bind("embeddings", x);
             let x = norm_first(p, "layernorm", x);
