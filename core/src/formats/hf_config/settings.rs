@@ -54,14 +54,12 @@ impl<'a> Settings<'a> {
     /// A whole number from 1.
     pub(super) fn maybe(self, names: Names<'_>) -> Result<Option<u64>, Error> {
         let Some(found) = self.find(names) else { return Ok(None) };
-        match found.content {
-            Content::Int(n @ 1..=LARGEST) => Ok(u64::try_from(n).ok()),
-            _ => {
-                let name = names.first().unwrap_or(&"it");
-                let message = format!("`{name}` is {}, not a whole number from 1", found.kind());
-                Err(fault(found.place, message))
-            }
+        if let Content::Int(n @ 1..=LARGEST) = found.content {
+            return Ok(u64::try_from(n).ok());
         }
+        let name = names.first().unwrap_or(&"it");
+        let message = format!("`{name}` is {}, not a whole number from 1", found.kind());
+        Err(fault(found.place, message))
     }
 
     pub(super) fn count(self, names: Names<'_>, default: u64) -> Result<u64, Error> {
