@@ -173,6 +173,9 @@ const FAMILIES: &[Family] = &[
     ),
 ];
 
+/// Names of a model's width.
+const WIDTHS: [&str; 5] = ["hidden_size", "n_embd", "d_model", "dim", "hidden_sizes"];
+
 /// Whether a text is such a configuration.
 pub(super) fn is_config(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
@@ -192,6 +195,14 @@ pub(super) fn read(text: &str) -> Result<(Graph, Config), Error> {
     let c = Settings::new(&tree);
     let architecture = c.words("architectures").first().copied();
     let family = find(c, architecture)?;
+    // What transformers saves always has a width: defaults alone are no model of anybody's.
+    if !WIDTHS.iter().any(|name| c.has(name)) {
+        let message = format!(
+            "the configuration states no width ({}), so that it is no model's",
+            WIDTHS.join(", ")
+        );
+        return Err(Error::new(ErrorKind::WrongFormat, message));
+    }
     let task = match architecture {
         Some(name) => task_of(name, family.task)
             .ok_or_else(|| c.fault("architectures", &format!("`{name}` has a head that is not known here; known are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForImageClassification and the bare model")))?,

@@ -126,12 +126,22 @@ fn what_is_not_known_is_refused() {
             r#"{"model_type": "stablelm", "rms_norm_eps": 1, "hidden_act": "silu", "num_key_value_heads": 8}"#,
             "llama is the nearest",
         ),
-        (r#"{"model_type": "gpt2", "n_head": 7}"#, "7 does not divide 768"),
-        (r#"{"model_type": "gpt2", "n_layer": 100000}"#, "more than 1024"),
+        (r#"{"model_type": "gpt2", "n_embd": 768, "n_head": 7}"#, "7 does not divide 768"),
+        (r#"{"model_type": "gpt2", "n_embd": 768, "n_layer": 100000}"#, "more than 1024"),
         (r#"{"model_type": "gpt2", "n_embd": "wide"}"#, "`n_embd` is the text `wide`"),
-        (r#"{"model_type": "gpt2", "activation_function": "snake"}"#, "known are gelu"),
-        (r#"{"model_type": "bert", "architectures": ["BertForNextSentencePrediction"]}"#, "head"),
-        (r#"{"model_type": "bert", "_attn_implementation": "flex_attention"}"#, "known are eager"),
+        (
+            r#"{"model_type": "gpt2", "n_embd": 768, "activation_function": "snake"}"#,
+            "known are gelu",
+        ),
+        (r#"{"model_type": "llama", "layers": 12}"#, "states no width"),
+        (
+            r#"{"model_type": "bert", "hidden_size": 64, "architectures": ["BertForNextSentencePrediction"]}"#,
+            "head",
+        ),
+        (
+            r#"{"model_type": "bert", "hidden_size": 64, "_attn_implementation": "flex_attention"}"#,
+            "known are eager",
+        ),
     ] {
         let error = open(text).map(|_| ()).expect_err(text).to_string();
         assert!(error.contains(expected), "{text}: {error}");
@@ -146,7 +156,7 @@ proptest! {
     fn any_number_is_answered(which in 0_usize..8, key in 0_usize..6, value in -1_i64..5000) {
         let family = ["gpt2", "llama", "bert", "vit", "t5", "gpt_neox", "gemma3_text", "albert"][which];
         let keys = ["hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "intermediate_size"];
-        let text = format!(r#"{{"model_type": "{family}", "num_hidden_layers": 1, "{}": {value}}}"#, keys[key]);
+        let text = format!(r#"{{"model_type": "{family}", "num_hidden_layers": 1, "d_model": 64, "{}": {value}}}"#, keys[key]);
         if let Ok(model) = open(&text) {
             let config = Config { loss: model.defaults().loss, ..Config::default() };
             let _answer = model.estimate(&config);
