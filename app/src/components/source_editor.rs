@@ -33,7 +33,7 @@ pub(crate) fn SourceEditor(
     // The field keeps its own text while the user types; only a replacement is written into it.
     let revision = Memo::new(move |_| source.with(|s| s.as_ref().map_or(0, |s| s.revision)));
     Effect::new(move |_| {
-        revision.track();
+        let _replaced = revision.get();
         if let Some(area) = area.get() {
             area.set_value(
                 &source.with_untracked(|s| s.as_ref().map(|s| s.text.clone()).unwrap_or_default()),
