@@ -10,6 +10,8 @@ use crate::source::Source;
 
 pub mod onnx;
 
+pub mod pt2;
+
 /// How people get an ONNX file out of PyTorch, in both exporters' words.
 const EXPORT_HINT: &str = "export the model as ONNX from PyTorch: \
     `torch.onnx.export(model.train(), args, \"model.onnx\", dynamo=True, optimize=False)`, or with \
@@ -31,6 +33,11 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Graph, Error> {
     source.read_at(0, &mut head)?;
     if head.is_empty() {
         return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
+    }
+    if head.starts_with(b"PK")
+        && let Some(graph) = pt2::read(source)?
+    {
+        return Ok(graph);
     }
     match foreign(&head, file_size) {
         Some(refusal) => Err(Error::new(

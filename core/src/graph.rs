@@ -41,6 +41,9 @@ pub struct Graph {
     /// names of `named_parameters()` and then `named_buffers()`: also those that the exporter folded
     /// away. Empty where the file does not tell.
     pub members: Vec<(String, Member)>,
+    /// Whether the nodes are the calls that PyTorch makes, none removed and none taken apart, with what
+    /// overwrites its input marked and all state among the members: there is nothing to recover.
+    pub exact: bool,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
 }

@@ -82,6 +82,7 @@ const RECOVERIES: [Recovery; 12] = [
 pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Program<'a> {
     let mut view = View::new(graph, typed);
     match config.recover {
+        _ if graph.exact => in_place::assume(&mut view, config),
         Recover::Auto => RECOVERIES.iter().for_each(|recovery| {
             recovery(&mut view, config);
             view.settle();

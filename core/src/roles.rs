@@ -58,7 +58,9 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
         return Role::Buffer;
     }
     if !uses.read(id) {
-        return Role::Host;
+        // State that nothing reads lies on the device, and has no gradient.
+        let is_state = graph.exact && graph.member(name).is_some();
+        return if is_state { Role::Buffer } else { Role::Host };
     }
     match graph.member(name) {
         Some(Member::Parameter) if ty.dtype.is_floating() => return Role::Parameter,

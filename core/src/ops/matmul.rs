@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::Call;
 use super::shape_math::{before, broadcast, dim};
-use super::torch;
 use super::{Inference, MANY, OpError, Operator, op};
+use super::{torch, torch_shaped};
 use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
 use crate::aten::{elementwise, view};
@@ -16,8 +16,8 @@ use crate::eager::kernels;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
-    torch("Baddbmm", 3..=3).runs(baddbmm_rule),
-    torch("Linear", 2..=3).runs(linear_rule),
+    torch_shaped("Baddbmm", 3..=3, |i| matmul_at(i, [1, 2], None)).runs(baddbmm_rule),
+    torch_shaped("Linear", 2..=3, linear).runs(linear_rule),
     op("Det", 1..=1, det).unmodelled(),
     op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
     op("Gemm", 2..=3, gemm).runs(gemm_rule),
@@ -33,7 +33,16 @@ fn matmul(
     second: usize,
     dtype: Option<DType>,
 ) -> Result<(), OpError> {
-    let (a, b) = (inference.input(0)?, inference.input(second)?);
+    matmul_at(inference, [0, second], dtype)
+}
+
+/// The same, with the factors at these positions.
+fn matmul_at(
+    inference: &mut Inference<'_>,
+    [first, second]: [usize; 2],
+    dtype: Option<DType>,
+) -> Result<(), OpError> {
+    let (a, b) = (inference.input(first)?, inference.input(second)?);
     let (Some((&k, a_rest)), false) = (a.dims.split_last(), b.dims.is_empty()) else {
         return Err(OpError::new("a scalar is no matrix"));
     };
@@ -50,6 +59,23 @@ fn matmul(
         dims.extend(b.dims.last());
     }
     inference.set(0, TensorType::new(dtype.unwrap_or(a.dtype), dims));
+    Ok(())
+}
+
+/// `x […, K]` by `weight [N, K]`, or `[K, N]` where it is not `transposed`.
+fn linear(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (x, weight) = (inference.input(0)?, inference.input(1)?);
+    let (Some((&k, rest)), &[a, b]) = (x.dims.split_last(), weight.dims.as_slice()) else {
+        return Err(OpError::new("the weight must be a matrix"));
+    };
+    let transposed = inference.node.int("transposed").is_some_and(|n| n != 0);
+    let (inner, n) = if transposed { (b, a) } else { (a, b) };
+    if k != inner {
+        return Err(OpError::new(format!("inner dimensions {k} and {inner} differ")));
+    }
+    let mut dims = rest.to_vec();
+    dims.push(n);
+    inference.set_dims(0, x.dtype, dims);
     Ok(())
 }
 

@@ -27,6 +27,9 @@ const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"
 
 /// Marks the nodes that overwrite their first input.
 pub(super) fn assume(view: &mut View<'_>, config: &Config) {
+    if view.graph().exact {
+        return obey(view, config.in_place);
+    }
     let is_marked = |node: &Node| match config.in_place {
         InPlace::Off => false,
         InPlace::On => ACTIVATIONS.contains(&node.op.as_str()),
@@ -50,6 +53,26 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
              torchvision's models; no exporter tells"
         );
         view.say(Severity::Info, "assumed-in-place", message);
+    }
+}
+
+/// What the file marks stays as it is, unless the user wants it otherwise.
+fn obey(view: &mut View<'_>, in_place: InPlace) {
+    let marks = |node: &Node| match in_place {
+        InPlace::Auto => None,
+        InPlace::On => ACTIVATIONS.contains(&node.op.as_str()).then_some(true),
+        InPlace::Off => node.attributes.contains_key("in_place").then_some(false),
+    };
+    let changed: Vec<(NodeId, bool)> =
+        view.nodes().filter_map(|(at, node)| Some((at, marks(node)?))).collect();
+    for (at, mark) in changed {
+        let Some(mut node) = view.node(at).cloned() else { continue };
+        if mark {
+            node.attributes.insert("in_place".to_owned(), Attribute::Int(1));
+        } else {
+            node.attributes.remove("in_place");
+        }
+        view.replace(at, node);
     }
 }
 

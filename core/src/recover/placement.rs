@@ -29,7 +29,10 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let carried = values.filter(|(_, value)| value.initializer.is_some());
     let mut order: Vec<ValueId> = carried
         .map(|(index, _)| ValueId(index))
-        .filter(|id| !view.readers(*id).is_empty() || graph.outputs.contains(id))
+        .filter(|id| {
+            let is_state = graph.exact && graph.member(graph.value_name(*id)).is_some();
+            !view.readers(*id).is_empty() || graph.outputs.contains(id) || is_state
+        })
         .collect();
     if !graph.members.is_empty() {
         let ranks = stated_ranks(&graph.members);
@@ -91,7 +94,7 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 
 /// Buffers that a module registers beside this one and that no operator reads: name and type.
 pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> {
-    let Some(ty) = view.typed.ty(id) else { return Vec::new() };
+    let Some(ty) = view.typed.ty(id).filter(|_| !view.graph().exact) else { return Vec::new() };
     let name = view.graph().value_name(id);
     // `torch/nn/modules/batchnorm.py`.
     if let Some(module) = name.strip_suffix("running_var") {
