@@ -10,7 +10,11 @@ use crate::source::Source;
 
 pub mod onnx;
 
+pub mod onnx_text;
+
 pub mod pt2;
+
+pub mod safetensors;
 
 /// How people get an ONNX file out of PyTorch, in both exporters' words.
 const EXPORT_HINT: &str = "export the model as ONNX from PyTorch: \
@@ -39,7 +43,17 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Graph, Error> {
     {
         return Ok(graph);
     }
-    match foreign(&head, file_size) {
+    if safetensors::begins(&head, file_size) {
+        return safetensors::read(source);
+    }
+    let beginning = String::from_utf8_lossy(&head);
+    if safetensors::is_index(&beginning) {
+        return safetensors::read_index(source);
+    }
+    if onnx_text::begins(beginning.trim_start_matches('\u{feff}')) {
+        return onnx_text::read(source);
+    }
+    match foreign(&head) {
         Some(refusal) => Err(Error::new(
             ErrorKind::WrongFormat,
             format!("{} is {}; {}", called(name), refusal.what, refusal.advice),
@@ -65,7 +79,7 @@ fn called(name: &str) -> &str {
 }
 
 /// Recognises what is certainly not ONNX; everything else goes to the ONNX reader.
-fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
+fn foreign(head: &[u8]) -> Option<Refusal> {
     const UNPACK: &str = "unpack it and open the .onnx file inside";
     const NOT_A_MODEL: &str = "open an ONNX model (.onnx)";
     if head.starts_with(b"PK") {
@@ -112,9 +126,6 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
         (_, Some(b"ustar")) => return refusal("a tar archive", UNPACK),
         _ => {}
     }
-    if is_safetensors(head, file_size) {
-        return refusal("a safetensors file, weights without a graph", EXPORT_HINT);
-    }
     text(head)
 }
 
@@ -139,12 +150,6 @@ fn zip(head: &[u8]) -> Option<Refusal> {
         return refusal("a NumPy archive (.npz)", "open an ONNX model (.onnx)");
     }
     refusal("a zip archive", "unpack it and open the .onnx file inside")
-}
-
-/// Safetensors begin with the size of a JSON header, then the header.
-fn is_safetensors(head: &[u8], file_size: u64) -> bool {
-    head.first_chunk().is_some_and(|size| u64::from_le_bytes(*size) < file_size)
-        && head.get(8) == Some(&b'{')
 }
 
 /// Text of any kind: no control characters but white space, and valid UTF-8.

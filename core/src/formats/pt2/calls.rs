@@ -95,7 +95,9 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.logical_or", |c| c.binary("Or")),
     ("aten.logical_xor", |c| c.binary("Xor")),
     ("aten.lt", |c| c.binary("Less")),
+    ("aten.max", |c| c.extremum("Max", "ReduceMax")),
     ("aten.maximum", |c| c.binary("Max")),
+    ("aten.min", |c| c.extremum("Min", "ReduceMin")),
     ("aten.minimum", |c| c.binary("Min")),
     ("aten.mul", |c| c.binary("Mul")),
     ("aten.ne", |c| c.differs()),
@@ -602,7 +604,7 @@ impl<'l, 'j> Call<'l, 'j> {
         debug_assert!(put.is_some(), "it always is");
     }
 
-    /// Whether the call overwrites state or new memory without a gradient, which takes nothing.
+    /// Whether the call overwrites what no gradient flows through, which takes nothing.
     fn overwrites_nothing(&mut self) -> Option<bool> {
         let (x, output) = (self.x()?, self.outputs.first().copied().flatten()?);
         let mut others = program::list(self.node, "inputs").iter().skip(1);
@@ -611,7 +613,7 @@ impl<'l, 'j> Call<'l, 'j> {
             let mut ids = names.into_iter().flatten().filter_map(|name| self.lower.id(name));
             ids.any(|id| self.lower.is_trained(id))
         });
-        if has_gradient || !self.lower.is_fresh(x) {
+        if has_gradient || !self.lower.is_plain(x) {
             return Some(false);
         }
         self.lower.alias(output, x);
@@ -900,6 +902,14 @@ impl<'l, 'j> Call<'l, 'j> {
         self.put("", op, x, [("axes", Attribute::Ints(axes)), ("keepdims", keep)])
     }
 
+    /// Of two tensors, or of all elements; along a dimension there are two results.
+    fn extremum(&mut self, of_two: &str, of_all: &str) -> Option<()> {
+        if self.argument("other").is_some() {
+            return self.binary(of_two);
+        }
+        if self.argument("dim").is_some() { None } else { self.reduce(of_all) }
+    }
+
     fn position(&mut self, op: &str) -> Option<()> {
         let x = vec![self.x()?];
         let axis = Attribute::Int(self.int("dim")?);
@@ -1118,22 +1128,14 @@ impl<'l, 'j> Call<'l, 'j> {
             Some(_) => self.sizes(name)?,
             None => self.lower.integers(&[]),
         };
-        self.put(TORCH, "Empty", vec![sizes], [("dtype", dtype)])?;
-        self.note_fresh()
+        self.put(TORCH, "Empty", vec![sizes], [("dtype", dtype)])
     }
 
     /// New memory of an argument's sizes.
     fn random_like(&mut self) -> Option<()> {
         let dtype = Attribute::Int(onnx(self.made()?.dtype?));
         let x = vec![self.x()?];
-        self.put("", "RandomUniformLike", x, [("dtype", dtype)])?;
-        self.note_fresh()
-    }
-
-    fn note_fresh(&mut self) -> Option<()> {
-        let id = self.lower.id(self.outputs.first().copied().flatten()?)?;
-        self.lower.note_fresh(id);
-        Some(())
+        self.put("", "RandomUniformLike", x, [("dtype", dtype)])
     }
 }
 

@@ -57,8 +57,6 @@ pub(super) struct Lower<'j> {
     constants: BTreeMap<String, ValueId>,
     /// Values that follow from trained tensors.
     trained: BTreeSet<ValueId>,
-    /// Values in memory of their own that no gradient flows through: overwriting them takes nothing.
-    fresh: BTreeSet<ValueId>,
     /// COUNT: calls that were made as in evaluation and are trained here.
     pub(super) evaluated: usize,
     /// COUNT: masks that PyTorch is told by a flag.
@@ -81,7 +79,6 @@ impl<'j> Lower<'j> {
             symbols: BTreeMap::new(),
             constants: BTreeMap::new(),
             trained: BTreeSet::new(),
-            fresh: BTreeSet::new(),
             evaluated: 0,
             masked: 0,
         }
@@ -267,15 +264,10 @@ impl<'j> Lower<'j> {
         self.trained.contains(&id)
     }
 
-    /// Whether overwriting a value takes nothing: it is state, or new and without a gradient.
-    pub(super) fn is_fresh(&self, id: ValueId) -> bool {
+    /// Whether no gradient flows through a value: it is state, or follows from nothing trained.
+    pub(super) fn is_plain(&self, id: ValueId) -> bool {
         let is_state = self.graph.value(id).is_some_and(|value| value.initializer.is_some());
-        is_state || self.fresh.contains(&id)
-    }
-
-    /// Notes that a value is new memory without a gradient.
-    pub(super) fn note_fresh(&mut self, id: ValueId) {
-        self.fresh.insert(id);
+        is_state || !self.is_trained(id)
     }
 
     /// All nodes of a graph, in their order.
