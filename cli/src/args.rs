@@ -4,7 +4,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Parser, Subcommand};
 use highwater_core::config::{
     Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer,
     Precision, PyTorch, Recover, ZeroGrad,
@@ -25,8 +26,8 @@ macro_rules! choice {
 
 /// Will this training run fit on that GPU, and what sets the high-water mark?
 ///
-/// Predicts the GPU memory of a PyTorch training step from an ONNX file. No GPU, no PyTorch and no
-/// weights are needed; the file is read where it lies.
+/// Predicts the GPU memory of a PyTorch training step from an ONNX file or a layer spec. No GPU, no
+/// PyTorch and no weights are needed; the file is read where it lies.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -37,6 +38,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   highwater estimate resnet50.onnx --dim batch=32
+  highwater estimate model.yaml --dim N=64
   highwater estimate gpt2.onnx --dim batch=8 --dim seq=1024 --optimizer adam --json
   highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'";
 
@@ -44,6 +46,10 @@ Examples:
 pub(crate) enum Command {
     /// Estimate the memory of training a model
     Estimate(Estimate),
+    /// Print what is loaded as a layer spec, to be changed by hand
+    Spec(Spec),
+    /// Print the JSON Schema of the layer spec, for editors
+    Schema,
     /// Print the operators that are known
     Operators,
     /// Print the GPUs that are known, and what PyTorch may use of each
@@ -54,7 +60,7 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = STATUS)]
 pub(crate) struct Estimate {
-    /// ONNX file
+    /// ONNX file, or layer spec in YAML, JSON or TOML; the content tells which
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 
@@ -72,6 +78,14 @@ pub(crate) struct Estimate {
     /// Print JSON, bytes as integers
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A model whose format is a tree of layers.
+#[derive(Args, Debug)]
+pub(crate) struct Spec {
+    /// Layer spec in YAML, JSON or TOML
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
 }
 
 /// How PyTorch is told to train.
@@ -162,35 +176,54 @@ pub(crate) struct Training {
 }
 
 impl Estimate {
-    /// The configuration that the arguments describe.
-    pub(crate) fn config(&self) -> Config {
+    /// The configuration that the arguments describe: what the command line says, else what the model
+    /// suggests.
+    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
         let training = &self.training;
+        let said = Said(matches.subcommand_matches("estimate"));
+        let list = |said: &[String], suggested: &[String]| {
+            if said.is_empty() { suggested.to_vec() } else { said.to_vec() }
+        };
         Config {
             dims: self.dims.iter().cloned().collect(),
-            precision: training.precision,
+            precision: said.or("precision", training.precision, defaults.precision),
             memory_format: if training.channels_last {
                 MemoryFormat::ChannelsLast
             } else {
-                training.memory_format
+                said.or("memory_format", training.memory_format, defaults.memory_format)
             },
-            optimizer: training.optimizer,
-            optimizer_impl: training.optimizer_impl,
-            weight_decay: training.weight_decay,
-            clip_grad_norm: training.clip_grad_norm,
-            ema: training.ema,
-            zero_grad: training.zero_grad,
-            loop_style: training.loop_style,
-            checkpoint: training.checkpoint,
-            accumulate: training.accumulate,
-            freeze: training.freeze.clone(),
-            lora: training.lora.clone(),
-            lora_rank: training.lora_rank,
-            loss: training.loss,
-            pytorch: training.pytorch,
-            in_place: training.in_place,
-            recover: training.recover,
-            device: training.device.clone(),
+            optimizer: said.or("optimizer", training.optimizer, defaults.optimizer),
+            optimizer_impl: said.or(
+                "optimizer_impl",
+                training.optimizer_impl,
+                defaults.optimizer_impl,
+            ),
+            weight_decay: training.weight_decay || defaults.weight_decay,
+            clip_grad_norm: training.clip_grad_norm || defaults.clip_grad_norm,
+            ema: training.ema || defaults.ema,
+            zero_grad: said.or("zero_grad", training.zero_grad, defaults.zero_grad),
+            loop_style: said.or("loop_style", training.loop_style, defaults.loop_style),
+            checkpoint: said.or("checkpoint", training.checkpoint, defaults.checkpoint),
+            accumulate: said.or("accumulate", training.accumulate, defaults.accumulate),
+            freeze: list(&training.freeze, &defaults.freeze),
+            lora: list(&training.lora, &defaults.lora),
+            lora_rank: said.or("lora_rank", training.lora_rank, defaults.lora_rank),
+            loss: said.or("loss", training.loss, defaults.loss),
+            pytorch: said.or("pytorch", training.pytorch, defaults.pytorch),
+            in_place: said.or("in_place", training.in_place, defaults.in_place),
+            recover: said.or("recover", training.recover, defaults.recover),
+            device: said.or("device", training.device.clone(), defaults.device.clone()),
         }
+    }
+}
+
+/// What of the arguments the command line has, and what clap filled in.
+struct Said<'a>(Option<&'a ArgMatches>);
+
+impl Said<'_> {
+    fn or<T>(&self, argument: &str, said: T, suggested: T) -> T {
+        let source = self.0.and_then(|matches| matches.value_source(argument));
+        if source == Some(ValueSource::CommandLine) { said } else { suggested }
     }
 }
 

@@ -157,11 +157,6 @@ const fn torch(name: &'static str, inputs: RangeInclusive<usize>) -> Shaped {
     Shaped { name, domain: "torch", inputs, infer: shape_math::like_first }
 }
 
-/// A row for an operator of PyTorch with a shape rule of its own.
-const fn torch_shaped(name: &'static str, inputs: RangeInclusive<usize>, infer: Rule) -> Shaped {
-    Shaped { name, domain: "torch", inputs, infer }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

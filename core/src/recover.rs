@@ -63,13 +63,14 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 12] = [
+const RECOVERIES: [Recovery; 13] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
     masks::separate,
     traced::regroup,
     in_projection::copy,
+    chunks::separate,
     chunks::find_again,
     patterns::find_again,
     rms_norm::find_again,
@@ -81,15 +82,27 @@ const RECOVERIES: [Recovery; 12] = [
 /// Recovers what can be told with certainty or by convention.
 pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Program<'a> {
     let mut view = View::new(graph, typed);
+    if graph.is_program {
+        in_place::obey(&mut view, config);
+        view.settle();
+        return view.into_program(Vec::new());
+    }
     match config.recover {
-        _ if graph.exact => in_place::assume(&mut view, config),
+        _ if graph.is_traced => {
+            if config.recover == Recover::Auto {
+                rms_norm::find_again(&mut view, config);
+                view.settle();
+            }
+            in_place::obey(&mut view, config);
+            view.settle();
+        }
         Recover::Auto => RECOVERIES.iter().for_each(|recovery| {
             recovery(&mut view, config);
             view.settle();
         }),
         Recover::Off => in_place::assume(&mut view, config),
     }
-    let mut diagnostics = removed::find(&view, config);
+    let mut diagnostics = if graph.is_traced { Vec::new() } else { removed::find(&view, config) };
     diagnostics.append(&mut view.diagnostics);
     view.into_program(diagnostics)
 }
@@ -398,10 +411,14 @@ impl<'a> View<'a> {
         let beside = placement.iter().map(|&id| (id, placement::beside(&self, id)));
         let beside: BTreeMap<ValueId, Vec<(String, TensorType)>> =
             beside.filter(|(_, buffers)| !buffers.is_empty()).collect();
-        let names = names::find(&self);
         let mut diagnostics = diagnostics;
-        diagnostics.extend(placement::diagnostic(&beside));
-        diagnostics.extend(names::diagnostic(&self));
+        let names = if self.graph.is_program {
+            self.graph.held.clone()
+        } else {
+            diagnostics.extend(placement::diagnostic(&beside));
+            diagnostics.extend(names::diagnostic(&self));
+            names::find(&self)
+        };
         Program {
             graph: self.graph,
             typed: self.typed,

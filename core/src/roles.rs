@@ -59,12 +59,14 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     }
     if !uses.read(id) {
         // State that nothing reads lies on the device, and has no gradient.
-        let is_state = graph.exact && graph.member(name).is_some();
+        let is_state = graph.is_traced && graph.member(name).is_some();
         return if is_state { Role::Buffer } else { Role::Host };
     }
     match graph.member(name) {
         Some(Member::Parameter) if ty.dtype.is_floating() => return Role::Parameter,
         Some(Member::Buffer) => return Role::Buffer,
+        // A program lists all that is on the device.
+        _ if graph.is_program => return Role::Host,
         _ => {}
     }
     let is_state_name =

@@ -8,6 +8,11 @@ use crate::bytes::Bytes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
+/// COUNT: elements that a row of the bias is padded to a multiple of, and its gradient's likewise
+/// (`transformers/attention.cpp`, `transformers/cuda/attention_backward.cu`).
+const BIAS_ALIGNMENT: u64 = 8;
+const BIAS_GRADIENT_ALIGNMENT: u64 = 16;
+
 /// Attention over `q, k, v [B, H, S, D]`, with the kernel that PyTorch chooses for the type.
 pub fn attention(
     rt: &Runtime,
@@ -24,9 +29,26 @@ pub fn attention(
     if flash_takes(rt, q, v) && bias.is_none() {
         return flash_attention(rt, [q, k, v], drops);
     }
-    // The bias is read in rows, and seen as large as the scores.
+    // The bias is read in rows of whole vectors, and seen as large as the scores (`pad_bias`).
     let bias = bias.as_ref().map(|bias| {
         let rows = view::contiguous(rt, bias);
+        let last = bias.rank().saturating_sub(1);
+        let columns = bias.size(last);
+        let mut padded = bias.sizes().to_vec();
+        if let Some(last) = padded.last_mut() {
+            *last = columns.next_multiple_of(BIAS_ALIGNMENT);
+        }
+        let rows = if rows.sizes() == padded.as_slice() {
+            rows
+        } else {
+            view::slice(
+                rt,
+                &view::resample(rt, "aten::constant_pad_nd", &rows, &padded),
+                last,
+                columns,
+                1,
+            )
+        };
         view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
     });
     efficient_attention(rt, [q, k, v], bias.as_ref(), drops)
@@ -157,7 +179,13 @@ fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
             .alias_sole(vec![b, h, s, d], vec![s * h * d, d, h * d, 1])
     };
     let (for_q, for_k, for_v) = (gradient_of(q), gradient_of(k), gradient_of(v));
-    let for_bias = pass.needs(3).then(|| rt.empty(q.dtype(), &[batch, heads, rows, k.size(2)]));
+    let for_bias = pass.needs(3).then(|| {
+        let columns = k.size(2);
+        let row = columns.next_multiple_of(BIAS_GRADIENT_ALIGNMENT);
+        let strides = vec![heads * rows * row, rows * row, row, 1];
+        rt.empty(q.dtype(), &[batch, heads, rows, row])
+            .alias_sole(vec![batch, heads, rows, columns], strides)
+    });
     // Shared heads: the kernel fills one gradient per query head, which are then summed.
     let per_head = [batch, k.size(2), heads, width];
     let repeated: Vec<Tensor> = if k.size(1) < heads {

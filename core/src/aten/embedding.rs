@@ -24,6 +24,11 @@ pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
     })
 }
 
+/// SIZE: the second buffers of a radix sort of indices and their positions; few are sorted in place.
+pub(super) fn sort_workspace(count: u64) -> Bytes {
+    if count <= SIMPLE_LIMIT { Bytes::ZERO } else { Bytes(16).times(count) }
+}
+
 fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Tensor {
     let count = indices.numel();
     let indices_copy = rt.no_grad(|| view::contiguous(rt, indices));
@@ -40,7 +45,7 @@ fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Ten
     let sorted = rt.scratch(per_index);
     let original = rt.scratch(per_index);
     let range = rt.scratch(per_index);
-    rt.workspace(per_index.times(2));
+    rt.workspace(sort_workspace(count));
     drop(range);
     let result = rt.empty(grad.dtype(), table);
     let segments = count.min(rows);

@@ -1,15 +1,52 @@
 //! Gathering and scattering by index: the indices are saved, the gradient is the whole input.
 
+use super::embedding;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
-/// `aten::index`, `gather`, `index_select` of a tensor by another.
-pub fn gather(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tensor {
+/// `aten::index`, `index_select` of a tensor by another.
+pub fn pick(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tensor {
     rt.enter_operator("aten::index");
     let y = rt.empty(x.dtype(), output);
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("IndexBackward0", y, &[x], &[indices], move |pass| {
         vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+    })
+}
+
+/// `aten::index` of a trained table: the gradient is put where the rows came from, by sorted indices
+/// (`index_put_with_sort_kernel`, `native/cuda/Indexing.cu`).
+pub fn rows(rt: &Runtime, table: &Tensor, indices: &Tensor) -> Tensor {
+    rt.enter_operator("aten::index");
+    let mut sizes = indices.sizes().to_vec();
+    sizes.extend(table.sizes().iter().skip(1));
+    let y = rt.empty(table.dtype(), &sizes);
+    let whole = table.sizes().to_vec();
+    rt.differentiable("IndexBackward0", y, &[table], &[indices], move |pass| {
+        let (Some(grad), Some(indices)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
+        let rt = pass.rt;
+        rt.enter_operator("aten::_index_put_impl_");
+        let result = rt.empty(grad.dtype(), &whole);
+        let like_indices = || rt.empty(DType::Int64, indices.sizes());
+        let wrapped = like_indices();
+        let linear = like_indices();
+        drop(wrapped);
+        let values = (!grad.is_contiguous()).then(|| rt.empty(grad.dtype(), grad.sizes()));
+        let (sorted, original) = (like_indices(), like_indices());
+        let range = like_indices();
+        rt.workspace(embedding::sort_workspace(indices.numel()));
+        drop((range, original, sorted, values, linear));
+        vec![Some(result)]
+    })
+}
+
+/// `aten::gather`: the gradient's formula reads the input, if only for its sizes, so that it is saved.
+pub fn gather(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tensor {
+    rt.enter_operator("aten::gather");
+    let y = rt.empty(x.dtype(), output);
+    rt.differentiable("GatherBackward0", y, &[x], &[indices, x], |pass| {
+        let like = pass.saved(1).filter(|_| pass.grad().is_some());
+        vec![like.map(|x| pass.rt.empty(x.dtype(), x.sizes()))]
     })
 }
 

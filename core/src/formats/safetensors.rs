@@ -154,7 +154,7 @@ fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
         let message = format!("the file has {} tensors, more than {TENSORS_MAX}", tensors.len());
         return Err(Error::new(ErrorKind::TooLarge, message));
     }
-    let mut graph = Graph { exact: true, opset: 20, ..Graph::default() };
+    let mut graph = Graph { is_traced: true, opset: 20, ..Graph::default() };
     let (mut inputs, mut buffers) = (Vec::new(), Vec::new());
     for Tensor { name, dtype, dims } in tensors {
         let id = ValueId(graph.values.len());

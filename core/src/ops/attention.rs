@@ -6,13 +6,13 @@
 
 use super::Call;
 use super::shape_math::{dim, exact_div, like_first, size};
-use super::torch_shaped;
-use super::{Inference, OpError, Operator, op};
+use super::torch;
+use super::{Inference, OpError, Operator, Shaped, op};
 use crate::aten::{attention as aten, view};
 use crate::tensor::TensorType;
 
 pub(super) const TABLE: &[Operator] = &[
-    torch_shaped("Attention", 3..=4, whole_attention).runs(recovered_attention),
+    Shaped { infer: whole_attention, ..torch("Attention", 3..=4) }.runs(recovered_attention),
     op("Attention", 3..=7, attention).unmodelled(),
     op("RotaryEmbedding", 3..=4, like_first).unmodelled(),
     op("TensorScatter", 2..=3, like_first).unmodelled(),

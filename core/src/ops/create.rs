@@ -6,7 +6,7 @@
 use super::fold::{self, float, truncate, widen};
 use super::run::fresh;
 use super::shape_math::{dtype_attribute, size, sizes};
-use super::{Call, Inference, OpError, Operator, op, torch, torch_shaped};
+use super::{Call, Inference, OpError, Operator, Shaped, op, torch};
 use crate::graph::{Attribute, Elements};
 use crate::tensor::DType;
 
@@ -19,7 +19,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("HannWindow", 1..=1, window).unmodelled(),
     op("Range", 3..=3, range).runs(fresh),
     torch("ZerosLike", 1..=1).runs(zeros_rule),
-    torch_shaped("Empty", 1..=1, empty).runs(fresh),
+    Shaped { infer: empty, ..torch("Empty", 1..=1) }.runs(fresh),
 ];
 
 /// `torch.zeros(sizes, dtype=x.dtype)`, recovered.

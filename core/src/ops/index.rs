@@ -9,7 +9,7 @@
 use super::Call;
 use super::run::fresh;
 use super::shape_math::{axis, before, dim, from, signed, size, with};
-use super::{Inference, OpError, Operator, fold, op, shape_math::like_first};
+use super::{Inference, OpError, Operator, fold, op, shape_math::like_first, torch};
 use crate::aten::{embedding, index as aten, view};
 use crate::graph::Elements;
 use crate::tensor::DType;
@@ -17,7 +17,8 @@ use crate::tensor::DType;
 pub(super) const TABLE: &[Operator] = &[
     op("Compress", 2..=2, compress).runs(pick),
     op("Gather", 2..=2, gather).runs(gather_rule),
-    op("GatherElements", 2..=2, gather_elements).runs(pick),
+    torch("TableRows", 2..=2).runs(table_rows_rule),
+    op("GatherElements", 2..=2, gather_elements).runs(gather_elements_rule),
     op("GatherND", 2..=2, gather_nd).runs(pick),
     op("NonZero", 1..=1, non_zero).runs(fresh),
     op("OneHot", 3..=3, one_hot).runs(fresh),
@@ -178,15 +179,30 @@ fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = if axis == 0 && data.rank() == 2 && data.requires_grad() {
         embedding::embedding(call.rt, &data, &indices)
     } else {
-        aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims)
+        aten::pick(call.rt, &data, &indices, &call.output_type(0)?.dims)
     };
+    call.set(0, y);
+    Ok(())
+}
+
+/// `table[indices]`, recovered.
+fn table_rows_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (table, indices) = (call.need(0)?, call.need(1)?);
+    let y = aten::rows(call.rt, &table, &indices);
+    call.set(0, y);
+    Ok(())
+}
+
+fn gather_elements_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (data, indices) = (call.need(0)?, call.need(1)?);
+    let y = aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims);
     call.set(0, y);
     Ok(())
 }
 
 fn pick(call: &mut Call<'_>) -> Result<(), OpError> {
     let (data, indices) = (call.need(0)?, call.need(1)?);
-    let y = aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims);
+    let y = aten::pick(call.rt, &data, &indices, &call.output_type(0)?.dims);
     call.set(0, y);
     Ok(())
 }

@@ -358,8 +358,7 @@ fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         None | Some("constant") => "aten::constant_pad_nd",
         Some(_) => "aten::reflection_pad2d",
     };
-    let same = x.sizes() == dims.as_slice();
-    let y = if same { x } else { view::resample(call.rt, name, &x, dims) };
+    let y = view::resample(call.rt, name, &x, dims);
     call.set(0, y);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Functions that libraries spell out in Python, recovered as one operator each: `recover` finds them,
 //! [`crate::aten::spelled`] has what they run.
 
-use super::{Call, Inference, MANY, OpError, Operator, torch, torch_shaped};
+use super::{Call, Inference, MANY, OpError, Operator, Shaped, torch};
 use crate::aten::spelled::{self as aten, RmsNorm};
 use crate::eager::Tensor;
 use crate::tensor::DType;
@@ -9,7 +9,7 @@ use crate::tensor::DType;
 pub(super) const TABLE: &[Operator] = &[
     torch("BloomGelu", 1..=1).runs(bloom_gelu_rule),
     torch("SpelledRmsNorm", 2..=2).runs(rms_norm_rule),
-    torch_shaped("States", 0..=MANY, states).runs(states_rule),
+    Shaped { infer: states, ..torch("States", 0..=MANY) }.runs(states_rule),
 ];
 
 /// A number.

@@ -31,6 +31,40 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     view.found_again("chunk", count);
 }
 
+/// Gives every slice of a strided slice a strided slice of its own: `x[:, 0::2, 1::2]` names none, and
+/// exporters write equal ones once.
+pub(super) fn separate(view: &mut View<'_>, _: &Config) {
+    let shared: Vec<(ValueId, Node, Vec<NodeId>)> =
+        view.nodes().filter_map(|(_, node)| shared_stride(view, node)).collect();
+    for (part, slice, readers) in shared {
+        let Some(ty) = view.typed.ty(part).cloned() else { continue };
+        for at in readers.into_iter().skip(1) {
+            let (Some(mut reader), Some(before)) = (view.node(at).cloned(), at.0.checked_sub(1))
+            else {
+                continue;
+            };
+            let own = view.add_value(view.graph().value_name(part).to_owned(), ty.clone(), None);
+            let slice = Node { outputs: vec![Some(own)], ..slice.clone() };
+            view.behind.entry(NodeId(before)).or_default().push(slice);
+            reader.inputs.iter_mut().take(1).for_each(|input| *input = Some(own));
+            view.replace(at, reader);
+        }
+    }
+}
+
+/// A strided slice that several slices read and nobody else: what it makes, itself, and these.
+fn shared_stride(view: &View<'_>, node: &Node) -> Option<(ValueId, Node, Vec<NodeId>)> {
+    let is_slice = |node: &Node| node.op == "Slice" && node.domain.is_empty();
+    let part = node.output(0).filter(|_| is_slice(node))?;
+    let &[step] = view.ints(node.input(4)?)? else { return None };
+    let readers = view.readers(part);
+    let reads =
+        |at: &NodeId| view.node(*at).is_some_and(|n| is_slice(n) && n.input(0) == Some(part));
+    let is_shared = step > 1 && readers.len() > 1 && readers.iter().all(reads);
+    (is_shared && !view.graph().outputs.contains(&part))
+        .then(|| (part, node.clone(), readers.to_vec()))
+}
+
 fn find(view: &View<'_>) -> Vec<Chunk> {
     let mut slices: BTreeMap<(ValueId, usize), Vec<Piece>> = BTreeMap::new();
     let mut negated = std::collections::BTreeSet::new();

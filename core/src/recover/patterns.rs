@@ -51,6 +51,7 @@ fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
             .or_else(|| bloom_gelu(view, node)),
         "Reciprocal" | "Div" => rsqrt(view, node),
         "ConstantOfShape" => filled_mask(view, node),
+        "Gather" => table_rows(view, node),
         _ => None,
     }
 }
@@ -90,11 +91,12 @@ fn weight_of(view: &View<'_>, matrix: ValueId) -> Option<ValueId> {
     view.is_initializer(source).then_some(source)
 }
 
-/// The bias right behind such a product belongs to it.
+/// The bias right behind such a product belongs to it: a parameter, or in the exporter's own order, in
+/// front, what was joined of several (`BEiT`'s and Swin v2's, whose keys have none).
 fn linear_with_bias(view: &View<'_>, node: &Node) -> Option<Found> {
     let (a, b) = (node.input(0)?, node.input(1)?);
     let (product, bias) = [(a, b), (b, a)].into_iter().find(|&(product, bias)| {
-        view.is_initializer(bias)
+        (view.is_initializer(bias) || (bias == a && view.made_by(bias, "Concat").is_some()))
             && view.dims(bias).is_some_and(|dims| dims.len() == 1)
             && view.producer(product).is_some_and(|n| n.domain == DOMAIN && n.op == "Linear")
     })?;
@@ -114,6 +116,20 @@ fn linear_with_bias(view: &View<'_>, node: &Node) -> Option<Found> {
 fn last_dim<'a>(view: &'a View<'_>, value: ValueId) -> Option<&'a [u64]> {
     let dims = view.dims(value)?;
     dims.get(dims.len().checked_sub(1)?..)
+}
+
+/// `table[indices]` of a parameter; `nn.Embedding` calls its own `weight`.
+fn table_rows(view: &View<'_>, node: &Node) -> Option<Found> {
+    let (table, indices) = (node.input(0)?, node.input(1)?);
+    let value = view.graph().value(table)?;
+    let is_table = view.is_initializer(table)
+        && value.has_state_name()
+        && value.name.ends_with("_table")
+        && view.dims(table)?.len() == 2
+        && !view.dims(indices)?.is_empty();
+    let is_by_row = node.int("axis").unwrap_or(0) == 0;
+    let inputs = vec![Some(table), Some(indices)];
+    (is_table && is_by_row).then(|| ("indexing of a table", torch("TableRows", node, inputs)))
 }
 
 /// `x / sqrt(2) → Erf → + 1 → · x → · 1/2` is `gelu`.

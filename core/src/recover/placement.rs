@@ -30,7 +30,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let mut order: Vec<ValueId> = carried
         .map(|(index, _)| ValueId(index))
         .filter(|id| {
-            let is_state = graph.exact && graph.member(graph.value_name(*id)).is_some();
+            let is_state = graph.is_traced && graph.member(graph.value_name(*id)).is_some();
             !view.readers(*id).is_empty() || graph.outputs.contains(id) || is_state
         })
         .collect();
@@ -94,12 +94,20 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 
 /// Buffers that a module registers beside this one and that no operator reads: name and type.
 pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> {
-    let Some(ty) = view.typed.ty(id).filter(|_| !view.graph().exact) else { return Vec::new() };
+    let Some(ty) = view.typed.ty(id) else { return Vec::new() };
+    // A trace has all buffers itself.
+    if view.graph().is_traced {
+        return Vec::new();
+    }
     let name = view.graph().value_name(id);
     // `torch/nn/modules/batchnorm.py`.
     if let Some(module) = name.strip_suffix("running_var") {
         let counter = TensorType::new(DType::Int64, []);
         return vec![(format!("{module}num_batches_tracked"), counter)];
+    }
+    // A program lists all that its modules register.
+    if view.graph().is_program {
+        return Vec::new();
     }
     let reader = view.readers(id).first().and_then(|at| view.node(*at));
     let module = reader.map_or("", |node| node.module.as_str());

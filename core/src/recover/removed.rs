@@ -21,9 +21,6 @@ pub(super) fn find(view: &View<'_>, config: &Config) -> Vec<Diagnostic> {
         return vec![Diagnostic::new(Severity::Error, "folded-normalization", message)];
     }
     let mut found = Vec::new();
-    if view.graph().exact {
-        return found;
-    }
     let spelled_out = |node: &Node| {
         let origin = node.origin.as_ref();
         let class = origin.map_or("", |origin| origin.class.as_str());

@@ -732,6 +732,52 @@ fn gelu_by_tanh_where_its_cube_is_a_product() {
 }
 
 #[test]
+fn a_bias_that_is_joined_of_several_belongs_to_the_product() {
+    check(
+        "input w f[2,5,4]
+         state a.weight f[4,6]
+         state a.q_bias f[2]
+         state a.k_bias f[2]
+         state a.v_bias f[2]
+         : x = Identity(w)
+         a: b = Concat(a.q_bias, a.k_bias, a.v_bias) axis=0
+         a: p = MatMul(x, a.weight)
+         a: y = Add(b, p)",
+        &expect![[r"
+            state a.weight float32[4, 6]
+            state a.q_bias float32[2]
+            state a.k_bias float32[2]
+            state a.v_bias float32[2]
+            : x = Identity(w)
+            a: b = Concat(a.q_bias, a.k_bias, a.v_bias) axis=0
+            a: y = Linear(x, a.weight, b) transposed=0
+            info recovered
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn indexing_a_table_is_no_embedding() {
+    check(
+        "state e.weight f[9,4]
+         state a.bias_table f[9,4]
+         input at i[5]
+         e: x = Gather(e.weight, at)
+         a: y = Gather(a.bias_table, at)
+         : z = Add(x, y)",
+        &expect![[r"
+            state e.weight float32[9, 4]
+            state a.bias_table float32[9, 4]
+            e: x = Gather(e.weight, at)
+            a: y = TableRows(a.bias_table, at)
+            : z = Add(x, y)
+            info recovered
+        "]],
+    );
+}
+
+#[test]
 fn in_place_is_a_setting() {
     let file = "input x f[2,3,8,8]
          state conv.weight f[3,3,1,1]
@@ -757,4 +803,36 @@ fn in_place_is_a_setting() {
         let says = program.diagnostics.iter().any(|found| found.code == "assumed-in-place");
         assert_eq!(says, in_place == InPlace::Auto, "{in_place}");
     }
+}
+
+#[test]
+fn strided_slices_are_every_slices_own() {
+    check(
+        "input w f[2,8,8]
+         state zero i[1] 0
+         state one i[1] 1
+         state end i[1] 8
+         state rows i[1] 1
+         state columns i[1] 2
+         state two i[1] 2
+         : x = Identity(w)
+         m: r = Slice(x, zero, end, rows, two)
+         m: a = Slice(r, zero, end, columns, two)
+         m: b = Slice(r, one, end, columns, two)
+         m: y = Concat(a, b) axis=2",
+        &expect![[r"
+            state zero int64[1]
+            state one int64[1]
+            state end int64[1]
+            state rows int64[1]
+            state columns int64[1]
+            state two int64[1]
+            : x = Identity(w)
+            m: r = Slice(x, zero, end, rows, two)
+            m: a = Slice(r, zero, end, columns, two)
+            m: r = Slice(x, zero, end, rows, two)
+            m: b = Slice(r, one, end, columns, two)
+            m: y = Concat(a, b) axis=2
+        "]],
+    );
 }

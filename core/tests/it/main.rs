@@ -14,3 +14,4 @@ mod optimizers;
 mod recording;
 mod replay;
 mod runs;
+mod spec;

@@ -198,8 +198,11 @@ class Grown:
         grower = DecisionTreeClassifier(random_state=0, min_samples_leaf=1)
         grower.fit(self.questions, label.astype(str), sample_weight=weights)
         self.tree = grower.tree_
+        paths = grower.decision_path(self.questions)
         #: Of each answer in each node.
-        self.costs = grower.decision_path(self.questions).T @ (cost * weights[:, None])
+        self.costs = paths.T @ (cost * weights[:, None])
+        #: Layers in each node.
+        self.inside = paths.T.tocsr()
 
     def pruned(self, price: float) -> Node:
         """The tree whose leaves each save the price."""
@@ -216,8 +219,20 @@ class Grown:
         cost, leaves = below.cost + above.cost, leaves_below + leaves_above
         if leaf.cost <= cost + price * (leaves - 1):
             return leaf, 1
-        limit = int(self.tree.threshold[at] // 1)
-        return Node('', cost, MEASURES[self.tree.feature[at]], limit, below, above), leaves
+        measure = MEASURES[self.tree.feature[at]]
+        return Node('', cost, measure, self.limit(at), below, above), leaves
+
+    def limit(self, at: int) -> int:
+        """Of all limits that part a node's layers as well, the roundest: fewer different ones
+        pack better."""
+        rows = self.inside.indices[self.inside.indptr[at] : self.inside.indptr[at + 1]]
+        values = self.questions[rows, self.tree.feature[at]]
+        threshold = self.tree.threshold[at]
+        low, high = int(values[values <= threshold].max()), int(values[values > threshold].min())
+        step = 1 << (high.bit_length() + 1)
+        while (high - 1) // step * step < low:
+            step >>= 1
+        return (high - 1) // step * step
 
 
 def predict(tree: Node, known: Layers) -> plans.Ints:

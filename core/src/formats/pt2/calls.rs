@@ -1080,12 +1080,9 @@ impl<'l, 'j> Call<'l, 'j> {
         self.put("", "Concat", pieces, [("axis", Attribute::Int(axis))])
     }
 
-    /// To the type that the result has; nothing where it has it already.
+    /// To the type that the result has, also where `x` has it: elsewhere it may have not.
     fn cast(&mut self) -> Option<()> {
         let to = self.made()?.dtype?;
-        if self.x_declared()?.dtype == Some(to) {
-            return self.same();
-        }
         let x = vec![self.x()?];
         self.put("", "Cast", x, [("to", Attribute::Int(onnx(to)))])
     }

@@ -71,7 +71,7 @@ impl<'j> Lower<'j> {
             graph: Graph {
                 producer: format!("{producer}{}", program.torch),
                 opset: OPSET,
-                exact: true,
+                is_traced: true,
                 ..Graph::default()
             },
             ids: BTreeMap::new(),
