@@ -263,8 +263,8 @@ fn foreign(head: &[u8]) -> Option<Refusal> {
 
 /// A zip archive, by the name of its first entry.
 ///
-/// `torch.save` and `torch.jit.save` write `NAME/data.pkl`, `torch.export.save` writes
-/// `NAME/archive_format` first.
+/// `torch.save` and `torch.jit.save` write `NAME/data.pkl` first, `torch.export.save` weights or
+/// `NAME/archive_format`: such an archive gets here if its end is missing.
 fn zip(head: &[u8]) -> Option<Refusal> {
     let name_size = match head.get(26..28) {
         Some(&[low, high]) => usize::from(u16::from_le_bytes([low, high])),
@@ -272,10 +272,13 @@ fn zip(head: &[u8]) -> Option<Refusal> {
     };
     let rest = head.get(30..).unwrap_or_default();
     let name = String::from_utf8_lossy(rest.get(..name_size).unwrap_or(rest));
-    if ["data.pkl", "archive_format", "/version", ".format_version"]
-        .iter()
-        .any(|entry| name.ends_with(entry))
-    {
+    if name.contains("/data/weights/") || name.ends_with("archive_format") {
+        return refusal(
+            "a torch.export archive without its end",
+            "copy or download it again, or save it anew with `torch.export.save`",
+        );
+    }
+    if ["data.pkl", "/version", ".format_version"].iter().any(|entry| name.ends_with(entry)) {
         return refusal("a PyTorch file (.pt), which holds Python objects", EXPORT_HINT);
     }
     if name.ends_with(".npy") {

@@ -90,6 +90,7 @@ pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Progr
     match config.recover {
         _ if graph.is_traced => {
             if config.recover == Recover::Auto {
+                traced::share_heads(&mut view);
                 rms_norm::find_again(&mut view, config);
                 view.settle();
             }

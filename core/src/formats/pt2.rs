@@ -1,4 +1,6 @@
-//! `torch.export` archive (`.pt2`) → [`Graph`]: a zip with the program as JSON beside the weights
+//! `torch.export` archive (`.pt2`) → [`Graph`].
+//!
+//! It is a zip with the program as JSON beside the weights
 //! (<https://docs.pytorch.org/docs/stable/export/pt2_archive.html>, the schema in
 //! `torch/_export/serde/schema.py`).
 //!

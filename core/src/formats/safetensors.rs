@@ -83,7 +83,7 @@ pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
     }
     tensors.sort_by_key(|(begin, tensor)| (*begin, tensor.name));
     let mut graph = states(tensors.into_iter().map(|(_, tensor)| tensor).collect())?;
-    graph.producer = "safetensors".to_owned();
+    "safetensors".clone_into(&mut graph.producer);
     if behind.saturating_sub(size) < end_of_data {
         let message = "the file ends before its tensors do; its header is whole, and nothing else is \
                        read";
@@ -136,7 +136,7 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
         dims: vec![if at == 0 { each.saturating_add(rest) } else { each }],
     });
     let mut graph = states(tensors.collect())?;
-    graph.producer = "safetensors index".to_owned();
+    "safetensors index".clone_into(&mut graph.producer);
     let files: std::collections::BTreeSet<_> = names.values().filter_map(Json::as_str).collect();
     let message = format!(
         "the index names {} tensors in {} files and their bytes together, no sizes: {total} bytes are \
@@ -156,7 +156,14 @@ fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
     }
     let mut graph = Graph { is_traced: true, opset: 20, ..Graph::default() };
     let (mut inputs, mut buffers) = (Vec::new(), Vec::new());
+    let mut result = "states".to_owned();
     for Tensor { name, dtype, dims } in tensors {
+        if name.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidGraph, "a tensor of the file has no name"));
+        }
+        if name.starts_with(&result) {
+            result = format!("{name}/states");
+        }
         let id = ValueId(graph.values.len());
         let initializer = Some(Literal { dtype, dims, elements: None });
         graph.values.push(Value { name: name.to_owned(), declared: None, initializer });
@@ -174,8 +181,7 @@ fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
     let (parameters, state) = (inputs.len(), buffers.len());
     graph.members.append(&mut buffers);
     let output = ValueId(graph.values.len());
-    // A path cannot be empty between two slashes, so that no tensor has this name.
-    graph.values.push(Value { name: "//states".to_owned(), ..Value::default() });
+    graph.values.push(Value { name: result, ..Value::default() });
     graph.nodes.push(Node {
         name: "states".to_owned(),
         op: "States".to_owned(),

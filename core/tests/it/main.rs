@@ -6,6 +6,7 @@ mod accuracy;
 mod allocator;
 mod fixtures;
 mod infer;
+mod inputs;
 mod losses;
 mod measured;
 mod onnx;

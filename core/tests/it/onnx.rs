@@ -22,7 +22,7 @@ fn open(mut bytes: &[u8]) -> Result<Graph, Error> {
 }
 
 /// A graph as text: a line for each input, parameter, node and output.
-fn dump(graph: &Graph) -> String {
+pub(crate) fn dump(graph: &Graph) -> String {
     let mut out = format!("{} by {}, opset {}\n", graph.name, graph.producer, graph.opset);
     let name = |id: &Option<ValueId>| id.map_or("-", |id| graph.value_name(id)).to_owned();
     let names = |ids: &[Option<ValueId>]| ids.iter().map(name).collect::<Vec<_>>().join(", ");
@@ -594,7 +594,7 @@ fn weights_are_not_read() {
 
 /// What every decoded graph keeps: ids in range, names unique, nodes after those they read from.
 #[track_caller]
-fn assert_sound(graph: &Graph) {
+pub(crate) fn assert_sound(graph: &Graph) {
     let mut made = vec![false; graph.values.len()];
     for (place, value) in made.iter_mut().zip(&graph.values) {
         *place = value.initializer.is_some();
@@ -618,7 +618,7 @@ fn assert_sound(graph: &Graph) {
 
 /// One change to a file.
 #[derive(Clone, Debug)]
-enum Edit {
+pub(crate) enum Edit {
     Set(usize, u8),
     Insert(usize, Vec<u8>),
     Remove(usize, usize),
@@ -626,7 +626,7 @@ enum Edit {
     Cut(usize),
 }
 
-fn edit() -> impl Strategy<Value = Edit> {
+pub(crate) fn edit() -> impl Strategy<Value = Edit> {
     let at = || any::<usize>();
     prop_oneof![
         8 => (at(), any::<u8>()).prop_map(|(at, byte)| Edit::Set(at, byte)),
@@ -637,7 +637,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-fn apply(bytes: &mut Vec<u8>, edit: Edit) {
+pub(crate) fn apply(bytes: &mut Vec<u8>, edit: Edit) {
     let size = bytes.len();
     if size == 0 {
         return;

@@ -75,10 +75,10 @@ pub(super) fn model(text: &str) -> Result<Vec<u8>, Error> {
     let name = parser.lexer.any_name();
     let name = name.ok_or_else(|| parser.lexer.expected("the graph's name"))?;
     let graph = parser.graph(&name)?;
-    model.message(7, graph);
+    model.message(7, &graph);
     while !parser.lexer.is_empty() {
         let function = parser.function()?;
-        model.message(25, function);
+        model.message(25, &function);
     }
     Ok(model.finish())
 }
@@ -137,14 +137,14 @@ impl Parser<'_> {
                     let mut set = Message::default();
                     set.text(1, &domain);
                     set.int(2, parser.int()?);
-                    message.message(*field, set);
+                    message.message(*field, &set);
                     Ok(())
                 })?,
                 Kind::Pairs => self.pairs(|parser, key| {
                     let mut pair = Message::default();
                     pair.text(1, &key);
                     pair.text(2, &parser.text()?);
-                    message.message(*field, pair);
+                    message.message(*field, &pair);
                     Ok(())
                 })?,
             }
@@ -204,26 +204,26 @@ impl Parser<'_> {
         let mut graph = Message::default();
         graph.text(2, name);
         for (name, ty, data) in self.values("(", ")")? {
-            graph.message(11, value_info(&name, &ty));
+            graph.message(11, &value_info(&name, &ty));
             if let Some(data) = data {
-                graph.message(5, tensor(&name, &ty, Some(&data)));
+                graph.message(5, &tensor(&name, &ty, Some(&data)));
             }
         }
         self.lexer.need("=>")?;
         for (name, ty, _) in self.values("(", ")")? {
-            graph.message(12, value_info(&name, &ty));
+            graph.message(12, &value_info(&name, &ty));
         }
         let stated =
             if self.lexer.peek() == Some('<') { self.values("<", ">")? } else { Vec::new() };
         let mut made = BTreeSet::new();
         for node in self.nodes(&mut made)? {
-            graph.message(1, node);
+            graph.message(1, &node);
         }
         for (name, ty, data) in stated {
             if data.is_some() || !made.contains(&name) {
-                graph.message(5, tensor(&name, &ty, data.as_ref()));
+                graph.message(5, &tensor(&name, &ty, data.as_ref()));
             } else {
-                graph.message(13, value_info(&name, &ty));
+                graph.message(13, &value_info(&name, &ty));
             }
         }
         self.depth = self.depth.saturating_sub(1);
@@ -364,7 +364,7 @@ impl Parser<'_> {
         while !self.lexer.take(">") {
             let name = self.any_name()?;
             let attribute = self.attribute(&name)?;
-            node.message(5, attribute);
+            node.message(5, &attribute);
             self.separator(">")?;
         }
         Ok(())
@@ -399,10 +399,10 @@ impl Parser<'_> {
             }
             if TYPES.iter().any(|(known, _)| *known == word) {
                 self.lexer = here;
-                attribute.message(5, self.tensor()?);
+                attribute.message(5, &self.tensor()?);
                 attribute.int(20, 4);
             } else {
-                attribute.message(6, self.graph(word)?);
+                attribute.message(6, &self.graph(word)?);
                 attribute.int(20, 5);
             }
         }
@@ -437,7 +437,9 @@ impl Parser<'_> {
             self.separator("]")?;
         }
         if !texts.is_empty() || stated == Some("strings") {
-            texts.iter().for_each(|text| attribute.text(9, text));
+            for text in &texts {
+                attribute.text(9, text);
+            }
             attribute.int(20, 8);
         } else if whole {
             attribute.ints(8, ints);
@@ -461,7 +463,7 @@ impl Parser<'_> {
                 let name = self.any_name()?;
                 if matches!(self.lexer.peek(), Some(':' | '=')) {
                     let attribute = self.attribute(&name)?;
-                    function.message(11, attribute);
+                    function.message(11, &attribute);
                 } else {
                     function.text(6, &name);
                 }
@@ -479,11 +481,11 @@ impl Parser<'_> {
         }
         if self.lexer.peek() == Some('<') {
             for (name, ty, _) in self.values("<", ">")? {
-                function.message(12, value_info(&name, &ty));
+                function.message(12, &value_info(&name, &ty));
             }
         }
         for node in self.nodes(&mut BTreeSet::new())? {
-            function.message(7, node);
+            function.message(7, &node);
         }
         Ok(function)
     }
@@ -535,15 +537,15 @@ fn value_info(name: &str, ty: &Type) -> Message {
                 Dim::Named(name) => message.text(2, name),
                 Dim::Unknown => {}
             }
-            shape.message(1, message);
+            shape.message(1, &message);
         }
-        tensor.message(2, shape);
+        tensor.message(2, &shape);
     }
     let mut of = Message::default();
-    of.message(1, tensor);
+    of.message(1, &tensor);
     let mut info = Message::default();
     info.text(1, name);
-    info.message(2, of);
+    info.message(2, &of);
     info
 }
 

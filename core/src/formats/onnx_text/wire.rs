@@ -30,7 +30,7 @@ impl Message {
     }
 
     /// A field that is a message.
-    pub(super) fn message(&mut self, field: u64, message: Self) {
+    pub(super) fn message(&mut self, field: u64, message: &Self) {
         self.bytes(field, &message.0);
     }
 

@@ -40,7 +40,7 @@ struct Entry {
     size: u64,
 }
 
-/// Finds and decodes the program of an archive; `None` where there is none.
+/// Finds and decodes the program of an archive; `None` where there is none, or no directory.
 ///
 /// # Errors
 /// When the archive is damaged or its JSON is.
@@ -48,9 +48,10 @@ pub(super) fn open(source: &mut dyn Source) -> Result<Option<Archive>, Error> {
     let size = source.len();
     let reader = Window(RefCell::new(source));
     let mut buffer = vec![0; rawzip::RECOMMENDED_BUFFER_SIZE];
-    let zip = rawzip::ZipLocator::new()
-        .locate_in_reader(reader, &mut buffer, size)
-        .map_err(|(_, error)| damaged(&error))?;
+    // Without a directory the beginning has to tell what it is.
+    let Ok(zip) = rawzip::ZipLocator::new().locate_in_reader(reader, &mut buffer, size) else {
+        return Ok(None);
+    };
     let (mut program, mut weights) = (None, None);
     let mut entries = zip.entries(&mut buffer);
     let mut count = 0;

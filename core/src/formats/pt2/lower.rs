@@ -51,6 +51,8 @@ pub(super) struct Lower<'j> {
     ids: BTreeMap<&'j str, ValueId>,
     /// Types by name of a tensor.
     meta: BTreeMap<&'j str, &'j Json>,
+    /// Names of values that there are.
+    taken: BTreeSet<String>,
     /// Names for symbols of open dimensions.
     symbols: BTreeMap<String, String>,
     /// Numbers that stand for themselves, by how they are written.
@@ -76,6 +78,7 @@ impl<'j> Lower<'j> {
             },
             ids: BTreeMap::new(),
             meta: BTreeMap::new(),
+            taken: BTreeSet::new(),
             symbols: BTreeMap::new(),
             constants: BTreeMap::new(),
             trained: BTreeSet::new(),
@@ -210,8 +213,13 @@ impl<'j> Lower<'j> {
         id
     }
 
-    fn add(&mut self, name: String, initializer: Option<Literal>) -> ValueId {
+    /// Adds a value; a name that is taken, as by a damaged file, gets a number behind it.
+    fn add(&mut self, mut name: String, initializer: Option<Literal>) -> ValueId {
         let id = ValueId(self.graph.values.len());
+        if name.is_empty() || self.taken.contains(&name) {
+            name = format!("{name}/{}", id.0);
+        }
+        self.taken.insert(name.clone());
         self.graph.values.push(Value { name, declared: None, initializer });
         id
     }
