@@ -528,7 +528,7 @@ fn other_files_are_named() {
         Empty: nothing is empty
         Corrupt: the file is truncated at byte 1; copy or download it again
         WrongFormat: model.pt is a PyTorch file (.pt), which holds Python objects; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
-        WrongFormat: model.pt2 is a PyTorch file (.pt), which holds Python objects; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
+        WrongFormat: model.pt2 is a torch.export archive without its end; copy or download it again, or save it anew with `torch.export.save`
         WrongFormat: arrays.npz is a NumPy archive (.npz); open an ONNX model (.onnx)
         WrongFormat: other.zip is a zip archive; unpack it and open the .onnx file inside
         WrongFormat: half a zip is a zip archive; unpack it and open the .onnx file inside
@@ -539,7 +539,7 @@ fn other_files_are_named() {
         WrongFormat: paper.pdf is a PDF document; open an ONNX model (.onnx)
         WrongFormat: model.onnx.gz is a gzip archive; unpack it and open the .onnx file inside
         WrongFormat: model.h5 is an HDF5 file, such as Keras saves; convert the model to ONNX with tf2onnx
-        WrongFormat: model.safetensors is a safetensors file, weights without a graph; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
+        NoGraph: the file has no floating-point tensor, so there is nothing to train
         WrongFormat: model.gguf is a GGUF file, weights for inference without a graph; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
         WrongFormat: model.tflite is a TensorFlow Lite model; convert it to ONNX with tf2onnx
         WrongFormat: config.json is JSON, not a model that can be read here; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
