@@ -272,7 +272,8 @@ fn zip(head: &[u8]) -> Option<Refusal> {
     };
     let rest = head.get(30..).unwrap_or_default();
     let name = String::from_utf8_lossy(rest.get(..name_size).unwrap_or(rest));
-    if name.contains("/data/weights/") || name.ends_with("archive_format") {
+    let is_part = |folder: &str| name.contains(folder);
+    if is_part("/data/weights/") || is_part("/models/") || name.ends_with("archive_format") {
         return refusal(
             "a torch.export archive without its end",
             "copy or download it again, or save it anew with `torch.export.save`",

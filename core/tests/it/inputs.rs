@@ -168,18 +168,21 @@ fn what_is_wrong_is_said() {
         let error = open(&bytes).expect_err(name);
         writeln!(table, "{name}: {:?}: {error}", error.kind()).unwrap();
     }
-    check(&table, &expect![[r#"
-        no target: InvalidGraph: the exported program (schema 8.20) cannot be read: the node `add_3` has no `target`; save it again with a current PyTorch, `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
-        an unknown name: InvalidGraph: the exported program (schema 8.20) cannot be read: `torch.ops.aten.relu.default` reads `z`, which nothing makes; save it again with a current PyTorch, `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
-        an output of nobody: InvalidGraph: the exported program (schema 8.20) cannot be read: the output `y` is made by nothing; save it again with a current PyTorch, `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
-        no graph: InvalidGraph: the exported program (schema 9.0) cannot be read: `graph_module.graph` is missing; save it again with a current PyTorch, `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
-        no JSON: Corrupt: `serialized_exported_program.json` is not the JSON that it should be: expected value at line 1 column 18
-        no program: WrongFormat: model is a zip archive; unpack it and open the .onnx file inside
-        a part: WrongFormat: model is a zip archive; unpack it and open the .onnx file inside
-        text: Corrupt: ONNX text, line 2, column 14: expected `,` or `)`, found `}`
-        safetensors: InvalidGraph: the tensor `a` lies in 0..4 and has 8 bytes
-        an index: InvalidGraph: `metadata.total_size` is missing in the index of safetensors files; open one of the files, or all tensors in one
-    "#]]);
+    check(
+        &table,
+        &expect![[r#"
+            no target: InvalidGraph: the exported program (schema 8.20) cannot be read: the node `add_3` has no `target`; save it again with a current PyTorch, `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
+            an unknown name: InvalidGraph: the exported program (schema 8.20) cannot be read: `torch.ops.aten.relu.default` reads `z`, which nothing makes; save it again with a current PyTorch, `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
+            an output of nobody: InvalidGraph: the exported program (schema 8.20) cannot be read: the output `y` is made by nothing; save it again with a current PyTorch, `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
+            no graph: InvalidGraph: the exported program (schema 9.0) cannot be read: `graph_module.graph` is missing; save it again with a current PyTorch, `torch.export.save(torch.export.export(model.train(), args), "model.pt2")`
+            no JSON: Corrupt: `serialized_exported_program.json` is not the JSON that it should be: expected value at line 1 column 18
+            no program: WrongFormat: model is a zip archive; unpack it and open the .onnx file inside
+            a part: WrongFormat: model is a torch.export archive without its end; copy or download it again, or save it anew with `torch.export.save`
+            text: Corrupt: ONNX text, line 2, column 14: expected `,` or `)`, found `}`
+            safetensors: InvalidGraph: the tensor `a` lies in 0..4 and has 8 bytes
+            an index: InvalidGraph: `metadata.total_size` is missing in the index of safetensors files; open one of the files, or all tensors in one
+        "#]],
+    );
 }
 
 #[track_caller]

@@ -1,3 +1,5 @@
+//! Texts and what they are read as, refusals with their place.
+
 use crate::graph::Graph;
 
 fn open(text: &str) -> Result<Graph, String> {
