@@ -28,6 +28,7 @@
 )]
 
 pub mod bytes;
+pub mod sorted;
 pub mod tensor;
 
 pub mod diagnostic;
