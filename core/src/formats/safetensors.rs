@@ -18,6 +18,7 @@ use serde_json::{Map, Value as Json};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, Literal, Member, Node, Value, ValueId};
+use crate::sorted;
 use crate::source::Source;
 use crate::tensor::{DType, numel};
 
@@ -81,7 +82,7 @@ pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
         end_of_data = end.max(end_of_data);
         tensors.push((begin, tensor));
     }
-    tensors.sort_by_key(|(begin, tensor)| (*begin, tensor.name));
+    sorted::by_key(&mut tensors, |(begin, tensor)| (*begin, tensor.name));
     let mut graph = states(tensors.into_iter().map(|(_, tensor)| tensor).collect())?;
     "safetensors".clone_into(&mut graph.producer);
     if behind.saturating_sub(size) < end_of_data {
@@ -137,7 +138,7 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
     });
     let mut graph = states(tensors.collect())?;
     "safetensors index".clone_into(&mut graph.producer);
-    let files: std::collections::BTreeSet<_> = names.values().filter_map(Json::as_str).collect();
+    let files = sorted::set(names.values().filter_map(Json::as_str));
     let message = format!(
         "the index names {} tensors in {} files and their bytes together, no sizes: {total} bytes are \
          divided among them evenly, as {dtype}; a single file with all tensors tells each",

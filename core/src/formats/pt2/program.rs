@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::archive::Archive;
 use crate::error::{Error, ErrorKind};
 use crate::graph::{DeclaredType, Dim};
+use crate::sorted;
 use crate::tensor::DType;
 
 /// An exported program.
@@ -58,7 +59,7 @@ impl<'j> Program<'j> {
             graph,
             signature,
             torch: program.get("torch_version").and_then(Value::as_str).unwrap_or(""),
-            files: files.collect(),
+            files: sorted::map(files),
             schema: schema.clone(),
         })
     }

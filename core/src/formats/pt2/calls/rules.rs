@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::{Call, TORCH};
 use crate::formats::pt2::program;
 use crate::graph::{Attribute, Dim, Elements, Literal, ValueId};
+use crate::sorted;
 use crate::tensor::DType;
 
 impl Call<'_, '_> {
@@ -273,7 +274,7 @@ impl Call<'_, '_> {
         let is = self.x_declared().and_then(|declared| declared.dtype);
         let x = match wanted.filter(|wanted| is != Some(*wanted)) {
             Some(dtype) => {
-                let to = BTreeMap::from([("to".to_owned(), Attribute::Int(onnx(dtype)))]);
+                let to = sorted::map([("to".to_owned(), Attribute::Int(onnx(dtype)))]);
                 self.helper("Cast", vec![x], to)
             }
             None => x,
@@ -463,7 +464,7 @@ impl Call<'_, '_> {
     pub(super) fn stack(&mut self) -> Option<()> {
         let axis = self.int("dim").unwrap_or(0);
         let pieces = self.tensors("tensors").into_iter().map(|piece| {
-            let axes = BTreeMap::from([("axes".to_owned(), Attribute::Ints(vec![axis]))]);
+            let axes = sorted::map([("axes".to_owned(), Attribute::Ints(vec![axis]))]);
             self.helper("Unsqueeze", vec![piece], axes)
         });
         let pieces = pieces.collect();
