@@ -102,7 +102,7 @@ impl Recognised {
 }
 
 /// A model as it was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Opened {
     /// The program.
     pub graph: Graph,
@@ -111,8 +111,8 @@ pub struct Opened {
     /// How the model is trained where the user says nothing: what the input states, and PyTorch's
     /// defaults.
     pub defaults: Config,
-    /// The tree of layers, where the input is one or was translated to one.
-    pub spec: Option<Spec>,
+    /// The tree of layers as text, where the input is one or was translated to one.
+    pub spec: Option<String>,
 }
 
 impl Opened {
@@ -130,16 +130,15 @@ impl Opened {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
-    let mut head = vec![0; usize::try_from(source.len()).map_or(HEAD, |size| size.min(HEAD))];
-    source.read_at(0, &mut head)?;
-    if head.is_empty() {
-        return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
+    if let Some(opened) = open_onnx(source, name)? {
+        return Ok(opened);
     }
+    let head = head(source, name)?;
     if let Some(opened) = without_layers(source, &head)? {
         return Ok(opened);
     }
-    let Some(refusal) = foreign(&head) else {
-        return Ok(Opened::new(onnx::read(source)?, "ONNX", Fidelity::ExactGraph));
+    let Some(refusal) = foreign(&head, source.len()) else {
+        return Err(Error::new(ErrorKind::Io, format!("{} changed meanwhile", called(name))));
     };
     if text(&head).is_some()
         && let Some(text) = whole_text(source)?
@@ -154,7 +153,7 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     ))
 }
 
-/// Formats that become a graph by themselves, told by their first bytes; ONNX is what is left.
+/// Formats but ONNX that become a graph by themselves, told by their first bytes.
 fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>, Error> {
     if head.starts_with(b"PK") {
         let graph = pt2::read(source)?;
@@ -177,10 +176,35 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
     Ok(None)
 }
 
+/// Reads ONNX's binary form; nothing where the content is something else, for [`open`] to tell what.
+/// The page answers for these files alone at first, and fetches the rest of [`open`] behind.
+///
+/// # Errors
+/// When an ONNX file is damaged or contradicts itself.
+pub fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, Error> {
+    let head = head(source, name)?;
+    if foreign(&head, source.len()).is_some() {
+        return Ok(None);
+    }
+    Ok(Some(Opened::new(onnx::read(source)?, "ONNX", Fidelity::ExactGraph)))
+}
+
+/// The first bytes, of which there must be some.
+fn head(source: &mut dyn Source, name: &str) -> Result<Vec<u8>, Error> {
+    let size = usize::try_from(source.len()).map_or(HEAD, |size| size.min(HEAD));
+    let mut head = vec![0; size];
+    source.read_at(0, &mut head)?;
+    if head.is_empty() {
+        return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
+    }
+    Ok(head)
+}
+
 /// What every format that is translated to layers ends in.
 fn from_spec(spec: Spec, recognised: Recognised) -> Result<Opened, Error> {
     let graph = spec.lower()?;
-    Ok(Opened { graph, recognised, defaults: spec.train.clone(), spec: Some(spec) })
+    let text = spec.to_string();
+    Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text) })
 }
 
 /// A text of a size that people write.
@@ -211,7 +235,7 @@ fn called(name: &str) -> &str {
 }
 
 /// Recognises what is certainly not ONNX; everything else goes to the ONNX reader.
-fn foreign(head: &[u8]) -> Option<Refusal> {
+fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
     const UNPACK: &str = "unpack it and open the .onnx file inside";
     const NOT_A_MODEL: &str = "open an ONNX model (.onnx)";
     if head.starts_with(b"PK") {
@@ -257,6 +281,9 @@ fn foreign(head: &[u8]) -> Option<Refusal> {
         }
         (_, Some(b"ustar")) => return refusal("a tar archive", UNPACK),
         _ => {}
+    }
+    if safetensors::begins(head, file_size) {
+        return refusal("a safetensors file", EXPORT_HINT);
     }
     text(head)
 }
