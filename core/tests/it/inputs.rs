@@ -239,7 +239,7 @@ fn states_are_weights_gradients_and_the_optimizer() {
     let mut counted = Counted::new(&mut file);
     let model = highwater_core::open(&mut counted, "model.safetensors").unwrap();
     let ReadStats { bytes_read, .. } = counted.stats();
-    assert!(bytes_read < 1024, "{bytes_read} bytes were read");
+    assert!(bytes_read < 4096, "{bytes_read} bytes were read");
     let report = model.estimate(&Config::default()).unwrap();
     assert!(report.lower_bound);
     // Weights, gradients, two moments, and what AdamW's step takes beside them.
