@@ -60,8 +60,8 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = STATUS)]
 pub(crate) struct Estimate {
-    /// ONNX file, layer spec, Keras model, or the text of `print(model)`, torchinfo or torchsummary; the
-    /// content tells which
+    /// ONNX file or text, `torch.export` archive, safetensors, layer spec, `config.json`, Keras model, or
+    /// the text of `print(model)`, torchinfo or torchsummary; the content tells which
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 

@@ -320,6 +320,15 @@ fn keras_is_read_as_pytorch_would_run_it() {
 }
 
 #[test]
+fn an_archive_of_keras_is_its_configuration() {
+    let spec = |name: &str| {
+        let bytes = fixtures::read(&format!("keras/{name}"));
+        formats::open(&mut bytes.as_slice(), name).unwrap().spec.unwrap()
+    };
+    assert_eq!(spec("residual.keras"), spec("residual_keras3.json"));
+}
+
+#[test]
 fn keras_layers_that_are_not_known_are_named() {
     let model = |layer: &str| {
         format!(
