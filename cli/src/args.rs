@@ -9,7 +9,7 @@ use highwater_core::config::{
     Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer,
     Precision, PyTorch, Recover, ZeroGrad,
 };
-use highwater_core::device;
+use highwater_core::{Bytes, device};
 
 /// Reads one of an enum's names.
 macro_rules! choice {
@@ -156,17 +156,45 @@ pub(crate) struct Training {
     #[arg(long, value_name = "WHETHER", default_value_t = Config::default().recover, value_parser = choice!(Recover))]
     pub(crate) recover: Recover,
 
-    /// GPU whose kernels the run is assumed to use; `highwater devices` prints them
-    #[arg(long, value_name = "DEVICE", default_value_t = Config::default().device, value_parser = devices(), hide_possible_values = true)]
-    pub(crate) device: String,
+    /// GPU whose kernels the run is assumed to use; `highwater devices` prints them [default: a100-80gb]
+    #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
+    pub(crate) device: Option<String>,
+
+    /// Total memory of that GPU as PyTorch reports it, such as `23.64GiB`
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) capacity: Option<Bytes>,
+
+    /// What other processes hold of it
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) other_processes: Option<Bytes>,
+
+    /// CUDA context and libraries of the training process there
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) context: Option<Bytes>,
+
+    /// What the process may reserve, under `set_per_process_memory_fraction`
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) allowed: Option<Bytes>,
+
+    /// Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`
+    #[arg(long, value_name = "SETTINGS")]
+    pub(crate) alloc_conf: Option<String>,
 }
 
 impl Estimate {
     /// The configuration that the arguments describe.
     pub(crate) fn config(&self) -> Config {
-        let training = &self.training;
+        self.training.config(&self.dims, Config::default())
+    }
+}
+
+impl Training {
+    /// The configuration that the arguments describe; of the machine, `known` is taken where they
+    /// say nothing.
+    pub(crate) fn config(&self, dims: &[(String, u64)], known: Config) -> Config {
+        let training = self;
         Config {
-            dims: self.dims.iter().cloned().collect(),
+            dims: dims.iter().cloned().collect(),
             precision: training.precision,
             memory_format: if training.channels_last {
                 MemoryFormat::ChannelsLast
@@ -189,7 +217,12 @@ impl Estimate {
             pytorch: training.pytorch,
             in_place: training.in_place,
             recover: training.recover,
-            device: training.device.clone(),
+            device: training.device.clone().unwrap_or(known.device),
+            capacity: training.capacity.or(known.capacity),
+            other_processes: training.other_processes.unwrap_or(known.other_processes),
+            context: training.context.or(known.context),
+            allowed: training.allowed.or(known.allowed),
+            alloc_conf: training.alloc_conf.clone().unwrap_or(known.alloc_conf),
         }
     }
 }

@@ -230,10 +230,11 @@ fn devices(answer: &Answer) -> String {
     devices.sort_by_key(|device| device.verdict.capacity);
     for DeviceAnswer { verdict: device, max_batch } in devices {
         let (verdict, style) = told(device.verdict);
-        let margin = if device.need <= device.capacity {
-            (device.capacity - device.need).to_string()
+        let available = device.capacity - device.other_processes;
+        let margin = if device.need <= available {
+            (available - device.need).to_string()
         } else {
-            format!("-{}", device.need - device.capacity)
+            format!("-{}", device.need - available)
         };
         let largest = match (max_batch, &answer.batch) {
             (Some(size), _) => size.to_string(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::{DeviceMemory, Failure, Replay, Series};
 use crate::bytes::Bytes;
 use crate::config::Config;
-use crate::device::Device;
+use crate::device::{Provenance, Room};
 use crate::diagnostic::Diagnostic;
 use crate::graph::Graph;
 use crate::tensor::TensorType;
@@ -218,8 +218,16 @@ pub struct DeviceVerdict {
     pub capacity: Bytes,
     /// Process peak with unlimited memory and this device's kernels: what the run asks for.
     pub need: Bytes,
+    /// Where the capacity comes from.
+    pub capacity_from: Provenance,
     /// The CUDA context and libraries, part of `need`.
     pub context: Bytes,
+    /// Where the context comes from.
+    pub context_from: Provenance,
+    /// What other processes hold of the capacity.
+    pub other_processes: Bytes,
+    /// What the process may reserve, where it is limited to a fraction.
+    pub allowed: Option<Bytes>,
     /// How it ends.
     pub verdict: Verdict,
     /// Where it ends, if it does.
@@ -304,13 +312,18 @@ impl Report {
 
 impl OutOfMemory {
     /// The failing allocation of a replay, told as PyTorch would.
-    pub(crate) fn of(trace: &Trace, failure: &Failure, device: &Device) -> Self {
+    pub(crate) fn of(trace: &Trace, failure: &Failure, room: &Room) -> Self {
         let mark = trace.phase_at(failure.event);
         let label = |ids: &[LabelId]| {
             ids.get(failure.event).map_or_else(String::new, |&id| trace.label(id).to_owned())
         };
-        let memory =
-            DeviceMemory { index: 0, capacity: device.capacity, context: device.context() };
+        let memory = DeviceMemory {
+            index: 0,
+            capacity: room.capacity,
+            context: room.context,
+            other_processes: room.other_processes,
+            allowed: room.allowed,
+        };
         Self {
             iteration: mark.map_or(0, |mark| mark.iteration),
             phase: mark.map_or(Phase::Setup, |mark| mark.phase),
