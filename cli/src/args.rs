@@ -38,12 +38,16 @@ const EXAMPLES: &str = "\
 Examples:
   highwater estimate resnet50.onnx --dim batch=32
   highwater estimate gpt2.onnx --dim batch=8 --dim seq=1024 --optimizer adam --json
-  highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'";
+  highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'
+  highwater explain gpt2.onnx --dim batch=8 < error.log
+  nvidia-smi | highwater explain";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Estimate the memory of training a model
     Estimate(Estimate),
+    /// Explain an out-of-memory message or the output of `nvidia-smi`
+    Explain(Explain),
     /// Print the operators that are known
     Operators,
     /// Print the GPUs that are known, and what PyTorch may use of each
@@ -68,6 +72,29 @@ pub(crate) struct Estimate {
     /// Exit with status 1 unless training fits on this GPU; may be repeated
     #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
     pub(crate) require: Vec<String>,
+
+    /// Print JSON, bytes as integers
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A message, and the model that was trained when it appeared.
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// ONNX file: find the allocation that failed in its training step
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// File with the message, or a whole log with it; else it is read from standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) message: Option<PathBuf>,
+
+    /// Size of an open dimension of the model, such as `batch=32`; may be repeated
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    pub(crate) dims: Vec<(String, u64)>,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
 
     /// Print JSON, bytes as integers
     #[arg(long)]
@@ -144,9 +171,9 @@ pub(crate) struct Training {
     #[arg(long, value_name = "NAME", default_value_t = Config::default().loss, value_parser = choice!(LossChoice))]
     pub(crate) loss: LossChoice,
 
-    /// Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before)
-    #[arg(long, value_name = "VERSION", default_value_t = Config::default().pytorch, value_parser = choice!(PyTorch))]
-    pub(crate) pytorch: PyTorch,
+    /// Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before) [default: 2.15]
+    #[arg(long, value_name = "VERSION", value_parser = choice!(PyTorch))]
+    pub(crate) pytorch: Option<PyTorch>,
 
     /// Whether activations overwrite their input; `auto` follows torchvision's models
     #[arg(long, value_name = "WHETHER", default_value_t = Config::default().in_place, value_parser = choice!(InPlace))]
@@ -214,7 +241,7 @@ impl Training {
             lora: training.lora.clone(),
             lora_rank: training.lora_rank,
             loss: training.loss,
-            pytorch: training.pytorch,
+            pytorch: training.pytorch.unwrap_or(known.pytorch),
             in_place: training.in_place,
             recover: training.recover,
             device: training.device.clone().unwrap_or(known.device),

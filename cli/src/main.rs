@@ -9,6 +9,7 @@
 mod answer;
 mod args;
 mod catalogue;
+mod explain;
 mod file;
 mod json;
 mod table;
@@ -34,6 +35,10 @@ fn main() -> ExitCode {
     let (output, status) = match Arguments::parse().command {
         Command::Estimate(arguments) => match estimate(&arguments) {
             Ok(outcome) => outcome,
+            Err(message) => return complain(&message, BAD_INPUT),
+        },
+        Command::Explain(arguments) => match explain::explain(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
         Command::Operators => (catalogue::operators(), ExitCode::SUCCESS),

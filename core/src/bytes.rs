@@ -163,7 +163,9 @@ pub(crate) fn decimal(text: &str, unit: u64) -> Option<(Bytes, Bytes)> {
 }
 
 /// A size as somebody printed it: the digits that are left out may have been any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Printed {
     /// The size that the digits say.
     pub bytes: Bytes,

@@ -2,6 +2,8 @@
 //!
 //! [`Model::estimate`] reads as the stage table of the crate.
 
+mod locate;
+
 use std::cmp::Reverse;
 
 use crate::adapt;
@@ -20,6 +22,8 @@ use crate::report::{self, Band, DeviceVerdict, Report};
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
+
+pub use self::locate::{Located, Match, Place};
 
 /// A model that was read and can be estimated under any configuration.
 #[derive(Clone, Debug)]

@@ -279,10 +279,7 @@ impl Report {
     ) -> Self {
         let event = replay.allocated.event;
         let alive = alive_at(trace, event);
-        let mark = trace.phase_at(event);
-        let label = |ids: &[LabelId]| {
-            ids.get(event).map_or_else(String::new, |&id| trace.label(id).to_owned())
-        };
+        let Moment { iteration, phase, operator, module } = Moment::of(trace, event);
         Self {
             model: ModelSummary::default(),
             config: Config::default(),
@@ -292,10 +289,10 @@ impl Report {
                 allocated: replay.allocated.bytes,
                 reserved: replay.reserved.bytes,
                 process: replay.reserved.bytes + verdict.context,
-                phase: mark.map_or(Phase::Setup, |mark| mark.phase),
-                iteration: mark.map_or(0, |mark| mark.iteration),
-                operator: label(&trace.operators),
-                module: label(&trace.modules),
+                phase,
+                iteration,
+                operator,
+                module,
                 event,
             },
             iterations: replay.iterations.clone(),
@@ -313,10 +310,7 @@ impl Report {
 impl OutOfMemory {
     /// The failing allocation of a replay, told as PyTorch would.
     pub(crate) fn of(trace: &Trace, failure: &Failure, room: &Room) -> Self {
-        let mark = trace.phase_at(failure.event);
-        let label = |ids: &[LabelId]| {
-            ids.get(failure.event).map_or_else(String::new, |&id| trace.label(id).to_owned())
-        };
+        let Moment { iteration, phase, operator, module } = Moment::of(trace, failure.event);
         let memory = DeviceMemory {
             index: 0,
             capacity: room.capacity,
@@ -325,11 +319,36 @@ impl OutOfMemory {
             allowed: room.allowed,
         };
         Self {
+            iteration,
+            phase,
+            operator,
+            module,
+            message: failure.error.message(&memory),
+        }
+    }
+}
+
+/// When and where an event happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// From 1; 0 while the model itself is loaded.
+    pub(crate) iteration: usize,
+    pub(crate) phase: Phase,
+    pub(crate) operator: String,
+    pub(crate) module: String,
+}
+
+impl Moment {
+    pub(crate) fn of(trace: &Trace, event: usize) -> Self {
+        let mark = trace.phase_at(event);
+        let label = |ids: &[LabelId]| {
+            ids.get(event).map_or_else(String::new, |&id| trace.label(id).to_owned())
+        };
+        Self {
             iteration: mark.map_or(0, |mark| mark.iteration),
             phase: mark.map_or(Phase::Setup, |mark| mark.phase),
             operator: label(&trace.operators),
             module: label(&trace.modules),
-            message: failure.error.message(&memory),
         }
     }
 }
