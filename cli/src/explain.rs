@@ -32,8 +32,6 @@ struct Place {
     name: String,
     /// Name of its batch dimension, where it has one.
     batch: Option<String>,
-    /// Settings of the run that was searched; dimensions that got a default are filled in.
-    config: Config,
     located: Located,
 }
 
@@ -75,14 +73,9 @@ fn locate(
     let known = explanation.known.apply(Config::default());
     let config = arguments.training.config(&arguments.dims, known);
     let located = model.locate(&config, message)?;
-    let mut config = config;
-    let mut batch = None;
-    for dim in model.open_dims() {
-        config.dims.entry(dim.name.clone()).or_insert(dim.default);
-        batch = batch.or_else(|| dim.batch.then_some(dim.name));
-    }
+    let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    Ok(Some(Place { name, batch, config, located }))
+    Ok(Some(Place { name, batch, located }))
 }
 
 /// The text, from a file or from standard input. What is no text is left out; Windows writes

@@ -280,7 +280,7 @@ fn model(found: &Place) -> JsonModel<'_> {
     let located = &found.located;
     JsonModel {
         name: &found.name,
-        dims: &found.config.dims,
+        dims: &found.located.config.dims,
         same_size: located.same_size,
         peak_allocated: located.peak.0,
         places: located.places.iter().map(place).collect(),

@@ -142,7 +142,7 @@ fn gpus(machine: &Machine, explanation: &Explanation) -> String {
 }
 
 fn asked(found: &Place) -> String {
-    let config = &found.config;
+    let config = &found.located.config;
     let dims: Vec<String> =
         config.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
     format!(

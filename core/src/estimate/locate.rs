@@ -20,6 +20,8 @@ use crate::trace::{Event, Phase, Storage, StorageId};
 /// What was found in the simulated step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Located {
+    /// Settings of the run that was searched; dimensions that got a default are filled in.
+    pub config: Config,
     /// The allocations that it may be, the likeliest first.
     pub places: Vec<Place>,
     /// COUNT: allocations of that size in the run, whatever was allocated then.
@@ -111,10 +113,10 @@ impl Model {
         let device = find(&config.device)?;
         let run = self.run(config, device)?;
         let mut located = within(&run, message);
-        if located.places.first().is_none_or(|place| place.fits > Match::Allocated)
-            && message.allocated.is_some()
-        {
-            located.batch = self.other_batch(&run, message)?;
+        let best = located.places.first().map(|place| place.fits);
+        if best != Some(Match::Fails) && message.allocated.is_some() {
+            let other = self.other_batch(&run, message)?;
+            located.batch = other.filter(|(_, place)| best.is_none_or(|best| place.fits < best));
         }
         Ok(located)
     }
@@ -124,9 +126,11 @@ impl Model {
     /// Sizes are a straight line in the batch, as long as no operator takes another path: two runs
     /// give the line of every allocation, and the batches for which one of them fits are simulated.
     fn other_batch(&self, run: &Run, message: &Message) -> Result<Option<(u64, Place)>, Error> {
-        /// COUNT: batches that are looked at on the line, and that are simulated.
+        /// COUNT: batches that are looked at on the lines: all of the first, every eighth of the rest.
+        const DENSE_MAX: u64 = 256;
         const BATCHES_MAX: u64 = 4096;
-        const SIMULATED_MAX: usize = 12;
+        /// COUNT: batches that are simulated.
+        const SIMULATED_MAX: usize = 16;
         let Some(dim) = self.open_dims().into_iter().find(|dim| dim.batch) else {
             return Ok(None);
         };
@@ -147,13 +151,15 @@ impl Model {
         };
         let lines = Lines::through((low, &first), (high, &second));
         let mut guesses: Vec<(u64, u64)> = (1..=BATCHES_MAX)
+            .filter(|batch| *batch <= DENSE_MAX || batch.is_multiple_of(8))
             .filter(|batch| *batch != given)
             .filter_map(|batch| Some((lines.off(batch, message)?, batch)))
             .collect();
-        // Round batches first, among those that fit as well as rounding lets one see.
+        // Usual batches first, among those that fit as well as rounding lets one see.
         let within = message.allocated.map_or(1, |allocated| allocated.within.0.max(1));
         guesses.sort_by_key(|&(off, batch)| {
-            (off.div_euclid(within), u64::BITS.saturating_sub(batch.trailing_zeros()), batch)
+            let usual = batch.is_power_of_two() || batch.is_multiple_of(8);
+            (off.div_euclid(within), !usual, batch)
         });
         let mut best: Option<(u64, Place)> = None;
         for (_, batch) in guesses.into_iter().take(SIMULATED_MAX) {
@@ -173,41 +179,57 @@ impl Model {
 /// Size of every allocation, and what is allocated before it, at two batches.
 struct Lines {
     batches: (u64, u64),
-    /// Per allocation: size of the request at either batch, allocated before it at either.
+    /// Per allocation, in order: size of the request at either batch, allocated before it at either.
     points: Vec<[Bytes; 4]>,
     settings: allocator::Settings,
 }
 
 impl Lines {
+    /// Allocations are the same if they are the n-th of their operator in their module and phase: a
+    /// workspace more or less leaves the others alone.
     fn through((low, first): (u64, &Run), (high, second): (u64, &Run)) -> Self {
-        let points = |run: &Run| -> Vec<(Bytes, Bytes)> {
+        let points = |run: &Run| {
             let (_, series) = allocator::replay_series(&run.trace, &run.settings, None);
-            allocations(run).map(|(event, _, storage)| {
-                (storage.requested, before(&series.allocated, event))
-            }).collect()
+            let mut seen: BTreeMap<(usize, Phase, String, String), usize> = BTreeMap::new();
+            let points = allocations(run).map(|(event, _, storage)| {
+                let moment = report::Moment::of(&run.trace, event);
+                let key = (moment.iteration, moment.phase, moment.operator, moment.module);
+                let count = seen.entry(key.clone()).or_default();
+                *count += 1;
+                ((key, *count), (storage.requested, before(&series.allocated, event)))
+            });
+            points.collect::<Vec<_>>()
         };
-        let (first_points, second_points) = (points(first), points(second));
-        // Another number of allocations is another program, of which this says nothing.
-        let same = first_points.len() == second_points.len();
-        let pairs = first_points.into_iter().zip(second_points).filter(|_| same);
-        let mut points: Vec<[Bytes; 4]> =
-            pairs.map(|((a, c), (b, d))| [a, b, c, d]).collect();
-        points.sort_unstable();
-        points.dedup();
-        Self { batches: (low, high), points, settings: first.settings }
+        let others: BTreeMap<_, _> = points(second).into_iter().collect();
+        let paired = points(first).into_iter().filter_map(|(key, (size, allocated))| {
+            let (other_size, other_allocated) = *others.get(&key)?;
+            Some([size, other_size, allocated, other_allocated])
+        });
+        Self { batches: (low, high), points: paired.collect(), settings: first.settings }
     }
 
     /// By how much the best allocation's surroundings differ at a batch; `None` where no allocation
-    /// has the message's size, or all are far off.
+    /// has the message's size, or all are far off, or memory has run out before.
     fn off(&self, batch: u64, message: &Message) -> Option<u64> {
         let (tried, allocated) = (message.tried?, message.allocated?);
         let near = allocated.bytes.0.div_euclid(Located::NEAR);
-        let of = |[low, high, before_low, before_high]: &[Bytes; 4]| {
-            let size = segment(&self.settings, self.at(batch, *low, *high)?);
-            let off = self.at(batch, *before_low, *before_high)?.0.abs_diff(allocated.bytes.0);
-            (tried.may_be(size) && off <= near).then_some(off)
-        };
-        self.points.iter().filter_map(of).min()
+        let room = message.reserved.zip(message.free);
+        let limit = room.map(|(reserved, free)| reserved.plus(free).most());
+        let mut best = None;
+        for &[low, high, before_low, before_high] in &self.points {
+            let before = self.at(batch, before_low, before_high)?;
+            if limit.is_some_and(|limit| limit < before) {
+                break;
+            }
+            let off = before.0.abs_diff(allocated.bytes.0);
+            if off <= near
+                && best.is_none_or(|best| off < best)
+                && tried.may_be(segment(&self.settings, self.at(batch, low, high)?))
+            {
+                best = Some(off);
+            }
+        }
+        best
     }
 
     /// The line through two sizes, at a batch.
@@ -215,7 +237,8 @@ impl Lines {
         let (from, to) = self.batches;
         let [batch, from, to, low, high] = [batch, from, to, low.0, high.0].map(i128::from);
         let rise = (high - low).checked_mul(batch - from)?.checked_div_euclid(to - from)?;
-        u64::try_from(low + rise).ok().map(Bytes)
+        // Far below the two batches a line may fall under zero.
+        u64::try_from((low + rise).max(0)).ok().map(Bytes)
     }
 }
 
@@ -224,7 +247,11 @@ fn within(run: &Run, message: &Message) -> Located {
     let Some(tried) = message.tried else { return Located::default() };
     let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
     let failure = failure(run, message);
-    let mut located = Located { peak: replay.allocated.bytes, ..Located::default() };
+    let mut located = Located {
+        config: run.config.clone(),
+        peak: replay.allocated.bytes,
+        ..Located::default()
+    };
     // One place per operator, module and size; its iterations are gathered.
     let mut groups: BTreeMap<(Match, Phase, String, String, Bytes), Place> = BTreeMap::new();
     for (event, _, storage) in allocations(run) {
