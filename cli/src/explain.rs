@@ -40,9 +40,11 @@ pub(crate) fn explain(arguments: &Explain) -> Result<String, String> {
     let text = read(arguments.message.as_deref())?;
     let observed = observed::read(&text);
     if observed.is_empty() {
-        return Err("there is neither an out-of-memory message of PyTorch's in this text nor output \
+        return Err(
+            "there is neither an out-of-memory message of PyTorch's in this text nor output \
                     of nvidia-smi"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let explanation = observed.explain();
     let located = match &arguments.model {

@@ -180,8 +180,13 @@ impl Explanation {
         let named = machine.gpus.iter().position(|gpu| Some(gpu.index) == index);
         let free = |gpu: &Gpu| gpu.total.unwrap_or_default() - gpu.used.unwrap_or_default();
         // The first of those that have most.
-        let emptiest =
-            machine.gpus.iter().enumerate().rev().max_by_key(|(_, gpu)| free(gpu)).map(|(at, _)| at);
+        let emptiest = machine
+            .gpus
+            .iter()
+            .enumerate()
+            .rev()
+            .max_by_key(|(_, gpu)| free(gpu))
+            .map(|(at, _)| at);
         self.gpu = named.or(emptiest);
         let Some(gpu) = self.gpu.and_then(|at| machine.gpus.get(at)) else {
             self.warn("no-gpu", "nvidia-smi lists no GPU");
@@ -200,22 +205,26 @@ impl Explanation {
         self.known.device = gpu.device();
         match self.known.device {
             Some(device) => {
-                self.suspects = vec![Suspect { device: Some(device), name: device.name, fit: Fit::Newest }];
+                self.suspects =
+                    vec![Suspect { device: Some(device), name: device.name, fit: Fit::Newest }];
             }
             None => self.warn(
                 "unknown-device",
                 format!("`{}` is no card that is known here; give its kin with --device", gpu.name),
             ),
         }
-        self.known.capacity = match (gpu.total, gpu.reserved) {
-            // PyTorch's total is without what the driver keeps.
-            (Some(total), Some(reserved)) => Some(total - reserved),
-            (Some(total), None) if self.known.device.is_none() => Some(total),
-            _ => None,
-        };
-        if gpu.total.is_some() && self.known.device.is_none() && gpu.reserved.is_none() {
-            let message = "the total is the card's, of which the driver keeps some 2 % from PyTorch";
-            self.warn("driver-reserve", message);
+        // PyTorch's total is without what the driver keeps. Error correction may take a part of what
+        // the table has.
+        let impossible =
+            |total: Bytes| self.known.device.is_none_or(|known| total < known.capacity);
+        if let Some(total) = gpu.total {
+            if let Some(reserved) = gpu.reserved {
+                self.known.capacity = Some(total - reserved);
+            } else if impossible(total) {
+                self.known.capacity = Some(total);
+                let what = "the total is the card's, of which the driver keeps some from PyTorch";
+                self.warn("driver-reserve", what);
+            }
         }
         let message = index.is_some();
         if !gpu.instances.is_empty() {
@@ -274,6 +283,15 @@ impl Explanation {
             self.missing = Some(tried.minus(free));
         }
         self.cause = cause::of(message, self.other_processes);
+        // Whatever else it is, it would not be so without them.
+        if let (Some(missing), Some(others), Some(Cause::Fragmentation)) =
+            (self.missing, self.other_processes, self.cause)
+            && others.least() >= missing.bytes
+            && others.least() >= Cause::OTHERS_MIN
+        {
+            let what = format!("other processes hold {others}, which is more than is missing");
+            self.note("others-hold", what);
+        }
     }
 
     /// What this process has in use. Within a container PyTorch does not recognise itself, and lists
@@ -283,7 +301,8 @@ impl Explanation {
             return message.process;
         }
         let reserved = message.reserved?;
-        let large = message.other_processes.iter().filter(|(_, size)| size.most() >= reserved.least());
+        let large =
+            message.other_processes.iter().filter(|(_, size)| size.most() >= reserved.least());
         let large: Vec<_> = large.collect();
         let [(pid, size)] = large.as_slice() else { return None };
         self.note(
@@ -332,12 +351,19 @@ impl Explanation {
                 );
                 self.warn("unknown-device", what);
             }
-            ([_], _) => {}
-            ([.., _], Some(device)) => {
+            (names, None) => {
+                let what = format!(
+                    "{capacity} are those of {}, which is not among the cards that are estimated; \
+                     choose similar kernels with --device",
+                    names.join(" or ")
+                );
+                self.warn("unknown-device", what);
+            }
+            ([_], Some(_)) => {}
+            (names, Some(device)) => {
                 let what = format!("{capacity} may be {}; {device} is assumed", names.join(", "));
                 self.warn("several-cards", what);
             }
-            _ => {}
         }
     }
 
@@ -399,6 +425,3 @@ fn rules(versions: Versions) -> Option<PyTorch> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests;

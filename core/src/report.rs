@@ -318,13 +318,7 @@ impl OutOfMemory {
             other_processes: room.other_processes,
             allowed: room.allowed,
         };
-        Self {
-            iteration,
-            phase,
-            operator,
-            module,
-            message: failure.error.message(&memory),
-        }
+        Self { iteration, phase, operator, module, message: failure.error.message(&memory) }
     }
 }
 

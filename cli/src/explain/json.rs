@@ -207,10 +207,9 @@ fn message(message: &Message) -> JsonMessage {
         expandable: _,
         library,
     } = message;
-    let others = other_processes.iter().map(|(pid, printed)| JsonProcess {
-        pid: *pid,
-        bytes: Some(printed.bytes.0),
-    });
+    let others = other_processes
+        .iter()
+        .map(|(pid, printed)| JsonProcess { pid: *pid, bytes: Some(printed.bytes.0) });
     JsonMessage {
         backend: backend.name(),
         pytorch: versions.to_string(),

@@ -22,8 +22,10 @@ pub(super) fn render(answer: &Answer) -> String {
         parts.push(section(&what_smi_says(machine), &gpus(machine, explanation)));
     }
     if let Some(cause) = explanation.cause {
-        let advice: String =
-            (1..).zip(cause.advice()).map(|(number, what)| format!("  {number}. {what}\n")).collect();
+        let advice: String = (1..)
+            .zip(cause.advice())
+            .map(|(number, what)| format!("  {number}. {what}\n"))
+            .collect();
         parts.push(section("What helps", &advice));
     }
     if let Some(found) = located {
@@ -101,10 +103,10 @@ fn what_smi_says(machine: &Machine) -> String {
 }
 
 fn gpus(machine: &Machine, explanation: &Explanation) -> String {
-    let mut table =
-        Table::new([Align::Left, Align::Left, Align::Right, Align::Left, Align::Left]);
+    let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Left, Align::Left]);
     for (at, gpu) in machine.gpus.iter().enumerate() {
-        let size = |size: Option<Bytes>| size.map_or_else(|| "?".to_owned(), |size| size.to_string());
+        let size =
+            |size: Option<Bytes>| size.map_or_else(|| "?".to_owned(), |size| size.to_string());
         let ecc = match gpu.ecc {
             Some(true) => "ECC on",
             Some(false) => "ECC off",
@@ -180,10 +182,15 @@ fn places(found: &Place) -> String {
 
 fn told(candidate: &estimate::Place) -> String {
     let iterations: Vec<String> = candidate.iterations.iter().map(ToString::to_string).collect();
-    let tensor = candidate.tensor.as_ref().map_or_else(|| "workspace".to_owned(), ToString::to_string);
-    let name = if candidate.name.is_empty() { String::new() } else { format!(" {}", candidate.name) };
-    let operator =
-        if candidate.operator.is_empty() { String::new() } else { format!(" ({})", candidate.operator) };
+    let tensor =
+        candidate.tensor.as_ref().map_or_else(|| "workspace".to_owned(), ToString::to_string);
+    let name =
+        if candidate.name.is_empty() { String::new() } else { format!(" {}", candidate.name) };
+    let operator = if candidate.operator.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", candidate.operator)
+    };
     let of = if iterations.len() == 1 { "iteration" } else { "iterations" };
     format!(
         "  {HEAD}{}{HEAD:#}{operator}, {of} {}\n    {}:{name} {tensor}, with {} allocated\n    {}\n",

@@ -32,7 +32,9 @@ impl Conf {
         let mut conf = Self::default();
         for setting in split(text) {
             let (name, value) = setting.split_once(':').ok_or_else(|| {
-                refuse(format!("the allocator's setting `{setting}` has no value; write NAME:VALUE"))
+                refuse(format!(
+                    "the allocator's setting `{setting}` has no value; write NAME:VALUE"
+                ))
             })?;
             conf.set(name.trim(), value.trim())?;
         }
@@ -65,8 +67,10 @@ impl Conf {
                 if value.eq_ignore_ascii_case("false") => {}
             "backend" if value == "native" => {}
             // These change who frees and how, not what is reserved.
-            "release_lock_on_cudamalloc" | "pinned_use_cuda_host_register"
-            | "pinned_use_background_threads" | "pinned_num_register_threads" => {}
+            "release_lock_on_cudamalloc"
+            | "pinned_use_cuda_host_register"
+            | "pinned_use_background_threads"
+            | "pinned_num_register_threads" => {}
             _ => self.not_modelled.push(format!("{name}:{value}")),
         }
         Ok(())
@@ -88,9 +92,9 @@ fn divisions(octaves: &mut [u64], name: &str, list: &str) -> Result<(), Error> {
     let mut last = 0;
     let mut first = true;
     for entry in list.trim_end_matches(']').split(',') {
-        let (from, count) = entry.split_once(':').ok_or_else(|| {
-            refuse(format!("{name}: `{entry}` is no pair such as 256:4"))
-        })?;
+        let (from, count) = entry
+            .split_once(':')
+            .ok_or_else(|| refuse(format!("{name}: `{entry}` is no pair such as 256:4")))?;
         let count = division(name, count.trim())?;
         if from.trim() == ">" {
             octaves.iter_mut().skip(last).for_each(|octave| *octave = count);
@@ -138,16 +142,19 @@ mod tests {
         check("4", [4; 16]);
         check("[1:2,>:8]", [8; 16]);
         check("[4:1,16:4]", [1, 1, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        check("[256:1,512:2,1024:4,>:8]", [
-            1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 8, 8, 8, 8, 8, 8,
-        ]);
+        check("[256:1,512:2,1024:4,>:8]", [1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 8, 8, 8, 8, 8, 8]);
     }
 
     #[test]
     fn what_pytorch_refuses_is_refused() {
-        for text in ["max_split_size_mb:20", "max_split_size_mb:many", "max_split_size_mb",
-            "roundup_power2_divisions:3", "roundup_power2_divisions:[3:1]",
-            "roundup_power2_divisions:[4]"] {
+        for text in [
+            "max_split_size_mb:20",
+            "max_split_size_mb:many",
+            "max_split_size_mb",
+            "roundup_power2_divisions:3",
+            "roundup_power2_divisions:[3:1]",
+            "roundup_power2_divisions:[4]",
+        ] {
             assert!(Conf::read(text).is_err(), "{text}");
         }
         for text in ["", " ", ",", "expandable_segments:False", "backend:native"] {

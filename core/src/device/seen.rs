@@ -144,11 +144,7 @@ struct Named {
     totals: &'static [u64],
 }
 
-const fn named(
-    id: &'static str,
-    words: &'static [&'static str],
-    totals: &'static [u64],
-) -> Named {
+const fn named(id: &'static str, words: &'static [&'static str], totals: &'static [u64]) -> Named {
     Named { id, words, totals }
 }
 
@@ -199,13 +195,15 @@ const NAMED: &[Named] = &[
 /// assert_eq!(id("NVIDIA GeForce ...", 24_564), None);
 /// ```
 pub fn named_as(name: &str, total: Bytes) -> Option<&'static Device> {
-    /// Percent by which a total may differ: drivers and error correction change it.
-    const TOLERANCE_PERCENT: u64 = 4;
+    /// Percent by which a total may differ: drivers change it a little, error
+    /// correction takes a sixteenth.
+    const TOLERANCE_PERCENT: u64 = 7;
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
     let near = |mib: &u64| {
         let off = Bytes::mib(*mib).0.abs_diff(total.0);
-        total == Bytes::ZERO || off.saturating_mul(100) <= Bytes::mib(*mib).times(TOLERANCE_PERCENT).0
+        total == Bytes::ZERO
+            || off.saturating_mul(100) <= Bytes::mib(*mib).times(TOLERANCE_PERCENT).0
     };
     let entry = NAMED.iter().find(|entry| {
         entry.words.iter().all(|word| words.contains(word)) && entry.totals.iter().any(near)
@@ -242,10 +240,10 @@ mod tests {
         check("14.56 GiB", &["T4: as newer drivers report it"]);
         check("14.76 GiB", &["T4: as older drivers report it"]);
         check("23.99 GiB", &["GeForce RTX 4090: as Windows reports it"]);
-        check("79.11 GiB", &[
-            "H100 PCIe: as newer drivers report it",
-            "H100 SXM: as older drivers report it",
-        ]);
+        check(
+            "79.11 GiB",
+            &["H100 PCIe: as newer drivers report it", "H100 SXM: as older drivers report it"],
+        );
         check("39.45 GiB", &["A100 40 GB: between what drivers were seen to report"]);
         check("11.17 GiB", &["Tesla K80: as newer drivers report it"]);
         check("1.95 GiB", &[]);

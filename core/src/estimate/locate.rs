@@ -164,7 +164,9 @@ impl Model {
         let mut best: Option<(u64, Place)> = None;
         for (_, batch) in guesses.into_iter().take(SIMULATED_MAX) {
             let Some(run) = simulate(batch)? else { continue };
-            let Some(place) = self::within(&run, message).places.into_iter().next() else { continue };
+            let Some(place) = self::within(&run, message).places.into_iter().next() else {
+                continue;
+            };
             if place.fits == Match::Fails {
                 return Ok(Some((batch, place)));
             }
@@ -247,11 +249,8 @@ fn within(run: &Run, message: &Message) -> Located {
     let Some(tried) = message.tried else { return Located::default() };
     let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
     let failure = failure(run, message);
-    let mut located = Located {
-        config: run.config.clone(),
-        peak: replay.allocated.bytes,
-        ..Located::default()
-    };
+    let mut located =
+        Located { config: run.config.clone(), peak: replay.allocated.bytes, ..Located::default() };
     // One place per operator, module and size; its iterations are gathered.
     let mut groups: BTreeMap<(Match, Phase, String, String, Bytes), Place> = BTreeMap::new();
     for (event, _, storage) in allocations(run) {
@@ -260,7 +259,8 @@ fn within(run: &Run, message: &Message) -> Located {
         }
         located.same_size += 1;
         let fails = failure.filter(|(at, _)| *at == event);
-        let allocated = fails.map_or(before(&series.allocated, event), |(_, error)| error.allocated);
+        let allocated =
+            fails.map_or(before(&series.allocated, event), |(_, error)| error.allocated);
         let fits = match message.allocated {
             _ if fails.is_some_and(|(_, error)| agrees(&error, message)) => Match::Fails,
             None => Match::Size,
@@ -275,14 +275,10 @@ fn within(run: &Run, message: &Message) -> Located {
         };
         let reserved = |at: usize| series.reserved.get(at).copied().unwrap_or_default();
         let place = place(run, event, storage, fits, allocated);
-        let place = Place { new_segment: reserved(event) > before(&series.reserved, event), ..place };
-        let key = (
-            fits,
-            place.phase,
-            place.operator.clone(),
-            place.module.clone(),
-            place.requested,
-        );
+        let place =
+            Place { new_segment: reserved(event) > before(&series.reserved, event), ..place };
+        let key =
+            (fits, place.phase, place.operator.clone(), place.module.clone(), place.requested);
         match groups.get_mut(&key) {
             None => {
                 groups.insert(key, place);

@@ -21,6 +21,10 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// SIZE: what other processes hold at least if they are to blame; a desktop takes less, and is
+    /// nothing that one would end.
+    pub(super) const OTHERS_MIN: Bytes = Bytes::mib(64);
+
     /// All causes.
     pub const ALL: [Self; 6] = [
         Self::LargerThanCard,
@@ -115,9 +119,8 @@ pub(super) fn of(message: &Message, others: Option<Printed>) -> Option<Cause> {
     if message.unallocated.is_some_and(|unused| unused.bytes >= missing) {
         return Some(Cause::Fragmentation);
     }
-    // What the desktop takes is nothing that one would end.
     let others = others.map_or(Bytes::ZERO, Printed::least);
-    if others >= missing && others >= Bytes::mib(64) {
+    if others >= missing && others >= Cause::OTHERS_MIN {
         return Some(Cause::OtherProcesses);
     }
     Some(Cause::Shortage)

@@ -65,10 +65,10 @@ impl Gpu {
         device::named_as(&self.name, self.total.unwrap_or_default())
     }
 
-    /// SIZE: what its processes have in use; all that is in use, where no process is listed.
+    /// SIZE: what is in use, also by processes that are not listed (in a container none are).
     pub fn taken(&self) -> Bytes {
         let listed: Bytes = self.processes.iter().filter_map(|process| process.bytes).sum();
-        if listed > Bytes::ZERO { listed } else { self.used.unwrap_or_default() }
+        listed.max(self.used.unwrap_or_default())
     }
 }
 
@@ -335,7 +335,8 @@ impl Reader {
 fn is_head(line: &str) -> bool {
     let names: Vec<String> = line.split(',').map(column).collect();
     let memory = names.iter().any(|name| name.starts_with("memory.") || name.starts_with("used_"));
-    let who = names.iter().any(|name| matches!(name.as_str(), "name" | "gpu_name" | "index" | "pid"));
+    let who =
+        names.iter().any(|name| matches!(name.as_str(), "name" | "gpu_name" | "index" | "pid"));
     names.len() > 1 && memory && who
 }
 

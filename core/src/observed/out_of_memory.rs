@@ -182,13 +182,16 @@ fn slice(text: &str, mut from: usize, mut to: usize) -> &str {
 
 fn one(before: &str, text: &str) -> Option<Message> {
     let mut message = if text.starts_with("triedtoallocate") {
-        Message { tried: tried(text), ..if before.contains("mpsbackend") {
-            metal(before)
-        } else if text.contains("totalcapacity;") {
-            short(text)
-        } else {
-            sentences(text)
-        } }
+        Message {
+            tried: tried(text),
+            ..if before.contains("mpsbackend") {
+                metal(before)
+            } else if text.contains("totalcapacity;") {
+                short(text)
+            } else {
+                sentences(text)
+            }
+        }
     } else if text.starts_with("wouldexceedallowed") {
         listed(before, text)
     } else {
@@ -215,9 +218,8 @@ fn one(before: &str, text: &str) -> Option<Message> {
     } else if before.ends_with("runtimeerror:cudaoutofmemory.") {
         versions.narrow(None, Some((1, 12)));
     }
-    message.reserved = message.reserved.or_else(|| {
-        Some(message.allocated?.plus(message.unallocated?))
-    });
+    message.reserved =
+        message.reserved.or_else(|| Some(message.allocated?.plus(message.unallocated?)));
     message.unallocated =
         message.unallocated.or_else(|| Some(message.reserved?.minus(message.allocated?)));
     Some(message)
@@ -244,7 +246,10 @@ fn short(text: &str) -> Message {
     let (_, behind) = text.split_once("alreadyallocated;").unwrap_or_default();
     let unallocated = size_before(text, "cached)");
     let reserved = size_before(text, "reservedintotal");
+    let allowed = size_before(behind, "allowed;");
     let versions = match (unallocated, reserved) {
+        // `set_per_process_memory_fraction` came with 1.8.
+        (None, _) if allowed.is_some() => Versions { from: Some((1, 8)), until: Some((2, 0)) },
         (Some(_), _) => Versions { from: Some((1, 0)), until: Some((1, 3)) },
         (None, _) => Versions { from: Some((1, 4)), until: Some((2, 0)) },
     };
@@ -254,7 +259,7 @@ fn short(text: &str) -> Message {
         capacity: size_before(text, "totalcapacity;"),
         allocated: size_before(text, "alreadyallocated;"),
         free: size_at(behind),
-        allowed: size_before(behind, "allowed;"),
+        allowed,
         unallocated,
         reserved,
         ..Message::default()

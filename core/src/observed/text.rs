@@ -49,9 +49,8 @@ pub(super) fn without_colours(line: &str) -> String {
 fn without_prefixes(line: &str) -> &str {
     let mut rest = line;
     loop {
-        let trimmed = rest.trim_start_matches(|letter: char| {
-            letter.is_whitespace() || "│┃|>#".contains(letter)
-        });
+        let trimmed = rest
+            .trim_start_matches(|letter: char| letter.is_whitespace() || "│┃|>#".contains(letter));
         let behind = behind_bracket(trimmed).or_else(|| behind_time(trimmed)).unwrap_or(trimmed);
         if behind.len() == rest.len() {
             return rest;
@@ -87,7 +86,8 @@ fn behind_time(line: &str) -> Option<&str> {
         return None;
     }
     let time = |word: &&str| {
-        word.contains(':') && word.bytes().all(|byte| byte.is_ascii_digit() || b":.,".contains(&byte))
+        word.contains(':')
+            && word.bytes().all(|byte| byte.is_ascii_digit() || b":.,".contains(&byte))
     };
     let after = rest.split_once(' ').filter(|(word, _)| time(word));
     Some(after.map_or(rest, |(_, after)| after))

@@ -8,6 +8,7 @@ mod fixtures;
 mod infer;
 mod losses;
 mod measured;
+mod observed;
 mod onnx;
 mod onnx_writer;
 mod optimizers;

@@ -43,7 +43,7 @@ impl Run {
 
     /// The batch goes into the dimension that is the batch, the recorded length into all others.
     /// An error says which setting is not modelled.
-    fn configuration(&self, model: &Model) -> Result<Config, String> {
+    pub(crate) fn configuration(&self, model: &Model) -> Result<Config, String> {
         let dims = model.open_dims().into_iter().map(|dim| {
             let other = self.seq.unwrap_or(dim.default);
             (dim.name, if dim.batch { self.batch } else { other })

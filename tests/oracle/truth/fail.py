@@ -1,7 +1,8 @@
 """Runs out of memory on purpose, and says where.
 
 `oracle fail MIB MODEL …` is `oracle run MODEL …` on a device that has so many MiB: PyTorch raises its
-own error, whose message is printed with the phase and the operators that were running.
+own error, whose message is printed with the phase and the operators that were running, and what
+the tensor asked for.
 """
 
 import json
@@ -48,8 +49,12 @@ def fail(memory: int, options: list[str]) -> dict[str, Any]:
     failed = [entry for entry in history if entry['action'] == 'oom'][-1]
     last = list(events.parse(history))[-1]
     phase, _, operators = (failed.get('user_metadata') or '').partition('|')
+    row = loop.describe(training)
     return {
-        'arguments': ' '.join(options),
+        'model': row['model'],
+        'batch': row['batch'],
+        'seq': row['seq'],
+        'settings': ' '.join(settings.flags(row) or []),
         'memory_mib': memory,
         'phase': phase or last['phase'],
         'operators': operators,
