@@ -4,7 +4,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Parser, Subcommand};
 use highwater_core::config::{
     Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer,
     Precision, PyTorch, Recover, ZeroGrad,
@@ -25,8 +26,8 @@ macro_rules! choice {
 
 /// Will this training run fit on that GPU, and what sets the high-water mark?
 ///
-/// Predicts the GPU memory of a PyTorch training step from an ONNX file. No GPU, no PyTorch and no
-/// weights are needed; the file is read where it lies.
+/// Predicts the GPU memory of a PyTorch training step from an ONNX file or a layer spec. No GPU, no
+/// PyTorch and no weights are needed; the file is read where it lies.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -37,6 +38,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   highwater estimate resnet50.onnx --dim batch=32
+  highwater estimate model.yaml --dim N=64
   highwater estimate gpt2.onnx --dim batch=8 --dim seq=1024 --optimizer adam --json
   highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'
   highwater explain gpt2.onnx --dim batch=8 < error.log
@@ -48,6 +50,10 @@ pub(crate) enum Command {
     Estimate(Estimate),
     /// Explain an out-of-memory message or the output of `nvidia-smi`
     Explain(Explain),
+    /// Print what is loaded as a layer spec, to be changed by hand
+    Spec(Spec),
+    /// Print the JSON Schema of the layer spec, for editors
+    Schema,
     /// Print the operators that are known
     Operators,
     /// Print the GPUs that are known, and what PyTorch may use of each
@@ -58,7 +64,7 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = STATUS)]
 pub(crate) struct Estimate {
-    /// ONNX file
+    /// ONNX file, or layer spec in YAML, JSON or TOML; the content tells which
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 
@@ -81,7 +87,7 @@ pub(crate) struct Estimate {
 /// A message, and the model that was trained when it appeared.
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
-    /// ONNX file: find the allocation that failed in its training step
+    /// Model: find the allocation that failed in its training step
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
 
@@ -99,6 +105,14 @@ pub(crate) struct Explain {
     /// Print JSON, bytes as integers
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A model whose format is a tree of layers.
+#[derive(Args, Debug)]
+pub(crate) struct Spec {
+    /// Layer spec in YAML, JSON or TOML
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
 }
 
 /// How PyTorch is told to train.
@@ -171,9 +185,9 @@ pub(crate) struct Training {
     #[arg(long, value_name = "NAME", default_value_t = Config::default().loss, value_parser = choice!(LossChoice))]
     pub(crate) loss: LossChoice,
 
-    /// Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before) [default: 2.15]
-    #[arg(long, value_name = "VERSION", value_parser = choice!(PyTorch))]
-    pub(crate) pytorch: Option<PyTorch>,
+    /// Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before)
+    #[arg(long, value_name = "VERSION", default_value_t = Config::default().pytorch, value_parser = choice!(PyTorch))]
+    pub(crate) pytorch: PyTorch,
 
     /// Whether activations overwrite their input; `auto` follows torchvision's models
     #[arg(long, value_name = "WHETHER", default_value_t = Config::default().in_place, value_parser = choice!(InPlace))]
@@ -183,9 +197,9 @@ pub(crate) struct Training {
     #[arg(long, value_name = "WHETHER", default_value_t = Config::default().recover, value_parser = choice!(Recover))]
     pub(crate) recover: Recover,
 
-    /// GPU whose kernels the run is assumed to use; `highwater devices` prints them [default: a100-80gb]
-    #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
-    pub(crate) device: Option<String>,
+    /// GPU whose kernels the run is assumed to use; `highwater devices` prints them
+    #[arg(long, value_name = "DEVICE", default_value_t = Config::default().device, value_parser = devices(), hide_possible_values = true)]
+    pub(crate) device: String,
 
     /// Total memory of that GPU as PyTorch reports it, such as `23.64GiB`
     #[arg(long, value_name = "SIZE")]
@@ -209,48 +223,77 @@ pub(crate) struct Training {
 }
 
 impl Estimate {
-    /// The configuration that the arguments describe.
-    pub(crate) fn config(&self) -> Config {
-        self.training.config(&self.dims, Config::default())
+    /// The configuration that the arguments describe: what the command line says, else what the model
+    /// suggests.
+    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
+        self.training.config(&self.dims, matches.subcommand_matches("estimate"), defaults)
+    }
+}
+
+impl Explain {
+    /// The same, where more is known of the machine.
+    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
+        self.training.config(&self.dims, matches.subcommand_matches("explain"), defaults)
     }
 }
 
 impl Training {
-    /// The configuration that the arguments describe; of the machine, `known` is taken where they
-    /// say nothing.
-    pub(crate) fn config(&self, dims: &[(String, u64)], known: Config) -> Config {
+    fn config(
+        &self,
+        dims: &[(String, u64)],
+        matches: Option<&ArgMatches>,
+        defaults: &Config,
+    ) -> Config {
         let training = self;
+        let said = Said(matches);
+        let list = |said: &[String], suggested: &[String]| {
+            if said.is_empty() { suggested.to_vec() } else { said.to_vec() }
+        };
         Config {
             dims: dims.iter().cloned().collect(),
-            precision: training.precision,
+            precision: said.or("precision", training.precision, defaults.precision),
             memory_format: if training.channels_last {
                 MemoryFormat::ChannelsLast
             } else {
-                training.memory_format
+                said.or("memory_format", training.memory_format, defaults.memory_format)
             },
-            optimizer: training.optimizer,
-            optimizer_impl: training.optimizer_impl,
-            weight_decay: training.weight_decay,
-            clip_grad_norm: training.clip_grad_norm,
-            ema: training.ema,
-            zero_grad: training.zero_grad,
-            loop_style: training.loop_style,
-            checkpoint: training.checkpoint,
-            accumulate: training.accumulate,
-            freeze: training.freeze.clone(),
-            lora: training.lora.clone(),
-            lora_rank: training.lora_rank,
-            loss: training.loss,
-            pytorch: training.pytorch.unwrap_or(known.pytorch),
-            in_place: training.in_place,
-            recover: training.recover,
-            device: training.device.clone().unwrap_or(known.device),
-            capacity: training.capacity.or(known.capacity),
-            other_processes: training.other_processes.unwrap_or(known.other_processes),
-            context: training.context.or(known.context),
-            allowed: training.allowed.or(known.allowed),
-            alloc_conf: training.alloc_conf.clone().unwrap_or(known.alloc_conf),
+            optimizer: said.or("optimizer", training.optimizer, defaults.optimizer),
+            optimizer_impl: said.or(
+                "optimizer_impl",
+                training.optimizer_impl,
+                defaults.optimizer_impl,
+            ),
+            weight_decay: training.weight_decay || defaults.weight_decay,
+            clip_grad_norm: training.clip_grad_norm || defaults.clip_grad_norm,
+            ema: training.ema || defaults.ema,
+            zero_grad: said.or("zero_grad", training.zero_grad, defaults.zero_grad),
+            loop_style: said.or("loop_style", training.loop_style, defaults.loop_style),
+            checkpoint: said.or("checkpoint", training.checkpoint, defaults.checkpoint),
+            accumulate: said.or("accumulate", training.accumulate, defaults.accumulate),
+            freeze: list(&training.freeze, &defaults.freeze),
+            lora: list(&training.lora, &defaults.lora),
+            lora_rank: said.or("lora_rank", training.lora_rank, defaults.lora_rank),
+            loss: said.or("loss", training.loss, defaults.loss),
+            pytorch: said.or("pytorch", training.pytorch, defaults.pytorch),
+            in_place: said.or("in_place", training.in_place, defaults.in_place),
+            recover: said.or("recover", training.recover, defaults.recover),
+            device: said.or("device", training.device.clone(), defaults.device.clone()),
+            capacity: training.capacity.or(defaults.capacity),
+            other_processes: training.other_processes.unwrap_or(defaults.other_processes),
+            context: training.context.or(defaults.context),
+            allowed: training.allowed.or(defaults.allowed),
+            alloc_conf: training.alloc_conf.clone().unwrap_or_else(|| defaults.alloc_conf.clone()),
         }
+    }
+}
+
+/// What of the arguments the command line has, and what clap filled in.
+struct Said<'a>(Option<&'a ArgMatches>);
+
+impl Said<'_> {
+    fn or<T>(&self, argument: &str, said: T, suggested: T) -> T {
+        let source = self.0.and_then(|matches| matches.value_source(argument));
+        if source == Some(ValueSource::CommandLine) { said } else { suggested }
     }
 }
 

@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use clap::ArgMatches;
+use highwater_core::Error;
 use highwater_core::estimate::Located;
 use highwater_core::observed::{self, Explanation, Observed};
-use highwater_core::{Config, Error};
 
 use crate::args::Explain;
-use crate::file::FileSource;
 
 /// COUNT: bytes of a log that are read.
 const LOG_MAX: u64 = 64 << 20;
@@ -36,7 +36,7 @@ struct Place {
 }
 
 /// What to print.
-pub(crate) fn explain(arguments: &Explain) -> Result<String, String> {
+pub(crate) fn explain(arguments: &Explain, matches: &ArgMatches) -> Result<String, String> {
     let text = read(arguments.message.as_deref())?;
     let observed = observed::read(&text);
     if observed.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<String, String> {
     let located = match &arguments.model {
         None => None,
         Some(model) => {
-            let located = locate(arguments, model, &observed, &explanation);
+            let located = locate(arguments, matches, model, &observed, &explanation);
             located.map_err(|error| crate::locate(model, &error))?
         }
     };
@@ -64,6 +64,7 @@ pub(crate) fn explain(arguments: &Explain) -> Result<String, String> {
 
 fn locate(
     arguments: &Explain,
+    matches: &ArgMatches,
     path: &Path,
     observed: &Observed,
     explanation: &Explanation,
@@ -71,9 +72,9 @@ fn locate(
     let Some(message) = observed.message.as_ref().filter(|message| message.tried.is_some()) else {
         return Ok(None);
     };
-    let model = highwater_core::open(&mut FileSource::open(path)?, &path.to_string_lossy())?;
-    let known = explanation.known.apply(Config::default());
-    let config = arguments.training.config(&arguments.dims, known);
+    let model = crate::open(path)?;
+    let known = explanation.known.apply(model.defaults().clone());
+    let config = arguments.config(matches, &known);
     let located = model.locate(&config, message)?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

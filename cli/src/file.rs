@@ -20,7 +20,7 @@ impl FileSource {
         let file = File::open(path).map_err(|error| unreadable(&error))?;
         let metadata = file.metadata().map_err(|error| unreadable(&error))?;
         if metadata.is_dir() {
-            let message = "this is a folder; name the ONNX file in it";
+            let message = "this is a folder; name the model in it";
             return Err(Error::new(ErrorKind::WrongFormat, message));
         }
         if !metadata.is_file() {

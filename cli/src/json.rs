@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
+use highwater_core::formats::Recognised;
 use highwater_core::report::{
     Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
 };
@@ -30,6 +31,8 @@ struct JsonAnswer<'a> {
 #[derive(Serialize)]
 struct JsonModel<'a> {
     name: &'a str,
+    format: &'a str,
+    fidelity: &'a str,
     parameters: u64,
     parameter_bytes: u64,
     buffer_bytes: u64,
@@ -163,16 +166,18 @@ impl<'a> JsonAnswer<'a> {
 }
 
 impl<'a> JsonModel<'a> {
-    const fn of(name: &'a str, model: &ModelSummary) -> Self {
+    const fn of(name: &'a str, model: &'a ModelSummary) -> Self {
         let ModelSummary {
             name: _,
             producer: _,
+            recognised: Recognised { ref format, fidelity },
             parameters,
             parameter_bytes: Bytes(parameter_bytes),
             buffer_bytes: Bytes(buffer_bytes),
             operators: _,
         } = *model;
-        Self { name, parameters, parameter_bytes, buffer_bytes }
+        let (format, fidelity) = (format.as_str(), fidelity.name());
+        Self { name, format, fidelity, parameters, parameter_bytes, buffer_bytes }
     }
 }
 

@@ -19,8 +19,8 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use highwater_core::Error;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use highwater_core::{Error, ErrorKind, Model, formats};
 
 use crate::answer::Answer;
 use crate::args::{Arguments, Command, Estimate};
@@ -32,15 +32,23 @@ const DOES_NOT_FIT: u8 = 1;
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
-    let (output, status) = match Arguments::parse().command {
-        Command::Estimate(arguments) => match estimate(&arguments) {
+    // Parsed in two steps, to know what the command line says and what is a default.
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let (output, status) = match arguments.command {
+        Command::Estimate(arguments) => match estimate(&arguments, &matches) {
             Ok(outcome) => outcome,
             Err(message) => return complain(&message, BAD_INPUT),
         },
-        Command::Explain(arguments) => match explain::explain(&arguments) {
+        Command::Explain(arguments) => match explain::explain(&arguments, &matches) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
+        Command::Spec(arguments) => match spec(&arguments.model) {
+            Ok(text) => (text, ExitCode::SUCCESS),
+            Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
+        },
+        Command::Schema => (formats::spec::schema(), ExitCode::SUCCESS),
         Command::Operators => (catalogue::operators(), ExitCode::SUCCESS),
         Command::Devices => (catalogue::devices(), ExitCode::SUCCESS),
     };
@@ -53,8 +61,8 @@ fn main() -> ExitCode {
 }
 
 /// What to print, and how to exit.
-fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
-    let answer = answer(arguments).map_err(|error| locate(&arguments.model, &error))?;
+fn estimate(arguments: &Estimate, matches: &ArgMatches) -> Result<(String, ExitCode), String> {
+    let answer = answer(arguments, matches).map_err(|error| locate(&arguments.model, &error))?;
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);
@@ -70,11 +78,27 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     Ok((output, status))
 }
 
-fn answer(arguments: &Estimate) -> Result<Answer, Error> {
-    let mut source = FileSource::open(&arguments.model)?;
-    let model = highwater_core::open(&mut source, &arguments.model.to_string_lossy())?;
+fn answer(arguments: &Estimate, matches: &ArgMatches) -> Result<Answer, Error> {
+    let model = open(&arguments.model)?;
     let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
-    Answer::of(&model, &file_name.to_string_lossy(), &arguments.config())
+    let config = arguments.config(matches, model.defaults());
+    Answer::of(&model, &file_name.to_string_lossy(), &config)
+}
+
+fn open(path: &Path) -> Result<Model, Error> {
+    highwater_core::open(&mut FileSource::open(path)?, &path.to_string_lossy())
+}
+
+/// What a file holds, as a layer spec.
+fn spec(path: &Path) -> Result<String, Error> {
+    let model = open(path)?;
+    let spec = model.spec().ok_or_else(|| {
+        let format = &model.recognised().format;
+        let message =
+            format!("{format} states operators and no layers, so that there is no spec of it");
+        Error::new(ErrorKind::WrongFormat, message)
+    })?;
+    Ok(spec.to_string())
 }
 
 /// An error and the file it is about, which it may name already.

@@ -105,6 +105,17 @@ fn setting(report: &Report) -> String {
         dims.push("no open dimensions".to_owned());
     }
     let mut table = Table::new([Align::Left, Align::Left]);
+    let recognised = &model.recognised;
+    table.row([
+        "input".into(),
+        format!(
+            "{}, {}: {}",
+            recognised.format,
+            recognised.fidelity.label(),
+            recognised.fidelity.about()
+        )
+        .into(),
+    ]);
     table.row([
         "model".into(),
         format!(

@@ -78,7 +78,7 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let bytes = fixture(name)?;
     let config = config(dims);
     let device = device::lookup(&config.device).ok_or("no such device")?;
-    let graph = formats::open(&mut bytes.as_slice(), name)?;
+    let graph = formats::open(&mut bytes.as_slice(), name)?.graph;
     let typed = infer::infer(&graph, &config.dims)?;
     let program = recover::recover(&graph, &typed, &config);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;

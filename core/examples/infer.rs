@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue;
         }
         let bytes = std::fs::read(&argument)?;
-        let graph = formats::open(&mut bytes.as_slice(), &argument)?;
+        let graph = formats::open(&mut bytes.as_slice(), &argument)?.graph;
         let mut dims = BTreeMap::new();
         for open in open_dims(&graph) {
             dims.extend(given.get(&open.name).map(|&size| (open.name, size)));

@@ -18,10 +18,27 @@ pub enum ErrorKind {
     NoGraph,
     /// The graph contradicts itself: a cycle, a missing value, shapes that do not fit.
     InvalidGraph,
+    /// A layer spec breaks its own grammar; [`Error::place`] says where.
+    BadSpec,
     /// A dimension or a setting is absurd or unknown.
     BadConfig,
     /// The model asks for more than can be counted or simulated.
     TooLarge,
+}
+
+/// Where in a text something stands, counted from 1; columns are characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Line.
+    pub line: usize,
+    /// Column.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
 }
 
 /// Why an input was refused: what, where, and what to do.
@@ -30,12 +47,25 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    place: Option<Place>,
 }
 
 impl Error {
     /// An error of this kind; `message` is a sentence without its full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), place: None }
+    }
+
+    /// The same, about a place in a text.
+    #[must_use]
+    pub const fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Where in the text it is, for formats that people write by hand.
+    pub const fn place(&self) -> Option<Place> {
+        self.place
     }
 
     /// The kind, for those who branch on it.
@@ -46,7 +76,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        match self.place {
+            Some(place) => write!(f, "{place}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
     }
 }
 

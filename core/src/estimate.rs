@@ -14,7 +14,7 @@ use crate::device::{self, Device, Room, Verdict};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
-use crate::formats;
+use crate::formats::{self, Opened, Recognised, spec::Spec};
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover;
@@ -30,6 +30,9 @@ pub use self::locate::{Located, Match, Place};
 pub struct Model {
     name: String,
     graph: Graph,
+    recognised: Recognised,
+    defaults: Config,
+    spec: Option<Spec>,
 }
 
 /// What one configuration does, before any allocator has seen it.
@@ -47,8 +50,8 @@ struct Run {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
-    let graph = formats::open(source, name)?;
-    Ok(Model { name: name.to_owned(), graph })
+    let Opened { graph, recognised, defaults, spec } = formats::open(source, name)?;
+    Ok(Model { name: name.to_owned(), graph, recognised, defaults, spec })
 }
 
 impl Model {
@@ -60,6 +63,21 @@ impl Model {
     /// The graph as the file states it.
     pub const fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// What the input was recognised as.
+    pub const fn recognised(&self) -> &Recognised {
+        &self.recognised
+    }
+
+    /// The configuration where the user says nothing: what the input states, and defaults.
+    pub const fn defaults(&self) -> &Config {
+        &self.defaults
+    }
+
+    /// The model as a tree of layers, where its format is one or was translated to one.
+    pub const fn spec(&self) -> Option<&Spec> {
+        self.spec.as_ref()
     }
 
     /// Dimensions that the user may set, the batch first.
@@ -77,7 +95,8 @@ impl Model {
         let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
         let verdict = judge(&run, &replay, device);
         let without_workspaces = without_workspaces(&run);
-        let summary = report::ModelSummary::of(&self.name, &self.graph, &run.trace);
+        let summary =
+            report::ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
         let lower_bound = run.typed.lower_bound
             || run.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
         Ok(Report {
@@ -185,12 +204,37 @@ impl Model {
         let mut diagnostics = self.graph.diagnostics.clone();
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());
+        diagnostics.extend(self.other_settings(config));
         diagnostics.extend(program.diagnostics.iter().cloned());
         diagnostics.extend(recorded.diagnostics);
         diagnostics.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
         diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         Ok(Run { config, settings: conf.settings, typed, trace: recorded.trace, diagnostics })
+    }
+}
+
+impl Model {
+    /// That the input suggests other settings than those that were asked for.
+    fn other_settings(&self, config: &Config) -> Option<Diagnostic> {
+        let said = |config: &Config| {
+            let always = [
+                ("optimizer", config.optimizer.to_string()),
+                ("precision", config.precision.to_string()),
+                ("pytorch", config.pytorch.to_string()),
+            ];
+            always.into_iter().chain(config.unusual()).collect::<Vec<_>>()
+        };
+        let (usual, asked) = (said(&Config::default()), said(config));
+        let suggested = said(&self.defaults).into_iter();
+        let others =
+            suggested.filter(|setting| !usual.contains(setting) && !asked.contains(setting));
+        let others: Vec<String> = others.map(|(name, value)| format!("{name} {value}")).collect();
+        let message = format!(
+            "the input suggests other settings than this estimate is for: {}",
+            others.join(", ")
+        );
+        (!others.is_empty()).then(|| Diagnostic::new(Severity::Info, "other-settings", message))
     }
 }
 

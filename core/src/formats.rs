@@ -1,14 +1,21 @@
-//! A file of any kind → [`Graph`], or a refusal that says what the file is and what to do.
+//! A file of any kind → [`Opened`], or a refusal that says what the file is and what to do.
 //!
 //! - The content decides, never the extension: people rename files.
+//! - What is no graph by itself becomes a [`spec::Spec`] first, and that the graph.
 //! - Wrong formats are recognised by their published signatures and named, each with the way to a
 //!   model that can be read here.
 
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::source::Source;
 
 pub mod onnx;
+pub mod spec;
+
+use spec::Spec;
 
 /// How people get an ONNX file out of PyTorch, in both exporters' words.
 const EXPORT_HINT: &str = "export the model as ONNX from PyTorch: \
@@ -19,26 +26,137 @@ const EXPORT_HINT: &str = "export the model as ONNX from PyTorch: \
 /// Bytes from the start of a file that tell its kind.
 const HEAD: usize = 512;
 
+/// How much of a model a format states.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fidelity {
+    /// Every operator and every size.
+    #[default]
+    ExactGraph,
+    /// The sizes of a known architecture, whose operators are filled in.
+    Template,
+    /// The modules, in an order that is taken to be that of the forward.
+    ApproximateOrder,
+    /// Parameters and their sizes, and no operators.
+    StatesOnly,
+}
+
+impl Fidelity {
+    /// The name in JSON: `exact-graph`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ExactGraph => "exact-graph",
+            Self::Template => "template",
+            Self::ApproximateOrder => "approximate-order",
+            Self::StatesOnly => "states-only",
+        }
+    }
+
+    /// What people call it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::ExactGraph => "exact graph",
+            Self::Template => "template",
+            Self::ApproximateOrder => "approximate order",
+            Self::StatesOnly => "states only",
+        }
+    }
+
+    /// What it means for the answer: no full stop.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::ExactGraph => "it states every operator and every size",
+            Self::Template => {
+                "it states sizes, and the operators are those of the known architecture"
+            }
+            Self::ApproximateOrder => {
+                "it states modules, which are taken to run in the order in which they stand"
+            }
+            Self::StatesOnly => "it states parameters, so that activations are missing",
+        }
+    }
+}
+
+/// What an input was recognised as.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recognised {
+    /// Name of the format: `ONNX`.
+    pub format: String,
+    /// How much of a model it states.
+    pub fidelity: Fidelity,
+}
+
+impl Recognised {
+    fn new(format: &str, fidelity: Fidelity) -> Self {
+        Self { format: format.to_owned(), fidelity }
+    }
+}
+
+/// A model as it was read.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The program.
+    pub graph: Graph,
+    /// What the input is.
+    pub recognised: Recognised,
+    /// How the model is trained where the user says nothing: what the input states, and PyTorch's
+    /// defaults.
+    pub defaults: Config,
+    /// The tree of layers, where the input is one or was translated to one.
+    pub spec: Option<Spec>,
+}
+
 /// Reads the model in `source`; `name` is what its owner calls it, for messages only.
 ///
 /// Weights are not read: what this costs depends on the structure, not on the size.
 ///
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
-pub fn open(source: &mut dyn Source, name: &str) -> Result<Graph, Error> {
+pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     let file_size = source.len();
     let mut head = vec![0; usize::try_from(file_size).map_or(HEAD, |size| size.min(HEAD))];
     source.read_at(0, &mut head)?;
     if head.is_empty() {
         return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
     }
-    match foreign(&head, file_size) {
-        Some(refusal) => Err(Error::new(
-            ErrorKind::WrongFormat,
-            format!("{} is {}; {}", called(name), refusal.what, refusal.advice),
-        )),
-        None => onnx::read(source),
+    let Some(refusal) = foreign(&head, file_size) else {
+        return Ok(Opened {
+            graph: onnx::read(source)?,
+            recognised: Recognised::new("ONNX", Fidelity::ExactGraph),
+            defaults: Config::default(),
+            spec: None,
+        });
+    };
+    if text(&head).is_some()
+        && let Some(text) = whole_text(source)?
+        && spec::is_spec(&text)
+    {
+        let spec = spec::read(&text)?;
+        return from_spec(spec, Recognised::new("layer spec", Fidelity::ExactGraph));
     }
+    Err(Error::new(
+        ErrorKind::WrongFormat,
+        format!("{} is {}; {}", called(name), refusal.what, refusal.advice),
+    ))
+}
+
+/// What every format that is translated to layers ends in.
+fn from_spec(spec: Spec, recognised: Recognised) -> Result<Opened, Error> {
+    let graph = spec.lower()?;
+    Ok(Opened { graph, recognised, defaults: spec.train.clone(), spec: Some(spec) })
+}
+
+/// A text of a size that people write.
+fn whole_text(source: &mut dyn Source) -> Result<Option<String>, Error> {
+    let size = source.len();
+    let Some(size) = usize::try_from(size).ok().filter(|_| size <= spec::TEXT_MAX) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; size];
+    source.read_at(0, &mut bytes)?;
+    Ok(String::from_utf8(bytes).ok())
 }
 
 /// What a file is instead of a model, and what to do about it.

@@ -41,6 +41,13 @@ pub struct Graph {
     /// names of `named_parameters()` and then `named_buffers()`: also those that the exporter folded
     /// away. Empty where the file does not tell.
     pub members: Vec<(String, Member)>,
+    /// Sizes that the file itself suggests for its open dimensions, by name.
+    pub dims: BTreeMap<String, u64>,
+    /// Whether the nodes are the operators that PyTorch runs: then nothing was removed or taken
+    /// apart, and nothing is to be recovered.
+    pub is_program: bool,
+    /// In a program: values that a Python name holds until another value has been made.
+    pub held: Vec<(ValueId, ValueId)>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
 }

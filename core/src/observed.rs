@@ -154,7 +154,7 @@ impl Observed {
             );
             explanation.note("several-messages", message);
         }
-        explanation.known.alloc_conf = self.alloc_conf.clone();
+        explanation.known.alloc_conf.clone_from(&self.alloc_conf);
         if let Some(machine) = &self.machine {
             let index = self.message.as_ref().and_then(|message| message.gpu);
             explanation.machine(machine, index);
@@ -391,26 +391,23 @@ impl Explanation {
             let outside = capacity.minus(free).minus(reserved);
             let device = self.known.device;
             let context = device.map(Device::context).filter(|context| *context < outside.bytes);
-            match context {
-                Some(context) => {
-                    let others = outside.minus(Printed::exactly(context));
-                    self.other_processes = Some(others);
-                    self.known.other_processes = Some(others.bytes);
-                    let what = format!(
-                        "the message does not tell this process from others: of {outside} outside \
-                         of PyTorch's allocator, {context} are taken to be the context (as fitted), \
-                         {others} other processes"
-                    );
-                    self.note("context-assumed", what);
-                }
-                None => {
-                    self.known.context = Some(outside.bytes);
-                    let what = format!(
-                        "the message does not tell this process from others: {outside} outside of \
-                         PyTorch's allocator are taken to be its context"
-                    );
-                    self.note("context-assumed", what);
-                }
+            if let Some(context) = context {
+                let others = outside.minus(Printed::exactly(context));
+                self.other_processes = Some(others);
+                self.known.other_processes = Some(others.bytes);
+                let what = format!(
+                    "the message does not tell this process from others: of {outside} outside of \
+                     PyTorch's allocator, {context} are taken to be the context (as fitted), \
+                     {others} other processes"
+                );
+                self.note("context-assumed", what);
+            } else {
+                self.known.context = Some(outside.bytes);
+                let what = format!(
+                    "the message does not tell this process from others: {outside} outside of \
+                     PyTorch's allocator are taken to be its context"
+                );
+                self.note("context-assumed", what);
             }
         }
     }

@@ -82,6 +82,11 @@ const RECOVERIES: [Recovery; 13] = [
 /// Recovers what can be told with certainty or by convention.
 pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Program<'a> {
     let mut view = View::new(graph, typed);
+    if graph.is_program {
+        in_place::obey(&mut view, config);
+        view.settle();
+        return view.into_program(Vec::new());
+    }
     match config.recover {
         Recover::Auto => RECOVERIES.iter().for_each(|recovery| {
             recovery(&mut view, config);
@@ -398,10 +403,14 @@ impl<'a> View<'a> {
         let beside = placement.iter().map(|&id| (id, placement::beside(&self, id)));
         let beside: BTreeMap<ValueId, Vec<(String, TensorType)>> =
             beside.filter(|(_, buffers)| !buffers.is_empty()).collect();
-        let names = names::find(&self);
         let mut diagnostics = diagnostics;
-        diagnostics.extend(placement::diagnostic(&beside));
-        diagnostics.extend(names::diagnostic(&self));
+        let names = if self.graph.is_program {
+            self.graph.held.clone()
+        } else {
+            diagnostics.extend(placement::diagnostic(&beside));
+            diagnostics.extend(names::diagnostic(&self));
+            names::find(&self)
+        };
         Program {
             graph: self.graph,
             typed: self.typed,

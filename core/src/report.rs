@@ -9,6 +9,7 @@ use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{Provenance, Room};
 use crate::diagnostic::Diagnostic;
+use crate::formats::Recognised;
 use crate::graph::Graph;
 use crate::tensor::TensorType;
 use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Trace};
@@ -62,6 +63,8 @@ pub struct ModelSummary {
     pub name: String,
     /// Program that wrote the file; may be empty.
     pub producer: String,
+    /// What the input was recognised as.
+    pub recognised: Recognised,
     /// COUNT: trained elements.
     pub parameters: u64,
     /// SIZE: of the trained tensors.
@@ -251,7 +254,7 @@ pub struct OutOfMemory {
 
 impl ModelSummary {
     /// Summarises a model from what set-up put on the device.
-    pub fn of(name: &str, graph: &Graph, trace: &Trace) -> Self {
+    pub fn of(name: &str, recognised: &Recognised, graph: &Graph, trace: &Trace) -> Self {
         let placed = |category| {
             trace.storages.iter().filter(move |storage| {
                 storage.category == category && trace.label(storage.operator).is_empty()
@@ -261,6 +264,7 @@ impl ModelSummary {
         Self {
             name: if name.is_empty() { graph.name.clone() } else { name.to_owned() },
             producer: graph.producer.clone(),
+            recognised: recognised.clone(),
             parameters: placed(Category::Parameter).map(elements).sum(),
             parameter_bytes: placed(Category::Parameter).map(|s| s.requested).sum(),
             buffer_bytes: placed(Category::Buffer).map(|s| s.requested).sum(),

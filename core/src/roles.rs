@@ -63,6 +63,8 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     match graph.member(name) {
         Some(Member::Parameter) if ty.dtype.is_floating() => return Role::Parameter,
         Some(Member::Buffer) => return Role::Buffer,
+        // A program lists all that is on the device.
+        _ if graph.is_program => return Role::Host,
         _ => {}
     }
     let is_state_name =

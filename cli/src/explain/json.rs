@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use highwater_core::bytes::Printed;
+use highwater_core::config::PyTorch;
 use highwater_core::device::Fit;
 use highwater_core::estimate;
 use highwater_core::observed::{Cause, Gpu, Known, Machine, Message};
@@ -271,7 +272,7 @@ fn settings(known: &Known) -> JsonSettings<'_> {
         context: bytes(context),
         allowed: bytes(allowed),
         alloc_conf: alloc_conf.as_deref(),
-        pytorch: pytorch.map(|pytorch| pytorch.name()),
+        pytorch: pytorch.map(PyTorch::name),
     }
 }
 

@@ -22,10 +22,10 @@ pub(super) fn render(answer: &Answer) -> String {
         parts.push(section(&what_smi_says(machine), &gpus(machine, explanation)));
     }
     if let Some(cause) = explanation.cause {
-        let advice: String = (1..)
-            .zip(cause.advice())
-            .map(|(number, what)| format!("  {number}. {what}\n"))
-            .collect();
+        let numbered = (1..).zip(cause.advice());
+        let advice: Vec<_> =
+            numbered.map(|(number, what)| format!("  {number}. {what}\n")).collect();
+        let advice = advice.concat();
         parts.push(section("What helps", &advice));
     }
     if let Some(found) = located {

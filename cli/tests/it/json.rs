@@ -41,7 +41,10 @@ fn keys_are_those_of_the_contract() {
             "diagnostics"
         ])
     );
-    assert_eq!(at("/model"), sorted(["name", "parameters", "parameter_bytes", "buffer_bytes"]));
+    assert_eq!(
+        at("/model"),
+        sorted(["name", "format", "fidelity", "parameters", "parameter_bytes", "buffer_bytes"])
+    );
     assert_eq!(
         at("/config"),
         sorted([

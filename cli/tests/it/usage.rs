@@ -28,7 +28,7 @@ fn files_that_are_no_models_are_refused() {
     check(
         &["estimate", env!("CARGO_TARGET_TMPDIR")],
         &expect![[r#"
-        error: : this is a folder; name the ONNX file in it
+        error: : this is a folder; name the model in it
     "#]],
     );
     check_file(
@@ -51,6 +51,41 @@ fn files_that_are_no_models_are_refused() {
         &whole[..whole.len() / 2],
         &expect![[r#"
         error: /truncated.onnx: the file is truncated at byte 4435: a field at byte 22 is 8844 bytes long; copy or download it again
+    "#]],
+    );
+}
+
+#[test]
+fn specs_are_read_and_their_mistakes_told() {
+    let spec = "input: [N, 8]\nlayers: [linear: 4]\ntrain: {optimizer: sgd}\n";
+    let path = file("model.txt", spec.as_bytes());
+    let path = path.to_string_lossy();
+    let Outcome { status, stdout, .. } = highwater(&["estimate", &path, "--dim", "N=4"]);
+    assert_eq!(status, Some(0));
+    assert!(stdout.contains("layer spec, exact graph"), "{stdout}");
+    // The command line goes before what the spec suggests.
+    assert!(stdout.contains("N = 4; sgd, fp32"), "{stdout}");
+    let arguments = ["estimate", &path, "--optimizer", "adamw"];
+    let stdout = highwater(&arguments).stdout;
+    assert!(stdout.contains("N = 1; adamw, fp32"), "{stdout}");
+    let expected = "the input suggests other settings than this estimate is for: optimizer sgd";
+    assert!(stdout.contains(expected), "{stdout}");
+    let written = highwater(&["spec", &path]).stdout;
+    assert!(written.contains("- linear: {out_features: 4}"), "{written}");
+    assert!(highwater(&["schema"]).stdout.starts_with("{\n  \"$schema\""));
+    check(
+        &[
+            "estimate",
+            &file("bad.yaml", b"input: [N, 8]\nlayers:\n  - linera: 4\n").to_string_lossy(),
+        ],
+        &expect![[r#"
+        error: /bad.yaml: line 3, column 5: there is no layer `linera`; did you mean `linear`?
+    "#]],
+    );
+    check(
+        &["spec", &model("train/alexnet")],
+        &expect![[r#"
+        error: /../tests/fixtures/models/train/alexnet.onnx: ONNX states operators and no layers, so that there is no spec of it
     "#]],
     );
 }

@@ -37,7 +37,10 @@ pub(crate) fn compare(results: &str, folder: &str, chosen: &[&str]) -> Result<()
 
 fn estimate(folder: &str, name: &str, row: &Value) -> Result<Report> {
     let path = format!("{folder}/{name}.onnx");
-    let model = run::open(&path).or_else(|_| run::open(&format!("{path}.gz")))?;
+    let spec = format!("{folder}/{name}.yaml");
+    let model = run::open(&path)
+        .or_else(|_| run::open(&format!("{path}.gz")))
+        .or_else(|_| run::open(&spec))?;
     Ok(model.estimate(&run::configuration(&model, row)?)?)
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         accumulate: size("accumulate").and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
         freeze: names("freeze"),
         lora: names("lora"),
-        loss: text("loss").map_or(Ok(LossChoice::Auto), str::parse)?,
+        loss: text("loss").map_or_else(|| Ok(model.defaults().loss), str::parse::<LossChoice>)?,
         precision,
         memory_format: if row["channels_last"] == true {
             MemoryFormat::ChannelsLast

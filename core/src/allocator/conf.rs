@@ -43,8 +43,7 @@ impl Conf {
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let number = || -> Result<u64, Error> {
-            let parsed = value.parse().map_err(|error| refuse(format!("{name}:{value}: {error}")));
-            parsed
+            value.parse().map_err(|error| refuse(format!("{name}:{value}: {error}")))
         };
         let settings = &mut self.settings;
         match name {

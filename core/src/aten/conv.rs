@@ -51,6 +51,7 @@ pub fn convolution(
     rt.enter_operator("aten::convolution");
     let y = rt.empty_in(x.dtype(), &spec.output, format);
     let weight_copy = rt.no_grad(|| view::contiguous_in(rt, weight, format));
+    rt.enter_operator("aten::convolution");
     rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
     drop((weight_copy, copy));
     let mut inputs = vec![x, weight];
@@ -122,6 +123,7 @@ fn cudnn_gradients(
         let result = rt.empty_in(grad.dtype(), x.sizes(), format);
         let weight = view::contiguous_in(rt, weight, format);
         let grad = view::contiguous_in(rt, &grad, format);
+        rt.enter_operator("aten::convolution_backward");
         rt.workspace(workspace::size(&rt.hardware, layer, Direction::BackwardData));
         drop((grad, weight));
         result

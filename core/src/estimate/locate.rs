@@ -260,7 +260,7 @@ fn within(run: &Run, message: &Message) -> Located {
         located.same_size += 1;
         let fails = failure.filter(|(at, _)| *at == event);
         let allocated =
-            fails.map_or(before(&series.allocated, event), |(_, error)| error.allocated);
+            fails.map_or_else(|| before(&series.allocated, event), |(_, error)| error.allocated);
         let fits = match message.allocated {
             _ if fails.is_some_and(|(_, error)| agrees(&error, message)) => Match::Fails,
             None => Match::Size,

@@ -50,6 +50,7 @@ pub fn open_dims(graph: &Graph) -> Vec<OpenDim> {
             (_, Dim::Unknown) if !is_batch => default_by_place(rank, axis),
             _ => Kind::of(&name).default(),
         };
+        let default = graph.dims.get(&name).copied().unwrap_or(default);
         open.push(OpenDim { name, default, batch: is_batch, inputs: vec![input.to_owned()] });
     });
     open
@@ -201,9 +202,13 @@ impl Binding {
             if chosen.contains_key(&dim.name) {
                 continue;
             }
+            // A size that the file states is no assumption.
+            if let Some(&stated) = graph.dims.get(&dim.name) {
+                dims.insert(dim.name.clone(), stated);
+                continue;
+            }
             let size = default_beside(dim, &open, &chosen);
             dims.insert(dim.name.clone(), size);
-            // A size that the file states is no assumption.
             if !(dim.batch && matches!(batch, Batch::Fixed(_))) {
                 let message = format!(
                     "dimension `{}` of {} is taken as {size}; set it to what you train with",

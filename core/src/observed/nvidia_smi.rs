@@ -185,11 +185,9 @@ impl Reader {
             (self.part, words.as_slice(), cells.as_slice())
             && let (Ok(index), true) = (index.parse(), bus.contains(':'))
         {
-            let name: Vec<&str> = match name {
-                // The persistence mode has a column of its own in the head only.
-                [name @ .., "On" | "Off"] => name.to_vec(),
-                name => name.to_vec(),
-            };
+            // The persistence mode has a column of its own in the head only.
+            let name =
+                name.strip_suffix(&["On"]).or_else(|| name.strip_suffix(&["Off"])).unwrap_or(name);
             let ecc = rest.first().and_then(|cell| cell.split_whitespace().last());
             self.add(Gpu {
                 index,

@@ -62,12 +62,11 @@ fn without_prefixes(line: &str) -> &str {
 fn behind_bracket(line: &str) -> Option<&str> {
     /// COUNT: bytes of a prefix, at most.
     const PREFIX_MAX: usize = 80;
-    let (inner, rest) = match line.strip_prefix('[') {
-        Some(inner) => inner.split_once(']')?,
-        None => {
-            let (inner, rest) = line.strip_prefix('(')?.split_once(')')?;
-            (inner.contains("pid=") || inner.contains("rank")).then_some((inner, rest))?
-        }
+    let (inner, rest) = if let Some(inner) = line.strip_prefix('[') {
+        inner.split_once(']')?
+    } else {
+        let (inner, rest) = line.strip_prefix('(')?.split_once(')')?;
+        (inner.contains("pid=") || inner.contains("rank")).then_some((inner, rest))?
     };
     let rest = rest.strip_prefix("<stderr>").unwrap_or(rest);
     (inner.len() <= PREFIX_MAX).then(|| rest.trim_start_matches([':', ' ']))

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::Call;
 use super::shape_math::{before, broadcast, dim};
 use super::torch;
-use super::{Inference, MANY, OpError, Operator, op};
+use super::{Inference, MANY, OpError, Operator, Shaped, op};
 use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
 use crate::aten::{elementwise, view};
@@ -17,7 +17,7 @@ use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     torch("Baddbmm", 3..=3).runs(baddbmm_rule),
-    torch("Linear", 2..=3).runs(linear_rule),
+    Shaped { infer: linear, ..torch("Linear", 2..=3) }.runs(linear_rule),
     op("Det", 1..=1, det).unmodelled(),
     op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
     op("Gemm", 2..=3, gemm).runs(gemm_rule),
@@ -66,6 +66,24 @@ fn gemm(inference: &mut Inference<'_>) -> Result<(), OpError> {
         return Err(OpError::new(format!("inner dimensions {k} and {inner} differ")));
     }
     inference.set_dims(0, a.dtype, [m, n]);
+    Ok(())
+}
+
+/// `x […, in]` and `weight [out, in]`, or `[in, out]` where that is not `transposed`.
+fn linear(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (x, weight) = (inference.input(0)?, inference.input(1)?);
+    let (Some((&width, rows)), &[first, second]) = (x.dims.split_last(), weight.dims.as_slice())
+    else {
+        return Err(OpError::new("a linear layer takes a matrix"));
+    };
+    let transposed = inference.node.int("transposed").is_some_and(|n| n != 0);
+    let (takes, makes) = if transposed { (second, first) } else { (first, second) };
+    if width != takes {
+        return Err(OpError::new(format!("{width} features where weights take {takes}")));
+    }
+    let mut dims = rows.to_vec();
+    dims.push(makes);
+    inference.set_dims(0, x.dtype, dims);
     Ok(())
 }
 

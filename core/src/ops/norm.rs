@@ -14,7 +14,7 @@ use crate::tensor::{DType, TensorType};
 pub(super) const TABLE: &[Operator] = &[
     op("BatchNormalization", 5..=5, batch_norm).runs(batch_norm_rule),
     op("GroupNormalization", 3..=3, like_first).runs(group_norm_rule),
-    op("InstanceNormalization", 3..=3, like_first).runs(instance_norm_rule),
+    op("InstanceNormalization", 1..=3, like_first).runs(instance_norm_rule),
     op("LRN", 1..=1, like_first).unmodelled(),
     op("LayerNormalization", 2..=3, layer_norm).runs(layer_norm_rule),
     op("LpNormalization", 1..=1, like_first).unmodelled(),

@@ -206,7 +206,7 @@ fn argument(view: &View<'_>, node: &Node) -> Option<ValueId> {
     node.inputs.iter().flatten().copied().find(comes_from_elsewhere)
 }
 
-fn is_one_of(module: &str, paths: &[&str]) -> bool {
+pub(super) fn is_one_of(module: &str, paths: &[&str]) -> bool {
     paths.iter().any(|path| ends_with(module, path))
 }
 

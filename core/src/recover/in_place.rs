@@ -9,18 +9,32 @@
 //! either way; what differs is what is alive for a moment.
 
 use super::View;
-use super::dropout::has_module;
+use super::dropout::{has_module, is_one_of};
 use crate::config::{Config, InPlace};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
-/// Heads of torchvision's models whose dropout overwrites its input: a module's path with a parameter
-/// that tells the model, and the dropout's own (`models/efficientnet.py`, `mobilenetv3.py`,
-/// `mnasnet.py`). Its other models have `nn.Dropout(p)`.
-const DROPOUTS: [(&str, &str); 3] = [
-    ("features.#.#.block.#.fc1", "classifier.0"),
-    ("features.#.block.#.fc1", "classifier.2"),
-    ("layers.#.#.layers.#", "classifier.0"),
+/// What one of torchvision's models overwrites that no convention tells.
+#[derive(Clone, Copy, Debug)]
+struct Habit {
+    /// Path of a module with a parameter that tells the model.
+    tells: &'static str,
+    /// Path of a dropout that overwrites its input; the other models have `nn.Dropout(p)`.
+    dropout: &'static [&'static str],
+    /// Path of the blocks whose residual sum is `result += input`.
+    sums: &'static [&'static str],
+}
+
+/// `models/convnext.py`, `efficientnet.py`, `mnasnet.py`, `mobilenetv3.py`.
+const HABITS: [Habit; 4] = [
+    Habit { tells: "features.#.#.block.#", dropout: &[], sums: &["features.#.#"] },
+    Habit {
+        tells: "features.#.#.block.#.fc1",
+        dropout: &["classifier.0"],
+        sums: &["features.#.#"],
+    },
+    Habit { tells: "layers.#.#.layers.#", dropout: &["classifier.0"], sums: &[] },
+    Habit { tells: "features.#.block.#.fc1", dropout: &["classifier.2"], sums: &["features.#"] },
 ];
 
 const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
@@ -53,12 +67,36 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     }
 }
 
+/// In a program the nodes say it; the user may want it everywhere, or nowhere.
+pub(super) fn obey(view: &mut View<'_>, config: &Config) {
+    if config.in_place == InPlace::On {
+        return assume(view, config);
+    }
+    if config.in_place == InPlace::Auto {
+        return;
+    }
+    let marked = |node: &Node| node.attributes.contains_key("in_place");
+    let marked: Vec<NodeId> =
+        view.nodes().filter(|(_, node)| marked(node)).map(|(at, _)| at).collect();
+    for at in marked {
+        let Some(mut node) = view.node(at).cloned() else { continue };
+        node.attributes.remove("in_place");
+        view.replace(at, node);
+    }
+}
+
 fn overwrites(view: &View<'_>, node: &Node) -> bool {
     let Some(input) = node.input(0) else { return false };
+    let is_habit = |places: fn(&Habit) -> &'static [&'static str]| {
+        HABITS
+            .iter()
+            .any(|habit| is_one_of(&node.module, places(habit)) && has_module(view, habit.tells))
+    };
     if node.op == "Dropout" {
-        let is_head =
-            |&(tells, head): &(&str, &str)| head == node.module && has_module(view, tells);
-        return view.read_once(input) && DROPOUTS.iter().any(is_head);
+        return view.read_once(input) && is_habit(|habit| habit.dropout);
+    }
+    if node.op == "Add" && view.read_once(input) && is_habit(|habit| habit.sums) {
+        return true;
     }
     let behind = |op| view.made_by(input, op).is_some() && view.read_once(input);
     if node.op == "Relu" && squeezes(view, input) {

@@ -98,6 +98,10 @@ pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> 
         let counter = TensorType::new(DType::Int64, []);
         return vec![(format!("{module}num_batches_tracked"), counter)];
     }
+    // A program lists all that its modules register.
+    if view.graph().is_program {
+        return Vec::new();
+    }
     let reader = view.readers(id).first().and_then(|at| view.node(*at));
     let module = reader.map_or("", |node| node.module.as_str());
     // transformers' rotary embeddings keep a copy of their frequencies, the only float that they read.

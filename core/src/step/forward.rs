@@ -81,7 +81,9 @@ impl<'a> Forward<'a> {
         let on_device: Vec<&Node> =
             program.nodes.iter().map(Cow::as_ref).filter(|node| !is_folded(node, typed)).collect();
         let is_alias = |node: &Node| node.op == "Cast" && keeps_type(node, typed);
-        let mut last_holder = frames::last_holders(&on_device, graph.values.len(), is_alias);
+        let habits = !graph.is_program;
+        let mut last_holder =
+            frames::last_holders(&on_device, graph.values.len(), habits, is_alias);
         frames::hold(&mut last_holder, &on_device, &program.names);
         let regions = match checkpoint {
             Checkpoint::None => Vec::new(),

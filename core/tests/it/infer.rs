@@ -19,7 +19,7 @@ fn models() -> Vec<(String, Graph)> {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let path = format!("models/{folder}/{name}");
             let bytes = fixtures::read(&path);
-            models.push((path, formats::open(&mut bytes.as_slice(), &name).unwrap()));
+            models.push((path, formats::open(&mut bytes.as_slice(), &name).unwrap().graph));
         }
     }
     models.sort_by(|a, b| a.0.cmp(&b.0));

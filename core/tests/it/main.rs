@@ -15,3 +15,4 @@ mod optimizers;
 mod recording;
 mod replay;
 mod runs;
+mod spec;

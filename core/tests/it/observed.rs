@@ -31,7 +31,7 @@ fn texts() -> Vec<(String, String)> {
 /// What is found, a line for each kind of thing.
 fn dump(observed: &Observed, explanation: &Explanation) -> String {
     let mut out = String::new();
-    let mut line = |text: String| out += &format!("  {text}\n");
+    let mut line = |text: String| writeln!(out, "  {text}").unwrap();
     if let Some(message) = &observed.message {
         let sizes = [
             ("tried", message.tried),

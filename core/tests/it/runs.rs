@@ -44,17 +44,26 @@ impl Run {
     /// The batch goes into the dimension that is the batch, the recorded length into all others.
     /// An error says which setting is not modelled.
     pub(crate) fn configuration(&self, model: &Model) -> Result<Config, String> {
+        self.configuration_over(model, &Config::default())
+    }
+
+    /// The same for a model that suggests settings of its own.
+    pub(crate) fn configuration_over(
+        &self,
+        model: &Model,
+        defaults: &Config,
+    ) -> Result<Config, String> {
         let dims = model.open_dims().into_iter().map(|dim| {
             let other = self.seq.unwrap_or(dim.default);
             (dim.name, if dim.batch { self.batch } else { other })
         });
-        Ok(Config { dims: dims.collect(), ..settings(&self.settings)? })
+        Ok(Config { dims: dims.collect(), ..settings(&self.settings, defaults)? })
     }
 }
 
 /// Flags become the fields of the same name, with values of the kind that the default has.
-fn settings(flags: &str) -> Result<Config, String> {
-    let mut config = serde_json::to_value(Config::default()).expect("a configuration is JSON");
+fn settings(flags: &str, defaults: &Config) -> Result<Config, String> {
+    let mut config = serde_json::to_value(defaults).expect("a configuration is JSON");
     for flag in flags.split("--").map(str::trim).filter(|flag| !flag.is_empty()) {
         let (name, value) = flag.split_once(' ').unwrap_or((flag, ""));
         let name = if name == "loop" { "loop_style".to_owned() } else { name.replace('-', "_") };

@@ -85,6 +85,11 @@ class Loop:
     def prepare_batch(self) -> tuple[Tensor, Tensor]:
         """Inputs and targets; for token numbers they are one tensor."""
         chosen = self.chosen
+        if example := zoo.ZOO[chosen.model].example:
+            batch, target = example(chosen.batch)
+            self.mark(0, 'input')
+            batch_on_device = batch.cuda()
+            return batch_on_device, batch_on_device if target is batch else target.cuda()
         batch = zoo.batch(chosen.model, chosen.batch, chosen.size, chosen.seq)
         self.mark(0, 'input')
         if not batch.is_floating_point():
@@ -142,6 +147,11 @@ class Loop:
 
     def forward(self) -> tuple[Tensor, Any]:
         """The loss, and what the model returned."""
+        if zoo.ZOO[self.chosen.model].kind == 'example':
+            out = self.model(self.batch)
+            if out.dim() > 3:
+                return functional.cross_entropy(out, self.target), out
+            return criterion(self.chosen.loss or 'cross-entropy', out, self.target), out
         if zoo.ZOO[self.chosen.model].kind == 'image':
             out = self.model(self.batch)
             return criterion(self.chosen.loss or 'cross-entropy', out, self.target), out

@@ -1,7 +1,8 @@
 """Models with random weights, nothing downloaded, and a batch for each.
 
 Kinds: `image` (logits over classes), `clm` and `mlm` (transformers models that compute their own
-loss from `labels=input_ids`), `seq2seq` (T5 and BART, likewise).
+loss from `labels=input_ids`), `seq2seq` (T5 and BART, likewise), `example` (anything that takes one
+tensor: the entry makes the batch and its targets).
 
 ORACLE_ZOO names a file with further models; it calls `add`, `torchvision`, `timm` and
 `transformers` as this one does.
@@ -28,14 +29,23 @@ class Entry:
     kind: str
     size: int
     seq: int
+    #: A batch of so many and its targets, on the host; one tensor may be both.
+    example: Callable[[int], tuple[Tensor, Tensor]] | None = None
 
 
 ZOO: dict[str, Entry] = {}
 
 
-def add(name: str, make: Factory, kind: str, size: int = 224, seq: int = 512) -> None:
+def add(
+    name: str,
+    make: Factory,
+    kind: str,
+    size: int = 224,
+    seq: int = 512,
+    example: Callable[[int], tuple[Tensor, Tensor]] | None = None,
+) -> None:
     """Puts a model into the zoo."""
-    ZOO[name] = Entry(make, kind, size, seq)
+    ZOO[name] = Entry(make, kind, size, seq, example)
 
 
 def torchvision(name: str, **fixed: Any) -> Factory:

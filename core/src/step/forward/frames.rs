@@ -17,9 +17,12 @@ use crate::graph::{Node, ValueId};
 /// For each value the step after which nobody holds it; `None` for values that no step touches.
 ///
 /// What a step that is an alias makes is its input under another name.
+///
+/// A program says which names there are: without `habits`, only the arguments of calls are held.
 pub(super) fn last_holders(
     steps: &[&Node],
     values: usize,
+    habits: bool,
     is_alias: impl Fn(&Node) -> bool,
 ) -> Vec<Option<usize>> {
     let calls = Calls::of(steps);
@@ -41,7 +44,9 @@ pub(super) fn last_holders(
         let named_until = {
             let below = node.inputs.iter().flatten().filter(|value| is_below(value));
             let together = below.count() > 1;
-            if together {
+            if !habits {
+                index
+            } else if together {
                 calls.end_of_innermost(index)
             } else {
                 argument_until(steps, index, &calls, &roots)
@@ -185,7 +190,7 @@ mod tests {
             })
             .collect();
         let nodes: Vec<&Node> = nodes.iter().collect();
-        let held = last_holders(&nodes, 6, |node| node.op == "Cast");
+        let held = last_holders(&nodes, 6, true, |node| node.op == "Cast");
         let held =
             held.iter().enumerate().filter_map(|(v, step)| Some(format!("{v}@{}", (*step)?)));
         assert_eq!(held.collect::<Vec<_>>().join(" "), expected, "{steps:?}");

@@ -1,0 +1,225 @@
+//! Text → [`Tree`]: lists, mappings and scalars, each with its place. What YAML, JSON and TOML share.
+//!
+//! - JSON is read as the YAML that it is.
+//! - Anchors and tags are refused: a spec has `repeat`, and an alias could stand for billions.
+//! - Nesting and the number of nodes are bounded.
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
+
+use crate::error::{Error, ErrorKind, Place};
+
+/// COUNT: lists and mappings inside each other, at most.
+pub(super) const DEPTH_MAX: usize = 48;
+
+/// COUNT: nodes of a text, at most.
+const NODES_MAX: usize = 200_000;
+
+/// A piece of the text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tree {
+    pub(super) place: Place,
+    pub(super) content: Content,
+}
+
+/// What the piece is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Content {
+    Null,
+    Flag(bool),
+    Int(i64),
+    Number(f64),
+    Text(String),
+    List(Vec<Tree>),
+    Map(Vec<(Key, Tree)>),
+}
+
+/// A key of a mapping.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Key {
+    pub(super) place: Place,
+    pub(super) text: String,
+}
+
+impl Tree {
+    /// What it is, for messages: `a list`.
+    pub(super) fn kind(&self) -> String {
+        match &self.content {
+            Content::Null => "nothing".to_owned(),
+            Content::Flag(flag) => format!("`{flag}`"),
+            Content::Int(n) => format!("the number {n}"),
+            Content::Number(x) => format!("the number {x}"),
+            Content::Text(text) => format!("the text `{}`", shortened(text)),
+            Content::List(_) => "a list".to_owned(),
+            Content::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+/// The beginning of a text that may be long.
+pub(super) fn shortened(text: &str) -> String {
+    const LONGEST: usize = 40;
+    let line = text.lines().next().unwrap_or_default();
+    let start: String = line.chars().take(LONGEST).collect();
+    if start.len() < text.len() { format!("{start}…") } else { start }
+}
+
+/// An error about a place.
+pub(super) fn fault(place: Place, message: impl Into<String>) -> Error {
+    let error = Error::new(ErrorKind::BadSpec, message);
+    if place == Place::default() { error } else { error.at(place) }
+}
+
+/// Reads YAML or JSON.
+///
+/// # Errors
+/// When the text is neither, has more than one document, repeats a key, or nests too deeply.
+pub(super) fn parse(text: &str) -> Result<Tree, Error> {
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| {
+            let info = error.info();
+            let hint = if text.contains('\t') && info.contains("token") {
+                "; YAML is indented with spaces, not with tabs"
+            } else {
+                ""
+            };
+            let message = format!("the text breaks off as YAML: {info}{hint}");
+            fault(place(error.marker()), message)
+        })?;
+        builder.event(event, span)?;
+    }
+    builder.root.ok_or_else(|| fault(Place { line: 1, column: 1 }, "the text is empty"))
+}
+
+fn place(marker: &Marker) -> Place {
+    Place { line: marker.line(), column: marker.col().saturating_add(1) }
+}
+
+/// Lists and mappings that are still open.
+#[derive(Default)]
+struct Builder {
+    open: Vec<Open>,
+    root: Option<Tree>,
+    nodes: usize,
+}
+
+struct Open {
+    place: Place,
+    body: Body,
+}
+
+enum Body {
+    List(Vec<Tree>),
+    Map { entries: Vec<(Key, Tree)>, key: Option<Key> },
+}
+
+impl Builder {
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Error> {
+        let place = place(&span.start);
+        match event {
+            Event::Alias(_) => {
+                let message =
+                    "aliases (`*name`) are not read here: write `repeat` for what repeats";
+                Err(fault(place, message))
+            }
+            Event::Scalar(text, style, _, tag) => {
+                if tag.is_some() {
+                    return Err(fault(place, "tags (`!name`) are not read here: leave it out"));
+                }
+                let content = match style {
+                    ScalarStyle::Plain => plain(&text),
+                    _ => Content::Text(text.into_owned()),
+                };
+                self.put(Tree { place, content })
+            }
+            Event::SequenceStart(..) => self.open(place, Body::List(Vec::new())),
+            Event::MappingStart(..) => {
+                self.open(place, Body::Map { entries: Vec::new(), key: None })
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::DocumentStart(_) if self.root.is_some() => {
+                Err(fault(place, "a second document begins here; a spec is one"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, place: Place, body: Body) -> Result<(), Error> {
+        if self.open.len() >= DEPTH_MAX {
+            let message =
+                format!("lists and mappings lie more than {DEPTH_MAX} deep in each other");
+            return Err(Error::new(ErrorKind::TooLarge, message).at(place));
+        }
+        self.open.push(Open { place, body });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        let Some(Open { place, body }) = self.open.pop() else { return Ok(()) };
+        let content = match body {
+            Body::List(items) => Content::List(items),
+            Body::Map { entries, key: _ } => Content::Map(entries),
+        };
+        self.put(Tree { place, content })
+    }
+
+    fn put(&mut self, tree: Tree) -> Result<(), Error> {
+        self.nodes = self.nodes.saturating_add(1);
+        if self.nodes > NODES_MAX {
+            let message = format!("the text has more than {NODES_MAX} entries");
+            return Err(Error::new(ErrorKind::TooLarge, message).at(tree.place));
+        }
+        let place = tree.place;
+        match self.open.last_mut().map(|open| &mut open.body) {
+            None => self.root = Some(tree),
+            Some(Body::List(items)) => items.push(tree),
+            Some(Body::Map { entries, key }) => {
+                if let Some(name) = key.take() {
+                    entries.push((name, tree));
+                    return Ok(());
+                }
+                let text = key_text(&tree)
+                    .ok_or_else(|| fault(place, "a key must be one word, such as `linear`"))?;
+                if entries.iter().any(|(known, _)| known.text == text) {
+                    let message = format!("the key `{text}` stands here a second time");
+                    return Err(fault(place, message));
+                }
+                *key = Some(Key { place, text });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn key_text(tree: &Tree) -> Option<String> {
+    match &tree.content {
+        Content::Text(text) => Some(text.clone()),
+        Content::Int(n) => Some(n.to_string()),
+        Content::Flag(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+/// A scalar without quotes, by the core schema of YAML 1.2 (`10.3.2` of the specification).
+fn plain(text: &str) -> Content {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Content::Null,
+        "true" | "True" | "TRUE" => return Content::Flag(true),
+        "false" | "False" | "FALSE" => return Content::Flag(false),
+        _ => {}
+    }
+    // `1_000_000` as in Python.
+    let digits = text.replace('_', "");
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+    if is_number {
+        if let Ok(n) = digits.parse() {
+            return Content::Int(n);
+        }
+        if let Ok(x) = digits.parse::<f64>()
+            && x.is_finite()
+        {
+            return Content::Number(x);
+        }
+    }
+    Content::Text(text.to_owned())
+}
