@@ -12,7 +12,8 @@ in use. Of the allocated memory 12.09 GiB is allocated by PyTorch, and 4.84 GiB 
 but unallocated.";
 
 fn check(text: &str, arguments: &[&str], expected: &Expect) {
-    let path = file("message.txt", text.as_bytes());
+    // Tests run beside each other, each with texts of its own.
+    let path = file(&format!("message-{}.txt", text.len()), text.as_bytes());
     let outcome =
         highwater(&[&["explain", "--message", &path.to_string_lossy()], arguments].concat());
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
@@ -95,68 +96,74 @@ fn the_operator_is_found_in_the_model() {
         &failure(&others),
         &[&alexnet, "--dim", "batch=256"],
         &expect![[r#"
-        CUDA out of memory on GPU 0
-        fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
+            CUDA out of memory on GPU 0
+            fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
 
-        What the message says (PyTorch 2.10 or later)
-          tried         144.00 MiB  the segment that the driver refused
-          free           96.20 MiB  on the card, after cached segments were given back
-          missing        47.80 MiB  what was tried less what is free
-          allocated       1.07 GiB  in blocks that tensors hold
-          unallocated   236.21 MiB  held by PyTorch, in no tensor: holes between blocks
-          reserved        1.30 GiB  both of these
-          process         1.47 GiB  in use by this process
-          context      ~173.39 MiB  process less reserved: CUDA's context, and libraries
-          others        ~13.00 GiB  in use by other processes
-          total          14.56 GiB  T4, as newer drivers report it
+            What the message says (PyTorch 2.10 or later)
+              tried         144.00 MiB  the segment that the driver refused
+              free           96.20 MiB  on the card, after cached segments were given back
+              missing        47.80 MiB  what was tried less what is free
+              allocated       1.07 GiB  in blocks that tensors hold
+              unallocated   236.21 MiB  held by PyTorch, in no tensor: holes between blocks
+              reserved        1.30 GiB  both of these
+              process         1.47 GiB  in use by this process
+              context      ~173.39 MiB  process less reserved: CUDA's context, and libraries
+              others        ~13.00 GiB  in use by other processes
+              total          14.56 GiB  T4, as newer drivers report it
 
-        What helps
-          1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
-          2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
+            What helps
+              1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
+              2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
 
-        In alexnet.onnx, batch = 256; adamw, fp32
-          the optimizer's step (aten::_foreach_sqrt), iteration 1
-            144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
-            the simulated run, with the message's limit, fails here with the same figures
+            In alexnet.onnx, batch = 256; adamw, fp32
+              the optimizer's step (aten::_foreach_sqrt), iteration 1
+                144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
+                the simulated run, with the message's limit, fails here with the same figures
 
-        For an estimate on this machine
-          --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
-    "#]],
+            For an estimate on this machine
+              --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
+
+            What this rests on
+              info [others-hold] other processes hold 13.00 GiB, which is more than is missing
+        "#]],
     );
     check(
         &failure(&others),
         &[&alexnet, "--dim", "batch=8"],
         &expect![[r#"
-        CUDA out of memory on GPU 0
-        fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
+            CUDA out of memory on GPU 0
+            fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
 
-        What the message says (PyTorch 2.10 or later)
-          tried         144.00 MiB  the segment that the driver refused
-          free           96.20 MiB  on the card, after cached segments were given back
-          missing        47.80 MiB  what was tried less what is free
-          allocated       1.07 GiB  in blocks that tensors hold
-          unallocated   236.21 MiB  held by PyTorch, in no tensor: holes between blocks
-          reserved        1.30 GiB  both of these
-          process         1.47 GiB  in use by this process
-          context      ~173.39 MiB  process less reserved: CUDA's context, and libraries
-          others        ~13.00 GiB  in use by other processes
-          total          14.56 GiB  T4, as newer drivers report it
+            What the message says (PyTorch 2.10 or later)
+              tried         144.00 MiB  the segment that the driver refused
+              free           96.20 MiB  on the card, after cached segments were given back
+              missing        47.80 MiB  what was tried less what is free
+              allocated       1.07 GiB  in blocks that tensors hold
+              unallocated   236.21 MiB  held by PyTorch, in no tensor: holes between blocks
+              reserved        1.30 GiB  both of these
+              process         1.47 GiB  in use by this process
+              context      ~173.39 MiB  process less reserved: CUDA's context, and libraries
+              others        ~13.00 GiB  in use by other processes
+              total          14.56 GiB  T4, as newer drivers report it
 
-        What helps
-          1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
-          2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
+            What helps
+              1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
+              2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
 
-        In alexnet.onnx, batch = 8; adamw, fp32
-          The simulated step has no such allocation at that level (9 of that size; at most 1.15 GiB are allocated):
-          another batch, other settings, or another model?
-          With batch = 256 it would be:
-          the optimizer's step (aten::_foreach_sqrt), iteration 1
-            144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
-            the simulated run, with the message's limit, fails here with the same figures
+            In alexnet.onnx, batch = 8; adamw, fp32
+              The simulated step has no such allocation at that level (9 of that size; at most 1.15 GiB are allocated):
+              another batch, other settings, or another model?
+              With batch = 256 it would be:
+              the optimizer's step (aten::_foreach_sqrt), iteration 1
+                144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
+                the simulated run, with the message's limit, fails here with the same figures
 
-        For an estimate on this machine
-          --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
-    "#]],
+            For an estimate on this machine
+              --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
+
+            What this rests on
+              info [others-hold] other processes hold 13.00 GiB, which is more than is missing
+        "#]],
     );
 }
 
