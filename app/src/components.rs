@@ -21,6 +21,7 @@ mod notice;
 mod phase_table;
 mod readout;
 mod settings;
+mod source_editor;
 mod tensors_at_peak;
 mod timeline;
 mod timeline_canvas;

@@ -18,7 +18,7 @@ use web_sys::{ErrorEvent, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
 
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
-use crate::state::{Answer, DeviceRow, Loaded, State};
+use crate::state::{Answer, DeviceRow, Loaded, SourceProblem, State};
 use crate::text;
 
 #[wasm_bindgen]
@@ -72,6 +72,8 @@ struct Opening {
     config: Config,
     /// Opened once more after a crash, not because the user asked.
     again: bool,
+    /// The text in the editor, after a keystroke.
+    edited: bool,
 }
 
 impl Engine {
@@ -89,7 +91,19 @@ impl Engine {
     pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
         self.state.opening.set(Some(input.name()));
         let config = Config { dims, ..self.state.config.get_untracked() };
-        self.line.borrow_mut().open_next = Some(Opening { input, config, again: false });
+        self.queue(Opening { input, config, again: false, edited: false });
+    }
+
+    /// Opens a text as it is now in the editor. Where it is wrong the editor says so, and the model
+    /// before stays on the page.
+    pub(crate) fn open_text(&self, name: &str, text: &str) {
+        let config = self.state.config.get_untracked();
+        let input = Input::text(name, text);
+        self.queue(Opening { input, config, again: false, edited: true });
+    }
+
+    fn queue(&self, opening: Opening) {
+        self.line.borrow_mut().open_next = Some(opening);
         self.revive();
         self.pump();
     }
@@ -118,6 +132,7 @@ impl Engine {
         drop(line);
         self.state.opening.set(None);
         self.state.loaded.set(None);
+        self.state.source.set(None);
         self.state.answer.set(None);
         self.state.config_problem.set(None);
         self.state.notice.set(None);
@@ -139,6 +154,7 @@ impl Engine {
                 generation: line.generation,
                 name: opening.input.name(),
                 config: opening.config.clone(),
+                edited: opening.edited,
             };
             line.send(&message, &opening.input.to_value());
             line.under_way = Some(Request::Open(opening));
@@ -164,10 +180,12 @@ impl Engine {
                 }
                 self.line.borrow_mut().ready = true;
             }
-            FromWorker::Opened { generation, dims, estimate } => {
-                self.opened(generation, dims, estimate);
+            FromWorker::Opened { generation, dims, text, spec, estimate } => {
+                self.opened(generation, dims, text, spec, estimate);
             }
-            FromWorker::Refused { reason, .. } => self.refused(&reason),
+            FromWorker::Refused { reason, place, text, .. } => {
+                self.refused(SourceProblem { reason, place }, text);
+            }
             FromWorker::Estimated { generation, estimate } => {
                 let request = self.line.borrow_mut().answered(generation);
                 if let Some(Request::Estimate(config)) = request {
@@ -192,7 +210,14 @@ impl Engine {
         self.pump();
     }
 
-    fn opened(&self, generation: u64, dims: Vec<crate::estimator::OpenDim>, estimate: Estimate) {
+    fn opened(
+        &self,
+        generation: u64,
+        dims: Vec<crate::estimator::OpenDim>,
+        text: Option<String>,
+        spec: Option<String>,
+        estimate: Estimate,
+    ) {
         let Some(Request::Open(opening)) = self.line.borrow_mut().answered(generation) else {
             return;
         };
@@ -201,8 +226,17 @@ impl Engine {
         self.line.borrow_mut().good = Some((opening.input, config.clone()));
         let state = self.state;
         state.opening.set(None);
-        if !opening.again {
+        if opening.edited {
             state.notice.set(None);
+            state.source.update(|source| {
+                if let Some(source) = source {
+                    source.problem = None;
+                }
+            });
+            state.config.set(config.clone());
+        } else if !opening.again {
+            state.notice.set(None);
+            state.edit(&name, text, None);
             state.iteration.set(None);
             for row in state.devices.get_untracked() {
                 row.verdict.set(None);
@@ -210,7 +244,7 @@ impl Engine {
             }
             state.config.set(config.clone());
         }
-        state.loaded.set(Some(Loaded { name, dims }));
+        state.loaded.set(Some(Loaded { name, dims, spec }));
         self.answer(generation, estimate, config);
     }
 
@@ -225,13 +259,26 @@ impl Engine {
         state.answer.set(Some(Answer { generation, report, millis: estimate.millis }));
     }
 
-    fn refused(&self, reason: &str) {
+    fn refused(&self, problem: SourceProblem, text: Option<String>) {
         let mut line = self.line.borrow_mut();
         let Some(Request::Open(opening)) = line.under_way.take() else { return };
         let kept = line.good.as_ref().map(|(input, _)| input.name());
         drop(line);
-        self.state.opening.set(None);
-        self.state.notice.set(Some(text::refused(&opening.input.name(), reason, kept.as_deref())));
+        let (state, name) = (self.state, opening.input.name());
+        state.opening.set(None);
+        if opening.edited {
+            state.source.update(|source| {
+                if let Some(source) = source {
+                    source.problem = Some(problem);
+                }
+            });
+            return;
+        }
+        state.notice.set(Some(text::refused(&name, &problem.reason, kept.as_deref())));
+        if problem.place.is_some() {
+            // It was nearly understood, so that the user can mend it here.
+            state.edit(&name, text, Some(problem));
+        }
     }
 
     /// The row of a device, if news about it still count.
@@ -280,7 +327,8 @@ impl Engine {
         if let Some((input, config)) = good {
             // Back to settings that are known to work; what the user chooses from now on counts.
             self.state.config.set(config.clone());
-            self.line.borrow_mut().open_next = Some(Opening { input, config, again: true });
+            self.line.borrow_mut().open_next =
+                Some(Opening { input, config, again: true, edited: false });
         }
         // What kills one worker after the other is not started again until the user asks for more.
         if deaths < 2 {

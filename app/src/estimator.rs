@@ -1,5 +1,6 @@
 //! The one door to `highwater_core`: what the worker may ask of it, in values that can be posted.
 
+use highwater_core::sorted;
 use highwater_core::{Error, Source, device};
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +52,7 @@ pub(crate) fn open_dims(model: &Model) -> Vec<OpenDim> {
             inputs: dim.inputs,
         })
         .collect();
-    dims.sort_by_key(|dim| !dim.batch);
+    sorted::by_key(&mut dims, |dim| !dim.batch);
     dims
 }
 

@@ -1,5 +1,6 @@
 //! The examples that travel with the page: real exports without their weights.
 
+use highwater_core::sorted;
 use std::collections::BTreeMap;
 
 /// One example model.
@@ -31,7 +32,7 @@ pub(crate) struct Silhouette {
 impl Example {
     /// Its sizes, as the settings hold them.
     pub(crate) fn dims(&self) -> BTreeMap<String, u64> {
-        self.dims.iter().map(|&(name, size)| (name.to_owned(), size)).collect()
+        sorted::map(self.dims.iter().map(|&(name, size)| (name.to_owned(), size)))
     }
 }
 

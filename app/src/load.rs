@@ -1,11 +1,11 @@
-//! The only input and output: the user's files, and the examples that travel with the page.
+//! The only input and output: the user's files and texts, and the examples that travel with the page.
 
 use highwater_core::source::Source;
 use highwater_core::{Error, ErrorKind};
-use js_sys::{ArrayBuffer, Uint8Array};
+use js_sys::{Array, ArrayBuffer, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Blob, File, FileReaderSync, Response};
+use web_sys::{Blob, File, FileReaderSync, HtmlAnchorElement, Response, Url};
 
 /// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
 /// few bytes of each; a block saves a round trip through the browser for each of them.
@@ -16,7 +16,7 @@ const BLOCK: u64 = 64 << 10;
 pub(crate) enum Input {
     /// A file of theirs; read in slices, never as a whole.
     File(File),
-    /// An example, small and already here.
+    /// An example or a text, small and already here.
     Bytes {
         /// Its name.
         name: String,
@@ -26,6 +26,12 @@ pub(crate) enum Input {
 }
 
 impl Input {
+    /// A text that was written or pasted.
+    pub(crate) fn text(name: &str, text: &str) -> Self {
+        let bytes = Uint8Array::from(text.as_bytes()).buffer();
+        Self::Bytes { name: name.to_owned(), bytes }
+    }
+
     /// Name for people.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -58,6 +64,18 @@ pub(crate) async fn example(path: &str, name: &str) -> Result<Input, String> {
     let bytes = response.array_buffer().map_err(|_reason| failed())?;
     let bytes = JsFuture::from(bytes).await.map_err(|_reason| failed())?;
     Ok(Input::Bytes { name: name.to_owned(), bytes: bytes.unchecked_into() })
+}
+
+/// Hands a text to the user as a file.
+pub(crate) fn save(name: &str, text: &str) -> Option<()> {
+    let document = web_sys::window()?.document()?;
+    let blob = Blob::new_with_str_sequence(&Array::of1(&JsValue::from_str(text))).ok()?;
+    let address = Url::create_object_url_with_blob(&blob).ok()?;
+    let link: HtmlAnchorElement = document.create_element("a").ok()?.dyn_into().ok()?;
+    link.set_href(&address);
+    link.set_download(name);
+    link.click();
+    Url::revoke_object_url(&address).ok()
 }
 
 /// A browser `File` as a [`Source`], inside a worker: the only place where reading is synchronous.

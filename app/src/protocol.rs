@@ -25,6 +25,8 @@ pub(crate) enum ToWorker {
         name: String,
         /// Optimizer and device; dimensions named here are kept where the model has them.
         config: Config,
+        /// The text that is open already, as it is now after a keystroke.
+        edited: bool,
     },
     /// Estimate the open model.
     Estimate {
@@ -51,6 +53,10 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// Dimensions that the file leaves open.
         dims: Vec<OpenDim>,
+        /// What the input says, where it is text.
+        text: Option<String>,
+        /// The model as a layer spec, where its format is one or was translated to one.
+        spec: Option<String>,
         /// Its first estimate.
         estimate: Estimate,
     },
@@ -60,6 +66,10 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// Why, as a sentence without its full stop.
         reason: String,
+        /// Line and column, counted from 1, where the input is text and the fault has a place.
+        place: Option<(usize, usize)>,
+        /// What the input says, where it is text.
+        text: Option<String>,
     },
     /// The estimate that was asked for.
     Estimated {

@@ -15,6 +15,8 @@ use crate::theme::Theme;
 pub(crate) struct State {
     /// The model on the page; `None` shows the empty page.
     pub(crate) loaded: RwSignal<Option<Loaded>>,
+    /// The text that the model is written in, or is being written.
+    pub(crate) source: RwSignal<Option<SourceText>>,
     /// Name of what is being opened right now.
     pub(crate) opening: RwSignal<Option<String>>,
     /// What the user wants estimated.
@@ -40,6 +42,7 @@ impl State {
     pub(crate) fn new() -> Self {
         Self {
             loaded: RwSignal::new(None),
+            source: RwSignal::new(None),
             opening: RwSignal::new(None),
             config: RwSignal::new(Config::default()),
             answer: RwSignal::new(None),
@@ -53,6 +56,20 @@ impl State {
     }
 }
 
+impl State {
+    /// Shows a text in the editor, or no editor.
+    pub(crate) fn edit(&self, name: &str, text: Option<String>, problem: Option<SourceProblem>) {
+        let revision = self.source.with_untracked(|old| old.as_ref().map_or(0, |old| old.revision));
+        let name = name.to_owned();
+        self.source.set(text.map(|text| SourceText {
+            name,
+            text,
+            revision: revision.saturating_add(1),
+            problem,
+        }));
+    }
+}
+
 /// The model on the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loaded {
@@ -60,6 +77,30 @@ pub(crate) struct Loaded {
     pub(crate) name: String,
     /// Dimensions that it leaves open, the batch first.
     pub(crate) dims: Vec<OpenDim>,
+    /// The same model as a layer spec, where it can be written as one.
+    pub(crate) spec: Option<String>,
+}
+
+/// A text in the editor, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceText {
+    /// Name for people.
+    pub(crate) name: String,
+    /// The text.
+    pub(crate) text: String,
+    /// COUNT: times it was replaced other than by typing.
+    pub(crate) revision: u64,
+    /// Why the text as it stands has no answer.
+    pub(crate) problem: Option<SourceProblem>,
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceProblem {
+    /// Why, as a sentence without its full stop.
+    pub(crate) reason: String,
+    /// Line and column, counted from 1.
+    pub(crate) place: Option<(usize, usize)>,
 }
 
 /// A report, and which request it answers.

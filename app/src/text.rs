@@ -8,6 +8,13 @@ use crate::format;
 use crate::protocol::LargestBatch;
 use crate::state::Notice;
 
+/// Name of a model that is begun in the editor.
+pub(crate) const NEW_SPEC: &str = "new model";
+/// Name of a text from the clipboard.
+pub(crate) const PASTED: &str = "pasted text";
+/// Name of a text that was dragged in.
+pub(crate) const DROPPED: &str = "dropped text";
+
 /// How many devices the run survives on, of how many that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {

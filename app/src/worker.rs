@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
 use gloo::timers::callback::Timeout;
-use highwater_core::Config;
+use highwater_core::{Config, Error, Source as _};
 use js_sys::{ArrayBuffer, Uint8Array};
 use wasm_bindgen::prelude::*;
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
@@ -19,6 +19,8 @@ use crate::protocol::{self, Estimate, FromWorker, LargestBatch, ToWorker};
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
+/// SIZE: of texts that the page shows in its editor.
+const TEXT_MAX: usize = 256 << 10;
 
 thread_local! {
     static DESK: RefCell<Desk> = RefCell::new(Desk::default());
@@ -32,6 +34,53 @@ struct Desk {
     /// Largest batches already found, and for which configuration (its batch does not matter).
     largest: BTreeMap<String, LargestBatch>,
     largest_for: Option<Config>,
+}
+
+/// What the page sent to be opened.
+enum Opening {
+    File(FileSource),
+    Bytes(Vec<u8>),
+}
+
+impl Opening {
+    fn of(input: JsValue) -> Self {
+        match input.dyn_into::<File>() {
+            Ok(file) => Self::File(FileSource::new(file)),
+            Err(bytes) => {
+                Self::Bytes(Uint8Array::new(bytes.unchecked_ref::<ArrayBuffer>()).to_vec())
+            }
+        }
+    }
+
+    /// Its contents, if they are a text that a person could edit.
+    fn text(&mut self) -> Option<String> {
+        let bytes = match self {
+            Self::File(file) => {
+                let size = usize::try_from(file.len()).ok().filter(|&size| size <= TEXT_MAX)?;
+                let mut bytes = vec![0; size];
+                file.read_at(0, &mut bytes).ok()?;
+                bytes
+            }
+            Self::Bytes(bytes) if bytes.len() <= TEXT_MAX => bytes.clone(),
+            Self::Bytes(_) => return None,
+        };
+        let text = String::from_utf8(bytes).ok()?;
+        let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+        text.chars().all(is_shown).then_some(text)
+    }
+}
+
+/// Why an input was refused.
+struct Fault {
+    reason: String,
+    place: Option<(usize, usize)>,
+}
+
+impl Fault {
+    fn of(error: &Error) -> Self {
+        let place = error.place().map(|place| (place.line, place.column));
+        Self { reason: error.to_string(), place }
+    }
 }
 
 /// Devices still to be looked at for one request.
@@ -80,13 +129,19 @@ fn now() -> f64 {
 impl Desk {
     fn receive(&mut self, message: ToWorker, beside: JsValue) {
         match message {
-            ToWorker::Open { generation, name, config } => {
-                post(&match self.open(&name, beside, config) {
+            ToWorker::Open { generation, name, config, edited } => {
+                let mut input = Opening::of(beside);
+                let text = input.text();
+                post(&match self.open(&name, &mut input, config, edited) {
                     Ok((dims, estimate)) => {
                         self.follow(generation, &estimate.report.config);
-                        FromWorker::Opened { generation, dims, estimate }
+                        let spec =
+                            self.model.as_ref().and_then(|model| Some(model.spec()?.to_string()));
+                        FromWorker::Opened { generation, dims, text, spec, estimate }
                     }
-                    Err(reason) => FromWorker::Refused { generation, reason },
+                    Err(Fault { reason, place }) => {
+                        FromWorker::Refused { generation, reason, place, text }
+                    }
                 });
             }
             ToWorker::Estimate { generation, config } => {
@@ -105,23 +160,29 @@ impl Desk {
     }
 
     /// Opens and estimates, and only then lets go of the model before.
+    ///
+    /// Settings that the input suggests replace those on the page, unless they were suggested
+    /// before the text changed and the user has moved on.
     fn open(
         &mut self,
         name: &str,
-        input: JsValue,
+        input: &mut Opening,
         mut config: Config,
-    ) -> Result<(Vec<estimator::OpenDim>, Estimate), String> {
-        let model = match input.dyn_into::<File>() {
-            Ok(file) => estimator::open(&mut FileSource::new(file), name),
-            Err(bytes) => {
-                let bytes = Uint8Array::new(bytes.unchecked_ref::<ArrayBuffer>()).to_vec();
-                estimator::open(&mut bytes.as_slice(), name)
-            }
+        edited: bool,
+    ) -> Result<(Vec<estimator::OpenDim>, Estimate), Fault> {
+        let model = match input {
+            Opening::File(file) => estimator::open(file, name),
+            Opening::Bytes(bytes) => estimator::open(&mut bytes.as_slice(), name),
         }
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| Fault::of(&error))?;
         let dims = estimator::open_dims(&model);
+        let known = self.model.as_ref().is_some_and(|old| old.defaults() == model.defaults());
+        if *model.defaults() != Config::default() && !(edited && known) {
+            let Config { dims, device, .. } = config;
+            config = Config { dims, device, ..model.defaults().clone() };
+        }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
-        let estimate = estimate(&model, &config)?;
+        let estimate = estimate(&model, &config).map_err(|reason| Fault { reason, place: None })?;
         self.model = Some(model);
         self.largest.clear();
         self.largest_for = None;

@@ -19,6 +19,7 @@ use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover;
 use crate::report::{self, Band, DeviceVerdict, Report};
+use crate::sorted;
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
@@ -208,7 +209,7 @@ impl Model {
         diagnostics.extend(program.diagnostics.iter().cloned());
         diagnostics.extend(recorded.diagnostics);
         diagnostics.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
-        diagnostics.sort_by_key(|diagnostic| Reverse(diagnostic.severity));
+        sorted::by_key(&mut diagnostics, |diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         Ok(Run { config, settings: conf.settings, typed, trace: recorded.trace, diagnostics })
     }
@@ -242,7 +243,7 @@ impl Model {
 /// and the origin, where there is only one.
 fn crossing(points: &[(u64, Bytes)], limit: Bytes) -> Option<u64> {
     let mut nearest: Vec<_> = points.to_vec();
-    nearest.sort_by_key(|&(_, allocated)| allocated.0.abs_diff(limit.0));
+    sorted::by_key(&mut nearest, |&(_, allocated)| allocated.0.abs_diff(limit.0));
     let ((n1, b1), (n2, b2)) = match nearest.as_slice() {
         [] => return None,
         [only] => (*only, (0, Bytes::ZERO)),

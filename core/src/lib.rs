@@ -31,6 +31,7 @@
 pub mod error;
 
 pub mod bytes;
+pub mod sorted;
 pub mod tensor;
 
 pub mod diagnostic;

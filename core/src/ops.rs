@@ -3,6 +3,7 @@
 //! A family is a file with a `TABLE`; adding an operator is adding a row there. Everything else
 //! (lookup, coverage) is derived from the tables.
 
+use crate::sorted;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -127,7 +128,7 @@ const FAMILIES: &[&[Operator]] = &[
 
 static SORTED: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| {
     let mut rows: Vec<_> = FAMILIES.iter().flat_map(|family| family.iter()).collect();
-    rows.sort_by_key(|row| (row.name, row.domain));
+    sorted::by_key(&mut rows, |row| (row.name, row.domain));
     rows
 });
 

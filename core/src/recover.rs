@@ -31,6 +31,7 @@ use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Graph, Literal, Node, NodeId, Value, ValueId};
 use crate::infer::Typed;
+use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 /// Domain of operators that exist in PyTorch but not in ONNX.
@@ -401,8 +402,7 @@ impl<'a> View<'a> {
         let placement = placement::order(&self);
         let to_device = placement::to_device(&self, &placement);
         let beside = placement.iter().map(|&id| (id, placement::beside(&self, id)));
-        let beside: BTreeMap<ValueId, Vec<(String, TensorType)>> =
-            beside.filter(|(_, buffers)| !buffers.is_empty()).collect();
+        let beside = sorted::map(beside.filter(|(_, buffers)| !buffers.is_empty()));
         let mut diagnostics = diagnostics;
         let names = if self.graph.is_program {
             self.graph.held.clone()

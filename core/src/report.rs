@@ -11,6 +11,7 @@ use crate::device::{Provenance, Room};
 use crate::diagnostic::Diagnostic;
 use crate::formats::Recognised;
 use crate::graph::Graph;
+use crate::sorted;
 use crate::tensor::TensorType;
 use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Trace};
 
@@ -431,7 +432,7 @@ fn by_module(trace: &Trace, alive: &[(StorageId, usize)]) -> Vec<ModuleBytes> {
     }
     let mut modules: Vec<_> =
         sums.into_iter().map(|(module, bytes)| ModuleBytes { module, bytes }).collect();
-    modules.sort_by_key(|module| std::cmp::Reverse(module.bytes));
+    sorted::by_key(&mut modules, |module| std::cmp::Reverse(module.bytes));
     modules
 }
 
@@ -467,6 +468,6 @@ fn live_tensors(trace: &Trace, alive: Vec<(StorageId, usize)>) -> Vec<LiveTensor
             })
         })
         .collect();
-    tensors.sort_by_key(|tensor| (std::cmp::Reverse(tensor.bytes), tensor.born));
+    sorted::by_key(&mut tensors, |tensor| (std::cmp::Reverse(tensor.bytes), tensor.born));
     tensors
 }

@@ -21,7 +21,7 @@ test('opens without a word on the console', async () => {
 test('says what to drop and that nothing leaves the page', async () => {
   const { page } = await openPage(browser);
   const text = await page.locator('main').textContent();
-  assert.match(text, /Drop an \.onnx file here/);
+  assert.match(text, /Drop a model here/);
   assert.match(text, /Nothing leaves this page/);
   assert.equal(await page.locator('.example').count(), 3);
 });

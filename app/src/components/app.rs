@@ -6,7 +6,7 @@ use gloo::events::{EventListener, EventListenerOptions};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{DragEvent, File};
+use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
 
 use super::at_peak::AtPeak;
 use super::diagnostics::Diagnostics;
@@ -18,6 +18,7 @@ use super::headline::HeadlineView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::settings::Settings;
+use super::source_editor::SourceEditor;
 use super::timeline::Timeline;
 use crate::derived::Derived;
 use crate::engine::Engine;
@@ -26,6 +27,14 @@ use crate::load::{self, Input};
 use crate::state::{Notice, State};
 use crate::text;
 use crate::theme::Theme;
+
+/// What the editor begins with.
+const STARTER: &str = "input: [N, 784]
+layers:
+  - linear: 256
+  - relu
+  - linear: 10
+";
 
 /// The page.
 #[component]
@@ -45,7 +54,19 @@ pub(crate) fn App() -> impl IntoView {
     });
     let open_example = example_opener(state, engine);
     let close = Callback::new(move |()| engine.with_value(Engine::close));
-    let dragging = accept_drops(open_file, state.notice);
+    let open_text = Callback::new(move |(name, text): (String, String)| {
+        engine.with_value(|engine| engine.open_text(&name, &text));
+    });
+    // A text that came from outside replaces what is in the editor.
+    let write = Callback::new(move |(name, text): (String, String)| {
+        state.notice.set(None);
+        state.edit(&name, Some(text.clone()), None);
+        open_text.run((name, text));
+    });
+    let dragging = accept_drops(open_file, write, state.notice);
+    accept_pastes(open_file, write);
+    let spec = Signal::derive(move || state.loaded.with(|l| l.as_ref()?.spec.clone()));
+    let is_writing = Memo::new(move |_| state.source.with(Option::is_some));
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
     let is_loaded = Memo::new(move |_| state.answer.with(Option::is_some));
 
@@ -69,17 +90,28 @@ pub(crate) fn App() -> impl IntoView {
                 when=move || is_loaded.get()
                 fallback=move || {
                     view! {
+                        <Show when=move || is_writing.get()>
+                            <div class="source-alone">
+                                <SourceEditor source=state.source spec on_text=open_text />
+                            </div>
+                        </Show>
                         <DropZone
                             opening=state.opening
                             on_file=open_file
                             on_example=open_example
+                            on_write=Callback::new(move |()| {
+                                write.run((text::NEW_SPEC.to_owned(), STARTER.to_owned()));
+                            })
                         />
                     }
                 }
             >
                 <HeadlineView headline=derived.headline stale=derived.stale report=derived.report />
-                <div class="workbench">
+                <div class="workbench" class:workbench-writing=move || is_writing.get()>
                     <div class="workbench-side">
+                    <Show when=move || is_writing.get()>
+                        <SourceEditor source=state.source spec on_text=open_text />
+                    </Show>
                     <Settings
                         dims=Signal::derive(move || {
                             state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
@@ -141,8 +173,39 @@ fn example_opener(state: State, engine: StoredValue<Engine, LocalStorage>) -> Ca
     })
 }
 
-/// Takes files dropped anywhere on the page; says whether one hovers over it.
-fn accept_drops(on_file: Callback<File>, notice: RwSignal<Option<Notice>>) -> ReadSignal<bool> {
+/// Takes files and texts pasted anywhere on the page, but into its fields.
+fn accept_pastes(on_file: Callback<File>, on_text: Callback<(String, String)>) {
+    let Some(window) = web_sys::window() else { return };
+    let options = EventListenerOptions::enable_prevent_default();
+    let listener = EventListener::new_with_options(&window, "paste", options, move |event| {
+        let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+        if target.is_some_and(|target| matches!(&*target.tag_name(), "INPUT" | "TEXTAREA")) {
+            return;
+        }
+        let event: &ClipboardEvent = event.unchecked_ref();
+        let Some(data) = event.clipboard_data() else { return };
+        if let Some(file) = data.files().and_then(|files| files.get(0)) {
+            event.prevent_default();
+            on_file.run(file);
+        } else if let Some(pasted) = said(&data) {
+            event.prevent_default();
+            on_text.run((text::PASTED.to_owned(), pasted));
+        }
+    });
+    listener.forget();
+}
+
+/// The text that was dropped or pasted.
+fn said(data: &DataTransfer) -> Option<String> {
+    data.get_data("text/plain").ok().filter(|text| !text.trim().is_empty())
+}
+
+/// Takes files and texts dropped anywhere on the page; says whether one hovers over it.
+fn accept_drops(
+    on_file: Callback<File>,
+    on_text: Callback<(String, String)>,
+    notice: RwSignal<Option<Notice>>,
+) -> ReadSignal<bool> {
     let (dragging, set_dragging) = signal(false);
     let Some(window) = web_sys::window() else { return dragging };
     let options = EventListenerOptions::enable_prevent_default();
@@ -172,10 +235,12 @@ fn accept_drops(on_file: Callback<File>, notice: RwSignal<Option<Notice>>) -> Re
             event.prevent_default();
             set_dragging.set(false);
             let event: &DragEvent = event.unchecked_ref();
-            let file = event.data_transfer().and_then(|data| data.files()?.get(0));
-            match file {
-                Some(file) => on_file.run(file),
-                None => notice.set(Some(text::not_a_file())),
+            let data = event.data_transfer();
+            let file = data.as_ref().and_then(|data| data.files()?.get(0));
+            match (file, data.and_then(|data| said(&data))) {
+                (Some(file), _) => on_file.run(file),
+                (None, Some(dropped)) => on_text.run((text::DROPPED.to_owned(), dropped)),
+                (None, None) => notice.set(Some(text::not_a_file())),
             }
         }),
     );

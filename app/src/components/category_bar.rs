@@ -1,5 +1,6 @@
 //! What the memory at the peak is for.
 
+use highwater_core::sorted;
 use std::sync::Arc;
 
 use highwater_core::trace::Category;
@@ -46,7 +47,7 @@ pub(crate) fn CategoryBar(
             <ul class="category-bar-rows">
                 {move || {
                     let (mut parts, total) = parts();
-                    parts.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+                    sorted::by_key(&mut parts, |&(_, bytes)| std::cmp::Reverse(bytes));
                     parts
                         .into_iter()
                         .filter(|(_, bytes)| *bytes > Bytes::ZERO)

@@ -1,5 +1,6 @@
 //! What the answer rests on: assumptions, recoveries, gaps.
 
+use highwater_core::sorted;
 use std::sync::Arc;
 
 use highwater_core::Report;
@@ -35,7 +36,7 @@ pub(crate) fn Diagnostics(
                         .get()
                         .map(|report| {
                             let mut diagnostics: Vec<_> = report.diagnostics.iter().collect();
-                            diagnostics.sort_by_key(|d| std::cmp::Reverse(d.severity));
+                            sorted::by_key(&mut diagnostics, |d| std::cmp::Reverse(d.severity));
                             diagnostics
                                 .into_iter()
                                 .take(shown(open.get(), FIRST))

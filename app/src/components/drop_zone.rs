@@ -16,19 +16,30 @@ pub(crate) fn DropZone(
     on_file: Callback<File>,
     /// An example was chosen.
     on_example: Callback<Example>,
+    /// A model is to be written here.
+    on_write: Callback<()>,
 ) -> impl IntoView {
     view! {
         <section class="drop-zone" aria-busy=move || opening.with(Option::is_some).to_string()>
             <div class="drop-zone-frame">
                 <h1 class="drop-zone-question">"Will this training run fit, and what sets the high‑water mark?"</h1>
                 <p class="drop-zone-what">
-                    "Drop an " <strong>".onnx"</strong>
-                    " file here. You see the GPU memory of its training, moment by moment, and the GPUs it fits on."
+                    "Drop a model here, or paste its text. You see the GPU memory of its training, moment by moment, and the GPUs it fits on."
                 </p>
                 <div class="drop-zone-open">
                     <OpenButton on_file main=true />
-                    <code class="drop-zone-how">"torch.onnx.export(model, args, \"model.onnx\")"</code>
+                    <button type="button" class="button" on:click=move |_| on_write.run(())>
+                        "Write a model"
+                    </button>
                 </div>
+                <p class="drop-zone-kinds">
+                    <strong>"ONNX"</strong>
+                    " from "
+                    <code class="drop-zone-how">"torch.onnx.export(model, args, \"model.onnx\")"</code>
+                    ", or a "
+                    <strong>"layer spec"</strong>
+                    " in YAML, JSON or TOML"
+                </p>
                 <p class="drop-zone-promise">
                     "Nothing leaves this page: the file is read and estimated right here, and its weights are not even read."
                 </p>

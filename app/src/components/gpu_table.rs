@@ -1,5 +1,6 @@
 //! Every GPU: what the run needs there against what it has, and how far the batch can go.
 
+use highwater_core::sorted;
 use std::cmp::Ordering;
 
 use highwater_core::report::{DeviceVerdict, Verdict};
@@ -208,7 +209,7 @@ fn sorted(rows: &[DeviceRow], key: Key, descending: bool) -> Vec<usize> {
             (position, row.device.with_value(|device| device.name.clone()), known)
         })
         .collect();
-    facts.sort_by(|left, right| {
+    sorted::by(&mut facts, |left, right| {
         let order = match key {
             Key::Name => left.1.cmp(&right.1),
             Key::Capacity => unknown_last(left.2.map(|f| f.0), right.2.map(|f| f.0), descending),

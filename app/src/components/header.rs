@@ -106,7 +106,6 @@ pub(crate) fn OpenButton(
             node_ref=input
             type="file"
             class="hidden"
-            accept=".onnx,.pb,application/octet-stream"
             tabindex="-1"
             aria-hidden="true"
             on:change:target=move |event| {

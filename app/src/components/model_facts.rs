@@ -6,7 +6,7 @@ use highwater_core::Report;
 use leptos::prelude::*;
 
 use super::byte_size::ByteSize;
-use crate::format;
+use crate::{format, text};
 
 /// Parameters, operators, who wrote the file, and how long the estimate took.
 #[component]
@@ -24,6 +24,12 @@ pub(crate) fn ModelFacts(
             let has_producer = !producer.is_empty();
             view! {
                 <dl class="facts">
+                    <dt>"read as"</dt>
+                    <dd>{model.recognised.format.clone()}</dd>
+                    <dt>"which is"</dt>
+                    <dd title=text::sentence(
+                        model.recognised.fidelity.about(),
+                    )>{model.recognised.fidelity.label()}</dd>
                     <dt>"parameters"</dt>
                     <dd title=format::grouped(
                         model.parameters,

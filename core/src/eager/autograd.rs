@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use super::checkpoint::{Region, Saved};
 use super::{Runtime, Tensor, kernels, layout};
+use crate::sorted;
 use crate::tensor::DType;
 use crate::trace::LabelId;
 
@@ -256,7 +257,7 @@ impl<'a> Engine<'a> {
     fn new(rt: &'a Runtime, root: &Rc<GradNode>, recompute: &'a dyn Fn(&Region)) -> Self {
         let mut dependencies = BTreeMap::new();
         let mut stack = vec![Rc::clone(root)];
-        let mut seen = std::collections::BTreeSet::from([root.id]);
+        let mut seen = sorted::set([root.id]);
         while let Some(node) = stack.pop() {
             for edge in node.next.iter().flatten() {
                 *dependencies.entry(edge.node.id).or_insert(0) += 1;

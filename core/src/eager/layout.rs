@@ -10,6 +10,7 @@
 
 use super::Tensor;
 use crate::config::MemoryFormat;
+use crate::sorted;
 
 /// Strides of a contiguous tensor.
 pub fn contiguous_strides(sizes: &[u64]) -> Vec<u64> {
@@ -101,7 +102,7 @@ pub fn is_dense(sizes: &[u64], strides: &[u64]) -> bool {
         return true;
     }
     let mut dims: Vec<_> = strides.iter().zip(sizes).filter(|&(_, &size)| size != 1).collect();
-    dims.sort_unstable();
+    sorted::by(&mut dims, Ord::cmp);
     let mut expected = 1u64;
     dims.into_iter().all(|(&stride, &size)| {
         let fits = stride == expected;
@@ -126,7 +127,7 @@ pub fn strides_in_order(sizes: &[u64], order: &[usize]) -> Vec<u64> {
 /// Dimensions from the outermost (largest stride) to the innermost; ties keep their order.
 pub fn dimension_order(strides: &[u64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..strides.len()).collect();
-    order.sort_by_key(|&dim| std::cmp::Reverse(strides.get(dim).copied().unwrap_or(0)));
+    sorted::by_key(&mut order, |&dim| std::cmp::Reverse(strides.get(dim).copied().unwrap_or(0)));
     order
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::bytes::Bytes;
+use crate::sorted;
 use crate::tensor::TensorType;
 use crate::trace::{self, Category, Event, LabelId, Phase, PhaseMark, StorageId, Trace};
 
@@ -53,7 +54,7 @@ impl Default for Recorder {
         let nothing = LabelId(0);
         Self {
             trace: Trace { labels: vec![String::new()], ..Trace::default() },
-            ids: BTreeMap::from([(String::new(), nothing)]),
+            ids: sorted::map([(String::new(), nothing)]),
             operators: BTreeMap::new(),
             operator: nothing,
             module: nothing,

@@ -1,6 +1,6 @@
 //! Topological order of nodes: each after those it depends on, otherwise as they stood.
 
-use std::collections::BTreeSet;
+use crate::sorted;
 
 /// Orders `0..dependencies.len()` so that each comes after its dependencies.
 ///
@@ -22,12 +22,8 @@ pub(crate) fn topological_order(dependencies: &[Vec<usize>]) -> Result<Vec<usize
             }
         }
     }
-    let mut ready: BTreeSet<usize> = missing
-        .iter()
-        .enumerate()
-        .filter(|&(_, &count)| count == 0)
-        .map(|(index, _)| index)
-        .collect();
+    let free = missing.iter().enumerate().filter(|&(_, &count)| count == 0);
+    let mut ready = sorted::set(free.map(|(index, _)| index));
     let mut order = Vec::with_capacity(dependencies.len());
     while let Some(index) = ready.pop_first() {
         order.push(index);

@@ -11,12 +11,12 @@
 //!   1.13, `497`), and leaves all others under the module's: nothing else changes the weight of a
 //!   convolution. That the convolution has no bias of its own is a convention.
 
-use std::collections::BTreeMap;
 
 use super::View;
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::sorted;
 
 /// Puts every folded normalisation back behind the node that it was folded into.
 pub(super) fn restore(view: &mut View<'_>, _: &Config) {
@@ -90,7 +90,7 @@ fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
         domain: String::new(),
         inputs,
         outputs: Vec::new(),
-        attributes: BTreeMap::from([("training_mode".to_owned(), Attribute::Int(1))]),
+        attributes: sorted::map([("training_mode".to_owned(), Attribute::Int(1))]),
         module: norm,
         origin: node.origin,
     };

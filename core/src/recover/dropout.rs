@@ -12,6 +12,7 @@ use super::View;
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::sorted;
 
 /// Models that drop out, told by modules that only they have.
 struct Family {
@@ -134,7 +135,7 @@ pub(super) fn reinsert(view: &mut View<'_>, _: &Config) {
         let dropout = Node {
             name: format!("{module}/Dropout"),
             op: "Dropout".to_owned(),
-            attributes: BTreeMap::from([("ratio".to_owned(), Attribute::Float(family.ratio))]),
+            attributes: sorted::map([("ratio".to_owned(), Attribute::Float(family.ratio))]),
             module,
             ..Node::default()
         };

@@ -5,12 +5,13 @@
 //! (`classifier.1` where there is no `classifier.0`) it is dropout. Inside of blocks it is left alone:
 //! there, the dropout of vision transformers has the probability zero.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::View;
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, ValueId};
+use crate::sorted;
 
 /// Puts dropout back where such a child is missing.
 pub(super) fn fill(view: &mut View<'_>, _: &Config) {
@@ -18,14 +19,14 @@ pub(super) fn fill(view: &mut View<'_>, _: &Config) {
         return;
     }
     let present = children(view);
-    let places: BTreeMap<ValueId, String> =
-        view.nodes().filter_map(|(_, node)| place(view, node, &present)).collect();
+    let places = view.nodes().filter_map(|(_, node)| place(view, node, &present));
+    let places = sorted::map(places);
     let mut count = 0;
     for (value, module) in places {
         let dropout = Node {
             name: format!("{module}/Dropout"),
             op: "Dropout".to_owned(),
-            attributes: BTreeMap::from([("ratio".to_owned(), Attribute::Float(0.5))]),
+            attributes: sorted::map([("ratio".to_owned(), Attribute::Float(0.5))]),
             module,
             ..Node::default()
         };
@@ -44,7 +45,7 @@ pub(super) fn fill(view: &mut View<'_>, _: &Config) {
 fn children<'v>(view: &'v View<'_>) -> BTreeSet<(&'v str, u32)> {
     let names = view.graph().values.iter().filter(|value| value.initializer.is_some());
     let names = names.map(|value| value.name.as_str());
-    names.chain(view.nodes().map(|(_, node)| node.module.as_str())).filter_map(child).collect()
+    sorted::set(names.chain(view.nodes().map(|(_, node)| node.module.as_str())).filter_map(child))
 }
 
 /// `classifier` and 1 for `classifier.1.weight`.

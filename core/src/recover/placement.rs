@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use super::View;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Member, Value, ValueId};
+use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 /// COUNT: parts of a name that tell modules apart.
@@ -34,7 +35,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     if !graph.members.is_empty() {
         let ranks = stated_ranks(&graph.members);
         let rank = |id: &ValueId| ranks.get(graph.value_name(*id)).copied();
-        order.sort_by_key(|id| rank(id).unwrap_or((usize::MAX, 0)));
+        sorted::by_key(&mut order, |id| rank(id).unwrap_or((usize::MAX, 0)));
     } else if view.state_changed {
         let modules = first_reads(view, &order);
         let rank = |id: &ValueId| {
@@ -42,7 +43,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
             let leaf = LEAVES.iter().position(|known| *known == leaf);
             (modules.get(module).copied(), module, leaf.unwrap_or(LEAVES.len()))
         };
-        order.sort_by(|a, b| rank(a).cmp(&rank(b)));
+        sorted::by(&mut order, |a, b| rank(a).cmp(&rank(b)));
     }
     order
 }
@@ -78,8 +79,9 @@ fn children_first(owners: &[&str]) -> Vec<usize> {
         let path = prefixes(owner).map(|prefix| (false, first.get(prefix).copied().unwrap_or(0)));
         path.chain([(true, index)]).collect()
     };
+    let keys: Vec<_> = (0..owners.len()).map(key).collect();
     let mut order: Vec<usize> = (0..owners.len()).collect();
-    order.sort_by_cached_key(|&index| key(index));
+    sorted::by(&mut order, |a, b| keys.get(*a).cmp(&keys.get(*b)));
     order
 }
 

@@ -11,6 +11,7 @@ use super::View;
 use super::patterns::{grouped, is_tensor, torch};
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::sorted;
 
 /// What runs in place of the nodes of one call, given the node that makes the call's result.
 type Rebuild = fn(&View<'_>, &Node, &Operands<'_>) -> Option<Node>;
@@ -36,8 +37,7 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
     }
     let graph = view.graph();
     let names = graph.values.iter().enumerate();
-    let names: BTreeMap<&str, ValueId> =
-        names.map(|(index, value)| (value.name.as_str(), ValueId(index))).collect();
+    let names = sorted::map(names.map(|(index, value)| (value.name.as_str(), ValueId(index))));
     let rebuilt: Vec<(NodeId, &'static str, Node)> = view
         .nodes()
         .filter_map(|(at, node)| {

@@ -21,6 +21,7 @@ use crate::infer::Typed;
 use crate::ops::{self, Call, Operand, Operator};
 use crate::recover::Program;
 use crate::roles::Role;
+use crate::sorted;
 use crate::trace::LabelId;
 
 /// A graph ready to run, any number of times.
@@ -122,7 +123,7 @@ impl<'a> Forward<'a> {
             // Names are bound again in the order in which the operator was given them.
             let position =
                 |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
-            step.dies.sort_by_key(|value| position(value).unwrap_or(usize::MAX));
+            sorted::by_key(&mut step.dies, |value| position(value).unwrap_or(usize::MAX));
         }
         Self { graph, typed, steps, regions, assumed: RefCell::default() }
     }
@@ -156,8 +157,8 @@ impl<'a> Forward<'a> {
         values: &[Option<Tensor>],
     ) -> Vec<(usize, Tensor)> {
         let steps = self.steps.get(region.clone()).unwrap_or(&[]);
-        let read: BTreeSet<ValueId> =
-            steps.iter().flat_map(|step| step.node.inputs.iter().flatten()).copied().collect();
+        let read = steps.iter().flat_map(|step| step.node.inputs.iter().flatten()).copied();
+        let read = sorted::set(read);
         let made_before = |id: &ValueId| device.get(id.0).is_none_or(Option::is_none);
         let held = |id: ValueId| Some((id.0, values.get(id.0)?.clone()?));
         read.into_iter().filter(made_before).filter_map(held).collect()

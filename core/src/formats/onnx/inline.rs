@@ -8,11 +8,12 @@
 //! - A function that calls itself is refused; so is a model that unfolds without measure.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
 
 use crate::error::{Error, ErrorKind};
+use crate::sorted;
 
 /// COUNT: nodes after inlining.
 const NODES_MAX: usize = 250_000;
@@ -209,11 +210,9 @@ impl<'m> Inliner<'m> {
             let actual = node.input.get(index).map(|name| scope.value(name));
             values.insert(formal.as_str(), actual.unwrap_or_default());
         }
-        let mut attributes: BTreeMap<&str, &AttributeProto> = function
-            .defaults
-            .iter()
-            .map(|attribute| (attribute.name.as_str(), attribute))
-            .collect();
+        let defaults = function.defaults.iter();
+        let mut attributes =
+            sorted::map(defaults.map(|attribute| (attribute.name.as_str(), attribute)));
         attributes.extend(scope.attributes(node));
         let tells_its_module = !node.metadata_props.is_empty() || node.name.contains('/');
         let caller = scope.caller.filter(|_| !tells_its_module).unwrap_or(node);
@@ -252,11 +251,12 @@ fn collect_reads<'m>(body: &'m GraphProto, reads: &mut Vec<&'m str>) {
         }
     }
     reads.extend(body.output.iter().map(|output| output.name.as_str()));
-    let made: BTreeSet<&str> = (body.node.iter())
-        .flat_map(|node| node.output.iter().map(String::as_str))
-        .chain(body.input.iter().map(|input| input.name.as_str()))
-        .chain(body.initializer.iter().map(|tensor| tensor.name.as_str()))
-        .collect();
+    let made = sorted::set(
+        (body.node.iter())
+            .flat_map(|node| node.output.iter().map(String::as_str))
+            .chain(body.input.iter().map(|input| input.name.as_str()))
+            .chain(body.initializer.iter().map(|tensor| tensor.name.as_str())),
+    );
     reads.retain(|name| !made.contains(name));
 }
 

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use onnx_ir::{GraphProto, NodeProto};
 
 use crate::graph::{Member, Origin};
+use crate::sorted;
 
 /// COUNT: characters of a name in which scopes are looked for.
 const NAME_MAX: usize = 2 << 10;
@@ -108,7 +109,7 @@ pub(super) struct Modules<'m> {
 impl<'m> Modules<'m> {
     pub(super) fn new(parameters: impl IntoIterator<Item = &'m str>) -> Self {
         Self {
-            parameters: parameters.into_iter().collect(),
+            parameters: sorted::set(parameters),
             seen: BTreeSet::new(),
             last: Default::default(),
         }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use crate::graph::Node;
+use crate::sorted;
 
 /// COUNT: steps that make a block; fewer are a layer.
 const LEAST: usize = 3;
@@ -30,11 +31,8 @@ pub(super) fn find(steps: &[&Node]) -> Vec<RangeInclusive<usize>> {
         let mut seen = BTreeSet::new();
         group.iter().any(|call| !seen.insert(operators(call)))
     };
-    let patterns: BTreeSet<String> = siblings
-        .values()
-        .filter(|group| repeats(group))
-        .filter_map(|group| Some(pattern(group.first()?.path)))
-        .collect();
+    let groups = siblings.values().filter(|group| repeats(group));
+    let patterns = sorted::set(groups.filter_map(|group| Some(pattern(group.first()?.path))));
     let has_smaller =
         |own: &str| patterns.iter().any(|other| other.starts_with(&format!("{own}.")));
     let mut blocks: Vec<_> = calls
@@ -45,7 +43,7 @@ pub(super) fn find(steps: &[&Node]) -> Vec<RangeInclusive<usize>> {
         })
         .map(|call| call.steps.clone())
         .collect();
-    blocks.sort_by_key(|steps| *steps.start());
+    sorted::by_key(&mut blocks, |steps| *steps.start());
     blocks
 }
 
