@@ -1,5 +1,16 @@
 // The page posts the address of the main script and its compiled WebAssembly; both halves of the
 // program are the same file, so nothing is downloaded twice.
+
+// What reads other formats than ONNX is a program of its own. It is asked for at once and awaited by
+// nobody until it is needed.
+const reader = import("./highwater-reader.js").then(async (program) => {
+  const wasm = fetch(new URL("highwater-reader_bg.wasm", import.meta.url));
+  await program.default({ module_or_path: wasm });
+  return program;
+});
+reader.catch(() => {});
+globalThis.readElsewhere = async (input, name) => (await reader).read(input, name);
+
 onmessage = async ({ data: { main, module } }) => {
   onmessage = null;
   const { default: start } = await import(main);

@@ -1,10 +1,11 @@
 //! The one door to `highwater_core`: what the worker may ask of it, in values that can be posted.
 
 use highwater_core::sorted;
-use highwater_core::{Error, Source, device};
+use highwater_core::{Error, Source, device, formats};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use highwater_core::Model;
+pub(crate) use highwater_core::formats::Opened;
 
 /// A dimension that the file leaves open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,9 +36,9 @@ pub(crate) fn devices() -> Vec<Device> {
     device::all().iter().map(device).collect()
 }
 
-/// Reads the structure of a model.
-pub(crate) fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
-    highwater_core::open(source, name)
+/// Reads the structure of an ONNX file; nothing where the input is something else.
+pub(crate) fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, Error> {
+    formats::open_onnx(source, name)
 }
 
 /// Dimensions that the file leaves open, the batch first.
@@ -69,7 +70,8 @@ mod tests {
         for example in EXAMPLES {
             let path = format!("{}/../public/{}", env!("CARGO_MANIFEST_DIR"), example.path);
             let bytes = std::fs::read(&path).expect("the example travels with the page");
-            let model = open(&mut bytes.as_slice(), example.file).expect("it opens");
+            let model =
+                highwater_core::open(&mut bytes.as_slice(), example.file).expect("it opens");
             let dims = open_dims(&model);
             assert!(dims.first().is_some_and(|dim| dim.batch), "{}: {dims:?}", example.file);
             let report = model

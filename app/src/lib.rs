@@ -2,7 +2,9 @@
 //!
 //! Data flows one way: [`state`] → [`derived`] → [`components`], and events set [`state`] again.
 //! The same WebAssembly runs twice: on the page, and in a worker where the estimates are made
-//! ([`worker`]). [`engine`] is the page's end of the line between them.
+//! ([`worker`]). [`engine`] is the page's end of the line between them. A second program,
+//! `bin/highwater-reader`, reads what is not ONNX; it arrives behind the first, so that the page
+//! need not wait for it.
 
 mod chart;
 mod components;
@@ -17,6 +19,9 @@ mod state;
 mod text;
 mod theme;
 mod worker;
+
+pub use load::Opening;
+pub use protocol::{Fault, Read};
 
 use leptos::mount::mount_to_body;
 

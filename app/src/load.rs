@@ -10,6 +10,8 @@ use web_sys::{Blob, File, FileReaderSync, HtmlAnchorElement, Response, Url};
 /// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
 /// few bytes of each; a block saves a round trip through the browser for each of them.
 const BLOCK: u64 = 64 << 10;
+/// SIZE: of texts that the page shows in its editor.
+const TEXT_MAX: usize = 256 << 10;
 
 /// What the user asked to open.
 #[derive(Clone, Debug)]
@@ -78,8 +80,55 @@ pub(crate) fn save(name: &str, text: &str) -> Option<()> {
     Url::revoke_object_url(&address).ok()
 }
 
+/// What the page sent to be opened.
+#[derive(Debug)]
+pub enum Opening {
+    /// A file of the user's, in a worker.
+    File(FileSource),
+    /// All of it.
+    Bytes(Vec<u8>),
+}
+
+impl Opening {
+    /// From what travelled beside a message.
+    pub fn of(input: JsValue) -> Self {
+        match input.dyn_into::<File>() {
+            Ok(file) => Self::File(FileSource::new(file)),
+            Err(bytes) => {
+                Self::Bytes(Uint8Array::new(bytes.unchecked_ref::<ArrayBuffer>()).to_vec())
+            }
+        }
+    }
+
+    /// Lets a reader at it.
+    pub fn read_by<T>(&mut self, reader: impl FnOnce(&mut dyn Source) -> T) -> T {
+        match self {
+            Self::File(file) => reader(file),
+            Self::Bytes(bytes) => reader(&mut bytes.as_slice()),
+        }
+    }
+
+    /// Its contents, if they are a text that a person could edit.
+    pub(crate) fn text(&mut self) -> Option<String> {
+        let bytes = match self {
+            Self::File(file) => {
+                let size = usize::try_from(file.len()).ok().filter(|&size| size <= TEXT_MAX)?;
+                let mut bytes = vec![0; size];
+                file.read_at(0, &mut bytes).ok()?;
+                bytes
+            }
+            Self::Bytes(bytes) if bytes.len() <= TEXT_MAX => bytes.clone(),
+            Self::Bytes(_) => return None,
+        };
+        let text = String::from_utf8(bytes).ok()?;
+        let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+        text.chars().all(is_shown).then_some(text)
+    }
+}
+
 /// A browser `File` as a [`Source`], inside a worker: the only place where reading is synchronous.
-pub(crate) struct FileSource {
+#[derive(Debug)]
+pub struct FileSource {
     file: File,
     length: u64,
     block: Vec<u8>,

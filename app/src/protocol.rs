@@ -4,14 +4,35 @@
 //! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
+use highwater_core::formats::Opened;
 use highwater_core::report::DeviceVerdict;
-use highwater_core::{Config, Report};
+use highwater_core::{Config, Error, Report};
 use js_sys::{Array, ArrayBuffer, Uint8Array};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::{JsCast as _, JsValue};
 
 use crate::estimator::{Device, OpenDim};
+
+/// What the readers of all formats make of an input: `bin/highwater-reader` to the worker.
+pub type Read = Result<Opened, Fault>;
+
+/// Why an input was refused.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Fault {
+    /// Why, as a sentence without its full stop.
+    pub reason: String,
+    /// Line and column, counted from 1.
+    pub place: Option<(usize, usize)>,
+}
+
+impl Fault {
+    /// What an error says.
+    pub fn of(error: &Error) -> Self {
+        let place = error.place().map(|place| (place.line, place.column));
+        Self { reason: error.to_string(), place }
+    }
+}
 
 /// From the page to the worker.
 #[derive(Debug, Serialize, Deserialize)]

@@ -8,19 +8,18 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
 use gloo::timers::callback::Timeout;
-use highwater_core::{Config, Error, Source as _};
-use js_sys::{ArrayBuffer, Uint8Array};
+use highwater_core::Config;
+use js_sys::Uint8Array;
 use wasm_bindgen::prelude::*;
-use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
+use wasm_bindgen_futures::spawn_local;
+use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
-use crate::estimator::{self, Model};
-use crate::load::FileSource;
-use crate::protocol::{self, Estimate, FromWorker, LargestBatch, ToWorker};
+use crate::estimator::{self, Model, Opened};
+use crate::load::Opening;
+use crate::protocol::{self, Estimate, Fault, FromWorker, LargestBatch, Read, ToWorker};
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
-/// SIZE: of texts that the page shows in its editor.
-const TEXT_MAX: usize = 256 << 10;
 
 thread_local! {
     static DESK: RefCell<Desk> = RefCell::new(Desk::default());
@@ -36,51 +35,32 @@ struct Desk {
     largest_for: Option<Config>,
 }
 
-/// What the page sent to be opened.
-enum Opening {
-    File(FileSource),
-    Bytes(Vec<u8>),
+/// What the page wants opened, apart from the input itself.
+struct Request {
+    generation: u64,
+    name: String,
+    config: Config,
+    edited: bool,
+    text: Option<String>,
 }
 
-impl Opening {
-    fn of(input: JsValue) -> Self {
-        match input.dyn_into::<File>() {
-            Ok(file) => Self::File(FileSource::new(file)),
-            Err(bytes) => {
-                Self::Bytes(Uint8Array::new(bytes.unchecked_ref::<ArrayBuffer>()).to_vec())
-            }
-        }
-    }
-
-    /// Its contents, if they are a text that a person could edit.
-    fn text(&mut self) -> Option<String> {
-        let bytes = match self {
-            Self::File(file) => {
-                let size = usize::try_from(file.len()).ok().filter(|&size| size <= TEXT_MAX)?;
-                let mut bytes = vec![0; size];
-                file.read_at(0, &mut bytes).ok()?;
-                bytes
-            }
-            Self::Bytes(bytes) if bytes.len() <= TEXT_MAX => bytes.clone(),
-            Self::Bytes(_) => return None,
-        };
-        let text = String::from_utf8(bytes).ok()?;
-        let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
-        text.chars().all(is_shown).then_some(text)
-    }
+#[wasm_bindgen]
+extern "C" {
+    /// `public/worker.js` has the readers of all other formats, which arrive behind the program.
+    #[wasm_bindgen(js_name = readElsewhere, catch)]
+    async fn read_elsewhere_js(input: &JsValue, name: &str) -> Result<JsValue, JsValue>;
 }
 
-/// Why an input was refused.
-struct Fault {
-    reason: String,
-    place: Option<(usize, usize)>,
-}
-
-impl Fault {
-    fn of(error: &Error) -> Self {
-        let place = error.place().map(|place| (place.line, place.column));
-        Self { reason: error.to_string(), place }
-    }
+/// Has an input read that is not ONNX.
+async fn read_elsewhere(input: &JsValue, name: &str) -> Result<Opened, Fault> {
+    let read = read_elsewhere_js(input, name).await.ok();
+    let bytes = read.and_then(|read| read.dyn_into::<Uint8Array>().ok());
+    let read = bytes.and_then(|bytes| postcard::from_bytes::<Read>(&bytes.to_vec()).ok());
+    read.unwrap_or_else(|| {
+        let reason = "the readers of formats other than ONNX did not arrive, or stopped; is the page \
+                      still reachable";
+        Err(Fault { reason: reason.to_owned(), place: None })
+    })
 }
 
 /// Devices still to be looked at for one request.
@@ -130,19 +110,17 @@ impl Desk {
     fn receive(&mut self, message: ToWorker, beside: JsValue) {
         match message {
             ToWorker::Open { generation, name, config, edited } => {
-                let mut input = Opening::of(beside);
+                let mut input = Opening::of(beside.clone());
                 let text = input.text();
-                post(&match self.open(&name, &mut input, config, edited) {
-                    Ok((dims, estimate)) => {
-                        self.follow(generation, &estimate.report.config);
-                        let spec =
-                            self.model.as_ref().and_then(|model| Some(model.spec()?.to_string()));
-                        FromWorker::Opened { generation, dims, text, spec, estimate }
-                    }
-                    Err(Fault { reason, place }) => {
-                        FromWorker::Refused { generation, reason, place, text }
-                    }
-                });
+                let request = Request { generation, name, config, edited, text };
+                match input.read_by(|source| estimator::open_onnx(source, &request.name)) {
+                    Ok(Some(opened)) => self.take(request, Ok(opened)),
+                    Err(error) => self.take(request, Err(Fault::of(&error))),
+                    Ok(None) => spawn_local(async move {
+                        let read = read_elsewhere(&beside, &request.name).await;
+                        DESK.with_borrow_mut(|desk| desk.take(request, read));
+                    }),
+                }
             }
             ToWorker::Estimate { generation, config } => {
                 let estimated = self.model.as_ref().map(|model| estimate(model, &config));
@@ -159,22 +137,30 @@ impl Desk {
         }
     }
 
-    /// Opens and estimates, and only then lets go of the model before.
+    /// Answers a request to open something.
+    fn take(&mut self, request: Request, read: Result<Opened, Fault>) {
+        let Request { generation, name, config, edited, text } = request;
+        let answer = read.and_then(|opened| self.open(Model::new(&name, opened), config, edited));
+        post(&match answer {
+            Ok((dims, estimate)) => {
+                self.follow(generation, &estimate.report.config);
+                let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
+                FromWorker::Opened { generation, dims, text, spec, estimate }
+            }
+            Err(Fault { reason, place }) => FromWorker::Refused { generation, reason, place, text },
+        });
+    }
+
+    /// Estimates, and only then lets go of the model before.
     ///
     /// Settings that the input suggests replace those on the page, unless they were suggested
     /// before the text changed and the user has moved on.
     fn open(
         &mut self,
-        name: &str,
-        input: &mut Opening,
+        model: Model,
         mut config: Config,
         edited: bool,
     ) -> Result<(Vec<estimator::OpenDim>, Estimate), Fault> {
-        let model = match input {
-            Opening::File(file) => estimator::open(file, name),
-            Opening::Bytes(bytes) => estimator::open(&mut bytes.as_slice(), name),
-        }
-        .map_err(|error| Fault::of(&error))?;
         let dims = estimator::open_dims(&model);
         let known = self.model.as_ref().is_some_and(|old| old.defaults() == model.defaults());
         if *model.defaults() != Config::default() && !(edited && known) {

@@ -98,7 +98,7 @@ fn spec(path: &Path) -> Result<String, Error> {
             format!("{format} states operators and no layers, so that there is no spec of it");
         Error::new(ErrorKind::WrongFormat, message)
     })?;
-    Ok(spec.to_string())
+    Ok(spec.to_owned())
 }
 
 /// An error and the file it is about, which it may name already.

@@ -14,7 +14,7 @@ use crate::device::{self, Device, Room, Verdict};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
-use crate::formats::{self, Opened, Recognised, spec::Spec};
+use crate::formats::{self, Opened, Recognised};
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover;
@@ -33,7 +33,7 @@ pub struct Model {
     graph: Graph,
     recognised: Recognised,
     defaults: Config,
-    spec: Option<Spec>,
+    spec: Option<String>,
 }
 
 /// What one configuration does, before any allocator has seen it.
@@ -51,11 +51,16 @@ struct Run {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
-    let Opened { graph, recognised, defaults, spec } = formats::open(source, name)?;
-    Ok(Model { name: name.to_owned(), graph, recognised, defaults, spec })
+    formats::open(source, name).map(|opened| Model::new(name, opened))
 }
 
 impl Model {
+    /// A model that was read, perhaps elsewhere.
+    pub fn new(name: &str, opened: Opened) -> Self {
+        let Opened { graph, recognised, defaults, spec } = opened;
+        Self { name: name.to_owned(), graph, recognised, defaults, spec }
+    }
+
     /// What its owner calls it.
     pub fn name(&self) -> &str {
         &self.name
@@ -76,9 +81,9 @@ impl Model {
         &self.defaults
     }
 
-    /// The model as a tree of layers, where its format is one or was translated to one.
-    pub const fn spec(&self) -> Option<&Spec> {
-        self.spec.as_ref()
+    /// The model as a layer spec, where its format is one or was translated to one.
+    pub fn spec(&self) -> Option<&str> {
+        self.spec.as_deref()
     }
 
     /// Dimensions that the user may set, the batch first.

@@ -95,7 +95,7 @@ impl Recognised {
 }
 
 /// A model as it was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Opened {
     /// The program.
     pub graph: Graph,
@@ -104,8 +104,8 @@ pub struct Opened {
     /// How the model is trained where the user says nothing: what the input states, and PyTorch's
     /// defaults.
     pub defaults: Config,
-    /// The tree of layers, where the input is one or was translated to one.
-    pub spec: Option<Spec>,
+    /// The tree of layers as text, where the input is one or was translated to one.
+    pub spec: Option<String>,
 }
 
 /// Reads the model in `source`; `name` is what its owner calls it, for messages only.
@@ -115,19 +115,12 @@ pub struct Opened {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
-    let file_size = source.len();
-    let mut head = vec![0; usize::try_from(file_size).map_or(HEAD, |size| size.min(HEAD))];
-    source.read_at(0, &mut head)?;
-    if head.is_empty() {
-        return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
+    if let Some(opened) = open_onnx(source, name)? {
+        return Ok(opened);
     }
-    let Some(refusal) = foreign(&head, file_size) else {
-        return Ok(Opened {
-            graph: onnx::read(source)?,
-            recognised: Recognised::new("ONNX", Fidelity::ExactGraph),
-            defaults: Config::default(),
-            spec: None,
-        });
+    let head = head(source, name)?;
+    let Some(refusal) = foreign(&head, source.len()) else {
+        return Err(Error::new(ErrorKind::Io, format!("{} changed meanwhile", called(name))));
     };
     if text(&head).is_some()
         && let Some(text) = whole_text(source)?
@@ -142,10 +135,40 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     ))
 }
 
+/// Reads ONNX's binary form; nothing where the content is something else, for [`open`] to tell what.
+/// The page answers for these files alone at first, and fetches the rest of [`open`] behind.
+///
+/// # Errors
+/// When an ONNX file is damaged or contradicts itself.
+pub fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, Error> {
+    let head = head(source, name)?;
+    if foreign(&head, source.len()).is_some() {
+        return Ok(None);
+    }
+    Ok(Some(Opened {
+        graph: onnx::read(source)?,
+        recognised: Recognised::new("ONNX", Fidelity::ExactGraph),
+        defaults: Config::default(),
+        spec: None,
+    }))
+}
+
+/// The first bytes, of which there must be some.
+fn head(source: &mut dyn Source, name: &str) -> Result<Vec<u8>, Error> {
+    let size = usize::try_from(source.len()).map_or(HEAD, |size| size.min(HEAD));
+    let mut head = vec![0; size];
+    source.read_at(0, &mut head)?;
+    if head.is_empty() {
+        return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
+    }
+    Ok(head)
+}
+
 /// What every format that is translated to layers ends in.
 fn from_spec(spec: Spec, recognised: Recognised) -> Result<Opened, Error> {
     let graph = spec.lower()?;
-    Ok(Opened { graph, recognised, defaults: spec.train.clone(), spec: Some(spec) })
+    let text = spec.to_string();
+    Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text) })
 }
 
 /// A text of a size that people write.

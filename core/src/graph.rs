@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::diagnostic::Diagnostic;
 use crate::tensor::DType;
 
@@ -13,15 +15,15 @@ mod order;
 pub(crate) use order::topological_order;
 
 /// Position of a [`Value`] in [`Graph::values`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ValueId(pub usize);
 
 /// Position of a [`Node`] in [`Graph::nodes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub usize);
 
 /// A model as it was read, before any dimension is bound.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Graph {
     /// Name the file gives itself; may be empty.
     pub name: String,
@@ -53,7 +55,7 @@ pub struct Graph {
 }
 
 /// What a tensor is to the module that owns it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Member {
     /// Trained, with a gradient: `nn.Parameter`.
     Parameter,
@@ -62,7 +64,7 @@ pub enum Member {
 }
 
 /// One tensor of the graph.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Value {
     /// Name in the file; unique, and never empty.
     pub name: String,
@@ -73,7 +75,7 @@ pub struct Value {
 }
 
 /// A type with dimensions that may still be open.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredType {
     /// Element type; `None` where the file names one without a size (strings, sequences).
     pub dtype: Option<DType>,
@@ -82,7 +84,7 @@ pub struct DeclaredType {
 }
 
 /// One declared dimension.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dim {
     /// A number.
     Known(u64),
@@ -93,7 +95,7 @@ pub enum Dim {
 }
 
 /// Contents of a tensor in the file: its type, and its elements where they are few and needed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Literal {
     /// Element type.
     pub dtype: DType,
@@ -104,7 +106,7 @@ pub struct Literal {
 }
 
 /// Elements of a small constant.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Elements {
     /// Integers and booleans.
     Ints(Vec<i64>),
@@ -113,7 +115,7 @@ pub enum Elements {
 }
 
 /// One operator of the graph.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Node {
     /// Name in the file; may be empty.
     pub name: String,
@@ -134,7 +136,7 @@ pub struct Node {
 }
 
 /// The PyTorch call that a node came from (`pkg.torch.onnx.*` metadata of the dynamo exporter).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// ATen operator, such as `aten.layer_norm.default`; empty where unknown.
     pub aten: String,
@@ -147,7 +149,7 @@ pub struct Origin {
 }
 
 /// An attribute of a node.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Attribute {
     /// One integer.
     Int(i64),

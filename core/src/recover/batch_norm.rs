@@ -11,7 +11,6 @@
 //!   1.13, `497`), and leaves all others under the module's: nothing else changes the weight of a
 //!   convolution. That the convolution has no bias of its own is a convention.
 
-
 use super::View;
 use crate::config::Config;
 use crate::diagnostic::Severity;

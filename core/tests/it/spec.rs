@@ -140,7 +140,9 @@ loss = "cross-entropy"
 fn what_is_written_is_read_again() {
     for name in ["mlp", "resnet", "unet", "gpt", "llama", "vit", "inception", "eager"] {
         let model = model(name);
-        let spec = model.spec().unwrap();
+        let text = fixtures::read(&format!("spec/{name}.yaml"));
+        let spec = spec::read(std::str::from_utf8(&text).unwrap()).unwrap();
+        assert_eq!(model.spec(), Some(spec.to_string().as_str()));
         let again = spec::read(&spec.to_string()).unwrap_or_else(|e| panic!("{name}: {e}\n{spec}"));
         assert_eq!(again.train, spec.train, "{name}");
         assert_eq!(format!("{:?}", again.lower()), format!("{:?}", spec.lower()), "{name}\n{spec}");
