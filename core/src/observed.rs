@@ -18,6 +18,7 @@ use crate::bytes::{Bytes, Printed};
 use crate::config::{Config, PyTorch};
 use crate::device::{self, Device, Fit, Suspect};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::sorted;
 
 /// What was found in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -340,7 +341,7 @@ impl Explanation {
             let off = |suspect: &Suspect| {
                 suspect.device.map_or(u64::MAX, |device| device.context().0.abs_diff(context))
             };
-            self.suspects.sort_by_key(|suspect| (suspect.device.is_none(), off(suspect)));
+            sorted::by_key(&mut self.suspects, |suspect| (suspect.device.is_none(), off(suspect)));
         }
         self.known.device = self.suspects.first().and_then(|suspect| suspect.device);
         let names: Vec<&str> = self.suspects.iter().map(|suspect| suspect.name).collect();

@@ -2,6 +2,7 @@
 
 use super::{Device, TABLE};
 use crate::bytes::{Bytes, Printed};
+use crate::sorted;
 
 /// A card that a message's total capacity fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +129,9 @@ pub fn suspects(total: Printed) -> Vec<Suspect> {
             Some(Suspect { device, name, fit: totals.fit(total)? })
         })
         .collect();
-    suspects.sort_by_key(|suspect| (suspect.fit == Fit::Between, suspect.device.is_none()));
+    sorted::by_key(&mut suspects, |suspect| {
+        (suspect.fit == Fit::Between, suspect.device.is_none())
+    });
     if suspects.iter().any(|suspect| suspect.fit != Fit::Between) {
         suspects.retain(|suspect| suspect.fit != Fit::Between);
     }

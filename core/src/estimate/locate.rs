@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::error::{Error, ErrorKind};
 use crate::observed::Message;
 use crate::report;
+use crate::sorted;
 use crate::tensor::TensorType;
 use crate::trace::{Event, Phase, Storage, StorageId};
 
@@ -157,7 +158,7 @@ impl Model {
             .collect();
         // Usual batches first, among those that fit as well as rounding lets one see.
         let within = message.allocated.map_or(1, |allocated| allocated.within.0.max(1));
-        guesses.sort_by_key(|&(off, batch)| {
+        sorted::by_key(&mut guesses, |&(off, batch)| {
             let usual = batch.is_power_of_two() || batch.is_multiple_of(8);
             (off.div_euclid(within), !usual, batch)
         });
@@ -202,7 +203,7 @@ impl Lines {
             });
             points.collect::<Vec<_>>()
         };
-        let others: BTreeMap<_, _> = points(second).into_iter().collect();
+        let others = sorted::map(points(second));
         let paired = points(first).into_iter().filter_map(|(key, (size, allocated))| {
             let (other_size, other_allocated) = *others.get(&key)?;
             Some([size, other_size, allocated, other_allocated])
@@ -297,7 +298,7 @@ fn within(run: &Run, message: &Message) -> Located {
     let off = |place: &Place| {
         message.allocated.map_or(0, |allocated| allocated.bytes.0.abs_diff(place.allocated.0))
     };
-    places.sort_by_key(|place| {
+    sorted::by_key(&mut places, |place| {
         let off = if place.fits == Match::Near { off(place) } else { 0 };
         (place.fits, off, !place.new_segment, place.event)
     });
