@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::source::Source;
 
+mod hf_config;
 pub mod onnx;
 pub mod spec;
 
@@ -124,10 +125,16 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     };
     if text(&head).is_some()
         && let Some(text) = whole_text(source)?
-        && spec::is_spec(&text)
     {
-        let spec = spec::read(&text)?;
-        return from_spec(spec, Recognised::new("layer spec", Fidelity::ExactGraph));
+        if hf_config::is_config(&text) {
+            let (graph, defaults) = hf_config::read(&text)?;
+            let recognised = Recognised::new("Hugging Face configuration", Fidelity::Template);
+            return Ok(Opened { graph, recognised, defaults, spec: None });
+        }
+        if spec::is_spec(&text) {
+            let spec = spec::read(&text)?;
+            return from_spec(spec, Recognised::new("layer spec", Fidelity::ExactGraph));
+        }
     }
     Err(Error::new(
         ErrorKind::WrongFormat,

@@ -26,6 +26,7 @@ mod dropout;
 mod index;
 mod layout;
 mod loss;
+mod masks;
 mod matmul;
 mod norm;
 mod pool;
@@ -114,6 +115,7 @@ const FAMILIES: &[&[Operator]] = &[
     index::TABLE,
     layout::TABLE,
     loss::TABLE,
+    masks::TABLE,
     matmul::TABLE,
     norm::TABLE,
     pool::TABLE,

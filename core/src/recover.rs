@@ -368,8 +368,11 @@ impl<'a> View<'a> {
         false
     }
 
-    /// Drops nodes that nothing asks for.
+    /// Drops nodes that nothing asks for; PyTorch runs all that a program has.
     fn drop_dead(&mut self) {
+        if self.graph.is_program {
+            return;
+        }
         let mut wanted = vec![false; self.graph.values.len()];
         let want = |value: &ValueId, wanted: &mut Vec<bool>| {
             if let Some(slot) = wanted.get_mut(value.0) {

@@ -58,7 +58,9 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
         return Role::Buffer;
     }
     if !uses.read(id) {
-        return Role::Host;
+        // A program registers buffers that nothing reads.
+        let is_buffer = graph.is_program && graph.member(name) == Some(Member::Buffer);
+        return if is_buffer { Role::Buffer } else { Role::Host };
     }
     match graph.member(name) {
         Some(Member::Parameter) if ty.dtype.is_floating() => return Role::Parameter,

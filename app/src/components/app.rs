@@ -24,7 +24,7 @@ use crate::derived::Derived;
 use crate::engine::Engine;
 use crate::examples::Example;
 use crate::load::{self, Input};
-use crate::state::{Notice, State};
+use crate::state::{Answer, Notice, State};
 use crate::text;
 use crate::theme::Theme;
 
@@ -66,6 +66,10 @@ pub(crate) fn App() -> impl IntoView {
     let dragging = accept_drops(open_file, write, state.notice);
     accept_pastes(open_file, write);
     let spec = Signal::derive(move || state.loaded.with(|l| l.as_ref()?.spec.clone()));
+    let is_spec = Signal::derive(move || {
+        let format = |answer: &Answer| answer.report.model.recognised.format == "layer spec";
+        state.answer.with(|answer| answer.as_ref().is_some_and(format))
+    });
     let is_writing = Memo::new(move |_| state.source.with(Option::is_some));
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
     let is_loaded = Memo::new(move |_| state.answer.with(Option::is_some));
@@ -92,7 +96,7 @@ pub(crate) fn App() -> impl IntoView {
                     view! {
                         <Show when=move || is_writing.get()>
                             <div class="source-alone">
-                                <SourceEditor source=state.source spec on_text=open_text />
+                                <SourceEditor source=state.source spec is_spec on_text=open_text />
                             </div>
                         </Show>
                         <DropZone
@@ -110,7 +114,7 @@ pub(crate) fn App() -> impl IntoView {
                 <div class="workbench" class:workbench-writing=move || is_writing.get()>
                     <div class="workbench-side">
                     <Show when=move || is_writing.get()>
-                        <SourceEditor source=state.source spec on_text=open_text />
+                        <SourceEditor source=state.source spec is_spec on_text=open_text />
                     </Show>
                     <Settings
                         dims=Signal::derive(move || {

@@ -20,6 +20,9 @@ pub(crate) fn SourceEditor(
     /// The same model as a layer spec.
     #[prop(into)]
     spec: Signal<Option<String>>,
+    /// Whether the text is one already.
+    #[prop(into)]
+    is_spec: Signal<bool>,
     /// The text has changed: its name, and what it is now.
     on_text: Callback<(String, String)>,
 ) -> impl IntoView {
@@ -33,7 +36,7 @@ pub(crate) fn SourceEditor(
     // The field keeps its own text while the user types; only a replacement is written into it.
     let revision = Memo::new(move |_| source.with(|s| s.as_ref().map_or(0, |s| s.revision)));
     Effect::new(move |_| {
-        revision.track();
+        let _replaced = revision.get();
         if let Some(area) = area.get() {
             area.set_value(
                 &source.with_untracked(|s| s.as_ref().map(|s| s.text.clone()).unwrap_or_default()),
@@ -57,7 +60,7 @@ pub(crate) fn SourceEditor(
             gutter.set_scroll_top(area.scroll_top());
         }
     };
-    let other_spec = move || spec.get().filter(|spec| *spec != content());
+    let other_spec = move || spec.get().filter(|spec| !is_spec.get() && *spec != content());
     view! {
         <section class="source" aria-label="Source">
             <div class="source-head">

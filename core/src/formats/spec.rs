@@ -18,7 +18,7 @@ use crate::error::{Error, Place};
 use crate::graph::Dim;
 use crate::tensor::DType;
 
-mod tree;
+pub(super) mod tree;
 
 mod toml;
 

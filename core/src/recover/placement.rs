@@ -9,7 +9,7 @@
 //! That is the order of `named_parameters`, which the optimizer sees. `model.to("cuda")` walks
 //! otherwise (`Module._apply`): a module's children come before its own parameters and buffers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::View;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -26,11 +26,21 @@ const LEAVES: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
 /// Initializers that something reads, in the module's order.
 pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let graph = view.graph();
+    // A program states what its modules register, read or not.
+    let registered: BTreeSet<&str> = if graph.is_program {
+        graph.members.iter().map(|(name, _)| name.as_str()).collect()
+    } else {
+        BTreeSet::new()
+    };
     let values = graph.values.iter().enumerate();
     let carried = values.filter(|(_, value)| value.initializer.is_some());
     let mut order: Vec<ValueId> = carried
         .map(|(index, _)| ValueId(index))
-        .filter(|id| !view.readers(*id).is_empty() || graph.outputs.contains(id))
+        .filter(|id| {
+            !view.readers(*id).is_empty()
+                || graph.outputs.contains(id)
+                || registered.contains(graph.value_name(*id))
+        })
         .collect();
     if !graph.members.is_empty() {
         let ranks = stated_ranks(&graph.members);

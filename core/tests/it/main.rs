@@ -5,6 +5,7 @@
 mod accuracy;
 mod allocator;
 mod fixtures;
+mod hf_config;
 mod infer;
 mod losses;
 mod measured;

@@ -9,21 +9,21 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
 use crate::error::{Error, ErrorKind, Place};
 
 /// COUNT: lists and mappings inside each other, at most.
-pub(super) const DEPTH_MAX: usize = 48;
+pub(in crate::formats) const DEPTH_MAX: usize = 48;
 
 /// COUNT: nodes of a text, at most.
 const NODES_MAX: usize = 200_000;
 
 /// A piece of the text.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tree {
-    pub(super) place: Place,
-    pub(super) content: Content,
+pub(in crate::formats) struct Tree {
+    pub(in crate::formats) place: Place,
+    pub(in crate::formats) content: Content,
 }
 
 /// What the piece is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Content {
+pub(in crate::formats) enum Content {
     Null,
     Flag(bool),
     Int(i64),
@@ -35,14 +35,14 @@ pub(super) enum Content {
 
 /// A key of a mapping.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Key {
-    pub(super) place: Place,
-    pub(super) text: String,
+pub(in crate::formats) struct Key {
+    pub(in crate::formats) place: Place,
+    pub(in crate::formats) text: String,
 }
 
 impl Tree {
     /// What it is, for messages: `a list`.
-    pub(super) fn kind(&self) -> String {
+    pub(in crate::formats) fn kind(&self) -> String {
         match &self.content {
             Content::Null => "nothing".to_owned(),
             Content::Flag(flag) => format!("`{flag}`"),
@@ -56,7 +56,7 @@ impl Tree {
 }
 
 /// The beginning of a text that may be long.
-pub(super) fn shortened(text: &str) -> String {
+pub(in crate::formats) fn shortened(text: &str) -> String {
     const LONGEST: usize = 40;
     let line = text.lines().next().unwrap_or_default();
     let start: String = line.chars().take(LONGEST).collect();
@@ -64,7 +64,7 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 /// An error about a place.
-pub(super) fn fault(place: Place, message: impl Into<String>) -> Error {
+pub(in crate::formats) fn fault(place: Place, message: impl Into<String>) -> Error {
     let error = Error::new(ErrorKind::BadSpec, message);
     if place == Place::default() { error } else { error.at(place) }
 }
@@ -73,7 +73,7 @@ pub(super) fn fault(place: Place, message: impl Into<String>) -> Error {
 ///
 /// # Errors
 /// When the text is neither, has more than one document, repeats a key, or nests too deeply.
-pub(super) fn parse(text: &str) -> Result<Tree, Error> {
+pub(in crate::formats) fn parse(text: &str) -> Result<Tree, Error> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {

@@ -1,0 +1,293 @@
+//! Hugging Face `config.json` → the program that transformers runs for it.
+//!
+//! - A configuration states sizes; the operators are those of the family's `modeling_*.py`, written
+//!   out here as that file writes them: registration, then the forward with its Python names.
+//! - [`FAMILIES`] is the one table of what is known. A configuration of another family is refused,
+//!   with the nearest by what it states: sizes alone do not tell operators.
+//! - Defaults of missing keys and older names of keys are those of transformers' configuration classes.
+//!
+//! Sources: transformers 5.23, `models/*/modeling_*.py` and `configuration_*.py`.
+
+use std::collections::BTreeSet;
+
+use crate::config::{Config, Precision};
+use crate::error::{Error, ErrorKind};
+use crate::graph::Graph;
+
+use super::spec::tree;
+use model::{Model, Task};
+use parts::Implementation;
+use program::Tensor;
+use settings::Settings;
+
+mod decoders;
+mod encoders;
+mod model;
+mod more_decoders;
+mod parts;
+mod program;
+mod seq2seq;
+mod settings;
+mod vision;
+
+/// Writes a family's program, and returns what it computes.
+type Forward = fn(Settings<'_>, &mut Model) -> Result<Tensor, Error>;
+
+/// A family of models: one `model_type`.
+struct Family {
+    model_type: &'static str,
+    /// What such a model is trained for where `architectures` does not say.
+    task: Task,
+    /// Keys that its configurations have and few others.
+    keys: &'static [&'static str],
+    forward: Forward,
+}
+
+const fn family(
+    model_type: &'static str,
+    task: Task,
+    keys: &'static [&'static str],
+    forward: Forward,
+) -> Family {
+    Family { model_type, task, keys, forward }
+}
+
+/// All families, by how much they are used.
+const FAMILIES: &[Family] = &[
+    family("gpt2", Task::CausalLm, &["n_embd", "n_layer", "n_head", "n_positions"], decoders::gpt2),
+    family(
+        "llama",
+        Task::CausalLm,
+        &["rms_norm_eps", "hidden_act", "num_key_value_heads"],
+        decoders::llama,
+    ),
+    family(
+        "mistral",
+        Task::CausalLm,
+        &["rms_norm_eps", "sliding_window", "num_key_value_heads"],
+        decoders::mistral,
+    ),
+    family(
+        "qwen2",
+        Task::CausalLm,
+        &["rms_norm_eps", "use_sliding_window", "max_window_layers"],
+        decoders::qwen2,
+    ),
+    family(
+        "qwen3",
+        Task::CausalLm,
+        &["rms_norm_eps", "head_dim", "use_sliding_window"],
+        decoders::qwen3,
+    ),
+    family(
+        "bert",
+        Task::MaskedLm,
+        &["hidden_dropout_prob", "type_vocab_size", "position_embedding_type"],
+        encoders::bert,
+    ),
+    family(
+        "roberta",
+        Task::MaskedLm,
+        &["hidden_dropout_prob", "type_vocab_size", "pad_token_id"],
+        encoders::roberta,
+    ),
+    family(
+        "distilbert",
+        Task::MaskedLm,
+        &["dim", "hidden_dim", "n_heads", "n_layers"],
+        encoders::distilbert,
+    ),
+    family(
+        "vit",
+        Task::Images,
+        &["image_size", "patch_size", "qkv_bias", "encoder_stride"],
+        vision::vit,
+    ),
+    family(
+        "opt",
+        Task::CausalLm,
+        &["ffn_dim", "do_layer_norm_before", "word_embed_proj_dim"],
+        more_decoders::opt,
+    ),
+    family(
+        "gpt_neox",
+        Task::CausalLm,
+        &["rotary_pct", "use_parallel_residual"],
+        more_decoders::gpt_neox,
+    ),
+    family(
+        "phi",
+        Task::CausalLm,
+        &["partial_rotary_factor", "qk_layernorm", "resid_pdrop"],
+        more_decoders::phi,
+    ),
+    family(
+        "gemma",
+        Task::CausalLm,
+        &["rms_norm_eps", "head_dim", "hidden_activation"],
+        decoders::gemma,
+    ),
+    family(
+        "gemma2",
+        Task::CausalLm,
+        &["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"],
+        decoders::gemma2,
+    ),
+    family(
+        "gemma3_text",
+        Task::CausalLm,
+        &["rope_local_base_freq", "sliding_window_pattern", "query_pre_attn_scalar"],
+        decoders::gemma3,
+    ),
+    family("t5", Task::Seq2Seq, &["d_kv", "d_ff", "relative_attention_num_buckets"], seq2seq::t5),
+    family(
+        "bart",
+        Task::Seq2Seq,
+        &["encoder_ffn_dim", "decoder_ffn_dim", "scale_embedding"],
+        seq2seq::bart,
+    ),
+    family(
+        "convnext",
+        Task::Images,
+        &["depths", "hidden_sizes", "layer_scale_init_value"],
+        vision::convnext,
+    ),
+    family(
+        "albert",
+        Task::MaskedLm,
+        &["embedding_size", "num_hidden_groups", "inner_group_num"],
+        encoders::albert,
+    ),
+    family(
+        "gpt_neo",
+        Task::CausalLm,
+        &["attention_types", "attention_layers", "window_size"],
+        more_decoders::gpt_neo,
+    ),
+    family("deit", Task::Images, &["image_size", "patch_size", "qkv_bias"], vision::deit),
+    family(
+        "electra",
+        Task::MaskedLm,
+        &["embedding_size", "summary_type", "type_vocab_size"],
+        encoders::electra,
+    ),
+];
+
+/// Names of a model's width.
+const WIDTHS: [&str; 5] = ["hidden_size", "n_embd", "d_model", "dim", "hidden_sizes"];
+
+/// Whether a text is such a configuration.
+pub(super) fn is_config(text: &str) -> bool {
+    text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
+        && (text.contains("\"model_type\"") || text.contains("\"architectures\""))
+        && tree::parse(text).is_ok_and(|tree| {
+            let c = Settings::new(&tree);
+            c.has("model_type") || c.has("architectures")
+        })
+}
+
+/// Reads a configuration.
+///
+/// # Errors
+/// When its family is not known, or its sizes contradict each other.
+pub(super) fn read(text: &str) -> Result<(Graph, Config), Error> {
+    let tree = tree::parse(text.trim_start_matches('\u{feff}'))?;
+    let c = Settings::new(&tree);
+    let architecture = c.words("architectures").first().copied();
+    let family = find(c, architecture)?;
+    // What transformers saves always has a width: defaults alone are no model of anybody's.
+    if !WIDTHS.iter().any(|name| c.has(name)) {
+        let message = format!(
+            "the configuration states no width ({}), so that it is no model's",
+            WIDTHS.join(", ")
+        );
+        return Err(Error::new(ErrorKind::WrongFormat, message));
+    }
+    let task = match architecture {
+        Some(name) => task_of(name, family.task)
+            .ok_or_else(|| c.fault("architectures", &format!("`{name}` has a head that is not known here; known are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForImageClassification and the bare model")))?,
+        None => family.task,
+    };
+    let implementation = match c.word(&["_attn_implementation", "attn_implementation"]) {
+        None | Some("sdpa") => Implementation::Sdpa,
+        Some("eager") => Implementation::Eager,
+        Some(word) if word.starts_with("flash_attention") => Implementation::Sdpa,
+        Some(_) => {
+            return Err(
+                c.fault("_attn_implementation", "known are eager, sdpa and flash_attention_2")
+            );
+        }
+    };
+    let name = architecture.unwrap_or(family.model_type);
+    let mut model = Model::new(name, task, implementation);
+    if architecture.is_none() {
+        let message = format!(
+            "`architectures` is not stated, and {name} is taken to be trained with its usual head"
+        );
+        model.say("assumed-head", message);
+    }
+    let output = (family.forward)(c, &mut model)?;
+    let defaults = Config { loss: model.loss(), precision: precision(c), ..Config::default() };
+    let mut graph = model.program.finish(&[&[output], model.returned.as_slice()].concat())?;
+    graph.dims = model.dims;
+    graph.diagnostics = model.diagnostics;
+    Ok((graph, defaults))
+}
+
+/// transformers loads weights in the type that the configuration names.
+fn precision(c: Settings<'_>) -> Precision {
+    match c.word(&["dtype", "torch_dtype"]) {
+        Some("bfloat16") => Precision::Bf16,
+        Some("float16") => Precision::Fp16,
+        _ => Precision::Fp32,
+    }
+}
+
+fn find(c: Settings<'_>, architecture: Option<&str>) -> Result<&'static Family, Error> {
+    let plain = |text: &str| text.replace(['_', '-'], "").to_ascii_lowercase();
+    let stated = c.word(&["model_type"]);
+    let found = FAMILIES.iter().find(|family| match (stated, architecture) {
+        (Some(stated), _) => stated == family.model_type,
+        (None, Some(name)) => {
+            plain(name).strip_prefix(&plain(family.model_type)).is_some_and(|rest| {
+                rest.starts_with("for") || rest.starts_with("model") || rest.starts_with("lmhead")
+            })
+        }
+        (None, None) => false,
+    });
+    found.ok_or_else(|| unknown(c, stated.or(architecture).unwrap_or_default()))
+}
+
+/// That there is no such family, and which is the nearest.
+fn unknown(c: Settings<'_>, name: &str) -> Error {
+    let known: Vec<&str> = FAMILIES.iter().map(|family| family.model_type).collect();
+    let keys: BTreeSet<&str> = c.keys().collect();
+    let shared = |family: &&Family| family.keys.iter().filter(|key| keys.contains(**key)).count();
+    let nearest = FAMILIES.iter().rev().max_by_key(shared).filter(|family| shared(family) > 1);
+    let nearest = nearest.map_or_else(String::new, |family| {
+        format!("; by what it states, {} is the nearest: with that as `model_type`, sizes are read and operators are those of {0}", family.model_type)
+    });
+    let name = tree::shortened(name);
+    let message = format!(
+        "a configuration of the family `{name}`, whose operators are not known here; known are {}{nearest}; or export the model as ONNX",
+        known.join(", ")
+    );
+    Error::new(ErrorKind::WrongFormat, message)
+}
+
+/// What a class is for, by the end of its name.
+fn task_of(architecture: &str, usual: Task) -> Option<Task> {
+    let (_, end) = architecture.rsplit_once("For").unwrap_or((architecture, ""));
+    Some(match end {
+        "CausalLM" => Task::CausalLm,
+        "MaskedLM" => Task::MaskedLm,
+        "ConditionalGeneration" => Task::Seq2Seq,
+        "SequenceClassification" => Task::Classification,
+        "TokenClassification" => Task::TokenClassification,
+        "ImageClassification" => Task::Images,
+        "" if architecture.ends_with("LMHeadModel") => usual,
+        "" if architecture.ends_with("Model") => Task::Base,
+        "PreTraining" => usual,
+        _ => return None,
+    })
+}

@@ -1,0 +1,151 @@
+//! What a `config.json` says, by the names that transformers' configuration classes know it under.
+
+use super::super::spec::tree::{Content, Tree, fault, shortened};
+use crate::error::Error;
+
+/// SIZE: the largest number that a configuration may state.
+const LARGEST: i64 = 1 << 31;
+
+/// COUNT: layers that a model may have.
+const LAYERS_MAX: u64 = 1024;
+
+/// A configuration, or a part of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings<'a> {
+    tree: &'a Tree,
+}
+
+/// Names of one setting: `hidden_size`, and those of older configurations.
+pub(super) type Names<'n> = &'n [&'n str];
+
+impl<'a> Settings<'a> {
+    pub(super) const fn new(tree: &'a Tree) -> Self {
+        Self { tree }
+    }
+
+    /// What stands under the first of these names that is there and is not null.
+    fn find(self, names: Names<'_>) -> Option<&'a Tree> {
+        let Content::Map(entries) = &self.tree.content else { return None };
+        names.iter().find_map(|name| {
+            let (_, value) = entries.iter().find(|(key, _)| key.text == *name)?;
+            (value.content != Content::Null).then_some(value)
+        })
+    }
+
+    pub(super) fn has(self, name: &str) -> bool {
+        self.find(&[name]).is_some()
+    }
+
+    /// The names of what is stated.
+    pub(super) fn keys(self) -> impl Iterator<Item = &'a str> {
+        let entries = match &self.tree.content {
+            Content::Map(entries) => entries.as_slice(),
+            _ => &[],
+        };
+        entries.iter().map(|(key, _)| key.text.as_str())
+    }
+
+    /// A part of it: `text_config`.
+    pub(super) fn part(self, name: &str) -> Option<Settings<'a>> {
+        let tree = self.find(&[name])?;
+        matches!(tree.content, Content::Map(_)).then_some(Settings { tree })
+    }
+
+    /// A whole number from 1.
+    pub(super) fn maybe(self, names: Names<'_>) -> Result<Option<u64>, Error> {
+        let Some(found) = self.find(names) else { return Ok(None) };
+        if let Content::Int(n @ 1..=LARGEST) = found.content {
+            return Ok(u64::try_from(n).ok());
+        }
+        let name = names.first().unwrap_or(&"it");
+        let message = format!("`{name}` is {}, not a whole number from 1", found.kind());
+        Err(fault(found.place, message))
+    }
+
+    pub(super) fn count(self, names: Names<'_>, default: u64) -> Result<u64, Error> {
+        Ok(self.maybe(names)?.unwrap_or(default))
+    }
+
+    /// How many layers.
+    pub(super) fn layers(self, names: Names<'_>, default: u64) -> Result<u64, Error> {
+        let count = self.count(names, default)?;
+        if count <= LAYERS_MAX {
+            return Ok(count);
+        }
+        let place = self.find(names).map_or(self.tree.place, |found| found.place);
+        Err(fault(place, format!("{count} layers are more than {LAYERS_MAX}")))
+    }
+
+    /// Several numbers.
+    pub(super) fn counts(self, names: Names<'_>, default: &[u64]) -> Result<Vec<u64>, Error> {
+        let Some(found) = self.find(names) else { return Ok(default.to_vec()) };
+        let number = |tree: &Tree| match tree.content {
+            Content::Int(n @ 0..=LARGEST) => u64::try_from(n).ok(),
+            _ => None,
+        };
+        let numbers = match &found.content {
+            Content::List(list) if list.len() <= 64 => list.iter().map(number).collect(),
+            Content::Int(_) => number(found).map(|n| vec![n]),
+            _ => None,
+        };
+        numbers.ok_or_else(|| {
+            let name = names.first().unwrap_or(&"it");
+            fault(found.place, format!("`{name}` is {}, not whole numbers", found.kind()))
+        })
+    }
+
+    /// A probability or a factor.
+    pub(super) fn number(self, names: Names<'_>, default: f64) -> f64 {
+        match self.find(names).map(|found| &found.content) {
+            Some(Content::Number(x)) => *x,
+            Some(Content::Int(0)) => 0.0,
+            Some(Content::Int(_)) => 1.0,
+            _ => default,
+        }
+    }
+
+    pub(super) fn flag(self, names: Names<'_>, default: bool) -> bool {
+        match self.find(names).map(|found| &found.content) {
+            Some(Content::Flag(flag)) => *flag,
+            _ => default,
+        }
+    }
+
+    pub(super) fn word(self, names: Names<'_>) -> Option<&'a str> {
+        match &self.find(names)?.content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Several words.
+    pub(super) fn words(self, name: &str) -> Vec<&'a str> {
+        match self.find(&[name]).map(|found| &found.content) {
+            Some(Content::List(list)) => {
+                let word = |tree: &'a Tree| match &tree.content {
+                    Content::Text(text) => Some(text.as_str()),
+                    _ => None,
+                };
+                list.iter().filter_map(word).collect()
+            }
+            Some(Content::Text(text)) => vec![text],
+            _ => Vec::new(),
+        }
+    }
+
+    /// An error about one of these names.
+    pub(super) fn fault(self, name: &str, message: &str) -> Error {
+        let found = self.find(&[name]);
+        let place = found.map_or(self.tree.place, |found| found.place);
+        let what = found.map_or_else(|| "not stated".to_owned(), Tree::kind);
+        fault(place, format!("`{name}` is {}: {message}", shortened(&what)))
+    }
+
+    /// `a / b`, which must come out even.
+    pub(super) fn divide(self, a: u64, b: u64, what: &str) -> Result<u64, Error> {
+        if b > 0 && a.is_multiple_of(b) {
+            return Ok(a.div_euclid(b));
+        }
+        Err(fault(self.tree.place, format!("{what}: {b} does not divide {a}")))
+    }
+}

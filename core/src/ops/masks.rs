@@ -1,0 +1,128 @@
+//! What language models of transformers make before their first layer: positions, masks, and tests of
+//! masks that come to nothing. ONNX has no operators for these, and a `Range` of known length would be
+//! folded, though PyTorch puts it on the device.
+
+use super::run::fresh;
+use super::shape_math::{axis, dim, size};
+use super::{Call, Inference, OpError, Operator, Shaped, torch};
+use crate::tensor::DType;
+
+pub(super) const TABLE: &[Operator] = &[
+    Shaped { infer: positions, ..torch("Arange", 1..=1) }.runs(fresh),
+    Shaped { infer: causal_mask, ..torch("CausalMask", 1..=1) }.runs(causal_mask_rule),
+    Shaped { infer: causal_pairs, ..torch("CausalPairs", 1..=1) }.runs(fresh),
+    Shaped { infer: ones, ..torch("Ones", 1..=1) }.runs(fresh),
+    torch("PackedSequences", 1..=1).runs(packed_sequences),
+    torch("PaddingTest", 1..=1).runs(padding_test),
+    Shaped { infer: position_bias, ..torch("PositionBias", 1..=1) }.runs(fresh),
+    Shaped { infer: scalar, ..torch("Scalar", 1..=1) }.runs(fresh),
+    torch("ShiftRight", 1..=1).runs(shift_right),
+];
+
+/// `torch.arange(x.shape[axis], device=x.device)`: it lies on the device.
+fn positions(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let at = axis(inference.node.int("axis").unwrap_or(1), x.rank())?;
+    let length = dim(&x.dims, at);
+    inference.set_dims(0, DType::Int64, [length]);
+    Ok(())
+}
+
+/// `torch.tensor(number, dtype=x.dtype, device=x.device)`.
+fn scalar(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dtype = inference.input(0)?.dtype;
+    inference.set_dims(0, dtype, []);
+    Ok(())
+}
+
+/// `torch.ones(x.shape)`.
+fn ones(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dims = inference.input(0)?.dims.clone();
+    inference.set_dims(0, DType::Float32, dims);
+    Ok(())
+}
+
+/// The mask that transformers adds to the scores of tokens `[N, L]` (`masking_utils.eager_mask`).
+fn causal_mask(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let (batch, length) = (dim(&x.dims, 0), dim(&x.dims, 1));
+    inference.set_dims(0, DType::Float32, [batch, 1, length, length]);
+    Ok(())
+}
+
+/// `arange(L)[:, None] >= arange(L)[None, :]` for scores `[1, heads, L, L]`.
+fn causal_pairs(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let (rows, columns) = (dim(&x.dims, 2), dim(&x.dims, 3));
+    inference.set_dims(0, DType::Bool, [1, 1, rows, columns]);
+    Ok(())
+}
+
+/// `torch.zeros(1, heads, L, L)`: T5's attention to the encoder has no bias of positions.
+fn position_bias(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let length = dim(&inference.input(0)?.dims, 1);
+    let heads = size(inference.node.int("heads").unwrap_or(1))?;
+    inference.set_dims(0, DType::Float32, [1, heads, length, length]);
+    Ok(())
+}
+
+/// `shift_tokens_right`: what the decoder reads is made of the labels.
+fn shift_right(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, ty) = (call.rt, call.input_type(0)?);
+    let shifted = rt.empty(ty.dtype, &ty.dims);
+    let (n, length) = (dim(&ty.dims, 0), dim(&ty.dims, 1));
+    drop(rt.empty(ty.dtype, &[n, length.saturating_sub(1)]));
+    drop(rt.empty(DType::Bool, &ty.dims));
+    call.set(0, shifted);
+    Ok(())
+}
+
+/// Positions of batch, heads, queries and keys are compared, and the booleans become numbers.
+fn causal_mask_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, dims) = (call.rt, call.output_type(0)?.dims.clone());
+    let (n, length) = (dim(&dims, 0), dim(&dims, 3));
+    let indices = [n, 1].map(|size| rt.empty(DType::Int64, &[size]));
+    let places = [(); 2].map(|()| {
+        let range = rt.empty(DType::Int64, &[length]);
+        let offset = rt.empty(DType::Int64, &[length]);
+        drop(range);
+        offset
+    });
+    let visible = rt.empty(DType::Bool, &[length, length]);
+    drop((indices, places));
+    let zero = rt.empty(DType::Float32, &[]);
+    let least = rt.empty(DType::Float32, &[]);
+    call.set(0, rt.empty(DType::Float32, &dims));
+    drop((least, zero, visible));
+    Ok(())
+}
+
+/// Whether a mask of ones hides anything (transformers' `masking_utils.py`).
+fn padding_test(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, dims) = (call.rt, call.input_type(0)?.dims.clone());
+    let mask = rt.empty(DType::Bool, &dims);
+    let sum = rt.empty(DType::Int64, &[]);
+    drop(rt.empty(DType::Int64, &dims));
+    let all = rt.empty(DType::Bool, &[]);
+    drop((sum, all, mask));
+    Ok(())
+}
+
+/// `find_packed_sequence_indices` of transformers' `masking_utils.py`, which decides that there are none.
+fn packed_sequences(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, dims) = (call.rt, call.input_type(0)?.dims.clone());
+    let (n, length) = (dim(&dims, 0), dim(&dims, 1));
+    let first = rt.empty(DType::Int64, &[n, 1]);
+    let prepended = rt.empty(DType::Int64, &[n, length.saturating_add(1)]);
+    let difference = rt.empty(DType::Int64, &dims);
+    drop(prepended);
+    let differs = rt.empty(DType::Bool, &dims);
+    let sums = rt.empty(DType::Int64, &dims);
+    let widened = rt.empty(DType::Int64, &dims);
+    drop((widened, differs));
+    let none = rt.empty(DType::Bool, &[n]);
+    let all = rt.empty(DType::Bool, &[]);
+    drop((none, all));
+    drop((first, difference, sums));
+    Ok(())
+}
