@@ -64,7 +64,8 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = STATUS)]
 pub(crate) struct Estimate {
-    /// ONNX file, or layer spec in YAML, JSON or TOML; the content tells which
+    /// ONNX file or text, `torch.export` archive, safetensors, or layer spec in YAML, JSON or
+    /// TOML; the content tells which
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 

@@ -14,9 +14,16 @@ use crate::source::Source;
 
 mod hf_config;
 pub mod onnx;
+
 pub mod spec;
 
 use spec::Spec;
+
+pub mod onnx_text;
+
+pub mod pt2;
+
+pub mod safetensors;
 
 /// How people get an ONNX file out of PyTorch, in both exporters' words.
 const EXPORT_HINT: &str = "export the model as ONNX from PyTorch: \
@@ -109,6 +116,14 @@ pub struct Opened {
     pub spec: Option<String>,
 }
 
+impl Opened {
+    /// A graph that no layers were translated to, trained as PyTorch does by default.
+    fn new(graph: Graph, format: &str, fidelity: Fidelity) -> Self {
+        let recognised = Recognised::new(format, fidelity);
+        Self { graph, recognised, defaults: Config::default(), spec: None }
+    }
+}
+
 /// Reads the model in `source`; `name` is what its owner calls it, for messages only.
 ///
 /// Weights are not read: what this costs depends on the structure, not on the size.
@@ -120,6 +135,9 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
         return Ok(opened);
     }
     let head = head(source, name)?;
+    if let Some(opened) = without_layers(source, &head)? {
+        return Ok(opened);
+    }
     let Some(refusal) = foreign(&head, source.len()) else {
         return Err(Error::new(ErrorKind::Io, format!("{} changed meanwhile", called(name))));
     };
@@ -142,6 +160,29 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     ))
 }
 
+/// Formats but ONNX that become a graph by themselves, told by their first bytes.
+fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>, Error> {
+    if head.starts_with(b"PK") {
+        let graph = pt2::read(source)?;
+        return Ok(graph.map(|graph| Opened::new(graph, "torch.export", Fidelity::ExactGraph)));
+    }
+    if safetensors::begins(head, source.len()) {
+        let graph = safetensors::read(source)?;
+        return Ok(Some(Opened::new(graph, "safetensors", Fidelity::StatesOnly)));
+    }
+    let beginning = String::from_utf8_lossy(head);
+    let beginning = beginning.trim_start_matches('\u{feff}');
+    if safetensors::is_index(beginning) {
+        let graph = safetensors::read_index(source)?;
+        return Ok(Some(Opened::new(graph, "safetensors index", Fidelity::StatesOnly)));
+    }
+    if onnx_text::begins(beginning) {
+        let graph = onnx_text::read(source)?;
+        return Ok(Some(Opened::new(graph, "ONNX text", Fidelity::ExactGraph)));
+    }
+    Ok(None)
+}
+
 /// Reads ONNX's binary form; nothing where the content is something else, for [`open`] to tell what.
 /// The page answers for these files alone at first, and fetches the rest of [`open`] behind.
 ///
@@ -152,12 +193,7 @@ pub fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, 
     if foreign(&head, source.len()).is_some() {
         return Ok(None);
     }
-    Ok(Some(Opened {
-        graph: onnx::read(source)?,
-        recognised: Recognised::new("ONNX", Fidelity::ExactGraph),
-        defaults: Config::default(),
-        spec: None,
-    }))
+    Ok(Some(Opened::new(onnx::read(source)?, "ONNX", Fidelity::ExactGraph)))
 }
 
 /// The first bytes, of which there must be some.
@@ -253,16 +289,16 @@ fn foreign(head: &[u8], file_size: u64) -> Option<Refusal> {
         (_, Some(b"ustar")) => return refusal("a tar archive", UNPACK),
         _ => {}
     }
-    if is_safetensors(head, file_size) {
-        return refusal("a safetensors file, weights without a graph", EXPORT_HINT);
+    if safetensors::begins(head, file_size) {
+        return refusal("a safetensors file", EXPORT_HINT);
     }
     text(head)
 }
 
 /// A zip archive, by the name of its first entry.
 ///
-/// `torch.save` and `torch.jit.save` write `NAME/data.pkl`, `torch.export.save` writes
-/// `NAME/archive_format` first.
+/// `torch.save` and `torch.jit.save` write `NAME/data.pkl` first, `torch.export.save` weights or
+/// `NAME/archive_format`: such an archive gets here if its end is missing.
 fn zip(head: &[u8]) -> Option<Refusal> {
     let name_size = match head.get(26..28) {
         Some(&[low, high]) => usize::from(u16::from_le_bytes([low, high])),
@@ -270,22 +306,20 @@ fn zip(head: &[u8]) -> Option<Refusal> {
     };
     let rest = head.get(30..).unwrap_or_default();
     let name = String::from_utf8_lossy(rest.get(..name_size).unwrap_or(rest));
-    if ["data.pkl", "archive_format", "/version", ".format_version"]
-        .iter()
-        .any(|entry| name.ends_with(entry))
-    {
+    let is_part = |folder: &str| name.contains(folder);
+    if is_part("/data/weights/") || is_part("/models/") || name.ends_with("archive_format") {
+        return refusal(
+            "a torch.export archive without its end",
+            "copy or download it again, or save it anew with `torch.export.save`",
+        );
+    }
+    if ["data.pkl", "/version", ".format_version"].iter().any(|entry| name.ends_with(entry)) {
         return refusal("a PyTorch file (.pt), which holds Python objects", EXPORT_HINT);
     }
     if name.ends_with(".npy") {
         return refusal("a NumPy archive (.npz)", "open an ONNX model (.onnx)");
     }
     refusal("a zip archive", "unpack it and open the .onnx file inside")
-}
-
-/// Safetensors begin with the size of a JSON header, then the header.
-fn is_safetensors(head: &[u8], file_size: u64) -> bool {
-    head.first_chunk().is_some_and(|size| u64::from_le_bytes(*size) < file_size)
-        && head.get(8) == Some(&b'{')
 }
 
 /// Text of any kind: no control characters but white space, and valid UTF-8.

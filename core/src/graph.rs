@@ -48,6 +48,10 @@ pub struct Graph {
     /// Whether the nodes are the operators that PyTorch runs: then nothing was removed or taken
     /// apart, and nothing is to be recovered.
     pub is_program: bool,
+    /// Whether the nodes are the calls that PyTorch made in a trace: none removed, none taken apart,
+    /// with what overwrites its input marked and all state among the members; what Python's names
+    /// hold, and what libraries spell out in Python, is still to be recovered.
+    pub is_traced: bool,
     /// In a program: values that a Python name holds until another value has been made.
     pub held: Vec<(ValueId, ValueId)>,
     /// What reading the file already had to assume.

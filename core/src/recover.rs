@@ -89,13 +89,22 @@ pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Progr
         return view.into_program(Vec::new());
     }
     match config.recover {
+        _ if graph.is_traced => {
+            if config.recover == Recover::Auto {
+                traced::share_heads(&mut view);
+                rms_norm::find_again(&mut view, config);
+                view.settle();
+            }
+            in_place::obey(&mut view, config);
+            view.settle();
+        }
         Recover::Auto => RECOVERIES.iter().for_each(|recovery| {
             recovery(&mut view, config);
             view.settle();
         }),
         Recover::Off => in_place::assume(&mut view, config),
     }
-    let mut diagnostics = removed::find(&view, config);
+    let mut diagnostics = if graph.is_traced { Vec::new() } else { removed::find(&view, config) };
     diagnostics.append(&mut view.diagnostics);
     view.into_program(diagnostics)
 }

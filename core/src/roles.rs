@@ -58,8 +58,9 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
         return Role::Buffer;
     }
     if !uses.read(id) {
-        // A program registers buffers that nothing reads.
-        let is_buffer = graph.is_program && graph.member(name) == Some(Member::Buffer);
+        // What a program or a trace lists lies on the device, and has no gradient where nothing reads it.
+        let is_buffer = graph.is_program && graph.member(name) == Some(Member::Buffer)
+            || graph.is_traced && graph.member(name).is_some();
         return if is_buffer { Role::Buffer } else { Role::Host };
     }
     match graph.member(name) {

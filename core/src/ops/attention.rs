@@ -7,12 +7,12 @@
 use super::Call;
 use super::shape_math::{dim, exact_div, like_first, size};
 use super::torch;
-use super::{Inference, OpError, Operator, op};
+use super::{Inference, OpError, Operator, Shaped, op};
 use crate::aten::{attention as aten, view};
 use crate::tensor::TensorType;
 
 pub(super) const TABLE: &[Operator] = &[
-    torch("Attention", 3..=4).runs(recovered_attention),
+    Shaped { infer: whole_attention, ..torch("Attention", 3..=4) }.runs(recovered_attention),
     op("Attention", 3..=7, attention).unmodelled(),
     op("RotaryEmbedding", 3..=4, like_first).unmodelled(),
     op("TensorScatter", 2..=3, like_first).unmodelled(),
@@ -57,6 +57,18 @@ fn attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.set_dims(1, k.dtype, [kv_n, kv_heads, total, k_width]);
     inference.set_dims(2, v.dtype, [kv_n, kv_heads, total, v_width]);
     inference.set_dims(3, q.dtype, [n, heads, length, total]);
+    Ok(())
+}
+
+/// The sizes of the queries, with the width of the values.
+fn whole_attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (q, v) = (inference.input(0)?, inference.input(2)?);
+    let (Some((_, rows)), Some(&width)) = (q.dims.split_last(), v.dims.last()) else {
+        return Err(OpError::new("queries and values need dimensions"));
+    };
+    let mut dims = rows.to_vec();
+    dims.push(width);
+    inference.set_dims(0, q.dtype, dims);
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 use super::fold::{self, float, truncate, widen};
 use super::run::fresh;
 use super::shape_math::{dtype_attribute, size, sizes};
-use super::{Call, Inference, OpError, Operator, op, torch};
+use super::{Call, Inference, OpError, Operator, Shaped, op, torch};
 use crate::graph::{Attribute, Elements};
 use crate::tensor::DType;
 
@@ -19,6 +19,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("HannWindow", 1..=1, window).unmodelled(),
     op("Range", 3..=3, range).runs(fresh),
     torch("ZerosLike", 1..=1).runs(zeros_rule),
+    Shaped { infer: empty, ..torch("Empty", 1..=1) }.runs(fresh),
 ];
 
 /// `torch.zeros(sizes, dtype=x.dtype)`, recovered.
@@ -128,6 +129,14 @@ fn range(inference: &mut Inference<'_>) -> Result<(), OpError> {
         }
         _ => Err(OpError::new("the bounds are of different types")),
     }
+}
+
+/// `torch.empty(sizes, dtype)` and what is filled at once: contents are not followed.
+fn empty(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dims = sizes(inference.needed_ints(0)?)?;
+    let dtype = dtype_attribute(inference, "dtype")?.unwrap_or(DType::Float32);
+    inference.set_dims(0, dtype, dims);
+    Ok(())
 }
 
 fn eye_like(inference: &mut Inference<'_>) -> Result<(), OpError> {

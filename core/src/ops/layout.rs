@@ -16,6 +16,8 @@ use crate::aten::{elementwise, view};
 
 pub(super) const TABLE: &[Operator] = &[
     torch("Contiguous", 1..=1).runs(contiguous_rule),
+    torch("Flip", 1..=1).runs(|c| resampled(c, "aten::flip")),
+    torch("Roll", 1..=1).runs(|c| resampled(c, "aten::roll")),
     torch("Split", 1..=1).runs(split_rule),
     op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
     op("Concat", 1..=MANY, concat).runs(concat_rule),

@@ -16,7 +16,7 @@ use crate::eager::kernels;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
-    torch("Baddbmm", 3..=3).runs(baddbmm_rule),
+    Shaped { infer: |i| matmul_at(i, [1, 2], None), ..torch("Baddbmm", 3..=3) }.runs(baddbmm_rule),
     Shaped { infer: linear, ..torch("Linear", 2..=3) }.runs(linear_rule),
     op("Det", 1..=1, det).unmodelled(),
     op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
@@ -33,7 +33,16 @@ fn matmul(
     second: usize,
     dtype: Option<DType>,
 ) -> Result<(), OpError> {
-    let (a, b) = (inference.input(0)?, inference.input(second)?);
+    matmul_at(inference, [0, second], dtype)
+}
+
+/// The same, with the factors at these positions.
+fn matmul_at(
+    inference: &mut Inference<'_>,
+    [first, second]: [usize; 2],
+    dtype: Option<DType>,
+) -> Result<(), OpError> {
+    let (a, b) = (inference.input(first)?, inference.input(second)?);
     let (Some((&k, a_rest)), false) = (a.dims.split_last(), b.dims.is_empty()) else {
         return Err(OpError::new("a scalar is no matrix"));
     };

@@ -1,15 +1,37 @@
 //! Functions that libraries spell out in Python, recovered as one operator each: `recover` finds them,
 //! [`crate::aten::spelled`] has what they run.
 
-use super::torch;
-use super::{Call, OpError, Operator};
+use super::{Call, Inference, MANY, OpError, Operator, Shaped, torch};
 use crate::aten::spelled::{self as aten, RmsNorm};
+use crate::eager::Tensor;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     torch("BloomGelu", 1..=1).runs(bloom_gelu_rule),
     torch("SpelledRmsNorm", 2..=2).runs(rms_norm_rule),
+    Shaped { infer: states, ..torch("States", 0..=MANY) }.runs(states_rule),
 ];
+
+/// A number.
+#[expect(clippy::unnecessary_wraps, reason = "it is a shape rule like the others")]
+fn states(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    inference.set_dims(0, DType::Float32, []);
+    Ok(())
+}
+
+/// A model of which nothing but its state is known: every parameter gets a gradient.
+#[expect(clippy::unnecessary_wraps, reason = "it is a runtime rule like the others")]
+fn states_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let state = call.tensors();
+    let state: Vec<&Tensor> = state.iter().collect();
+    call.rt.enter_operator("the model");
+    let loss = call.rt.empty(DType::Float32, &[]);
+    let loss = call.rt.differentiable("States", loss, &state, &state, |pass| {
+        pass.saved.iter().map(|parameter| Some(pass.rt.empty_like(parameter))).collect()
+    });
+    call.set(0, loss);
+    Ok(())
+}
 
 fn bloom_gelu_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = aten::bloom_gelu(call.rt, &call.need(0)?);

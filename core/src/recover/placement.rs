@@ -26,8 +26,8 @@ const LEAVES: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
 /// Initializers that something reads, in the module's order.
 pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let graph = view.graph();
-    // A program states what its modules register, read or not.
-    let registered: BTreeSet<&str> = if graph.is_program {
+    // A program or a trace states what its modules register, read or not.
+    let registered: BTreeSet<&str> = if graph.is_program || graph.is_traced {
         graph.members.iter().map(|(name, _)| name.as_str()).collect()
     } else {
         BTreeSet::new()
@@ -104,6 +104,10 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 /// Buffers that a module registers beside this one and that no operator reads: name and type.
 pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> {
     let Some(ty) = view.typed.ty(id) else { return Vec::new() };
+    // A trace has all buffers itself.
+    if view.graph().is_traced {
+        return Vec::new();
+    }
     let name = view.graph().value_name(id);
     // `torch/nn/modules/batchnorm.py`.
     if let Some(module) = name.strip_suffix("running_var") {

@@ -87,6 +87,33 @@ impl<'a> Operands<'a> {
     }
 }
 
+/// Gives attention the few heads that a trace repeats.
+///
+/// transformers repeats them where there is a mask as a tensor, which a trace always has; where
+/// PyTorch is told of it by a flag, it is given the few (`use_gqa_in_sdpa`, `sdpa_attention.py`).
+pub(super) fn share_heads(view: &mut View<'_>) {
+    let shared = |node: &Node| {
+        let mut node = node.clone();
+        let operands = node.inputs.iter_mut().skip(1).take(2);
+        let mut found = false;
+        for operand in operands {
+            let few = operand.and_then(|value| grouped(view, value));
+            found |= few.is_some();
+            *operand = few.or(*operand);
+        }
+        found.then_some(node)
+    };
+    let is_masked = |node: &Node| node.op == "Attention" && node.int("masked").is_some();
+    let found: Vec<(NodeId, Node)> = view
+        .nodes()
+        .filter(|(_, node)| is_masked(node))
+        .filter_map(|(at, node)| Some((at, shared(node)?)))
+        .collect();
+    for (at, node) in found {
+        view.replace(at, node);
+    }
+}
+
 fn unary(op: &str, node: &Node, operands: &Operands<'_>) -> Option<Node> {
     Some(torch(op, node, vec![Some(operands.tensor(0)?)]))
 }

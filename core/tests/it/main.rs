@@ -7,6 +7,7 @@ mod allocator;
 mod fixtures;
 mod hf_config;
 mod infer;
+mod inputs;
 mod losses;
 mod measured;
 mod observed;

@@ -22,7 +22,7 @@ fn open(mut bytes: &[u8]) -> Result<Graph, Error> {
 }
 
 /// A graph as text: a line for each input, parameter, node and output.
-fn dump(graph: &Graph) -> String {
+pub(crate) fn dump(graph: &Graph) -> String {
     let mut out = format!("{} by {}, opset {}\n", graph.name, graph.producer, graph.opset);
     let name = |id: &Option<ValueId>| id.map_or("-", |id| graph.value_name(id)).to_owned();
     let names = |ids: &[Option<ValueId>]| ids.iter().map(name).collect::<Vec<_>>().join(", ");
@@ -528,7 +528,7 @@ fn other_files_are_named() {
         Empty: nothing is empty
         Corrupt: the file is truncated at byte 1; copy or download it again
         WrongFormat: model.pt is a PyTorch file (.pt), which holds Python objects; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
-        WrongFormat: model.pt2 is a PyTorch file (.pt), which holds Python objects; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
+        WrongFormat: model.pt2 is a torch.export archive without its end; copy or download it again, or save it anew with `torch.export.save`
         WrongFormat: arrays.npz is a NumPy archive (.npz); open an ONNX model (.onnx)
         WrongFormat: other.zip is a zip archive; unpack it and open the .onnx file inside
         WrongFormat: half a zip is a zip archive; unpack it and open the .onnx file inside
@@ -539,7 +539,7 @@ fn other_files_are_named() {
         WrongFormat: paper.pdf is a PDF document; open an ONNX model (.onnx)
         WrongFormat: model.onnx.gz is a gzip archive; unpack it and open the .onnx file inside
         WrongFormat: model.h5 is an HDF5 file, such as Keras saves; convert the model to ONNX with tf2onnx
-        WrongFormat: model.safetensors is a safetensors file, weights without a graph; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
+        NoGraph: the file has no floating-point tensor, so there is nothing to train
         WrongFormat: model.gguf is a GGUF file, weights for inference without a graph; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
         WrongFormat: model.tflite is a TensorFlow Lite model; convert it to ONNX with tf2onnx
         WrongFormat: config.json is JSON, not a model that can be read here; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
@@ -594,7 +594,7 @@ fn weights_are_not_read() {
 
 /// What every decoded graph keeps: ids in range, names unique, nodes after those they read from.
 #[track_caller]
-fn assert_sound(graph: &Graph) {
+pub(crate) fn assert_sound(graph: &Graph) {
     let mut made = vec![false; graph.values.len()];
     for (place, value) in made.iter_mut().zip(&graph.values) {
         *place = value.initializer.is_some();
@@ -618,7 +618,7 @@ fn assert_sound(graph: &Graph) {
 
 /// One change to a file.
 #[derive(Clone, Debug)]
-enum Edit {
+pub(crate) enum Edit {
     Set(usize, u8),
     Insert(usize, Vec<u8>),
     Remove(usize, usize),
@@ -626,7 +626,7 @@ enum Edit {
     Cut(usize),
 }
 
-fn edit() -> impl Strategy<Value = Edit> {
+pub(crate) fn edit() -> impl Strategy<Value = Edit> {
     let at = || any::<usize>();
     prop_oneof![
         8 => (at(), any::<u8>()).prop_map(|(at, byte)| Edit::Set(at, byte)),
@@ -637,7 +637,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-fn apply(bytes: &mut Vec<u8>, edit: Edit) {
+pub(crate) fn apply(bytes: &mut Vec<u8>, edit: Edit) {
     let size = bytes.len();
     if size == 0 {
         return;

@@ -92,8 +92,11 @@ pub(crate) fn predict(folder: &str, runs: &[Run]) -> Vec<(usize, Result<Report, 
             scope.spawn(|| {
                 while let Some(chunk) = { queue.lock().unwrap().next() } {
                     let name = &chunk[0].1.model;
-                    let path = format!("zoo/{folder}/{name}.onnx.gz");
-                    let Some(bytes) = fixtures::unpack(&path) else { continue };
+                    let path = format!("zoo/{folder}/{name}");
+                    let formats = ["onnx", "pt2"].iter();
+                    let mut files =
+                        formats.filter_map(|f| fixtures::unpack(&format!("{path}.{f}.gz")));
+                    let Some(bytes) = files.next() else { continue };
                     let model = highwater_core::open(&mut bytes.as_slice(), name).unwrap();
                     for &(index, run) in chunk {
                         let estimate = |config| {

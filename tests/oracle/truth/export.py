@@ -1,23 +1,28 @@
-"""The models as ONNX files, as their users export them, without weights.
+"""The models as ONNX files and `torch.export` archives, as their users export them, without weights.
 
-    oracle export FOLDER SETS MODEL…    SETS: some of train,eval,dynamo, with commas
+    oracle export FOLDER SETS MODEL…    SETS: some of train,eval,dynamo,pt2, with commas
 
 | set | exporter | mode |
 |---|---|---|
 | `train` | TorchScript, opset 17, `training=TRAINING, do_constant_folding=False` | `model.train()` |
 | `eval` | TorchScript, opset 17, defaults | `model.eval()` |
 | `dynamo` | `torch.export`, defaults | `model.eval()` |
+| `pt2` | `torch.export.save`, no ONNX | `model.train()` |
 
-FOLDER gets `SET/MODEL.onnx.gz`. Batch and sequence lengths are free dimensions. A tensor of more
-than a few numbers is left out: it points at an external file that does not exist.
+FOLDER gets `SET/MODEL.onnx.gz`, or `.pt2.gz`. Batch and sequence lengths are free dimensions. A tensor of more
+than a few numbers is left out: it points at an external file that does not exist. Of an archive, the JSON is kept,
+but for stack traces.
 """
 
 import gzip
+import io
+import json
 import math
 import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import onnx
@@ -27,7 +32,7 @@ from torch import Tensor, nn
 
 from truth import place, zoo
 
-SETS = ('train', 'eval', 'dynamo')
+SETS = ('train', 'eval', 'dynamo', 'pt2')
 #: SIZE: integers beyond this, and floats beyond the next, are left out. Integers may be shapes or
 #: indices, which shape arithmetic needs; random floats only make the file larger.
 INTEGERS, FLOATS = 1024, 64
@@ -46,7 +51,8 @@ def main(arguments: list[str]) -> None:
         if chosen not in SETS:
             place.fail(f'no set {chosen}: there are {", ".join(SETS)}')
         for name in names:
-            path = Path(folder) / chosen / f'{name}.onnx.gz'
+            kind = 'pt2' if chosen == 'pt2' else 'onnx'
+            path = Path(folder) / chosen / f'{name}.{kind}.gz'
             if not path.exists():
                 print(chosen, name, export(path, chosen, name), flush=True)
 
@@ -80,12 +86,19 @@ def export_one(path: Path, chosen: str, name: str, way: str) -> None:
     fill(model)
     inputs, axes = example(zoo.ZOO[name], 'mask' in way)
     wrapped = model if kind == 'image' else Logits(model, tuple(inputs))
-    wrapped.train(chosen == 'train')
+    wrapped.train(chosen in ('train', 'pt2'))
     with tempfile.TemporaryDirectory() as folder:
         # A string: the older exporter takes no other path for more than 2 GiB.
         raw = f'{folder}/model.onnx'
         common = dict(input_names=list(inputs), output_names=['logits'])
         values = tuple(inputs.values())
+        if chosen == 'pt2':
+            free = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes[key]} for key in inputs)
+            shapes = free if kind == 'image' else (free,)
+            program = torch.export.export(wrapped, values, dynamic_shapes=shapes)
+            torch.export.save(program, raw)
+            path.write_bytes(gzip.compress(strip_archive(raw), 9, mtime=0))
+            return
         if chosen == 'dynamo':
             shapes = tuple(axes[key] for key in inputs)
             torch.onnx.export(
@@ -156,6 +169,33 @@ def strip(path: str) -> bytes:
             tensor.external_data.add(key=key, value=str(value))
         offset += size
     return model.SerializeToString()
+
+
+def strip_archive(path: str) -> bytes:
+    """The archive without its tensors, and its program without stack traces."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(packed, 'w') as stripped:
+        for entry in whole.infolist():
+            content = whole.read(entry)
+            if entry.filename.endswith('/models/model.json'):
+                program = json.loads(content)
+                program['graph_module']['module_call_graph'] = []
+                shorten(program['graph_module']['graph'])
+                content = json.dumps(program, separators=(',', ':')).encode()
+            elif not entry.filename.endswith(('_config.json', 'version', 'archive_format')):
+                continue
+            stripped.writestr(zipfile.ZipInfo(entry.filename), content)
+    return packed.getvalue()
+
+
+def shorten(graph: dict) -> None:
+    """Keeps of a node's metadata what tells its module, in inner graphs too."""
+    for node in graph['nodes']:
+        stack = node['metadata'].get('nn_module_stack', '')
+        node['metadata'] = {'nn_module_stack': stack}
+        for given in node['inputs']:
+            if 'as_graph' in given['arg']:
+                shorten(given['arg']['as_graph']['graph'])
 
 
 class Logits(nn.Module):

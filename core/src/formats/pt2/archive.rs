@@ -1,0 +1,139 @@
+//! The zip: where its program lies, and nothing of the rest
+//! (<https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>).
+//!
+//! | written by | the program | tensors by name |
+//! |---|---|---|
+//! | PyTorch 2.1 to 2.6 | `serialized_exported_program.json` | a pickle: not read |
+//! | 2.7 and later | `NAME/models/MODEL.json` | `NAME/data/weights/MODEL_weights_config.json` |
+//! | 2.7 (first form) | `NAME/models/MODEL.json` | a pickle: not read |
+//!
+//! PyTorch stores without compression; archives that were packed again may be deflated.
+
+use std::cell::RefCell;
+use std::io;
+
+use rawzip::{CompressionMethod, ReaderAt, ZipArchive};
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind};
+use crate::source::Source;
+
+/// SIZE: bytes of a JSON file at most.
+const JSON_MAX: u64 = 256 << 20;
+/// COUNT: files in an archive at most.
+const FILES_MAX: u64 = 1 << 20;
+
+/// What is read of an archive.
+#[derive(Debug)]
+pub(super) struct Archive {
+    /// The exported program.
+    pub(super) program: Value,
+    /// Parameters and buffers with the files that hold them, where the archive tells.
+    pub(super) weights: Option<Value>,
+}
+
+/// A place of a file in the archive.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    wayfinder: rawzip::ZipArchiveEntryWayfinder,
+    method: CompressionMethod,
+    size: u64,
+}
+
+/// Finds and decodes the program of an archive; `None` where there is none, or no directory.
+///
+/// # Errors
+/// When the archive is damaged or its JSON is.
+pub(super) fn open(source: &mut dyn Source) -> Result<Option<Archive>, Error> {
+    let size = source.len();
+    let reader = Window(RefCell::new(source));
+    let mut buffer = vec![0; rawzip::RECOMMENDED_BUFFER_SIZE];
+    // Without a directory the beginning has to tell what it is.
+    let Ok(zip) = rawzip::ZipLocator::new().locate_in_reader(reader, &mut buffer, size) else {
+        return Ok(None);
+    };
+    let (mut program, mut weights) = (None, None);
+    let mut entries = zip.entries(&mut buffer);
+    let mut count = 0;
+    while let Some(file) = entries.next_entry().map_err(|error| damaged(&error))? {
+        count += 1;
+        if count > FILES_MAX {
+            let message = format!("the archive holds more than {FILES_MAX} files");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let path = String::from_utf8_lossy(file.file_path().as_ref()).into_owned();
+        let slot = if is_program(&path) {
+            &mut program
+        } else if path.ends_with("_weights_config.json") {
+            &mut weights
+        } else {
+            continue;
+        };
+        // Further models of an archive are passed over: the first is the one that was exported.
+        slot.get_or_insert((
+            path,
+            Entry {
+                wayfinder: file.wayfinder(),
+                method: file.compression_method(),
+                size: file.uncompressed_size_hint(),
+            },
+        ));
+    }
+    let Some((path, entry)) = program else { return Ok(None) };
+    let program = json(&zip, &path, entry)?;
+    let weights = weights.map(|(path, entry)| json(&zip, &path, entry)).transpose()?;
+    Ok(Some(Archive { program, weights }))
+}
+
+fn is_program(path: &str) -> bool {
+    let is_model = path.rsplit_once('/').is_some_and(|(folder, file)| {
+        (folder == "models" || folder.ends_with("/models")) && is_json(file)
+    });
+    is_model || path.rsplit('/').next() == Some("serialized_exported_program.json")
+}
+
+fn is_json(file: &str) -> bool {
+    file.rsplit_once('.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case("json"))
+}
+
+/// One file of the archive, decoded.
+fn json(zip: &ZipArchive<Window<'_>>, path: &str, entry: Entry) -> Result<Value, Error> {
+    let corrupt = |what: &str| Error::new(ErrorKind::Corrupt, format!("`{path}` {what}"));
+    if entry.size > JSON_MAX {
+        let message = format!("`{path}` has {} bytes, more than {JSON_MAX}", entry.size);
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    let file = zip.get_entry(entry.wayfinder).map_err(|error| damaged(&error))?;
+    let mut packed = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file.reader(), JSON_MAX), &mut packed)
+        .map_err(|error| corrupt(&format!("cannot be read: {error}")))?;
+    let bytes = match entry.method {
+        CompressionMethod::STORE => packed,
+        CompressionMethod::DEFLATE => {
+            let limit = usize::try_from(entry.size).unwrap_or(usize::MAX);
+            miniz_oxide::inflate::decompress_to_vec_with_limit(&packed, limit)
+                .map_err(|error| corrupt(&format!("cannot be unpacked: {error}")))?
+        }
+        _ => return Err(corrupt("is packed in a way that is not known here; store it instead")),
+    };
+    serde_json::from_slice(&bytes)
+        .map_err(|error| corrupt(&format!("is not the JSON that it should be: {error}")))
+}
+
+fn damaged(error: &rawzip::Error) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the zip archive is damaged: {error}"))
+}
+
+/// A source as the zip reader wants it.
+struct Window<'s>(RefCell<&'s mut dyn Source>);
+
+impl ReaderAt for Window<'_> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut source = self.0.borrow_mut();
+        let left = source.len().saturating_sub(offset);
+        let count = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let Some(part) = buffer.get_mut(..count) else { return Ok(0) };
+        source.read_at(offset, part).map_err(io::Error::other)?;
+        Ok(count)
+    }
+}

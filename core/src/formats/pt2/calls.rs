@@ -1,0 +1,360 @@
+//! ATen calls → nodes: one row per operator (`aten/src/ATen/native/native_functions.yaml`).
+//!
+//! A row is for all overloads and for the variant that overwrites its input (`relu_`). It reads its
+//! arguments by their names in `native_functions.yaml`; what is left out has its default. A call
+//! without a row, or with arguments that its row does not know, is passed on under its own name,
+//! for inference to say that it is not known.
+
+mod call;
+mod rules;
+
+use rules::flag;
+
+use crate::graph::Attribute;
+use crate::tensor::DType;
+
+pub(super) use call::Call;
+
+/// Domain of operators that PyTorch has and ONNX has not.
+const TORCH: &str = "torch";
+
+/// Says what a call is; `None` where its arguments are of a form that is not known.
+type Row = fn(&mut Call<'_, '_>) -> Option<()>;
+
+/// All rows, by name without overload and without the underscore of the variant in place.
+const ROWS: &[(&str, Row)] = &[
+    // What has no memory, or is Python's.
+    ("aten._assert_async", |_| Some(())),
+    ("aten._assert_scalar", |_| Some(())),
+    ("aten._assert_tensor_metadata", |_| Some(())),
+    ("aten.sym_constrain_range", |_| Some(())),
+    ("aten.sym_constrain_range_for_size", |_| Some(())),
+    ("aten.alias", |c| c.same()),
+    ("aten.detach", |c| c.same()),
+    ("aten.lift_fresh", |c| c.same()),
+    ("aten.lift_fresh_copy", |c| c.same()),
+    ("aten.resolve_conj", |c| c.same()),
+    ("aten.resolve_neg", |c| c.same()),
+    ("aten.sym_size", |c| c.size()),
+    ("aten.sym_numel", |c| c.unary("", "Size")),
+    ("_operator.add", |c| c.binary("Add")),
+    ("_operator.floordiv", |c| c.binary("Div")),
+    ("_operator.mod", |c| c.binary("Mod")),
+    ("_operator.mul", |c| c.binary("Mul")),
+    ("_operator.neg", |c| c.unary("", "Neg")),
+    ("_operator.sub", |c| c.binary("Sub")),
+    ("torch.sym_max", |c| c.binary("Max")),
+    ("torch.sym_min", |c| c.binary("Min")),
+    // One tensor, element by element.
+    ("aten.abs", |c| c.unary("", "Abs")),
+    ("aten.bitwise_not", |c| c.unary("", "Not")),
+    ("aten.ceil", |c| c.unary("", "Ceil")),
+    ("aten.cos", |c| c.unary("", "Cos")),
+    ("aten.elu", |c| c.unary("", "Elu")),
+    ("aten.erf", |c| c.unary("", "Erf")),
+    ("aten.exp", |c| c.unary("", "Exp")),
+    ("aten.floor", |c| c.unary("", "Floor")),
+    ("aten.gelu", |c| c.unary(TORCH, "Gelu")),
+    ("aten.hardsigmoid", |c| c.unary("", "HardSigmoid")),
+    ("aten.hardswish", |c| c.unary("", "HardSwish")),
+    ("aten.isinf", |c| c.unary("", "IsInf")),
+    ("aten.isnan", |c| c.unary("", "IsNaN")),
+    ("aten.leaky_relu", |c| c.unary("", "LeakyRelu")),
+    ("aten.log", |c| c.unary("", "Log")),
+    ("aten.logical_not", |c| c.unary("", "Not")),
+    ("aten.mish", |c| c.unary("", "Mish")),
+    ("aten.neg", |c| c.unary("", "Neg")),
+    ("aten.reciprocal", |c| c.unary("", "Reciprocal")),
+    ("aten.relu", |c| c.unary("", "Relu")),
+    ("aten.relu6", |c| c.clip()),
+    ("aten.round", |c| c.unary("", "Round")),
+    ("aten.rsqrt", |c| c.unary(TORCH, "Rsqrt")),
+    ("aten.selu", |c| c.unary("", "Selu")),
+    ("aten.sigmoid", |c| c.unary("", "Sigmoid")),
+    ("aten.sign", |c| c.unary("", "Sign")),
+    ("aten.silu", |c| c.unary(TORCH, "Silu")),
+    ("aten.sin", |c| c.unary("", "Sin")),
+    ("aten.softplus", |c| c.unary("", "Softplus")),
+    ("aten.sqrt", |c| c.unary("", "Sqrt")),
+    ("aten.tanh", |c| c.unary("", "Tanh")),
+    ("aten.clamp", |c| c.clip()),
+    ("aten.clamp_min", |c| c.clip()),
+    ("aten.hardtanh", |c| c.clip()),
+    // Two tensors, or a tensor and a number.
+    ("aten.__and__", |c| c.binary("And")),
+    ("aten.__or__", |c| c.binary("Or")),
+    ("aten.add", |c| c.binary("Add")),
+    ("aten.bitwise_and", |c| c.binary("And")),
+    ("aten.bitwise_or", |c| c.binary("Or")),
+    ("aten.div", |c| c.binary("Div")),
+    ("aten.eq", |c| c.binary("Equal")),
+    ("aten.floor_divide", |c| c.binary("Div")),
+    ("aten.ge", |c| c.binary("GreaterOrEqual")),
+    ("aten.gt", |c| c.binary("Greater")),
+    ("aten.le", |c| c.binary("LessOrEqual")),
+    ("aten.logical_and", |c| c.binary("And")),
+    ("aten.logical_or", |c| c.binary("Or")),
+    ("aten.logical_xor", |c| c.binary("Xor")),
+    ("aten.lt", |c| c.binary("Less")),
+    ("aten.max", |c| c.extremum("Max", "ReduceMax")),
+    ("aten.maximum", |c| c.binary("Max")),
+    ("aten.min", |c| c.extremum("Min", "ReduceMin")),
+    ("aten.minimum", |c| c.binary("Min")),
+    ("aten.mul", |c| c.binary("Mul")),
+    ("aten.ne", |c| c.differs()),
+    ("aten.pow", |c| c.binary("Pow")),
+    ("aten.remainder", |c| c.binary("Mod")),
+    ("aten.rsub", |c| c.reversed("Sub")),
+    ("aten.sub", |c| c.binary("Sub")),
+    ("aten.true_divide", |c| c.binary("Div")),
+    ("aten.masked_fill", |c| c.masked_fill()),
+    ("aten.where", |c| {
+        let operands = vec![c.tensor("condition")?, c.operand("self")?, c.operand("other")?];
+        c.put("", "Where", operands, [])
+    }),
+    ("aten.prelu", |c| {
+        let operands = vec![c.x()?, c.tensor("weight")?];
+        c.put("", "PRelu", operands, [])
+    }),
+    // Products.
+    ("aten.addmm", |c| {
+        let operands = vec![c.tensor("mat1")?, c.tensor("mat2")?, c.x()?];
+        c.put("", "Gemm", operands, [])
+    }),
+    ("aten.baddbmm", |c| {
+        let operands = vec![c.x()?, c.tensor("batch1")?, c.tensor("batch2")?];
+        let scales = c.float("alpha").is_some_and(|alpha| alpha.total_cmp(&1.0).is_ne());
+        c.put(TORCH, "Baddbmm", operands, [("scales", flag(scales))])
+    }),
+    ("aten.bmm", |c| c.product("mat2")),
+    ("aten.einsum", |c| {
+        let equation = Attribute::String(c.string("equation")?);
+        let operands = c.tensors("tensors");
+        c.put("", "Einsum", operands, [("equation", equation)])
+    }),
+    ("aten.linear", |c| {
+        let mut operands = vec![c.x()?, c.tensor("weight")?];
+        operands.extend(c.tensor("bias"));
+        c.put(TORCH, "Linear", operands, [("transposed", flag(true))])
+    }),
+    ("aten.matmul", |c| c.product("other")),
+    ("aten.mm", |c| c.product("mat2")),
+    ("aten.conv1d", |c| c.convolution()),
+    ("aten.conv2d", |c| c.convolution()),
+    ("aten.conv3d", |c| c.convolution()),
+    ("aten.conv_transpose1d", |c| c.convolution()),
+    ("aten.conv_transpose2d", |c| c.convolution()),
+    ("aten.conv_transpose3d", |c| c.convolution()),
+    ("aten.convolution", |c| c.convolution()),
+    ("aten.scaled_dot_product_attention", |c| c.attention()),
+    // Normalisation and dropout.
+    ("aten.batch_norm", |c| c.batch_norm()),
+    ("aten._native_batch_norm_legit", |c| c.batch_norm()),
+    ("aten._native_batch_norm_legit_functional", |c| c.batch_norm()),
+    ("aten.native_batch_norm", |c| c.batch_norm()),
+    ("aten.group_norm", |c| {
+        let operands = vec![c.x(), c.tensor("weight"), c.tensor("bias")];
+        let groups = Attribute::Int(c.int("num_groups")?);
+        c.put_optional("", "GroupNormalization", operands, [("num_groups", groups)])
+    }),
+    ("aten.layer_norm", |c| c.layer_norm("LayerNormalization")),
+    ("aten.native_layer_norm", |c| c.layer_norm("LayerNormalization")),
+    ("aten.rms_norm", |c| c.layer_norm("RMSNormalization")),
+    ("aten.dropout", |c| c.dropout()),
+    ("aten.feature_dropout", |c| c.dropout()),
+    ("aten.native_dropout", |c| c.dropout()),
+    // Pooling and resampling.
+    ("aten.adaptive_avg_pool1d", |c| c.adaptive_pool("AveragePool")),
+    ("aten.adaptive_avg_pool2d", |c| c.adaptive_pool("AveragePool")),
+    ("aten.adaptive_avg_pool3d", |c| c.adaptive_pool("AveragePool")),
+    ("aten.adaptive_max_pool2d", |c| c.adaptive_pool("MaxPool")),
+    ("aten.avg_pool1d", |c| c.pool("AveragePool")),
+    ("aten.avg_pool2d", |c| c.pool("AveragePool")),
+    ("aten.avg_pool3d", |c| c.pool("AveragePool")),
+    ("aten.max_pool1d", |c| c.pool("MaxPool")),
+    ("aten.max_pool2d", |c| c.pool("MaxPool")),
+    ("aten.max_pool2d_with_indices", |c| c.pool("MaxPool")),
+    ("aten.max_pool3d", |c| c.pool("MaxPool")),
+    ("aten.pixel_shuffle", |c| {
+        let factor = Attribute::Int(c.int("upscale_factor")?);
+        let x = vec![c.x()?];
+        c.put("", "DepthToSpace", x, [("blocksize", factor)])
+    }),
+    ("aten.upsample_bicubic2d", |c| c.resize()),
+    ("aten.upsample_bilinear2d", |c| c.resize()),
+    ("aten.upsample_nearest1d", |c| c.resize()),
+    ("aten.upsample_nearest2d", |c| c.resize()),
+    ("aten.upsample_nearest3d", |c| c.resize()),
+    ("aten.upsample_trilinear3d", |c| c.resize()),
+    ("aten.constant_pad_nd", |c| c.pad()),
+    ("aten.pad", |c| c.pad()),
+    // Reductions.
+    ("aten._log_softmax", |c| c.softmax("LogSoftmax")),
+    ("aten._softmax", |c| c.softmax("Softmax")),
+    ("aten.amax", |c| c.reduce("ReduceMax")),
+    ("aten.amin", |c| c.reduce("ReduceMin")),
+    ("aten.argmax", |c| c.position("ArgMax")),
+    ("aten.argmin", |c| c.position("ArgMin")),
+    ("aten.cumsum", |c| {
+        let operands = vec![c.x()?, c.number_of("dim", DType::Int64)?];
+        c.put("", "CumSum", operands, [])
+    }),
+    ("aten.linalg_vector_norm", |c| c.reduce("ReduceL2")),
+    ("aten.log_softmax", |c| c.softmax("LogSoftmax")),
+    ("aten.logsumexp", |c| c.reduce("ReduceLogSumExp")),
+    ("aten.mean", |c| c.reduce("ReduceMean")),
+    ("aten.norm", |c| c.reduce("ReduceL2")),
+    ("aten.prod", |c| c.reduce("ReduceProd")),
+    ("aten.softmax", |c| c.softmax("Softmax")),
+    ("aten.sum", |c| c.reduce("ReduceSum")),
+    ("aten.topk", |c| {
+        let operands = vec![c.x()?, c.sizes("k")?];
+        let axis = Attribute::Int(c.int("dim").unwrap_or(-1));
+        c.put("", "TopK", operands, [("axis", axis)])
+    }),
+    // The same elements seen otherwise, or some of them.
+    ("aten._reshape_alias", |c| c.reshape("size")),
+    ("aten._unsafe_view", |c| c.reshape("size")),
+    ("aten.chunk", |c| c.split()),
+    ("aten.clone", |c| c.unary(TORCH, "Contiguous")),
+    ("aten.contiguous", |c| c.unary(TORCH, "Contiguous")),
+    ("aten.expand", |c| c.expand()),
+    ("aten.flatten", |c| c.regrouped()),
+    ("aten.permute", |c| {
+        let rank = i64::try_from(c.rank()?).ok()?;
+        let order = c.ints("dims")?;
+        c.transpose(order.iter().map(|&n| if n < 0 { n.saturating_add(rank) } else { n }).collect())
+    }),
+    ("aten.reshape", |c| c.reshape("shape")),
+    ("aten.select", |c| {
+        let index = c.number_of("index", DType::Int64)?;
+        let operands = vec![c.x()?, index];
+        let axis = Attribute::Int(c.int("dim")?);
+        c.put("", "Gather", operands, [("axis", axis)])
+    }),
+    ("aten.slice", |c| c.slice()),
+    ("aten.split", |c| c.split()),
+    ("aten.split_with_sizes", |c| c.split()),
+    ("aten.squeeze", |c| c.squeeze()),
+    ("aten.swapaxes", |c| c.swap(c.int("axis0")?, c.int("axis1")?)),
+    ("aten.t", |c| c.swap(0, i64::from(c.rank()? > 1))),
+    ("aten.transpose", |c| c.swap(c.int("dim0")?, c.int("dim1")?)),
+    ("aten.unbind", |c| c.unbind()),
+    ("aten.unflatten", |c| c.unflatten()),
+    ("aten.unsqueeze", |c| {
+        let axes = Attribute::Ints(vec![c.int("dim")?]);
+        let x = vec![c.x()?];
+        c.put("", "Unsqueeze", x, [("axes", axes)])
+    }),
+    ("aten.view", |c| c.reshape("size")),
+    // Copies.
+    ("aten._to_copy", |c| c.cast()),
+    ("aten.cat", |c| c.concat()),
+    ("aten.concat", |c| c.concat()),
+    ("aten.flip", |c| c.unary(TORCH, "Flip")),
+    ("aten.repeat", |c| {
+        let operands = vec![c.x()?, c.sizes("repeats")?];
+        c.put("", "Tile", operands, [])
+    }),
+    ("aten.roll", |c| c.unary(TORCH, "Roll")),
+    ("aten.stack", |c| c.stack()),
+    ("aten.to", |c| c.cast()),
+    ("aten.tril", |c| c.unary("", "Trilu")),
+    ("aten.triu", |c| c.unary("", "Trilu")),
+    ("aten.type_as", |c| c.cast()),
+    // By index.
+    ("aten.embedding", |c| {
+        let operands = vec![c.tensor("weight")?, c.tensor("indices")?];
+        c.put("", "Gather", operands, [("axis", Attribute::Int(0))])
+    }),
+    ("aten.gather", |c| {
+        let operands = vec![c.x()?, c.tensor("index")?];
+        let axis = Attribute::Int(c.int("dim")?);
+        c.put("", "GatherElements", operands, [("axis", axis)])
+    }),
+    ("aten.index", |c| c.index()),
+    ("aten.index_select", |c| {
+        let operands = vec![c.x()?, c.tensor("index")?];
+        let axis = Attribute::Int(c.int("dim")?);
+        c.put("", "Gather", operands, [("axis", axis)])
+    }),
+    // New tensors.
+    ("aten.arange", |c| c.arange()),
+    ("aten.bernoulli", |c| c.random_like()),
+    ("aten.empty", |c| c.filled("size")),
+    ("aten.empty_like", |c| c.random_like()),
+    ("aten.full", |c| c.filled("size")),
+    ("aten.full_like", |c| c.random_like()),
+    ("aten.new_empty", |c| c.filled("size")),
+    ("aten.new_full", |c| c.filled("size")),
+    ("aten.new_ones", |c| c.filled("size")),
+    ("aten.new_zeros", |c| c.filled("size")),
+    ("aten.ones", |c| c.filled("size")),
+    ("aten.ones_like", |c| c.random_like()),
+    ("aten.rand", |c| c.filled("size")),
+    ("aten.rand_like", |c| c.random_like()),
+    ("aten.randn", |c| c.filled("size")),
+    ("aten.randn_like", |c| c.random_like()),
+    ("aten.scalar_tensor", |c| c.filled("size")),
+    ("aten.zeros", |c| c.filled("size")),
+    ("aten.zeros_like", |c| c.random_like()),
+    // Losses inside the model.
+    ("aten.cross_entropy_loss", |c| {
+        let operands = vec![c.x()?, c.tensor("target")?];
+        let reduction = match c.int("reduction") {
+            Some(0) => "none",
+            Some(2) => "sum",
+            _ => "mean",
+        };
+        let reduction = Attribute::String(reduction.to_owned());
+        c.put("", "SoftmaxCrossEntropyLoss", operands, [("reduction", reduction)])
+    }),
+];
+
+/// Operators that overwrite their input here where PyTorch does.
+const IN_PLACE: [&str; 10] = [
+    "Add",
+    "Clip",
+    "Dropout",
+    "Elu",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Relu",
+    "Sigmoid",
+    "Silu",
+];
+
+/// Adds the nodes that a call stands for.
+pub(super) fn lower(mut call: Call<'_, '_>) {
+    let target = call.origin.aten.clone();
+    // `aten.relu_.default`, `aten.__and__.Tensor`, `_operator.mul`.
+    let is_aten = target.starts_with("aten.");
+    let name = if is_aten { target.rsplit_once('.').map_or("", |(name, _)| name) } else { &target };
+    let plain = name.strip_suffix('_').filter(|plain| !plain.ends_with('_'));
+    call.in_place = is_aten && plain.is_some();
+    let name = plain.unwrap_or(name);
+    if call.in_place && call.overwrites_nothing() == Some(true) {
+        return;
+    }
+    let row = ROWS.iter().find(|(known, _)| *known == name);
+    if row.is_none_or(|(_, row)| row(&mut call).is_none()) {
+        call.unknown(&target);
+    }
+    call.rename_overwritten();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ROWS;
+
+    #[test]
+    fn rows_are_unique_and_have_plain_names() {
+        for (at, (name, _)) in ROWS.iter().enumerate() {
+            let plain =
+                name.rsplit('.').next().is_some_and(|n| !n.ends_with('_') || n.ends_with("__"));
+            assert!(plain, "{name}");
+            assert!(ROWS.iter().skip(at + 1).all(|(other, _)| other != name), "{name} twice");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Safetensors → [`Graph`]: tensors with names, types and sizes, and no program
+//! (<https://huggingface.co/docs/safetensors/index#format>).
+//!
+//! | file | what it tells |
+//! |---|---|
+//! | `model.safetensors` | eight bytes with the size of the header, then the header: every tensor |
+//! | `model.safetensors.index.json` | names of the tensors of all shards, and the bytes of all together |
+//!
+//! What is estimated is what a training run holds for these tensors alone: they, their gradients and
+//! the optimizer's state. One node, `torch.States`, stands for the model: it makes a number whose
+//! backward gives every parameter a gradient. Activations are unknown, and an error among the
+//! diagnostics says so: the answer is a lower bound. Which tensors are trained is told by type and name.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::{Error, ErrorKind};
+use crate::graph::{Graph, Literal, Member, Node, Value, ValueId};
+use crate::sorted;
+use crate::source::Source;
+use crate::tensor::{DType, numel};
+
+/// SIZE: bytes of a header at most, as in the reference implementation.
+const HEADER_MAX: u64 = 100_000_000;
+/// COUNT: tensors at most.
+const TENSORS_MAX: usize = 1 << 20;
+
+/// Last parts of the names of floating-point state that is not trained.
+const BUFFERS: [&str; 10] = [
+    "running_mean",
+    "running_var",
+    "inv_freq",
+    "original_inv_freq",
+    "cos_cached",
+    "sin_cached",
+    "freqs_cis",
+    "masked_bias",
+    "relative_coords_table",
+    "logit_scale_buffer",
+];
+
+/// A tensor of the file.
+#[derive(Debug)]
+struct Tensor<'j> {
+    name: &'j str,
+    dtype: DType,
+    dims: Vec<u64>,
+}
+
+/// Whether a file begins as one with a header does.
+pub fn begins(head: &[u8], file_size: u64) -> bool {
+    head.first_chunk().is_some_and(|size| u64::from_le_bytes(*size) < file_size)
+        && head.get(8) == Some(&b'{')
+}
+
+/// Reads the header of one file.
+///
+/// # Errors
+/// When the header is too long, is not the JSON that it should be, or contradicts itself.
+pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
+    let mut size = [0; 8];
+    source.read_at(0, &mut size)?;
+    let size = u64::from_le_bytes(size);
+    let behind = source.len().saturating_sub(8);
+    if size > HEADER_MAX {
+        let message = format!("the safetensors header has {size} bytes, more than {HEADER_MAX}");
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    let mut header = vec![0; usize::try_from(size.min(behind)).unwrap_or(0)];
+    source.read_at(8, &mut header)?;
+    let header = object("the safetensors header", &header)?;
+    let mut tensors = Vec::new();
+    let mut end_of_data = 0;
+    for (name, entry) in header.iter().filter(|(name, _)| *name != "__metadata__") {
+        let (begin, end, tensor) = tensor(name, entry)?;
+        let bytes = tensor.dtype.size().times(numel(&tensor.dims)).0;
+        if end.checked_sub(begin) != Some(bytes) {
+            return Err(invalid(name, &format!("lies in {begin}..{end} and has {bytes} bytes")));
+        }
+        end_of_data = end.max(end_of_data);
+        tensors.push((begin, tensor));
+    }
+    sorted::by_key(&mut tensors, |(begin, tensor)| (*begin, tensor.name));
+    let mut graph = states(tensors.into_iter().map(|(_, tensor)| tensor).collect())?;
+    "safetensors".clone_into(&mut graph.producer);
+    if behind.saturating_sub(size) < end_of_data {
+        let message = "the file ends before its tensors do; its header is whole, and nothing else is \
+                       read";
+        graph.diagnostics.push(Diagnostic::new(Severity::Warning, "cut-off", message));
+    }
+    Ok(graph)
+}
+
+/// Whether a text is the index of a model in several files.
+pub fn is_index(head: &str) -> bool {
+    head.trim_start().starts_with('{') && head.contains("\"weight_map\"")
+}
+
+/// Reads the index of a model in several files.
+///
+/// # Errors
+/// When it is too long, is not the JSON that it should be, or does not say how large all tensors are.
+pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
+    let size = source.len();
+    if size > HEADER_MAX {
+        let message = format!("the index has {size} bytes, more than {HEADER_MAX}");
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    source.read_at(0, &mut bytes)?;
+    let index = object("the index of safetensors files", &bytes)?;
+    let Some(names) = index.get("weight_map").and_then(Json::as_object) else {
+        return Err(missing("weight_map"));
+    };
+    let metadata = |key: &str| index.get("metadata")?.get(key)?.as_f64();
+    // Some writers give a whole number a point.
+    let whole = |x: f64| format!("{x:.0}").parse::<u64>().ok();
+    let total =
+        metadata("total_size").and_then(whole).ok_or_else(|| missing("metadata.total_size"))?;
+    let numbers = metadata("total_parameters").and_then(whole);
+    let dtype = match numbers.and_then(|numbers| total.checked_div(numbers)) {
+        Some(4) => DType::Float32,
+        Some(1) => DType::Float8,
+        _ => DType::BFloat16,
+    };
+    let trained: Vec<&str> =
+        names.keys().map(String::as_str).filter(|name| !is_buffer_name(name)).collect();
+    let count = u64::try_from(trained.len()).unwrap_or(u64::MAX).max(1);
+    let elements = total.checked_div(dtype.size().0).unwrap_or(0);
+    let each = elements.checked_div(count).unwrap_or(0);
+    let rest = elements.checked_rem(count).unwrap_or(0);
+    let tensors = trained.iter().zip(0..).map(|(name, at): (_, u64)| Tensor {
+        name,
+        dtype,
+        dims: vec![if at == 0 { each.saturating_add(rest) } else { each }],
+    });
+    let mut graph = states(tensors.collect())?;
+    "safetensors index".clone_into(&mut graph.producer);
+    let files = sorted::set(names.values().filter_map(Json::as_str));
+    let message = format!(
+        "the index names {} tensors in {} files and their bytes together, no sizes: {total} bytes are \
+         divided among them evenly, as {dtype}; a single file with all tensors tells each",
+        trained.len(),
+        files.len()
+    );
+    graph.diagnostics.push(Diagnostic::new(Severity::Warning, "sizes-unknown", message));
+    Ok(graph)
+}
+
+/// A program of nothing but state.
+fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
+    if tensors.len() > TENSORS_MAX {
+        let message = format!("the file has {} tensors, more than {TENSORS_MAX}", tensors.len());
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    let mut graph = Graph { is_traced: true, opset: 20, ..Graph::default() };
+    let (mut inputs, mut buffers) = (Vec::new(), Vec::new());
+    let mut result = "states".to_owned();
+    for Tensor { name, dtype, dims } in tensors {
+        if name.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidGraph, "a tensor of the file has no name"));
+        }
+        if name.starts_with(&result) {
+            result = format!("{name}/states");
+        }
+        let id = ValueId(graph.values.len());
+        let initializer = Some(Literal { dtype, dims, elements: None });
+        graph.values.push(Value { name: name.to_owned(), declared: None, initializer });
+        if dtype.is_floating() && !is_buffer_name(name) {
+            inputs.push(Some(id));
+            graph.members.push((name.to_owned(), Member::Parameter));
+        } else {
+            buffers.push((name.to_owned(), Member::Buffer));
+        }
+    }
+    if inputs.is_empty() {
+        let message = "the file has no floating-point tensor, so there is nothing to train";
+        return Err(Error::new(ErrorKind::NoGraph, message));
+    }
+    let (parameters, state) = (inputs.len(), buffers.len());
+    graph.members.append(&mut buffers);
+    let output = ValueId(graph.values.len());
+    graph.values.push(Value { name: result, ..Value::default() });
+    graph.nodes.push(Node {
+        name: "states".to_owned(),
+        op: "States".to_owned(),
+        domain: "torch".to_owned(),
+        inputs,
+        outputs: vec![Some(output)],
+        attributes: BTreeMap::new(),
+        ..Node::default()
+    });
+    graph.outputs.push(output);
+    let message = format!(
+        "the file has tensors and no program: counted are {parameters} parameters, their gradients and \
+         the optimizer's state, and {state} buffers; activations are not, so a training run takes more, \
+         most often much more. For all of it open the model's graph: \
+         `torch.export.save(torch.export.export(model.train(), args), \"model.pt2\")`, or ONNX"
+    );
+    graph.diagnostics.push(Diagnostic::new(Severity::Error, "states-only", message));
+    Ok(graph)
+}
+
+fn is_buffer_name(name: &str) -> bool {
+    let leaf = name.rsplit('.').next().unwrap_or(name);
+    BUFFERS.contains(&leaf) || matches!(leaf, "num_batches_tracked" | "position_ids")
+}
+
+/// Where a tensor lies, and what it is.
+fn tensor<'j>(name: &'j str, entry: &Json) -> Result<(u64, u64, Tensor<'j>), Error> {
+    let text = entry.get("dtype").and_then(Json::as_str);
+    let text = text.ok_or_else(|| invalid(name, "has no `dtype`"))?;
+    let dtype = dtype(text)
+        .ok_or_else(|| invalid(name, &format!("is of type `{text}`, which is not known here")))?;
+    let list = |key: &str| -> Option<Vec<u64>> {
+        entry.get(key)?.as_array()?.iter().map(Json::as_u64).collect()
+    };
+    let dims = list("shape").ok_or_else(|| invalid(name, "has no `shape` of whole numbers"))?;
+    match list("data_offsets").as_deref() {
+        Some(&[begin, end]) => Ok((begin, end, Tensor { name, dtype, dims })),
+        _ => Err(invalid(name, "has no `data_offsets` of two numbers")),
+    }
+}
+
+/// Names of `safetensors::Dtype`.
+fn dtype(text: &str) -> Option<DType> {
+    Some(match text {
+        "F64" => DType::Float64,
+        "F32" => DType::Float32,
+        "F16" => DType::Float16,
+        "BF16" => DType::BFloat16,
+        "F8_E4M3" | "F8_E5M2" | "F8_E8M0" | "F8_E4M3FNUZ" | "F8_E5M2FNUZ" => DType::Float8,
+        "I64" => DType::Int64,
+        "I32" => DType::Int32,
+        "I16" => DType::Int16,
+        "I8" => DType::Int8,
+        "U64" => DType::UInt64,
+        "U32" => DType::UInt32,
+        "U16" => DType::UInt16,
+        "U8" => DType::UInt8,
+        "BOOL" => DType::Bool,
+        "C64" => DType::Complex64,
+        _ => return None,
+    })
+}
+
+fn object(what: &str, bytes: &[u8]) -> Result<Map<String, Json>, Error> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let message = format!("{what} is not the JSON that it should be: {error}");
+        Error::new(ErrorKind::Corrupt, message)
+    })
+}
+
+fn invalid(name: &str, what: &str) -> Error {
+    Error::new(ErrorKind::InvalidGraph, format!("the tensor `{name}` {what}"))
+}
+
+fn missing(key: &str) -> Error {
+    let message = format!(
+        "`{key}` is missing in the index of safetensors files; open one of the files, or all tensors \
+         in one"
+    );
+    Error::new(ErrorKind::InvalidGraph, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with this header, and the answer: members, or the error.
+    #[track_caller]
+    fn check(header: &str, expected: &str) {
+        let mut file = u64::try_from(header.len()).unwrap().to_le_bytes().to_vec();
+        file.extend(header.bytes());
+        let found = match read(&mut file.as_slice()) {
+            Ok(graph) => {
+                let members = graph.members.iter().map(|(name, kind)| format!("{name}:{kind:?}"));
+                members.collect::<Vec<_>>().join(" ")
+            }
+            Err(error) => format!("error: {error}"),
+        };
+        assert!(found.starts_with(expected), "{found}");
+    }
+
+    #[test]
+    fn headers_are_parameters_and_buffers() {
+        for (header, expected) in [
+            (
+                r#"{"__metadata__":{"format":"pt"},
+                "b":{"dtype":"F32","shape":[2,3],"data_offsets":[4,28]},
+                "bn.running_mean":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+                "ids":{"dtype":"I64","shape":[],"data_offsets":[28,36]}}"#,
+                "b:Parameter bn.running_mean:Buffer ids:Buffer",
+            ),
+            ("{}", "error: the file has no floating-point tensor"),
+            (
+                r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#,
+                "error: the tensor `a` lies in 0..4 and has 8 bytes",
+            ),
+            (
+                r#"{"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,4]}}"#,
+                "error: the tensor `a` is of type `Q4`",
+            ),
+            (
+                r#"{"a":{"dtype":"F32","data_offsets":[0,4]}}"#,
+                "error: the tensor `a` has no `shape`",
+            ),
+            (
+                r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[9,1]}}"#,
+                "error: the tensor `a` lies in 9..1",
+            ),
+            ("{\"a\":", "error: the safetensors header is not the JSON"),
+        ] {
+            check(header, expected);
+        }
+    }
+
+    #[test]
+    fn an_index_tells_bytes_and_names() {
+        let index = r#"{"metadata":{"total_size":24,"total_parameters":6},
+            "weight_map":{"a":"1","b":"2","x.num_batches_tracked":"2"}}"#;
+        let graph = read_index(&mut index.as_bytes()).unwrap();
+        let dims = graph.values.iter().filter_map(|value| value.initializer.as_ref());
+        let dims: Vec<_> = dims.map(|literal| (literal.dtype, literal.dims.clone())).collect();
+        assert_eq!(dims, [(DType::Float32, vec![3]), (DType::Float32, vec![3])]);
+        let error = read_index(&mut r#"{"weight_map":{"a":"1"}}"#.as_bytes()).unwrap_err();
+        assert!(error.to_string().starts_with("`metadata.total_size` is missing"), "{error}");
+    }
+}
