@@ -261,6 +261,7 @@ pub(crate) fn sentence(text: &str) -> String {
 mod tests {
     use super::*;
     use highwater_core::Bytes;
+    use highwater_core::device::Provenance;
     use highwater_core::report::OutOfMemory;
 
     fn device(need: u64, capacity: u64, verdict: Verdict) -> DeviceVerdict {
@@ -269,7 +270,11 @@ mod tests {
             name: "T4".to_owned(),
             capacity: Bytes::mib(capacity),
             need: Bytes::mib(need),
+            capacity_from: Provenance::Reported,
             context: Bytes::mib(100),
+            context_from: Provenance::Fitted,
+            other_processes: Bytes::ZERO,
+            allowed: None,
             verdict,
             out_of_memory: (!verdict.survives()).then(|| OutOfMemory {
                 iteration: 1,

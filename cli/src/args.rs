@@ -10,7 +10,7 @@ use highwater_core::config::{
     Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer,
     Precision, PyTorch, Recover, ZeroGrad,
 };
-use highwater_core::device;
+use highwater_core::{Bytes, device};
 
 /// Reads one of an enum's names.
 macro_rules! choice {
@@ -40,12 +40,16 @@ Examples:
   highwater estimate resnet50.onnx --dim batch=32
   highwater estimate model.yaml --dim N=64
   highwater estimate gpt2.onnx --dim batch=8 --dim seq=1024 --optimizer adam --json
-  highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'";
+  highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'
+  highwater explain gpt2.onnx --dim batch=8 < error.log
+  nvidia-smi | highwater explain";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Estimate the memory of training a model
     Estimate(Estimate),
+    /// Explain an out-of-memory message or the output of `nvidia-smi`
+    Explain(Explain),
     /// Print what is loaded as a layer spec, to be changed by hand
     Spec(Spec),
     /// Print the JSON Schema of the layer spec, for editors
@@ -75,6 +79,29 @@ pub(crate) struct Estimate {
     /// Exit with status 1 unless training fits on this GPU; may be repeated
     #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
     pub(crate) require: Vec<String>,
+
+    /// Print JSON, bytes as integers
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A message, and the model that was trained when it appeared.
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// Model: find the allocation that failed in its training step
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// File with the message, or a whole log with it; else it is read from standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) message: Option<PathBuf>,
+
+    /// Size of an open dimension of the model, such as `batch=32`; may be repeated
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    pub(crate) dims: Vec<(String, u64)>,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
 
     /// Print JSON, bytes as integers
     #[arg(long)]
@@ -174,19 +201,57 @@ pub(crate) struct Training {
     /// GPU whose kernels the run is assumed to use; `highwater devices` prints them
     #[arg(long, value_name = "DEVICE", default_value_t = Config::default().device, value_parser = devices(), hide_possible_values = true)]
     pub(crate) device: String,
+
+    /// Total memory of that GPU as PyTorch reports it, such as `23.64GiB`
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) capacity: Option<Bytes>,
+
+    /// What other processes hold of it
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) other_processes: Option<Bytes>,
+
+    /// CUDA context and libraries of the training process there
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) context: Option<Bytes>,
+
+    /// What the process may reserve, under `set_per_process_memory_fraction`
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) allowed: Option<Bytes>,
+
+    /// Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`
+    #[arg(long, value_name = "SETTINGS")]
+    pub(crate) alloc_conf: Option<String>,
 }
 
 impl Estimate {
     /// The configuration that the arguments describe: what the command line says, else what the model
     /// suggests.
     pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
-        let training = &self.training;
-        let said = Said(matches.subcommand_matches("estimate"));
+        self.training.config(&self.dims, matches.subcommand_matches("estimate"), defaults)
+    }
+}
+
+impl Explain {
+    /// The same, where more is known of the machine.
+    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
+        self.training.config(&self.dims, matches.subcommand_matches("explain"), defaults)
+    }
+}
+
+impl Training {
+    fn config(
+        &self,
+        dims: &[(String, u64)],
+        matches: Option<&ArgMatches>,
+        defaults: &Config,
+    ) -> Config {
+        let training = self;
+        let said = Said(matches);
         let list = |said: &[String], suggested: &[String]| {
             if said.is_empty() { suggested.to_vec() } else { said.to_vec() }
         };
         Config {
-            dims: self.dims.iter().cloned().collect(),
+            dims: dims.iter().cloned().collect(),
             precision: said.or("precision", training.precision, defaults.precision),
             memory_format: if training.channels_last {
                 MemoryFormat::ChannelsLast
@@ -214,6 +279,11 @@ impl Estimate {
             in_place: said.or("in_place", training.in_place, defaults.in_place),
             recover: said.or("recover", training.recover, defaults.recover),
             device: said.or("device", training.device.clone(), defaults.device.clone()),
+            capacity: training.capacity.or(defaults.capacity),
+            other_processes: training.other_processes.unwrap_or(defaults.other_processes),
+            context: training.context.or(defaults.context),
+            allowed: training.allowed.or(defaults.allowed),
+            alloc_conf: training.alloc_conf.clone().unwrap_or_else(|| defaults.alloc_conf.clone()),
         }
     }
 }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use highwater_core::device::{self, Device, Provenance};
 use highwater_core::formats::Recognised;
 use highwater_core::report::{
     Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
@@ -62,6 +61,11 @@ struct JsonConfig<'a> {
     in_place: &'a str,
     recover: &'a str,
     device: &'a str,
+    capacity: Option<u64>,
+    other_processes: u64,
+    context: Option<u64>,
+    allowed: Option<u64>,
+    alloc_conf: &'a str,
     iterations: usize,
 }
 
@@ -111,6 +115,8 @@ struct JsonDevice<'a> {
     need: u64,
     context: u64,
     context_from: &'a str,
+    other_processes: u64,
+    allowed: Option<u64>,
     verdict: &'a str,
     max_batch: Option<u64>,
 }
@@ -198,7 +204,13 @@ impl<'a> JsonConfig<'a> {
             in_place,
             recover,
             device,
+            capacity,
+            other_processes: Bytes(other_processes),
+            context,
+            allowed,
+            alloc_conf,
         } = config;
+        let bytes = |size: &Option<Bytes>| size.map(|Bytes(bytes)| bytes);
         Self {
             dims,
             precision: precision.name(),
@@ -220,6 +232,11 @@ impl<'a> JsonConfig<'a> {
             in_place: in_place.name(),
             recover: recover.name(),
             device,
+            capacity: bytes(capacity),
+            other_processes: *other_processes,
+            context: bytes(context),
+            allowed: bytes(allowed),
+            alloc_conf,
             iterations: step::ITERATIONS,
         }
     }
@@ -293,22 +310,25 @@ impl<'a> JsonDevice<'a> {
             id,
             name,
             capacity: Bytes(capacity),
+            capacity_from,
             need: Bytes(need),
             context: Bytes(context),
+            context_from,
+            other_processes: Bytes(other_processes),
+            allowed,
             verdict,
             out_of_memory: _,
         } = verdict;
-        let from = |provenance: fn(&Device) -> Provenance| {
-            device::lookup(id).map_or("", |device| provenance(device).name())
-        };
         Self {
             id,
             name,
             capacity: *capacity,
-            capacity_from: from(Device::capacity_provenance),
+            capacity_from: capacity_from.name(),
             need: *need,
             context: *context,
-            context_from: from(Device::context_provenance),
+            context_from: context_from.name(),
+            other_processes: *other_processes,
+            allowed: allowed.map(|Bytes(bytes)| bytes),
             verdict: verdict.name(),
             max_batch: *max_batch,
         }

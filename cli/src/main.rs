@@ -9,6 +9,7 @@
 mod answer;
 mod args;
 mod catalogue;
+mod explain;
 mod file;
 mod json;
 mod table;
@@ -37,6 +38,10 @@ fn main() -> ExitCode {
     let (output, status) = match arguments.command {
         Command::Estimate(arguments) => match estimate(&arguments, &matches) {
             Ok(outcome) => outcome,
+            Err(message) => return complain(&message, BAD_INPUT),
+        },
+        Command::Explain(arguments) => match explain::explain(&arguments, &matches) {
+            Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
         Command::Spec(arguments) => match spec(&arguments.model) {

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use highwater_core::device::Verdict;
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
 use highwater_core::trace::{Category, Phase};
-use highwater_core::{Bytes, Severity};
+use highwater_core::{Bytes, Diagnostic, Severity};
 
 use crate::answer::{Answer, DeviceAnswer};
 use crate::table::{Align, Cell, Table};
@@ -15,8 +15,8 @@ use crate::table::{Align, Cell, Table};
 pub(crate) const HEAD: Style = Style::new().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
-const CAUTION: Style = AnsiColor::Yellow.on_default();
-const FAINT: Style = Style::new().dimmed();
+pub(crate) const CAUTION: Style = AnsiColor::Yellow.on_default();
+pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// COUNT: modules that are listed by name.
 const MODULES_MAX: usize = 8;
@@ -39,7 +39,7 @@ pub(crate) fn render(answer: &Answer) -> String {
     .join("\n")
 }
 
-fn section(title: &str, body: &str) -> String {
+pub(crate) fn section(title: &str, body: &str) -> String {
     format!("{HEAD}{title}{HEAD:#}\n{body}")
 }
 
@@ -73,7 +73,7 @@ fn headline(answer: &Answer) -> String {
 }
 
 /// Where in an iteration something happens: `backward of layer1.0.conv2`.
-fn place(phase: Phase, module: &str, operator: &str) -> String {
+pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
     let what = if module.is_empty() { operator } else { module };
     let of = |pass: &str| {
         if what.is_empty() { pass.to_owned() } else { format!("{pass} of {what}") }
@@ -241,10 +241,11 @@ fn devices(answer: &Answer) -> String {
     devices.sort_by_key(|device| device.verdict.capacity);
     for DeviceAnswer { verdict: device, max_batch } in devices {
         let (verdict, style) = told(device.verdict);
-        let margin = if device.need <= device.capacity {
-            (device.capacity - device.need).to_string()
+        let available = device.capacity - device.other_processes;
+        let margin = if device.need <= available {
+            (available - device.need).to_string()
         } else {
-            format!("-{}", device.need - device.capacity)
+            format!("-{}", device.need - available)
         };
         let largest = match (max_batch, &answer.batch) {
             (Some(size), _) => size.to_string(),
@@ -277,7 +278,13 @@ fn diagnostics(report: &Report) -> String {
     if report.lower_bound {
         text += "  Parts of the model could not be estimated: the truth can only be higher.\n";
     }
-    for diagnostic in &report.diagnostics {
+    text + &listed(&report.diagnostics)
+}
+
+/// Diagnostics, a line each.
+pub(crate) fn listed(diagnostics: &[Diagnostic]) -> String {
+    let mut text = String::new();
+    for diagnostic in diagnostics {
         let style = match diagnostic.severity {
             Severity::Info => FAINT,
             Severity::Warning => CAUTION,

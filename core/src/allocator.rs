@@ -26,6 +26,7 @@
 
 use crate::bytes::Bytes;
 
+mod conf;
 mod free_blocks;
 mod out_of_memory;
 mod replay;
@@ -33,6 +34,7 @@ mod segments;
 mod settings;
 mod statistics;
 
+pub use conf::Conf;
 use free_blocks::{FreeBlock, FreeBlocks};
 pub use out_of_memory::{DeviceMemory, OutOfMemory};
 pub use replay::{Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series};

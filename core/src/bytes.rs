@@ -3,8 +3,11 @@
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind};
 
 /// A number of bytes.
 ///
@@ -107,5 +110,140 @@ impl fmt::Display for Bytes {
             }
         }
         write!(f, "{} B", self.0)
+    }
+}
+
+/// A size as people write it: `23.6GiB`, `512 MiB`, or a plain number of bytes.
+///
+/// ```
+/// use highwater_core::Bytes;
+/// assert_eq!("1.5GiB".parse(), Ok(Bytes::mib(1536)));
+/// assert_eq!("512 MiB".parse(), Ok(Bytes::mib(512)));
+/// assert!("24GB".parse::<Bytes>().is_err());
+/// ```
+impl FromStr for Bytes {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        const UNITS: [(&str, u64); 6] = [
+            ("KiB", 1 << 10),
+            ("MiB", 1 << 20),
+            ("GiB", 1 << 30),
+            ("TiB", 1 << 40),
+            ("B", 1),
+            ("", 1),
+        ];
+        let text = text.trim();
+        let sized = UNITS.iter().find_map(|(name, unit)| {
+            decimal(text.strip_suffix(name)?.trim_end(), *unit).map(|(bytes, _)| bytes)
+        });
+        sized.ok_or_else(|| {
+            let message = format!("`{text}` is no size; write it as 23.6GiB, 512MiB or in bytes");
+            Error::new(ErrorKind::BadConfig, message)
+        })
+    }
+}
+
+/// So many units, written as a decimal: the nearest number of bytes, and the bytes by which it may
+/// be off if the last digit was rounded.
+pub(crate) fn decimal(text: &str, unit: u64) -> Option<(Bytes, Bytes)> {
+    const DIGITS_MAX: usize = 18;
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = format!("{whole}{part}");
+    let plain = digits.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.is_empty() || !plain || digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let scale = 10_u128.checked_pow(u32::try_from(part.len()).ok()?)?;
+    let scaled = digits.parse::<u128>().ok()?.checked_mul(u128::from(unit))?;
+    let nearest = scaled.checked_add(scale.div_euclid(2))?.div_euclid(scale);
+    // A whole number of bytes is exact.
+    let off = if unit == 1 { 0 } else { u128::from(unit).div_ceil(scale.checked_mul(2)?) };
+    Some((Bytes(u64::try_from(nearest).ok()?), Bytes(u64::try_from(off).ok()?)))
+}
+
+/// A size as somebody printed it: the digits that are left out may have been any.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Printed {
+    /// The size that the digits say.
+    pub bytes: Bytes,
+    /// SIZE: by how much the true size may differ, either way.
+    pub within: Bytes,
+}
+
+impl Printed {
+    /// Reads `23.64 GiB`, `512 bytes`, `15109MiB`: a number and its unit and nothing else. `GB` and
+    /// `MB` are taken for what Metal's messages mean by them, which are binary units as well.
+    ///
+    /// ```
+    /// use highwater_core::Bytes;
+    /// use highwater_core::bytes::Printed;
+    /// let free = Printed::read("8.26 GiB");
+    /// assert!(free.is_some_and(|free| free.may_be(Bytes::mib(8455))));
+    /// assert!(free.is_some_and(|free| !free.may_be(Bytes::mib(8500))));
+    /// ```
+    pub fn read(text: &str) -> Option<Self> {
+        const UNITS: [(&str, u32); 14] = [
+            ("tib", 40),
+            ("gib", 30),
+            ("mib", 20),
+            ("kib", 10),
+            ("tb", 40),
+            ("gb", 30),
+            ("mb", 20),
+            ("kb", 10),
+            ("bytes", 0),
+            ("byte", 0),
+            ("g", 30),
+            ("m", 20),
+            ("k", 10),
+            ("b", 0),
+        ];
+        let text = text.trim().to_ascii_lowercase();
+        UNITS.iter().find_map(|(name, shift)| {
+            let number = text.strip_suffix(name)?.trim_end();
+            let (bytes, within) = decimal(number, 1 << shift)?;
+            Some(Self { bytes, within })
+        })
+    }
+
+    /// A size that is known to the byte.
+    pub const fn exactly(bytes: Bytes) -> Self {
+        Self { bytes, within: Bytes::ZERO }
+    }
+
+    /// The least that it may be.
+    pub const fn least(self) -> Bytes {
+        self.bytes.saturating_sub(self.within)
+    }
+
+    /// The most that it may be.
+    pub fn most(self) -> Bytes {
+        self.bytes + self.within
+    }
+
+    /// Whether this size would have been printed so.
+    pub fn may_be(self, bytes: Bytes) -> bool {
+        self.least() <= bytes && bytes <= self.most()
+    }
+
+    /// The sum, as far as it is known.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, within: self.within + other.within }
+    }
+
+    /// The difference, as far as it is known; zero where the other is larger.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { bytes: self.bytes - other.bytes, within: self.within + other.within }
+    }
+}
+
+impl fmt::Display for Printed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bytes.fmt(f)
     }
 }

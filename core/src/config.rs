@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::choice::Choice;
 use self::choice::choice;
+use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::DType;
 
@@ -65,6 +66,16 @@ pub struct Config {
     pub recover: Recover,
     /// Id of the device whose kernels and capacity the run assumes, such as `a100-80gb`.
     pub device: String,
+    /// SIZE: total memory of that device as PyTorch reports it, if not what the table says.
+    pub capacity: Option<Bytes>,
+    /// SIZE: what other processes hold of it.
+    pub other_processes: Bytes,
+    /// SIZE: CUDA context and libraries of this process there, if not what the fit says.
+    pub context: Option<Bytes>,
+    /// SIZE: what the process may reserve there: `torch.cuda.set_per_process_memory_fraction`.
+    pub allowed: Option<Bytes>,
+    /// Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`.
+    pub alloc_conf: String,
 }
 
 impl Default for Config {
@@ -90,6 +101,11 @@ impl Default for Config {
             in_place: InPlace::Auto,
             recover: Recover::Auto,
             device: "a100-80gb".to_owned(),
+            capacity: None,
+            other_processes: Bytes::ZERO,
+            context: None,
+            allowed: None,
+            alloc_conf: String::new(),
         }
     }
 }
@@ -99,6 +115,7 @@ impl Config {
     /// answer states (precision, optimizer, version, device) left out.
     pub fn unusual(&self) -> Vec<(&'static str, String)> {
         let usual = Self::default();
+        let given = |size: Option<Bytes>| size.map_or_else(String::new, |size| size.to_string());
         let settings = [
             ("memory-format", self.memory_format.to_string(), usual.memory_format.to_string()),
             ("optimizer-impl", self.optimizer_impl.to_string(), usual.optimizer_impl.to_string()),
@@ -115,6 +132,15 @@ impl Config {
             ("loss", self.loss.to_string(), usual.loss.to_string()),
             ("in-place", self.in_place.to_string(), usual.in_place.to_string()),
             ("recover", self.recover.to_string(), usual.recover.to_string()),
+            ("capacity", given(self.capacity), given(usual.capacity)),
+            (
+                "other-processes",
+                self.other_processes.to_string(),
+                usual.other_processes.to_string(),
+            ),
+            ("context", given(self.context), given(usual.context)),
+            ("allowed", given(self.allowed), given(usual.allowed)),
+            ("alloc-conf", self.alloc_conf.clone(), usual.alloc_conf),
         ];
         let unusual = settings.into_iter().filter(|(_, value, usual)| value != usual);
         unusual.map(|(name, value, _)| (name, value)).collect()

@@ -19,6 +19,12 @@ use crate::allocator::Replay;
 use crate::bytes::Bytes;
 use crate::config::PyTorch;
 
+mod room;
+mod seen;
+
+pub use room::Room;
+pub use seen::{Fit, Suspect, named_as, suspects};
+
 /// One model of GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
@@ -89,11 +95,6 @@ impl Device {
         }
     }
 
-    /// What the allocator may reserve: the capacity less the context.
-    pub const fn limit(&self) -> Bytes {
-        self.capacity.saturating_sub(self.context())
-    }
-
     /// The workspace that PyTorch gives cuBLAS: 32 MiB on Hopper, since 2.12 also on what came
     /// after, 8.125 MiB else. `getChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`.
     pub const fn cublas_workspace(&self, pytorch: PyTorch) -> Bytes {
@@ -118,8 +119,11 @@ pub struct Seen {
 }
 
 /// Where a device's figure comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Provenance {
+    /// The configuration has it.
+    Given,
     /// PyTorch reported it on this model of GPU, in a public log.
     Reported,
     /// A line through other cards and this one: its own measurements are known and near.
@@ -134,6 +138,7 @@ impl Provenance {
     /// The name in JSON: `fitted-there`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Given => "given",
             Self::Reported => "reported",
             Self::FittedThere => "fitted-there",
             Self::Fitted => "fitted",
@@ -192,7 +197,7 @@ impl Verdict {
     /// assert_eq!(Verdict::of(Bytes(101), Bytes(100)), None);
     /// ```
     ///
-    /// `None` where the peak exceeds the capacity: replay the run with [`Device::limit`], and ask
+    /// `None` where the peak exceeds the capacity: replay the run with [`Room::limit`], and ask
     /// [`Verdict::under_limit`].
     pub fn of(process_peak: Bytes, capacity: Bytes) -> Option<Self> {
         let percent = |bytes: Bytes, n: u64| u128::from(bytes.0) * u128::from(n);
@@ -543,7 +548,7 @@ mod tests {
         let names: BTreeSet<_> = all().iter().map(|device| device.name).collect();
         assert_eq!((ids.len(), names.len()), (all().len(), all().len()));
         for device in all() {
-            assert!(device.limit() > Bytes::mib(10 * 1024), "{device}");
+            assert!(device.capacity - device.context() > Bytes::mib(10 * 1024), "{device}");
             assert_eq!(lookup(device.id), Some(device));
         }
     }

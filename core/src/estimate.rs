@@ -2,13 +2,15 @@
 //!
 //! [`Model::estimate`] reads as the stage table of the crate.
 
+mod locate;
+
 use std::cmp::Reverse;
 
 use crate::adapt;
-use crate::allocator::{self, Replay, Settings};
+use crate::allocator::{self, Conf, Replay, Settings};
 use crate::bytes::Bytes;
 use crate::config::{Config, PyTorch};
-use crate::device::{self, Device, Verdict};
+use crate::device::{self, Device, Room, Verdict};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
@@ -21,6 +23,8 @@ use crate::sorted;
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
+
+pub use self::locate::{Located, Match, Place};
 
 /// A model that was read and can be estimated under any configuration.
 #[derive(Clone, Debug)]
@@ -36,6 +40,7 @@ pub struct Model {
 #[derive(Clone, Debug)]
 struct Run {
     config: Config,
+    settings: Settings,
     typed: Typed,
     trace: Trace,
     diagnostics: Vec<Diagnostic>,
@@ -93,9 +98,9 @@ impl Model {
     pub fn estimate(&self, config: &Config) -> Result<Report, Error> {
         let device = find(&config.device)?;
         let run = self.run(config, device)?;
-        let (replay, series) = allocator::replay_series(&run.trace, &Settings::default(), None);
-        let verdict = judge(&run.trace, &replay, device);
-        let without_workspaces = without_workspaces(&run.trace);
+        let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
+        let verdict = judge(&run, &replay, device);
+        let without_workspaces = without_workspaces(&run);
         let summary =
             report::ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
         let lower_bound = run.typed.lower_bound
@@ -117,8 +122,8 @@ impl Model {
     pub fn verdict(&self, config: &Config, device_id: &str) -> Result<DeviceVerdict, Error> {
         let device = find(device_id)?;
         let run = self.run(config, device)?;
-        let replay = allocator::replay(&run.trace, &Settings::default(), None);
-        Ok(judge(&run.trace, &replay, device))
+        let replay = allocator::replay(&run.trace, &run.settings, None);
+        Ok(judge(&run, &replay, device))
     }
 
     /// The events of a run, as PyTorch would make them on a device.
@@ -146,12 +151,13 @@ impl Model {
             return Ok(None);
         };
         let mut probe = config.clone();
+        let limit = Room::of(device, config).limit();
         let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
         let mut points: Vec<(u64, Bytes)> = Vec::new();
         let (mut fits, mut fails) = (0, ABSURD);
         let (mut on_the_line, mut gap) = (4, 0);
         while fails - fits > 1 {
-            let by_line = crossing(&points, device.limit())
+            let by_line = crossing(&points, limit)
                 .filter(|&guess| on_the_line > 0 && fits < guess && guess < fails);
             let guess = match by_line {
                 _ if points.is_empty() && fails == ABSURD => start.clamp(1, ABSURD - 1),
@@ -182,15 +188,16 @@ impl Model {
             Err(error) if error.kind() == ErrorKind::TooLarge => return Ok((false, None)),
             Err(error) => return Err(error),
         };
-        let (settings, limit) = (Settings::default(), device.limit());
-        let unlimited = allocator::replay(&run.trace, &settings, None);
+        let (settings, limit) = (&run.settings, Room::of(device, config).limit());
+        let unlimited = allocator::replay(&run.trace, settings, None);
         let survives = unlimited.reserved.bytes <= limit
             || unlimited.requested_at_peak <= limit
-                && allocator::replay(&run.trace, &settings, Some(limit)).out_of_memory.is_none();
+                && allocator::replay(&run.trace, settings, Some(limit)).out_of_memory.is_none();
         Ok((survives, Some(unlimited.allocated.bytes)))
     }
 
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
+        let conf = Conf::read(&config.alloc_conf)?;
         let typed = infer::infer(&self.graph, &config.dims)?;
         let mut program = recover::recover(&self.graph, &typed, config);
         if let Some(dtype) = config.precision.converts_to() {
@@ -206,9 +213,10 @@ impl Model {
         diagnostics.extend(self.other_settings(config));
         diagnostics.extend(program.diagnostics.iter().cloned());
         diagnostics.extend(recorded.diagnostics);
+        diagnostics.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
         sorted::by_key(&mut diagnostics, |diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
-        Ok(Run { config, typed, trace: recorded.trace, diagnostics })
+        Ok(Run { config, settings: conf.settings, typed, trace: recorded.trace, diagnostics })
     }
 }
 
@@ -255,10 +263,11 @@ fn crossing(points: &[(u64, Bytes)], limit: Bytes) -> Option<u64> {
 }
 
 /// The run again, had no convolution taken a workspace.
-fn without_workspaces(trace: &Trace) -> Option<Band> {
+fn without_workspaces(run: &Run) -> Option<Band> {
+    let trace = &run.trace;
     let is_workspace = |storage: &Storage| trace.is_convolution_workspace(storage);
     trace.storages.iter().any(is_workspace).then(|| {
-        let replay = allocator::replay(&trace.without(is_workspace), &Settings::default(), None);
+        let replay = allocator::replay(&trace.without(is_workspace), &run.settings, None);
         Band { allocated: replay.allocated.bytes, reserved: replay.reserved.bytes }
     })
 }
@@ -280,25 +289,41 @@ fn hardware(device: &Device, pytorch: PyTorch) -> Hardware {
     }
 }
 
+/// A setting of the allocator that changes what is reserved, in a way that is not simulated.
+fn not_modelled(setting: &str) -> Diagnostic {
+    let how = if setting.starts_with("expandable_segments") {
+        "reserved memory will be less, near what is allocated"
+    } else {
+        "reserved memory may be other than said"
+    };
+    let message = format!("the allocator's setting `{setting}` is not simulated: {how}");
+    Diagnostic::new(Severity::Warning, "allocator-setting", message)
+}
+
 /// The verdict: by the peak where it stays below the capacity, else by what happens at the limit.
-fn judge(trace: &Trace, unlimited: &Replay, device: &Device) -> DeviceVerdict {
-    let need = unlimited.reserved.bytes + device.context();
+fn judge(run: &Run, unlimited: &Replay, device: &Device) -> DeviceVerdict {
+    let room = Room::of(device, &run.config);
     let mut verdict = DeviceVerdict {
         id: device.id.to_owned(),
         name: device.name.to_owned(),
-        capacity: device.capacity,
-        need,
-        context: device.context(),
+        capacity: room.capacity,
+        capacity_from: room.capacity_from,
+        need: unlimited.reserved.bytes + room.context,
+        context: room.context,
+        context_from: room.context_from,
+        other_processes: room.other_processes,
+        allowed: room.allowed,
         verdict: Verdict::DoesNotFit,
         out_of_memory: None,
     };
-    if let Some(fits) = Verdict::of(need, device.capacity) {
+    if let Some(fits) = room.verdict(unlimited.reserved.bytes) {
         verdict.verdict = fits;
     } else {
-        let limited = allocator::replay(trace, &Settings::default(), Some(device.limit()));
+        let limited = allocator::replay(&run.trace, &run.settings, Some(room.limit()));
         verdict.verdict = Verdict::under_limit(&limited);
-        verdict.out_of_memory =
-            limited.out_of_memory.map(|failure| report::OutOfMemory::of(trace, &failure, device));
+        verdict.out_of_memory = limited
+            .out_of_memory
+            .map(|failure| report::OutOfMemory::of(&run.trace, &failure, &room));
     }
     verdict
 }

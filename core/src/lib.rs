@@ -13,6 +13,7 @@
 //! | [`eager`], [`step`] | training iterations → [`Trace`](trace::Trace) of allocations and frees | addresses |
 //! | [`allocator`] | trace → segments, blocks, statistics | tensors |
 //! | [`device`] | what a GPU has, and what lies outside the allocator | models |
+//! | [`observed`] | a message of PyTorch's, or `nvidia-smi` → what it says of the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
 //!
 //! [`open`] a model, then [`Model::estimate`] it.
@@ -27,12 +28,13 @@
     clippy::string_slice
 )]
 
+pub mod error;
+
 pub mod bytes;
 pub mod sorted;
 pub mod tensor;
 
 pub mod diagnostic;
-pub mod error;
 
 pub mod config;
 pub mod source;
@@ -62,6 +64,8 @@ pub mod step;
 pub mod allocator;
 
 pub mod device;
+
+pub mod observed;
 
 pub mod report;
 

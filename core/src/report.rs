@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::{DeviceMemory, Failure, Replay, Series};
 use crate::bytes::Bytes;
 use crate::config::Config;
-use crate::device::Device;
+use crate::device::{Provenance, Room};
 use crate::diagnostic::Diagnostic;
 use crate::formats::Recognised;
 use crate::graph::Graph;
@@ -222,8 +222,16 @@ pub struct DeviceVerdict {
     pub capacity: Bytes,
     /// Process peak with unlimited memory and this device's kernels: what the run asks for.
     pub need: Bytes,
+    /// Where the capacity comes from.
+    pub capacity_from: Provenance,
     /// The CUDA context and libraries, part of `need`.
     pub context: Bytes,
+    /// Where the context comes from.
+    pub context_from: Provenance,
+    /// What other processes hold of the capacity.
+    pub other_processes: Bytes,
+    /// What the process may reserve, where it is limited to a fraction.
+    pub allowed: Option<Bytes>,
     /// How it ends.
     pub verdict: Verdict,
     /// Where it ends, if it does.
@@ -276,10 +284,7 @@ impl Report {
     ) -> Self {
         let event = replay.allocated.event;
         let alive = alive_at(trace, event);
-        let mark = trace.phase_at(event);
-        let label = |ids: &[LabelId]| {
-            ids.get(event).map_or_else(String::new, |&id| trace.label(id).to_owned())
-        };
+        let Moment { iteration, phase, operator, module } = Moment::of(trace, event);
         Self {
             model: ModelSummary::default(),
             config: Config::default(),
@@ -289,10 +294,10 @@ impl Report {
                 allocated: replay.allocated.bytes,
                 reserved: replay.reserved.bytes,
                 process: replay.reserved.bytes + verdict.context,
-                phase: mark.map_or(Phase::Setup, |mark| mark.phase),
-                iteration: mark.map_or(0, |mark| mark.iteration),
-                operator: label(&trace.operators),
-                module: label(&trace.modules),
+                phase,
+                iteration,
+                operator,
+                module,
                 event,
             },
             iterations: replay.iterations.clone(),
@@ -309,19 +314,40 @@ impl Report {
 
 impl OutOfMemory {
     /// The failing allocation of a replay, told as PyTorch would.
-    pub(crate) fn of(trace: &Trace, failure: &Failure, device: &Device) -> Self {
-        let mark = trace.phase_at(failure.event);
-        let label = |ids: &[LabelId]| {
-            ids.get(failure.event).map_or_else(String::new, |&id| trace.label(id).to_owned())
+    pub(crate) fn of(trace: &Trace, failure: &Failure, room: &Room) -> Self {
+        let Moment { iteration, phase, operator, module } = Moment::of(trace, failure.event);
+        let memory = DeviceMemory {
+            index: 0,
+            capacity: room.capacity,
+            context: room.context,
+            other_processes: room.other_processes,
+            allowed: room.allowed,
         };
-        let memory =
-            DeviceMemory { index: 0, capacity: device.capacity, context: device.context() };
+        Self { iteration, phase, operator, module, message: failure.error.message(&memory) }
+    }
+}
+
+/// When and where an event happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// From 1; 0 while the model itself is loaded.
+    pub(crate) iteration: usize,
+    pub(crate) phase: Phase,
+    pub(crate) operator: String,
+    pub(crate) module: String,
+}
+
+impl Moment {
+    pub(crate) fn of(trace: &Trace, event: usize) -> Self {
+        let mark = trace.phase_at(event);
+        let label = |ids: &[LabelId]| {
+            ids.get(event).map_or_else(String::new, |&id| trace.label(id).to_owned())
+        };
         Self {
             iteration: mark.map_or(0, |mark| mark.iteration),
             phase: mark.map_or(Phase::Setup, |mark| mark.phase),
             operator: label(&trace.operators),
             module: label(&trace.modules),
-            message: failure.error.message(&memory),
         }
     }
 }

@@ -36,9 +36,15 @@ pub(crate) fn DropZone(
                     <strong>"ONNX"</strong>
                     " from "
                     <code class="drop-zone-how">"torch.onnx.export(model, args, \"model.onnx\")"</code>
-                    ", or a "
+                    ", "
+                    <strong>"torch.export"</strong>
+                    " (.pt2), a Hugging Face "
+                    <strong>"config.json"</strong>
+                    ", what "
+                    <strong>"print(model)"</strong>
+                    " says, Keras, or a "
                     <strong>"layer spec"</strong>
-                    " in YAML, JSON or TOML"
+                    " of your own"
                 </p>
                 <p class="drop-zone-promise">
                     "Nothing leaves this page: the file is read and estimated right here, and its weights are not even read."

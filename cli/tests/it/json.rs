@@ -68,6 +68,11 @@ fn keys_are_those_of_the_contract() {
             "in_place",
             "recover",
             "device",
+            "capacity",
+            "other_processes",
+            "context",
+            "allowed",
+            "alloc_conf",
             "iterations"
         ])
     );
@@ -100,6 +105,8 @@ fn keys_are_those_of_the_contract() {
             "need",
             "context",
             "context_from",
+            "other_processes",
+            "allowed",
             "verdict",
             "max_batch"
         ])
@@ -171,6 +178,11 @@ fn every_setting_is_told_also_defaults() {
         "in_place": "auto",
         "recover": "auto",
         "device": "t4",
+        "capacity": null,
+        "other_processes": 0,
+        "context": null,
+        "allowed": null,
+        "alloc_conf": "",
         "iterations": 3,
     });
     assert_eq!(json["config"], expected);

@@ -32,10 +32,14 @@ pub struct DeviceMemory {
     pub capacity: Bytes,
     /// SIZE: CUDA context and libraries of this process.
     pub context: Bytes,
+    /// SIZE: what other processes hold.
+    pub other_processes: Bytes,
+    /// SIZE: what this process may reserve, where it is limited to a fraction.
+    pub allowed: Option<Bytes>,
 }
 
 impl OutOfMemory {
-    /// What `torch.OutOfMemoryError` says, where this process has the device to itself.
+    /// What `torch.OutOfMemoryError` says, but for the sentences on each other process.
     ///
     /// ```
     /// use highwater_core::Bytes;
@@ -46,8 +50,13 @@ impl OutOfMemory {
     ///     allocated: Bytes::mib(54),
     ///     reserved: Bytes::mib(60),
     /// };
-    /// let device =
-    ///     DeviceMemory { index: 0, capacity: Bytes::mib(180), context: Bytes::mib(100) };
+    /// let device = DeviceMemory {
+    ///     index: 0,
+    ///     capacity: Bytes::mib(180),
+    ///     context: Bytes::mib(100),
+    ///     other_processes: Bytes::ZERO,
+    ///     allowed: None,
+    /// };
     /// assert!(error.message(&device).starts_with(
     ///     "CUDA out of memory. Tried to allocate 30.00 MiB. GPU 0 has a total capacity of \
     ///      180.00 MiB of which 20.00 MiB is free."
@@ -55,15 +64,18 @@ impl OutOfMemory {
     /// ```
     pub fn message(&self, device: &DeviceMemory) -> String {
         let process = device.context + self.reserved;
+        let allowed = device
+            .allowed
+            .map_or_else(String::new, |allowed| format!("{} allowed; ", FormatSize(allowed)));
         format!(
             "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which \
-             {} is free. Including non-PyTorch memory, this process has {} memory in use. Of the \
+             {} is free. Including non-PyTorch memory, this process has {} memory in use. {allowed}Of the \
              allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but \
              unallocated. {ADVICE}",
             FormatSize(self.segment),
             device.index,
             FormatSize(device.capacity),
-            FormatSize(device.capacity - process),
+            FormatSize(device.capacity - process - device.other_processes),
             FormatSize(process),
             FormatSize(self.allocated),
             FormatSize(self.reserved - self.allocated),

@@ -43,6 +43,8 @@ fn draw(trace: &str) -> String {
                         index: 0,
                         capacity: limit.unwrap_or_default(),
                         context: Bytes::ZERO,
+                        other_processes: Bytes::ZERO,
+                        allowed: None,
                     };
                     let message = error.message(&device);
                     let advice = message.find(" If ").expect("it gives advice");
@@ -343,7 +345,13 @@ fn the_message_is_pytorchs() {
         allocated: Bytes::mib(54),
         reserved: Bytes::mib(60),
     };
-    let device = DeviceMemory { index: 0, capacity: Bytes::mib(60), context: Bytes::ZERO };
+    let device = DeviceMemory {
+        index: 0,
+        capacity: Bytes::mib(60),
+        context: Bytes::ZERO,
+        other_processes: Bytes::ZERO,
+        allowed: None,
+    };
     assert_eq!(
         error.message(&device),
         "CUDA out of memory. Tried to allocate 12.00 MiB. GPU 0 has a total capacity of 60.00 MiB \

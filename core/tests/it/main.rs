@@ -10,6 +10,7 @@ mod infer;
 mod inputs;
 mod losses;
 mod measured;
+mod observed;
 mod onnx;
 mod onnx_writer;
 mod optimizers;

@@ -43,7 +43,7 @@ impl Run {
 
     /// The batch goes into the dimension that is the batch, the recorded length into all others.
     /// An error says which setting is not modelled.
-    fn configuration(&self, model: &Model) -> Result<Config, String> {
+    pub(crate) fn configuration(&self, model: &Model) -> Result<Config, String> {
         self.configuration_over(model, &Config::default())
     }
 

@@ -1,0 +1,104 @@
+//! `highwater explain`: what a message or `nvidia-smi` says, and where in a model's step it happened.
+
+mod json;
+mod text;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use clap::ArgMatches;
+use highwater_core::Error;
+use highwater_core::estimate::Located;
+use highwater_core::observed::{self, Explanation, Observed};
+
+use crate::args::Explain;
+
+/// COUNT: bytes of a log that are read.
+const LOG_MAX: u64 = 64 << 20;
+
+/// Everything that is printed.
+#[derive(Debug)]
+struct Answer {
+    observed: Observed,
+    explanation: Explanation,
+    /// Where it happened, if there is a model and a message with figures.
+    located: Option<Place>,
+}
+
+/// The model that was asked about.
+#[derive(Debug)]
+struct Place {
+    name: String,
+    /// Name of its batch dimension, where it has one.
+    batch: Option<String>,
+    located: Located,
+}
+
+/// What to print.
+pub(crate) fn explain(arguments: &Explain, matches: &ArgMatches) -> Result<String, String> {
+    let text = read(arguments.message.as_deref())?;
+    let observed = observed::read(&text);
+    if observed.is_empty() {
+        return Err(
+            "there is neither an out-of-memory message of PyTorch's in this text nor output \
+                    of nvidia-smi"
+                .to_owned(),
+        );
+    }
+    let explanation = observed.explain();
+    let located = match &arguments.model {
+        None => None,
+        Some(model) => {
+            let located = locate(arguments, matches, model, &observed, &explanation);
+            located.map_err(|error| crate::locate(model, &error))?
+        }
+    };
+    let answer = Answer { observed, explanation, located };
+    if arguments.json {
+        json::render(&answer).map_err(|error| format!("cannot write JSON: {error}"))
+    } else {
+        Ok(text::render(&answer))
+    }
+}
+
+fn locate(
+    arguments: &Explain,
+    matches: &ArgMatches,
+    path: &Path,
+    observed: &Observed,
+    explanation: &Explanation,
+) -> Result<Option<Place>, Error> {
+    let Some(message) = observed.message.as_ref().filter(|message| message.tried.is_some()) else {
+        return Ok(None);
+    };
+    let model = crate::open(path)?;
+    let known = explanation.known.apply(model.defaults().clone());
+    let config = arguments.config(matches, &known);
+    let located = model.locate(&config, message)?;
+    let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(Some(Place { name, batch, located }))
+}
+
+/// The text, from a file or from standard input. What is no text is left out; Windows writes
+/// two bytes for each letter.
+fn read(path: Option<&Path>) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let from = |source: &mut dyn Read, bytes: &mut Vec<u8>| -> io::Result<usize> {
+        source.take(LOG_MAX).read_to_end(bytes)
+    };
+    match path {
+        None => from(&mut io::stdin().lock(), &mut bytes).map_err(|error| error.to_string()),
+        Some(path) => File::open(path)
+            .and_then(|mut file| from(&mut file, &mut bytes))
+            .map_err(|error| format!("{}: cannot read: {error}", path.to_string_lossy())),
+    }?;
+    let wide = |bytes: &[u8]| -> Vec<u16> {
+        bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
+    };
+    Ok(match bytes.strip_prefix(b"\xff\xfe") {
+        Some(letters) => String::from_utf16_lossy(&wide(letters)),
+        None => String::from_utf8_lossy(&bytes).into_owned(),
+    })
+}

@@ -1,0 +1,220 @@
+//! The explanation for people: why first, then figures, then what helps.
+
+use std::fmt::Write as _;
+
+use highwater_core::Bytes;
+use highwater_core::bytes::Printed;
+use highwater_core::estimate;
+use highwater_core::observed::{Explanation, Known, Machine, Message};
+
+use super::{Answer, Place};
+use crate::table::{Align, Cell, Table};
+use crate::text::{BAD, FAINT, HEAD, listed, place, section};
+
+pub(super) fn render(answer: &Answer) -> String {
+    let Answer { observed, explanation, located } = answer;
+    let mut parts = vec![headline(answer)];
+    if let Some(message) = observed.message.as_ref().filter(|message| message.library.is_none()) {
+        let title = format!("What the message says (PyTorch {})", message.versions);
+        parts.push(section(&title, &figures(message, explanation)));
+    }
+    if let Some(machine) = &observed.machine {
+        parts.push(section(&what_smi_says(machine), &gpus(machine, explanation)));
+    }
+    if let Some(cause) = explanation.cause {
+        let numbered = (1..).zip(cause.advice());
+        let advice: Vec<_> =
+            numbered.map(|(number, what)| format!("  {number}. {what}\n")).collect();
+        let advice = advice.concat();
+        parts.push(section("What helps", &advice));
+    }
+    if let Some(found) = located {
+        parts.push(section(&asked(found), &places(found)));
+    }
+    let flags = flags(&explanation.known);
+    if !flags.is_empty() {
+        parts.push(section("For an estimate on this machine", &format!("  {flags}\n")));
+    }
+    if !explanation.notes.is_empty() {
+        parts.push(section("What this rests on", &listed(&explanation.notes)));
+    }
+    parts.join("\n")
+}
+
+fn headline(answer: &Answer) -> String {
+    let Answer { observed, explanation, .. } = answer;
+    let Some(message) = &observed.message else {
+        let device = explanation.known.device.map_or("unknown GPU", |device| device.name);
+        return format!("{HEAD}{device}{HEAD:#}\n");
+    };
+    let what = match (message.library, message.gpu) {
+        (Some(library), _) => format!("out of memory in {library}"),
+        (None, Some(gpu)) => format!("{} out of memory on GPU {gpu}", message.backend.name()),
+        (None, None) => format!("{} out of memory", message.backend.name()),
+    };
+    let why = explanation.cause.map_or_else(String::new, |cause| {
+        format!("{BAD}{}{BAD:#}: {}", cause.name().replace('-', " "), cause.about())
+    });
+    if why.is_empty() {
+        format!("{HEAD}{what}{HEAD:#}\n")
+    } else {
+        format!("{HEAD}{what}{HEAD:#}\n{why}\n")
+    }
+}
+
+fn figures(message: &Message, explanation: &Explanation) -> String {
+    let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
+    let mut row = |name: &str, size: Option<Printed>, meaning: &str| {
+        if let Some(size) = size {
+            let near = if size.within > Bytes::mib(8) { "~" } else { "" };
+            let size = format!("{near}{size}");
+            table.row([name.into(), size.into(), Cell::styled(meaning, FAINT)]);
+        }
+    };
+    let suspects: Vec<_> = explanation
+        .suspects
+        .iter()
+        .map(|suspect| format!("{}, {}", suspect.name, suspect.fit.about()))
+        .collect();
+    row("tried", message.tried, "the segment that the driver refused");
+    row("free", message.free, "on the card, after cached segments were given back");
+    row("missing", explanation.missing, "what was tried less what is free");
+    row("allocated", message.allocated, "in blocks that tensors hold");
+    row("of it private", message.private_pools, "in private pools, such as those of CUDA graphs");
+    row("unallocated", message.unallocated, "held by PyTorch, in no tensor: holes between blocks");
+    row("reserved", message.reserved, "both of these");
+    row("process", message.process, "in use by this process");
+    row("context", explanation.context, "process less reserved: CUDA's context, and libraries");
+    row("others", explanation.other_processes, "in use by other processes");
+    row("allowed", message.allowed, "what the process may reserve: a fraction is set");
+    row("total", message.capacity, &suspects.join("; "));
+    table.render("  ")
+}
+
+fn what_smi_says(machine: &Machine) -> String {
+    let driver = machine.driver.as_ref().map(|driver| format!("driver {driver}"));
+    let cuda = machine.cuda.as_ref().map(|cuda| format!("CUDA up to {cuda}"));
+    let parts: Vec<_> = driver.into_iter().chain(cuda).collect();
+    if parts.is_empty() {
+        "What nvidia-smi says".to_owned()
+    } else {
+        format!("What nvidia-smi says ({})", parts.join(", "))
+    }
+}
+
+fn gpus(machine: &Machine, explanation: &Explanation) -> String {
+    let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Left, Align::Left]);
+    for (at, gpu) in machine.gpus.iter().enumerate() {
+        let size =
+            |size: Option<Bytes>| size.map_or_else(|| "?".to_owned(), |size| size.to_string());
+        let ecc = match gpu.ecc {
+            Some(true) => "ECC on",
+            Some(false) => "ECC off",
+            None => "",
+        };
+        let this = if explanation.gpu == Some(at) { "this one" } else { "" };
+        table.row([
+            format!("GPU {}", gpu.index).into(),
+            gpu.name.clone().into(),
+            format!("{} of {} in use", size(gpu.used), size(gpu.total)).into(),
+            Cell::styled(ecc, FAINT),
+            Cell::styled(this, FAINT),
+        ]);
+        for process in &gpu.processes {
+            let name = format!("process {} {}", process.pid, process.name);
+            table.row([
+                "".into(),
+                name.trim_end().into(),
+                size(process.bytes).into(),
+                "".into(),
+                "".into(),
+            ]);
+        }
+        for part in &gpu.instances {
+            table.row([
+                "".into(),
+                format!("MIG instance {}", part.id).into(),
+                format!("{} of {} in use", part.used, part.total).into(),
+                "".into(),
+                "".into(),
+            ]);
+        }
+    }
+    table.render("  ")
+}
+
+fn asked(found: &Place) -> String {
+    let config = &found.located.config;
+    let dims: Vec<String> =
+        config.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+    format!(
+        "In {}, {}; {}, {}",
+        found.name,
+        if dims.is_empty() { "no open dimensions".to_owned() } else { dims.join(", ") },
+        config.optimizer,
+        config.precision
+    )
+}
+
+fn places(found: &Place) -> String {
+    let located = &found.located;
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    if located.places.is_empty() {
+        writeln!(
+            text,
+            "  The simulated step has no such allocation at that level ({} of that size; at most {} \
+             are allocated):\n  another batch, other settings, or another model?",
+            located.same_size, located.peak
+        )
+        .ok();
+    }
+    for candidate in &located.places {
+        text += &told(candidate);
+    }
+    if let Some((batch, candidate)) = &located.batch {
+        let dim = found.batch.as_deref().unwrap_or("batch");
+        writeln!(text, "  With {dim} = {batch} it would be:").ok();
+        text += &told(candidate);
+    }
+    text
+}
+
+fn told(candidate: &estimate::Place) -> String {
+    let iterations: Vec<String> = candidate.iterations.iter().map(ToString::to_string).collect();
+    let tensor =
+        candidate.tensor.as_ref().map_or_else(|| "workspace".to_owned(), ToString::to_string);
+    let name =
+        if candidate.name.is_empty() { String::new() } else { format!(" {}", candidate.name) };
+    let operator = if candidate.operator.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", candidate.operator)
+    };
+    let of = if iterations.len() == 1 { "iteration" } else { "iterations" };
+    format!(
+        "  {HEAD}{}{HEAD:#}{operator}, {of} {}\n    {}:{name} {tensor}, with {} allocated\n    {}\n",
+        place(candidate.phase, &candidate.module, &candidate.operator),
+        iterations.join(", "),
+        candidate.requested,
+        candidate.allocated,
+        candidate.fits.about(),
+    )
+}
+
+/// The settings as flags of `highwater estimate`.
+pub(super) fn flags(known: &Known) -> String {
+    let Known { device, capacity, other_processes, context, allowed, alloc_conf, pytorch } = known;
+    let size = |size: &Option<Bytes>| size.map(|size| size.to_string().replace(' ', ""));
+    let flags = [
+        ("device", device.map(|device| device.id.to_owned())),
+        ("capacity", size(capacity)),
+        ("context", size(context)),
+        ("other-processes", size(&other_processes.filter(|others| *others > Bytes::ZERO))),
+        ("allowed", size(allowed)),
+        ("alloc-conf", alloc_conf.clone()),
+        ("pytorch", pytorch.map(|pytorch| pytorch.name().to_owned())),
+    ];
+    let given = flags.into_iter().filter_map(|(name, value)| Some(format!("--{name} {}", value?)));
+    given.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,216 @@
+//! `highwater explain`.
+
+use expect_test::{Expect, expect};
+use serde_json::Value;
+
+use crate::run::{file, highwater, model};
+
+const FRAGMENTED: &str = "\
+torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacty \
+of 23.65 GiB of which 1.66 GiB is free. Including non-PyTorch memory, this process has 20.81 GiB memory \
+in use. Of the allocated memory 12.09 GiB is allocated by PyTorch, and 4.84 GiB is reserved by PyTorch \
+but unallocated.";
+
+fn check(text: &str, arguments: &[&str], expected: &Expect) {
+    // Tests run beside each other, each with texts of its own.
+    let path = file(&format!("message-{}.txt", text.len()), text.as_bytes());
+    let outcome =
+        highwater(&[&["explain", "--message", &path.to_string_lossy()], arguments].concat());
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    expected.assert_eq(&outcome.stdout);
+}
+
+/// The message that the estimate itself prints where a model does not fit.
+fn failure(arguments: &[&str]) -> String {
+    let alexnet = model("train/alexnet");
+    let flags = ["estimate", &alexnet, "--device", "t4", "--require", "t4"];
+    let outcome = highwater(&[&flags, arguments].concat());
+    assert_eq!(outcome.status, Some(1), "{}", outcome.stderr);
+    outcome.stderr
+}
+
+#[test]
+fn a_message_is_explained() {
+    check(
+        FRAGMENTED,
+        &[],
+        &expect![[r#"
+        CUDA out of memory on GPU 0
+        fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
+
+        What the message says (PyTorch 2.1)
+          tried          3.00 GiB  the segment that the driver refused
+          free           1.66 GiB  on the card, after cached segments were given back
+          missing       ~1.34 GiB  what was tried less what is free
+          allocated     12.09 GiB  in blocks that tensors hold
+          unallocated    4.84 GiB  held by PyTorch, in no tensor: holes between blocks
+          reserved     ~16.93 GiB  both of these
+          process       20.81 GiB  in use by this process
+          context       ~3.88 GiB  process less reserved: CUDA's context, and libraries
+          others        ~1.18 GiB  in use by other processes
+          total         23.65 GiB  GeForce RTX 4090, as older drivers report it
+
+        What helps
+          1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
+          2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
+
+        For an estimate on this machine
+          --device rtx-4090 --capacity 23.65GiB --context 3.88GiB --other-processes 1.18GiB --pytorch 2.8
+    "#]],
+    );
+}
+
+#[test]
+fn nvidia_smi_is_explained() {
+    let text = "\
+| NVIDIA-SMI 535.183.01             Driver Version: 535.183.01   CUDA Version: 12.2     |
+|   0  NVIDIA GeForce RTX 4090        Off | 00000000:01:00.0  On |                  Off |
+| 31%   48C    P2              75W / 450W |   1203MiB / 24564MiB |      3%      Default |
+| Processes:                                                                            |
+|    0   N/A  N/A      1571      G   /usr/lib/xorg/Xorg                          610MiB |
+";
+    check(
+        text,
+        &[],
+        &expect![[r#"
+            GeForce RTX 4090
+
+            What nvidia-smi says (driver 535.183.01, CUDA up to 12.2)
+              GPU 0  NVIDIA GeForce RTX 4090          1.17 GiB of 23.99 GiB in use  ECC off  this one
+                     process 1571 /usr/lib/xorg/Xorg                    610.00 MiB
+
+            For an estimate on this machine
+              --device rtx-4090 --other-processes 1.17GiB
+
+            What this rests on
+              info [in-use] what is in use now is taken to stay in use by others
+        "#]],
+    );
+}
+
+#[test]
+fn the_operator_is_found_in_the_model() {
+    let alexnet = model("train/alexnet");
+    let others = ["--other-processes", "13GiB", "--dim", "batch=256"];
+    check(
+        &failure(&others),
+        &[&alexnet, "--dim", "batch=256"],
+        &expect![[r#"
+            CUDA out of memory on GPU 0
+            fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
+
+            What the message says (PyTorch 2.10 or later)
+              tried         144.00 MiB  the segment that the driver refused
+              free           96.20 MiB  on the card, after cached segments were given back
+              missing        47.80 MiB  what was tried less what is free
+              allocated       1.07 GiB  in blocks that tensors hold
+              unallocated   236.21 MiB  held by PyTorch, in no tensor: holes between blocks
+              reserved        1.30 GiB  both of these
+              process         1.47 GiB  in use by this process
+              context      ~173.39 MiB  process less reserved: CUDA's context, and libraries
+              others        ~13.00 GiB  in use by other processes
+              total          14.56 GiB  T4, as newer drivers report it
+
+            What helps
+              1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
+              2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
+
+            In alexnet.onnx, batch = 256; adamw, fp32
+              the optimizer's step (aten::_foreach_sqrt), iteration 1
+                144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
+                the simulated run, with the message's limit, fails here with the same figures
+
+            For an estimate on this machine
+              --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
+
+            What this rests on
+              info [others-hold] other processes hold 13.00 GiB, which is more than is missing
+        "#]],
+    );
+    check(
+        &failure(&others),
+        &[&alexnet, "--dim", "batch=8"],
+        &expect![[r#"
+            CUDA out of memory on GPU 0
+            fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
+
+            What the message says (PyTorch 2.10 or later)
+              tried         144.00 MiB  the segment that the driver refused
+              free           96.20 MiB  on the card, after cached segments were given back
+              missing        47.80 MiB  what was tried less what is free
+              allocated       1.07 GiB  in blocks that tensors hold
+              unallocated   236.21 MiB  held by PyTorch, in no tensor: holes between blocks
+              reserved        1.30 GiB  both of these
+              process         1.47 GiB  in use by this process
+              context      ~173.39 MiB  process less reserved: CUDA's context, and libraries
+              others        ~13.00 GiB  in use by other processes
+              total          14.56 GiB  T4, as newer drivers report it
+
+            What helps
+              1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
+              2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
+
+            In alexnet.onnx, batch = 8; adamw, fp32
+              The simulated step has no such allocation at that level (9 of that size; at most 1.15 GiB are allocated):
+              another batch, other settings, or another model?
+              With batch = 256 it would be:
+              the optimizer's step (aten::_foreach_sqrt), iteration 1
+                144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
+                the simulated run, with the message's limit, fails here with the same figures
+
+            For an estimate on this machine
+              --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
+
+            What this rests on
+              info [others-hold] other processes hold 13.00 GiB, which is more than is missing
+        "#]],
+    );
+}
+
+#[test]
+fn json_has_the_same() {
+    let path = file("json.txt", FRAGMENTED.as_bytes());
+    let outcome = highwater(&["explain", "--json", "--message", &path.to_string_lossy()]);
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let mut keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(
+        keys,
+        [
+            "cause",
+            "context",
+            "message",
+            "missing",
+            "model",
+            "notes",
+            "nvidia_smi",
+            "other_processes",
+            "settings",
+            "suspects"
+        ]
+    );
+    assert_eq!(json["cause"]["name"], "fragmentation");
+    assert_eq!(json["suspects"][0]["id"], "rtx-4090");
+    assert_eq!(json["settings"]["device"], "rtx-4090");
+    assert_eq!(json["model"], Value::Null);
+}
+
+#[test]
+fn what_is_neither_is_refused() {
+    let path = file("neither.txt", b"loss 0.3");
+    let outcome = highwater(&["explain", "--message", &path.to_string_lossy()]);
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(2), ""));
+    expect![[r#"
+        error: there is neither an out-of-memory message of PyTorch's in this text nor output of nvidia-smi
+    "#]].assert_eq(&outcome.stderr);
+}
+
+/// Windows' `>` writes two bytes for each letter.
+#[test]
+fn wide_letters_are_read() {
+    let mut bytes = b"\xff\xfe".to_vec();
+    bytes.extend(FRAGMENTED.encode_utf16().flat_map(u16::to_le_bytes));
+    let path = file("wide.txt", &bytes);
+    let outcome = highwater(&["explain", "--message", &path.to_string_lossy()]);
+    assert!(outcome.stdout.contains("fragmentation"), "{}", outcome.stdout);
+}

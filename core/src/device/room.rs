@@ -1,0 +1,104 @@
+//! [`Room`]: what one process has of one device.
+
+use super::{Device, Provenance, Verdict};
+use crate::bytes::Bytes;
+use crate::config::Config;
+
+/// What there is for one process on one device: the table's figures, and what the configuration
+/// knows better of its own device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// SIZE: total memory as PyTorch sees it.
+    pub capacity: Bytes,
+    /// Where that comes from.
+    pub capacity_from: Provenance,
+    /// SIZE: CUDA context and libraries of this process.
+    pub context: Bytes,
+    /// Where that comes from.
+    pub context_from: Provenance,
+    /// SIZE: what other processes hold.
+    pub other_processes: Bytes,
+    /// SIZE: what this process may reserve, where it is limited to a fraction.
+    pub allowed: Option<Bytes>,
+}
+
+impl Room {
+    /// On a device; figures of the configuration are about the device that it names, no other.
+    pub fn of(device: &Device, config: &Config) -> Self {
+        let table = Self {
+            capacity: device.capacity,
+            capacity_from: device.capacity_provenance(),
+            context: device.context(),
+            context_from: device.context_provenance(),
+            other_processes: Bytes::ZERO,
+            allowed: None,
+        };
+        if device.id != config.device {
+            return table;
+        }
+        let (capacity, capacity_from) = given(config.capacity, table.capacity, table.capacity_from);
+        let (context, context_from) = given(config.context, table.context, table.context_from);
+        Self {
+            capacity,
+            capacity_from,
+            context,
+            context_from,
+            other_processes: config.other_processes,
+            allowed: config.allowed,
+        }
+    }
+
+    /// What the allocator may reserve.
+    pub fn limit(&self) -> Bytes {
+        let left = self.capacity - self.context - self.other_processes;
+        self.allowed.map_or(left, |allowed| left.min(allowed))
+    }
+
+    /// The verdict on a run that reserves so much and never has to give cached segments back;
+    /// `None` where it would have to.
+    pub fn verdict(&self, reserved: Bytes) -> Option<Verdict> {
+        let allowed = self.allowed.is_none_or(|allowed| reserved <= allowed);
+        let in_use = reserved + self.context + self.other_processes;
+        Verdict::of(in_use, self.capacity).filter(|_| allowed)
+    }
+}
+
+fn given(size: Option<Bytes>, known: Bytes, from: Provenance) -> (Bytes, Provenance) {
+    size.map_or((known, from), |size| (size, Provenance::Given))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device;
+
+    #[test]
+    fn figures_of_the_user_are_about_the_users_device() {
+        let config = Config {
+            device: "t4".to_owned(),
+            capacity: Some(Bytes::mib(15_000)),
+            context: Some(Bytes::mib(150)),
+            other_processes: Bytes::mib(850),
+            ..Config::default()
+        };
+        let room = |id: &str| device::lookup(id).map(|device| Room::of(device, &config));
+        assert_eq!(room("t4").map(|room| room.limit()), Some(Bytes::mib(14_000)));
+        let l4 = device::lookup("l4").map(|device| device.capacity - device.context());
+        assert_eq!(room("l4").map(|room| room.limit()), l4);
+    }
+
+    #[test]
+    fn a_fraction_limits_what_is_reserved() {
+        let config = Config {
+            capacity: Some(Bytes::mib(1000)),
+            context: Some(Bytes::mib(100)),
+            allowed: Some(Bytes::mib(600)),
+            ..Config::default()
+        };
+        let room = device::lookup(&config.device).map(|device| Room::of(device, &config));
+        let verdict = |reserved| room.and_then(|room| room.verdict(Bytes::mib(reserved)));
+        assert_eq!(room.map(|room| room.limit()), Some(Bytes::mib(600)));
+        assert_eq!(verdict(600), Some(Verdict::Fits));
+        assert_eq!(verdict(601), None);
+    }
+}

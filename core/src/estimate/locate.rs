@@ -1,0 +1,381 @@
+//! Where in the simulated step an allocation is that failed in a real one.
+//!
+//! A message tells how large the refused segment was, and how much was allocated and reserved at
+//! that moment, each rounded. What is allocated at an event does not depend on the card, so that the
+//! events of one size can be told apart by it. Where the simulated allocator, stopped at the
+//! message's own limit, fails with the very figures of the message, that is the place.
+
+use std::collections::BTreeMap;
+
+use super::{Model, Run, find};
+use crate::allocator::{self, OutOfMemory};
+use crate::bytes::{Bytes, Printed};
+use crate::config::Config;
+use crate::error::{Error, ErrorKind};
+use crate::observed::Message;
+use crate::report;
+use crate::sorted;
+use crate::tensor::TensorType;
+use crate::trace::{Event, Phase, Storage, StorageId};
+
+/// What was found in the simulated step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Located {
+    /// Settings of the run that was searched; dimensions that got a default are filled in.
+    pub config: Config,
+    /// The allocations that it may be, the likeliest first.
+    pub places: Vec<Place>,
+    /// COUNT: allocations of that size in the run, whatever was allocated then.
+    pub same_size: usize,
+    /// The most that the simulated run allocates.
+    pub peak: Bytes,
+    /// A batch with which the run fails with the message's figures, where this one's does not.
+    pub batch: Option<(u64, Place)>,
+}
+
+/// One allocation of the simulated run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// How well it fits.
+    pub fits: Match,
+    /// Iterations in which it fits so, from 1; 0 is the loading of the model.
+    pub iterations: Vec<usize>,
+    /// Phase.
+    pub phase: Phase,
+    /// Operator that runs.
+    pub operator: String,
+    /// Module that runs; may be empty.
+    pub module: String,
+    /// Name of a parameter or buffer; may be empty.
+    pub name: String,
+    /// The tensor; `None` for workspaces.
+    pub tensor: Option<TensorType>,
+    /// SIZE: what the tensor asks for.
+    pub requested: Bytes,
+    /// SUM: allocated just before.
+    pub allocated: Bytes,
+    /// Whether it needs a new segment also where memory is unlimited.
+    pub new_segment: bool,
+    /// Index of its event in the trace.
+    pub event: usize,
+}
+
+/// How well an allocation fits a message, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Match {
+    /// The simulated run, stopped where the real one was, fails here with the same figures.
+    Fails,
+    /// The size and what is allocated at that moment read the same.
+    Allocated,
+    /// The size reads the same, and what is allocated is nearly the same.
+    Near,
+    /// The size reads the same; the message does not say what was allocated.
+    Size,
+}
+
+impl Match {
+    /// The name in JSON: `fails-here`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fails => "fails-here",
+            Self::Allocated => "same-allocated",
+            Self::Near => "near",
+            Self::Size => "same-size",
+        }
+    }
+
+    /// Why it is taken to be the place.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Fails => {
+                "the simulated run, with the message's limit, fails here with the same figures"
+            }
+            Self::Allocated => "the same size, and as much is allocated at that moment",
+            Self::Near => "the same size, and nearly as much is allocated at that moment",
+            Self::Size => "the same size; the message does not say how much was allocated",
+        }
+    }
+}
+
+impl Located {
+    /// COUNT: places that are told.
+    const PLACES_MAX: usize = 8;
+    /// By how much of it, one in so many, allocated memory may differ and still be near.
+    const NEAR: u64 = 32;
+}
+
+impl Model {
+    /// Finds a message's allocation in the step that a configuration describes, and, where it is not
+    /// there, a batch with which it is.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn locate(&self, config: &Config, message: &Message) -> Result<Located, Error> {
+        let device = find(&config.device)?;
+        let run = self.run(config, device)?;
+        let mut located = within(&run, message);
+        let best = located.places.first().map(|place| place.fits);
+        if best != Some(Match::Fails) && message.allocated.is_some() {
+            let other = self.other_batch(&run, message)?;
+            located.batch = other.filter(|(_, place)| best.is_none_or(|best| place.fits < best));
+        }
+        Ok(located)
+    }
+
+    /// A batch with which the run fails as the message says.
+    ///
+    /// Sizes are a straight line in the batch, as long as no operator takes another path: two runs
+    /// give the line of every allocation, and the batches for which one of them fits are simulated.
+    fn other_batch(&self, run: &Run, message: &Message) -> Result<Option<(u64, Place)>, Error> {
+        /// COUNT: batches that are looked at on the lines: all of the first, every eighth of the rest.
+        const DENSE_MAX: u64 = 256;
+        const BATCHES_MAX: u64 = 4096;
+        /// COUNT: batches that are simulated.
+        const SIMULATED_MAX: usize = 16;
+        let Some(dim) = self.open_dims().into_iter().find(|dim| dim.batch) else {
+            return Ok(None);
+        };
+        let given = run.config.dims.get(&dim.name).copied().unwrap_or(dim.default);
+        let simulate = |batch: u64| -> Result<Option<Run>, Error> {
+            let mut config = run.config.clone();
+            config.dims.insert(dim.name.clone(), batch);
+            match self.run(&config, find(&config.device)?) {
+                Ok(run) => Ok(Some(run)),
+                Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        // Lines through small batches are no use where an operator has another path for them.
+        let (low, high) = (given.max(4), given.max(4).saturating_mul(2));
+        let (Some(first), Some(second)) = (simulate(low)?, simulate(high)?) else {
+            return Ok(None);
+        };
+        let lines = Lines::through((low, &first), (high, &second));
+        let mut guesses: Vec<(u64, u64)> = (1..=BATCHES_MAX)
+            .filter(|batch| *batch <= DENSE_MAX || batch.is_multiple_of(8))
+            .filter(|batch| *batch != given)
+            .filter_map(|batch| Some((lines.off(batch, message)?, batch)))
+            .collect();
+        // Usual batches first, among those that fit as well as rounding lets one see.
+        let within = message.allocated.map_or(1, |allocated| allocated.within.0.max(1));
+        sorted::by_key(&mut guesses, |&(off, batch)| {
+            let usual = batch.is_power_of_two() || batch.is_multiple_of(8);
+            (off.div_euclid(within), !usual, batch)
+        });
+        let mut best: Option<(u64, Place)> = None;
+        for (_, batch) in guesses.into_iter().take(SIMULATED_MAX) {
+            let Some(run) = simulate(batch)? else { continue };
+            let Some(place) = self::within(&run, message).places.into_iter().next() else {
+                continue;
+            };
+            if place.fits == Match::Fails {
+                return Ok(Some((batch, place)));
+            }
+            if place.fits == Match::Allocated && best.is_none() {
+                best = Some((batch, place));
+            }
+        }
+        Ok(best)
+    }
+}
+
+/// Size of every allocation, and what is allocated before it, at two batches.
+struct Lines {
+    batches: (u64, u64),
+    /// Per allocation, in order: size of the request at either batch, allocated before it at either.
+    points: Vec<[Bytes; 4]>,
+    settings: allocator::Settings,
+}
+
+impl Lines {
+    /// Allocations are the same if they are the n-th of their operator in their module and phase: a
+    /// workspace more or less leaves the others alone.
+    fn through((low, first): (u64, &Run), (high, second): (u64, &Run)) -> Self {
+        let points = |run: &Run| {
+            let (_, series) = allocator::replay_series(&run.trace, &run.settings, None);
+            let mut seen: BTreeMap<(usize, Phase, String, String), usize> = BTreeMap::new();
+            let points = allocations(run).map(|(event, _, storage)| {
+                let moment = report::Moment::of(&run.trace, event);
+                let key = (moment.iteration, moment.phase, moment.operator, moment.module);
+                let count = seen.entry(key.clone()).or_default();
+                *count += 1;
+                ((key, *count), (storage.requested, before(&series.allocated, event)))
+            });
+            points.collect::<Vec<_>>()
+        };
+        let others = sorted::map(points(second));
+        let paired = points(first).into_iter().filter_map(|(key, (size, allocated))| {
+            let (other_size, other_allocated) = *others.get(&key)?;
+            Some([size, other_size, allocated, other_allocated])
+        });
+        Self { batches: (low, high), points: paired.collect(), settings: first.settings }
+    }
+
+    /// By how much the best allocation's surroundings differ at a batch; `None` where no allocation
+    /// has the message's size, or all are far off, or memory has run out before.
+    fn off(&self, batch: u64, message: &Message) -> Option<u64> {
+        let (tried, allocated) = (message.tried?, message.allocated?);
+        let near = allocated.bytes.0.div_euclid(Located::NEAR);
+        let room = message.reserved.zip(message.free);
+        let limit = room.map(|(reserved, free)| reserved.plus(free).most());
+        let mut best = None;
+        for &[low, high, before_low, before_high] in &self.points {
+            let before = self.at(batch, before_low, before_high)?;
+            if limit.is_some_and(|limit| limit < before) {
+                break;
+            }
+            let off = before.0.abs_diff(allocated.bytes.0);
+            if off <= near
+                && best.is_none_or(|best| off < best)
+                && tried.may_be(segment(&self.settings, self.at(batch, low, high)?))
+            {
+                best = Some(off);
+            }
+        }
+        best
+    }
+
+    /// The line through two sizes, at a batch.
+    fn at(&self, batch: u64, low: Bytes, high: Bytes) -> Option<Bytes> {
+        let (from, to) = self.batches;
+        let [batch, from, to, low, high] = [batch, from, to, low.0, high.0].map(i128::from);
+        let rise = (high - low).checked_mul(batch - from)?.checked_div_euclid(to - from)?;
+        // Far below the two batches a line may fall under zero.
+        u64::try_from((low + rise).max(0)).ok().map(Bytes)
+    }
+}
+
+/// The places in one run.
+fn within(run: &Run, message: &Message) -> Located {
+    let Some(tried) = message.tried else { return Located::default() };
+    let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
+    let failure = failure(run, message);
+    let mut located =
+        Located { config: run.config.clone(), peak: replay.allocated.bytes, ..Located::default() };
+    // One place per operator, module and size; its iterations are gathered.
+    let mut groups: BTreeMap<(Match, Phase, String, String, Bytes), Place> = BTreeMap::new();
+    for (event, _, storage) in allocations(run) {
+        if !tried.may_be(segment(&run.settings, storage.requested)) {
+            continue;
+        }
+        located.same_size += 1;
+        let fails = failure.filter(|(at, _)| *at == event);
+        let allocated =
+            fails.map_or_else(|| before(&series.allocated, event), |(_, error)| error.allocated);
+        let fits = match message.allocated {
+            _ if fails.is_some_and(|(_, error)| agrees(&error, message)) => Match::Fails,
+            None => Match::Size,
+            Some(printed) if printed.may_be(allocated) => Match::Allocated,
+            Some(printed) => {
+                let off = printed.bytes.0.abs_diff(allocated.0);
+                if off > printed.bytes.0.div_euclid(Located::NEAR) {
+                    continue;
+                }
+                Match::Near
+            }
+        };
+        let reserved = |at: usize| series.reserved.get(at).copied().unwrap_or_default();
+        let place = place(run, event, storage, fits, allocated);
+        let place =
+            Place { new_segment: reserved(event) > before(&series.reserved, event), ..place };
+        let key =
+            (fits, place.phase, place.operator.clone(), place.module.clone(), place.requested);
+        match groups.get_mut(&key) {
+            None => {
+                groups.insert(key, place);
+            }
+            Some(known) => {
+                for iteration in place.iterations {
+                    if !known.iterations.contains(&iteration) {
+                        known.iterations.push(iteration);
+                    }
+                }
+                known.new_segment |= place.new_segment;
+            }
+        }
+    }
+    let mut places: Vec<Place> = groups.into_values().collect();
+    let off = |place: &Place| {
+        message.allocated.map_or(0, |allocated| allocated.bytes.0.abs_diff(place.allocated.0))
+    };
+    sorted::by_key(&mut places, |place| {
+        let off = if place.fits == Match::Near { off(place) } else { 0 };
+        (place.fits, off, !place.new_segment, place.event)
+    });
+    let mut told: Vec<Place> = Vec::new();
+    for place in places {
+        let same = |other: &Place| {
+            (other.phase, other.requested) == (place.phase, place.requested)
+                && (&other.operator, &other.module) == (&place.operator, &place.module)
+        };
+        if told.len() < Located::PLACES_MAX && !told.iter().any(same) {
+            told.push(place);
+        }
+    }
+    located.places = told;
+    located
+}
+
+/// Where the run ends if it has no more than the message's run had: the memory that PyTorch held
+/// and what was free, each a little more or less, because the message rounds.
+fn failure(run: &Run, message: &Message) -> Option<(usize, OutOfMemory)> {
+    let (tried, reserved) = (message.tried?, message.reserved?);
+    let free = message.free.unwrap_or_default();
+    let limit = reserved.plus(free);
+    // With a fraction or another limit, more may be free than was tried.
+    let most = reserved.bytes + tried.bytes - Bytes(1);
+    let limits = [limit.bytes, limit.least(), limit.most()].map(|limit| limit.min(most));
+    let failures = limits.iter().filter_map(|limit| {
+        let replay = allocator::replay(&run.trace, &run.settings, Some(*limit));
+        replay.out_of_memory.map(|failure| (failure.event, failure.error))
+    });
+    let failures: Vec<_> = failures.collect();
+    let agreeing = failures.iter().find(|(_, error)| agrees(error, message));
+    agreeing.or_else(|| failures.first()).copied()
+}
+
+/// Whether a failure reads as the message does.
+fn agrees(error: &OutOfMemory, message: &Message) -> bool {
+    let is = |printed: Option<Printed>, bytes: Bytes| {
+        printed.is_none_or(|printed| printed.may_be(bytes))
+    };
+    is(message.tried, error.segment)
+        && is(message.allocated, error.allocated)
+        && is(message.reserved, error.reserved)
+}
+
+/// Allocations, with their events.
+fn allocations(run: &Run) -> impl Iterator<Item = (usize, StorageId, &Storage)> {
+    run.trace.events.iter().enumerate().filter_map(|(event, call)| match call {
+        Event::Alloc(id) => Some((event, *id, run.trace.storages.get(id.0)?)),
+        Event::Free(_) => None,
+    })
+}
+
+/// The segment that a request would need: what messages call the attempt.
+fn segment(settings: &allocator::Settings, requested: Bytes) -> Bytes {
+    settings.allocation_size(settings.round_size(requested))
+}
+
+/// A series just before an event.
+fn before(series: &[Bytes], event: usize) -> Bytes {
+    event.checked_sub(1).and_then(|last| series.get(last)).copied().unwrap_or_default()
+}
+
+fn place(run: &Run, event: usize, storage: &Storage, fits: Match, allocated: Bytes) -> Place {
+    let trace = &run.trace;
+    let moment = report::Moment::of(trace, event);
+    Place {
+        fits,
+        iterations: vec![moment.iteration],
+        phase: moment.phase,
+        operator: moment.operator,
+        module: moment.module,
+        name: trace.label(storage.name).to_owned(),
+        tensor: storage.tensor.clone(),
+        requested: storage.requested,
+        allocated,
+        new_segment: false,
+        event,
+    }
+}

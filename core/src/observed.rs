@@ -1,0 +1,425 @@
+//! What people paste when memory ran out: PyTorch's message, `nvidia-smi`, or a log with both.
+//!
+//! [`read`] takes figures out of text; [`Observed::explain`] says what follows from them: which card
+//! it is, what the CUDA context and other processes take, why the allocation failed and what
+//! helps, and the settings under which an estimate is about this very machine. Messages print
+//! rounded sizes, so that what is derived from them is known to a few MiB only: [`Printed`].
+
+mod cause;
+mod nvidia_smi;
+mod out_of_memory;
+mod text;
+
+pub use cause::Cause;
+pub use nvidia_smi::{Gpu, Instance, Machine, Process};
+pub use out_of_memory::{Backend, Message, Versions};
+
+use crate::bytes::{Bytes, Printed};
+use crate::config::{Config, PyTorch};
+use crate::device::{self, Device, Fit, Suspect};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::sorted;
+
+/// What was found in a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The last out-of-memory message.
+    pub message: Option<Message>,
+    /// COUNT: different messages before it.
+    pub earlier: usize,
+    /// The last output of `nvidia-smi`.
+    pub machine: Option<Machine>,
+    /// Value of `PYTORCH_CUDA_ALLOC_CONF`, if the text sets it.
+    pub alloc_conf: Option<String>,
+    /// Whether only the end of the text was read.
+    pub cut: bool,
+}
+
+/// What follows from what was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// Cards that it may be, the likeliest first.
+    pub suspects: Vec<Suspect>,
+    /// The GPU of `nvidia-smi` that it is about: a position in [`Machine::gpus`].
+    pub gpu: Option<usize>,
+    /// CUDA context and libraries: what the process has in use less what its allocator holds.
+    pub context: Option<Printed>,
+    /// What others than this process hold.
+    pub other_processes: Option<Printed>,
+    /// What is missing to what was tried.
+    pub missing: Option<Printed>,
+    /// Why the allocation failed.
+    pub cause: Option<Cause>,
+    /// What an estimate should take over.
+    pub known: Known,
+    /// What was assumed on the way, and what the text does not say.
+    pub notes: Vec<Diagnostic>,
+}
+
+/// What is known of a machine, as settings of an estimate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The card.
+    pub device: Option<&'static Device>,
+    /// [`Config::capacity`].
+    pub capacity: Option<Bytes>,
+    /// [`Config::other_processes`].
+    pub other_processes: Option<Bytes>,
+    /// [`Config::context`].
+    pub context: Option<Bytes>,
+    /// [`Config::allowed`].
+    pub allowed: Option<Bytes>,
+    /// [`Config::alloc_conf`].
+    pub alloc_conf: Option<String>,
+    /// [`Config::pytorch`].
+    pub pytorch: Option<PyTorch>,
+}
+
+impl Known {
+    /// The configuration with what is known in it.
+    #[must_use]
+    pub fn apply(&self, config: Config) -> Config {
+        Config {
+            device: self.device.map_or(config.device, |device| device.id.to_owned()),
+            capacity: self.capacity.or(config.capacity),
+            other_processes: self.other_processes.unwrap_or(config.other_processes),
+            context: self.context.or(config.context),
+            allowed: self.allowed.or(config.allowed),
+            alloc_conf: self.alloc_conf.clone().unwrap_or(config.alloc_conf),
+            pytorch: self.pytorch.unwrap_or(config.pytorch),
+            ..config
+        }
+    }
+}
+
+/// Finds what there is in a text; nothing is refused, and nothing is guessed.
+///
+/// ```
+/// use highwater_core::observed;
+/// let text = "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 14.76 GiB total \
+///             capacity; 9.70 GiB already allocated; 498.75 MiB free; 10.15 GiB reserved in total by \
+///             PyTorch)";
+/// let message = observed::read(text).message.unwrap_or_default();
+/// assert_eq!(message.versions.to_string(), "1.4 to 1.12");
+/// ```
+pub fn read(text: &str) -> Observed {
+    let (text, cut) = text::end(text);
+    let mut messages = out_of_memory::read(&text::squeeze(text));
+    let message = messages.pop();
+    Observed {
+        message,
+        earlier: messages.len(),
+        machine: nvidia_smi::read(text),
+        alloc_conf: alloc_conf(text),
+        cut,
+    }
+}
+
+/// The last value that is given to the variable; PyTorch's own advice to set it is none.
+fn alloc_conf(text: &str) -> Option<String> {
+    const NAMES: [&str; 3] =
+        ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"];
+    let found = NAMES.iter().flat_map(|name| {
+        text.match_indices(name).filter_map(move |(place, name)| {
+            let before = text.get(..place)?.trim_end();
+            if before.ends_with("setting") || before.ends_with("via") {
+                return None;
+            }
+            let behind = text.get(place..)?.strip_prefix(name)?;
+            let value = behind.trim_start_matches(['"', '\'', ']', ' ', ')']);
+            let value = value.strip_prefix(['=', ':', ','])?.trim_start_matches([' ', '"', '\'']);
+            let ends = |letter: char| letter.is_whitespace() || "\"'`;".contains(letter);
+            let value = value.split(ends).next().unwrap_or_default();
+            value.contains(':').then(|| (place, value.to_owned()))
+        })
+    });
+    found.max_by_key(|(place, _)| *place).map(|(_, value)| value)
+}
+
+impl Observed {
+    /// Whether the text held neither a message nor `nvidia-smi`.
+    pub const fn is_empty(&self) -> bool {
+        self.message.is_none() && self.machine.is_none()
+    }
+
+    /// What follows.
+    pub fn explain(&self) -> Explanation {
+        let mut explanation = Explanation::default();
+        if self.cut {
+            explanation.note("long-text", "only the last MiB of the text was read");
+        }
+        if self.earlier > 0 {
+            let message = format!(
+                "the text has {} other messages before this one; the last is explained",
+                self.earlier
+            );
+            explanation.note("several-messages", message);
+        }
+        explanation.known.alloc_conf.clone_from(&self.alloc_conf);
+        if let Some(machine) = &self.machine {
+            let index = self.message.as_ref().and_then(|message| message.gpu);
+            explanation.machine(machine, index);
+        }
+        if let Some(message) = &self.message {
+            explanation.message(message);
+        }
+        explanation
+    }
+}
+
+impl Explanation {
+    fn note(&mut self, code: &str, message: impl Into<String>) {
+        self.notes.push(Diagnostic::new(Severity::Info, code, message));
+    }
+
+    fn warn(&mut self, code: &str, message: impl Into<String>) {
+        self.notes.push(Diagnostic::new(Severity::Warning, code, message));
+    }
+
+    /// What `nvidia-smi` says, of the GPU that the message names or else of the emptiest.
+    fn machine(&mut self, machine: &Machine, index: Option<u64>) {
+        let named = machine.gpus.iter().position(|gpu| Some(gpu.index) == index);
+        let free = |gpu: &Gpu| gpu.total.unwrap_or_default() - gpu.used.unwrap_or_default();
+        // The first of those that have most.
+        let emptiest = machine
+            .gpus
+            .iter()
+            .enumerate()
+            .rev()
+            .max_by_key(|(_, gpu)| free(gpu))
+            .map(|(at, _)| at);
+        self.gpu = named.or(emptiest);
+        let Some(gpu) = self.gpu.and_then(|at| machine.gpus.get(at)) else {
+            self.warn("no-gpu", "nvidia-smi lists no GPU");
+            return;
+        };
+        if machine.gpus.len() > 1 {
+            let why = if named.is_some() { "the message names it" } else { "it has most free" };
+            let message = format!(
+                "there are {} GPUs; this is about GPU {}, because {why} (CUDA_VISIBLE_DEVICES may \
+                 number them otherwise)",
+                machine.gpus.len(),
+                gpu.index
+            );
+            self.note("several-gpus", message);
+        }
+        self.known.device = gpu.device();
+        match self.known.device {
+            Some(device) => {
+                self.suspects =
+                    vec![Suspect { device: Some(device), name: device.name, fit: Fit::Newest }];
+            }
+            None => self.warn(
+                "unknown-device",
+                format!("`{}` is no card that is known here; give its kin with --device", gpu.name),
+            ),
+        }
+        // PyTorch's total is without what the driver keeps. Error correction may take a part of what
+        // the table has.
+        let impossible =
+            |total: Bytes| self.known.device.is_none_or(|known| total < known.capacity);
+        if let Some(total) = gpu.total {
+            if let Some(reserved) = gpu.reserved {
+                self.known.capacity = Some(total - reserved);
+            } else if impossible(total) {
+                self.known.capacity = Some(total);
+                let what = "the total is the card's, of which the driver keeps some from PyTorch";
+                self.warn("driver-reserve", what);
+            }
+        }
+        let message = index.is_some();
+        if !gpu.instances.is_empty() {
+            let largest = gpu.instances.iter().max_by_key(|part| part.total - part.used);
+            if let Some(part) = largest {
+                self.known.capacity = Some(part.total);
+                self.other_processes = Some(Printed::exactly(part.used));
+            }
+            self.warn(
+                "mig",
+                "the GPU is divided into instances; the one with most free is taken, and it has \
+                 fewer multiprocessors than the whole card, whose kernels are assumed",
+            );
+        } else if !message {
+            self.other_processes = Some(Printed::exactly(gpu.taken()));
+            if gpu.taken() > Bytes::ZERO {
+                let what = "what is in use now is taken to stay in use by others";
+                self.note("in-use", what);
+            }
+        }
+        if self.known.device.is_some() || self.known.capacity.is_some() {
+            self.known.other_processes = self.other_processes.map(|others| others.bytes);
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        if let Some(library) = message.library {
+            let what = format!(
+                "this is memory that ran out in {library}, and it has no figures; run nvidia-smi \
+                 while it trains, or catch PyTorch's own message"
+            );
+            self.warn("no-figures", what);
+            return;
+        }
+        let process = self.own_process(message);
+        self.card(message, process);
+        self.outside(message, process);
+        let Message { backend, versions, allowed, expandable, .. } = message;
+        self.known.allowed = allowed.map(|allowed| allowed.bytes);
+        self.known.pytorch = rules(*versions);
+        if *expandable && self.known.alloc_conf.is_none() {
+            self.known.alloc_conf = Some("expandable_segments:True".to_owned());
+        }
+        if !matches!(backend, Backend::Cuda | Backend::CudaAsync) {
+            let what = format!(
+                "the message is about {}; estimates follow CUDA's kernels and its allocator",
+                backend.name()
+            );
+            self.warn("not-cuda", what);
+        } else if *backend == Backend::CudaAsync {
+            let what = "memory is the driver's own pool (backend:cudaMallocAsync), which is not \
+                        simulated: segments and fragmentation will be other than said";
+            self.warn("not-native", what);
+        }
+        if let (Some(tried), Some(free)) = (message.tried, message.free) {
+            self.missing = Some(tried.minus(free));
+        }
+        self.cause = cause::of(message, self.other_processes);
+        // Whatever else it is, it would not be so without them.
+        if let (Some(missing), Some(others), Some(Cause::Fragmentation)) =
+            (self.missing, self.other_processes, self.cause)
+            && others.least() >= missing.bytes
+            && others.least() >= Cause::OTHERS_MIN
+        {
+            let what = format!("other processes hold {others}, which is more than is missing");
+            self.note("others-hold", what);
+        }
+    }
+
+    /// What this process has in use. Within a container PyTorch does not recognise itself, and lists
+    /// itself among the others.
+    fn own_process(&mut self, message: &Message) -> Option<Printed> {
+        if message.process.is_some() {
+            return message.process;
+        }
+        let reserved = message.reserved?;
+        let large =
+            message.other_processes.iter().filter(|(_, size)| size.most() >= reserved.least());
+        let large: Vec<_> = large.collect();
+        let [(pid, size)] = large.as_slice() else { return None };
+        self.note(
+            "own-process",
+            format!(
+                "process {pid} is taken to be the one that failed: it alone has room for what \
+                 PyTorch holds (in a container it does not recognise itself)"
+            ),
+        );
+        Some(*size)
+    }
+
+    /// Which card it is.
+    fn card(&mut self, message: &Message, process: Option<Printed>) {
+        let Some(capacity) = message.capacity else { return };
+        self.known.capacity = Some(capacity.bytes);
+        if let Some(device) = self.known.device {
+            let off = capacity.bytes.0.abs_diff(device.capacity.0);
+            if off.saturating_mul(10) > device.capacity.0 {
+                let what = format!(
+                    "the message's {capacity} are not those of the {device} that nvidia-smi lists"
+                );
+                self.warn("two-cards", what);
+            } else {
+                return;
+            }
+        }
+        let amd = |suspect: &Suspect| suspect.name.starts_with("AMD");
+        let is_amd = message.backend == Backend::Hip;
+        self.suspects = device::suspects(capacity);
+        self.suspects.retain(|suspect| amd(suspect) == is_amd);
+        if let (Some(process), Some(reserved)) = (process, message.reserved) {
+            // Of cards that fit alike, the one whose context is nearest to what was measured.
+            let context = process.minus(reserved).bytes.0;
+            let off = |suspect: &Suspect| {
+                suspect.device.map_or(u64::MAX, |device| device.context().0.abs_diff(context))
+            };
+            sorted::by_key(&mut self.suspects, |suspect| (suspect.device.is_none(), off(suspect)));
+        }
+        self.known.device = self.suspects.first().and_then(|suspect| suspect.device);
+        let names: Vec<&str> = self.suspects.iter().map(|suspect| suspect.name).collect();
+        match (names.as_slice(), self.known.device) {
+            ([], _) => {
+                let what = format!(
+                    "no card that is known here reports {capacity}; choose its kernels with --device"
+                );
+                self.warn("unknown-device", what);
+            }
+            (names, None) => {
+                let what = format!(
+                    "{capacity} are those of {}, which is not among the cards that are estimated; \
+                     choose similar kernels with --device",
+                    names.join(" or ")
+                );
+                self.warn("unknown-device", what);
+            }
+            ([_], Some(_)) => {}
+            (names, Some(device)) => {
+                let what = format!("{capacity} may be {}; {device} is assumed", names.join(", "));
+                self.warn("several-cards", what);
+            }
+        }
+    }
+
+    /// What the allocator does not hold: the context, and other processes.
+    fn outside(&mut self, message: &Message, process: Option<Printed>) {
+        let reserved = message.reserved;
+        let listed = message.other_processes.iter().map(|(_, size)| *size);
+        let listed = listed.reduce(Printed::plus).unwrap_or_default();
+        if let (Some(process), Some(reserved)) = (process, reserved) {
+            let context = process.minus(reserved);
+            self.context = Some(context);
+            self.known.context = Some(context.bytes);
+            let own = if message.process.is_none() { process } else { Printed::default() };
+            let rest = match (message.capacity, message.free) {
+                (Some(capacity), Some(free)) => capacity.minus(free).minus(process),
+                _ => listed.minus(own),
+            };
+            // Less than what rounding hides is nothing.
+            let others = if rest.least() > Bytes::ZERO { rest } else { Printed::default() };
+            self.other_processes = Some(others);
+            self.known.other_processes = Some(others.bytes);
+        } else if let (Some(capacity), Some(free), Some(reserved)) =
+            (message.capacity, message.free, reserved)
+        {
+            let outside = capacity.minus(free).minus(reserved);
+            let device = self.known.device;
+            let context = device.map(Device::context).filter(|context| *context < outside.bytes);
+            if let Some(context) = context {
+                let others = outside.minus(Printed::exactly(context));
+                self.other_processes = Some(others);
+                self.known.other_processes = Some(others.bytes);
+                let what = format!(
+                    "the message does not tell this process from others: of {outside} outside of \
+                     PyTorch's allocator, {context} are taken to be the context (as fitted), \
+                     {others} other processes"
+                );
+                self.note("context-assumed", what);
+            } else {
+                self.known.context = Some(outside.bytes);
+                let what = format!(
+                    "the message does not tell this process from others: {outside} outside of \
+                     PyTorch's allocator are taken to be its context"
+                );
+                self.note("context-assumed", what);
+            }
+        }
+    }
+}
+
+/// Whose rules an estimate should follow, if all versions agree on them.
+fn rules(versions: Versions) -> Option<PyTorch> {
+    match (versions.from, versions.until) {
+        (_, Some(until)) if until <= (2, 8) => Some(PyTorch::V2_8),
+        (Some(from), Some(until)) if (2, 9) <= from && until <= (2, 14) => Some(PyTorch::V2_9),
+        (Some(from), _) if (2, 15) <= from => Some(PyTorch::V2_15),
+        _ => None,
+    }
+}

@@ -1,0 +1,127 @@
+//! Why an allocation failed, and what helps.
+
+use super::{Backend, Message};
+use crate::bytes::{Bytes, Printed};
+
+/// Why an allocation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// One tensor is larger than the whole card.
+    LargerThanCard,
+    /// The process may not reserve more, though the card has it.
+    Fraction,
+    /// The card says that it has enough, and refused.
+    Refused,
+    /// The process holds enough that no tensor uses, in pieces that are too small.
+    Fragmentation,
+    /// Others hold what is missing.
+    OtherProcesses,
+    /// All that could be given up would not do.
+    Shortage,
+}
+
+impl Cause {
+    /// SIZE: what other processes hold at least if they are to blame; a desktop takes less, and is
+    /// nothing that one would end.
+    pub(super) const OTHERS_MIN: Bytes = Bytes::mib(64);
+
+    /// All causes.
+    pub const ALL: [Self; 6] = [
+        Self::LargerThanCard,
+        Self::Fraction,
+        Self::Refused,
+        Self::Fragmentation,
+        Self::OtherProcesses,
+        Self::Shortage,
+    ];
+
+    /// The name in JSON: `fragmentation`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LargerThanCard => "larger-than-card",
+            Self::Fraction => "fraction",
+            Self::Refused => "refused",
+            Self::Fragmentation => "fragmentation",
+            Self::OtherProcesses => "other-processes",
+            Self::Shortage => "shortage",
+        }
+    }
+
+    /// What it means.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::LargerThanCard => "one allocation is larger than the whole card",
+            Self::Fraction => "the process may reserve no more, though the card has free memory",
+            Self::Refused => "the card had enough free memory when it was asked afterwards",
+            Self::Fragmentation => {
+                "the process holds enough memory that no tensor uses, but in pieces that are too small"
+            }
+            Self::OtherProcesses => "other processes hold what is missing",
+            Self::Shortage => "even all memory that no tensor uses would not do",
+        }
+    }
+
+    /// What helps, the best first.
+    pub const fn advice(self) -> &'static [&'static str] {
+        match self {
+            Self::LargerThanCard => &[
+                "look for a shape that grew by mistake: a missing batch dimension, a broadcast, a \
+                 sequence that was not cut",
+                "a smaller batch or input",
+            ],
+            Self::Fraction => &[
+                "raise the fraction in torch.cuda.set_per_process_memory_fraction, or leave it out",
+                "a smaller batch",
+            ],
+            Self::Refused => &[
+                "see whether another process came and went at that moment",
+                "see whether something else limits the process: a container, a virtual GPU, or \
+                 Windows, which lends memory to the desktop",
+            ],
+            Self::Fragmentation => &[
+                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: \
+                 max_split_size_mb:512)",
+                "inputs of one size, or the largest one first: segments of many sizes are what \
+                 leaves holes",
+            ],
+            Self::OtherProcesses => &[
+                "end the other processes, or take another GPU (CUDA_VISIBLE_DEVICES)",
+                "a smaller batch",
+            ],
+            Self::Shortage => &[
+                "a smaller batch, with gradient accumulation to make up for it",
+                "activation checkpointing, or autocast, where they are not on",
+                "an optimizer with less state",
+                "a card with more memory",
+            ],
+        }
+    }
+}
+
+/// The cause that the figures tell. Whole cached segments were given back before the message was
+/// made: what is reserved and not allocated lies in segments that are partly used.
+pub(super) fn of(message: &Message, others: Option<Printed>) -> Option<Cause> {
+    let tried = message.tried?;
+    if message.capacity.is_some_and(|capacity| tried.least() > capacity.most()) {
+        return Some(Cause::LargerThanCard);
+    }
+    if message.backend == Backend::Mps {
+        return message.allowed.map(|_| Cause::Fraction);
+    }
+    let free = message.free?;
+    if tried.most() <= free.bytes {
+        return Some(match message.allowed {
+            Some(_) => Cause::Fraction,
+            None => Cause::Refused,
+        });
+    }
+    let missing = tried.bytes - free.bytes;
+    if message.unallocated.is_some_and(|unused| unused.bytes >= missing) {
+        return Some(Cause::Fragmentation);
+    }
+    let others = others.map_or(Bytes::ZERO, Printed::least);
+    if others >= missing && others >= Cause::OTHERS_MIN {
+        return Some(Cause::OtherProcesses);
+    }
+    Some(Cause::Shortage)
+}
