@@ -93,21 +93,7 @@ pub(crate) fn App() -> impl IntoView {
             <Show
                 when=move || is_loaded.get()
                 fallback=move || {
-                    view! {
-                        <Show when=move || is_writing.get()>
-                            <div class="source-alone">
-                                <SourceEditor source=state.source spec is_spec on_text=open_text />
-                            </div>
-                        </Show>
-                        <DropZone
-                            opening=state.opening
-                            on_file=open_file
-                            on_example=open_example
-                            on_write=Callback::new(move |()| {
-                                write.run((text::NEW_SPEC.to_owned(), STARTER.to_owned()));
-                            })
-                        />
-                    }
+                    view! { <EmptyPage state spec is_spec open_file open_example open_text write /> }
                 }
             >
                 <HeadlineView headline=derived.headline stale=derived.stale report=derived.report />
@@ -154,9 +140,54 @@ pub(crate) fn App() -> impl IntoView {
                 </div>
             </Show>
         </main>
+        <DropVeil dragging />
+    }
+}
+
+/// Covers the page while a file hovers over it.
+#[component]
+fn DropVeil(
+    /// Whether one does.
+    dragging: ReadSignal<bool>,
+) -> impl IntoView {
+    view! {
         <div class="drop-veil" class:drop-veil-shown=move || dragging.get() aria-hidden="true">
             <p>"Drop to open"</p>
         </div>
+    }
+}
+
+/// What to drop or write, and a text that is no model yet.
+#[component]
+fn EmptyPage(
+    /// The page's state.
+    state: State,
+    /// The model as a layer spec.
+    spec: Signal<Option<String>>,
+    /// Whether the text in the editor is one.
+    is_spec: Signal<bool>,
+    /// A file was chosen.
+    open_file: Callback<File>,
+    /// An example was chosen.
+    open_example: Callback<Example>,
+    /// The text in the editor has changed.
+    open_text: Callback<(String, String)>,
+    /// A text is to be put into the editor.
+    write: Callback<(String, String)>,
+) -> impl IntoView {
+    let begin = Callback::new(move |()| write.run((text::NEW_SPEC.to_owned(), STARTER.to_owned())));
+    view! {
+        <Show when=move || state.source.with(Option::is_some)>
+            <div class="source-alone">
+                <SourceEditor source=state.source spec is_spec on_text=open_text />
+            </div>
+        </Show>
+        <DropZone
+            opening=state.opening
+            on_file=open_file
+            on_example=open_example
+            on_write=begin
+        />
     }
 }
 

@@ -63,49 +63,20 @@ pub(crate) fn SourceEditor(
     let other_spec = move || spec.get().filter(|spec| !is_spec.get() && *spec != content());
     view! {
         <section class="source" aria-label="Source">
-            <div class="source-head">
-                <h2 class="label source-name">{name}</h2>
-                <Show when=move || other_spec().is_some()>
-                    <button
-                        type="button"
-                        class="link-button"
-                        title="Replace this text by the layer spec that it was understood as"
-                        on:click=move |_| {
-                            if let Some(spec) = other_spec() {
-                                source.update(|source| {
-                                    if let Some(source) = source {
-                                        source.revision += 1;
-                                    }
-                                });
-                                replace(spec);
-                            }
+            <SourceHead
+                name=Signal::derive(name)
+                spec
+                other_spec=Signal::derive(other_spec)
+                on_replace=Callback::new(move |spec: String| {
+                    source.update(|source| {
+                        if let Some(source) = source {
+                            source.revision += 1;
                         }
-                    >
-                        "Edit as spec"
-                    </button>
-                </Show>
-                <Show when=move || spec.with(Option::is_some)>
-                    <button
-                        type="button"
-                        class="link-button"
-                        on:click=move |_| {
-                            if let Some(spec) = spec.get_untracked() {
-                                let _saved = load::save("model.yaml", &spec);
-                            }
-                        }
-                    >
-                        "Save spec"
-                    </button>
-                </Show>
-                <button
-                    type="button"
-                    class="quiet-button"
-                    aria-label="Close the editor"
-                    on:click=move |_| source.set(None)
-                >
-                    <CloseIcon />
-                </button>
-            </div>
+                    });
+                    replace(spec);
+                })
+                on_close=Callback::new(move |()| source.set(None))
+            />
             <div class="source-field" class:source-wrong=move || problem().is_some()>
                 <pre class="source-gutter" aria-hidden="true" node_ref=gutter>
                     {move || numbers(lines.get())}
@@ -126,14 +97,67 @@ pub(crate) fn SourceEditor(
                 ></textarea>
             </div>
             <div id="source-problem" class="problem-place" role="status">
-                {move || problem().map(|problem| problem_view(problem, area))}
+                {move || problem().map(|problem| problem_view(&problem, area))}
             </div>
         </section>
     }
 }
 
+/// What the text is, and what can be done with it.
+#[component]
+fn SourceHead(
+    /// Name of the text.
+    name: Signal<String>,
+    /// The model as a layer spec.
+    spec: Signal<Option<String>>,
+    /// The same, where the text is another.
+    other_spec: Signal<Option<String>>,
+    /// The text is to be replaced.
+    on_replace: Callback<String>,
+    /// The editor is not wanted any more.
+    on_close: Callback<()>,
+) -> impl IntoView {
+    let save = move || {
+        if let Some(spec) = spec.get_untracked() {
+            let _saved = load::save("model.yaml", &spec);
+        }
+    };
+    view! {
+        <div class="source-head">
+            <h2 class="label source-name">{name}</h2>
+            <Show when=move || other_spec.with(Option::is_some)>
+                <button
+                    type="button"
+                    class="link-button"
+                    title="Replace this text by the layer spec that it was understood as"
+                    on:click=move |_| {
+                        if let Some(spec) = other_spec.get_untracked() {
+                            on_replace.run(spec);
+                        }
+                    }
+                >
+                    "Edit as spec"
+                </button>
+            </Show>
+            <Show when=move || spec.with(Option::is_some)>
+                <button type="button" class="link-button" on:click=move |_| save()>
+                    "Save spec"
+                </button>
+            </Show>
+            <button
+                type="button"
+                class="quiet-button"
+                aria-label="Close the editor"
+                on:click=move |_| on_close.run(())
+            >
+                <CloseIcon />
+            </button>
+        </div>
+    }
+}
+
 /// Why there is no answer, with a way to the place.
-fn problem_view(problem: SourceProblem, area: NodeRef<html::Textarea>) -> impl IntoView {
+fn problem_view(problem: &SourceProblem, area: NodeRef<html::Textarea>) -> impl IntoView + use<> {
     let go = problem.place.map(|(line, column)| {
         view! {
             <button
@@ -173,5 +197,5 @@ fn select(area: NodeRef<html::Textarea>, line: usize, column: usize) -> Option<(
 }
 
 fn numbers(lines: usize) -> String {
-    (1..=lines).map(|line| format!("{line}\n")).collect()
+    (1..=lines).fold(String::new(), |numbers, line| numbers + &line.to_string() + "\n")
 }
