@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use gloo::render::{AnimationFrame, request_animation_frame};
 use highwater_core::Config;
+use highwater_core::report::Snapshot;
 use js_sys::Object;
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
@@ -18,7 +19,7 @@ use web_sys::{ErrorEvent, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
 
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
-use crate::state::{Answer, DeviceRow, Loaded, SourceProblem, State};
+use crate::state::{Answer, DeviceRow, Loaded, SearchState, SourceProblem, State};
 use crate::text;
 
 #[wasm_bindgen]
@@ -51,6 +52,10 @@ struct Line {
     open_next: Option<Opening>,
     /// What to estimate as soon as the worker is free.
     estimate_next: Option<Config>,
+    /// The event that the worker is looking at.
+    looking: Option<usize>,
+    /// The event to look at as soon as it has answered.
+    look_next: Option<usize>,
     frame: Option<AnimationFrame>,
     /// The newest input that opened, and the newest configuration that had an answer.
     good: Option<(Input, Config)>,
@@ -119,6 +124,30 @@ impl Engine {
         if asked {
             self.revive();
         }
+    }
+
+    /// Looks at one moment of the newest answer; of those that wait, only the newest is kept.
+    pub(crate) fn look(&self, event: usize) {
+        let mut line = self.line.borrow_mut();
+        if line.looking.is_some() {
+            line.look_next = Some(event);
+        } else if let Some(generation) = self.answered() {
+            line.looking = Some(event);
+            line.send(&ToWorker::Look { generation, event }, &JsValue::NULL);
+        }
+    }
+
+    /// Searches for the least that makes the newest answer fit on its device.
+    pub(crate) fn search(&self) {
+        if let Some(generation) = self.answered() {
+            self.state.search.set(Some(SearchState { tried: 0, outcome: None }));
+            self.line.borrow().send(&ToWorker::Search { generation }, &JsValue::NULL);
+        }
+    }
+
+    /// Number of the request that the newest answer is for.
+    fn answered(&self) -> Option<u64> {
+        self.state.answer.with_untracked(|answer| answer.as_ref().map(|answer| answer.generation))
     }
 
     /// Back to the empty page.
@@ -206,6 +235,22 @@ impl Engine {
                     row.largest.set(Some((generation, batch)));
                 }
             }
+            FromWorker::Seen { generation, snapshot } => self.seen(generation, snapshot),
+            FromWorker::Pulled { generation, pulled } => {
+                if self.answered() == Some(generation) {
+                    self.state.levers.update(|levers| levers.push(pulled));
+                }
+            }
+            FromWorker::Trend { generation, point } => {
+                if self.answered() == Some(generation) {
+                    self.state.trend.update(|trend| trend.push(point));
+                }
+            }
+            FromWorker::Searched { generation, tried, outcome } => {
+                if self.answered() == Some(generation) {
+                    self.state.search.set(Some(SearchState { tried, outcome }));
+                }
+            }
         }
         self.pump();
     }
@@ -248,13 +293,34 @@ impl Engine {
         self.answer(generation, estimate, config);
     }
 
+    fn seen(&self, generation: u64, snapshot: Snapshot) {
+        let mut line = self.line.borrow_mut();
+        line.looking = None;
+        let next = line.look_next.take();
+        drop(line);
+        if self.answered() == Some(generation) {
+            self.state.snapshot.set(Some(Arc::new(snapshot)));
+        }
+        if let Some(event) = next {
+            self.look(event);
+        }
+    }
+
     fn answer(&self, generation: u64, estimate: Estimate, config: Config) {
         if let Some((_, good)) = &mut self.line.borrow_mut().good {
             *good = config;
         }
         let state = self.state;
         state.cursor.set(None);
+        state.snapshot.set(None);
+        state.levers.set(Vec::new());
+        state.trend.set(Vec::new());
+        state.search.set(None);
         state.config_problem.set(None);
+        let mut line = self.line.borrow_mut();
+        line.looking = None;
+        line.look_next = None;
+        drop(line);
         let report = Arc::new(estimate.report);
         state.answer.set(Some(Answer { generation, report, millis: estimate.millis }));
     }
@@ -283,11 +349,7 @@ impl Engine {
 
     /// The row of a device, if news about it still count.
     fn row(&self, generation: u64, id: &str) -> Option<DeviceRow> {
-        let answered = self
-            .state
-            .answer
-            .with_untracked(|answer| answer.as_ref().map(|answer| answer.generation));
-        if answered != Some(generation) {
+        if self.answered() != Some(generation) {
             return None;
         }
         self.state.devices.with_untracked(|rows| {

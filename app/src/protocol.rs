@@ -5,8 +5,9 @@
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
 use highwater_core::formats::Opened;
-use highwater_core::report::DeviceVerdict;
-use highwater_core::{Config, Error, Report};
+use highwater_core::levers::{Plan, Pulled};
+use highwater_core::report::{DeviceVerdict, Snapshot};
+use highwater_core::{Bytes, Config, Error, Report};
 use js_sys::{Array, ArrayBuffer, Uint8Array};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,18 @@ pub(crate) enum ToWorker {
         generation: u64,
         /// The configuration.
         config: Config,
+    },
+    /// Show one moment of the newest estimate.
+    Look {
+        /// Number of the request whose answer is looked at.
+        generation: u64,
+        /// Index of the event in its trace.
+        event: usize,
+    },
+    /// Find the least that makes the newest estimate fit on its device.
+    Search {
+        /// Number of the request whose answer it begins at.
+        generation: u64,
     },
     /// Forget the open model.
     Close,
@@ -122,6 +135,56 @@ pub(crate) enum FromWorker {
         /// The batch, or why there is none.
         batch: LargestBatch,
     },
+    /// The moment that was asked for.
+    Seen {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// What is alive then, and where.
+        snapshot: Snapshot,
+    },
+    /// What one lever makes of the run.
+    Pulled {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// The lever and its outcome.
+        pulled: Pulled,
+    },
+    /// What the run needs with another batch.
+    Trend {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// The batch and its peaks.
+        point: TrendPoint,
+    },
+    /// How far the search for what makes it fit has come.
+    Searched {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// COUNT: sets of levers tried.
+        tried: usize,
+        /// The outcome; `None` while it goes on.
+        outcome: Option<SearchOutcome>,
+    },
+}
+
+/// What a run needs with one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TrendPoint {
+    /// COUNT: samples.
+    pub(crate) batch: u64,
+    /// `max_memory_allocated`.
+    pub(crate) allocated: Bytes,
+    /// `max_memory_reserved`, with unlimited memory.
+    pub(crate) reserved: Bytes,
+}
+
+/// How a search ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SearchOutcome {
+    /// This is the least.
+    Found(Plan),
+    /// Nothing that was tried is enough.
+    Nothing,
 }
 
 /// A report and how long it took.

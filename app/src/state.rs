@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use highwater_core::report::DeviceVerdict;
+use highwater_core::levers::Pulled;
+use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
 use crate::estimator::{Device, OpenDim};
-use crate::protocol::LargestBatch;
+use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
 use crate::theme::Theme;
 
 /// All signals of the page.
@@ -31,6 +32,14 @@ pub(crate) struct State {
     pub(crate) notice: RwSignal<Option<Notice>>,
     /// Place of the cursor on the timeline, as a position in its samples.
     pub(crate) cursor: RwSignal<Option<usize>>,
+    /// The newest moment that was looked at.
+    pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
+    /// What each lever makes of the newest answer, in the order of the table; grows as they come in.
+    pub(crate) levers: RwSignal<Vec<Pulled>>,
+    /// What other batches need, the smallest first; grows as they come in.
+    pub(crate) trend: RwSignal<Vec<TrendPoint>>,
+    /// The search for what makes the newest answer fit; `None` where nobody asked.
+    pub(crate) search: RwSignal<Option<SearchState>>,
     /// Iteration that the timeline shows; `None` for all.
     pub(crate) iteration: RwSignal<Option<usize>>,
     /// The theme.
@@ -50,6 +59,10 @@ impl State {
             config_problem: RwSignal::new(None),
             notice: RwSignal::new(None),
             cursor: RwSignal::new(None),
+            snapshot: RwSignal::new(None),
+            levers: RwSignal::new(Vec::new()),
+            trend: RwSignal::new(Vec::new()),
+            search: RwSignal::new(None),
             iteration: RwSignal::new(None),
             theme: RwSignal::new(Theme::stored_or_preferred()),
         }
@@ -68,6 +81,15 @@ impl State {
             problem,
         }));
     }
+}
+
+/// How far the search for what makes a run fit has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SearchState {
+    /// COUNT: sets of levers tried.
+    pub(crate) tried: usize,
+    /// How it ended; `None` while it goes on.
+    pub(crate) outcome: Option<SearchOutcome>,
 }
 
 /// The model on the page.

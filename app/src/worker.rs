@@ -1,8 +1,8 @@
 //! The worker: keeps the open model and estimates, so that the page never waits.
 //!
-//! An estimate is answered at once. What follows from it, the verdict on every device and the
-//! largest batch on each, is worked off in slices of a few milliseconds between messages, and
-//! dropped when a newer request comes.
+//! An estimate is answered at once. What follows from it, the verdict on every device, the largest
+//! batch on each, what every lever saves and what other batches need, is worked off in slices of a
+//! few milliseconds between messages, and dropped when a newer request comes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,12 +14,16 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
-use crate::estimator::{self, Model, Opened};
+use crate::estimator::{self, Facts, LEVERS, Model, Opened, Search, Searched, Simulation};
 use crate::load::Opening;
-use crate::protocol::{self, Estimate, Fault, FromWorker, LargestBatch, Read, ToWorker};
+use crate::protocol::{
+    self, Estimate, Fault, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker, TrendPoint,
+};
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
+/// COUNT: batches of which the trend is made.
+const TREND: u64 = 16;
 
 thread_local! {
     static DESK: RefCell<Desk> = RefCell::new(Desk::default());
@@ -29,6 +33,8 @@ thread_local! {
 #[derive(Default)]
 struct Desk {
     model: Option<Model>,
+    /// The newest run that was estimated, to look at its moments.
+    newest: Option<Simulation>,
     sweep: Sweep,
     /// Largest batches already found, and for which configuration (its batch does not matter).
     largest: BTreeMap<String, LargestBatch>,
@@ -68,6 +74,10 @@ async fn read_elsewhere(input: &JsValue, name: &str) -> Result<Opened, Fault> {
 struct Sweep {
     generation: u64,
     config: Config,
+    /// Name of the dimension that counts samples.
+    batch: Option<String>,
+    facts: Facts,
+    search: Option<Search>,
     tasks: VecDeque<Task>,
     scheduled: Option<Timeout>,
 }
@@ -76,6 +86,14 @@ struct Sweep {
 enum Task {
     Verdict(String),
     LargestBatch(String),
+    /// Pull a lever: a position in [`LEVERS`].
+    Lever(usize),
+    /// Spread the batches of the trend, once the largest is known.
+    Trend,
+    /// Simulate one of them.
+    TrendPoint(u64),
+    /// Go on with the search.
+    Search,
 }
 
 /// Listens, then says so: messages sent before would be lost.
@@ -123,14 +141,28 @@ impl Desk {
                 }
             }
             ToWorker::Estimate { generation, config } => {
-                let estimated = self.model.as_ref().map(|model| estimate(model, &config));
-                match estimated {
-                    Some(Ok(estimate)) => {
-                        self.follow(generation, &estimate.report.config);
+                let Some(model) = &self.model else { return };
+                match estimate(model, &config) {
+                    Ok((estimate, simulation)) => {
+                        self.follow(generation, &estimate.report.config, simulation);
                         post(&FromWorker::Estimated { generation, estimate });
                     }
-                    Some(Err(reason)) => post(&FromWorker::Failed { generation, reason }),
-                    None => {}
+                    Err(reason) => post(&FromWorker::Failed { generation, reason }),
+                }
+            }
+            ToWorker::Look { generation, event } => {
+                if let Some(newest) = &self.newest
+                    && self.sweep.generation == generation
+                {
+                    post(&FromWorker::Seen { generation, snapshot: newest.snapshot(event) });
+                }
+            }
+            ToWorker::Search { generation } => {
+                if self.sweep.generation == generation {
+                    let Sweep { config, facts, .. } = &self.sweep;
+                    self.sweep.search = Some(Search::new(config, facts.clone()));
+                    self.sweep.tasks.push_front(Task::Search);
+                    self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
                 }
             }
             ToWorker::Close => *self = Self::default(),
@@ -142,8 +174,8 @@ impl Desk {
         let Request { generation, name, config, edited, text } = request;
         let answer = read.and_then(|opened| self.open(Model::new(&name, opened), config, edited));
         post(&match answer {
-            Ok((dims, estimate)) => {
-                self.follow(generation, &estimate.report.config);
+            Ok((dims, estimate, simulation)) => {
+                self.follow(generation, &estimate.report.config, simulation);
                 let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
                 FromWorker::Opened { generation, dims, text, spec, estimate }
             }
@@ -160,7 +192,7 @@ impl Desk {
         model: Model,
         mut config: Config,
         edited: bool,
-    ) -> Result<(Vec<estimator::OpenDim>, Estimate), Fault> {
+    ) -> Result<(Vec<estimator::OpenDim>, Estimate, Simulation), Fault> {
         let dims = estimator::open_dims(&model);
         let known = self.model.as_ref().is_some_and(|old| old.defaults() == model.defaults());
         if *model.defaults() != Config::default() && !(edited && known) {
@@ -168,18 +200,20 @@ impl Desk {
             config = Config { dims, device, ..model.defaults().clone() };
         }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
-        let estimate = estimate(&model, &config).map_err(|reason| Fault { reason, place: None })?;
+        let (estimate, simulation) =
+            estimate(&model, &config).map_err(|reason| Fault { reason, place: None })?;
         self.model = Some(model);
         self.largest.clear();
         self.largest_for = None;
-        Ok((dims, estimate))
+        Ok((dims, estimate, simulation))
     }
 
-    /// Begins to look at every device for this request, and drops older work.
-    fn follow(&mut self, generation: u64, config: &Config) {
+    /// Keeps a run to be looked at, begins to work off what follows from it, and drops older work.
+    fn follow(&mut self, generation: u64, config: &Config, simulation: Simulation) {
         let Some(model) = &self.model else { return };
+        let dims = estimator::open_dims(model);
         let mut batchless = config.clone();
-        for dim in estimator::open_dims(model).iter().filter(|dim| dim.batch) {
+        for dim in dims.iter().filter(|dim| dim.batch) {
             batchless.dims.remove(&dim.name);
         }
         // The search does not depend on which device's kernels the report assumed.
@@ -191,9 +225,19 @@ impl Desk {
         let ids: Vec<_> = estimator::devices().into_iter().map(|device| device.id).collect();
         let mut tasks = VecDeque::from([Task::LargestBatch(config.device.clone())]);
         tasks.extend(ids.iter().cloned().map(Task::Verdict));
+        tasks.extend((0..LEVERS.len()).map(Task::Lever));
+        tasks.push_back(Task::Trend);
         tasks.extend(ids.into_iter().filter(|id| *id != config.device).map(Task::LargestBatch));
-        let scheduled = Some(Timeout::new(0, slice));
-        self.sweep = Sweep { generation, config: config.clone(), tasks, scheduled };
+        self.sweep = Sweep {
+            generation,
+            config: config.clone(),
+            batch: dims.into_iter().find(|dim| dim.batch).map(|dim| dim.name),
+            facts: Facts::of(model, &simulation, config),
+            search: None,
+            tasks,
+            scheduled: Some(Timeout::new(0, slice)),
+        };
+        self.newest = Some(simulation);
     }
 
     /// Works for a few milliseconds, then makes room for messages.
@@ -216,7 +260,7 @@ impl Desk {
 
     fn perform(&mut self, task: Task) {
         let Some(model) = &self.model else { return };
-        let Sweep { generation, config, .. } = &self.sweep;
+        let Sweep { generation, config, facts, batch, .. } = &self.sweep;
         let generation = *generation;
         match task {
             Task::Verdict(id) => {
@@ -237,6 +281,52 @@ impl Desk {
                 });
                 post(&FromWorker::LargestBatch { generation, device, batch });
             }
+            Task::Lever(index) => {
+                let pulled = LEVERS.get(index).map(|lever| model.pull(lever, config, facts));
+                // A lever that leads to what cannot be run is none.
+                if let Some(Ok(Some(pulled))) = pulled {
+                    post(&FromWorker::Pulled { generation, pulled });
+                }
+            }
+            Task::Trend => {
+                let now = batch.as_ref().and_then(|batch| config.dims.get(batch).copied());
+                let Some(now) = now else { return };
+                let largest = match self.largest.get(&config.device) {
+                    Some(LargestBatch::UpTo(largest)) => *largest,
+                    _ => 0,
+                };
+                let reach = now.max(largest).saturating_mul(5).div_euclid(4).max(TREND);
+                let points = (1..=TREND).map(|n| reach.saturating_mul(n).div_euclid(TREND));
+                let points: Vec<_> = points.map(Task::TrendPoint).collect();
+                for point in points.into_iter().rev() {
+                    self.sweep.tasks.push_front(point);
+                }
+            }
+            Task::TrendPoint(samples) => {
+                let Some(batch) = batch else { return };
+                let mut config = config.clone();
+                config.dims.insert(batch.clone(), samples);
+                if let Ok(outcome) = model.outcome(&config) {
+                    let point = TrendPoint {
+                        batch: samples,
+                        allocated: outcome.allocated,
+                        reserved: outcome.reserved,
+                    };
+                    post(&FromWorker::Trend { generation, point });
+                }
+            }
+            Task::Search => {
+                let Some(search) = &mut self.sweep.search else { return };
+                let outcome = match search.step(model) {
+                    Ok(Searched::On) => None,
+                    Ok(Searched::Found(plan)) => Some(SearchOutcome::Found(plan)),
+                    Ok(Searched::Nothing) | Err(_) => Some(SearchOutcome::Nothing),
+                };
+                if outcome.is_none() {
+                    self.sweep.tasks.push_front(Task::Search);
+                }
+                post(&FromWorker::Searched { generation, tried: search.tried(), outcome });
+            }
         }
     }
 }
@@ -245,8 +335,10 @@ fn slice() {
     DESK.with_borrow_mut(Desk::slice);
 }
 
-fn estimate(model: &Model, config: &Config) -> Result<Estimate, String> {
+/// Runs a configuration once: its answer, and the run itself.
+fn estimate(model: &Model, config: &Config) -> Result<(Estimate, Simulation), String> {
     let begun = now();
-    let report = model.estimate(config).map_err(|error| error.to_string())?;
-    Ok(Estimate { report, millis: now() - begun })
+    let simulation = model.simulate(config).map_err(|error| error.to_string())?;
+    let report = simulation.report();
+    Ok((Estimate { report, millis: now() - begun }, simulation))
 }

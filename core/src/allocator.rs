@@ -24,6 +24,8 @@
 //! are the allocated bytes. Several streams, expandable segments and garbage collection
 //! are not modelled.
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::Bytes;
 
 mod conf;
@@ -37,7 +39,9 @@ mod statistics;
 pub use conf::Conf;
 use free_blocks::{FreeBlock, FreeBlocks};
 pub use out_of_memory::{DeviceMemory, OutOfMemory};
-pub use replay::{Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series};
+pub use replay::{
+    Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series, state_after,
+};
 pub use segments::{BlockView, SegmentView};
 pub use settings::{
     LARGE_BUFFER, MIN_BLOCK_SIZE, MIN_LARGE_ALLOC, ROUND_LARGE, SMALL_BUFFER, SMALL_SIZE, Settings,
@@ -54,7 +58,8 @@ impl BlockId {
 }
 
 /// One of the two sets of segments, chosen by the rounded size of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Pool {
     /// Blocks for requests of at most 1 MiB.
     Small,

@@ -3,6 +3,7 @@
 //! [`Model::estimate`] reads as the stage table of the crate.
 
 mod locate;
+mod simulation;
 
 use std::cmp::Reverse;
 
@@ -25,6 +26,7 @@ use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
 
 pub use self::locate::{Located, Match, Place};
+pub use self::simulation::Simulation;
 
 /// A model that was read and can be estimated under any configuration.
 #[derive(Clone, Debug)]
@@ -96,23 +98,7 @@ impl Model {
     /// # Errors
     /// When the configuration names a device or a dimension that there is not, or an absurd size.
     pub fn estimate(&self, config: &Config) -> Result<Report, Error> {
-        let device = find(&config.device)?;
-        let run = self.run(config, device)?;
-        let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
-        let verdict = judge(&run, &replay, device);
-        let without_workspaces = without_workspaces(&run);
-        let summary =
-            report::ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
-        let lower_bound = run.typed.lower_bound
-            || run.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
-        Ok(Report {
-            model: summary,
-            config: run.config,
-            diagnostics: run.diagnostics,
-            lower_bound,
-            without_workspaces,
-            ..Report::of(&run.trace, &replay, &series, verdict)
-        })
+        self.simulate(config).map(|simulation| simulation.report())
     }
 
     /// How the configuration ends on a device.

@@ -15,6 +15,7 @@
 //! | [`device`] | what a GPU has, and what lies outside the allocator | models |
 //! | [`observed`] | a message of PyTorch's, or `nvidia-smi` → what it says of the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
+//! | [`levers`] | a configuration → others that need less | the UI |
 //!
 //! [`open`] a model, then [`Model::estimate`] it.
 #![forbid(unsafe_code)]
@@ -70,6 +71,8 @@ pub mod observed;
 pub mod report;
 
 pub mod estimate;
+
+pub mod levers;
 
 pub use bytes::Bytes;
 pub use config::{Config, Optimizer};

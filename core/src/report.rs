@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocator::{DeviceMemory, Failure, Replay, Series};
+use crate::allocator::{
+    Allocator, BlockId, DeviceMemory, Failure, Pool, Replay, SegmentView, Series,
+};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{Provenance, Room};
@@ -185,6 +187,53 @@ pub struct LiveTensor {
     pub dies: Option<usize>,
 }
 
+/// One moment of a run: what is alive, and where it lies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Index of the event in the trace, after which this is so.
+    pub event: usize,
+    /// Iteration, from 1; 0 while the model itself is loaded.
+    pub iteration: usize,
+    /// Phase.
+    pub phase: Phase,
+    /// Operator that ran.
+    pub operator: String,
+    /// Module that ran; may be empty.
+    pub module: String,
+    /// Allocated bytes.
+    pub allocated: Bytes,
+    /// Reserved bytes.
+    pub reserved: Bytes,
+    /// Requested bytes alive, by category.
+    pub categories: ByCategory,
+    /// The same bytes by module path, largest first.
+    pub modules: Vec<ModuleBytes>,
+    /// Tensors alive, largest first.
+    pub live: Vec<LiveTensor>,
+    /// Segments, oldest first.
+    pub segments: Vec<Segment>,
+}
+
+/// Memory that the allocator has from the driver, in one piece.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Which requests it serves.
+    pub pool: Pool,
+    /// SIZE: of the segment; that of its blocks together.
+    pub size: Bytes,
+    /// Its blocks in the order of their addresses, without gaps.
+    pub blocks: Vec<Block>,
+}
+
+/// One block of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// SIZE: of the block.
+    pub size: Bytes,
+    /// Whose it is: a position in [`Snapshot::live`]; `None` for a hole.
+    pub tensor: Option<usize>,
+}
+
 /// Memory over time, one sample per event, thinned for long runs.
 ///
 /// Thinning keeps, of each run of neighbouring events, the one with the most allocated, so that
@@ -303,11 +352,55 @@ impl Report {
             iterations: replay.iterations.clone(),
             at_peak: by_category(trace, &alive),
             modules_at_peak: by_module(trace, &alive),
-            live_at_peak: live_tensors(trace, alive),
+            live_at_peak: live_tensors(trace, alive).into_iter().map(|(_, live)| live).collect(),
             timeline: Timeline::of(trace, series),
             verdict,
             lower_bound: false,
             diagnostics: Vec::new(),
+        }
+    }
+}
+
+impl Snapshot {
+    /// One moment of a trace, with the allocator as it is then and the block of each storage.
+    pub(crate) fn of(
+        trace: &Trace,
+        event: usize,
+        allocator: &Allocator,
+        blocks: &[BlockId],
+    ) -> Self {
+        let Moment { iteration, phase, operator, module } = Moment::of(trace, event);
+        let alive = alive_at(trace, event);
+        let (categories, modules) = (by_category(trace, &alive), by_module(trace, &alive));
+        let (ids, live): (Vec<_>, Vec<_>) = live_tensors(trace, alive).into_iter().unzip();
+        let owners = ids.iter().enumerate().filter_map(|(place, id)| {
+            let block = allocator.block(*blocks.get(id.0)?)?;
+            Some(((block.segment, block.offset), place))
+        });
+        let owners = sorted::map(owners);
+        let segment = |segment: SegmentView<'_>| Segment {
+            pool: segment.pool(),
+            size: segment.size(),
+            blocks: segment
+                .blocks()
+                .map(|block| Block {
+                    size: block.size,
+                    tensor: owners.get(&(block.segment, block.offset)).copied(),
+                })
+                .collect(),
+        };
+        Self {
+            event,
+            iteration,
+            phase,
+            operator,
+            module,
+            allocated: allocator.statistics().allocated.current,
+            reserved: allocator.statistics().reserved.current,
+            categories,
+            modules,
+            live,
+            segments: allocator.segments().map(segment).collect(),
         }
     }
 }
@@ -445,18 +538,21 @@ fn module_of(trace: &Trace, storage: &Storage) -> String {
     }
 }
 
-fn live_tensors(trace: &Trace, alive: Vec<(StorageId, usize)>) -> Vec<LiveTensor> {
-    let mut deaths: BTreeMap<StorageId, usize> = BTreeMap::new();
+/// Storages that are alive, largest first, each with what the user is told of it.
+fn live_tensors(trace: &Trace, alive: Vec<(StorageId, usize)>) -> Vec<(StorageId, LiveTensor)> {
+    let mut deaths: Vec<Option<usize>> = vec![None; trace.storages.len()];
     for (index, event) in trace.events.iter().enumerate() {
-        if let Event::Free(id) = event {
-            deaths.insert(*id, index);
+        if let Event::Free(id) = event
+            && let Some(death) = deaths.get_mut(id.0)
+        {
+            *death = Some(index);
         }
     }
     let mut tensors: Vec<_> = alive
         .into_iter()
         .filter_map(|(id, born)| {
             let storage = trace.storages.get(id.0)?;
-            Some(LiveTensor {
+            let live = LiveTensor {
                 bytes: storage.requested,
                 category: storage.category,
                 operator: trace.label(storage.operator).to_owned(),
@@ -464,10 +560,11 @@ fn live_tensors(trace: &Trace, alive: Vec<(StorageId, usize)>) -> Vec<LiveTensor
                 name: trace.label(storage.name).to_owned(),
                 tensor: storage.tensor.clone(),
                 born,
-                dies: deaths.get(&id).copied(),
-            })
+                dies: deaths.get(id.0).copied().flatten(),
+            };
+            Some((id, live))
         })
         .collect();
-    sorted::by_key(&mut tensors, |tensor| (std::cmp::Reverse(tensor.bytes), tensor.born));
+    sorted::by_key(&mut tensors, |(_, tensor)| (std::cmp::Reverse(tensor.bytes), tensor.born));
     tensors
 }

@@ -84,6 +84,19 @@ pub fn replay_series(trace: &Trace, settings: &Settings, limit: Option<Bytes>) -
     (replay, series)
 }
 
+/// The allocator as an event leaves it, where memory has no limit, and the block of each storage:
+/// parallel to [`Trace::storages`], [`BlockId::NULL`] for those that are not alive.
+pub fn state_after(trace: &Trace, settings: &Settings, event: usize) -> (Allocator, Vec<BlockId>) {
+    let mut allocator = Allocator::new(*settings, None);
+    let mut blocks = vec![BlockId::NULL; trace.storages.len()];
+    for &call in trace.events.iter().take(event.saturating_add(1)) {
+        if apply(call, trace, &mut blocks, &mut allocator).is_err() {
+            break;
+        }
+    }
+    (allocator, blocks)
+}
+
 /// Replays a trace and shows the statistics after every event.
 fn run(
     trace: &Trace,
