@@ -13,6 +13,7 @@ mod engine;
 mod estimator;
 mod examples;
 mod format;
+mod language;
 mod load;
 mod protocol;
 mod state;

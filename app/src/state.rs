@@ -8,6 +8,7 @@ use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
 use crate::estimator::{Device, OpenDim};
+use crate::language::Language;
 use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
 use crate::theme::Theme;
 
@@ -44,6 +45,8 @@ pub(crate) struct State {
     pub(crate) iteration: RwSignal<Option<usize>>,
     /// The theme.
     pub(crate) theme: RwSignal<Theme>,
+    /// The language that the page speaks.
+    pub(crate) language: RwSignal<Language>,
 }
 
 impl State {
@@ -65,6 +68,7 @@ impl State {
             search: RwSignal::new(None),
             iteration: RwSignal::new(None),
             theme: RwSignal::new(Theme::stored_or_preferred()),
+            language: RwSignal::new(Language::English),
         }
     }
 }

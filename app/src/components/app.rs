@@ -23,6 +23,7 @@ use super::timeline::Timeline;
 use crate::derived::Derived;
 use crate::engine::Engine;
 use crate::examples::Example;
+use crate::language::{Language, tr};
 use crate::load::{self, Input};
 use crate::state::{Answer, Notice, State};
 use crate::text;
@@ -36,11 +37,10 @@ layers:
   - linear: 10
 ";
 
-/// The page.
+/// The page: what lives as long as it does, and its view in the language that is chosen.
 #[component]
 pub(crate) fn App() -> impl IntoView {
     let state = State::new();
-    let derived = Derived::of(state);
     let engine = StoredValue::new_local(Engine::start(state));
     Effect::new(move |_| state.theme.get().apply());
     Theme::on_preference(move |theme| state.theme.set(theme));
@@ -48,99 +48,180 @@ pub(crate) fn App() -> impl IntoView {
         let config = state.config.get();
         engine.with_value(|engine| engine.estimate(config));
     });
+    let actions = Actions::of(state, engine);
+    let dragging = accept_drops(actions.open_file, actions.write, state.notice);
+    accept_pastes(actions.open_file, actions.write);
+    speak(state.language, Language::stored_or_preferred());
+    move || {
+        state.language.track();
+        view! { <Page state actions dragging /> }
+    }
+}
 
-    let open_file = Callback::new(move |file: File| {
-        engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
+/// Everything that the user can ask for besides a setting.
+#[derive(Clone, Copy)]
+struct Actions {
+    /// Open a file of theirs.
+    open_file: Callback<File>,
+    /// Open an example.
+    open_example: Callback<Example>,
+    /// Open a text as it stands in the editor: its name and the text.
+    open_text: Callback<(String, String)>,
+    /// Put a text into the editor, and open it.
+    write: Callback<(String, String)>,
+    /// Take the model off the page.
+    close: Callback<()>,
+    /// Look at a moment of the newest answer.
+    look: Callback<usize>,
+    /// Search for the least that makes the newest answer fit.
+    search: Callback<()>,
+    /// Speak another language.
+    speak: Callback<Language>,
+}
+
+impl Actions {
+    fn of(state: State, engine: StoredValue<Engine, LocalStorage>) -> Self {
+        let open_text = Callback::new(move |(name, text): (String, String)| {
+            engine.with_value(|engine| engine.open_text(&name, &text));
+        });
+        Self {
+            open_file: Callback::new(move |file: File| {
+                engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
+            }),
+            open_example: example_opener(state, engine),
+            open_text,
+            // A text that came from outside replaces what is in the editor.
+            write: Callback::new(move |(name, text): (String, String)| {
+                state.notice.set(None);
+                state.edit(&name, Some(text.clone()), None);
+                open_text.run((name, text));
+            }),
+            close: Callback::new(move |()| engine.with_value(Engine::close)),
+            look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
+            search: Callback::new(move |()| engine.with_value(Engine::search)),
+            speak: Callback::new(move |language: Language| {
+                language.store();
+                speak(state.language, language);
+            }),
+        }
+    }
+}
+
+/// Changes the language of the page as soon as its catalogue is here.
+fn speak(current: RwSignal<Language>, wanted: Language) {
+    spawn_local(async move {
+        if wanted != current.get_untracked() && wanted.speak().await {
+            current.set(wanted);
+        }
     });
-    let open_example = example_opener(state, engine);
-    let close = Callback::new(move |()| engine.with_value(Engine::close));
-    let open_text = Callback::new(move |(name, text): (String, String)| {
-        engine.with_value(|engine| engine.open_text(&name, &text));
-    });
-    // A text that came from outside replaces what is in the editor.
-    let write = Callback::new(move |(name, text): (String, String)| {
-        state.notice.set(None);
-        state.edit(&name, Some(text.clone()), None);
-        open_text.run((name, text));
-    });
-    let dragging = accept_drops(open_file, write, state.notice);
-    accept_pastes(open_file, write);
+}
+
+/// Everything that is seen.
+#[component]
+fn Page(
+    /// The page's state.
+    state: State,
+    /// What the user can ask for.
+    actions: Actions,
+    /// Whether a file hovers over the page.
+    dragging: ReadSignal<bool>,
+) -> impl IntoView {
+    let derived = Derived::of(state);
+    let is_loaded = Memo::new(move |_| state.answer.with(Option::is_some));
+    let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
     let spec = Signal::derive(move || state.loaded.with(|l| l.as_ref()?.spec.clone()));
     let is_spec = Signal::derive(move || {
         let format = |answer: &Answer| answer.report.model.recognised.format == "layer spec";
         state.answer.with(|answer| answer.as_ref().is_some_and(format))
     });
-    let is_writing = Memo::new(move |_| state.source.with(Option::is_some));
-    let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
-    let is_loaded = Memo::new(move |_| state.answer.with(Option::is_some));
-
     view! {
-        <a class="skip" href="#main">"Skip to the answer"</a>
+        <a class="skip" href="#main">{tr("Skip to the answer")}</a>
         <Header
             loaded=loaded_name
             opening=state.opening
             theme=state.theme
-            on_file=open_file
-            on_example=open_example
-            on_close=close
+            language=state.language
+            on_file=actions.open_file
+            on_example=actions.open_example
+            on_close=actions.close
             on_theme=Callback::new(move |()| {
                 state.theme.update(|theme| *theme = theme.other());
                 state.theme.get_untracked().store();
             })
+            on_language=actions.speak
         />
         <main id="main" tabindex="-1" class:main-empty=move || !is_loaded.get()>
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
             <Show
                 when=move || is_loaded.get()
-                fallback=move || {
-                    view! { <EmptyPage state spec is_spec open_file open_example open_text write /> }
-                }
+                fallback=move || view! { <EmptyPage state spec is_spec actions /> }
             >
                 <HeadlineView headline=derived.headline stale=derived.stale report=derived.report />
-                <div class="workbench" class:workbench-writing=move || is_writing.get()>
-                    <div class="workbench-side">
-                    <Show when=move || is_writing.get()>
-                        <SourceEditor source=state.source spec is_spec on_text=open_text />
-                    </Show>
-                    <Settings
-                        dims=Signal::derive(move || {
-                            state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
-                        })
-                        devices=state.devices
-                        config=state.config
-                        problem=state.config_problem
-                        on_config=Callback::new(move |config| state.config.set(config))
-                    />
-                    <ModelFacts report=derived.report millis=derived.millis />
-                    </div>
-                    <div class="workbench-results">
-                        <Figures report=derived.report />
-                        <Timeline
-                            report=derived.report
-                            iteration=state.iteration
-                            cursor=state.cursor
-                            theme=state.theme
-                            on_iteration=Callback::new(move |shown| {
-                                state.cursor.set(None);
-                                state.iteration.set(shown);
-                            })
-                            on_cursor=Callback::new(move |at| state.cursor.set(at))
-                        />
-                        <AtPeak report=derived.report />
-                        <GpuTable
-                            devices=state.devices
-                            generation=derived.generation
-                            chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
-                            on_choose=Callback::new(move |id| {
-                                state.config.update(|config| config.device = id);
-                            })
-                        />
-                        <Diagnostics report=derived.report />
-                    </div>
-                </div>
+                <Workbench state derived actions spec is_spec />
             </Show>
         </main>
         <DropVeil dragging />
+    }
+}
+
+/// Settings on one side, what follows from them on the other.
+#[component]
+fn Workbench(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+    /// What the user can ask for.
+    actions: Actions,
+    /// The model as a layer spec.
+    spec: Signal<Option<String>>,
+    /// Whether the text in the editor is one.
+    is_spec: Signal<bool>,
+) -> impl IntoView {
+    let is_writing = Memo::new(move |_| state.source.with(Option::is_some));
+    let dims = Signal::derive(move || {
+        state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
+    });
+    view! {
+        <div class="workbench" class:workbench-writing=move || is_writing.get()>
+            <div class="workbench-side">
+                <Show when=move || is_writing.get()>
+                    <SourceEditor source=state.source spec is_spec on_text=actions.open_text />
+                </Show>
+                <Settings
+                    dims
+                    devices=state.devices
+                    config=state.config
+                    problem=state.config_problem
+                    on_config=Callback::new(move |config| state.config.set(config))
+                />
+                <ModelFacts report=derived.report millis=derived.millis />
+            </div>
+            <div class="workbench-results">
+                <Figures report=derived.report />
+                <Timeline
+                    report=derived.report
+                    iteration=state.iteration
+                    cursor=state.cursor
+                    theme=state.theme
+                    on_iteration=Callback::new(move |shown| {
+                        state.cursor.set(None);
+                        state.iteration.set(shown);
+                    })
+                    on_cursor=Callback::new(move |at| state.cursor.set(at))
+                />
+                <AtPeak report=derived.report />
+                <GpuTable
+                    devices=state.devices
+                    generation=derived.generation
+                    chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
+                    on_choose=Callback::new(move |id| {
+                        state.config.update(|config| config.device = id);
+                    })
+                />
+                <Diagnostics report=derived.report />
+            </div>
+        </div>
     }
 }
 
@@ -152,7 +233,7 @@ fn DropVeil(
 ) -> impl IntoView {
     view! {
         <div class="drop-veil" class:drop-veil-shown=move || dragging.get() aria-hidden="true">
-            <p>"Drop to open"</p>
+            <p>{tr("Drop to open")}</p>
         </div>
     }
 }
@@ -166,26 +247,21 @@ fn EmptyPage(
     spec: Signal<Option<String>>,
     /// Whether the text in the editor is one.
     is_spec: Signal<bool>,
-    /// A file was chosen.
-    open_file: Callback<File>,
-    /// An example was chosen.
-    open_example: Callback<Example>,
-    /// The text in the editor has changed.
-    open_text: Callback<(String, String)>,
-    /// A text is to be put into the editor.
-    write: Callback<(String, String)>,
+    /// What the user can ask for.
+    actions: Actions,
 ) -> impl IntoView {
-    let begin = Callback::new(move |()| write.run((text::NEW_SPEC.to_owned(), STARTER.to_owned())));
+    let begin =
+        Callback::new(move |()| actions.write.run((text::NEW_SPEC.to_owned(), STARTER.to_owned())));
     view! {
         <Show when=move || state.source.with(Option::is_some)>
             <div class="source-alone">
-                <SourceEditor source=state.source spec is_spec on_text=open_text />
+                <SourceEditor source=state.source spec is_spec on_text=actions.open_text />
             </div>
         </Show>
         <DropZone
             opening=state.opening
-            on_file=open_file
-            on_example=open_example
+            on_file=actions.open_file
+            on_example=actions.open_example
             on_write=begin
         />
     }

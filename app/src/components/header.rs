@@ -7,6 +7,7 @@ use web_sys::File;
 
 use super::icons::{CloseIcon, Mark, OpenIcon, ThemeIcon};
 use crate::examples::{EXAMPLES, Example};
+use crate::language::{Language, tr};
 use crate::theme::Theme;
 
 /// Name, open, examples, the open file, theme.
@@ -20,6 +21,9 @@ pub(crate) fn Header(
     /// The theme.
     #[prop(into)]
     theme: Signal<Theme>,
+    /// The language.
+    #[prop(into)]
+    language: Signal<Language>,
     /// A file was chosen.
     on_file: Callback<File>,
     /// An example was chosen.
@@ -28,6 +32,8 @@ pub(crate) fn Header(
     on_close: Callback<()>,
     /// The other theme is wanted.
     on_theme: Callback<()>,
+    /// Another language is wanted.
+    on_language: Callback<Language>,
 ) -> impl IntoView {
     view! {
         <header class="header">
@@ -54,7 +60,7 @@ pub(crate) fn Header(
                                 <button
                                     type="button"
                                     class="chip-close"
-                                    aria-label="Close this model"
+                                    aria-label=tr("Close this model")
                                     on:click=move |_| on_close.run(())
                                 >
                                     <CloseIcon />
@@ -66,6 +72,30 @@ pub(crate) fn Header(
                     (None, None) => ().into_any(),
                 }}
             </div>
+            <select
+                class="header-language"
+                aria-label=tr("Language")
+                on:change:target=move |event| {
+                    let tag = event.target().value();
+                    if let Some(wanted) = Language::ALL.into_iter().find(|known| known.tag() == tag) {
+                        on_language.run(wanted);
+                    }
+                }
+            >
+                {Language::ALL
+                    .map(|known| {
+                        view! {
+                            <option
+                                value=known.tag()
+                                lang=known.tag()
+                                selected=move || language.get() == known
+                            >
+                                {known.name()}
+                            </option>
+                        }
+                    })
+                    .collect_view()}
+            </select>
             <button
                 type="button"
                 class="quiet-button header-theme"
@@ -100,7 +130,7 @@ pub(crate) fn OpenButton(
             }
         >
             <OpenIcon />
-            "Open a file"
+            {tr("Open a file")}
         </button>
         <input
             node_ref=input
@@ -146,7 +176,7 @@ fn Examples(
     };
     view! {
         <details class="menu" node_ref=menu on:keydown=on_key on:focusout=on_focus_out>
-            <summary class="button">"Examples"</summary>
+            <summary class="button">{tr("Examples")}</summary>
             <ul class="menu-list">
                 {EXAMPLES
                     .map(|example| {
