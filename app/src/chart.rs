@@ -3,6 +3,7 @@
 pub(crate) mod bands;
 pub(crate) mod columns;
 pub(crate) mod ticks;
+pub(crate) mod trend;
 
 use highwater_core::report::Timeline;
 

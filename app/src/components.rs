@@ -3,18 +3,22 @@
 
 mod app;
 mod at_peak;
+mod autopsy;
 mod byte_size;
 mod capped;
 mod category_bar;
 mod choice_field;
+mod code_block;
 mod diagnostics;
 mod dimension_field;
 mod drop_zone;
 mod figures;
+mod fit_search;
 mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod lever_row;
 mod model_facts;
 mod modules_at_peak;
 mod notice;
@@ -26,5 +30,8 @@ mod tensors_at_peak;
 mod timeline;
 mod timeline_canvas;
 mod training_details;
+mod trend;
+mod trend_plot;
+mod what_helps;
 
 pub(crate) use app::App;

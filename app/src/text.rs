@@ -1,5 +1,8 @@
 //! The page's sentences, kept together: they are composed here and nowhere else.
 
+pub(crate) mod autopsy;
+pub(crate) mod levers;
+
 use highwater_core::diagnostic::Severity;
 use highwater_core::report::{DeviceVerdict, Peak, Report, Verdict};
 use highwater_core::trace::{Category, Phase};

@@ -39,7 +39,7 @@ struct JsonModel<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonConfig<'a> {
+pub(crate) struct JsonConfig<'a> {
     dims: &'a BTreeMap<String, u64>,
     precision: &'a str,
     memory_format: &'a str,
@@ -70,7 +70,7 @@ struct JsonConfig<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonPeak<'a> {
+pub(crate) struct JsonPeak<'a> {
     requested: u64,
     allocated: u64,
     reserved: u64,
@@ -182,7 +182,7 @@ impl<'a> JsonModel<'a> {
 }
 
 impl<'a> JsonConfig<'a> {
-    fn of(config: &'a Config) -> Self {
+    pub(crate) fn of(config: &'a Config) -> Self {
         let Config {
             dims,
             precision,
@@ -243,7 +243,7 @@ impl<'a> JsonConfig<'a> {
 }
 
 impl<'a> JsonPeak<'a> {
-    fn of(peak: &'a Peak) -> Self {
+    pub(crate) fn of(peak: &'a Peak) -> Self {
         let Peak {
             requested: Bytes(requested),
             allocated: Bytes(allocated),

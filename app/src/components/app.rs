@@ -9,6 +9,7 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
 
 use super::at_peak::AtPeak;
+use super::autopsy::AutopsyView;
 use super::diagnostics::Diagnostics;
 use super::drop_zone::DropZone;
 use super::figures::Figures;
@@ -20,8 +21,11 @@ use super::notice::NoticeView;
 use super::settings::Settings;
 use super::source_editor::SourceEditor;
 use super::timeline::Timeline;
+use super::trend::TrendView;
+use super::what_helps::WhatHelps;
 use crate::derived::Derived;
 use crate::engine::Engine;
+use crate::estimator::OpenDim;
 use crate::examples::Example;
 use crate::language::{Language, tr};
 use crate::load::{self, Input};
@@ -73,8 +77,10 @@ struct Actions {
     close: Callback<()>,
     /// Look at a moment of the newest answer.
     look: Callback<usize>,
-    /// Search for the least that makes the newest answer fit.
-    search: Callback<()>,
+    /// Search for the least that makes the newest answer fit, or leave off.
+    search: Callback<bool>,
+    /// Show how the newest answer grows along a dimension.
+    trend: Callback<String>,
     /// Speak another language.
     speak: Callback<Language>,
 }
@@ -98,7 +104,10 @@ impl Actions {
             }),
             close: Callback::new(move |()| engine.with_value(Engine::close)),
             look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
-            search: Callback::new(move |()| engine.with_value(Engine::search)),
+            search: Callback::new(move |go| {
+                engine.with_value(|engine| if go { engine.search() } else { engine.stop_search() });
+            }),
+            trend: Callback::new(move |dim| engine.with_value(|engine| engine.trend(dim))),
             speak: Callback::new(move |language: Language| {
                 language.store();
                 speak(state.language, language);
@@ -199,6 +208,7 @@ fn Workbench(
             </div>
             <div class="workbench-results">
                 <Figures report=derived.report />
+                <AutopsyView report=derived.report />
                 <Timeline
                     report=derived.report
                     iteration=state.iteration
@@ -211,6 +221,7 @@ fn Workbench(
                     on_cursor=Callback::new(move |at| state.cursor.set(at))
                 />
                 <AtPeak report=derived.report />
+                <Variations state derived actions dims />
                 <GpuTable
                     devices=state.devices
                     generation=derived.generation
@@ -222,6 +233,44 @@ fn Workbench(
                 <Diagnostics report=derived.report />
             </div>
         </div>
+    }
+}
+
+/// What other settings and other sizes lead to.
+#[component]
+fn Variations(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+    /// What the user can ask for.
+    actions: Actions,
+    /// Dimensions that the model leaves open.
+    dims: Signal<Vec<OpenDim>>,
+) -> impl IntoView {
+    view! {
+        <WhatHelps
+            levers=state.levers
+            report=derived.report
+            generation=derived.generation
+            search=state.search
+            config=state.config
+            applied=state.applied
+            on_config=Callback::new(move |config| state.config.set(config))
+            on_search=actions.search
+        />
+        <TrendView
+            trend=state.trend
+            report=derived.report
+            dims
+            devices=state.devices
+            on_dim=actions.trend
+            on_size=Callback::new(move |(dim, size)| {
+                state.config.update(|config| {
+                    config.dims.insert(dim, size);
+                });
+            })
+        />
     }
 }
 
