@@ -15,6 +15,7 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod ladder;
 mod model_facts;
 mod modules_at_peak;
 mod notice;
