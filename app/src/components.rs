@@ -18,6 +18,7 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod ladder;
 mod lever_row;
 mod model_facts;
 mod modules_at_peak;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater_core::report::{DeviceVerdict, Snapshot};
+use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
@@ -175,6 +175,11 @@ impl DeviceRow {
             verdict: RwSignal::new(None),
             largest: RwSignal::new(None),
         }
+    }
+
+    /// How the newest run that was looked at ends there.
+    pub(crate) fn known_verdict(&self) -> Option<Verdict> {
+        self.verdict.with(|known| Some(known.as_ref()?.1.verdict))
     }
 }
 

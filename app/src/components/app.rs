@@ -223,6 +223,7 @@ fn Workbench(
                 <AtPeak report=derived.report />
                 <Variations state derived actions dims />
                 <GpuTable
+                    report=derived.report
                     devices=state.devices
                     generation=derived.generation
                     chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))

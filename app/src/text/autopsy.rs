@@ -2,7 +2,6 @@
 
 use highwater_core::autopsy::{Autopsy, Group, NextPeak, Scores, Why};
 use highwater_core::report::{Peak, Report};
-use highwater_core::trace::Phase;
 
 use super::place;
 use crate::format::{grouped, percent};
@@ -110,10 +109,7 @@ pub(crate) fn next(next: Option<&NextPeak>, report: &Report) -> String {
     let Some(NextPeak { allocated, iteration, phase, operator, module }) = next else {
         return tr("No other peak stands beside it: whatever lowers it lowers what is needed.");
     };
-    let place = match phase {
-        Phase::Optimizer => place(*phase, "", ""),
-        _ => place(*phase, module, operator),
-    };
+    let place = place(*phase, module, operator);
     let lower = report.peak.allocated - *allocated;
     fill(
         "If it went, the next highest would be {size} {place} in iteration {n}, {less} lower.",

@@ -22,8 +22,7 @@ pub(crate) fn moves_to(outcome: &Outcome) -> String {
 
 /// The verdict as sign and word: `✓ fits`.
 pub(crate) fn verdict(verdict: Verdict) -> String {
-    let (sign, word) = (format::verdict_symbol(verdict), tr(format::verdict(verdict)));
-    [sign, &word].join(" ")
+    [format::verdict_symbol(verdict), &format::verdict(verdict)].join(" ")
 }
 
 /// How far a search has come.
