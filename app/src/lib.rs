@@ -15,6 +15,7 @@ mod examples;
 mod format;
 mod language;
 mod load;
+mod markup;
 mod protocol;
 mod state;
 mod text;

@@ -142,10 +142,7 @@ mod tests {
     fn a_vocabulary_is_named() {
         let dims = [("batch".to_owned(), 8)].into();
         let text = told("distilgpt2.onnx", Config { dims, ..Config::default() });
-        assert!(
-            text.starts_with("The peak is reached in backward of the loss, by "),
-            "{text}"
-        );
+        assert!(text.starts_with("The peak is reached in backward of the loss, by "), "{text}");
         assert!(text.contains("The scores of 50,257 classes set the peak"), "{text}");
         assert!(text.contains("If it went, the next highest would be "), "{text}");
     }
