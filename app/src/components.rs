@@ -16,6 +16,7 @@ mod header;
 mod headline;
 mod icons;
 mod ladder;
+mod lesson_panel;
 mod model_facts;
 mod modules_at_peak;
 mod notice;

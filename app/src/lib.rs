@@ -9,14 +9,17 @@
 mod chart;
 mod components;
 mod derived;
+mod embed;
 mod engine;
 mod estimator;
 mod examples;
 mod format;
 mod language;
+mod lessons;
 mod load;
 mod protocol;
 mod state;
+mod teach;
 mod text;
 mod theme;
 mod worker;

@@ -10,6 +10,7 @@ use leptos::prelude::*;
 use crate::estimator::{Device, OpenDim};
 use crate::language::Language;
 use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
+use crate::teach::Teaching;
 use crate::theme::Theme;
 
 /// All signals of the page.
@@ -43,6 +44,8 @@ pub(crate) struct State {
     pub(crate) search: RwSignal<Option<SearchState>>,
     /// Iteration that the timeline shows; `None` for all.
     pub(crate) iteration: RwSignal<Option<usize>>,
+    /// The lesson that is given.
+    pub(crate) lesson: RwSignal<Option<Teaching>>,
     /// The theme.
     pub(crate) theme: RwSignal<Theme>,
     /// The language that the page speaks.
@@ -67,6 +70,7 @@ impl State {
             trend: RwSignal::new(Vec::new()),
             search: RwSignal::new(None),
             iteration: RwSignal::new(None),
+            lesson: RwSignal::new(None),
             theme: RwSignal::new(Theme::stored_or_preferred()),
             language: RwSignal::new(Language::English),
         }
