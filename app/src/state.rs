@@ -9,6 +9,7 @@ use leptos::prelude::*;
 
 use crate::estimator::{Device, OpenDim};
 use crate::language::Language;
+use crate::link::{Recent, Waiting};
 use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
 use crate::theme::Theme;
 
@@ -43,6 +44,14 @@ pub(crate) struct State {
     pub(crate) search: RwSignal<Option<SearchState>>,
     /// Iteration that the timeline shows; `None` for all.
     pub(crate) iteration: RwSignal<Option<usize>>,
+    /// What the address asks for that is not on the page yet.
+    pub(crate) waiting: RwSignal<Option<Waiting>>,
+    /// The state as an address, behind its `#`.
+    pub(crate) address: RwSignal<String>,
+    /// The link that was asked for last.
+    pub(crate) shared: RwSignal<Option<Shared>>,
+    /// What was opened before, the newest first.
+    pub(crate) recent: RwSignal<Vec<Recent>>,
     /// The theme.
     pub(crate) theme: RwSignal<Theme>,
     /// The language that the page speaks.
@@ -67,6 +76,10 @@ impl State {
             trend: RwSignal::new(Vec::new()),
             search: RwSignal::new(None),
             iteration: RwSignal::new(None),
+            waiting: RwSignal::new(None),
+            address: RwSignal::new(String::new()),
+            shared: RwSignal::new(None),
+            recent: RwSignal::new(Vec::new()),
             theme: RwSignal::new(Theme::stored_or_preferred()),
             language: RwSignal::new(Language::English),
         }
@@ -101,6 +114,8 @@ pub(crate) struct SearchState {
 pub(crate) struct Loaded {
     /// Name of the file.
     pub(crate) name: String,
+    /// Whether it is a file of the user's, which no address has.
+    pub(crate) own_file: bool,
     /// Dimensions that it leaves open, the batch first.
     pub(crate) dims: Vec<OpenDim>,
     /// The same model as a layer spec, where it can be written as one.
@@ -166,6 +181,17 @@ impl DeviceRow {
             largest: RwSignal::new(None),
         }
     }
+}
+
+/// The link to what is on the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// The whole address.
+    pub(crate) link: String,
+    /// Whether it is in the clipboard.
+    pub(crate) copied: bool,
+    /// Name of the input, where its text or bytes are not in the link.
+    pub(crate) without: Option<String>,
 }
 
 /// A message above everything else.
