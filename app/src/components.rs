@@ -16,6 +16,7 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod ladder;
 mod menu;
 mod model_facts;
 mod modules_at_peak;

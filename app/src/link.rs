@@ -18,7 +18,7 @@ use crate::examples::{EXAMPLES, Example};
 use crate::load;
 use crate::protocol::LargestBatch;
 use crate::state::{Shared, State};
-use crate::text;
+use crate::text::keep;
 
 /// COUNT: letters of an address that any program carries on.
 pub(crate) const CARRIED: usize = 8000;
@@ -113,7 +113,7 @@ pub(crate) fn attach(state: State, openers: Openers) {
             spawn_local(async move {
                 match unpack(&fragment).await.ok().and_then(|text| text.as_string()) {
                     Some(text) => open(state, openers, &text),
-                    None => state.notice.set(Some(text::unreadable_link())),
+                    None => state.notice.set(Some(keep::unreadable_link())),
                 }
             });
         }
@@ -200,13 +200,13 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
         });
         known.collect()
     });
-    let words = text::around_the_picture(title, state.iteration.get_untracked());
+    let words = keep::around_the_picture(title, state.iteration.get_untracked());
     let name = input(state).map_or_else(String::new, |(name, _)| name);
     // In the order of `highwater_core::export::Answer`, without a copy of the report.
     let packed = postcard::to_stdvec(&((&name, batch, &*answer.report, devices), words));
     spawn_local(async move {
         if save(form, packed.unwrap_or_default(), &name).await.is_err() {
-            state.notice.set(Some(text::unsaved()));
+            state.notice.set(Some(keep::unsaved()));
         }
     });
 }
@@ -288,7 +288,7 @@ pub(crate) fn described(state: State, whole: bool) -> Option<String> {
 fn open(state: State, openers: Openers, json: &str) {
     let json = JSON::parse(json).ok().filter(|json| get(json, "highwater").is_truthy());
     let Some(json) = json else {
-        state.notice.set(Some(text::unreadable_link()));
+        state.notice.set(Some(keep::unreadable_link()));
         return;
     };
     let named = |kind| get(&json, kind).as_string();
@@ -300,7 +300,7 @@ fn open(state: State, openers: Openers, json: &str) {
         .and_then(|name| EXAMPLES.into_iter().find(|example| example.file == *name));
     let Some(name) = known.map(|known| known.file.to_owned()).or(written).or(example).or(file)
     else {
-        state.notice.set(Some(text::unreadable_link()));
+        state.notice.set(Some(keep::unreadable_link()));
         return;
     };
     let whole = |key| integer(&get(&json, key)).and_then(|n| usize::try_from(n).ok());
@@ -311,10 +311,10 @@ fn open(state: State, openers: Openers, json: &str) {
     } else if let Some(content) = named("content") {
         openers.text.run((name, content));
     } else {
-        state.notice.set(Some(text::file_wanted(&name)));
+        state.notice.set(Some(keep::file_wanted(&name)));
     }
     if !unknown.is_empty() {
-        state.notice.set(Some(text::unknown_settings(&unknown.join(", "))));
+        state.notice.set(Some(keep::unknown_settings(&unknown.join(", "))));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use highwater_core::levers::Pulled;
-use highwater_core::report::{DeviceVerdict, Snapshot};
+use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
 use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
@@ -180,6 +180,11 @@ impl DeviceRow {
             verdict: RwSignal::new(None),
             largest: RwSignal::new(None),
         }
+    }
+
+    /// How the newest run that was looked at ends there.
+    pub(crate) fn known_verdict(&self) -> Option<Verdict> {
+        self.verdict.with(|known| Some(known.as_ref()?.1.verdict))
     }
 }
 

@@ -261,6 +261,7 @@ fn Workbench(
                 />
                 <AtPeak report=derived.report />
                 <GpuTable
+                    report=derived.report
                     devices=state.devices
                     generation=derived.generation
                     chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))

@@ -41,7 +41,7 @@ pub(crate) fn ModulesAtPeak(
                         })
                 }}
             </ul>
-            <ShowAll all first=FIRST open what="modules" />
+            <ShowAll all first=FIRST open />
         </div>
     }
 }

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use super::icons::CloseIcon;
 use crate::language::{fill, tr};
 use crate::link::Recent;
-use crate::text;
+use crate::text::keep;
 
 /// Entries to open again or to forget; nothing where there are none.
 #[component]
@@ -58,7 +58,7 @@ fn row(
                 on:click=move |_| on_open.run(fragment.clone())
             >
                 <span class="recent-name">{name}</span>
-                <span class="recent-kind">{text::recent_kind(&kind)}</span>
+                <span class="recent-kind">{keep::recent_kind(&kind)}</span>
             </button>
             <button
                 type="button"

@@ -7,7 +7,7 @@ use super::icons::LinkIcon;
 use super::menu::Menu;
 use crate::language::tr;
 use crate::state::Shared;
-use crate::text;
+use crate::text::keep;
 
 /// Copies the link as soon as it is opened, and offers a file where the link is too long.
 #[component]
@@ -39,7 +39,7 @@ pub(crate) fn ShareButton(
         >
             <div class="share">
                 <p class="share-title" role="status">
-                    {move || shared.with(|shared| shared.as_ref().map(text::shared))}
+                    {move || shared.with(|shared| shared.as_ref().map(keep::shared))}
                 </p>
                 <input
                     type="text"
@@ -52,7 +52,7 @@ pub(crate) fn ShareButton(
                     on:focus:target=move |event| event.target().select()
                 />
                 <p class="hint">
-                    {move || shared.with(|shared| shared.as_ref().map(text::in_the_link))}
+                    {move || shared.with(|shared| shared.as_ref().map(keep::in_the_link))}
                 </p>
                 <p class="hint">
                     {tr("No weights and no bytes of a file are in it, and what stands behind the # is sent to no server.")}

@@ -56,14 +56,14 @@ pub(crate) fn TensorsAtPeak(
                     </tbody>
                 </table>
             </div>
-            <ShowAll all first=FIRST open what="tensors" />
+            <ShowAll all first=FIRST open />
         </div>
     }
 }
 
 fn row(tensor: &LiveTensor, span: Span, peak: usize) -> impl IntoView + use<> {
     let owner = match (tensor.name.as_str(), tensor.module.as_str()) {
-        ("", "") => text::category(tensor.category).to_owned(),
+        ("", "") => text::category(tensor.category),
         ("", module) => module.to_owned(),
         (name, _) => name.to_owned(),
     };
