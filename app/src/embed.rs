@@ -90,7 +90,8 @@ fn number(bytes: u64) -> JsValue {
 
 /// Obeys a message; what is to be opened is the caller's to open.
 fn receive(data: &JsValue, state: State, around: &Window) -> Option<Input> {
-    let get = |key: &str| Reflect::get(data, &key.into()).ok().filter(|value| !value.is_undefined());
+    let get =
+        |key: &str| Reflect::get(data, &key.into()).ok().filter(|value| !value.is_undefined());
     match get("highwater")?.as_string()?.as_str() {
         "ping" => post(around, "ready", &[]),
         "open" => {

@@ -3,9 +3,9 @@
 //! A lesson is data. What its sentences say of the numbers is put in from the report, so that they
 //! cannot disagree with the picture beside them.
 
+use highwater_core::Bytes;
 use highwater_core::report::Report;
 use highwater_core::trace::Category;
-use highwater_core::Bytes;
 
 /// One lesson.
 #[derive(Debug)]

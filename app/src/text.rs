@@ -1,5 +1,7 @@
 //! The page's sentences, kept together: they are composed here and nowhere else.
 
+pub(crate) mod keep;
+
 use std::fmt::Display;
 
 use highwater_core::Bytes;
@@ -236,8 +238,7 @@ pub(crate) fn severity(severity: Severity) -> String {
 /// How near a guess was.
 pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
     let off = u128::from(guess.0.abs_diff(answer.0)) * 100 / u128::from(answer.0.max(1));
-    let parts: [(&str, &dyn Display); 3] =
-        [("guess", &guess), ("answer", &answer), ("off", &off)];
+    let parts: [(&str, &dyn Display); 3] = [("guess", &guess), ("answer", &answer), ("off", &off)];
     let text = match off {
         0..=5 => "You said {guess}, it is {answer}: as good as exact.",
         6..=25 => "You said {guess}, it is {answer}: near, {off} % off.",

@@ -16,6 +16,7 @@
 //! | [`observed`] | a message of PyTorch's, or `nvidia-smi` → what it says of the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
+//! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
 //!
 //! [`open`] a model, then [`Model::estimate`] it.
 #![forbid(unsafe_code)]
@@ -73,6 +74,8 @@ pub mod report;
 pub mod estimate;
 
 pub mod levers;
+
+pub mod export;
 
 pub use bytes::Bytes;
 pub use config::{Config, Optimizer};

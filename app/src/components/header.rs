@@ -5,10 +5,34 @@ use leptos::html;
 use leptos::prelude::*;
 use web_sys::File;
 
+use super::export_menu::ExportMenu;
 use super::icons::{CloseIcon, Mark, OpenIcon, ThemeIcon};
+use super::recent_list::RecentList;
+use super::share_button::ShareButton;
 use crate::examples::{EXAMPLES, Example};
 use crate::language::{Language, tr};
+use crate::link::Recent;
+use crate::state::Shared;
 use crate::theme::Theme;
+
+/// What outlives the visit, and what the user can ask of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Keep {
+    /// The link, once it is made.
+    pub(crate) shared: Signal<Option<Shared>>,
+    /// What was opened before.
+    pub(crate) recent: Signal<Vec<Recent>>,
+    /// The link is wanted.
+    pub(crate) on_share: Callback<()>,
+    /// A file is wanted instead of a link.
+    pub(crate) on_share_file: Callback<()>,
+    /// The answer is to be saved in this form.
+    pub(crate) on_save: Callback<&'static str>,
+    /// Something is to be opened again: its address.
+    pub(crate) on_open: Callback<String>,
+    /// Something is to be forgotten: its place; all, where that is negative.
+    pub(crate) on_forget: Callback<i32>,
+}
 
 /// Name, open, examples, the open file, theme.
 #[component]
@@ -34,6 +58,8 @@ pub(crate) fn Header(
     on_theme: Callback<()>,
     /// Another language is wanted.
     on_language: Callback<Language>,
+    /// What can be kept of what is on the page.
+    keep: Keep,
 ) -> impl IntoView {
     view! {
         <header class="header">
@@ -44,7 +70,7 @@ pub(crate) fn Header(
             // The empty page offers both itself.
             <Show when=move || loaded.with(Option::is_some)>
                 <OpenButton on_file />
-                <Examples on_example />
+                <Examples on_example keep />
             </Show>
             <div class="header-file" aria-live="polite">
                 {move || match (opening.get(), loaded.get()) {
@@ -72,6 +98,10 @@ pub(crate) fn Header(
                     (None, None) => ().into_any(),
                 }}
             </div>
+            <Show when=move || loaded.with(Option::is_some)>
+                <ShareButton shared=keep.shared on_share=keep.on_share on_file=keep.on_share_file />
+                <ExportMenu on_save=keep.on_save />
+            </Show>
             <select
                 class="header-language"
                 aria-label=tr("Language")
@@ -155,6 +185,8 @@ pub(crate) fn OpenButton(
 fn Examples(
     /// An example was chosen.
     on_example: Callback<Example>,
+    /// What was opened before.
+    keep: Keep,
 ) -> impl IntoView {
     let menu = NodeRef::<html::Details>::new();
     let close = move || {
@@ -177,7 +209,7 @@ fn Examples(
     view! {
         <details class="menu" node_ref=menu on:keydown=on_key on:focusout=on_focus_out>
             <summary class="button">{tr("Examples")}</summary>
-            <ul class="menu-list">
+            <div class="menu-list"><ul>
                 {EXAMPLES
                     .map(|example| {
                         view! {
@@ -198,6 +230,15 @@ fn Examples(
                     })
                     .collect_view()}
             </ul>
+            <RecentList
+                recent=keep.recent
+                on_open=Callback::new(move |fragment| {
+                    close();
+                    keep.on_open.run(fragment);
+                })
+                on_forget=keep.on_forget
+            />
+            </div>
         </details>
     }
 }

@@ -32,9 +32,7 @@ pub(crate) fn LessonPanel(
             let count: [(&str, &dyn Display); 2] =
                 [("n", &(at.step + 1)), ("all", &lesson.steps.len())];
             let said = move |english: &'static str| {
-                move || {
-                    report.with(|report| report.as_ref().map(|report| filled(english, report)))
-                }
+                move || report.with(|report| report.as_ref().map(|report| filled(english, report)))
             };
             let is_last = at.step + 1 == lesson.steps.len();
             let next = move |_| {

@@ -1,4 +1,4 @@
-//! The wire format of `--json`. Bytes are integers.
+//! The wire format of `--json`, which the page saves as well. Bytes are integers.
 //!
 //! Own types, filled by taking the core's apart field by field: a field that the core gains does
 //! not compile here until somebody has said what scripts get to see of it.
@@ -6,14 +6,15 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use highwater_core::formats::Recognised;
-use highwater_core::report::{
-    Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
-};
-use highwater_core::{Bytes, Config, Diagnostic, step};
 use serde::Serialize;
 
-use crate::answer::{Answer, DeviceAnswer};
+use super::{Answer, DeviceAnswer};
+use crate::bytes::Bytes;
+use crate::config::Config;
+use crate::diagnostic::Diagnostic;
+use crate::formats::Recognised;
+use crate::report::{Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report};
+use crate::step;
 
 #[derive(Serialize)]
 struct JsonAnswer<'a> {
@@ -39,6 +40,7 @@ struct JsonModel<'a> {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 struct JsonConfig<'a> {
     dims: &'a BTreeMap<String, u64>,
     precision: &'a str,
@@ -130,8 +132,9 @@ struct JsonDiagnostic<'a> {
 }
 
 /// The answer as JSON, indented, with a line end.
-pub(crate) fn render(answer: &Answer) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(&JsonAnswer::of(answer)).map(|json| json + "\n")
+pub fn json(answer: &Answer) -> String {
+    // Fails only for maps whose keys are no texts, and there are none.
+    serde_json::to_string_pretty(&JsonAnswer::of(answer)).unwrap_or_default() + "\n"
 }
 
 impl<'a> JsonAnswer<'a> {
