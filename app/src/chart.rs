@@ -4,6 +4,7 @@ pub(crate) mod bands;
 pub(crate) mod columns;
 pub(crate) mod svg;
 pub(crate) mod ticks;
+pub(crate) mod trend;
 
 use highwater_core::report::Timeline;
 

@@ -3,21 +3,25 @@
 
 mod app;
 mod at_peak;
+mod autopsy;
 mod byte_size;
 mod capped;
 mod category_bar;
 mod choice_field;
+mod code_block;
 mod diagnostics;
 mod dimension_field;
 mod drop_zone;
 mod export_menu;
 mod figures;
+mod fit_search;
 mod gpu_table;
 mod header;
 mod headline;
 mod icons;
 mod ladder;
 mod lesson_panel;
+mod lever_row;
 mod menu;
 mod model_facts;
 mod modules_at_peak;
@@ -32,5 +36,8 @@ mod tensors_at_peak;
 mod timeline;
 mod timeline_canvas;
 mod training_details;
+mod trend;
+mod trend_plot;
+mod what_helps;
 
 pub(crate) use app::App;

@@ -17,9 +17,10 @@ use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
 
+use crate::estimator::Pulled;
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
-use crate::state::{Answer, DeviceRow, Loaded, SearchState, SourceProblem, State};
+use crate::state::{Answer, DeviceRow, Effected, Loaded, SearchState, SourceProblem, State};
 use crate::text;
 
 #[wasm_bindgen]
@@ -145,6 +146,19 @@ impl Engine {
         }
     }
 
+    /// Leaves off searching.
+    pub(crate) fn stop_search(&self) {
+        self.state.search.set(None);
+        self.line.borrow().send(&ToWorker::StopSearch, &JsValue::NULL);
+    }
+
+    /// Shows how the newest answer grows along a dimension.
+    pub(crate) fn trend(&self, dim: String) {
+        if let Some(generation) = self.answered() {
+            self.line.borrow().send(&ToWorker::Trend { generation, dim }, &JsValue::NULL);
+        }
+    }
+
     /// Number of the request that the newest answer is for.
     fn answered(&self) -> Option<u64> {
         self.state.answer.with_untracked(|answer| answer.as_ref().map(|answer| answer.generation))
@@ -165,6 +179,7 @@ impl Engine {
         self.state.answer.set(None);
         self.state.config_problem.set(None);
         self.state.notice.set(None);
+        self.state.forget_variations();
         for row in self.state.devices.get_untracked() {
             row.verdict.set(None);
             row.largest.set(None);
@@ -236,18 +251,17 @@ impl Engine {
                 }
             }
             FromWorker::Seen { generation, snapshot } => self.seen(generation, snapshot),
-            FromWorker::Pulled { generation, pulled } => {
-                if self.answered() == Some(generation) {
-                    self.state.levers.update(|levers| levers.push(pulled));
-                }
+            FromWorker::Pulled { generation, lever, pulled } => {
+                self.pulled(generation, lever, pulled);
             }
-            FromWorker::Trend { generation, point } => {
+            FromWorker::Trend { generation, trend } => {
                 if self.answered() == Some(generation) {
-                    self.state.trend.update(|trend| trend.push(point));
+                    self.state.trend.set(trend);
                 }
             }
             FromWorker::Searched { generation, tried, outcome } => {
-                if self.answered() == Some(generation) {
+                let is_wanted = self.state.search.with_untracked(Option::is_some);
+                if is_wanted && self.answered() == Some(generation) {
                     self.state.search.set(Some(SearchState { tried, outcome }));
                 }
             }
@@ -284,6 +298,7 @@ impl Engine {
             state.notice.set(None);
             state.edit(&name, text, None);
             state.iteration.set(None);
+            state.forget_variations();
             for row in state.devices.get_untracked() {
                 row.verdict.set(None);
                 row.largest.set(None);
@@ -292,6 +307,18 @@ impl Engine {
         }
         state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
         self.answer(generation, estimate, config);
+    }
+
+    fn pulled(&self, generation: u64, lever: usize, pulled: Option<Pulled>) {
+        let before = self.state.answer.with_untracked(|answer| {
+            let answer = answer.as_ref().filter(|answer| answer.generation == generation);
+            answer.map(|answer| answer.report.verdict.need)
+        });
+        let row = self.state.levers.with_value(|rows| rows.get(lever).copied());
+        if let (Some(before), Some(row)) = (before, row) {
+            let effected = |pulled| Arc::new(Effected { generation, before, pulled });
+            row.pulled.set(pulled.map(effected));
+        }
     }
 
     fn seen(&self, generation: u64, snapshot: Snapshot) {
@@ -314,8 +341,6 @@ impl Engine {
         let state = self.state;
         state.cursor.set(None);
         state.snapshot.set(None);
-        state.levers.set(Vec::new());
-        state.trend.set(Vec::new());
         state.search.set(None);
         state.config_problem.set(None);
         let mut line = self.line.borrow_mut();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use highwater_core::Model;
 pub(crate) use highwater_core::estimate::Simulation;
 pub(crate) use highwater_core::formats::Opened;
-pub(crate) use highwater_core::levers::{Facts, LEVERS, Search, Searched};
+pub(crate) use highwater_core::levers::{Facts, LEVERS, Pulled, Search, Searched};
 
 /// A dimension that the file leaves open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use highwater_core::levers::Pulled;
 use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
-use highwater_core::{Config, Report};
+use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
-use crate::estimator::{Device, OpenDim};
+use crate::estimator::{Device, LEVERS, OpenDim, Pulled};
 use crate::language::Language;
 use crate::link::{Recent, Waiting};
-use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
+use crate::protocol::{LargestBatch, SearchOutcome, Trend};
 use crate::teach::Teaching;
 use crate::theme::Theme;
 
@@ -37,10 +36,12 @@ pub(crate) struct State {
     pub(crate) cursor: RwSignal<Option<usize>>,
     /// The newest moment that was looked at.
     pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
-    /// What each lever makes of the newest answer, in the order of the table; grows as they come in.
-    pub(crate) levers: RwSignal<Vec<Pulled>>,
-    /// What other batches need, the smallest first; grows as they come in.
-    pub(crate) trend: RwSignal<Vec<TrendPoint>>,
+    /// One row per lever, in the order of the table.
+    pub(crate) levers: StoredValue<Vec<LeverRow>>,
+    /// Changes that were applied here, the newest last.
+    pub(crate) applied: RwSignal<Vec<Applied>>,
+    /// What other sizes need; the one before stays until the next is there.
+    pub(crate) trend: RwSignal<Trend>,
     /// The search for what makes the newest answer fit; `None` where nobody asked.
     pub(crate) search: RwSignal<Option<SearchState>>,
     /// Iteration that the timeline shows; `None` for all.
@@ -75,8 +76,9 @@ impl State {
             notice: RwSignal::new(None),
             cursor: RwSignal::new(None),
             snapshot: RwSignal::new(None),
-            levers: RwSignal::new(Vec::new()),
-            trend: RwSignal::new(Vec::new()),
+            levers: StoredValue::new((0..LEVERS.len()).map(LeverRow::new).collect()),
+            applied: RwSignal::new(Vec::new()),
+            trend: RwSignal::new(Trend::default()),
             search: RwSignal::new(None),
             iteration: RwSignal::new(None),
             lesson: RwSignal::new(None),
@@ -91,6 +93,14 @@ impl State {
 }
 
 impl State {
+    /// Nothing is known any more of what would help, nor of how it grows.
+    pub(crate) fn forget_variations(&self) {
+        self.levers.with_value(|rows| rows.iter().for_each(|row| row.pulled.set(None)));
+        self.applied.set(Vec::new());
+        self.trend.set(Trend::default());
+        self.search.set(None);
+    }
+
     /// Shows a text in the editor, or no editor.
     pub(crate) fn edit(&self, name: &str, text: Option<String>, problem: Option<SourceProblem>) {
         let revision = self.source.with_untracked(|old| old.as_ref().map_or(0, |old| old.revision));
@@ -201,6 +211,44 @@ pub(crate) struct Shared {
     pub(crate) copied: bool,
     /// Name of the input, where its text or bytes are not in the link.
     pub(crate) without: Option<String>,
+}
+
+/// One lever and what is known about it so far.
+#[derive(Clone, Copy)]
+pub(crate) struct LeverRow {
+    /// Its position in the table.
+    pub(crate) lever: usize,
+    /// What it makes of an answer.
+    pub(crate) pulled: RwSignal<Option<Arc<Effected>>>,
+}
+
+impl LeverRow {
+    /// A lever of which nothing is known yet.
+    pub(crate) fn new(lever: usize) -> Self {
+        Self { lever, pulled: RwSignal::new(None) }
+    }
+}
+
+/// A lever that was pulled, beside what it was pulled on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Effected {
+    /// The request that it belongs to.
+    pub(crate) generation: u64,
+    /// What the device had to hold before.
+    pub(crate) before: Bytes,
+    /// The lever and its outcome.
+    pub(crate) pulled: Pulled,
+}
+
+/// A change of the settings that can be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// What it was.
+    pub(crate) title: String,
+    /// The settings before.
+    pub(crate) before: Config,
+    /// The settings after.
+    pub(crate) after: Config,
 }
 
 /// A message above everything else.

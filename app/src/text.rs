@@ -1,6 +1,8 @@
 //! The page's sentences, kept together: they are composed here and nowhere else.
 
+pub(crate) mod autopsy;
 pub(crate) mod keep;
+pub(crate) mod levers;
 
 use std::fmt::Display;
 

@@ -41,6 +41,7 @@ Examples:
   highwater estimate model.yaml --dim N=64
   highwater estimate gpt2.onnx --dim batch=8 --dim seq=1024 --optimizer adam --json
   highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'
+  highwater advise gpt2.onnx --dim batch=16 --dim seq=1024 --fit t4
   highwater explain gpt2.onnx --dim batch=8 < error.log
   nvidia-smi | highwater explain";
 
@@ -48,6 +49,8 @@ Examples:
 pub(crate) enum Command {
     /// Estimate the memory of training a model
     Estimate(Estimate),
+    /// Tell what sets the peak, what would help, and the least that makes training fit
+    Advise(Advise),
     /// Explain an out-of-memory message or the output of `nvidia-smi`
     Explain(Explain),
     /// Print what is loaded as a layer spec, to be changed by hand
@@ -107,6 +110,29 @@ pub(crate) enum Table {
     Tensors,
     /// How the run ends on every device.
     Devices,
+}
+
+/// A model, and the GPU that it shall fit on.
+#[derive(Args, Debug)]
+pub(crate) struct Advise {
+    /// Model, as for `estimate`
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+
+    /// Size of an open dimension of the model, such as `batch=32`; may be repeated
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    pub(crate) dims: Vec<(String, u64)>,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// GPU that it shall fit on; else the one that `--device` names
+    #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
+    pub(crate) fit: Option<String>,
+
+    /// Print JSON, bytes as integers
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A message, and the model that was trained when it appeared.
@@ -252,6 +278,13 @@ impl Estimate {
     /// suggests.
     pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
         self.training.config(&self.dims, matches.subcommand_matches("estimate"), defaults)
+    }
+}
+
+impl Advise {
+    /// The same.
+    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
+        self.training.config(&self.dims, matches.subcommand_matches("advise"), defaults)
     }
 }
 

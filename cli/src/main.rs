@@ -6,8 +6,10 @@
 //! Exit status: 0 the estimate was made, 1 it does not fit where `--require` asked that it must,
 //! 2 bad use or input.
 
+mod advise;
 mod answer;
 mod args;
+mod autopsy;
 mod catalogue;
 mod explain;
 mod file;
@@ -38,6 +40,10 @@ fn main() -> ExitCode {
     let (output, status) = match arguments.command {
         Command::Estimate(arguments) => match estimate(&arguments, &matches) {
             Ok(outcome) => outcome,
+            Err(message) => return complain(&message, BAD_INPUT),
+        },
+        Command::Advise(arguments) => match advise::advise(&arguments, &matches) {
+            Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
         Command::Explain(arguments) => match explain::explain(&arguments, &matches) {

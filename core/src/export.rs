@@ -15,7 +15,7 @@ mod trace;
 use serde::{Deserialize, Serialize};
 
 pub use self::csv::{devices, tensors, timeline};
-pub use self::json::json;
+pub use self::json::{JsonConfig, JsonPeak, json};
 pub use self::markdown::markdown;
 pub use self::trace::trace;
 use crate::report::{DeviceVerdict, Report};

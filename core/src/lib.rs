@@ -15,6 +15,7 @@
 //! | [`device`] | what a GPU has, and what lies outside the allocator | models |
 //! | [`observed`] | a message of PyTorch's, or `nvidia-smi` → what it says of the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
+//! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
 //! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
 //!
@@ -70,6 +71,8 @@ pub mod device;
 pub mod observed;
 
 pub mod report;
+
+pub mod autopsy;
 
 pub mod estimate;
 

@@ -9,24 +9,32 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
 
 use super::at_peak::AtPeak;
+use super::autopsy::AutopsyView;
 use super::diagnostics::Diagnostics;
 use super::drop_zone::DropZone;
 use super::figures::Figures;
 use super::gpu_table::GpuTable;
 use super::header::{Header, Keep};
 use super::headline::HeadlineView;
+use super::lesson_panel::LessonPanel;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::settings::Settings;
 use super::source_editor::SourceEditor;
 use super::timeline::Timeline;
+use super::trend::TrendView;
+use super::what_helps::WhatHelps;
 use crate::derived::Derived;
+use crate::embed;
 use crate::engine::Engine;
+use crate::estimator::OpenDim;
 use crate::examples::Example;
 use crate::language::{Language, tr};
+use crate::lessons::LESSONS;
 use crate::link;
 use crate::load::{self, Input};
 use crate::state::{Answer, Notice, State};
+use crate::teach::{Lessons, Teaching};
 use crate::text;
 use crate::theme::Theme;
 
@@ -54,6 +62,11 @@ pub(crate) fn App() -> impl IntoView {
     accept_pastes(actions.open_file, actions.write);
     link::attach(state, actions.openers);
     theme_for_print(state.theme);
+    embed::attach(state, Derived::of(state), actions.open);
+    let wanted = embed::parameter("lesson");
+    if let Some(lesson) = LESSONS.iter().position(|lesson| Some(lesson.id) == wanted.as_deref()) {
+        actions.lessons.begin.run(lesson);
+    }
     speak(state.language, Language::stored_or_preferred());
     move || {
         state.language.track();
@@ -78,10 +91,16 @@ struct Actions {
     close: Callback<()>,
     /// Look at a moment of the newest answer.
     look: Callback<usize>,
-    /// Search for the least that makes the newest answer fit.
-    search: Callback<()>,
+    /// Search for the least that makes the newest answer fit, or leave off.
+    search: Callback<bool>,
+    /// Show how the newest answer grows along a dimension.
+    trend: Callback<String>,
     /// Speak another language.
     speak: Callback<Language>,
+    /// Give lessons.
+    lessons: Lessons,
+    /// Open an input that is here already.
+    open: Callback<Input>,
 }
 
 impl Actions {
@@ -111,10 +130,17 @@ impl Actions {
             openers,
             close: Callback::new(move |()| engine.with_value(Engine::close)),
             look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
-            search: Callback::new(move |()| engine.with_value(Engine::search)),
+            search: Callback::new(move |go| {
+                engine.with_value(|engine| if go { engine.search() } else { engine.stop_search() });
+            }),
+            trend: Callback::new(move |dim| engine.with_value(|engine| engine.trend(dim))),
             speak: Callback::new(move |language: Language| {
                 language.store();
                 speak(state.language, language);
+            }),
+            lessons: Lessons::of(state, engine),
+            open: Callback::new(move |input| {
+                engine.with_value(|engine| engine.open(input, BTreeMap::new()));
             }),
         }
     }
@@ -163,9 +189,15 @@ fn Page(
                 state.theme.get_untracked().store();
             })
             on_language=actions.speak
+            lessons=actions.lessons
             keep
         />
-        <main id="main" tabindex="-1" class:main-empty=move || !is_loaded.get()>
+        <main
+            id="main"
+            tabindex="-1"
+            class:main-empty=move || !is_loaded.get()
+            class:main-asking=move || state.lesson.get().is_some_and(Teaching::is_asking)
+        >
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
             <Show
                 when=move || is_loaded.get()
@@ -247,7 +279,9 @@ fn Workbench(
                 <ModelFacts report=derived.report millis=derived.millis />
             </div>
             <div class="workbench-results">
+                <LessonPanel teaching=state.lesson report=derived.report lessons=actions.lessons />
                 <Figures report=derived.report />
+                <AutopsyView report=derived.report />
                 <Timeline
                     report=derived.report
                     iteration=state.iteration
@@ -260,6 +294,7 @@ fn Workbench(
                     on_cursor=Callback::new(move |at| state.cursor.set(at))
                 />
                 <AtPeak report=derived.report />
+                <Variations state derived actions dims />
                 <GpuTable
                     report=derived.report
                     devices=state.devices
@@ -272,6 +307,44 @@ fn Workbench(
                 <Diagnostics report=derived.report />
             </div>
         </div>
+    }
+}
+
+/// What other settings and other sizes lead to.
+#[component]
+fn Variations(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+    /// What the user can ask for.
+    actions: Actions,
+    /// Dimensions that the model leaves open.
+    dims: Signal<Vec<OpenDim>>,
+) -> impl IntoView {
+    view! {
+        <WhatHelps
+            levers=state.levers
+            report=derived.report
+            generation=derived.generation
+            search=state.search
+            config=state.config
+            applied=state.applied
+            on_config=Callback::new(move |config| state.config.set(config))
+            on_search=actions.search
+        />
+        <TrendView
+            trend=state.trend
+            report=derived.report
+            dims
+            devices=state.devices
+            on_dim=actions.trend
+            on_size=Callback::new(move |(dim, size)| {
+                state.config.update(|config| {
+                    config.dims.insert(dim, size);
+                });
+            })
+        />
     }
 }
 
@@ -315,6 +388,7 @@ fn EmptyPage(
             on_file=actions.open_file
             on_example=actions.open_example
             on_write=begin
+            lessons=actions.lessons
             keep
         />
     }

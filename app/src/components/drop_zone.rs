@@ -20,6 +20,8 @@ pub(crate) fn DropZone(
     on_example: Callback<Example>,
     /// A model is to be written here.
     on_write: Callback<()>,
+    /// What the user can ask of lessons.
+    lessons: Lessons,
     /// What was opened before.
     keep: Keep,
 ) -> impl IntoView {

@@ -265,7 +265,8 @@ fn cells(known: &DeviceVerdict) -> impl IntoView + use<> {
     }
 }
 
-const fn verdict_class(verdict: Verdict) -> &'static str {
+/// The style sheet's name of a verdict.
+pub(super) const fn verdict_class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Fits => "verdict-fits",
         Verdict::Tight => "verdict-tight",

@@ -7,12 +7,15 @@ use web_sys::File;
 
 use super::export_menu::ExportMenu;
 use super::icons::{CloseIcon, Mark, OpenIcon, ThemeIcon};
+use super::lesson_panel::LessonList;
+use super::menu::{self, Menu};
 use super::recent_list::RecentList;
 use super::share_button::ShareButton;
 use crate::examples::{EXAMPLES, Example};
 use crate::language::{Language, tr};
 use crate::link::Recent;
 use crate::state::Shared;
+use crate::teach::Lessons;
 use crate::theme::Theme;
 
 /// What outlives the visit, and what the user can ask of it.
@@ -58,6 +61,8 @@ pub(crate) fn Header(
     on_theme: Callback<()>,
     /// Another language is wanted.
     on_language: Callback<Language>,
+    /// What the user can ask of lessons.
+    lessons: Lessons,
     /// What can be kept of what is on the page.
     keep: Keep,
 ) -> impl IntoView {
@@ -71,6 +76,7 @@ pub(crate) fn Header(
             <Show when=move || loaded.with(Option::is_some)>
                 <OpenButton on_file />
                 <Examples on_example keep />
+                <LessonMenu lessons />
             </Show>
             <div class="header-file" aria-live="polite">
                 {move || match (opening.get(), loaded.get()) {
@@ -126,6 +132,7 @@ pub(crate) fn Header(
                     })
                     .collect_view()}
             </select>
+            <PresentButton />
             <button
                 type="button"
                 class="quiet-button header-theme"
@@ -135,6 +142,49 @@ pub(crate) fn Header(
                 <ThemeIcon />
             </button>
         </header>
+    }
+}
+
+/// A menu with the lessons.
+#[component]
+fn LessonMenu(
+    /// What the user can ask of them.
+    lessons: Lessons,
+) -> impl IntoView {
+    let menu = NodeRef::<html::Details>::new();
+    let begin = Callback::new(move |lesson| {
+        menu::close(menu);
+        lessons.begin.run(lesson);
+    });
+    view! {
+        <Menu menu label=tr("Lessons") button=tr("Learn").into_any()>
+            <LessonList on_begin=begin />
+        </Menu>
+    }
+}
+
+/// Makes everything larger, for a room that looks at a projector.
+#[component]
+fn PresentButton() -> impl IntoView {
+    let large = RwSignal::new(crate::embed::parameter("present").is_some());
+    Effect::new(move |_| {
+        let document = web_sys::window().and_then(|window| window.document());
+        if let Some(root) = document.and_then(|document| document.document_element()) {
+            // Fails only for names that are no attribute names.
+            drop(root.toggle_attribute_with_force("data-present", large.get()));
+        }
+    });
+    view! {
+        <button
+            type="button"
+            class="quiet-button header-present"
+            aria-label=tr("Large type, for a projector")
+            title=tr("Large type, for a projector")
+            aria-pressed=move || large.get().to_string()
+            on:click=move |_| large.update(|large| *large = !*large)
+        >
+            <span aria-hidden="true">"Aa"</span>
+        </button>
     }
 }
 

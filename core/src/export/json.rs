@@ -39,9 +39,10 @@ struct JsonModel<'a> {
     buffer_bytes: u64,
 }
 
-#[derive(Serialize)]
+/// The settings of a run, by the names of the command line.
+#[derive(Debug, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
-struct JsonConfig<'a> {
+pub struct JsonConfig<'a> {
     dims: &'a BTreeMap<String, u64>,
     precision: &'a str,
     memory_format: &'a str,
@@ -71,8 +72,9 @@ struct JsonConfig<'a> {
     iterations: usize,
 }
 
-#[derive(Serialize)]
-struct JsonPeak<'a> {
+/// The high-water mark.
+#[derive(Debug, Serialize)]
+pub struct JsonPeak<'a> {
     requested: u64,
     allocated: u64,
     reserved: u64,
@@ -185,7 +187,8 @@ impl<'a> JsonModel<'a> {
 }
 
 impl<'a> JsonConfig<'a> {
-    fn of(config: &'a Config) -> Self {
+    /// The settings as they are written.
+    pub fn of(config: &'a Config) -> Self {
         let Config {
             dims,
             precision,
@@ -246,7 +249,8 @@ impl<'a> JsonConfig<'a> {
 }
 
 impl<'a> JsonPeak<'a> {
-    fn of(peak: &'a Peak) -> Self {
+    /// The mark as it is written.
+    pub fn of(peak: &'a Peak) -> Self {
         let Peak {
             requested: Bytes(requested),
             allocated: Bytes(allocated),
