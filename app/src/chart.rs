@@ -2,6 +2,7 @@
 
 pub(crate) mod bands;
 pub(crate) mod columns;
+pub(crate) mod svg;
 pub(crate) mod ticks;
 pub(crate) mod trend;
 

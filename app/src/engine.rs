@@ -282,6 +282,7 @@ impl Engine {
         };
         let config = estimate.report.config.clone();
         let name = opening.input.name();
+        let own_file = matches!(opening.input, Input::File(_));
         self.line.borrow_mut().good = Some((opening.input, config.clone()));
         let state = self.state;
         state.opening.set(None);
@@ -304,7 +305,7 @@ impl Engine {
             }
             state.config.set(config.clone());
         }
-        state.loaded.set(Some(Loaded { name, dims, spec }));
+        state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
         self.answer(generation, estimate, config);
     }
 

@@ -8,7 +8,9 @@ use leptos::prelude::*;
 
 use crate::estimator::{Device, LEVERS, OpenDim, Pulled};
 use crate::language::Language;
+use crate::link::{Recent, Waiting};
 use crate::protocol::{LargestBatch, SearchOutcome, Trend};
+use crate::teach::Teaching;
 use crate::theme::Theme;
 
 /// All signals of the page.
@@ -44,6 +46,16 @@ pub(crate) struct State {
     pub(crate) search: RwSignal<Option<SearchState>>,
     /// Iteration that the timeline shows; `None` for all.
     pub(crate) iteration: RwSignal<Option<usize>>,
+    /// The lesson that is given.
+    pub(crate) lesson: RwSignal<Option<Teaching>>,
+    /// What the address asks for that is not on the page yet.
+    pub(crate) waiting: RwSignal<Option<Waiting>>,
+    /// The state as an address, behind its `#`.
+    pub(crate) address: RwSignal<String>,
+    /// The link that was asked for last.
+    pub(crate) shared: RwSignal<Option<Shared>>,
+    /// What was opened before, the newest first.
+    pub(crate) recent: RwSignal<Vec<Recent>>,
     /// The theme.
     pub(crate) theme: RwSignal<Theme>,
     /// The language that the page speaks.
@@ -69,6 +81,11 @@ impl State {
             trend: RwSignal::new(Trend::default()),
             search: RwSignal::new(None),
             iteration: RwSignal::new(None),
+            lesson: RwSignal::new(None),
+            waiting: RwSignal::new(None),
+            address: RwSignal::new(String::new()),
+            shared: RwSignal::new(None),
+            recent: RwSignal::new(Vec::new()),
             theme: RwSignal::new(Theme::stored_or_preferred()),
             language: RwSignal::new(Language::English),
         }
@@ -111,6 +128,8 @@ pub(crate) struct SearchState {
 pub(crate) struct Loaded {
     /// Name of the file.
     pub(crate) name: String,
+    /// Whether it is a file of the user's, which no address has.
+    pub(crate) own_file: bool,
     /// Dimensions that it leaves open, the batch first.
     pub(crate) dims: Vec<OpenDim>,
     /// The same model as a layer spec, where it can be written as one.
@@ -181,6 +200,17 @@ impl DeviceRow {
     pub(crate) fn known_verdict(&self) -> Option<Verdict> {
         self.verdict.with(|known| Some(known.as_ref()?.1.verdict))
     }
+}
+
+/// The link to what is on the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// The whole address.
+    pub(crate) link: String,
+    /// Whether it is in the clipboard.
+    pub(crate) copied: bool,
+    /// Name of the input, where its text or bytes are not in the link.
+    pub(crate) without: Option<String>,
 }
 
 /// A lever that was pulled, beside what it was pulled on.

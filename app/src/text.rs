@@ -1,10 +1,12 @@
 //! The page's sentences, kept together: they are composed here and nowhere else.
 
 pub(crate) mod autopsy;
+pub(crate) mod keep;
 pub(crate) mod levers;
 
 use std::fmt::Display;
 
+use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
 use highwater_core::report::{DeviceVerdict, Peak, Report, Verdict};
 use highwater_core::trace::{Category, Phase};
@@ -235,6 +237,19 @@ pub(crate) fn severity(severity: Severity) -> String {
     })
 }
 
+/// How near a guess was.
+pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
+    let off = u128::from(guess.0.abs_diff(answer.0)) * 100 / u128::from(answer.0.max(1));
+    let parts: [(&str, &dyn Display); 3] = [("guess", &guess), ("answer", &answer), ("off", &off)];
+    let text = match off {
+        0..=5 => "You said {guess}, it is {answer}: as good as exact.",
+        6..=25 => "You said {guess}, it is {answer}: near, {off} % off.",
+        _ if guess < answer => "You said {guess}, it is {answer}: more than one thinks.",
+        _ => "You said {guess}, it is {answer}: less than one thinks.",
+    };
+    fill(text, &parts)
+}
+
 /// Nothing could be made of a file.
 pub(crate) fn refused(name: &str, reason: &str, kept: Option<&str>) -> Notice {
     let detail = match reason.strip_prefix(name) {
@@ -304,7 +319,6 @@ pub(crate) fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use highwater_core::Bytes;
     use highwater_core::device::Provenance;
     use highwater_core::report::OutOfMemory;
 

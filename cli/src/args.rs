@@ -86,6 +86,30 @@ pub(crate) struct Estimate {
     /// Print JSON, bytes as integers
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Write a report in Markdown; `-` prints it instead of the one for people
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Write a trace for ui.perfetto.dev: counters, phases, operators; `-` prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Write a table as CSV: `timeline`, `tensors` (at the peak) or `devices`; may be repeated; `-`
+    /// prints it
+    #[arg(long, value_name = "TABLE=FILE", value_parser = table)]
+    pub(crate) csv: Vec<(Table, PathBuf)>,
+}
+
+/// A table that can be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Table {
+    /// The samples of the timeline.
+    Timeline,
+    /// The tensors alive at the peak.
+    Tensors,
+    /// How the run ends on every device.
+    Devices,
 }
 
 /// A model, and the GPU that it shall fit on.
@@ -339,6 +363,21 @@ Exit status:
 
 fn devices() -> PossibleValuesParser {
     PossibleValuesParser::new(device::all().iter().map(|device| device.id))
+}
+
+fn table(text: &str) -> Result<(Table, PathBuf), String> {
+    let (table, file) = text.split_once('=').ok_or("write TABLE=FILE, such as devices=gpus.csv")?;
+    let table = match table {
+        "timeline" => Table::Timeline,
+        "tensors" => Table::Tensors,
+        "devices" => Table::Devices,
+        _ => {
+            return Err(format!(
+                "there is no table `{table}`; choose timeline, tensors or devices"
+            ));
+        }
+    };
+    Ok((table, PathBuf::from(file)))
 }
 
 /// The name may contain `=`: the size stands behind the last one.

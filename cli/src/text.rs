@@ -6,11 +6,12 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use highwater_core::autopsy::Autopsy;
 use highwater_core::device::Verdict;
+pub(crate) use highwater_core::export::place;
+use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
-use highwater_core::trace::{Category, Phase};
+use highwater_core::trace::Category;
 use highwater_core::{Bytes, Diagnostic, Severity};
 
-use crate::answer::{Answer, DeviceAnswer};
 use crate::autopsy;
 use crate::table::{Align, Cell, Table};
 
@@ -73,21 +74,6 @@ fn headline(answer: &Answer) -> String {
         place(peak.phase, &peak.module, &peak.operator),
         batch.unwrap_or_default(),
     )
-}
-
-/// Where in an iteration something happens: `backward of layer1.0.conv2`.
-pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
-    let what = if module.is_empty() { operator } else { module };
-    let of = |pass: &str| {
-        if what.is_empty() { pass.to_owned() } else { format!("{pass} of {what}") }
-    };
-    match phase {
-        Phase::Setup => "set-up".to_owned(),
-        Phase::ZeroGrad => "zero_grad".to_owned(),
-        Phase::Forward => of("forward"),
-        Phase::Backward => of("backward"),
-        Phase::Optimizer => "the optimizer's step".to_owned(),
-    }
 }
 
 pub(crate) fn moment(report: &Report) -> String {

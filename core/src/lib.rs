@@ -17,6 +17,7 @@
 //! | [`report`] | plain data of the answer | the UI |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
+//! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
 //!
 //! [`open`] a model, then [`Model::estimate`] it.
 #![forbid(unsafe_code)]
@@ -76,6 +77,8 @@ pub mod autopsy;
 pub mod estimate;
 
 pub mod levers;
+
+pub mod export;
 
 pub use bytes::Bytes;
 pub use config::{Config, Optimizer};

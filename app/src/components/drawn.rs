@@ -104,11 +104,10 @@ fn redraw(place: &Element, markup: &str) {
     let focused = focused.filter(|focused| place.contains(Some(focused)));
     let focused = focused.map(|focused| focused.id());
     let mut open = Vec::new();
-    if let Ok(unfolded) = place.query_selector_all("details[open]") {
-        for at in 0..unfolded.length() {
-            let id = unfolded.get(at).and_then(|node| Some(node.dyn_into::<Element>().ok()?.id()));
-            open.extend(id);
-        }
+    while let Ok(Some(details)) = place.query_selector("details[open]") {
+        open.push(details.id());
+        // Fails for names only that are no attribute names.
+        drop(details.remove_attribute("open"));
     }
     place.set_inner_html(markup);
     let by_id = |id: &str| {
@@ -116,7 +115,6 @@ fn redraw(place: &Element, markup: &str) {
         place.query_selector(&quoted).ok().flatten()
     };
     for details in open.iter().filter_map(|id| by_id(id)) {
-        // Fails only for names that are no attribute names.
         drop(details.set_attribute("open", ""));
     }
     if let Some(id) = focused {

@@ -3,7 +3,8 @@
 use leptos::prelude::*;
 use web_sys::File;
 
-use super::header::OpenButton;
+use super::header::{Keep, OpenButton};
+use super::recent_list::RecentList;
 use crate::examples::{EXAMPLES, Example, Silhouette, outline};
 use crate::language::tr;
 
@@ -19,6 +20,10 @@ pub(crate) fn DropZone(
     on_example: Callback<Example>,
     /// A model is to be written here.
     on_write: Callback<()>,
+    /// What the user can ask of lessons.
+    lessons: Lessons,
+    /// What was opened before.
+    keep: Keep,
 ) -> impl IntoView {
     view! {
         <section class="drop-zone" aria-busy=move || opening.with(Option::is_some).to_string()>
@@ -51,6 +56,7 @@ pub(crate) fn DropZone(
                     {tr("Nothing leaves this page: the file is read and estimated right here, and its weights are not even read.")}
                 </p>
             </div>
+            <RecentList recent=keep.recent on_open=keep.on_open on_forget=keep.on_forget />
             <div class="drop-zone-examples">
                 <h2 class="label">{tr("Nothing at hand? Open an example")}</h2>
                 <ul>

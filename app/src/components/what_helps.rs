@@ -43,6 +43,9 @@ pub(crate) fn WhatHelps(
     });
     let apply = move |title: String, after: Config| {
         let before = config.get_untracked();
+        if before == after {
+            return;
+        }
         applied.update(|applied| applied.push(Applied { title, before, after: after.clone() }));
         on_config.run(after);
     };

@@ -7,7 +7,7 @@ use highwater_core::{Bytes, Config};
 use serde::Serialize;
 
 use super::Advice;
-use crate::json::{JsonConfig, JsonPeak};
+use highwater_core::export::{JsonConfig, JsonPeak};
 
 #[derive(Serialize)]
 struct JsonAdvice<'a> {

@@ -4,6 +4,7 @@
 
 mod advise;
 mod explain;
+mod export;
 mod json;
 mod run;
 mod text;
