@@ -89,10 +89,10 @@ fn place(markup: &mut Markup, names: [&'static str; 2], (x, y): (f64, f64)) {
 }
 
 fn label(markup: &mut Markup, class: &'static str, at: (f64, f64), said: &str) {
-    let dy = match class.as_bytes().get(6) {
-        // Sizes stand below the picture, marks below their line, all else above.
-        Some(b's' | b'm') => "20",
-        _ => "-5",
+    // Above a line, left of where it is crossed, and below it, right of there, the curve is not.
+    let dy = match class {
+        "trend-tick" | "trend-mark trend-left" => "-6",
+        _ => "18",
     };
     markup.raw("<text class=\"").raw(class).raw("\" dy=\"").raw(dy).raw("\" ");
     place(markup, ["x", "y"], at);
