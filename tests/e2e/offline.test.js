@@ -32,7 +32,7 @@ test('works without a network after the first visit', async () => {
     await page.reload();
     await page.locator('.example', { hasText: 'ViT' }).click();
     await page.locator('.headline').waitFor();
-    await page.getByLabel('Optimizer', { exact: true }).selectOption('sgd');
+    await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
     await page.locator('.headline:not(.headline-stale)').waitFor();
     await page.getByRole('button', { name: 'Close this model' }).click();
     await page.getByRole('button', { name: 'Write a model' }).click();
