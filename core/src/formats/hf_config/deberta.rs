@@ -32,6 +32,7 @@ struct Deberta {
 
 /// Relative positions.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of the configuration's")]
 struct Relative {
     /// The farthest distance that has an embedding of its own.
     span: u64,

@@ -11,6 +11,7 @@ use crate::tensor::DType;
 
 /// Sizes of the model.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of the configuration's")]
 struct Swin {
     picture: Picture,
     stages: Vec<Stage>,
@@ -443,14 +444,15 @@ fn merge(p: &mut Program, x: Tensor, side: u64, width: u64) -> Tensor {
 
 /// COUNT: halves in a factor, of which there have to be whole ones.
 fn halves(c: Settings<'_>, name: &str, usual: u64) -> Result<u64, Error> {
+    const KNOWN: [(f64, u64); 7] =
+        [(1.0, 2), (1.5, 3), (2.0, 4), (2.5, 5), (3.0, 6), (3.5, 7), (4.0, 8)];
     if !c.has(name) {
         return Ok(usual);
     }
     if let Ok(Some(n)) = c.maybe(&[name]) {
         return Ok(n.saturating_mul(2));
     }
-    let stated = c.number(&[name], 0.0) * 2.0;
-    let fits = |n: &u32| (stated - f64::from(*n)).abs() < 1e-9;
-    let found = (1..=64).find(fits);
-    found.map(u64::from).ok_or_else(|| c.fault(name, "taken to be a number of halves, up to 32"))
+    let stated = c.number(&[name], 0.0).to_bits();
+    let found = KNOWN.iter().find(|(factor, _)| factor.to_bits() == stated);
+    found.map(|&(_, n)| n).ok_or_else(|| c.fault(name, "known are halves, from 1.0 to 4.0"))
 }
