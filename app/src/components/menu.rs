@@ -16,7 +16,8 @@ pub(crate) fn Menu(
     menu: NodeRef<html::Details>,
     /// What it is, for those who cannot see its button.
     label: String,
-    /// The picture on its button, as an SVG path.
+    /// The picture on its button, as an SVG path; may be empty.
+    #[prop(optional)]
     picture: &'static str,
     /// The word beside it; may be empty.
     #[prop(optional)]
@@ -56,7 +57,12 @@ pub(crate) fn Menu(
             on:toggle=on_toggle
         >
             <summary class="quiet-button" aria-label=label.clone() title=label>
-                <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
+                <svg
+                    class="icon"
+                    class:hidden=picture.is_empty()
+                    viewBox="0 0 16 16"
+                    aria-hidden="true"
+                >
                     <path d=picture />
                 </svg>
                 <span class="menu-word">{word}</span>
