@@ -369,7 +369,8 @@ impl Desk {
                 need: outcome.verdict.need,
             });
         }
-        if now() - self.sweep.trend_shown > TREND_WAIT {
+        let is_any = !self.sweep.trend.points.is_empty();
+        if is_any && now() - self.sweep.trend_shown > TREND_WAIT {
             self.show_trend();
         }
     }

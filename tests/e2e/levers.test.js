@@ -119,7 +119,7 @@ test('the curve has a table, marks the largest batch, and sets the batch', async
   const name = await other.textContent();
   await other.click();
   await page.waitForFunction(
-    (wanted) => document.querySelector('.trend-table caption').textContent.includes(wanted),
+    (wanted) => document.querySelector('.trend-table caption')?.textContent.includes(wanted),
     name,
   );
   assert.deepEqual(errors, []);

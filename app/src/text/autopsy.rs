@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn convolutions_are_told_by_what_they_save() {
-        let text = told("resnet50.onnx", Config::default());
+        let dims = [("batch".to_owned(), 32)].into();
+        let text = told("resnet50.onnx", Config { dims, ..Config::default() });
         assert!(text.contains(": saved for the backward pass"), "{text}");
         assert!(!text.contains("classes"), "{text}");
     }
