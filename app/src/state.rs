@@ -7,6 +7,7 @@ use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
+use crate::chart::scene::View;
 use crate::estimator::{Device, OpenDim};
 use crate::language::Language;
 use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
@@ -31,8 +32,10 @@ pub(crate) struct State {
     pub(crate) config_problem: RwSignal<Option<String>>,
     /// Something the user must know about.
     pub(crate) notice: RwSignal<Option<Notice>>,
-    /// Place of the cursor on the timeline, as a position in its samples.
+    /// Event under the cursor on the timeline.
     pub(crate) cursor: RwSignal<Option<usize>>,
+    /// Event that is looked at until another is pinned.
+    pub(crate) pin: RwSignal<Option<usize>>,
     /// The newest moment that was looked at.
     pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
     /// What each lever makes of the newest answer, in the order of the table; grows as they come in.
@@ -41,8 +44,8 @@ pub(crate) struct State {
     pub(crate) trend: RwSignal<Vec<TrendPoint>>,
     /// The search for what makes the newest answer fit; `None` where nobody asked.
     pub(crate) search: RwSignal<Option<SearchState>>,
-    /// Iteration that the timeline shows; `None` for all.
-    pub(crate) iteration: RwSignal<Option<usize>>,
+    /// What the timeline shows, and how.
+    pub(crate) view: RwSignal<View>,
     /// The theme.
     pub(crate) theme: RwSignal<Theme>,
     /// The language that the page speaks.
@@ -62,11 +65,12 @@ impl State {
             config_problem: RwSignal::new(None),
             notice: RwSignal::new(None),
             cursor: RwSignal::new(None),
+            pin: RwSignal::new(None),
             snapshot: RwSignal::new(None),
             levers: RwSignal::new(Vec::new()),
             trend: RwSignal::new(Vec::new()),
             search: RwSignal::new(None),
-            iteration: RwSignal::new(None),
+            view: RwSignal::new(View::default()),
             theme: RwSignal::new(Theme::stored_or_preferred()),
             language: RwSignal::new(Language::English),
         }

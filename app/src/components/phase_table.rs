@@ -9,6 +9,7 @@ use leptos::prelude::*;
 use super::byte_size::ByteSize;
 use crate::chart::Span;
 use crate::chart::bands::{Band, bands};
+use crate::chart::scene::Part;
 use crate::text;
 
 /// One row per phase.
@@ -44,7 +45,7 @@ pub(crate) fn PhaseTable(
                             .get()
                             .map(|report| {
                                 let data = &report.timeline;
-                                bands(data, Span::of(data, None))
+                                bands(data, Span::of(data, Part::All))
                                     .iter()
                                     .filter_map(|band| row(data, band))
                                     .collect_view()

@@ -3,60 +3,79 @@
 use std::sync::Arc;
 
 use highwater_core::Bytes;
-use highwater_core::report::{ByCategory, Report, Timeline};
+use highwater_core::report::Timeline;
 use highwater_core::trace::{Category, Phase};
 use leptos::prelude::*;
 
 use super::byte_size::ByteSize;
+use crate::chart::scene::{Scene, sample_at};
+use crate::chart::stack::{Stack, split};
+use crate::language::{fill, tr};
 use crate::text;
+
+/// The style sheet's names of the layers that are modules; the last is for all others.
+pub(super) const MODULES: [&str; 8] = [
+    "module-1",
+    "module-2",
+    "module-3",
+    "module-4",
+    "module-5",
+    "module-6",
+    "module-7",
+    "module-other",
+];
 
 /// One moment of the timeline in numbers.
 #[component]
 pub(crate) fn Readout(
-    /// The report.
-    report: Signal<Option<Arc<Report>>>,
-    /// Place of the cursor in the samples.
+    /// What is drawn.
+    #[prop(into)]
+    scene: Signal<Option<Arc<Scene>>>,
+    /// The event under the cursor.
     cursor: Signal<Option<usize>>,
+    /// The event that is pinned.
+    pin: Signal<Option<usize>>,
 ) -> impl IntoView {
     move || {
-        report.get().map(|report| {
-            let at = cursor.get().and_then(|at| Moment::at(&report, at));
-            let moment = at.unwrap_or_else(|| Moment::peak(&report));
-            view! {
-                <div class="readout">
-                    <p class="readout-when">
-                        <strong>{moment.title}</strong>
-                        <span>{moment.place}</span>
-                    </p>
-                    <dl class="readout-values">
-                        {Category::ALL
-                            .map(|category| legend(category, moment.categories.get(category)))
-                            .collect_view()} <div class="readout-value">
-                            <dt>
-                                <span class="swatch swatch-line" aria-hidden="true"></span>
-                                "reserved"
-                            </dt>
-                            <dd>
-                                <ByteSize bytes=moment.reserved />
-                            </dd>
-                        </div>
-                    </dl>
-                </div>
-            }
+        let scene = scene.get()?;
+        let moment = Moment::of(&scene, cursor.get(), pin.get());
+        let layers = moment.layers.iter().enumerate();
+        let layers = layers.map(|(layer, &bytes)| legend(&scene, layer, bytes)).collect_view();
+        Some(view! {
+            <div class="readout">
+                <p class="readout-when">
+                    <strong>{moment.title}</strong>
+                    <span>{moment.place}</span>
+                </p>
+                <dl class="readout-values">
+                    {layers} {value("swatch swatch-line", tr("reserved"), String::new(), moment.reserved)}
+                </dl>
+            </div>
         })
     }
 }
 
-fn legend(category: Category, bytes: Bytes) -> impl IntoView {
+fn legend(scene: &Scene, layer: usize, bytes: Bytes) -> impl IntoView + use<> {
+    let (class, name, meaning) = match scene.stack {
+        Stack::Category => {
+            let category = Category::ALL[layer.min(Category::ALL.len() - 1)];
+            let meaning = text::category_meaning(category).to_owned();
+            (class(category), text::category(category).to_owned(), meaning)
+        }
+        Stack::Module => match scene.ground.data().owners.get(layer) {
+            Some(owner) => (MODULES[layer.min(6)], owner.module.clone(), owner.module.clone()),
+            None => (MODULES[7], tr("all others"), String::new()),
+        },
+    };
+    value(class, name, meaning, bytes)
+}
+
+fn value(class: &str, name: String, meaning: String, bytes: Bytes) -> impl IntoView + use<> {
     view! {
-        <div
-            class="readout-value"
-            class:readout-none=bytes == Bytes::ZERO
-            title=text::category_meaning(category)
-        >
+        <div class="readout-value" class:readout-none=bytes == Bytes::ZERO title=meaning>
             <dt>
-                <span class=format!("swatch {}", class(category)) aria-hidden="true"></span>
-                {text::category(category)}
+                <span class=format!("swatch {class}") aria-hidden="true"></span>
+                <span class="readout-name">{name}</span>
             </dt>
             <dd>
                 <ByteSize bytes />
@@ -80,66 +99,91 @@ pub(super) const fn class(category: Category) -> &'static str {
 }
 
 struct Moment {
-    title: &'static str,
+    title: String,
     place: String,
-    categories: ByCategory,
+    layers: Vec<Bytes>,
     reserved: Bytes,
 }
 
 impl Moment {
-    fn at(report: &Report, at: usize) -> Option<Self> {
-        let data = &report.timeline;
-        let event = *data.event.get(at)?;
-        Some(Self {
-            title: "At the cursor",
-            place: format!(
-                "{}{}, {} allocated",
-                when(data, event),
-                running(data, at),
-                data.allocated.get(at)?
-            ),
-            categories: *data.categories.get(at)?,
-            reserved: *data.reserved.get(at)?,
-        })
-    }
-
-    fn peak(report: &Report) -> Self {
-        let data = &report.timeline;
-        let peak = &report.peak;
-        let at = data.event.partition_point(|&event| event <= peak.event).checked_sub(1);
-        let reserved = at.and_then(|at| data.reserved.get(at)).copied().unwrap_or_default();
-        let operator = what(&peak.operator, &peak.module);
-        Self {
-            title: "At the peak",
-            place: format!("{}{operator}, {} allocated", when(data, peak.event), peak.allocated),
-            categories: report.at_peak,
-            reserved,
-        }
+    fn of(scene: &Scene, cursor: Option<usize>, pin: Option<usize>) -> Self {
+        let (report, data) = (&scene.ground.report, scene.ground.data());
+        let title = match (cursor, pin) {
+            (Some(_), _) => tr("At the cursor"),
+            (None, Some(_)) => tr("At the pin"),
+            (None, None) => tr("At the peak"),
+        };
+        let event = cursor.or(pin).unwrap_or(report.peak.event);
+        let sample = sample_at(data, event).unwrap_or(0);
+        let at_peak = event == report.peak.event;
+        let categories = data.categories.get(sample).copied().unwrap_or_default();
+        let categories = if at_peak { report.at_peak } else { categories };
+        let allocated = data.allocated.get(sample).copied().unwrap_or_default();
+        let place = fill(
+            "{when}{running}, {size} allocated",
+            &[
+                ("when", &when(data, event)),
+                ("running", &running(data, sample)),
+                ("size", if at_peak { &report.peak.allocated } else { &allocated }),
+            ],
+        );
+        let layers = split(data, scene.stack, &categories, sample);
+        let reserved = data.reserved.get(sample).copied().unwrap_or_default();
+        Self { title, place, layers, reserved }
     }
 }
 
 /// What ran at a sample: `, aten::convolution in layer1.0.conv2`.
-pub(super) fn running(data: &Timeline, at: usize) -> String {
+fn running(data: &Timeline, sample: usize) -> String {
     let label = |places: &[usize]| {
-        places.get(at).and_then(|&place| data.labels.get(place)).map_or("", String::as_str)
+        places.get(sample).and_then(|&place| data.labels.get(place)).map_or("", String::as_str)
     };
     what(label(&data.operator), label(&data.module))
 }
 
-fn what(operator: &str, module: &str) -> String {
+/// `, aten::convolution in layer1.0.conv2`.
+pub(super) fn what(operator: &str, module: &str) -> String {
     match (operator, module) {
         ("", "") => String::new(),
         (one, "") | ("", one) => format!(", {one}"),
-        (operator, module) => format!(", {operator} in {module}"),
+        (operator, module) => {
+            fill(", {operator} in {module}", &[("operator", &operator), ("module", &module)])
+        }
     }
 }
 
 /// `backward of iteration 2`.
 pub(super) fn when(data: &Timeline, event: usize) -> String {
     let after = data.phases.partition_point(|mark| mark.event <= event);
-    match after.checked_sub(1).and_then(|at| data.phases.get(at)) {
-        None => String::new(),
-        Some(mark) if mark.phase == Phase::Setup => "set-up".to_owned(),
-        Some(mark) => format!("{} of iteration {}", text::phase(mark.phase), mark.iteration),
+    let mark = after.checked_sub(1).and_then(|at| data.phases.get(at));
+    mark.map_or_else(String::new, |mark| moment(mark.phase, mark.iteration))
+}
+
+/// `backward of iteration 2`.
+pub(super) fn moment(phase: Phase, iteration: usize) -> String {
+    let name = text::phase(phase);
+    if phase == Phase::Setup {
+        return name.to_owned();
     }
+    fill("{phase} of iteration {n}", &[("phase", &name), ("n", &iteration)])
+}
+
+/// One moment in words: `backward of iteration 2, event 120 of 900: 3.51 GiB allocated, …`.
+pub(super) fn in_words(data: &Timeline, event: usize) -> String {
+    let sample = sample_at(data, event).unwrap_or(0);
+    let (Some(allocated), Some(reserved)) = (data.allocated.get(sample), data.reserved.get(sample))
+    else {
+        return String::new();
+    };
+    fill(
+        "{when}{running}, event {event} of {count}: {allocated} allocated, {reserved} reserved",
+        &[
+            ("when", &when(data, event)),
+            ("running", &running(data, sample)),
+            ("event", &event),
+            ("count", &crate::format::grouped(data.events as u64)),
+            ("allocated", allocated),
+            ("reserved", reserved),
+        ],
+    )
 }

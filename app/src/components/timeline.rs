@@ -2,87 +2,60 @@
 
 use std::sync::Arc;
 
-use highwater_core::report::{Report, Timeline as Data};
-use highwater_core::{Bytes, trace::Phase};
+use highwater_core::report::Report;
+use highwater_core::trace::Phase;
 use leptos::prelude::*;
-use leptos::{ev, html};
-use wasm_bindgen::prelude::*;
-use web_sys::ResizeObserver;
 
+use super::key_help::KeyHelp;
+use super::minimap::Minimap;
 use super::phase_table::PhaseTable;
 use super::readout::Readout;
-use super::timeline_canvas::{self, Picture};
+use super::timeline_plot::TimelinePlot;
 use crate::chart::Span;
 use crate::chart::bands::{Band, bands};
-use crate::chart::columns::{column_at, columns};
-use crate::chart::ticks::{Ticks, ticks};
-use crate::format::{self, share};
+use crate::chart::scene::{Ground, Part, Scene, View};
+use crate::chart::stack::Stack;
+use crate::format::{grouped, share};
+use crate::language::{fill, tr};
 use crate::text;
 use crate::theme::Theme;
 
-/// COUNT: lines across the picture, at most.
-const TICKS: u64 = 6;
-
-/// What is drawn, apart from the size of the window.
-#[derive(Clone)]
-struct Scene {
-    report: Arc<Report>,
-    span: Span,
-    top: Bytes,
-    ticks: Ticks,
-    /// What the device leaves to the allocator.
-    limit: Bytes,
-}
-
-impl Scene {
-    fn of(report: Arc<Report>, iteration: Option<usize>) -> Self {
-        let highest = report.timeline.reserved.iter().copied().max().unwrap_or_default();
-        let highest = highest.max(report.peak.allocated);
-        let limit = report.verdict.capacity - report.verdict.context;
-        // A limit far above would press the picture to the ground: it is only named.
-        let (reach, percent) =
-            if limit.0 <= highest.0 / 5 * 9 { (highest.max(limit), 108) } else { (highest, 116) };
-        let top = Bytes(reach.0 / 100 * percent).max(Bytes(1));
-        let span = Span::of(&report.timeline, iteration);
-        Self { span, top, ticks: ticks(top, TICKS), limit, report }
-    }
-
-    fn data(&self) -> &Data {
-        &self.report.timeline
-    }
-
-    fn limit_shown(&self) -> Option<Bytes> {
-        Some(self.limit).filter(|&limit| limit <= self.top)
-    }
-
-    /// Position in the samples of the peak.
-    fn peak(&self) -> Option<usize> {
-        let after = self.data().event.partition_point(|&event| event <= self.report.peak.event);
-        after.checked_sub(1)
-    }
-}
-
-/// The timeline, stacked by category, with a cursor for mouse and keyboard.
+/// The timeline: the picture with a cursor and a pin, what part of it is shown, and its numbers.
 #[component]
 pub(crate) fn Timeline(
     /// The report.
     report: Signal<Option<Arc<Report>>>,
-    /// Iteration to show; `None` for all.
+    /// What is shown, and how.
     #[prop(into)]
-    iteration: Signal<Option<usize>>,
-    /// Place of the cursor in the samples.
+    view: Signal<View>,
+    /// The event under the cursor.
     #[prop(into)]
     cursor: Signal<Option<usize>>,
+    /// The event that is pinned.
+    #[prop(into)]
+    pin: Signal<Option<usize>>,
     /// The theme, whose colours are painted.
     #[prop(into)]
     theme: Signal<Theme>,
-    /// Another iteration is to be shown.
-    on_iteration: Callback<Option<usize>>,
+    /// Something else is to be shown.
+    on_view: Callback<View>,
     /// The cursor moved.
     on_cursor: Callback<Option<usize>>,
+    /// Another moment is to be pinned, or none.
+    on_pin: Callback<Option<usize>>,
 ) -> impl IntoView {
-    let scene = Signal::derive(move || {
-        report.get().map(|report| Arc::new(Scene::of(report, iteration.get())))
+    let ground = Memo::new(move |_| report.get().map(|report| Arc::new(Ground::of(report))));
+    let scene = Memo::new(move |_| Some(Arc::new(Scene::of(ground.get()?, view.get()))));
+    let scene: Signal<Option<Arc<Scene>>> = scene.into();
+    let on_span = Callback::new(move |span: Span| {
+        if let Some(scene) = scene.get_untracked().filter(|scene| scene.span != span) {
+            on_view.run(View { part: scene.part(span), ..view.get_untracked() });
+        }
+    });
+    // What is pinned from elsewhere is shown.
+    Effect::new(move |_| {
+        let (Some(pin), Some(scene)) = (pin.get(), scene.get_untracked()) else { return };
+        on_span.run(scene.span.revealing(pin, scene.ground.all()));
     });
     let iterations = Memo::new(move |_| {
         report.with(|report| report.as_ref().map_or(0, |report| report.iterations.len()))
@@ -90,20 +63,67 @@ pub(crate) fn Timeline(
     view! {
         <figure class="panel timeline">
             <figcaption class="panel-head">
-                <h2 class="panel-title">"Memory over time"</h2>
-                <IterationChoice iterations iteration on_iteration />
+                <h2 class="panel-title">{tr("Memory over time")}</h2>
+                <div class="timeline-tools">
+                    <StackChoice view on_view />
+                    <IterationChoice iterations view on_view />
+                    <ZoomButtons scene on_span />
+                    <KeyHelp />
+                </div>
             </figcaption>
             <div class="timeline-frame">
                 <Axis scene />
-                <Plot scene cursor theme on_cursor />
+                <TimelinePlot scene cursor pin theme on_cursor on_pin on_span />
                 <Phases scene />
+                <Minimap scene theme on_span />
             </div>
-            <Readout report cursor />
+            <Readout scene cursor pin />
             <details class="timeline-table">
-                <summary>"The timeline as a table"</summary>
+                <summary>{tr("The timeline as a table")}</summary>
                 <PhaseTable report />
             </details>
         </figure>
+    }
+}
+
+/// One of a few buttons of which one is pressed.
+fn choice(
+    text: String,
+    label: String,
+    pressed: impl Fn() -> bool + Send + 'static,
+    choose: impl Fn() + 'static,
+) -> impl IntoView {
+    view! {
+        <button
+            type="button"
+            aria-label=label
+            aria-pressed=move || pressed().to_string()
+            on:click=move |_| choose()
+        >
+            {text}
+        </button>
+    }
+}
+
+#[component]
+fn StackChoice(
+    /// What is shown, and how.
+    view: Signal<View>,
+    /// Something else is to be shown.
+    on_view: Callback<View>,
+) -> impl IntoView {
+    let by = move |stack, text: String| {
+        choice(
+            text.clone(),
+            text,
+            move || view.get().stack == stack,
+            move || on_view.run(View { stack, ..view.get_untracked() }),
+        )
+    };
+    view! {
+        <div class="choice" role="group" aria-label=tr("Stacked")>
+            {by(Stack::Category, tr("by category"))} {by(Stack::Module, tr("by module"))}
+        </div>
     }
 }
 
@@ -112,30 +132,55 @@ fn IterationChoice(
     /// COUNT: iterations to choose from.
     #[prop(into)]
     iterations: Signal<usize>,
-    /// The iteration shown; `None` for all.
-    iteration: Signal<Option<usize>>,
-    /// Another one is wanted.
-    on_iteration: Callback<Option<usize>>,
+    /// What is shown, and how.
+    view: Signal<View>,
+    /// Something else is to be shown.
+    on_view: Callback<View>,
 ) -> impl IntoView {
-    let choice = move |which: Option<usize>| {
-        let text = which.map_or_else(|| "All".to_owned(), |n| n.to_string());
-        let label = which.map_or_else(|| "All iterations".to_owned(), |n| format!("Iteration {n}"));
+    let of = move |part, text, label| {
+        choice(
+            text,
+            label,
+            move || view.get().part == part,
+            move || on_view.run(View { part, ..view.get_untracked() }),
+        )
+    };
+    view! {
+        <div class="choice" role="group" aria-label=tr("Iteration shown")>
+            <span class="choice-label">{tr("Iteration")}</span>
+            {of(Part::All, tr("All"), tr("All iterations"))}
+            {move || {
+                (1..=iterations.get())
+                    .map(|n| of(Part::Iteration(n), n.to_string(), fill("Iteration {n}", &[("n", &n)])))
+                    .collect_view()
+            }}
+        </div>
+    }
+}
+
+#[component]
+fn ZoomButtons(
+    /// What is drawn.
+    scene: Signal<Option<Arc<Scene>>>,
+    /// Other events are to be shown.
+    on_span: Callback<Span>,
+) -> impl IntoView {
+    let zoom = move |sign: &'static str, label: String, factor: f64| {
+        let click = move |_| {
+            if let Some(scene) = scene.get_untracked() {
+                on_span.run(scene.span.zoomed(0.5, factor, scene.ground.all()));
+            }
+        };
+        let title = label.clone();
         view! {
-            <button
-                type="button"
-                aria-label=label
-                aria-pressed=move || (iteration.get() == which).to_string()
-                on:click=move |_| on_iteration.run(which)
-            >
-                {text}
+            <button type="button" aria-label=label title=title on:click=click>
+                {sign}
             </button>
         }
     };
     view! {
-        <div class="choice" role="group" aria-label="Iteration shown">
-            <span class="choice-label">"Iteration"</span>
-            {choice(None)}
-            {move || (1..=iterations.get()).map(|n| choice(Some(n))).collect_view()}
+        <div class="choice" role="group" aria-label=tr("Zoom")>
+            {zoom("\u{2212}", tr("Zoom out"), 2.0)} {zoom("+", tr("Zoom in"), 0.5)}
         </div>
     }
 }
@@ -146,22 +191,23 @@ fn Axis(
     /// What is drawn.
     scene: Signal<Option<Arc<Scene>>>,
 ) -> impl IntoView {
+    let ground = Memo::new(move |_| scene.with(|scene| Some(scene.as_ref()?.ground.clone())));
     view! {
         <div class="timeline-axis" aria-hidden="true">
             {move || {
-                scene
+                ground
                     .get()
-                    .map(|scene| {
-                        let last = scene.ticks.at.len().saturating_sub(1);
-                        (0..scene.ticks.at.len())
+                    .map(|ground| {
+                        let last = ground.ticks.at.len().saturating_sub(1);
+                        (0..ground.ticks.at.len())
                             .map(|n| {
-                                let number = scene.ticks.label(n);
+                                let number = ground.ticks.label(n);
                                 let label = if n == last {
-                                    format!("{number} {}", scene.ticks.unit.name())
+                                    format!("{number} {}", ground.ticks.unit.name())
                                 } else {
                                     number
                                 };
-                                let bottom = share(scene.ticks.at[n], scene.top);
+                                let bottom = share(ground.ticks.at[n], ground.top);
                                 view! {
                                     <span style:bottom=format!("{bottom}%")>{label}</span>
                                 }
@@ -173,138 +219,7 @@ fn Axis(
     }
 }
 
-/// The picture, its marks and its cursor.
-#[component]
-fn Plot(
-    /// What is drawn.
-    scene: Signal<Option<Arc<Scene>>>,
-    /// Place of the cursor in the samples.
-    cursor: Signal<Option<usize>>,
-    /// The theme.
-    theme: Signal<Theme>,
-    /// The cursor moved.
-    on_cursor: Callback<Option<usize>>,
-) -> impl IntoView {
-    let plot = NodeRef::<html::Div>::new();
-    let canvas = NodeRef::<html::Canvas>::new();
-    let size = observed_size(plot);
-    let (spoken, set_spoken) = signal(String::new());
-    Effect::new(move |_| {
-        let (Some(scene), Some(canvas)) = (scene.get(), canvas.get()) else { return };
-        theme.track();
-        let (width, height) = size.get();
-        if width < 1.0 {
-            return;
-        }
-        // A browser without a canvas still has the table.
-        let _painted = timeline_canvas::paint(
-            &canvas,
-            (width, height),
-            Picture {
-                timeline: scene.data(),
-                span: scene.span,
-                top: scene.top,
-                ticks: &scene.ticks.at,
-                capacity: scene.limit_shown(),
-            },
-        );
-    });
-    let at_pointer = move |event: &ev::PointerEvent| {
-        let scene = scene.get_untracked()?;
-        let width = size.get_untracked().0.max(1.0);
-        let columns = columns(scene.data(), scene.span, to_columns(width));
-        let column = column_at(f64::from(event.offset_x()) / width, columns.len())?;
-        columns.get(column).copied()
-    };
-    let on_key = move |event: ev::KeyboardEvent| {
-        let Some(scene) = scene.get_untracked() else { return };
-        let target = match key_move(&scene, cursor.get_untracked(), &event) {
-            Some(Move::To(target)) => target,
-            Some(Move::Away) => None,
-            None => return,
-        };
-        event.prevent_default();
-        set_spoken.set(target.map_or_else(String::new, |at| moment(&scene.report, at)));
-        on_cursor.run(target);
-    };
-    view! {
-        <div
-            class="timeline-plot"
-            node_ref=plot
-            tabindex="0"
-            role="slider"
-            aria-label="Memory over time. Arrow keys move the cursor, P goes to the peak, Escape leaves."
-            aria-valuemin="0"
-            aria-valuemax=move || {
-                scene.with(|s| s.as_ref().map_or(0, |s| s.data().event.len().saturating_sub(1)).to_string())
-            }
-            aria-valuenow=move || cursor.get().unwrap_or(0).to_string()
-            aria-valuetext=move || {
-                let scene = scene.get();
-                match (scene, cursor.get()) {
-                    (Some(scene), Some(at)) => moment(&scene.report, at),
-                    _ => "no cursor".to_owned(),
-                }
-            }
-            on:keydown=on_key
-            on:pointermove=move |event| on_cursor.run(at_pointer(&event))
-            on:pointerdown=move |event| on_cursor.run(at_pointer(&event))
-            on:pointerleave=move |_| on_cursor.run(None)
-        >
-            <canvas node_ref=canvas aria-hidden="true"></canvas>
-            {move || scene.get().map(|scene| marks(&scene))}
-            {move || {
-                let scene = scene.get()?;
-                let at = cursor.get()?;
-                let event = *scene.data().event.get(at)?;
-                let left = 100.0 * scene.span.share(event).clamp(0.0, 1.0);
-                Some(view! { <div class="timeline-cursor" style:left=format!("{left}%")></div> })
-            }}
-            <p class="hidden-text" aria-live="polite">
-                {spoken}
-            </p>
-        </div>
-    }
-}
-
-/// The peak and the limit of the device, as labels in the picture.
-fn marks(scene: &Scene) -> impl IntoView + use<> {
-    let peak = scene.span.contains(scene.report.peak.event).then(|| {
-        let left = 100.0 * scene.span.share(scene.report.peak.event);
-        // On top of the stack, which shows requested bytes; the allocator's rounding is above it.
-        let bottom = share(scene.report.peak.requested, scene.top);
-        let crowded = left > 60.0;
-        let label = format!("peak {}", scene.report.peak.allocated);
-        view! {
-            <div
-                class="timeline-peak"
-                class:timeline-peak-left=crowded
-                style:left=format!("{left}%")
-                style:bottom=format!("{bottom}%")
-            >
-                <span>{label}</span>
-            </div>
-        }
-    });
-    let device = &scene.report.verdict;
-    let shown = scene.limit_shown();
-    let above = shown.is_none();
-    let bottom = shown.map_or(100.0, |limit| share(limit, scene.top));
-    let arrow = if above { "\u{2191} " } else { "" };
-    let label = format!("{arrow}{} has room for {}", device.name, scene.limit);
-    let limit = view! {
-        <div
-            class="timeline-limit"
-            class:timeline-limit-above=above
-            style:bottom=format!("{bottom}%")
-        >
-            <span>{label}</span>
-        </div>
-    };
-    (peak, limit)
-}
-
-/// Names of phases below the picture, and of iterations below them.
+/// Names of phases below the picture, and between which events it lies.
 #[component]
 fn Phases(
     /// What is drawn.
@@ -316,22 +231,40 @@ fn Phases(
                 scene
                     .get()
                     .map(|scene| {
-                        bands(scene.data(), scene.span).into_iter().map(phase_band).collect_view()
+                        bands(scene.ground.data(), scene.span)
+                            .into_iter()
+                            .map(phase_band)
+                            .collect_view()
                     })
             }}
         </div>
+        <p class="timeline-range">
+            {move || {
+                scene
+                    .get()
+                    .map(|scene| {
+                        let Span { begin, end } = scene.span;
+                        let number = |event: usize| grouped(event as u64);
+                        fill(
+                            "events {begin} to {end} of {all}",
+                            &[
+                                ("begin", &number(begin)),
+                                ("end", &number(end.saturating_sub(1))),
+                                ("all", &number(scene.ground.data().events)),
+                            ],
+                        )
+                    })
+            }}
+        </p>
     }
 }
 
 fn phase_band(band: Band) -> impl IntoView {
     let name = text::phase(band.phase);
-    let title = format!("{name} of iteration {}", band.iteration);
+    let title = super::readout::moment(band.phase, band.iteration);
     view! {
         <div
-            class="timeline-phase"
-            class:timeline-phase-forward=band.phase == Phase::Forward
-            class:timeline-phase-backward=band.phase == Phase::Backward
-            class:timeline-phase-optimizer=band.phase == Phase::Optimizer
+            class=format!("timeline-phase {}", phase_class(band.phase))
             style:left=format!("{}%", 100.0 * band.left)
             style:width=format!("{}%", 100.0 * band.width)
             title=title
@@ -342,77 +275,12 @@ fn phase_band(band: Band) -> impl IntoView {
     }
 }
 
-/// What a key does to the cursor.
-enum Move {
-    To(Option<usize>),
-    Away,
-}
-
-/// Where a key moves the cursor; nothing for keys that mean nothing here.
-fn key_move(scene: &Scene, cursor: Option<usize>, event: &ev::KeyboardEvent) -> Option<Move> {
-    if event.ctrl_key() || event.alt_key() || event.meta_key() {
-        return None;
+/// The style sheet's name of a phase.
+pub(super) const fn phase_class(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Setup | Phase::ZeroGrad => "timeline-phase-other",
+        Phase::Forward => "timeline-phase-forward",
+        Phase::Backward => "timeline-phase-backward",
+        Phase::Optimizer => "timeline-phase-optimizer",
     }
-    let data = scene.data();
-    let first = data.event.partition_point(|&event| event < scene.span.begin);
-    let last = data.event.partition_point(|&event| event < scene.span.end).checked_sub(1)?;
-    let stride = if event.shift_key() { (last - first) / 50 } else { 1 }.max(1);
-    let page = ((last - first) / 10).max(1);
-    let here = cursor.or_else(|| scene.peak())?.clamp(first, last);
-    let target = match event.key().as_str() {
-        "ArrowLeft" | "ArrowDown" => here.saturating_sub(stride).max(first),
-        "ArrowRight" | "ArrowUp" => (here + stride).min(last),
-        "PageDown" => here.saturating_sub(page).max(first),
-        "PageUp" => (here + page).min(last),
-        "Home" => first,
-        "End" => last,
-        "p" | "P" => return Some(Move::To(scene.peak())),
-        "Escape" => return Some(Move::Away),
-        _ => return None,
-    };
-    Some(Move::To(Some(target)))
-}
-
-/// One moment in words: `backward of iteration 2, event 120 of 900: 3.51 GiB allocated, …`.
-fn moment(report: &Report, at: usize) -> String {
-    let data = &report.timeline;
-    let (Some(&event), Some(allocated), Some(reserved)) =
-        (data.event.get(at), data.allocated.get(at), data.reserved.get(at))
-    else {
-        return String::new();
-    };
-    let when = super::readout::when(data, event);
-    let running = super::readout::running(data, at);
-    let count = format::grouped(data.events as u64);
-    format!("{when}{running}, event {event} of {count}: {allocated} allocated, {reserved} reserved")
-}
-
-/// Width and height of an element in CSS pixels, kept up to date.
-fn observed_size(element: NodeRef<html::Div>) -> ReadSignal<(f64, f64)> {
-    let (size, set_size) = signal((0.0, 0.0));
-    Effect::new(move |_| {
-        let Some(element) = element.get() else { return };
-        let watched = element.clone();
-        let on_resize = Closure::<dyn FnMut()>::new(move || {
-            let shape = watched.get_bounding_client_rect();
-            set_size.set((shape.width(), shape.height()));
-        });
-        if let Ok(observer) = ResizeObserver::new(on_resize.as_ref().unchecked_ref()) {
-            observer.observe(&element);
-            let kept = StoredValue::new_local((observer, on_resize));
-            on_cleanup(move || {
-                kept.with_value(|(observer, _)| observer.disconnect());
-            });
-        }
-    });
-    size
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of pixels, at most a few thousand"
-)]
-const fn to_columns(width: f64) -> usize {
-    width as usize
 }
