@@ -1,6 +1,19 @@
 // Starts the page: fetches the main script and its WebAssembly while nothing else is to do.
+import * as keep from "./keep.js";
+
+globalThis.highwater = keep;
 const { main, wasm } = document.querySelector("script[data-main]").dataset;
 const at = (path) => new URL(path, document.baseURI).href;
+const offline = navigator.serviceWorker;
+
+// A newer version that has arrived takes over before anything of the older one runs.
+const newer = (await offline?.getRegistration().catch(() => undefined))?.waiting;
+if (newer) {
+  const took = new Promise((resolve) => offline.addEventListener("controllerchange", () => resolve(true), { once: true }));
+  newer.postMessage("take over");
+  if (await Promise.race([took, new Promise((resolve) => setTimeout(resolve, 1000, false))])) location.reload();
+}
+
 try {
   const { default: start } = await import(at(main));
   await start({ module_or_path: at(wasm) });
@@ -10,3 +23,4 @@ try {
   if (boot) boot.textContent = "Highwater could not start: it needs a current browser with WebAssembly.";
   throw reason;
 }
+offline?.register(at("sw.js")).catch(() => {});

@@ -8,7 +8,9 @@ pub(crate) mod pyramid;
 pub(crate) mod scene;
 pub(crate) mod segments;
 pub(crate) mod stack;
+pub(crate) mod svg;
 pub(crate) mod ticks;
+pub(crate) mod trend;
 
 use highwater_core::report::Timeline;
 
@@ -24,19 +26,24 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The events of a part of the run; all of them where there is no such part.
-    pub(crate) fn of(timeline: &Timeline, part: Part) -> Self {
+    /// The events of one iteration, or all of them.
+    pub(crate) fn of(timeline: &Timeline, iteration: Option<usize>) -> Self {
         let all = Self { begin: 0, end: timeline.events.max(1) };
+        let Some(iteration) = iteration else { return all };
         let start =
             |n| timeline.phases.iter().find(|mark| mark.iteration == n).map(|mark| mark.event);
-        match part {
-            Part::All => all,
-            Part::Iteration(iteration) => start(iteration).map_or(all, |begin| {
-                let end = start(iteration + 1).unwrap_or(all.end);
-                Self { begin, end: end.max(begin + 1) }
-            }),
-            Part::Events(begin, end) => Self { begin, end: end.max(begin) }.zoomed(0.5, 1.0, all),
+        let Some(begin) = start(iteration) else { return all };
+        let end = start(iteration + 1).unwrap_or(all.end);
+        Self { begin, end: end.max(begin + 1) }
+    }
+
+    /// The events of a part of the run; all of them where there is no such part.
+    pub(crate) fn of_part(timeline: &Timeline, part: Part) -> Self {
+        if let Part::Events(begin, end) = part {
+            let all = Self::of(timeline, None);
+            return Self { begin, end: end.max(begin) }.zoomed(0.5, 1.0, all);
         }
+        Self::of(timeline, part.iteration())
     }
 
     /// COUNT: events shown at least, however near somebody looks.
@@ -144,11 +151,11 @@ mod tests {
             &[1; 10],
             &[(0, 0, Phase::Setup), (2, 1, Phase::Forward), (6, 2, Phase::Forward)],
         );
-        assert_eq!(Span::of(&timeline, Part::All), Span { begin: 0, end: 10 });
-        assert_eq!(Span::of(&timeline, Part::Iteration(1)), Span { begin: 2, end: 6 });
-        assert_eq!(Span::of(&timeline, Part::Iteration(2)), Span { begin: 6, end: 10 });
-        assert_eq!(Span::of(&timeline, Part::Iteration(7)), Span { begin: 0, end: 10 });
-        assert_eq!(Span::of(&Timeline::default(), Part::All).len(), 1);
+        assert_eq!(Span::of(&timeline, None), Span { begin: 0, end: 10 });
+        assert_eq!(Span::of(&timeline, Some(1)), Span { begin: 2, end: 6 });
+        assert_eq!(Span::of(&timeline, Some(2)), Span { begin: 6, end: 10 });
+        assert_eq!(Span::of(&timeline, Some(7)), Span { begin: 0, end: 10 });
+        assert_eq!(Span::of(&Timeline::default(), None).len(), 1);
     }
 
     #[test]

@@ -18,9 +18,10 @@ use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
 
 use crate::chart::scene::Part;
+use crate::estimator::Pulled;
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
-use crate::state::{Answer, DeviceRow, Loaded, SearchState, SourceProblem, State};
+use crate::state::{Answer, DeviceRow, Effected, Loaded, SearchState, SourceProblem, State};
 use crate::text;
 
 #[wasm_bindgen]
@@ -146,6 +147,19 @@ impl Engine {
         }
     }
 
+    /// Leaves off searching.
+    pub(crate) fn stop_search(&self) {
+        self.state.search.set(None);
+        self.line.borrow().send(&ToWorker::StopSearch, &JsValue::NULL);
+    }
+
+    /// Shows how the newest answer grows along a dimension.
+    pub(crate) fn trend(&self, dim: String) {
+        if let Some(generation) = self.answered() {
+            self.line.borrow().send(&ToWorker::Trend { generation, dim }, &JsValue::NULL);
+        }
+    }
+
     /// Number of the request that the newest answer is for.
     fn answered(&self) -> Option<u64> {
         self.state.answer.with_untracked(|answer| answer.as_ref().map(|answer| answer.generation))
@@ -167,6 +181,7 @@ impl Engine {
         self.state.snapshot.set(None);
         self.state.config_problem.set(None);
         self.state.notice.set(None);
+        self.state.forget_variations();
         for row in self.state.devices.get_untracked() {
             row.verdict.set(None);
             row.largest.set(None);
@@ -238,18 +253,17 @@ impl Engine {
                 }
             }
             FromWorker::Seen { generation, snapshot } => self.seen(generation, snapshot),
-            FromWorker::Pulled { generation, pulled } => {
-                if self.answered() == Some(generation) {
-                    self.state.levers.update(|levers| levers.push(pulled));
-                }
+            FromWorker::Pulled { generation, lever, pulled } => {
+                self.pulled(generation, lever, pulled);
             }
-            FromWorker::Trend { generation, point } => {
+            FromWorker::Trend { generation, trend } => {
                 if self.answered() == Some(generation) {
-                    self.state.trend.update(|trend| trend.push(point));
+                    self.state.trend.set(trend);
                 }
             }
             FromWorker::Searched { generation, tried, outcome } => {
-                if self.answered() == Some(generation) {
+                let is_wanted = self.state.search.with_untracked(Option::is_some);
+                if is_wanted && self.answered() == Some(generation) {
                     self.state.search.set(Some(SearchState { tried, outcome }));
                 }
             }
@@ -270,6 +284,7 @@ impl Engine {
         };
         let config = estimate.report.config.clone();
         let name = opening.input.name();
+        let own_file = matches!(opening.input, Input::File(_));
         self.line.borrow_mut().good = Some((opening.input, config.clone()));
         let state = self.state;
         state.opening.set(None);
@@ -286,14 +301,27 @@ impl Engine {
             state.edit(&name, text, None);
             state.view.update(|view| view.part = Part::All);
             state.pin.set(None);
+            state.forget_variations();
             for row in state.devices.get_untracked() {
                 row.verdict.set(None);
                 row.largest.set(None);
             }
             state.config.set(config.clone());
         }
-        state.loaded.set(Some(Loaded { name, dims, spec }));
+        state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
         self.answer(generation, estimate, config);
+    }
+
+    fn pulled(&self, generation: u64, lever: usize, pulled: Option<Pulled>) {
+        let before = self.state.answer.with_untracked(|answer| {
+            let answer = answer.as_ref().filter(|answer| answer.generation == generation);
+            answer.map(|answer| answer.report.verdict.need)
+        });
+        let row = self.state.levers.with_value(|rows| rows.get(lever).copied());
+        if let (Some(before), Some(row)) = (before, row) {
+            let effected = |pulled| Arc::new(Effected { generation, before, pulled });
+            row.pulled.set(pulled.map(effected));
+        }
     }
 
     fn seen(&self, generation: u64, snapshot: Snapshot) {
@@ -320,8 +348,6 @@ impl Engine {
             state.pin.set(None);
         }
         state.cursor.set(None);
-        state.levers.set(Vec::new());
-        state.trend.set(Vec::new());
         state.search.set(None);
         state.config_problem.set(None);
         let mut line = self.line.borrow_mut();

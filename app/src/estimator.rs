@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use highwater_core::Model;
 pub(crate) use highwater_core::estimate::Simulation;
 pub(crate) use highwater_core::formats::Opened;
-pub(crate) use highwater_core::levers::{Facts, LEVERS, Search, Searched};
+pub(crate) use highwater_core::levers::{Facts, LEVERS, Pulled, Search, Searched};
 
 /// A dimension that the file leaves open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,12 +29,17 @@ pub(crate) struct Device {
     pub(crate) id: String,
     /// Name for people.
     pub(crate) name: String,
+    /// Memory as the vendor sells it.
+    pub(crate) nameplate: String,
 }
 
 /// Every device.
 pub(crate) fn devices() -> Vec<Device> {
-    let device =
-        |known: &device::Device| Device { id: known.id.to_owned(), name: known.name.to_owned() };
+    let device = |known: &device::Device| Device {
+        id: known.id.to_owned(),
+        name: known.name.to_owned(),
+        nameplate: known.nameplate.to_owned(),
+    };
     device::all().iter().map(device).collect()
 }
 

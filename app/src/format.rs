@@ -3,6 +3,8 @@
 use highwater_core::Bytes;
 use highwater_core::report::Verdict;
 
+use crate::language::tr;
+
 /// Digits in groups of three: `25,557,032`.
 pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -67,13 +69,13 @@ pub(crate) const fn float(bytes: Bytes) -> f64 {
 }
 
 /// A verdict in words.
-pub(crate) const fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
+pub(crate) fn verdict(verdict: Verdict) -> String {
+    tr(match verdict {
         Verdict::Fits => "fits",
         Verdict::Tight => "tight",
         Verdict::FitsAfterFlush => "fits after cache flush",
         Verdict::DoesNotFit => "does not fit",
-    }
+    })
 }
 
 /// A verdict as a sign that needs no colour.

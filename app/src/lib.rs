@@ -4,23 +4,29 @@
 //! The same WebAssembly runs twice: on the page, and in a worker where the estimates are made
 //! ([`worker`]). [`engine`] is the page's end of the line between them. A second program,
 //! `bin/highwater-reader`, reads what is not ONNX; it arrives behind the first, so that the page
-//! need not wait for it.
+//! need not wait for it. A third, `bin/highwater-export`, is fetched when somebody saves an answer.
 
 mod chart;
 mod components;
 mod derived;
+mod embed;
 mod engine;
 mod estimator;
 mod examples;
+mod export;
 mod format;
 mod language;
+mod lessons;
+mod link;
 mod load;
 mod protocol;
 mod state;
+mod teach;
 mod text;
 mod theme;
 mod worker;
 
+pub use export::written;
 pub use load::Opening;
 pub use protocol::{Fault, Read};
 

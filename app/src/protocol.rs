@@ -69,6 +69,15 @@ pub(crate) enum ToWorker {
         /// Number of the request whose answer it begins at.
         generation: u64,
     },
+    /// Leave off searching.
+    StopSearch,
+    /// Show how the newest estimate grows along a dimension, now and from now on.
+    Trend {
+        /// Number of the request whose answer it varies.
+        generation: u64,
+        /// The dimension.
+        dim: String,
+    },
     /// Forget the open model.
     Close,
 }
@@ -146,15 +155,17 @@ pub(crate) enum FromWorker {
     Pulled {
         /// Number of the request that it belongs to.
         generation: u64,
-        /// The lever and its outcome.
-        pulled: Pulled,
+        /// Its position in the table.
+        lever: usize,
+        /// The lever and its outcome; `None` where it does not apply.
+        pulled: Option<Pulled>,
     },
-    /// What the run needs with another batch.
+    /// What the run needs at other sizes.
     Trend {
         /// Number of the request that it belongs to.
         generation: u64,
-        /// The batch and its peaks.
-        point: TrendPoint,
+        /// All that is known of it.
+        trend: Trend,
     },
     /// How far the search for what makes it fit has come.
     Searched {
@@ -167,15 +178,26 @@ pub(crate) enum FromWorker {
     },
 }
 
-/// What a run needs with one batch.
+/// What a run needs along one dimension.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Trend {
+    /// The dimension.
+    pub(crate) dim: String,
+    /// Sizes, the smallest first.
+    pub(crate) points: Vec<TrendPoint>,
+}
+
+/// What a run needs at one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrendPoint {
-    /// COUNT: samples.
-    pub(crate) batch: u64,
+    /// The size of the dimension.
+    pub(crate) size: u64,
     /// `max_memory_allocated`.
     pub(crate) allocated: Bytes,
     /// `max_memory_reserved`, with unlimited memory.
     pub(crate) reserved: Bytes,
+    /// That and the CUDA context.
+    pub(crate) need: Bytes,
 }
 
 /// How a search ended.
@@ -183,8 +205,8 @@ pub(crate) struct TrendPoint {
 pub(crate) enum SearchOutcome {
     /// This is the least.
     Found(Plan),
-    /// Nothing that was tried is enough.
-    Nothing,
+    /// Nothing that was tried is enough; this comes nearest.
+    Nothing(Plan),
 }
 
 /// A report and how long it took.

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use highwater_core::levers::Pulled;
-use highwater_core::report::{DeviceVerdict, Snapshot};
-use highwater_core::{Config, Report};
+use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
+use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
-use crate::chart::scene::View;
-use crate::estimator::{Device, OpenDim};
+use crate::chart::scene::{Part, View};
+use crate::estimator::{Device, LEVERS, OpenDim, Pulled};
 use crate::language::Language;
-use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
+use crate::link::{Recent, Waiting};
+use crate::protocol::{LargestBatch, SearchOutcome, Trend};
+use crate::teach::Teaching;
 use crate::theme::Theme;
 
 /// All signals of the page.
@@ -38,14 +39,26 @@ pub(crate) struct State {
     pub(crate) pin: RwSignal<Option<usize>>,
     /// The newest moment that was looked at.
     pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
-    /// What each lever makes of the newest answer, in the order of the table; grows as they come in.
-    pub(crate) levers: RwSignal<Vec<Pulled>>,
-    /// What other batches need, the smallest first; grows as they come in.
-    pub(crate) trend: RwSignal<Vec<TrendPoint>>,
+    /// One row per lever, in the order of the table.
+    pub(crate) levers: StoredValue<Vec<LeverRow>>,
+    /// Changes that were applied here, the newest last.
+    pub(crate) applied: RwSignal<Vec<Applied>>,
+    /// What other sizes need; the one before stays until the next is there.
+    pub(crate) trend: RwSignal<Trend>,
     /// The search for what makes the newest answer fit; `None` where nobody asked.
     pub(crate) search: RwSignal<Option<SearchState>>,
     /// What the timeline shows, and how.
     pub(crate) view: RwSignal<View>,
+    /// The lesson that is given.
+    pub(crate) lesson: RwSignal<Option<Teaching>>,
+    /// What the address asks for that is not on the page yet.
+    pub(crate) waiting: RwSignal<Option<Waiting>>,
+    /// The state as an address, behind its `#`.
+    pub(crate) address: RwSignal<String>,
+    /// The link that was asked for last.
+    pub(crate) shared: RwSignal<Option<Shared>>,
+    /// What was opened before, the newest first.
+    pub(crate) recent: RwSignal<Vec<Recent>>,
     /// The theme.
     pub(crate) theme: RwSignal<Theme>,
     /// The language that the page speaks.
@@ -67,10 +80,16 @@ impl State {
             cursor: RwSignal::new(None),
             pin: RwSignal::new(None),
             snapshot: RwSignal::new(None),
-            levers: RwSignal::new(Vec::new()),
-            trend: RwSignal::new(Vec::new()),
+            levers: StoredValue::new((0..LEVERS.len()).map(LeverRow::new).collect()),
+            applied: RwSignal::new(Vec::new()),
+            trend: RwSignal::new(Trend::default()),
             search: RwSignal::new(None),
             view: RwSignal::new(View::default()),
+            lesson: RwSignal::new(None),
+            waiting: RwSignal::new(None),
+            address: RwSignal::new(String::new()),
+            shared: RwSignal::new(None),
+            recent: RwSignal::new(Vec::new()),
             theme: RwSignal::new(Theme::stored_or_preferred()),
             language: RwSignal::new(Language::English),
         }
@@ -78,6 +97,20 @@ impl State {
 }
 
 impl State {
+    /// Shows one iteration on the timeline, or all of them.
+    pub(crate) fn show_iteration(&self, iteration: Option<usize>) {
+        let part = iteration.map_or(Part::All, Part::Iteration);
+        self.view.update(|view| view.part = part);
+    }
+
+    /// Nothing is known any more of what would help, nor of how it grows.
+    pub(crate) fn forget_variations(&self) {
+        self.levers.with_value(|rows| rows.iter().for_each(|row| row.pulled.set(None)));
+        self.applied.set(Vec::new());
+        self.trend.set(Trend::default());
+        self.search.set(None);
+    }
+
     /// Shows a text in the editor, or no editor.
     pub(crate) fn edit(&self, name: &str, text: Option<String>, problem: Option<SourceProblem>) {
         let revision = self.source.with_untracked(|old| old.as_ref().map_or(0, |old| old.revision));
@@ -105,6 +138,8 @@ pub(crate) struct SearchState {
 pub(crate) struct Loaded {
     /// Name of the file.
     pub(crate) name: String,
+    /// Whether it is a file of the user's, which no address has.
+    pub(crate) own_file: bool,
     /// Dimensions that it leaves open, the batch first.
     pub(crate) dims: Vec<OpenDim>,
     /// The same model as a layer spec, where it can be written as one.
@@ -170,6 +205,60 @@ impl DeviceRow {
             largest: RwSignal::new(None),
         }
     }
+
+    /// How the newest run that was looked at ends there.
+    pub(crate) fn known_verdict(&self) -> Option<Verdict> {
+        self.verdict.with(|known| Some(known.as_ref()?.1.verdict))
+    }
+}
+
+/// The link to what is on the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// The whole address.
+    pub(crate) link: String,
+    /// Whether it is in the clipboard.
+    pub(crate) copied: bool,
+    /// Name of the input, where its text or bytes are not in the link.
+    pub(crate) without: Option<String>,
+}
+
+/// One lever and what is known about it so far.
+#[derive(Clone, Copy)]
+pub(crate) struct LeverRow {
+    /// Its position in the table.
+    pub(crate) lever: usize,
+    /// What it makes of an answer.
+    pub(crate) pulled: RwSignal<Option<Arc<Effected>>>,
+}
+
+impl LeverRow {
+    /// A lever of which nothing is known yet.
+    pub(crate) fn new(lever: usize) -> Self {
+        Self { lever, pulled: RwSignal::new(None) }
+    }
+}
+
+/// A lever that was pulled, beside what it was pulled on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Effected {
+    /// The request that it belongs to.
+    pub(crate) generation: u64,
+    /// What the device had to hold before.
+    pub(crate) before: Bytes,
+    /// The lever and its outcome.
+    pub(crate) pulled: Pulled,
+}
+
+/// A change of the settings that can be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// What it was.
+    pub(crate) title: String,
+    /// The settings before.
+    pub(crate) before: Config,
+    /// The settings after.
+    pub(crate) after: Config,
 }
 
 /// A message above everything else.

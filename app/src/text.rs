@@ -1,5 +1,11 @@
 //! The page's sentences, kept together: they are composed here and nowhere else.
 
+pub(crate) mod autopsy;
+pub(crate) mod keep;
+pub(crate) mod levers;
+
+use std::fmt::Display;
+
 use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
 use highwater_core::report::{DeviceVerdict, LiveTensor, Peak, Report, Snapshot, Verdict};
@@ -47,89 +53,117 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
     let on_devices = on_devices(count, report.lower_bound);
     let share = report.at_peak.activation;
     let requested = report.at_peak.total();
-    let activations = format!("{} is activations.", format::percent(share, requested));
+    let activations =
+        fill("{share} is activations.", &[("share", &format::percent(share, requested))]);
     let (lead, rest) = if chosen.verdict.survives() {
-        (format!("{peak} {on_devices}"), on_chosen(chosen, largest))
+        (spaced(&[&peak, &on_devices]), on_chosen(chosen, largest))
     } else {
-        let rest = match largest {
+        let most = match largest {
             Some(LargestBatch::UpTo(batch)) => {
-                format!("{peak} The largest batch that fits is {}.", format::grouped(batch))
+                let batch = format::grouped(batch);
+                fill("The largest batch that fits is {batch}.", &[("batch", &batch)])
             }
-            Some(LargestBatch::None) => format!("{peak} Not even a batch of 1 fits."),
-            Some(LargestBatch::Unknown) | None => peak,
+            Some(LargestBatch::None) => tr("Not even a batch of 1 fits."),
+            Some(LargestBatch::Unknown) | None => String::new(),
         };
-        (does_not_fit(chosen), format!("{rest} {on_devices}"))
+        (does_not_fit(chosen), spaced(&[&peak, &most, &on_devices]))
     };
-    let rest = [rest, activations].join(" ").trim().to_owned();
-    Headline { lead: lead.trim().to_owned(), rest, verdict: chosen.verdict }
+    Headline { lead, rest: spaced(&[&rest, &activations]), verdict: chosen.verdict }
+}
+
+/// Sentences one behind the other; those that say nothing are left out.
+fn spaced(sentences: &[&str]) -> String {
+    let said: Vec<_> = sentences.iter().copied().filter(|text| !text.is_empty()).collect();
+    said.join(" ")
 }
 
 fn peak(peak: &Peak, lower_bound: bool) -> String {
-    let or_more = if lower_bound { " or more" } else { "" };
     let place = place(peak.phase, &peak.module, &peak.operator);
-    format!("Peaks at {}{or_more} {place}.", peak.allocated)
+    let parts: [(&str, &dyn Display); 2] = [("size", &peak.allocated), ("place", &place)];
+    if lower_bound {
+        fill("Peaks at {size} or more {place}.", &parts)
+    } else {
+        fill("Peaks at {size} {place}.", &parts)
+    }
 }
 
 /// `in backward of layer1.0.conv2`.
 pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
     let what = match module {
-        "" => operator,
-        "loss" => "the loss",
-        module => module,
+        "" => operator.to_owned(),
+        "loss" => tr("the loss"),
+        module => module.to_owned(),
     };
+    let parts: [(&str, &dyn Display); 1] = [("what", &what)];
     match phase {
-        Phase::Setup => "while the model is put on the device".to_owned(),
-        Phase::ZeroGrad => "while gradients are dropped".to_owned(),
-        Phase::Optimizer => "in the optimizer step".to_owned(),
-        Phase::Forward | Phase::Backward if what.is_empty() => format!("in {}", phase.name()),
-        Phase::Forward | Phase::Backward => format!("in {} of {what}", phase.name()),
+        Phase::Setup => tr("while the model is put on the device"),
+        Phase::ZeroGrad => tr("while gradients are dropped"),
+        Phase::Optimizer => tr("in the optimizer step"),
+        Phase::Forward if what.is_empty() => tr("in forward"),
+        Phase::Backward if what.is_empty() => tr("in backward"),
+        Phase::Forward => fill("in forward of {what}", &parts),
+        Phase::Backward => fill("in backward of {what}", &parts),
     }
 }
 
 fn on_devices(count: Count, lower_bound: bool) -> String {
-    let fits = if lower_bound { "At best fits" } else { "Fits" };
-    match count {
-        Count { all: 0, .. } => String::new(),
-        Count { all, known, .. } if known < all => format!("Checking {all} GPUs…"),
-        Count { all, survive: 0, .. } => format!("Fits on none of {all} GPUs."),
-        Count { all, survive, .. } if survive == all => format!("{fits} on all {all} GPUs."),
-        Count { all, survive, .. } => format!("{fits} on {survive} of {all} GPUs."),
-    }
+    let Count { all, known, survive } = count;
+    let parts: [(&str, &dyn Display); 2] = [("n", &survive), ("all", &all)];
+    let text = if all == 0 {
+        return String::new();
+    } else if known < all {
+        "Checking {all} GPUs…"
+    } else if survive == 0 {
+        "Fits on none of {all} GPUs."
+    } else if survive == all {
+        if lower_bound { "At best fits on all {all} GPUs." } else { "Fits on all {all} GPUs." }
+    } else if lower_bound {
+        "At best fits on {n} of {all} GPUs."
+    } else {
+        "Fits on {n} of {all} GPUs."
+    };
+    fill(text, &parts)
 }
 
 fn on_chosen(device: &DeviceVerdict, largest: Option<LargestBatch>) -> String {
     let name = with_article(&device.name);
     let spare = device.capacity - device.need;
     let batch = match largest {
-        Some(LargestBatch::UpTo(batch)) => {
-            format!("up to batch {}", format::grouped(batch))
-        }
-        _ => String::new(),
+        Some(LargestBatch::UpTo(batch)) => Some(format::grouped(batch)),
+        _ => None,
     };
-    match device.verdict {
-        Verdict::Tight if batch.is_empty() => format!("On {name} it is tight: {spare} to spare."),
-        Verdict::Tight => format!("On {name} it is tight, with {spare} to spare: {batch}."),
-        Verdict::FitsAfterFlush => format!(
-            "On {name} it fits only because the allocator drops its cache on the way, which is slow."
-        ),
-        _ if batch.is_empty() => format!("On {name} it leaves {spare} to spare."),
-        _ => format!("On {name}: {batch}."),
-    }
+    let count = batch.clone().unwrap_or_default();
+    let parts: [(&str, &dyn Display); 3] = [("gpu", &name), ("spare", &spare), ("batch", &count)];
+    let text = match (device.verdict, batch) {
+        (Verdict::Tight, None) => "On {gpu} it is tight: {spare} to spare.",
+        (Verdict::Tight, Some(_)) => {
+            "On {gpu} it is tight, with {spare} to spare: up to batch {batch}."
+        }
+        (Verdict::FitsAfterFlush, _) => {
+            "On {gpu} it fits only because the allocator drops its cache on the way, which is slow."
+        }
+        (_, None) => "On {gpu} it leaves {spare} to spare.",
+        (_, Some(_)) => "On {gpu}: up to batch {batch}.",
+    };
+    fill(text, &parts)
 }
 
 fn does_not_fit(device: &DeviceVerdict) -> String {
     let name = with_article(&device.name);
     let short = device.need.saturating_sub(device.capacity);
-    let needs = if short.0 > 0 { format!("needs {short} more") } else { String::new() };
-    let fails = device.out_of_memory.as_ref().map_or_else(String::new, |oom| {
-        format!("first fails {}", place(oom.phase, &oom.module, &oom.operator))
-    });
-    let why: Vec<_> = [needs, fails].into_iter().filter(|part| !part.is_empty()).collect();
-    if why.is_empty() {
-        format!("Does not fit on {name}.")
-    } else {
-        format!("Does not fit on {name}: {}.", why.join(", "))
-    }
+    let place = device
+        .out_of_memory
+        .as_ref()
+        .map(|oom| place(oom.phase, &oom.module, &oom.operator))
+        .unwrap_or_default();
+    let parts: [(&str, &dyn Display); 3] = [("gpu", &name), ("size", &short), ("place", &place)];
+    let text = match (short.0 > 0, place.is_empty()) {
+        (true, false) => "Does not fit on {gpu}: needs {size} more, first fails {place}.",
+        (true, true) => "Does not fit on {gpu}: needs {size} more.",
+        (false, false) => "Does not fit on {gpu}: first fails {place}.",
+        (false, true) => "Does not fit on {gpu}.",
+    };
+    fill(text, &parts)
 }
 
 /// `a T4`, `an A100`: by how the first letter is spoken.
@@ -142,12 +176,12 @@ pub(crate) fn with_article(name: &str) -> String {
     } else {
         matches!(first, 'A' | 'E' | 'I' | 'O' | 'U')
     };
-    format!("{} {name}", if vowel { "an" } else { "a" })
+    fill(if vowel { "an {gpu}" } else { "a {gpu}" }, &[("gpu", &name)])
 }
 
 /// A category in words.
-pub(crate) const fn category(category: Category) -> &'static str {
-    match category {
+pub(crate) fn category(category: Category) -> String {
+    tr(match category {
         Category::Parameter => "parameters",
         Category::Buffer => "buffers",
         Category::Input => "inputs",
@@ -156,12 +190,12 @@ pub(crate) const fn category(category: Category) -> &'static str {
         Category::Workspace => "workspace",
         Category::Gradient => "gradients",
         Category::OptimizerState => "optimizer state",
-    }
+    })
 }
 
 /// What a category means, for those who ask.
-pub(crate) const fn category_meaning(category: Category) -> &'static str {
-    match category {
+pub(crate) fn category_meaning(category: Category) -> String {
+    tr(match category {
         Category::Parameter => "Trained tensors of the model",
         Category::Buffer => "Running statistics, masks and other untrained state",
         Category::Input => "What the data loader put on the device",
@@ -170,35 +204,35 @@ pub(crate) const fn category_meaning(category: Category) -> &'static str {
         Category::Workspace => "Scratch memory of single kernels",
         Category::Gradient => "The .grad of each parameter",
         Category::OptimizerState => "Moments and momentum buffers",
-    }
+    })
 }
 
 /// A phase as it is called on the timeline.
-pub(crate) const fn phase(phase: Phase) -> &'static str {
-    match phase {
+pub(crate) fn phase(phase: Phase) -> String {
+    tr(match phase {
         Phase::Setup => "set-up",
         Phase::ZeroGrad => "zero grad",
         Phase::Forward => "forward",
         Phase::Backward => "backward",
         Phase::Optimizer => "step",
-    }
+    })
 }
 
 /// A phase where there is no room for more.
-pub(crate) const fn phase_short(phase: Phase) -> &'static str {
-    match phase {
+pub(crate) fn phase_short(phase: Phase) -> String {
+    tr(match phase {
         Phase::Setup => "set",
-        Phase::ZeroGrad => "",
+        Phase::ZeroGrad => return String::new(),
         Phase::Forward => "fwd",
         Phase::Backward => "bwd",
         Phase::Optimizer => "opt",
-    }
+    })
 }
 
 /// What a tensor is called: by its own name, else by its module, else by what it is for.
 pub(crate) fn tensor(tensor: &LiveTensor) -> String {
     match (tensor.name.as_str(), tensor.module.as_str()) {
-        ("", "") => category(tensor.category).to_owned(),
+        ("", "") => category(tensor.category),
         ("", module) => module.to_owned(),
         (name, _) => name.to_owned(),
     }
@@ -226,8 +260,7 @@ pub(crate) fn block(snapshot: &Snapshot, segment: usize, at: usize) -> Option<St
 /// `31 segments, 3.35 GiB reserved, 2.90 GiB in use, 460 MiB in 57 holes, the largest 128 MiB`.
 pub(crate) fn segments(totals: &Totals) -> String {
     fill(
-        "{segments} segments, {reserved} reserved, {used} in use, {free} in {holes} holes, \
-         the largest {largest}",
+        "{segments} segments, {reserved} reserved, {used} in use, {free} in {holes} holes, the largest {largest}",
         &[
             ("segments", &format::grouped(totals.segments as u64)),
             ("reserved", &totals.reserved),
@@ -249,7 +282,7 @@ pub(crate) fn pool_name(pool: Pool) -> String {
 
 /// `Large pool: 12 segments, 3.20 GiB; a line is 256.00 MiB`.
 pub(crate) fn pool(pool: Pool, totals: &Totals, line: Bytes) -> String {
-    let parts: [(&str, &dyn std::fmt::Display); 3] =
+    let parts: [(&str, &dyn Display); 3] =
         [("n", &totals.segments), ("size", &totals.reserved), ("line", &line)];
     match pool {
         Pool::Large => fill("Large pool: {n} segments, {size}; a line is {line}", &parts),
@@ -258,45 +291,68 @@ pub(crate) fn pool(pool: Pool, totals: &Totals, line: Bytes) -> String {
 }
 
 /// How much a diagnostic weighs, in a word.
-pub(crate) const fn severity(severity: Severity) -> &'static str {
-    match severity {
+pub(crate) fn severity(severity: Severity) -> String {
+    tr(match severity {
         Severity::Info => "noted",
         Severity::Warning => "uncertain",
         Severity::Error => "missing",
-    }
+    })
+}
+
+/// How near a guess was.
+pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
+    let off = u128::from(guess.0.abs_diff(answer.0)) * 100 / u128::from(answer.0.max(1));
+    let parts: [(&str, &dyn Display); 3] = [("guess", &guess), ("answer", &answer), ("off", &off)];
+    let text = match off {
+        0..=5 => "You said {guess}, it is {answer}: as good as exact.",
+        6..=25 => "You said {guess}, it is {answer}: near, {off} % off.",
+        _ if guess < answer => "You said {guess}, it is {answer}: more than one thinks.",
+        _ => "You said {guess}, it is {answer}: less than one thinks.",
+    };
+    fill(text, &parts)
 }
 
 /// Nothing could be made of a file.
 pub(crate) fn refused(name: &str, reason: &str, kept: Option<&str>) -> Notice {
-    let mut detail = match reason.strip_prefix(name) {
+    let detail = match reason.strip_prefix(name) {
         Some(rest) if rest.starts_with(' ') => sentence(&format!("The file{rest}")),
         _ => sentence(reason),
     };
-    if let Some(kept) = kept {
-        detail = format!("{detail} {kept} is still here.");
+    let kept = kept.map(|kept| fill("{file} is still here.", &[("file", &kept)]));
+    Notice {
+        title: fill("Could not open {file}", &[("file", &name)]),
+        detail: spaced(&[&detail, kept.as_deref().unwrap_or_default()]),
+        is_error: true,
     }
-    Notice { title: format!("Could not open {name}"), detail, is_error: true }
 }
 
 /// The worker died and was started again.
 pub(crate) fn restarted(at_fault: Option<&str>, kept: Option<&str>) -> Notice {
-    let mut detail = match at_fault {
-        Some(name) => {
-            format!("{name} made the estimator stop, which no file should: please report it.")
-        }
-        None => "The last setting made the estimator stop: please report it.".to_owned(),
+    let why = match at_fault {
+        Some(name) => fill(
+            "{file} made the estimator stop, which no file should: please report it.",
+            &[("file", &name)],
+        ),
+        None => tr("The last setting made the estimator stop: please report it."),
     };
-    detail.push_str(" It was started again");
-    detail.push_str(&kept.map_or_else(|| ".".to_owned(), |kept| format!(", with {kept}.")));
-    Notice { title: "The estimator had to be restarted".to_owned(), detail, is_error: true }
+    let now = match kept {
+        Some(kept) => fill("It was started again, with {file}.", &[("file", &kept)]),
+        None => tr("It was started again."),
+    };
+    Notice {
+        title: tr("The estimator had to be restarted"),
+        detail: spaced(&[&why, &now]),
+        is_error: true,
+    }
 }
 
 /// The worker does not come back.
 pub(crate) fn stopped_for_good() -> Notice {
     Notice {
-        title: "The estimator does not start".to_owned(),
-        detail: "Reload the page. If that does not help, try a current Firefox, Chrome or Safari."
-            .to_owned(),
+        title: tr("The estimator does not start"),
+        detail: tr(
+            "Reload the page. If that does not help, try a current Firefox, Chrome or Safari.",
+        ),
         is_error: true,
     }
 }
@@ -304,8 +360,8 @@ pub(crate) fn stopped_for_good() -> Notice {
 /// Something other than one file was dropped.
 pub(crate) fn not_a_file() -> Notice {
     Notice {
-        title: "That was no file".to_owned(),
-        detail: "Drop one .onnx file from your computer.".to_owned(),
+        title: tr("That was no file"),
+        detail: tr("Drop a file from your computer, or paste a text."),
         is_error: true,
     }
 }

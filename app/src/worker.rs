@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
+use highwater_core::levers::Plan;
 use js_sys::Uint8Array;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -17,13 +18,16 @@ use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 use crate::estimator::{self, Facts, LEVERS, Model, Opened, Search, Searched, Simulation};
 use crate::load::Opening;
 use crate::protocol::{
-    self, Estimate, Fault, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker, TrendPoint,
+    self, Estimate, Fault, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker, Trend,
+    TrendPoint,
 };
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
-/// COUNT: batches of which the trend is made.
+/// COUNT: sizes of which the trend is made.
 const TREND: u64 = 16;
+/// Milliseconds after which a trend is shown as far as it is known.
+const TREND_WAIT: f64 = 400.0;
 
 thread_local! {
     static DESK: RefCell<Desk> = RefCell::new(Desk::default());
@@ -39,6 +43,8 @@ struct Desk {
     /// Largest batches already found, and for which configuration (its batch does not matter).
     largest: BTreeMap<String, LargestBatch>,
     largest_for: Option<Config>,
+    /// The dimension along which the user wants the trend; the batch where the model has no such.
+    axis: Option<String>,
 }
 
 /// What the page wants opened, apart from the input itself.
@@ -74,10 +80,11 @@ async fn read_elsewhere(input: &JsValue, name: &str) -> Result<Opened, Fault> {
 struct Sweep {
     generation: u64,
     config: Config,
-    /// Name of the dimension that counts samples.
-    batch: Option<String>,
     facts: Facts,
     search: Option<Search>,
+    trend: Trend,
+    /// When the trend was begun, or last shown.
+    trend_shown: f64,
     tasks: VecDeque<Task>,
     scheduled: Option<Timeout>,
 }
@@ -88,10 +95,12 @@ enum Task {
     LargestBatch(String),
     /// Pull a lever: a position in [`LEVERS`].
     Lever(usize),
-    /// Spread the batches of the trend, once the largest is known.
+    /// Spread the sizes of the trend, once the largest batch is known.
     Trend,
     /// Simulate one of them.
     TrendPoint(u64),
+    /// The trend is complete.
+    TrendEnd,
     /// Go on with the search.
     Search,
 }
@@ -165,6 +174,16 @@ impl Desk {
                     self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
                 }
             }
+            ToWorker::StopSearch => self.sweep.search = None,
+            ToWorker::Trend { generation, dim } => {
+                self.axis = Some(dim);
+                if self.sweep.generation == generation {
+                    let tasks = &mut self.sweep.tasks;
+                    tasks.retain(|task| !matches!(task, Task::TrendPoint(_) | Task::TrendEnd));
+                    tasks.push_front(Task::Trend);
+                    self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
+                }
+            }
             ToWorker::Close => *self = Self::default(),
         }
     }
@@ -231,9 +250,10 @@ impl Desk {
         self.sweep = Sweep {
             generation,
             config: config.clone(),
-            batch: dims.into_iter().find(|dim| dim.batch).map(|dim| dim.name),
             facts: Facts::of(model, &simulation, config),
             search: None,
+            trend: Trend::default(),
+            trend_shown: 0.0,
             tasks,
             scheduled: Some(Timeout::new(0, slice)),
         };
@@ -260,7 +280,7 @@ impl Desk {
 
     fn perform(&mut self, task: Task) {
         let Some(model) = &self.model else { return };
-        let Sweep { generation, config, facts, batch, .. } = &self.sweep;
+        let Sweep { generation, config, facts, .. } = &self.sweep;
         let generation = *generation;
         match task {
             Task::Verdict(id) => {
@@ -282,45 +302,21 @@ impl Desk {
                 post(&FromWorker::LargestBatch { generation, device, batch });
             }
             Task::Lever(index) => {
-                let pulled = LEVERS.get(index).map(|lever| model.pull(lever, config, facts));
-                // A lever that leads to what cannot be run is none.
-                if let Some(Ok(Some(pulled))) = pulled {
-                    post(&FromWorker::Pulled { generation, pulled });
-                }
+                let Some(lever) = LEVERS.get(index) else { return };
+                // A lever that leads to what is too large to simulate is none.
+                let pulled = model.pull(lever, config, facts).ok().flatten();
+                post(&FromWorker::Pulled { generation, lever: index, pulled });
             }
-            Task::Trend => {
-                let now = batch.as_ref().and_then(|batch| config.dims.get(batch).copied());
-                let Some(now) = now else { return };
-                let largest = match self.largest.get(&config.device) {
-                    Some(LargestBatch::UpTo(largest)) => *largest,
-                    _ => 0,
-                };
-                let reach = now.max(largest).saturating_mul(5).div_euclid(4).max(TREND);
-                let points = (1..=TREND).map(|n| reach.saturating_mul(n).div_euclid(TREND));
-                let points: Vec<_> = points.map(Task::TrendPoint).collect();
-                for point in points.into_iter().rev() {
-                    self.sweep.tasks.push_front(point);
-                }
-            }
-            Task::TrendPoint(samples) => {
-                let Some(batch) = batch else { return };
-                let mut config = config.clone();
-                config.dims.insert(batch.clone(), samples);
-                if let Ok(outcome) = model.outcome(&config) {
-                    let point = TrendPoint {
-                        batch: samples,
-                        allocated: outcome.allocated,
-                        reserved: outcome.reserved,
-                    };
-                    post(&FromWorker::Trend { generation, point });
-                }
-            }
+            Task::Trend => self.spread_trend(),
+            Task::TrendPoint(size) => self.trend_point(size),
+            Task::TrendEnd => self.show_trend(),
             Task::Search => {
                 let Some(search) = &mut self.sweep.search else { return };
                 let outcome = match search.step(model) {
                     Ok(Searched::On) => None,
                     Ok(Searched::Found(plan)) => Some(SearchOutcome::Found(plan)),
-                    Ok(Searched::Nothing) | Err(_) => Some(SearchOutcome::Nothing),
+                    Ok(Searched::Nothing(plan)) => Some(SearchOutcome::Nothing(plan)),
+                    Err(_) => Some(SearchOutcome::Nothing(Plan::default())),
                 };
                 if outcome.is_none() {
                     self.sweep.tasks.push_front(Task::Search);
@@ -328,6 +324,60 @@ impl Desk {
                 post(&FromWorker::Searched { generation, tried: search.tried(), outcome });
             }
         }
+    }
+}
+
+impl Desk {
+    /// Chooses the sizes of the trend: to beyond the largest batch, or to twice the size of what else is
+    /// open.
+    fn spread_trend(&mut self) {
+        let Some(model) = &self.model else { return };
+        let dims = estimator::open_dims(model);
+        let wanted = dims.iter().find(|dim| self.axis.as_ref() == Some(&dim.name));
+        let Some(dim) = wanted.or_else(|| dims.first()) else { return };
+        let size = self.sweep.config.dims.get(&dim.name).copied().unwrap_or(dim.default);
+        let largest = match self.largest.get(&self.sweep.config.device) {
+            Some(LargestBatch::UpTo(largest)) if dim.batch => *largest,
+            _ => 0,
+        };
+        let reach = if dim.batch {
+            size.max(largest).saturating_mul(5).div_euclid(4)
+        } else {
+            size.saturating_mul(2)
+        };
+        let reach = reach.max(TREND);
+        let sizes = (1..=TREND).rev().map(|n| reach.saturating_mul(n).div_euclid(TREND));
+        self.sweep.trend = Trend { dim: dim.name.clone(), points: Vec::new() };
+        self.sweep.trend_shown = now();
+        self.sweep.tasks.push_front(Task::TrendEnd);
+        for size in sizes {
+            self.sweep.tasks.push_front(Task::TrendPoint(size));
+        }
+    }
+
+    /// Simulates one size; one that the model does not take is left out.
+    fn trend_point(&mut self, size: u64) {
+        let Some(model) = &self.model else { return };
+        let Sweep { config, trend, .. } = &mut self.sweep;
+        let mut config = config.clone();
+        config.dims.insert(trend.dim.clone(), size);
+        if let Ok(outcome) = model.outcome(&config) {
+            trend.points.push(TrendPoint {
+                size,
+                allocated: outcome.allocated,
+                reserved: outcome.reserved,
+                need: outcome.verdict.need,
+            });
+        }
+        if now() - self.sweep.trend_shown > TREND_WAIT {
+            self.show_trend();
+        }
+    }
+
+    fn show_trend(&mut self) {
+        let Sweep { generation, trend, .. } = &self.sweep;
+        post(&FromWorker::Trend { generation: *generation, trend: trend.clone() });
+        self.sweep.trend_shown = now();
     }
 }
 

@@ -5,35 +5,15 @@ use std::sync::Mutex;
 use std::thread;
 
 use highwater_core::device::{self, Device};
-use highwater_core::report::DeviceVerdict;
-use highwater_core::{Config, Error, Model, Report};
+use highwater_core::export::{Answer, DeviceAnswer};
+use highwater_core::{Config, Error, Model};
 
 /// Everything that is printed.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    /// Name of the file.
-    pub(crate) name: String,
-    /// Name of the dimension that `max_batch` varies, where there is one.
-    pub(crate) batch: Option<String>,
-    pub(crate) report: Report,
-    /// In the order of [`device::all`].
-    pub(crate) devices: Vec<DeviceAnswer>,
-}
-
-#[derive(Debug)]
-pub(crate) struct DeviceAnswer {
-    pub(crate) verdict: DeviceVerdict,
-    /// The largest batch that survives; `None` where not even one sample does.
-    pub(crate) max_batch: Option<u64>,
-}
-
-impl Answer {
-    pub(crate) fn of(model: &Model, name: &str, config: &Config) -> Result<Self, Error> {
-        let report = model.estimate(config)?;
-        let devices = on_all_devices(model, config)?;
-        let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
-        Ok(Self { name: name.to_owned(), batch, report, devices })
-    }
+pub(crate) fn answer(model: &Model, name: &str, config: &Config) -> Result<Answer, Error> {
+    let report = model.estimate(config)?;
+    let devices = on_all_devices(model, config)?;
+    let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
+    Ok(Answer { name: name.to_owned(), batch, report, devices })
 }
 
 /// Devices are independent of each other, so that threads share them out.

@@ -41,6 +41,7 @@ Examples:
   highwater estimate model.yaml --dim N=64
   highwater estimate gpt2.onnx --dim batch=8 --dim seq=1024 --optimizer adam --json
   highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'
+  highwater advise gpt2.onnx --dim batch=16 --dim seq=1024 --fit t4
   highwater explain gpt2.onnx --dim batch=8 < error.log
   nvidia-smi | highwater explain";
 
@@ -48,6 +49,8 @@ Examples:
 pub(crate) enum Command {
     /// Estimate the memory of training a model
     Estimate(Estimate),
+    /// Tell what sets the peak, what would help, and the least that makes training fit
+    Advise(Advise),
     /// Explain an out-of-memory message or the output of `nvidia-smi`
     Explain(Explain),
     /// Print what is loaded as a layer spec, to be changed by hand
@@ -79,6 +82,53 @@ pub(crate) struct Estimate {
     /// Exit with status 1 unless training fits on this GPU; may be repeated
     #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
     pub(crate) require: Vec<String>,
+
+    /// Print JSON, bytes as integers
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write a report in Markdown; `-` prints it instead of the one for people
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Write a trace for ui.perfetto.dev: counters, phases, operators; `-` prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Write a table as CSV: `timeline`, `tensors` (at the peak) or `devices`; may be repeated; `-`
+    /// prints it
+    #[arg(long, value_name = "TABLE=FILE", value_parser = table)]
+    pub(crate) csv: Vec<(Table, PathBuf)>,
+}
+
+/// A table that can be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Table {
+    /// The samples of the timeline.
+    Timeline,
+    /// The tensors alive at the peak.
+    Tensors,
+    /// How the run ends on every device.
+    Devices,
+}
+
+/// A model, and the GPU that it shall fit on.
+#[derive(Args, Debug)]
+pub(crate) struct Advise {
+    /// Model, as for `estimate`
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+
+    /// Size of an open dimension of the model, such as `batch=32`; may be repeated
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    pub(crate) dims: Vec<(String, u64)>,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// GPU that it shall fit on; else the one that `--device` names
+    #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
+    pub(crate) fit: Option<String>,
 
     /// Print JSON, bytes as integers
     #[arg(long)]
@@ -231,6 +281,13 @@ impl Estimate {
     }
 }
 
+impl Advise {
+    /// The same.
+    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
+        self.training.config(&self.dims, matches.subcommand_matches("advise"), defaults)
+    }
+}
+
 impl Explain {
     /// The same, where more is known of the machine.
     pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
@@ -306,6 +363,21 @@ Exit status:
 
 fn devices() -> PossibleValuesParser {
     PossibleValuesParser::new(device::all().iter().map(|device| device.id))
+}
+
+fn table(text: &str) -> Result<(Table, PathBuf), String> {
+    let (table, file) = text.split_once('=').ok_or("write TABLE=FILE, such as devices=gpus.csv")?;
+    let table = match table {
+        "timeline" => Table::Timeline,
+        "tensors" => Table::Tensors,
+        "devices" => Table::Devices,
+        _ => {
+            return Err(format!(
+                "there is no table `{table}`; choose timeline, tensors or devices"
+            ));
+        }
+    };
+    Ok((table, PathBuf::from(file)))
 }
 
 /// The name may contain `=`: the size stands behind the last one.

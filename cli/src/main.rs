@@ -1,29 +1,31 @@
 //! `highwater`: estimates from a shell or a scheduler.
 //!
-//! Reads arguments and a file, asks `highwater-core`, prints. The wire format of `--json` is this
-//! crate's; everything that is computed is the core's.
+//! Reads arguments and a file, asks `highwater-core`, prints. What people read on a terminal is worded
+//! here; everything that is computed, and every form that others read, is the core's.
 //!
 //! Exit status: 0 the estimate was made, 1 it does not fit where `--require` asked that it must,
 //! 2 bad use or input.
 
+mod advise;
 mod answer;
 mod args;
+mod autopsy;
 mod catalogue;
 mod explain;
 mod file;
-mod json;
 mod table;
 mod text;
 
+use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use highwater_core::export::{self, Answer};
 use highwater_core::{Error, ErrorKind, Model, formats};
 
-use crate::answer::Answer;
-use crate::args::{Arguments, Command, Estimate};
+use crate::args::{Arguments, Command, Estimate, Table};
 use crate::file::FileSource;
 
 /// The model does not fit on a required device.
@@ -38,6 +40,10 @@ fn main() -> ExitCode {
     let (output, status) = match arguments.command {
         Command::Estimate(arguments) => match estimate(&arguments, &matches) {
             Ok(outcome) => outcome,
+            Err(message) => return complain(&message, BAD_INPUT),
+        },
+        Command::Advise(arguments) => match advise::advise(&arguments, &matches) {
+            Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
         Command::Explain(arguments) => match explain::explain(&arguments, &matches) {
@@ -70,19 +76,43 @@ fn estimate(arguments: &Estimate, matches: &ArgMatches) -> Result<(String, ExitC
             status = complain(&text::refusal(device), DOES_NOT_FIT);
         }
     }
-    let output = if arguments.json {
-        json::render(&answer).map_err(|error| format!("cannot write JSON: {error}"))?
-    } else {
-        text::render(&answer)
-    };
+    let mut output = if arguments.json { export::json(&answer) } else { text::render(&answer) };
+    for (path, text) in exports(arguments, &answer) {
+        if path.as_os_str() == "-" {
+            output = text;
+        } else {
+            fs::write(&path, text)
+                .map_err(|error| format!("{}: cannot write: {error}", path.display()))?;
+        }
+    }
     Ok((output, status))
+}
+
+/// What is to be written besides the report, and where to; `-` stands for its place.
+fn exports(arguments: &Estimate, answer: &Answer) -> Vec<(PathBuf, String)> {
+    let mut texts = Vec::new();
+    if let Some(path) = &arguments.markdown {
+        texts.push((path.clone(), export::markdown(answer)));
+    }
+    if let Some(path) = &arguments.trace {
+        texts.push((path.clone(), export::trace(answer)));
+    }
+    for (table, path) in &arguments.csv {
+        let text = match table {
+            Table::Timeline => export::timeline(&answer.report),
+            Table::Tensors => export::tensors(&answer.report),
+            Table::Devices => export::devices(answer),
+        };
+        texts.push((path.clone(), text));
+    }
+    texts
 }
 
 fn answer(arguments: &Estimate, matches: &ArgMatches) -> Result<Answer, Error> {
     let model = open(&arguments.model)?;
     let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
     let config = arguments.config(matches, model.defaults());
-    Answer::of(&model, &file_name.to_string_lossy(), &config)
+    answer::answer(&model, &file_name.to_string_lossy(), &config)
 }
 
 fn open(path: &Path) -> Result<Model, Error> {

@@ -4,12 +4,15 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use highwater_core::autopsy::Autopsy;
 use highwater_core::device::Verdict;
+pub(crate) use highwater_core::export::place;
+use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
-use highwater_core::trace::{Category, Phase};
+use highwater_core::trace::Category;
 use highwater_core::{Bytes, Diagnostic, Severity};
 
-use crate::answer::{Answer, DeviceAnswer};
+use crate::autopsy;
 use crate::table::{Align, Cell, Table};
 
 pub(crate) const HEAD: Style = Style::new().bold();
@@ -32,6 +35,7 @@ pub(crate) fn render(answer: &Answer) -> String {
         section("Peaks", &peaks(report)),
         section("Each iteration", &iterations(report)),
         section(&format!("At the peak of allocated, {}", moment(report)), &categories(report)),
+        section("Why it is there", &autopsy::render(report, &Autopsy::of(report))),
         section("Largest modules at that moment", &modules(report)),
         section("GPUs", &devices(answer)),
         section("What this rests on", &diagnostics(report)),
@@ -72,22 +76,7 @@ fn headline(answer: &Answer) -> String {
     )
 }
 
-/// Where in an iteration something happens: `backward of layer1.0.conv2`.
-pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
-    let what = if module.is_empty() { operator } else { module };
-    let of = |pass: &str| {
-        if what.is_empty() { pass.to_owned() } else { format!("{pass} of {what}") }
-    };
-    match phase {
-        Phase::Setup => "set-up".to_owned(),
-        Phase::ZeroGrad => "zero_grad".to_owned(),
-        Phase::Forward => of("forward"),
-        Phase::Backward => of("backward"),
-        Phase::Optimizer => "the optimizer's step".to_owned(),
-    }
-}
-
-fn moment(report: &Report) -> String {
+pub(crate) fn moment(report: &Report) -> String {
     let peak = &report.peak;
     let operator = match peak.operator.as_str() {
         "" => String::new(),
@@ -219,7 +208,7 @@ fn modules(report: &Report) -> String {
 }
 
 /// `part` of `whole` in so many parts, to the nearest.
-fn share(part: Bytes, whole: Bytes, parts: u64) -> u64 {
+pub(crate) fn share(part: Bytes, whole: Bytes, parts: u64) -> u64 {
     let (part, whole) = (u128::from(part.0), u128::from(whole.0.max(1)));
     u64::try_from((part * u128::from(parts) + whole / 2) / whole).unwrap_or(parts)
 }
@@ -264,7 +253,7 @@ fn devices(answer: &Answer) -> String {
     table.render("  ")
 }
 
-const fn told(verdict: Verdict) -> (&'static str, Style) {
+pub(crate) const fn told(verdict: Verdict) -> (&'static str, Style) {
     match verdict {
         Verdict::Fits => ("fits", GOOD),
         Verdict::Tight => ("tight", CAUTION),
@@ -328,7 +317,7 @@ pub(crate) fn refusal(answer: &DeviceAnswer) -> String {
 }
 
 /// A count with commas between thousands.
-fn grouped(n: u64) -> String {
+pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {

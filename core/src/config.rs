@@ -5,6 +5,7 @@
 
 mod choice;
 pub mod pattern;
+mod said;
 
 use std::collections::BTreeMap;
 use std::fmt;

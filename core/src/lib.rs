@@ -15,7 +15,9 @@
 //! | [`device`] | what a GPU has, and what lies outside the allocator | models |
 //! | [`observed`] | a message of PyTorch's, or `nvidia-smi` → what it says of the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
+//! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
+//! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
 //!
 //! [`open`] a model, then [`Model::estimate`] it.
 #![forbid(unsafe_code)]
@@ -70,9 +72,13 @@ pub mod observed;
 
 pub mod report;
 
+pub mod autopsy;
+
 pub mod estimate;
 
 pub mod levers;
+
+pub mod export;
 
 pub use bytes::Bytes;
 pub use config::{Config, Optimizer};

@@ -29,7 +29,12 @@ const BROWSER_FLAGS = [
 ];
 
 /** Serves the page and starts a browser with an empty profile; `close` ends both. */
-export async function startBrowser({ screen = SCREENS.desktop, theme = 'light' } = {}) {
+export async function startBrowser({
+  screen = SCREENS.desktop,
+  theme = 'light',
+  // What keeps the page for later has tests of its own; elsewhere it would be one more party.
+  serviceWorkers = 'block',
+} = {}) {
   const server = await serveDist();
   const profile = mkdtempSync(join(tmpdir(), 'highwater-e2e-'));
   const context = await chromium.launchPersistentContext(profile, {
@@ -39,6 +44,7 @@ export async function startBrowser({ screen = SCREENS.desktop, theme = 'light' }
     viewport: screen,
     colorScheme: theme,
     reducedMotion: 'reduce',
+    serviceWorkers,
   });
   const close = async () => {
     await context.close();

@@ -6,6 +6,7 @@
 //! | [`place`] | where things lie: the checkout, the cache |
 //! | [`toolchain`] | a compiler that can build for the browser |
 //! | [`tools`] | Trunk, wasm-bindgen, a browser, Node |
+//! | [`offline`] | what the page needs when there is no network |
 //! | [`page`] | the static page in `dist/`, and what it weighs |
 //! | [`server`] | `dist/` over HTTP, on this machine only |
 //! | [`oracle`] | our events beside recorded ones |
@@ -20,6 +21,7 @@ mod place;
 mod toolchain;
 mod tools;
 
+mod offline;
 mod page;
 mod server;
 

@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 
 use crate::place;
 use crate::process::{Failure, Result, While as _, command, progress, run};
-use crate::{toolchain, tools};
+use crate::{offline, toolchain, tools};
 
 /// SIZE: the most that the program (WebAssembly and script) may weigh on the wire, in bytes.
 const BUDGET_GZIP: usize = 700_000;
@@ -18,6 +18,11 @@ const BUDGET_GZIP: usize = 700_000;
 const READER: &str = "highwater-reader";
 /// SIZE: its program, compressed, which must be there when somebody writes a model.
 const READER_GZIP: usize = 450_000;
+
+/// Files of what is fetched only when somebody saves an answer, and of what keeps the page.
+const ON_DEMAND: [&str; 3] = ["highwater-export", "export.js", "sw.js"];
+/// SIZE: all of these, compressed.
+const ON_DEMAND_GZIP: usize = 80_000;
 
 /// How the page is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +54,8 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
         Flavour::Dev => ["--cargo-profile=dev"].as_slice(),
     });
     run(toolchain.apply(&mut trunk))?;
+    // A page that changes all the time is not kept: reloading must show what was built.
+    offline::prepare(&place::dist(), flavour == Flavour::Release)?;
     progress(format_args!("the page is in dist/ after {:.1} s", begun.elapsed().as_secs_f64()));
     Ok(())
 }
@@ -58,7 +65,7 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
 /// # Errors
 /// `dist/` cannot be read, or WebAssembly and script together are too heavy.
 pub(crate) fn weigh() -> Result<()> {
-    let (mut program_gzip, mut reader_gzip) = (0, 0);
+    let (mut program_gzip, mut reader_gzip, mut on_demand_gzip) = (0, 0, 0);
     println!("{:>10} {:>10}  file of dist/", "raw", "gzip");
     for name in program_files(&place::dist())? {
         let bytes = fs::read(place::dist().join(&name)).during(format_args!("reading {name}"))?;
@@ -66,12 +73,15 @@ pub(crate) fn weigh() -> Result<()> {
         println!("{:>10} {gzip:>10}  {name}", bytes.len());
         if name.starts_with(READER) {
             reader_gzip += gzip;
+        } else if ON_DEMAND.iter().any(|file| name.starts_with(file)) {
+            on_demand_gzip += gzip;
         } else {
             program_gzip += gzip;
         }
     }
     within("the page", program_gzip, BUDGET_GZIP)?;
-    within("the readers behind it", reader_gzip, READER_GZIP)
+    within("the readers behind it", reader_gzip, READER_GZIP)?;
+    within("what is fetched when asked for", on_demand_gzip, ON_DEMAND_GZIP)
 }
 
 /// Prints a sum, and refuses it beyond its budget.

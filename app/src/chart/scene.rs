@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use highwater_core::Bytes;
 use highwater_core::report::{Report, Timeline};
-use serde::{Deserialize, Serialize};
 
 use super::Span;
 use super::pyramid::Pyramid;
@@ -15,7 +14,7 @@ use super::ticks::{Ticks, ticks};
 const TICKS: u64 = 6;
 
 /// Which part of the run the timeline shows, and how: what a link to it has to carry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
     /// Which part.
     pub(crate) part: Part,
@@ -24,7 +23,7 @@ pub(crate) struct View {
 }
 
 /// A part of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Part {
     /// All of it.
     #[default]
@@ -33,6 +32,16 @@ pub(crate) enum Part {
     Iteration(usize),
     /// Events from the first to before the second.
     Events(usize, usize),
+}
+
+impl Part {
+    /// The iteration, where it is one.
+    pub(crate) const fn iteration(self) -> Option<usize> {
+        match self {
+            Self::Iteration(iteration) => Some(iteration),
+            Self::All | Self::Events(..) => None,
+        }
+    }
 }
 
 /// What one report needs, whichever part of it is shown.
@@ -81,7 +90,7 @@ impl Ground {
 
     /// The whole run.
     pub(crate) fn all(&self) -> Span {
-        Span::of(self.data(), Part::All)
+        Span::of(self.data(), None)
     }
 
     /// Position of the sample to draw in each of so many columns.
@@ -104,7 +113,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// One view of a report.
     pub(crate) fn of(ground: Arc<Ground>, view: View) -> Self {
-        Self { span: Span::of(ground.data(), view.part), stack: view.stack, ground }
+        Self { span: Span::of_part(ground.data(), view.part), stack: view.stack, ground }
     }
 
     /// The part of the run that a span is.

@@ -3,10 +3,9 @@
 use highwater_core::Bytes;
 use highwater_core::report::{ByCategory, Timeline};
 use highwater_core::trace::Category;
-use serde::{Deserialize, Serialize};
 
 /// What the layers of the timeline are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stack {
     /// One for each category.
     #[default]

@@ -153,7 +153,7 @@ pub(crate) fn AlivePanel(
                     <p class="hint">{tr("Nothing alive has such a name.")}</p>
                 </Show>
             </div>
-            <ShowAll all first=FIRST open what="rows" />
+            <ShowAll all first=FIRST open />
         </section>
     }
 }
@@ -233,7 +233,7 @@ fn found(live: &[LiveTensor], query: &str) -> Vec<usize> {
 #[derive(Clone, Debug, PartialEq)]
 struct Group {
     name: String,
-    meaning: &'static str,
+    meaning: String,
     class: &'static str,
     bytes: Bytes,
 }
@@ -249,11 +249,11 @@ fn groups(live: &[LiveTensor], found: &[usize], by: By) -> Vec<Group> {
     }
     let group = |((module, category), bytes): ((&str, Option<Category>), Bytes)| Group {
         name: match (category, module) {
-            (Some(category), _) => text::category(category).to_owned(),
+            (Some(category), _) => text::category(category),
             (None, "") => tr("outside of any module"),
             (None, module) => module.to_owned(),
         },
-        meaning: category.map_or("", text::category_meaning),
+        meaning: category.map_or_else(String::new, text::category_meaning),
         class: category.map_or("", class),
         bytes,
     };
@@ -264,8 +264,7 @@ fn groups(live: &[LiveTensor], found: &[usize], by: By) -> Vec<Group> {
 
 fn group_row(group: &Group, most: Bytes, total: Bytes) -> impl IntoView + use<> {
     let width = share(group.bytes, most);
-    let title =
-        if group.meaning.is_empty() { group.name.clone() } else { group.meaning.to_owned() };
+    let title = if group.meaning.is_empty() { group.name.clone() } else { group.meaning.clone() };
     view! {
         <li class="alive-group">
             <ByteSize bytes=group.bytes />

@@ -9,23 +9,32 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
 
 use super::at_cursor::AtCursor;
+use super::autopsy::AutopsyView;
 use super::diagnostics::Diagnostics;
 use super::drop_zone::DropZone;
 use super::figures::Figures;
 use super::gpu_table::GpuTable;
-use super::header::Header;
+use super::header::{Header, Keep};
 use super::headline::HeadlineView;
+use super::lesson_panel::LessonPanel;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::settings::Settings;
 use super::source_editor::SourceEditor;
 use super::timeline::Timeline;
+use super::trend::TrendView;
+use super::what_helps::WhatHelps;
 use crate::derived::Derived;
+use crate::embed;
 use crate::engine::Engine;
+use crate::estimator::OpenDim;
 use crate::examples::Example;
 use crate::language::{Language, tr};
+use crate::lessons::LESSONS;
+use crate::link;
 use crate::load::{self, Input};
 use crate::state::{Answer, Notice, State};
+use crate::teach::{Lessons, Teaching};
 use crate::text;
 use crate::theme::Theme;
 
@@ -51,6 +60,13 @@ pub(crate) fn App() -> impl IntoView {
     let actions = Actions::of(state, engine);
     let dragging = accept_drops(actions.open_file, actions.write, state.notice);
     accept_pastes(actions.open_file, actions.write);
+    link::attach(state, actions.openers);
+    theme_for_print(state.theme);
+    embed::attach(state, Derived::of(state), actions.open);
+    let wanted = embed::parameter("lesson");
+    if let Some(lesson) = LESSONS.iter().position(|lesson| Some(lesson.id) == wanted.as_deref()) {
+        actions.lessons.begin.run(lesson);
+    }
     speak(state.language, Language::stored_or_preferred());
     move || {
         state.language.track();
@@ -61,6 +77,8 @@ pub(crate) fn App() -> impl IntoView {
 /// Everything that the user can ask for besides a setting.
 #[derive(Clone, Copy)]
 struct Actions {
+    /// Open what an address names.
+    openers: link::Openers,
     /// Open a file of theirs.
     open_file: Callback<File>,
     /// Open an example.
@@ -73,10 +91,16 @@ struct Actions {
     close: Callback<()>,
     /// Look at a moment of the newest answer.
     look: Callback<usize>,
-    /// Search for the least that makes the newest answer fit.
-    search: Callback<()>,
+    /// Search for the least that makes the newest answer fit, or leave off.
+    search: Callback<bool>,
+    /// Show how the newest answer grows along a dimension.
+    trend: Callback<String>,
     /// Speak another language.
     speak: Callback<Language>,
+    /// Give lessons.
+    lessons: Lessons,
+    /// Open an input that is here already.
+    open: Callback<Input>,
 }
 
 impl Actions {
@@ -84,24 +108,39 @@ impl Actions {
         let open_text = Callback::new(move |(name, text): (String, String)| {
             engine.with_value(|engine| engine.open_text(&name, &text));
         });
+        let open_example = example_opener(state, engine);
+        // A text that came from outside replaces what is in the editor.
+        let write = Callback::new(move |(name, text): (String, String)| {
+            state.notice.set(None);
+            state.edit(&name, Some(text.clone()), None);
+            open_text.run((name, text));
+        });
+        let openers = link::Openers { example: open_example, text: write };
         Self {
             open_file: Callback::new(move |file: File| {
-                engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
+                if file.name().ends_with(link::ENDING) {
+                    link::open_file(state, openers, file);
+                } else {
+                    engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
+                }
             }),
-            open_example: example_opener(state, engine),
+            open_example,
             open_text,
-            // A text that came from outside replaces what is in the editor.
-            write: Callback::new(move |(name, text): (String, String)| {
-                state.notice.set(None);
-                state.edit(&name, Some(text.clone()), None);
-                open_text.run((name, text));
-            }),
+            write,
+            openers,
             close: Callback::new(move |()| engine.with_value(Engine::close)),
             look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
-            search: Callback::new(move |()| engine.with_value(Engine::search)),
+            search: Callback::new(move |go| {
+                engine.with_value(|engine| if go { engine.search() } else { engine.stop_search() });
+            }),
+            trend: Callback::new(move |dim| engine.with_value(|engine| engine.trend(dim))),
             speak: Callback::new(move |language: Language| {
                 language.store();
                 speak(state.language, language);
+            }),
+            lessons: Lessons::of(state, engine),
+            open: Callback::new(move |input| {
+                engine.with_value(|engine| engine.open(input, BTreeMap::new()));
             }),
         }
     }
@@ -127,6 +166,7 @@ fn Page(
     dragging: ReadSignal<bool>,
 ) -> impl IntoView {
     let derived = Derived::of(state);
+    let keep = keep(state, derived);
     let is_loaded = Memo::new(move |_| state.answer.with(Option::is_some));
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
     let spec = Signal::derive(move || state.loaded.with(|l| l.as_ref()?.spec.clone()));
@@ -149,19 +189,60 @@ fn Page(
                 state.theme.get_untracked().store();
             })
             on_language=actions.speak
+            lessons=actions.lessons
+            keep
         />
-        <main id="main" tabindex="-1" class:main-empty=move || !is_loaded.get()>
+        <main
+            id="main"
+            tabindex="-1"
+            class:main-empty=move || !is_loaded.get()
+            class:main-asking=move || state.lesson.get().is_some_and(Teaching::is_asking)
+        >
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
             <Show
                 when=move || is_loaded.get()
-                fallback=move || view! { <EmptyPage state spec is_spec actions /> }
+                fallback=move || view! { <EmptyPage state spec is_spec actions keep /> }
             >
                 <HeadlineView headline=derived.headline stale=derived.stale report=derived.report />
                 <Workbench state derived actions spec is_spec />
+                <p class="print-link">{move || link::printed(&state.address.get())}</p>
             </Show>
         </main>
         <DropVeil dragging />
     }
+}
+
+/// What outlives the visit.
+fn keep(state: State, derived: Derived) -> Keep {
+    Keep {
+        shared: state.shared.into(),
+        recent: state.recent.into(),
+        on_share: Callback::new(move |()| link::share(state)),
+        on_share_file: Callback::new(move |()| link::save_state(state)),
+        on_save: Callback::new(move |form| {
+            let title = derived.headline.with_untracked(|h| h.as_ref().map(|h| h.lead.clone()));
+            link::save_answer(state, form, title.unwrap_or_default());
+        }),
+        on_open: Callback::new(|fragment: String| link::visit(&fragment)),
+        on_forget: Callback::new(move |place| link::forget_recent(state, place)),
+    }
+}
+
+/// Paper is white: the picture is painted anew for it, and again afterwards.
+fn theme_for_print(theme: RwSignal<Theme>) {
+    let Some(window) = web_sys::window() else { return };
+    let before = StoredValue::new(None::<Theme>);
+    let begin = EventListener::new(&window, "beforeprint", move |_| {
+        before.set_value(Some(theme.get_untracked()));
+        theme.set(Theme::Light);
+    });
+    begin.forget();
+    let end = EventListener::new(&window, "afterprint", move |_| {
+        if let Some(theme_before) = before.get_value() {
+            theme.set(theme_before);
+        }
+    });
+    end.forget();
 }
 
 /// Settings on one side, what follows from them on the other.
@@ -203,7 +284,9 @@ fn Workbench(
                 <ModelFacts report=derived.report millis=derived.millis />
             </div>
             <div class="workbench-results">
+                <LessonPanel teaching=state.lesson report=derived.report lessons=actions.lessons />
                 <Figures report=derived.report />
+                <AutopsyView report=derived.report />
                 <Timeline
                     report=derived.report
                     view=state.view
@@ -220,7 +303,9 @@ fn Workbench(
                     theme=state.theme
                     on_jump=Callback::new(move |event| state.pin.set(Some(event)))
                 />
+                <Variations state derived actions dims />
                 <GpuTable
+                    report=derived.report
                     devices=state.devices
                     generation=derived.generation
                     chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
@@ -231,6 +316,44 @@ fn Workbench(
                 <Diagnostics report=derived.report />
             </div>
         </div>
+    }
+}
+
+/// What other settings and other sizes lead to.
+#[component]
+fn Variations(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+    /// What the user can ask for.
+    actions: Actions,
+    /// Dimensions that the model leaves open.
+    dims: Signal<Vec<OpenDim>>,
+) -> impl IntoView {
+    view! {
+        <WhatHelps
+            levers=state.levers
+            report=derived.report
+            generation=derived.generation
+            search=state.search
+            config=state.config
+            applied=state.applied
+            on_config=Callback::new(move |config| state.config.set(config))
+            on_search=actions.search
+        />
+        <TrendView
+            trend=state.trend
+            report=derived.report
+            dims
+            devices=state.devices
+            on_dim=actions.trend
+            on_size=Callback::new(move |(dim, size)| {
+                state.config.update(|config| {
+                    config.dims.insert(dim, size);
+                });
+            })
+        />
     }
 }
 
@@ -258,6 +381,8 @@ fn EmptyPage(
     is_spec: Signal<bool>,
     /// What the user can ask for.
     actions: Actions,
+    /// What outlives the visit.
+    keep: Keep,
 ) -> impl IntoView {
     let begin =
         Callback::new(move |()| actions.write.run((text::NEW_SPEC.to_owned(), STARTER.to_owned())));
@@ -272,6 +397,8 @@ fn EmptyPage(
             on_file=actions.open_file
             on_example=actions.open_example
             on_write=begin
+            lessons=actions.lessons
+            keep
         />
     }
 }

@@ -1,8 +1,11 @@
 //! Lists that stay short until someone asks for all of it.
 
+use std::fmt::Display;
+
 use leptos::prelude::*;
 
 use crate::format::grouped;
+use crate::language::fill;
 
 /// COUNT: entries shown at most; the whole of a very long list would stall the browser.
 const MOST: usize = 1000;
@@ -16,8 +19,6 @@ pub(crate) fn ShowAll(
     first: usize,
     /// Whether the whole list is shown.
     open: RwSignal<bool>,
-    /// What the entries are called.
-    what: &'static str,
 ) -> impl IntoView {
     view! {
         <Show when=move || { all.get() > first }>
@@ -30,11 +31,13 @@ pub(crate) fn ShowAll(
                 {move || {
                     let count = |n: usize| grouped(n as u64);
                     if open.get() {
-                        format!("Show the first {first} {what} only")
+                        fill("Show the first {n} only", &[("n", &first)])
                     } else if all.get() > MOST {
-                        format!("Show {} of {} {what}", count(MOST), count(all.get()))
+                        let parts: [(&str, &dyn Display); 2] =
+                            [("n", &count(MOST)), ("all", &count(all.get()))];
+                        fill("Show {n} of {all}", &parts)
                     } else {
-                        format!("Show all {} {what}", count(all.get()))
+                        fill("Show all {n}", &[("n", &count(all.get()))])
                     }
                 }}
             </button>

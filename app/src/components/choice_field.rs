@@ -4,6 +4,8 @@ use highwater_core::Config;
 use highwater_core::config::Choice;
 use leptos::prelude::*;
 
+use crate::language::tr;
+
 /// A setting, told apart from the others.
 pub(crate) fn chosen<T: PartialEq + Send + Sync + 'static>(
     config: Signal<Config>,
@@ -68,17 +70,17 @@ pub(crate) fn NamedChoice(
     let options = choices.into_iter().map(|(choice, label)| {
         view! {
             <option value=choice selected=move || name.get() == choice>
-                {label}
+                {tr(label)}
             </option>
         }
     });
     view! {
         <div class="field">
-            <label for=id>{label}</label>
+            <label for=id>{tr(label)}</label>
             <select id=id on:change:target=move |event| on_name.run(event.target().value())>
                 {options.collect_view()}
             </select>
-            <p class="hint">{about}</p>
+            <p class="hint">{move || tr(about.get())}</p>
         </div>
     }
 }

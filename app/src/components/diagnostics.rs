@@ -8,6 +8,7 @@ use highwater_core::diagnostic::{Diagnostic, Severity};
 use leptos::prelude::*;
 
 use super::capped::{ShowAll, shown};
+use crate::language::tr;
 use crate::text;
 
 /// COUNT: diagnostics shown at first.
@@ -27,7 +28,7 @@ pub(crate) fn Diagnostics(
         <section class="panel rests-on" id="rests-on" tabindex="-1" aria-labelledby="rests-on-title">
             <div class="panel-head">
                 <h2 class="panel-title" id="rests-on-title">
-                    "What this rests on"
+                    {tr("What this rests on")}
                 </h2>
             </div>
             <ul class="rests-on-rows">
@@ -45,10 +46,10 @@ pub(crate) fn Diagnostics(
                         })
                 }}
                 <Show when=move || all.get() == 0>
-                    <li class="rests-on-nothing">"Nothing had to be assumed or left out."</li>
+                    <li class="rests-on-nothing">{tr("Nothing had to be assumed or left out.")}</li>
                 </Show>
             </ul>
-            <ShowAll all first=FIRST open what="points" />
+            <ShowAll all first=FIRST open />
         </section>
     }
 }

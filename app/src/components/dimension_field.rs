@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 
 use crate::estimator::OpenDim;
+use crate::language::{fill, tr};
 
 /// Sizes that the slider stops at: each power of two and the one half way to the next.
 const STOPS: [u64; 31] = [
@@ -27,10 +28,10 @@ pub(crate) fn DimensionField(
     let last = stops.len() - 1;
     let position = move || nearest(stops, value.get());
     let id = format!("dimension-{}", dim.name);
-    let label = format!("{} (slider)", dim.name);
+    let label = fill("{name} (slider)", &[("name", &dim.name)]);
     let hint = hint(&dim);
-    let less = format!("{} less one", dim.name);
-    let more = format!("{} plus one", dim.name);
+    let less = fill("{name} less one", &[("name", &dim.name)]);
+    let more = fill("{name} plus one", &[("name", &dim.name)]);
     view! {
         <div class="dimension">
             <label class="dimension-name" for=id.clone() title=hint.clone()>
@@ -91,11 +92,14 @@ pub(crate) fn DimensionField(
 }
 
 fn hint(dim: &OpenDim) -> String {
-    let what = if dim.batch { "samples per step" } else { "left open" };
+    let what = tr(if dim.batch { "samples per step" } else { "left open" });
     match dim.inputs.as_slice() {
-        [] => what.to_owned(),
-        [one] => format!("{what}, in {one}"),
-        [first, rest @ ..] => format!("{what}, in {first} +{}", rest.len()),
+        [] => what,
+        [one] => fill("{what}, in {input}", &[("what", &what), ("input", one)]),
+        [first, rest @ ..] => {
+            let input = format!("{first} +{}", rest.len());
+            fill("{what}, in {input}", &[("what", &what), ("input", &input)])
+        }
     }
 }
 

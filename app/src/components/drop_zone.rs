@@ -3,8 +3,10 @@
 use leptos::prelude::*;
 use web_sys::File;
 
-use super::header::OpenButton;
+use super::header::{Keep, OpenButton};
+use super::recent_list::RecentList;
 use crate::examples::{EXAMPLES, Example, Silhouette, outline};
+use crate::language::tr;
 
 /// Invites to drop a model, and says what happens to it: nothing leaves the page.
 #[component]
@@ -18,40 +20,45 @@ pub(crate) fn DropZone(
     on_example: Callback<Example>,
     /// A model is to be written here.
     on_write: Callback<()>,
+    /// What the user can ask of lessons.
+    lessons: Lessons,
+    /// What was opened before.
+    keep: Keep,
 ) -> impl IntoView {
     view! {
         <section class="drop-zone" aria-busy=move || opening.with(Option::is_some).to_string()>
             <div class="drop-zone-frame">
-                <h1 class="drop-zone-question">"Will this training run fit, and what sets the high‑water mark?"</h1>
+                <h1 class="drop-zone-question">{tr("Will this training run fit, and what sets the high‑water mark?")}</h1>
                 <p class="drop-zone-what">
-                    "Drop a model here, or paste its text. You see the GPU memory of its training, moment by moment, and the GPUs it fits on."
+                    {tr("Drop a model here, or paste its text. You see the GPU memory of its training, moment by moment, and the GPUs it fits on.")}
                 </p>
                 <div class="drop-zone-open">
                     <OpenButton on_file main=true />
                     <button type="button" class="button" on:click=move |_| on_write.run(())>
-                        "Write a model"
+                        {tr("Write a model")}
                     </button>
                 </div>
                 <p class="drop-zone-kinds">
                     <strong>"ONNX"</strong>
-                    " from "
+                    {tr(" from ")}
                     <code class="drop-zone-how">"torch.onnx.export(model, args, \"model.onnx\")"</code>
                     ", "
                     <strong>"torch.export"</strong>
-                    " (.pt2), a Hugging Face "
+                    {tr(" (.pt2), a Hugging Face ")}
                     <strong>"config.json"</strong>
-                    ", what "
+                    {tr(", what ")}
                     <strong>"print(model)"</strong>
-                    " says, Keras, or a "
-                    <strong>"layer spec"</strong>
-                    " of your own"
+                    {tr(" says, Keras, or a ")}
+                    <strong>{tr("layer spec")}</strong>
+                    {tr(" of your own")}
                 </p>
                 <p class="drop-zone-promise">
-                    "Nothing leaves this page: the file is read and estimated right here, and its weights are not even read."
+                    {tr("Nothing leaves this page: the file is read and estimated right here, and its weights are not even read.")}
                 </p>
             </div>
+            <RecentList recent=keep.recent on_open=keep.on_open on_forget=keep.on_forget />
             <div class="drop-zone-examples">
-                <h2 class="label">"Nothing at hand? Open an example"</h2>
+                <h2 class="label">{tr("Nothing at hand? Open an example")}</h2>
                 <ul>
                     {EXAMPLES
                         .map(|example| {
@@ -64,7 +71,7 @@ pub(crate) fn DropZone(
                                     >
                                         <SilhouetteView silhouette=example.silhouette />
                                         <span class="example-title">{example.title}</span>
-                                        <span class="example-about">{example.about}</span>
+                                        <span class="example-about">{tr(example.about)}</span>
                                     </button>
                                 </li>
                             }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
 
 use super::byte_size::ByteSize;
+use crate::language::{fill, tr};
 
 /// The peaks that `PyTorch` and `nvidia-smi` would report.
 #[component]
@@ -18,15 +20,15 @@ pub(crate) fn Figures(
             let peak = &report.peak;
             view! {
                 <dl class="figures">
-                    <Figure name="Peak allocated" says="max_memory_\u{200b}allocated()" bytes=peak.allocated />
+                    <Figure name=tr("Peak allocated") says="max_memory_\u{200b}allocated()".to_owned() bytes=peak.allocated />
                     <Figure
-                        name="Peak reserved"
-                        says="max_memory_\u{200b}reserved()"
+                        name=tr("Peak reserved")
+                        says="max_memory_\u{200b}reserved()".to_owned()
                         bytes=peak.reserved
                         at_least=report.without_workspaces.map(|band| band.reserved)
                     />
-                    <Figure name="Process peak" says="≈ what nvidia-smi shows" bytes=peak.process />
-                    <Figure name="CUDA context" says="taken by CUDA itself; a fit" bytes=report.verdict.context />
+                    <Figure name=tr("Process peak") says=tr("≈ what nvidia-smi shows") bytes=peak.process />
+                    <Figure name=tr("CUDA context") says=context_from(report.verdict.context_from) bytes=report.verdict.context />
                 </dl>
             }
         })
@@ -36,9 +38,9 @@ pub(crate) fn Figures(
 #[component]
 fn Figure(
     /// Its name.
-    name: &'static str,
+    name: String,
     /// Where else one meets it.
-    says: &'static str,
+    says: String,
     /// Its value.
     bytes: Bytes,
     /// The lower end, where the value is the upper end of a band.
@@ -57,15 +59,24 @@ fn Figure(
                     view! {
                         <dd
                             class="figure-says"
-                            title="What convolutions take for scratch depends on cuDNN's version"
+                            title=tr("What convolutions take for scratch depends on cuDNN's version")
                         >
-                            "at least "
-                            {low.to_string()}
-                            ", by cuDNN"
+                            {fill("at least {size}, by cuDNN", &[("size", &low)])}
                         </dd>
                     }
                 })}
             <dd class="figure-says">{says}</dd>
         </div>
+    }
+}
+
+/// Where the size of the context comes from.
+fn context_from(provenance: Provenance) -> String {
+    match provenance {
+        Provenance::Given => tr("taken by CUDA itself; as you say"),
+        Provenance::Reported => tr("taken by CUDA itself; as reported"),
+        Provenance::FittedThere | Provenance::Fitted | Provenance::Assumed => {
+            tr("taken by CUDA itself; a fit")
+        }
     }
 }

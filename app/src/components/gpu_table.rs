@@ -1,13 +1,16 @@
 //! Every GPU: what the run needs there against what it has, and how far the batch can go.
 
-use highwater_core::sorted;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use highwater_core::report::{DeviceVerdict, Verdict};
+use highwater_core::{Report, sorted};
 use leptos::prelude::*;
 
 use super::byte_size::ByteSize;
+use super::ladder::Ladder;
 use crate::format::{self, grouped, share};
+use crate::language::{fill, tr};
 use crate::protocol::LargestBatch;
 use crate::state::DeviceRow;
 
@@ -19,6 +22,35 @@ enum Key {
     Margin,
 }
 
+/// Which devices the table shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    All,
+    Survive,
+    Fail,
+}
+
+impl Shown {
+    const ALL: [Self; 3] = [Self::All, Self::Survive, Self::Fail];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Survive => "it fits on",
+            Self::Fail => "too small",
+        }
+    }
+
+    /// Whether a device with this verdict is among them; one that is not known yet is.
+    fn has(self, verdict: Option<Verdict>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Survive => verdict.is_none_or(Verdict::survives),
+            Self::Fail => verdict.is_none_or(|verdict| !verdict.survives()),
+        }
+    }
+}
+
 /// The table of GPUs.
 #[component]
 pub(crate) fn GpuTable(
@@ -28,15 +60,29 @@ pub(crate) fn GpuTable(
     /// The request that fresh verdicts belong to.
     #[prop(into)]
     generation: Signal<u64>,
+    /// The report, whose device the ladder is about.
+    report: Signal<Option<Arc<Report>>>,
     /// Id of the device in the settings.
     chosen: Signal<String>,
     /// Another device is wanted.
     on_choose: Callback<String>,
 ) -> impl IntoView {
     let sorting = RwSignal::new((Key::Capacity, false));
+    let shown = RwSignal::new(Shown::All);
+    let wanted = RwSignal::new(String::new());
     let order = Memo::new(move |_| {
         let (key, descending) = sorting.get();
-        devices.with(|rows| sorted(rows, key, descending))
+        let mut order = devices.with(|rows| sorted(rows, key, descending));
+        let wanted = wanted.with(|wanted| wanted.trim().to_lowercase());
+        devices.with(|rows| {
+            order.retain(|&position| {
+                rows.get(position).is_some_and(|row| {
+                    let name = row.device.with_value(|device| device.name.to_lowercase());
+                    name.contains(&wanted) && shown.get().has(row.known_verdict())
+                })
+            });
+        });
+        order
     });
     let head = move |key: Key, name: &'static str| {
         let direction = move || match sorting.get() {
@@ -56,7 +102,7 @@ pub(crate) fn GpuTable(
                         });
                     }
                 >
-                    {name}
+                    {tr(name)}
                     <span class="sort-sign" aria-hidden="true"></span>
                 </button>
             </th>
@@ -66,20 +112,49 @@ pub(crate) fn GpuTable(
         <section class="panel gpus" aria-labelledby="gpus-title">
             <div class="panel-head">
                 <h2 class="panel-title" id="gpus-title">
-                    "GPUs"
+                    {tr("GPUs")}
                 </h2>
-                <p class="panel-note">"Need against what PyTorch can use on each card; choose one to see its timeline"</p>
+                <p class="panel-note">
+                    {tr("Need against what PyTorch can use on each card; choose one to see its timeline")}
+                </p>
+            </div>
+            <div class="gpu-filter">
+                <div class="choice" role="group" aria-label=tr("GPUs shown")>
+                    {Shown::ALL
+                        .map(|which| {
+                            view! {
+                                <button
+                                    type="button"
+                                    aria-pressed=move || (shown.get() == which).to_string()
+                                    on:click=move |_| shown.set(which)
+                                >
+                                    {tr(which.name())}
+                                </button>
+                            }
+                        })
+                        .collect_view()}
+                </div>
+                <input
+                    type="search"
+                    class="gpu-search"
+                    aria-label=tr("Search for a GPU")
+                    placeholder=tr("Search")
+                    on:input:target=move |event| wanted.set(event.target().value())
+                />
+                <p class="hidden-text" role="status">
+                    {move || fill("{n} GPUs shown", &[("n", &order.with(Vec::len))])}
+                </p>
             </div>
             <table class="table gpu-table">
                 <thead>
                     <tr>
                         {head(Key::Name, "GPU")}
-                        <th scope="col" class="gpu-bar-head">"need of capacity"</th>
-                        <th scope="col">"verdict"</th>
-                        <th scope="col" class="number gpu-need">"need"</th>
+                        <th scope="col" class="gpu-bar-head">{tr("need of capacity")}</th>
+                        <th scope="col">{tr("verdict")}</th>
+                        <th scope="col" class="number gpu-need">{tr("need")}</th>
                         {head(Key::Capacity, "capacity")}
                         {head(Key::Margin, "margin")}
-                        <th scope="col" class="number">"largest batch"</th>
+                        <th scope="col" class="number">{tr("largest batch")}</th>
                     </tr>
                 </thead>
                 <tbody>
@@ -94,6 +169,10 @@ pub(crate) fn GpuTable(
                     />
                 </tbody>
             </table>
+            <Show when=move || order.with(Vec::is_empty)>
+                <p class="gpu-none">{tr("No GPU is both.")}</p>
+            </Show>
+            <Ladder report devices />
         </section>
     }
 }
@@ -144,13 +223,13 @@ fn Row(
                         }
                     })
             }}
-            <td class="number gpu-batch">
+            <td class="number gpu-batch" data-label=tr("largest batch")>
                 {move || {
                     row.largest
                         .with(|known| match known {
                             None => "…".to_owned(),
                             Some((_, LargestBatch::UpTo(batch))) => grouped(*batch),
-                            Some((_, LargestBatch::None)) => "none".to_owned(),
+                            Some((_, LargestBatch::None)) => tr("none"),
                             Some((_, LargestBatch::Unknown)) => "–".to_owned(),
                         })
                 }}
@@ -182,11 +261,12 @@ fn cells(known: &DeviceVerdict) -> impl IntoView + use<> {
         <td class="number gpu-capacity">
             <ByteSize bytes=known.capacity />
         </td>
-        <td class="number gpu-margin">{format::difference(known.capacity, known.need)}</td>
+        <td class="number gpu-margin" data-label=tr("margin")>{format::difference(known.capacity, known.need)}</td>
     }
 }
 
-const fn verdict_class(verdict: Verdict) -> &'static str {
+/// The style sheet's name of a verdict.
+pub(super) const fn verdict_class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Fits => "verdict-fits",
         Verdict::Tight => "verdict-tight",

@@ -5,10 +5,37 @@ use leptos::html;
 use leptos::prelude::*;
 use web_sys::File;
 
+use super::export_menu::ExportMenu;
 use super::icons::{CloseIcon, Mark, OpenIcon, ThemeIcon};
+use super::lesson_panel::LessonList;
+use super::menu::{self, Menu};
+use super::recent_list::RecentList;
+use super::share_button::ShareButton;
 use crate::examples::{EXAMPLES, Example};
 use crate::language::{Language, tr};
+use crate::link::Recent;
+use crate::state::Shared;
+use crate::teach::Lessons;
 use crate::theme::Theme;
+
+/// What outlives the visit, and what the user can ask of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Keep {
+    /// The link, once it is made.
+    pub(crate) shared: Signal<Option<Shared>>,
+    /// What was opened before.
+    pub(crate) recent: Signal<Vec<Recent>>,
+    /// The link is wanted.
+    pub(crate) on_share: Callback<()>,
+    /// A file is wanted instead of a link.
+    pub(crate) on_share_file: Callback<()>,
+    /// The answer is to be saved in this form.
+    pub(crate) on_save: Callback<&'static str>,
+    /// Something is to be opened again: its address.
+    pub(crate) on_open: Callback<String>,
+    /// Something is to be forgotten: its place; all, where that is negative.
+    pub(crate) on_forget: Callback<i32>,
+}
 
 /// Name, open, examples, the open file, theme.
 #[component]
@@ -34,6 +61,10 @@ pub(crate) fn Header(
     on_theme: Callback<()>,
     /// Another language is wanted.
     on_language: Callback<Language>,
+    /// What the user can ask of lessons.
+    lessons: Lessons,
+    /// What can be kept of what is on the page.
+    keep: Keep,
 ) -> impl IntoView {
     view! {
         <header class="header">
@@ -44,7 +75,8 @@ pub(crate) fn Header(
             // The empty page offers both itself.
             <Show when=move || loaded.with(Option::is_some)>
                 <OpenButton on_file />
-                <Examples on_example />
+                <Examples on_example keep />
+                <LessonMenu lessons />
             </Show>
             <div class="header-file" aria-live="polite">
                 {move || match (opening.get(), loaded.get()) {
@@ -72,6 +104,10 @@ pub(crate) fn Header(
                     (None, None) => ().into_any(),
                 }}
             </div>
+            <Show when=move || loaded.with(Option::is_some)>
+                <ShareButton shared=keep.shared on_share=keep.on_share on_file=keep.on_share_file />
+                <ExportMenu on_save=keep.on_save />
+            </Show>
             <select
                 class="header-language"
                 aria-label=tr("Language")
@@ -96,6 +132,7 @@ pub(crate) fn Header(
                     })
                     .collect_view()}
             </select>
+            <PresentButton />
             <button
                 type="button"
                 class="quiet-button header-theme"
@@ -105,6 +142,49 @@ pub(crate) fn Header(
                 <ThemeIcon />
             </button>
         </header>
+    }
+}
+
+/// A menu with the lessons.
+#[component]
+fn LessonMenu(
+    /// What the user can ask of them.
+    lessons: Lessons,
+) -> impl IntoView {
+    let menu = NodeRef::<html::Details>::new();
+    let begin = Callback::new(move |lesson| {
+        menu::close(menu);
+        lessons.begin.run(lesson);
+    });
+    view! {
+        <Menu menu label=tr("Lessons") button=tr("Learn").into_any()>
+            <LessonList on_begin=begin />
+        </Menu>
+    }
+}
+
+/// Makes everything larger, for a room that looks at a projector.
+#[component]
+fn PresentButton() -> impl IntoView {
+    let large = RwSignal::new(crate::embed::parameter("present").is_some());
+    Effect::new(move |_| {
+        let document = web_sys::window().and_then(|window| window.document());
+        if let Some(root) = document.and_then(|document| document.document_element()) {
+            // Fails only for names that are no attribute names.
+            drop(root.toggle_attribute_with_force("data-present", large.get()));
+        }
+    });
+    view! {
+        <button
+            type="button"
+            class="quiet-button header-present"
+            aria-label=tr("Large type, for a projector")
+            title=tr("Large type, for a projector")
+            aria-pressed=move || large.get().to_string()
+            on:click=move |_| large.update(|large| *large = !*large)
+        >
+            <span aria-hidden="true">"Aa"</span>
+        </button>
     }
 }
 
@@ -155,6 +235,8 @@ pub(crate) fn OpenButton(
 fn Examples(
     /// An example was chosen.
     on_example: Callback<Example>,
+    /// What was opened before.
+    keep: Keep,
 ) -> impl IntoView {
     let menu = NodeRef::<html::Details>::new();
     let close = move || {
@@ -177,7 +259,7 @@ fn Examples(
     view! {
         <details class="menu" node_ref=menu on:keydown=on_key on:focusout=on_focus_out>
             <summary class="button">{tr("Examples")}</summary>
-            <ul class="menu-list">
+            <div class="menu-list"><ul>
                 {EXAMPLES
                     .map(|example| {
                         view! {
@@ -198,6 +280,15 @@ fn Examples(
                     })
                     .collect_view()}
             </ul>
+            <RecentList
+                recent=keep.recent
+                on_open=Callback::new(move |fragment| {
+                    close();
+                    keep.on_open.run(fragment);
+                })
+                on_forget=keep.on_forget
+            />
+            </div>
         </details>
     }
 }

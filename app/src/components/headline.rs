@@ -8,6 +8,7 @@ use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
 use crate::format;
+use crate::language::tr;
 use crate::text::Headline;
 
 /// Says whether the run fits, where it peaks, and how far the batch can go.
@@ -26,7 +27,7 @@ pub(crate) fn HeadlineView(
     let is_bound = move || report.with(|report| report.as_ref().is_some_and(|r| r.lower_bound));
     let spoken = calmed(headline);
     view! {
-        <section class="headline" class:headline-stale=move || stale.get() aria-label="Answer">
+        <section class="headline" class:headline-stale=move || stale.get() aria-label=tr("Answer")>
             <span
                 class="headline-sign"
                 class:verdict-fits=move || verdict() == Some(Verdict::Fits)
@@ -50,9 +51,9 @@ pub(crate) fn HeadlineView(
             </p>
             <Show when=is_bound>
                 <p class="headline-bound">
-                    <strong>"Lower bound."</strong>
-                    " Parts of this model could not be estimated, so a real run needs this much or more. "
-                    <a href="#rests-on">"See which"</a>
+                    <strong>{tr("Lower bound.")}</strong>
+                    {tr(" Parts of this model could not be estimated, so a real run needs this much or more. ")}
+                    <a href="#rests-on">{tr("See which")}</a>
                 </p>
             </Show>
         </section>

@@ -6,6 +6,7 @@ use highwater_core::Report;
 use leptos::prelude::*;
 
 use super::byte_size::ByteSize;
+use crate::language::tr;
 use crate::{format, text};
 
 /// Parameters, operators, who wrote the file, and how long the estimate took.
@@ -24,30 +25,30 @@ pub(crate) fn ModelFacts(
             let has_producer = !producer.is_empty();
             view! {
                 <dl class="facts">
-                    <dt>"read as"</dt>
+                    <dt>{tr("read as")}</dt>
                     <dd>{model.recognised.format.clone()}</dd>
-                    <dt>"which is"</dt>
-                    <dd title=text::sentence(
+                    <dt>{tr("which is")}</dt>
+                    <dd title=tr(&text::sentence(
                         model.recognised.fidelity.about(),
-                    )>{model.recognised.fidelity.label()}</dd>
-                    <dt>"parameters"</dt>
+                    ))>{tr(model.recognised.fidelity.label())}</dd>
+                    <dt>{tr("parameters")}</dt>
                     <dd title=format::grouped(
                         model.parameters,
                     )>{format::short_count(model.parameters)}</dd>
-                    <dt>"their size"</dt>
+                    <dt>{tr("their size")}</dt>
                     <dd>
                         <ByteSize bytes=model.parameter_bytes />
                     </dd>
-                    <dt>"operators"</dt>
+                    <dt>{tr("operators")}</dt>
                     <dd>{format::grouped(model.operators as u64)}</dd>
                     {has_producer
                         .then(|| {
                             view! {
-                                <dt>"written by"</dt>
+                                <dt>{tr("written by")}</dt>
                                 <dd>{producer}</dd>
                             }
                         })}
-                    <dt>"estimated in"</dt>
+                    <dt>{tr("estimated in")}</dt>
                     <dd>{format!("{:.0}\u{a0}ms", millis.get())}</dd>
                 </dl>
             }

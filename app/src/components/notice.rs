@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 
 use super::icons::CloseIcon;
+use crate::language::tr;
 use crate::state::Notice;
 
 /// Tells what went wrong, why, what to do, and what is still there.
@@ -32,7 +33,7 @@ pub(crate) fn NoticeView(
                                 <button
                                     type="button"
                                     class="quiet-button"
-                                    aria-label="Dismiss"
+                                    aria-label=tr("Dismiss")
                                     on:click=move |_| on_dismiss.run(())
                                 >
                                     <CloseIcon />

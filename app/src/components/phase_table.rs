@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use super::byte_size::ByteSize;
 use crate::chart::Span;
 use crate::chart::bands::{Band, bands};
-use crate::chart::scene::Part;
+use crate::language::tr;
 use crate::text;
 
 /// One row per phase.
@@ -19,15 +19,15 @@ pub(crate) fn PhaseTable(
     report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
     view! {
-        <div class="scroll-sideways" tabindex="0" role="region" aria-label="Table of the timeline">
+        <div class="scroll-sideways" tabindex="0" role="region" aria-label=tr("Table of the timeline")>
             <table class="table">
-                <caption class="hidden-text">"The highest moment of each phase"</caption>
+                <caption class="hidden-text">{tr("The highest moment of each phase")}</caption>
                 <thead>
                     <tr>
-                        <th scope="col">"iteration"</th>
-                        <th scope="col">"phase"</th>
-                        <th scope="col" class="number">"allocated"</th>
-                        <th scope="col" class="number">"reserved"</th>
+                        <th scope="col">{tr("iteration")}</th>
+                        <th scope="col">{tr("phase")}</th>
+                        <th scope="col" class="number">{tr("allocated")}</th>
+                        <th scope="col" class="number">{tr("reserved")}</th>
                         {Category::ALL
                             .map(|category| {
                                 view! {
@@ -45,7 +45,7 @@ pub(crate) fn PhaseTable(
                             .get()
                             .map(|report| {
                                 let data = &report.timeline;
-                                bands(data, Span::of(data, Part::All))
+                                bands(data, Span::of(data, None))
                                     .iter()
                                     .filter_map(|band| row(data, band))
                                     .collect_view()

@@ -59,8 +59,8 @@ fn legend(scene: &Scene, layer: usize, bytes: Bytes) -> impl IntoView + use<> {
     let (class, name, meaning) = match scene.stack {
         Stack::Category => {
             let category = Category::ALL[layer.min(Category::ALL.len() - 1)];
-            let meaning = text::category_meaning(category).to_owned();
-            (class(category), text::category(category).to_owned(), meaning)
+            let meaning = text::category_meaning(category);
+            (class(category), text::category(category), meaning)
         }
         Stack::Module => match scene.ground.data().owners.get(layer) {
             Some(owner) => (MODULES[layer.min(6)], owner.module.clone(), owner.module.clone()),
@@ -163,7 +163,7 @@ pub(super) fn when(data: &Timeline, event: usize) -> String {
 pub(super) fn moment(phase: Phase, iteration: usize) -> String {
     let name = text::phase(phase);
     if phase == Phase::Setup {
-        return name.to_owned();
+        return name;
     }
     fill("{phase} of iteration {n}", &[("phase", &name), ("n", &iteration)])
 }

@@ -225,7 +225,7 @@ fn SegmentTable(
                         <tbody>{rows}</tbody>
                     </table>
                 </div>
-                <ShowAll all first=FIRST open what="segments" />
+                <ShowAll all first=FIRST open />
             </Show>
         </details>
     }

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "tests end where something is not as it should be")]
 #![expect(clippy::needless_raw_string_hashes, reason = "`expect-test` writes them so")]
 
+mod advise;
 mod explain;
+mod export;
 mod json;
 mod run;
 mod text;

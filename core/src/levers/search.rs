@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::{Facts, LEVERS, Pulled};
+use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::error::Error;
 use crate::estimate::Model;
+use crate::report::Verdict;
+use crate::sorted;
 
-/// Levers that together make a run fit.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// Levers that together make a run fit, or come nearest to that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
     /// The levers in the order in which they are pulled; each outcome is that of all so far.
     pub steps: Vec<Pulled>,
@@ -17,7 +20,9 @@ pub struct Plan {
 /// A search that is taken up and put down: each [`Search::step`] simulates one configuration.
 ///
 /// Sets of levers are tried in the order of what they cost together, so that the first that
-/// survives is the cheapest. Only what levers change is tried, and at most [`Search::MOST`] sets.
+/// survives is the cheapest. Only sets that need less than the set without their last lever are
+/// built upon: who needs a lever that saves nothing yet pulls it later, when it does. At most
+/// [`Search::MOST`] sets are tried.
 #[derive(Clone, Debug)]
 pub struct Search {
     begin: Config,
@@ -26,15 +31,23 @@ pub struct Search {
     waiting: BTreeMap<(u64, usize), Candidate>,
     /// COUNT: sets ever put into `waiting`.
     seen: usize,
-    tried: usize,
+    /// What was tried.
+    known: Vec<Config>,
+    /// The set that needs the least so far.
+    best: Option<(Bytes, Vec<usize>)>,
+    /// The first set that survives only by giving cached memory back, which is slow, and its cost: one
+    /// that costs as much and fits goes before it.
+    flushing: Option<(u64, Vec<usize>)>,
 }
 
 /// A set of levers.
 #[derive(Clone, Debug)]
 struct Candidate {
     config: Config,
-    /// Positions in [`LEVERS`], never falling: each set is made once.
+    /// Positions in [`LEVERS`], in the order in which they were pulled.
     levers: Vec<usize>,
+    /// What the set needs without its last lever.
+    before: Bytes,
 }
 
 /// What a step has found.
@@ -42,10 +55,10 @@ struct Candidate {
 pub enum Searched {
     /// Nothing yet.
     On,
-    /// This is the cheapest.
+    /// This is the cheapest; without steps where the run fits as it is.
     Found(Plan),
-    /// No set of levers is enough, as far as was tried.
-    Nothing,
+    /// No set of levers is enough, as far as was tried; this one comes nearest.
+    Nothing(Plan),
 }
 
 impl Search {
@@ -54,16 +67,22 @@ impl Search {
 
     /// Begins at a configuration, on its device.
     pub fn new(config: &Config, facts: Facts) -> Self {
-        let start = Candidate { config: config.clone(), levers: Vec::new() };
-        let mut search =
-            Self { begin: config.clone(), facts, waiting: BTreeMap::new(), seen: 0, tried: 0 };
-        search.extend(&start, 0);
-        search
+        let before = Bytes(u64::MAX);
+        let start = Candidate { config: config.clone(), levers: Vec::new(), before };
+        Self {
+            begin: config.clone(),
+            facts,
+            waiting: BTreeMap::from([((0, 0), start)]),
+            seen: 1,
+            known: Vec::new(),
+            best: None,
+            flushing: None,
+        }
     }
 
-    /// COUNT: sets tried so far.
+    /// COUNT: sets tried so far, the empty one left out.
     pub const fn tried(&self) -> usize {
-        self.tried
+        self.known.len().saturating_sub(1)
     }
 
     /// Tries the cheapest set that has not been tried.
@@ -71,40 +90,110 @@ impl Search {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn step(&mut self, model: &Model) -> Result<Searched, Error> {
-        let next = if self.tried < Self::MOST { self.waiting.pop_first() } else { None };
-        let Some(((cost, _), candidate)) = next else { return Ok(Searched::Nothing) };
-        self.tried += 1;
-        let outcome = model.outcome(&candidate.config)?;
-        if outcome.verdict.verdict.survives() {
-            return Ok(Searched::Found(self.plan(model, &candidate)?));
+        let next = self.next();
+        let limit = next.as_ref().map_or(u64::MAX, |(cost, _)| *cost);
+        if let Some((_, levers)) = self.flushing.take_if(|(cost, _)| *cost < limit) {
+            return self.found(model, levers, Verdict::survives);
         }
-        self.extend(&candidate, cost);
+        let Some((cost, candidate)) = next else {
+            let nearest = self.best.take().map(|(_, levers)| levers).unwrap_or_default();
+            return Ok(Searched::Nothing(self.plan(model, &nearest)?));
+        };
+        self.known.push(candidate.config.clone());
+        // What PyTorch refuses is no way out.
+        let Ok(outcome) = model.outcome(&candidate.config) else { return Ok(Searched::On) };
+        let need = outcome.verdict.need;
+        match outcome.verdict.verdict {
+            Verdict::Fits | Verdict::Tight => {
+                return self.found(model, candidate.levers, is_at_ease);
+            }
+            Verdict::FitsAfterFlush => {
+                self.flushing.get_or_insert((cost, candidate.levers));
+                return Ok(Searched::On);
+            }
+            Verdict::DoesNotFit => {}
+        }
+        // Less by what fragmentation alone may do is not less.
+        let noise = Bytes(candidate.before.0.div_euclid(512));
+        if need < candidate.before - noise {
+            if self.best.as_ref().is_none_or(|(least, _)| need < *least) {
+                self.best = Some((need, candidate.levers.clone()));
+            }
+            self.extend(&candidate, cost, need);
+        }
         Ok(Searched::On)
     }
 
-    /// Puts what one more lever makes of a set among those to try.
-    fn extend(&mut self, candidate: &Candidate, cost: u64) {
-        let last = candidate.levers.last().copied();
-        for (index, lever) in LEVERS.iter().enumerate() {
-            let comes_later =
-                last.is_none_or(|last| index > last || index == last && lever.repeats);
-            if !comes_later {
-                continue;
-            }
-            if let Some(config) = lever.pull(&candidate.config, &self.facts) {
-                let levers = candidate.levers.iter().copied().chain([index]).collect();
-                let cost = cost.saturating_add(lever.cost.weight());
-                self.waiting.insert((cost, self.seen), Candidate { config, levers });
-                self.seen += 1;
+    fn found(
+        &self,
+        model: &Model,
+        levers: Vec<usize>,
+        is_enough: fn(Verdict) -> bool,
+    ) -> Result<Searched, Error> {
+        let levers = self.without_the_useless(model, levers, is_enough);
+        Ok(Searched::Found(self.plan(model, &levers)?))
+    }
+
+    /// The cheapest set whose configuration was not tried yet.
+    fn next(&mut self) -> Option<(u64, Candidate)> {
+        if self.known.len() > Self::MOST {
+            return None;
+        }
+        loop {
+            let ((cost, _), candidate) = self.waiting.pop_first()?;
+            if !self.known.contains(&candidate.config) {
+                return Some((cost, candidate));
             }
         }
     }
 
+    /// Puts what one more lever makes of a set among those to try.
+    fn extend(&mut self, candidate: &Candidate, cost: u64, need: Bytes) {
+        for (index, lever) in LEVERS.iter().enumerate() {
+            if let Some(config) = lever.pull(&candidate.config, &self.facts) {
+                let levers = candidate.levers.iter().copied().chain([index]).collect();
+                let cost = cost.saturating_add(lever.cost.weight());
+                let next = Candidate { config, levers, before: need };
+                self.waiting.insert((cost, self.seen), next);
+                self.seen = self.seen.saturating_add(1);
+            }
+        }
+    }
+
+    /// The levers of a set that is enough, less those without which the rest is enough as well; the
+    /// costliest is tried first.
+    fn without_the_useless(
+        &self,
+        model: &Model,
+        mut levers: Vec<usize>,
+        is_enough: fn(Verdict) -> bool,
+    ) -> Vec<usize> {
+        let mut order = levers.clone();
+        sorted::by_key(&mut order, |&index| index);
+        for index in order.into_iter().rev() {
+            let Some(at) = levers.iter().rposition(|&lever| lever == index) else { continue };
+            let mut fewer = levers.clone();
+            fewer.remove(at);
+            let outcome = self.pull_all(&fewer).and_then(|config| model.outcome(&config).ok());
+            if outcome.is_some_and(|outcome| is_enough(outcome.verdict.verdict)) {
+                levers = fewer;
+            }
+        }
+        levers
+    }
+
+    /// What all levers of a set make of the beginning; `None` where one does not apply.
+    fn pull_all(&self, levers: &[usize]) -> Option<Config> {
+        levers.iter().try_fold(self.begin.clone(), |config, &index| {
+            LEVERS.get(index)?.pull(&config, &self.facts)
+        })
+    }
+
     /// The levers of a set, each with what it and those before lead to.
-    fn plan(&self, model: &Model, found: &Candidate) -> Result<Plan, Error> {
+    fn plan(&self, model: &Model, levers: &[usize]) -> Result<Plan, Error> {
         let mut config = self.begin.clone();
-        let mut plan = Plan { steps: Vec::new() };
-        for &index in &found.levers {
+        let mut plan = Plan::default();
+        for &index in levers {
             let Some(lever) = LEVERS.get(index) else { continue };
             if let Some(pulled) = model.pull(lever, &config, &self.facts)? {
                 config.clone_from(&pulled.config);
@@ -113,4 +202,9 @@ impl Search {
         }
         Ok(plan)
     }
+}
+
+/// Whether a run never has to give cached memory back.
+const fn is_at_ease(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Fits | Verdict::Tight)
 }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use expect_test::{Expect, expect};
-use highwater_core::levers::{Facts, LEVERS, Pulled, Search, Searched};
-use highwater_core::{Bytes, Config, Model};
+use expect_test::{Expect, expect, expect_file};
+use highwater_core::config::ZeroGrad;
+use highwater_core::levers::{Facts, LEVERS, Lever, Pulled, Search, Searched};
+use highwater_core::report::Verdict;
+use highwater_core::{Bytes, Config, Model, Optimizer};
 
 use crate::fixtures;
 
@@ -31,6 +33,16 @@ fn line(before: Bytes, pulled: &Pulled) -> String {
     format!("{sign}{change:>12}  {id} ({}): peak in {phase}, {verdict:?}\n", cost.name())
 }
 
+fn search(model: &Model, config: &Config, facts: Facts) -> (Searched, usize) {
+    let mut search = Search::new(config, facts);
+    loop {
+        match search.step(model).unwrap() {
+            Searched::On => assert!(search.tried() <= Search::MOST),
+            found => return (found, search.tried()),
+        }
+    }
+}
+
 fn check(name: &str, device: &str, batch: u64, expected: &Expect) {
     let model = zoo(name);
     let config = on(&model, device, batch);
@@ -43,21 +55,18 @@ fn check(name: &str, device: &str, batch: u64, expected: &Expect) {
             text.push_str(&line(before.need, &pulled));
         }
     }
-    if !before.verdict.survives() {
-        let mut search = Search::new(&config, facts);
-        let found = loop {
-            match search.step(&model).unwrap() {
-                Searched::On => {}
-                found => break found,
-            }
-        };
-        writeln!(text, "the least that fits, of {}:", search.tried()).unwrap();
-        let Searched::Found(plan) = found else { panic!("{found:?}") };
-        let mut need = before.need;
-        for step in &plan.steps {
-            text.push_str(&line(need, step));
-            need = step.outcome.verdict.need;
-        }
+    let (plan, tried) = search(&model, &config, facts);
+    let (plan, said) = match plan {
+        Searched::Found(plan) if plan.steps.is_empty() => (plan, "nothing has to change"),
+        Searched::Found(plan) => (plan, "the least that fits"),
+        Searched::Nothing(plan) => (plan, "nothing fits, this is nearest"),
+        Searched::On => unreachable!(),
+    };
+    writeln!(text, "{said}, of {tried}:").unwrap();
+    let mut need = before.need;
+    for step in &plan.steps {
+        text.push_str(&line(need, step));
+        need = step.outcome.verdict.need;
     }
     expected.assert_eq(&text);
 }
@@ -69,19 +78,24 @@ fn what_helps_a_network_of_convolutions() {
         "a100-40gb",
         64,
         &expect![[r#"
-        needs 7.05 GiB: Fits
-        -0 B  step-function (nothing): peak in backward, Fits
-        -18.00 MiB  fused (nothing): peak in backward, Fits
-        -16.00 MiB  for-loop (little): peak in backward, Fits
-        -3.09 GiB  amp-bf16 (little): peak in backward, Fits
-        -3.20 GiB  accumulate (little): peak in backward, Fits
-        -1.69 GiB  checkpoint-half (little): peak in backward, Fits
-        -2.89 GiB  checkpoint (time): peak in backward, Fits
-        -24.00 MiB  adamw-8bit (training): peak in backward, Fits
-        -3.25 GiB  bf16 (training): peak in backward, Fits
-        -34.00 MiB  sgd-momentum (training): peak in backward, Fits
-        -5.35 GiB  freeze (training): peak in forward, Fits
-    "#]],
+            needs 7.05 GiB: Fits
+            -0 B  step-function (nothing): peak in backward, Fits
+            -18.00 MiB  fused (nothing): peak in backward, Fits
+            +28.00 MiB  in-place (nothing): peak in backward, Fits
+            -16.00 MiB  for-loop (little): peak in backward, Fits
+            -398.00 MiB  channels-last (little): peak in backward, Fits
+            -3.09 GiB  amp-bf16 (little): peak in backward, Fits
+            -3.20 GiB  accumulate (little): peak in backward, Fits
+            -1.69 GiB  checkpoint-half (little): peak in backward, Fits
+            -2.89 GiB  checkpoint (time): peak in backward, Fits
+            -24.00 MiB  adamw-8bit (training): peak in backward, Fits
+            -18.00 MiB  lion (training): peak in backward, Fits
+            -4.00 MiB  adafactor (training): peak in backward, Fits
+            -34.00 MiB  sgd-momentum (training): peak in backward, Fits
+            -3.25 GiB  bf16 (training): peak in backward, Fits
+            -5.35 GiB  freeze (training): peak in forward, Fits
+            nothing has to change, of 0:
+        "#]],
     );
 }
 
@@ -92,41 +106,47 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
         "t4",
         16,
         &expect![[r#"
-        needs 16.50 GiB: DoesNotFit
-        -0 B  step-function (nothing): peak in backward, DoesNotFit
-        -0 B  fused (nothing): peak in backward, DoesNotFit
-        -0 B  for-loop (little): peak in backward, DoesNotFit
-        -970.00 MiB  amp-fp16 (little): peak in backward, DoesNotFit
-        -7.14 GiB  accumulate (little): peak in backward, Fits
-        -3.89 GiB  checkpoint-half (little): peak in backward, Fits
-        -7.31 GiB  checkpoint (time): peak in backward, Fits
-        +18.00 MiB  adamw-8bit (training): peak in backward, DoesNotFit
-        -0 B  sgd-momentum (training): peak in backward, DoesNotFit
-        -2.81 GiB  lora (training): peak in backward, Fits
-        the least that fits, of 6:
-        -7.14 GiB  accumulate (little): peak in backward, Fits
-    "#]],
+            needs 16.50 GiB: DoesNotFit
+            -0 B  step-function (nothing): peak in backward, DoesNotFit
+            -0 B  fused (nothing): peak in backward, DoesNotFit
+            -0 B  in-place (nothing): peak in backward, DoesNotFit
+            -0 B  for-loop (little): peak in backward, DoesNotFit
+            -970.00 MiB  amp-fp16 (little): peak in backward, DoesNotFit
+            -7.14 GiB  accumulate (little): peak in backward, Fits
+            -3.89 GiB  checkpoint-half (little): peak in backward, Fits
+            -7.31 GiB  checkpoint (time): peak in backward, Fits
+            +18.00 MiB  adamw-8bit (training): peak in backward, DoesNotFit
+            -0 B  lion (training): peak in backward, DoesNotFit
+            -1.54 GiB  adafactor (training): peak in backward, DoesNotFit
+            -0 B  sgd-momentum (training): peak in backward, DoesNotFit
+            -2.81 GiB  lora (training): peak in backward, Fits
+            the least that fits, of 6:
+            -7.14 GiB  accumulate (little): peak in backward, Fits
+        "#]],
     );
     check(
         "gpt2",
         "rtx-3060",
         16,
         &expect![[r#"
-        needs 16.50 GiB: DoesNotFit
-        -0 B  step-function (nothing): peak in backward, DoesNotFit
-        -0 B  fused (nothing): peak in backward, DoesNotFit
-        -0 B  for-loop (little): peak in backward, DoesNotFit
-        -970.00 MiB  amp-bf16 (little): peak in backward, DoesNotFit
-        -7.14 GiB  accumulate (little): peak in backward, Fits
-        -3.89 GiB  checkpoint-half (little): peak in backward, DoesNotFit
-        -7.31 GiB  checkpoint (time): peak in backward, Fits
-        +18.00 MiB  adamw-8bit (training): peak in backward, DoesNotFit
-        -4.99 GiB  bf16 (training): peak in backward, Tight
-        -0 B  sgd-momentum (training): peak in backward, DoesNotFit
-        -2.81 GiB  lora (training): peak in backward, DoesNotFit
-        the least that fits, of 6:
-        -7.14 GiB  accumulate (little): peak in backward, Fits
-    "#]],
+            needs 16.50 GiB: DoesNotFit
+            -0 B  step-function (nothing): peak in backward, DoesNotFit
+            -0 B  fused (nothing): peak in backward, DoesNotFit
+            -0 B  in-place (nothing): peak in backward, DoesNotFit
+            -0 B  for-loop (little): peak in backward, DoesNotFit
+            -970.00 MiB  amp-bf16 (little): peak in backward, DoesNotFit
+            -7.14 GiB  accumulate (little): peak in backward, Fits
+            -3.89 GiB  checkpoint-half (little): peak in backward, DoesNotFit
+            -7.31 GiB  checkpoint (time): peak in backward, Fits
+            +18.00 MiB  adamw-8bit (training): peak in backward, DoesNotFit
+            -0 B  lion (training): peak in backward, DoesNotFit
+            -1.54 GiB  adafactor (training): peak in backward, DoesNotFit
+            -0 B  sgd-momentum (training): peak in backward, DoesNotFit
+            -4.99 GiB  bf16 (training): peak in backward, Tight
+            -2.81 GiB  lora (training): peak in backward, DoesNotFit
+            the least that fits, of 6:
+            -7.14 GiB  accumulate (little): peak in backward, Fits
+        "#]],
     );
 }
 
@@ -136,4 +156,138 @@ fn levers_have_names_of_their_own() {
         assert!(LEVERS[..index].iter().all(|other| other.id != lever.id), "{}", lever.id);
         assert!(LEVERS[..index].iter().all(|other| other.cost <= lever.cost), "{}", lever.id);
     }
+}
+
+#[test]
+fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
+    check(
+        "llama_1b",
+        "t4",
+        1,
+        &expect![[r#"
+            needs 25.45 GiB: DoesNotFit
+            -1002.00 MiB  step-function (nothing): peak in optimizer, DoesNotFit
+            -3.64 GiB  fused (nothing): peak in backward, DoesNotFit
+            -0 B  in-place (nothing): peak in optimizer, DoesNotFit
+            -3.64 GiB  for-loop (little): peak in backward, DoesNotFit
+            -1.01 GiB  amp-fp16 (little): peak in optimizer, DoesNotFit
+            -32.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
+            -1.02 GiB  checkpoint (time): peak in optimizer, DoesNotFit
+            -10.70 GiB  adamw-8bit (training): peak in backward, FitsAfterFlush
+            -5.58 GiB  lion (training): peak in optimizer, DoesNotFit
+            -12.74 GiB  adafactor (training): peak in backward, Fits
+            -8.35 GiB  sgd-momentum (training): peak in backward, DoesNotFit
+            -18.52 GiB  lora (training): peak in backward, Fits
+            the least that fits, of 61:
+            -12.74 GiB  adafactor (training): peak in backward, Fits
+        "#]],
+    );
+    check(
+        "llama_1b",
+        "rtx-4090",
+        4,
+        &expect![[r#"
+        needs 25.44 GiB: DoesNotFit
+        -0 B  step-function (nothing): peak in optimizer, DoesNotFit
+        +12.00 MiB  fused (nothing): peak in backward, DoesNotFit
+        -0 B  in-place (nothing): peak in optimizer, DoesNotFit
+        -202.00 MiB  for-loop (little): peak in backward, DoesNotFit
+        +2.53 GiB  amp-bf16 (little): peak in backward, DoesNotFit
+        +1.59 GiB  accumulate (little): peak in optimizer, DoesNotFit
+        +10.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
+        -1002.00 MiB  checkpoint (time): peak in optimizer, DoesNotFit
+        -7.10 GiB  adamw-8bit (training): peak in backward, Fits
+        -4.07 GiB  lion (training): peak in optimizer, Fits
+        -9.15 GiB  adafactor (training): peak in backward, Fits
+        -4.54 GiB  sgd-momentum (training): peak in backward, Fits
+        -9.85 GiB  bf16 (training): peak in backward, Fits
+        -11.94 GiB  lora (training): peak in backward, Fits
+        the least that fits, of 12:
+        -202.00 MiB  for-loop (little): peak in backward, DoesNotFit
+        -2.45 GiB  checkpoint-half (little): peak in backward, Tight
+    "#]],
+    );
+}
+
+#[test]
+fn no_plan_has_a_step_that_it_does_without() {
+    for (name, device, batch) in [
+        ("gpt2", "rtx-3060", 24),
+        ("gpt2", "rtx-2080-ti", 32),
+        ("resnet50", "t4", 300),
+        ("vgg16", "rtx-2080-ti", 512),
+    ] {
+        let model = zoo(name);
+        let config = on(&model, device, batch);
+        let simulation = model.simulate(&config).unwrap();
+        let facts = Facts::of(&model, &simulation, &config);
+        assert!(!simulation.verdict().verdict.survives(), "{name} fits on {device}");
+        let (found, tried) = search(&model, &config, facts.clone());
+        let (Searched::Found(plan) | Searched::Nothing(plan)) = &found else { unreachable!() };
+        let ids: Vec<_> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+        eprintln!("{name} {batch} on {device}: {ids:?}, {tried} tried");
+        let Searched::Found(_) = found else { continue };
+        let last = plan.steps.last().unwrap();
+        assert!(last.outcome.verdict.verdict.survives(), "{name} on {device}: {ids:?}");
+        for without in 0..ids.len() {
+            let kept = ids.iter().enumerate().filter(|(at, _)| *at != without);
+            let changed = kept.map(|(_, id)| *id).try_fold(config.clone(), |config, id| {
+                Lever::named(id).unwrap().pull(&config, &facts)
+            });
+            let Some(changed) = changed else { continue };
+            let outcome = model.outcome(&changed).unwrap();
+            let verdict = outcome.verdict.verdict;
+            let is_less =
+                verdict == Verdict::FitsAfterFlush && verdict > last.outcome.verdict.verdict;
+            assert!(!verdict.survives() || is_less, "{name}: {} is useless", ids[without]);
+        }
+    }
+}
+
+#[test]
+fn an_odd_batch_is_halved_as_chunk_does() {
+    let model = zoo("resnet18");
+    let config = on(&model, "t4", 17);
+    let facts = Facts::of(&model, &model.simulate(&config).unwrap(), &config);
+    let halve = Lever::named("accumulate").unwrap();
+    let mut text = String::new();
+    let mut config = config;
+    while let Some(changed) = halve.pull(&config, &facts) {
+        write!(text, "{}·{} ", changed.dims["batch"], changed.accumulate).unwrap();
+        config = changed;
+    }
+    expect!["9·2 5·4 3·8 2·16 1·32 "].assert_eq(&text);
+}
+
+/// What each lever says to write; `python -m py_compile` takes all of it.
+#[test]
+fn the_code_of_every_lever() {
+    let model = zoo("gpt2");
+    let config = Config {
+        zero_grad: ZeroGrad::BeforeBackward,
+        optimizer: Optimizer::AdamAmsgrad,
+        clip_grad_norm: true,
+        weight_decay: true,
+        ema: true,
+        ..on(&model, "t4", 6)
+    };
+    let facts = Facts::of(&model, &model.simulate(&config).unwrap(), &config);
+    let mut text = String::new();
+    let mut told = Vec::new();
+    for lever in LEVERS {
+        for device in ["t4", "a100-40gb"] {
+            let config = Config { device: device.to_owned(), ..config.clone() };
+            let facts = match device {
+                "t4" => facts.clone(),
+                _ => Facts::of(&model, &model.simulate(&config).unwrap(), &config),
+            };
+            if let Some(changed) = lever.pull(&config, &facts)
+                && !told.contains(&lever.id)
+            {
+                told.push(lever.id);
+                write!(text, "### {}\n{}", lever.title, lever.code(&changed, &facts)).unwrap();
+            }
+        }
+    }
+    expect_file!["levers.py.txt"].assert_eq(&text);
 }

@@ -4,6 +4,7 @@
 
 mod accuracy;
 mod allocator;
+mod autopsy;
 mod fixtures;
 mod hf_config;
 mod infer;

@@ -1,4 +1,4 @@
-//! The wire format of `--json`. Bytes are integers.
+//! The wire format of `--json`, which the page saves as well. Bytes are integers.
 //!
 //! Own types, filled by taking the core's apart field by field: a field that the core gains does
 //! not compile here until somebody has said what scripts get to see of it.
@@ -6,14 +6,15 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use highwater_core::formats::Recognised;
-use highwater_core::report::{
-    Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report,
-};
-use highwater_core::{Bytes, Config, Diagnostic, step};
 use serde::Serialize;
 
-use crate::answer::{Answer, DeviceAnswer};
+use super::{Answer, DeviceAnswer};
+use crate::bytes::Bytes;
+use crate::config::Config;
+use crate::diagnostic::Diagnostic;
+use crate::formats::Recognised;
+use crate::report::{Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report};
+use crate::step;
 
 #[derive(Serialize)]
 struct JsonAnswer<'a> {
@@ -38,8 +39,10 @@ struct JsonModel<'a> {
     buffer_bytes: u64,
 }
 
-#[derive(Serialize)]
-struct JsonConfig<'a> {
+/// The settings of a run, by the names of the command line.
+#[derive(Debug, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub struct JsonConfig<'a> {
     dims: &'a BTreeMap<String, u64>,
     precision: &'a str,
     memory_format: &'a str,
@@ -69,8 +72,9 @@ struct JsonConfig<'a> {
     iterations: usize,
 }
 
-#[derive(Serialize)]
-struct JsonPeak<'a> {
+/// The high-water mark.
+#[derive(Debug, Serialize)]
+pub struct JsonPeak<'a> {
     requested: u64,
     allocated: u64,
     reserved: u64,
@@ -130,8 +134,9 @@ struct JsonDiagnostic<'a> {
 }
 
 /// The answer as JSON, indented, with a line end.
-pub(crate) fn render(answer: &Answer) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(&JsonAnswer::of(answer)).map(|json| json + "\n")
+pub fn json(answer: &Answer) -> String {
+    // Fails only for maps whose keys are no texts, and there are none.
+    serde_json::to_string_pretty(&JsonAnswer::of(answer)).unwrap_or_default() + "\n"
 }
 
 impl<'a> JsonAnswer<'a> {
@@ -182,7 +187,8 @@ impl<'a> JsonModel<'a> {
 }
 
 impl<'a> JsonConfig<'a> {
-    fn of(config: &'a Config) -> Self {
+    /// The settings as they are written.
+    pub fn of(config: &'a Config) -> Self {
         let Config {
             dims,
             precision,
@@ -243,7 +249,8 @@ impl<'a> JsonConfig<'a> {
 }
 
 impl<'a> JsonPeak<'a> {
-    fn of(peak: &'a Peak) -> Self {
+    /// The mark as it is written.
+    pub fn of(peak: &'a Peak) -> Self {
         let Peak {
             requested: Bytes(requested),
             allocated: Bytes(allocated),

@@ -1,0 +1,12 @@
+//! Writes an answer as a file, as a program of its own: most visits never ask for one.
+
+use wasm_bindgen::prelude::*;
+
+fn main() {}
+
+/// The text of a form, from a packed answer and the colours of the theme.
+#[wasm_bindgen]
+#[expect(clippy::needless_pass_by_value, reason = "a list comes from JavaScript as it is")]
+pub fn written(form: &str, packed: &[u8], colours: Vec<String>) -> String {
+    highwater_app::written(form, packed, &colours)
+}

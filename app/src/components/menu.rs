@@ -1,0 +1,63 @@
+//! A button with something below it: a list to choose from, or a few words.
+
+use leptos::prelude::*;
+use leptos::{ev, html};
+use wasm_bindgen::JsCast as _;
+
+/// Opens below its button; closes when Escape is pressed or the focus leaves.
+#[component]
+pub(crate) fn Menu(
+    /// The element, so that a choice can close it.
+    menu: NodeRef<html::Details>,
+    /// What it is, for those who cannot see its button.
+    label: String,
+    /// What the button shows.
+    button: AnyView,
+    /// It was opened or closed.
+    #[prop(optional)]
+    on_toggle: Option<Callback<bool>>,
+    /// What is below the button.
+    children: Children,
+) -> impl IntoView {
+    let on_key = move |event: ev::KeyboardEvent| {
+        if event.key() == "Escape" {
+            close(menu);
+            if let Some(button) = menu.get().and_then(|menu| menu.first_element_child()) {
+                // Fails for elements that cannot have it; a summary can.
+                drop(button.unchecked_into::<web_sys::HtmlElement>().focus());
+            }
+        }
+    };
+    let on_focus_out = move |event: ev::FocusEvent| {
+        let next = event.related_target().and_then(|to| to.dyn_into::<web_sys::Node>().ok());
+        if menu.get().is_some_and(|menu| next.is_some() && !menu.contains(next.as_ref())) {
+            close(menu);
+        }
+    };
+    let on_toggle = move |_: ev::Event| {
+        if let (Some(told), Some(menu)) = (on_toggle, menu.get()) {
+            told.run(menu.open());
+        }
+    };
+    view! {
+        <details
+            class="menu menu-quiet"
+            node_ref=menu
+            on:keydown=on_key
+            on:focusout=on_focus_out
+            on:toggle=on_toggle
+        >
+            <summary class="quiet-button" aria-label=label.clone() title=label>
+                {button}
+            </summary>
+            <div class="menu-list menu-right">{children()}</div>
+        </details>
+    }
+}
+
+/// Closes a menu.
+pub(crate) fn close(menu: NodeRef<html::Details>) {
+    if let Some(menu) = menu.get_untracked() {
+        menu.set_open(false);
+    }
+}

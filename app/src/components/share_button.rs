@@ -1,0 +1,66 @@
+//! The link to what is on the page: copied, and what is in it said.
+
+use leptos::html;
+use leptos::prelude::*;
+
+use super::icons::LinkIcon;
+use super::menu::Menu;
+use crate::language::tr;
+use crate::state::Shared;
+use crate::text::keep;
+
+/// Copies the link as soon as it is opened, and offers a file where the link is too long.
+#[component]
+pub(crate) fn ShareButton(
+    /// The link, once it is made.
+    #[prop(into)]
+    shared: Signal<Option<Shared>>,
+    /// The link is wanted.
+    on_share: Callback<()>,
+    /// A file is wanted instead.
+    on_file: Callback<()>,
+) -> impl IntoView {
+    let menu = NodeRef::<html::Details>::new();
+    let wanted = Callback::new(move |open| {
+        if open {
+            on_share.run(());
+        }
+    });
+    view! {
+        <Menu
+            menu
+            label=tr("Share")
+            button=view! {
+                <LinkIcon />
+                <span class="share-word">{tr("Share")}</span>
+            }
+                .into_any()
+            on_toggle=wanted
+        >
+            <div class="share">
+                <p class="share-title" role="status">
+                    {move || shared.with(|shared| shared.as_ref().map(keep::shared))}
+                </p>
+                <input
+                    type="text"
+                    class="share-link"
+                    readonly
+                    aria-label=tr("Link")
+                    prop:value=move || {
+                        shared.with(|s| s.as_ref().map(|s| s.link.clone()).unwrap_or_default())
+                    }
+                    on:focus:target=move |event| event.target().select()
+                />
+                <p class="hint">
+                    {move || shared.with(|shared| shared.as_ref().map(keep::in_the_link))}
+                </p>
+                <p class="hint">
+                    {tr("No weights and no bytes of a file are in it, and what stands behind the # is sent to no server.")}
+                </p>
+                <button type="button" class="show-all" on:click=move |_| on_file.run(())>
+                    {tr("Save it as a file instead, to drop here later")}
+                </button>
+            </div>
+        </Menu>
+    }
+}

@@ -1,0 +1,113 @@
+//! The answer as a file: packed by the page, written by `bin/highwater-export`, which nobody waits
+//! for until somebody asks for one.
+
+use highwater_core::export::{self, Answer};
+use highwater_core::{Bytes, Config};
+use serde::{Deserialize, Serialize};
+
+use crate::chart::svg::{self, Around};
+
+/// A form that the answer can be saved in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Its name in `public/export.js`.
+    pub(crate) id: &'static str,
+    /// What people call it.
+    pub(crate) title: &'static str,
+    /// What is in it.
+    pub(crate) about: &'static str,
+}
+
+/// All forms, in the order in which they are offered.
+pub(crate) const FORMS: [Form; 8] = [
+    Form { id: "png", title: "Picture (PNG)", about: "The timeline, to paste anywhere" },
+    Form { id: "svg", title: "Drawing (SVG)", about: "The timeline, for papers and slides" },
+    Form { id: "markdown", title: "Report (Markdown)", about: "For an issue or a pull request" },
+    Form { id: "json", title: "Answer (JSON)", about: "The same as the command line prints" },
+    Form { id: "timeline", title: "Timeline (CSV)", about: "Every sample, by category" },
+    Form { id: "tensors", title: "Tensors at the peak (CSV)", about: "Largest first" },
+    Form { id: "devices", title: "GPUs (CSV)", about: "Need, capacity, verdict" },
+    Form { id: "trace", title: "Trace (Perfetto)", about: "Counters and operators over time" },
+];
+
+/// What is said around the picture, in the language of the page.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Words {
+    /// The sentence above it.
+    pub(crate) title: String,
+    /// Names of the categories in the order of the stack, then of the reserved bytes.
+    pub(crate) legend: Vec<String>,
+    /// Names of the phases, in their order.
+    pub(crate) phases: Vec<String>,
+    /// Iteration shown; `None` for all.
+    pub(crate) iteration: Option<usize>,
+}
+
+/// The text of a form; empty for a form that there is not, or for what is no packed answer.
+pub fn written(form: &str, packed: &[u8], colours: &[String]) -> String {
+    let Ok((answer, words)) = postcard::from_bytes::<(Answer, Words)>(packed) else {
+        return String::new();
+    };
+    match form {
+        "png" | "svg" => picture(&answer, &words, colours),
+        "markdown" => export::markdown(&answer),
+        "json" => export::json(&answer),
+        "timeline" => export::timeline(&answer.report),
+        "tensors" => export::tensors(&answer.report),
+        "devices" => export::devices(&answer),
+        "trace" => export::trace(&answer),
+        _ => String::new(),
+    }
+}
+
+fn picture(answer: &Answer, words: &Words, colours: &[String]) -> String {
+    let Config { dims, optimizer, precision, .. } = &answer.report.config;
+    let mut about = answer.name.clone();
+    for (name, size) in dims {
+        about = format!("{about}, {name} = {size}");
+    }
+    about = format!("{about}, {}, {}", optimizer.label(), precision.label());
+    for (name, value) in answer.report.config.unusual() {
+        about = format!("{about}, {name} {value}");
+    }
+    let device = &answer.report.verdict;
+    let Bytes(room) = device.capacity - device.context;
+    about = format!("{about}; {}: {}", device.name, Bytes(room));
+    let around = Around {
+        title: &words.title,
+        about: &about,
+        legend: &words.legend,
+        phases: &words.phases,
+        iteration: words.iteration,
+        colours,
+    };
+    svg::svg(&answer.report, around)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_core::export::DeviceAnswer;
+    use highwater_core::open;
+
+    /// An answer as the page packs it: parts by reference, in the order of [`Answer`].
+    #[test]
+    fn what_the_page_packs_is_written_in_every_form() {
+        let path = format!("{}/../public/examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
+        let bytes = std::fs::read(path).expect("the example travels with the page");
+        let model = open(&mut bytes.as_slice(), "resnet50.onnx").expect("it opens");
+        let report = model.estimate(&Config::default()).expect("it is estimated");
+        let devices = vec![DeviceAnswer { verdict: report.verdict.clone(), max_batch: Some(7) }];
+        let words = Words { title: "Peaks <here>".to_owned(), ..Words::default() };
+        let packed = (("resnet50.onnx", Some("batch"), &report, &devices), words);
+        let packed = postcard::to_stdvec(&packed).expect("it packs");
+        for form in FORMS {
+            let text = written(form.id, &packed, &[]);
+            assert!(text.len() > 50, "{}: {text}", form.id);
+        }
+        let svg = written("svg", &packed, &["white".to_owned()]);
+        assert!(svg.contains("Peaks &lt;here>") && svg.ends_with("</svg>\n"));
+        assert_eq!(written("colour", &packed, &[]), "");
+        assert_eq!(written("json", &[1, 2], &[]), "");
+    }
+}

@@ -1,0 +1,128 @@
+//! Gives lessons: opens their models, sets what their steps set, and shows what they are about.
+
+use highwater_core::Config;
+use leptos::prelude::*;
+
+use crate::engine::Engine;
+use crate::lessons::{LESSONS, Lesson, Step};
+use crate::load::Input;
+use crate::state::State;
+
+/// Where a lesson stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Teaching {
+    /// Which lesson.
+    pub(crate) lesson: usize,
+    /// Which of its steps.
+    pub(crate) step: usize,
+    /// Whether the answer of the step is shown.
+    pub(crate) revealed: bool,
+}
+
+impl Teaching {
+    /// The lesson.
+    pub(crate) fn lesson(self) -> &'static Lesson {
+        LESSONS.get(self.lesson).unwrap_or(&LESSONS[0])
+    }
+
+    /// The step.
+    pub(crate) fn step(self) -> &'static Step {
+        let steps = self.lesson().steps;
+        steps.get(self.step).unwrap_or(&steps[0])
+    }
+
+    /// Whether something is to be guessed before the page may show it.
+    pub(crate) fn is_asking(self) -> bool {
+        !self.revealed && self.step().ask.is_some()
+    }
+}
+
+/// What the user can ask of lessons.
+#[derive(Clone, Copy)]
+pub(crate) struct Lessons {
+    /// Begin one: its position in the table.
+    pub(crate) begin: Callback<usize>,
+    /// Go to another step.
+    pub(crate) go: Callback<usize>,
+    /// Show the answer.
+    pub(crate) reveal: Callback<()>,
+    /// End it; the model stays.
+    pub(crate) end: Callback<()>,
+}
+
+impl Lessons {
+    /// Lessons on this page.
+    pub(crate) fn of(state: State, engine: StoredValue<Engine, LocalStorage>) -> Self {
+        let go = Callback::new(move |step: usize| {
+            let Some(at) = state.lesson.get_untracked() else { return };
+            let at = Teaching { step, revealed: false, ..at };
+            state.lesson.set(Some(at));
+            state.show_iteration(at.step().iteration);
+            let dims = state.config.with_untracked(|config| config.dims.clone());
+            state.config.set(config(at.step(), Config { dims, ..Config::default() }));
+            point(at.step().about);
+        });
+        Self {
+            begin: Callback::new(move |lesson: usize| {
+                let at = Teaching { lesson, step: 0, revealed: false };
+                let config = config(at.step(), Config::default());
+                let dims = config.dims.clone();
+                state.lesson.set(Some(at));
+                state.config.set(config);
+                let input = Input::text(at.lesson().title, at.lesson().model);
+                engine.with_value(|engine| engine.open(input, dims));
+            }),
+            go,
+            reveal: Callback::new(move |()| {
+                state.lesson.update(|at| {
+                    if let Some(at) = at {
+                        at.revealed = true;
+                        state.show_iteration(at.step().iteration);
+                        point(at.step().about);
+                    }
+                });
+            }),
+            end: Callback::new(move |()| {
+                state.lesson.set(None);
+                point("");
+            }),
+        }
+    }
+}
+
+/// The settings of a step over others.
+fn config(step: &Step, mut config: Config) -> Config {
+    for (name, value) in step.settings {
+        match (name.strip_prefix("dim:"), value.parse()) {
+            (Some(dim), Ok(size)) => {
+                config.dims.insert(dim.to_owned(), size);
+            }
+            _ => {
+                // A test holds that every lesson's settings are known.
+                config.say(name, value);
+            }
+        }
+    }
+    config
+}
+
+/// Brings a part of the page into view, and marks it.
+fn point(selector: &str) {
+    let Some(document) = web_sys::window().and_then(|window| window.document()) else { return };
+    if let Ok(Some(before)) = document.query_selector(".pointed-at") {
+        drop(before.class_list().remove_1("pointed-at"));
+    }
+    if selector.is_empty() {
+        return;
+    }
+    if let Ok(Some(part)) = document.query_selector(selector) {
+        drop(part.class_list().add_1("pointed-at"));
+        part.scroll_into_view_with_scroll_into_view_options(&nearest());
+    }
+}
+
+fn nearest() -> web_sys::ScrollIntoViewOptions {
+    let options = web_sys::ScrollIntoViewOptions::new();
+    options.set_block(web_sys::ScrollLogicalPosition::Nearest);
+    options
+}

@@ -1,0 +1,75 @@
+//! `highwater advise`: what sets the peak, what would help, and the least that makes a run fit.
+
+mod json;
+mod text;
+
+use clap::ArgMatches;
+use highwater_core::autopsy::Autopsy;
+use highwater_core::levers::{Facts, LEVERS, Plan, Pulled, Search, Searched};
+use highwater_core::report::Report;
+use highwater_core::{Config, Error, Model};
+
+use crate::args::Advise;
+
+/// Everything that is printed.
+#[derive(Debug)]
+struct Advice {
+    /// Name of the file.
+    name: String,
+    report: Report,
+    autopsy: Autopsy,
+    /// Levers that apply, those that save most first.
+    pulled: Vec<Pulled>,
+    /// The least that makes it fit, or what comes nearest; without steps where it fits as it is.
+    plan: Plan,
+    /// Whether it fits under the plan.
+    fits: bool,
+    /// COUNT: sets of levers that were tried for it.
+    tried: usize,
+}
+
+/// What to print.
+pub(crate) fn advise(arguments: &Advise, matches: &ArgMatches) -> Result<String, String> {
+    let advice =
+        ask(arguments, matches).map_err(|error| crate::locate(&arguments.model, &error))?;
+    if arguments.json {
+        json::render(&advice).map_err(|error| format!("cannot write JSON: {error}"))
+    } else {
+        Ok(text::render(&advice))
+    }
+}
+
+fn ask(arguments: &Advise, matches: &ArgMatches) -> Result<Advice, Error> {
+    let model = crate::open(&arguments.model)?;
+    let mut config = arguments.config(matches, model.defaults());
+    if let Some(device) = &arguments.fit {
+        config.device.clone_from(device);
+    }
+    let simulation = model.simulate(&config)?;
+    let report = simulation.report();
+    let facts = Facts::of(&model, &simulation, &report.config);
+    let mut pulled = Vec::new();
+    for lever in LEVERS {
+        pulled.extend(model.pull(lever, &report.config, &facts)?);
+    }
+    pulled.sort_by_key(|pulled| pulled.outcome.verdict.need);
+    let (found, tried) = search(&model, &report.config, facts)?;
+    let (plan, fits) = match found {
+        Searched::Found(plan) => (plan, true),
+        Searched::Nothing(plan) => (plan, false),
+        Searched::On => (Plan::default(), false),
+    };
+    let name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
+    let name = name.to_string_lossy().into_owned();
+    Ok(Advice { name, autopsy: Autopsy::of(&report), report, pulled, plan, fits, tried })
+}
+
+fn search(model: &Model, config: &Config, facts: Facts) -> Result<(Searched, usize), Error> {
+    let mut search = Search::new(config, facts);
+    loop {
+        match search.step(model)? {
+            Searched::On => {}
+            found => return Ok((found, search.tried())),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The advice for people: where it stands, why, what would help, what to do.
+
+use std::fmt::Write as _;
+
+use anstyle::Style;
+use highwater_core::Bytes;
+use highwater_core::levers::Pulled;
+use highwater_core::report::DeviceVerdict;
+
+use super::Advice;
+use crate::autopsy;
+use crate::table::{Align, Cell, Table};
+use crate::text::{FAINT, HEAD, moment, place, section, told};
+
+pub(super) fn render(advice: &Advice) -> String {
+    let Advice { report, autopsy, .. } = advice;
+    let peak = format!("What sets the peak, {} in {}", report.peak.allocated, moment(report));
+    [
+        headline(advice),
+        section(&peak, &autopsy::render(report, autopsy)),
+        section("What would help", &levers(advice)),
+        section(&plan_title(advice), &plan(advice)),
+    ]
+    .join("\n")
+}
+
+fn headline(advice: &Advice) -> String {
+    let DeviceVerdict { need, capacity, name, verdict, .. } = &advice.report.verdict;
+    let (word, style) = told(*verdict);
+    format!(
+        "{HEAD}{} needs {need} of {capacity} on {name}: {HEAD:#}{style}{word}{style:#}\n",
+        advice.name
+    )
+}
+
+/// `-3.20 GiB`.
+fn change(before: Bytes, after: Bytes) -> String {
+    if after <= before { format!("-{}", before - after) } else { format!("+{}", after - before) }
+}
+
+fn outcome(pulled: &Pulled) -> (Cell, Cell) {
+    let after = &pulled.outcome.verdict;
+    let (word, style) = told(after.verdict);
+    (after.need.to_string().into(), Cell::styled(word, style))
+}
+
+fn levers(advice: &Advice) -> String {
+    let before = advice.report.verdict.need;
+    let saves = |pulled: &&Pulled| pulled.outcome.verdict.need < before;
+    let mut table = Table::new([
+        Align::Right,
+        Align::Right,
+        Align::Left,
+        Align::Left,
+        Align::Left,
+        Align::Left,
+    ]);
+    let heads = ["change", "need", "verdict", "", "", "peak then in"];
+    table.row(heads.map(|head| Cell::styled(head, FAINT)));
+    for pulled in advice.pulled.iter().filter(saves) {
+        let (need, verdict) = outcome(pulled);
+        let then = &pulled.outcome;
+        table.row([
+            change(before, then.verdict.need).into(),
+            need,
+            verdict,
+            pulled.title.clone().into(),
+            Cell::styled(pulled.cost.about(), FAINT),
+            Cell::styled(place(then.phase, &then.module, &then.operator), FAINT),
+        ]);
+    }
+    let mut text = table.render("  ");
+    let useless = advice.pulled.iter().filter(|pulled| !saves(pulled));
+    let useless: Vec<_> = useless.map(|pulled| pulled.title.as_str()).collect();
+    if !useless.is_empty() {
+        // Writing to a string does not fail.
+        writeln!(text, "  saves nothing by itself: {}", useless.join("; ")).ok();
+    }
+    text
+}
+
+fn plan_title(advice: &Advice) -> String {
+    let (steps, tried) = (advice.plan.steps.len(), advice.tried);
+    let name = &advice.report.verdict.name;
+    match (advice.fits, steps) {
+        (true, 0) => format!("It fits on {name} as it is"),
+        (true, _) => format!("The least that makes it fit on {name}, of {tried} sets tried"),
+        (false, 0) => format!("Nothing makes it smaller: {name} will not do"),
+        (false, _) => format!("None of {tried} sets makes it fit on {name}; this comes nearest"),
+    }
+}
+
+fn plan(advice: &Advice) -> String {
+    let mut text = String::new();
+    let mut before = advice.report.verdict.need;
+    for (number, pulled) in (1..).zip(&advice.plan.steps) {
+        let after = &pulled.outcome.verdict;
+        let (word, style): (_, Style) = told(after.verdict);
+        writeln!(
+            text,
+            "  {number}. {} ({}): {}, needs {}, {style}{word}{style:#}",
+            pulled.title,
+            pulled.cost.about(),
+            change(before, after.need),
+            after.need
+        )
+        .ok();
+        for line in pulled.code.lines() {
+            writeln!(text, "{}", format!("       {line}").trim_end()).ok();
+        }
+        before = after.need;
+    }
+    text
+}

@@ -1,0 +1,154 @@
+//! A report to paste into an issue, a pull request or notes.
+
+use std::fmt::Write as _;
+
+use super::{Answer, place};
+use crate::bytes::Bytes;
+use crate::report::Report;
+use crate::sorted;
+use crate::trace::Category;
+
+/// COUNT: tensors and modules that are listed.
+const LISTED: usize = 12;
+
+/// The answer, what it rests on, and the tables behind it.
+pub fn markdown(answer: &Answer) -> String {
+    let report = &answer.report;
+    let mut text = format!("# GPU memory of training {}\n\n{}\n", line(&answer.name), lead(answer));
+    settings(&mut text, report);
+    peaks(&mut text, report);
+    at_peak(&mut text, report);
+    devices(&mut text, answer);
+    text += "\n## What this rests on\n\n";
+    if report.lower_bound {
+        text += "- **Lower bound:** parts of the model could not be estimated.\n";
+    }
+    for diagnostic in &report.diagnostics {
+        let (severity, message) = (diagnostic.severity.name(), line(&diagnostic.message));
+        // Writing to a string does not fail.
+        writeln!(text, "- {severity} `{}`: {message}", diagnostic.code).ok();
+    }
+    text + "\nEstimated by Highwater; nothing was run.\n"
+}
+
+fn lead(answer: &Answer) -> String {
+    let report = &answer.report;
+    let peak = &report.peak;
+    let fits = answer.devices.iter().filter(|device| device.verdict.verdict.survives()).count();
+    let least = if report.lower_bound { "at least " } else { "" };
+    format!(
+        "Peaks at {least}**{}** allocated ({} reserved) in {}; fits on {fits} of {} GPUs.",
+        peak.allocated,
+        peak.reserved,
+        line(&place(peak.phase, &peak.module, &peak.operator)),
+        answer.devices.len(),
+    )
+}
+
+fn settings(text: &mut String, report: &Report) {
+    let (model, config) = (&report.model, &report.config);
+    let fidelity = model.recognised.fidelity.label();
+    let mut rows = vec![
+        ("input".to_owned(), format!("{}, {fidelity}", model.recognised.format)),
+        ("parameters".to_owned(), format!("{} ({})", model.parameters, model.parameter_bytes)),
+    ];
+    rows.extend(config.dims.iter().map(|(name, size)| (line(name), size.to_string())));
+    rows.push(("optimizer".to_owned(), config.optimizer.to_string()));
+    rows.push(("precision".to_owned(), config.precision.to_string()));
+    let unusual = config.unusual().into_iter();
+    rows.extend(unusual.map(|(name, value)| (name.to_owned(), line(&value))));
+    rows.push((
+        "as on".to_owned(),
+        format!("{}, PyTorch {}", line(&report.verdict.name), config.pytorch.label()),
+    ));
+    *text += "\n## Settings\n\n| | |\n|---|---|\n";
+    for (name, value) in rows {
+        writeln!(text, "| {name} | {value} |").ok();
+    }
+}
+
+fn peaks(text: &mut String, report: &Report) {
+    let peak = &report.peak;
+    *text += "\n## Peaks\n\n| | size | bytes |\n|---|--:|--:|\n";
+    let rows = [
+        ("requested by tensors", peak.requested),
+        ("`torch.cuda.max_memory_allocated()`", peak.allocated),
+        ("`torch.cuda.max_memory_reserved()`", peak.reserved),
+        ("process, with the CUDA context", peak.process),
+    ];
+    for (name, bytes) in rows {
+        writeln!(text, "| {name} | {bytes} | {} |", bytes.0).ok();
+    }
+}
+
+fn at_peak(text: &mut String, report: &Report) {
+    let peak = &report.peak;
+    let place = line(&place(peak.phase, &peak.module, &peak.operator));
+    writeln!(text, "\n## At the peak: iteration {}, {place}\n", peak.iteration).ok();
+    *text += "| category | size | share |\n|---|--:|--:|\n";
+    let total = report.at_peak.total();
+    let mut present: Vec<_> = Category::ALL
+        .into_iter()
+        .map(|category| (category, report.at_peak.get(category)))
+        .filter(|(_, bytes)| *bytes > Bytes::ZERO)
+        .collect();
+    sorted::by_key(&mut present, |(_, bytes)| std::cmp::Reverse(*bytes));
+    for (category, bytes) in present {
+        let name = category.name().replace('_', " ");
+        writeln!(text, "| {name} | {bytes} | {} % |", percent(bytes, total)).ok();
+    }
+    *text += "\n| largest tensors | category | size | made by | type |\n|---|---|--:|---|---|\n";
+    for tensor in report.live_at_peak.iter().take(LISTED) {
+        let owner = if tensor.name.is_empty() { &tensor.module } else { &tensor.name };
+        let kind = tensor.tensor.as_ref().map(ToString::to_string).unwrap_or_default();
+        let category = tensor.category.name().replace('_', " ");
+        let (owner, operator) = (line(owner), line(&tensor.operator));
+        writeln!(text, "| {owner} | {category} | {} | {operator} | {kind} |", tensor.bytes).ok();
+    }
+    let rest = report.live_at_peak.len().saturating_sub(LISTED);
+    if rest > 0 {
+        writeln!(text, "\nand {rest} smaller ones").ok();
+    }
+}
+
+fn devices(text: &mut String, answer: &Answer) {
+    *text += "\n## GPUs\n\n| | verdict | need | capacity |";
+    let batch = answer.batch.as_deref();
+    if let Some(batch) = batch {
+        write!(text, " largest {} |", line(batch)).ok();
+    }
+    *text += "\n|---|---|--:|--:|";
+    *text += if batch.is_some() { "--:|\n" } else { "\n" };
+    for device in &answer.devices {
+        let verdict = &device.verdict;
+        let name = line(&verdict.name);
+        let ends = verdict.verdict.name().replace('-', " ");
+        write!(text, "| {name} | {ends} | {} | {} |", verdict.need, verdict.capacity).ok();
+        if batch.is_some() {
+            let largest = device.max_batch.map_or_else(|| "none".to_owned(), |n| n.to_string());
+            write!(text, " {largest} |").ok();
+        }
+        text.push('\n');
+    }
+}
+
+fn percent(part: Bytes, whole: Bytes) -> u128 {
+    let (part, whole) = (u128::from(part.0), u128::from(whole.0.max(1)));
+    part.saturating_mul(100).saturating_add(whole.div_euclid(2)).div_euclid(whole)
+}
+
+/// A text that keeps to its cell and is no markup.
+fn line(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\r' => safe.push(' '),
+            '|' | '<' | '*' | '`' | '\\' | '[' | ']' => {
+                safe.push('\\');
+                safe.push(letter);
+            }
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}

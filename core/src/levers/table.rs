@@ -1,0 +1,464 @@
+//! [`LEVERS`]: every change that is tried, and what one writes in Python for it.
+
+use std::num::NonZeroU64;
+
+use super::{Cost, Lever};
+use crate::config::{
+    Checkpoint, Config, Implementation, InPlace, LoopStyle, MemoryFormat, Optimizer, Precision,
+    PyTorch, ZeroGrad,
+};
+
+/// Every lever, the cheapest first.
+pub const LEVERS: &[Lever] = &[
+    ZERO_GRAD_START,
+    STEP_FUNCTION,
+    FUSED,
+    IN_PLACE,
+    FOR_LOOP,
+    UPDATE,
+    CHANNELS_LAST,
+    AMP_BF16,
+    AMP_FP16,
+    ACCUMULATE,
+    CHECKPOINT_HALF,
+    EMA_ON_CPU,
+    CHECKPOINT,
+    EIGHT_BIT,
+    LION,
+    ADAFACTOR,
+    SGD_MOMENTUM,
+    BF16,
+    LORA,
+    FREEZE,
+];
+
+const ZERO_GRAD_START: Lever = Lever {
+    id: "zero-grad-start",
+    title: "Drop gradients before the forward",
+    cost: Cost::Nothing,
+    change: |config, _| {
+        config.zero_grad = ZeroGrad::Start;
+        Some(())
+    },
+    code: |_, _| "optimizer.zero_grad(set_to_none=True)  # first line of each step\n".to_owned(),
+};
+
+const STEP_FUNCTION: Lever = Lever {
+    id: "step-function",
+    title: "Let logits and loss go after each step",
+    cost: Cost::Nothing,
+    change: |config, _| {
+        config.loop_style = LoopStyle::Function;
+        Some(())
+    },
+    code: |_, _| "optimizer.step()\ndel output, loss  # last line of each step\n".to_owned(),
+};
+
+const FUSED: Lever = Lever {
+    id: "fused",
+    title: "Run the optimizer as one kernel",
+    cost: Cost::Nothing,
+    change: |config, _| {
+        walks_over_lists(config)?;
+        call(config.optimizer).filter(|call| call.is_fusible)?;
+        config.optimizer_impl = Implementation::Fused;
+        Some(())
+    },
+    code: |config, _| constructor(config, ", fused=True"),
+};
+
+const IN_PLACE: Lever = Lever {
+    id: "in-place",
+    title: "Let activations overwrite their input",
+    cost: Cost::Nothing,
+    change: |config, _| {
+        config.in_place = InPlace::On;
+        Some(())
+    },
+    code: |_, _| {
+        "for module in model.modules():\n    if hasattr(module, \"inplace\"):\n        \
+         module.inplace = True\n# and sums in forward(): x += shortcut\n"
+            .to_owned()
+    },
+};
+
+const FOR_LOOP: Lever = Lever {
+    id: "for-loop",
+    title: "Step one parameter at a time",
+    cost: Cost::Little,
+    change: |config, _| {
+        walks_over_lists(config)?;
+        call(config.optimizer)?;
+        config.optimizer_impl = Implementation::ForLoop;
+        Some(())
+    },
+    code: |config, _| constructor(config, ", foreach=False"),
+};
+
+const UPDATE: Lever = Lever {
+    id: "pytorch",
+    title: "Update PyTorch",
+    cost: Cost::Little,
+    change: |config, _| {
+        config.pytorch = PyTorch::V2_15;
+        Some(())
+    },
+    code: |_, _| "# pip install \"torch>=2.15\"\n".to_owned(),
+};
+
+const CHANNELS_LAST: Lever = Lever {
+    id: "channels-last",
+    title: "Lay images out channels last",
+    cost: Cost::Little,
+    change: |config, facts| {
+        facts.has_images.then_some(())?;
+        config.memory_format = MemoryFormat::ChannelsLast;
+        Some(())
+    },
+    code: |_, _| {
+        "model = model.to(memory_format=torch.channels_last)\n\
+         x = x.to(memory_format=torch.channels_last)  # each batch\n"
+            .to_owned()
+    },
+};
+
+const AMP_BF16: Lever = Lever {
+    id: "amp-bf16",
+    title: "Compute in bfloat16 (autocast)",
+    cost: Cost::Little,
+    change: |config, facts| {
+        (config.precision == Precision::Fp32 && facts.has_bfloat16).then_some(())?;
+        config.precision = Precision::AmpBf16;
+        Some(())
+    },
+    code: |_, _| {
+        "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n    output = model(x)\n    \
+         loss = loss_fn(output, target)\nloss.backward()\n"
+            .to_owned()
+    },
+};
+
+const AMP_FP16: Lever = Lever {
+    id: "amp-fp16",
+    title: "Compute in float16 (autocast, scaled loss)",
+    cost: Cost::Little,
+    change: |config, facts| {
+        (config.precision == Precision::Fp32 && !facts.has_bfloat16).then_some(())?;
+        config.precision = Precision::AmpFp16;
+        Some(())
+    },
+    code: |config, _| {
+        let mut code = "scaler = torch.amp.GradScaler(\"cuda\")  # once, before the loop\n\n\
+                        with torch.autocast(\"cuda\", dtype=torch.float16):\n    \
+                        output = model(x)\n    loss = loss_fn(output, target)\n\
+                        scaler.scale(loss).backward()\n"
+            .to_owned();
+        if config.clip_grad_norm {
+            code += "scaler.unscale_(optimizer)  # before the norm is clipped\n";
+        }
+        code + "scaler.step(optimizer)\nscaler.update()\n"
+    },
+};
+
+const ACCUMULATE: Lever = Lever {
+    id: "accumulate",
+    title: "Halve the batch, accumulate twice as often",
+    cost: Cost::Little,
+    change: |config, facts| {
+        let batch = config.dims.get_mut(facts.batch.as_deref()?)?;
+        // Of an odd batch, what `chunk` makes: the larger half sets the peak.
+        (*batch >= 2).then_some(())?;
+        *batch = batch.div_ceil(2);
+        config.accumulate = config.accumulate.checked_mul(NonZeroU64::new(2)?)?;
+        Some(())
+    },
+    code: |config, facts| {
+        let count = config.accumulate;
+        let batch = facts.batch.as_ref().and_then(|batch| config.dims.get(batch));
+        let size = batch.map_or_else(String::new, |size| format!("  # {size} samples at most"));
+        let statistics = if facts.has_batch_norm {
+            "# BatchNorm takes its statistics over each part.\n"
+        } else {
+            ""
+        };
+        format!(
+            "{statistics}for x, target in loader:  # on the CPU still\n    \
+             for part, goal in zip(x.chunk({count}), target.chunk({count})):{size}\n        \
+             part, goal = part.cuda(), goal.cuda()\n        \
+             loss = loss_fn(model(part), goal) * len(part) / len(x)\n        \
+             loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
+        )
+    },
+};
+
+const CHECKPOINT_HALF: Lever = Lever {
+    id: "checkpoint-half",
+    title: "Recompute every second block in backward",
+    cost: Cost::Little,
+    change: |config, _| {
+        (config.checkpoint == Checkpoint::None).then_some(())?;
+        config.checkpoint = Checkpoint::Every(NonZeroU64::new(2)?);
+        Some(())
+    },
+    code: |_, _| {
+        "from torch.utils.checkpoint import checkpoint\n\n\
+         for i, block in enumerate(self.blocks):\n    if i % 2 == 0:\n        \
+         x = checkpoint(block, x, use_reentrant=False)\n    else:\n        x = block(x)\n"
+            .to_owned()
+    },
+};
+
+const EMA_ON_CPU: Lever = Lever {
+    id: "ema-on-cpu",
+    title: "Keep the moving average on the CPU",
+    cost: Cost::Little,
+    change: |config, _| {
+        config.ema = false;
+        Some(())
+    },
+    code: |_, _| {
+        "from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn\n\n\
+         ema = AveragedModel(model, device=\"cpu\", multi_avg_fn=get_ema_multi_avg_fn(0.999))\n"
+            .to_owned()
+    },
+};
+
+const CHECKPOINT: Lever = Lever {
+    id: "checkpoint",
+    title: "Recompute every block in backward",
+    cost: Cost::Time,
+    change: |config, _| {
+        config.checkpoint = Checkpoint::Blocks;
+        Some(())
+    },
+    code: |_, _| {
+        "from torch.utils.checkpoint import checkpoint\n\n\
+         for block in self.blocks:\n    x = checkpoint(block, x, use_reentrant=False)\n\
+         # transformers: model.gradient_checkpointing_enable()\n"
+            .to_owned()
+    },
+};
+
+const EIGHT_BIT: Lever = Lever {
+    id: "adamw-8bit",
+    title: "Keep the optimizer's state in 8 bits",
+    cost: Cost::Training,
+    change: |config, _| {
+        let optimizer = match config.optimizer {
+            Optimizer::Adam => Optimizer::Adam8bit,
+            Optimizer::AdamW => Optimizer::AdamW8bit,
+            _ => return None,
+        };
+        exchange(config, optimizer);
+        Some(())
+    },
+    code: |config, _| {
+        let class = if config.optimizer == Optimizer::Adam8bit { "Adam" } else { "AdamW" };
+        format!(
+            "import bitsandbytes as bnb\n\n\
+             optimizer = bnb.optim.{class}8bit(model.parameters(), lr=lr)\n"
+        )
+    },
+};
+
+const LION: Lever = Lever {
+    id: "lion",
+    title: "Train with Lion",
+    cost: Cost::Training,
+    change: |config, _| {
+        keeps_two_copies(config)?;
+        exchange(config, Optimizer::Lion);
+        Some(())
+    },
+    code: |_, _| {
+        "from timm.optim import Lion\n\n\
+         optimizer = Lion(model.parameters(), lr=lr / 10)  # smaller steps than Adam's\n"
+            .to_owned()
+    },
+};
+
+const ADAFACTOR: Lever = Lever {
+    id: "adafactor",
+    title: "Train with Adafactor",
+    cost: Cost::Training,
+    change: |config, _| {
+        keeps_two_copies(config)?;
+        exchange(config, Optimizer::Adafactor);
+        Some(())
+    },
+    code: |_, _| "optimizer = torch.optim.Adafactor(model.parameters(), lr=lr)\n".to_owned(),
+};
+
+const SGD_MOMENTUM: Lever = Lever {
+    id: "sgd-momentum",
+    title: "Train with SGD and momentum",
+    cost: Cost::Training,
+    change: |config, _| {
+        keeps_two_copies(config)?;
+        exchange(config, Optimizer::SgdMomentum);
+        Some(())
+    },
+    code: |config, _| constructor(config, ""),
+};
+
+const BF16: Lever = Lever {
+    id: "bf16",
+    title: "Keep everything in bfloat16",
+    cost: Cost::Training,
+    change: |config, facts| {
+        (config.precision.converts_to().is_none() && facts.has_bfloat16).then_some(())?;
+        config.precision = Precision::Bf16;
+        Some(())
+    },
+    code: |_, _| {
+        "model = model.to(torch.bfloat16)  # before the optimizer is made\n\
+         x = x.to(torch.bfloat16)  # each batch, unless it is token ids\n"
+            .to_owned()
+    },
+};
+
+const LORA: Lever = Lever {
+    id: "lora",
+    title: "Train low-rank adapters only (LoRA)",
+    cost: Cost::Training,
+    change: |config, facts| {
+        (config.lora.is_empty() && config.freeze.is_empty()).then_some(())?;
+        let targets = ADAPTED.iter().filter(|target| facts.has_layer(target));
+        config.lora = targets.map(|&target| target.to_owned()).collect();
+        (!config.lora.is_empty()).then_some(())
+    },
+    code: |config, _| {
+        format!(
+            "from peft import LoraConfig, get_peft_model\n\n\
+             model = get_peft_model(model, LoraConfig(r={}, target_modules=[{}]))\n",
+            config.lora_rank,
+            quoted(&config.lora)
+        )
+    },
+};
+
+const FREEZE: Lever = Lever {
+    id: "freeze",
+    title: "Train the head only",
+    cost: Cost::Training,
+    change: |config, facts| {
+        (config.lora.is_empty() && config.freeze.is_empty()).then_some(())?;
+        config.freeze = facts.all_but_the_head()?;
+        Some(())
+    },
+    code: |config, _| {
+        format!(
+            "frozen = {{{}}}\nfor name, parameter in model.named_parameters():\n    \
+             if name.split(\".\")[0] in frozen:\n        parameter.requires_grad_(False)\n",
+            quoted(&config.freeze)
+        )
+    },
+};
+
+/// Linear layers of attention by the last part of their names, as `peft` adapts them by default.
+const ADAPTED: &[&str] = &[
+    "q_proj",
+    "v_proj",
+    "query",
+    "value",
+    "q_lin",
+    "v_lin",
+    "q",
+    "v",
+    "c_attn",
+    "query_key_value",
+    "qkv",
+];
+
+/// `"a", "b"`.
+fn quoted(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    quoted.join(", ")
+}
+
+/// Whether the optimizer steps over all parameters at a time, with temporaries as large.
+fn walks_over_lists(config: &Config) -> Option<()> {
+    matches!(config.optimizer_impl, Implementation::Auto | Implementation::Foreach).then_some(())
+}
+
+/// Whether the optimizer's state is more than one copy of the parameters.
+fn keeps_two_copies(config: &Config) -> Option<()> {
+    let keeps_less = matches!(
+        config.optimizer,
+        Optimizer::Sgd
+            | Optimizer::SgdMomentum
+            | Optimizer::SgdNesterov
+            | Optimizer::RmsProp
+            | Optimizer::Adagrad
+            | Optimizer::Asgd
+            | Optimizer::Adafactor
+            | Optimizer::Muon
+            | Optimizer::Lion
+            | Optimizer::Adam8bit
+            | Optimizer::AdamW8bit
+    );
+    (!keeps_less).then_some(())
+}
+
+/// Another optimizer, run as PyTorch would by itself.
+const fn exchange(config: &mut Config, optimizer: Optimizer) {
+    config.optimizer = optimizer;
+    config.optimizer_impl = Implementation::Auto;
+}
+
+/// How a class of `torch.optim` is called.
+struct Call {
+    class: &'static str,
+    /// What it is given besides parameters and learning rate.
+    arguments: &'static str,
+    /// Whether it takes `fused` on CUDA.
+    is_fusible: bool,
+}
+
+/// The call behind an optimizer, where it is one of PyTorch's that walks over lists of parameters.
+const fn call(optimizer: Optimizer) -> Option<Call> {
+    let (class, arguments) = match optimizer {
+        Optimizer::Sgd => ("SGD", ""),
+        Optimizer::SgdMomentum => ("SGD", ", momentum=0.9"),
+        Optimizer::SgdNesterov => ("SGD", ", momentum=0.9, nesterov=True"),
+        Optimizer::Adam => ("Adam", ""),
+        Optimizer::AdamAmsgrad => ("Adam", ", amsgrad=True"),
+        Optimizer::AdamW => ("AdamW", ""),
+        Optimizer::AdamWAmsgrad => ("AdamW", ", amsgrad=True"),
+        Optimizer::Adagrad => ("Adagrad", ""),
+        Optimizer::NAdam => ("NAdam", ""),
+        Optimizer::RAdam => ("RAdam", ""),
+        Optimizer::Adamax => ("Adamax", ""),
+        Optimizer::RmsProp => ("RMSprop", ""),
+        Optimizer::RmsPropMomentum => ("RMSprop", ", momentum=0.9"),
+        Optimizer::RmsPropCentered => ("RMSprop", ", centered=True"),
+        Optimizer::Adadelta => ("Adadelta", ""),
+        Optimizer::Rprop => ("Rprop", ""),
+        Optimizer::Asgd => ("ASGD", ""),
+        Optimizer::Adafactor
+        | Optimizer::Muon
+        | Optimizer::Lion
+        | Optimizer::Adam8bit
+        | Optimizer::AdamW8bit => return None,
+    };
+    let is_fusible = matches!(
+        optimizer,
+        Optimizer::Sgd
+            | Optimizer::SgdMomentum
+            | Optimizer::SgdNesterov
+            | Optimizer::Adam
+            | Optimizer::AdamAmsgrad
+            | Optimizer::AdamW
+            | Optimizer::AdamWAmsgrad
+    );
+    Some(Call { class, arguments, is_fusible })
+}
+
+/// The optimizer as it is, with one more argument.
+fn constructor(config: &Config, argument: &str) -> String {
+    let Some(Call { class, arguments, .. }) = call(config.optimizer) else { return String::new() };
+    let decay = if config.weight_decay { ", weight_decay=weight_decay" } else { "" };
+    format!(
+        "optimizer = torch.optim.{class}(model.parameters(), lr=lr{arguments}{decay}{argument})\n"
+    )
+}

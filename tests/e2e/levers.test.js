@@ -1,0 +1,142 @@
+// What sets the peak, what would help, and how it grows.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { accessibilityFaults, openPage, startBrowser, takePictures } from './browser.js';
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+/** Opens the example with this name, and waits for its levers. */
+async function openExample(name) {
+  const tab = await openPage(browser);
+  tab.loaded();
+  await tab.page.getByRole('button', { name }).click();
+  await tab.page.locator('.lever').nth(3).waitFor();
+  return tab;
+}
+
+const lead = (page) => page.locator('.headline-lead').textContent();
+
+/** Waits until the first figure is another one than before. */
+async function changed(page, selector, before) {
+  await page.waitForFunction(
+    ([wanted, old]) => document.querySelector(wanted)?.textContent !== old,
+    [selector, before],
+  );
+}
+
+test('a sentence names the vocabulary that sets the peak, and what would be next', async () => {
+  const { page, errors } = await openExample('DistilGPT-2');
+  const autopsy = page.getByRole('region', { name: 'What sets the peak' });
+  const text = await autopsy.textContent();
+  assert.match(text, /The peak is reached in backward of the loss, by \S+, in iteration \d\./);
+  assert.match(text, /The scores of 50,257 classes set the peak/);
+  assert.match(text, /If it went, the next highest would be \d+\.\d\d GiB /);
+  assert.ok((await autopsy.locator('.autopsy-groups li').count()) >= 3);
+  await autopsy.getByText('How to compute it in chunks').click();
+  await autopsy.getByText('def chunk_loss').waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test('levers are ranked by what they save, and one can be applied and undone', async () => {
+  const { page, errors, requests } = await openExample('ResNet-50');
+  const helps = page.getByRole('region', { name: 'What would help' });
+  const gib = (text) => {
+    const [, number, unit] = text.match(/([\d.]+)\s*(GiB|MiB|KiB|B)/);
+    return Number(number) / { GiB: 1, MiB: 1 << 10, KiB: 1 << 20, B: 1 << 30 }[unit];
+  };
+  const saved = (await helps.locator('.lever-saved').allTextContents()).map(gib);
+  assert.ok(saved.length >= 5);
+  assert.deepEqual(saved, saved.toSorted((a, b) => b - a));
+  await helps.getByText(/^By itself it saves nothing here to: .+\.$/).waitFor();
+
+  const figure = '.figure-value';
+  const before = await page.locator(figure).first().textContent();
+  const lever = helps.locator('.lever', { hasText: 'Compute in bfloat16' });
+  await lever.getByText('Code', { exact: true }).click();
+  await lever.getByText('torch.autocast').waitFor();
+  await lever.getByRole('button', { name: /^Apply/ }).click();
+  await changed(page, figure, before);
+  assert.equal(await page.getByLabel('precision').inputValue(), 'amp-bf16');
+  await helps.getByText('Applied: Compute in bfloat16 (autocast).').waitFor();
+  const undo = helps.getByRole('button', { name: 'Undo' });
+  assert.ok(await undo.evaluate((button) => button === document.activeElement));
+  const after = await page.locator(figure).first().textContent();
+  await undo.click();
+  await changed(page, figure, after);
+  assert.equal(await page.locator(figure).first().textContent(), before);
+  assert.equal(await undo.count(), 0);
+  assert.deepEqual(requests, [`${browser.address}examples/resnet50.onnx`]);
+  assert.deepEqual(errors, []);
+});
+
+test('a search finds the least that makes it fit on a T4, and applying it makes it fit', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await page.getByText('It fits on a T4 as it is: nothing has to change.').waitFor();
+  await page.getByRole('spinbutton', { name: 'batch' }).fill('500');
+  await page.waitForFunction(() => /Does not fit on a T4/.test(document.querySelector('h1').textContent));
+  await page.getByRole('button', { name: 'Find the least that makes it fit' }).click();
+  const plan = page.locator('.fit-plan');
+  await plan.waitFor();
+  assert.match(await plan.textContent(), /The least that makes it fit on a T4 is/);
+  await takePictures(page, 'plan');
+  assert.deepEqual(await accessibilityFaults(page), []);
+  await plan.getByRole('button', { name: /^Apply/ }).click();
+  await page.waitForFunction(() => /Fits on|fits on/.test(document.querySelector('h1').textContent));
+  assert.match(await lead(page), /^Peaks at /);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await page.waitForFunction(() => /Does not fit on a T4/.test(document.querySelector('h1').textContent));
+  // A search can be left off.
+  await page.getByRole('button', { name: 'Find the least that makes it fit' }).click();
+  const stop = page.getByRole('button', { name: 'Stop' });
+  if (await stop.isVisible()) await stop.click({ timeout: 500 }).catch(() => {});
+  assert.deepEqual(errors, []);
+});
+
+test('the curve has a table, marks the largest batch, and sets the batch', async () => {
+  const { page, errors } = await openExample('DistilGPT-2');
+  const plot = page.getByRole('slider', { name: /by what it needs/ });
+  await page.waitForFunction(() => document.querySelectorAll('.trend-size').length > 2);
+  await page.getByText(/^largest on A100 80 GB: \d+/).waitFor();
+  await page.getByText('The curve as a table').click();
+  assert.equal(await page.locator('.trend-table tbody tr').count(), 16);
+  const batch = page.getByRole('spinbutton', { name: 'batch' });
+  const before = await batch.inputValue();
+  await plot.focus();
+  await plot.press('ArrowRight');
+  assert.ok(Number(await batch.inputValue()) > Number(before));
+  assert.match(await plot.getAttribute('aria-valuetext'), /^batch \d+: needs \d+\.\d\d GiB, /);
+  const { width, height } = await plot.boundingBox();
+  await plot.click({ position: { x: width / 2, y: height / 2 } });
+  assert.ok(Number(await batch.inputValue()) > 8);
+  const other = page.locator('.trend-choices .choice button').nth(1);
+  const name = await other.textContent();
+  await other.click();
+  await page.waitForFunction(
+    (wanted) => document.querySelector('.trend-table caption').textContent.includes(wanted),
+    name,
+  );
+  assert.deepEqual(errors, []);
+});
+
+test('what helps can be used by everybody, on every screen and in both themes', async () => {
+  const { page } = await openExample('DistilGPT-2');
+  await page.waitForFunction(() => document.querySelectorAll('.trend-size').length > 2);
+  await takePictures(page, 'levers');
+  for (const width of [390, 834, 1440]) {
+    for (const theme of ['light', 'dark']) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme: theme });
+      assert.deepEqual(await accessibilityFaults(page), [], `${width}, ${theme}`);
+      const sideways = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      assert.equal(sideways, 0, `${width} scrolls sideways`);
+    }
+  }
+});

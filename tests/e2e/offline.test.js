@@ -1,0 +1,136 @@
+// After the first visit the page needs no network; it lies under any path, and talks to nobody else.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { dropFile, openPage, startBrowser } from './browser.js';
+import { serveDist } from './server.js';
+
+const POLICY =
+  "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self'; " +
+  "connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'";
+
+let browser;
+before(async () => {
+  browser = await startBrowser({ serviceWorkers: 'allow' });
+});
+after(() => browser?.close());
+
+/** Waits until the page is kept, and served from what is kept. */
+async function kept(page) {
+  await page.waitForFunction(async () => {
+    await navigator.serviceWorker.ready;
+    return navigator.serviceWorker.controller !== null;
+  });
+}
+
+test('works without a network after the first visit', async () => {
+  const { page, errors } = await openPage(browser);
+  await kept(page);
+  await browser.context.setOffline(true);
+  try {
+    await page.reload();
+    await page.locator('.example', { hasText: 'ViT' }).click();
+    await page.locator('.headline').waitFor();
+    await page.getByLabel('Optimizer', { exact: true }).selectOption('sgd');
+    await page.locator('.headline:not(.headline-stale)').waitFor();
+    await page.getByRole('button', { name: 'Close this model' }).click();
+    await page.getByRole('button', { name: 'Write a model' }).click();
+    await page.locator('.headline').waitFor();
+    await page.getByLabel('Language').selectOption('zh-Hans');
+    await page.locator('html[lang="zh-Hans"]').waitFor();
+    const download = page.waitForEvent('download');
+    await page.locator('.menu-quiet').nth(1).locator('summary').click();
+    await page.locator('.menu-quiet').nth(1).locator('.menu-item').nth(3).click();
+    await download;
+    assert.deepEqual(errors, []);
+  } finally {
+    await browser.context.setOffline(false);
+    await page.evaluate(() => localStorage.clear());
+  }
+});
+
+test('its policy allows its own origin and nothing else', async () => {
+  const { page } = await openPage(browser);
+  const policy = page.locator('meta[http-equiv="Content-Security-Policy"]');
+  assert.equal(await policy.getAttribute('content'), POLICY);
+  const inline = await page.locator('[style], script:not([src]), style').count();
+  assert.equal(inline, 0);
+});
+
+test('asks for nothing while a dropped file is estimated', async () => {
+  const { page, loaded, requests } = await openPage(browser);
+  await kept(page);
+  await page.waitForTimeout(500);
+  loaded();
+  await dropFile(page, 'models/train/alexnet.onnx');
+  await page.locator('.headline').waitFor();
+  await page.waitForFunction(() => document.querySelectorAll('.gpu-waiting').length === 0);
+  assert.deepEqual(requests, []);
+});
+
+test('can be installed', async () => {
+  const { page } = await openPage(browser);
+  const href = await page.locator('link[rel="manifest"]').getAttribute('href');
+  const manifest = await (await page.request.get(new URL(href, browser.address).href)).json();
+  assert.equal(manifest.display, 'standalone');
+  for (const { src } of manifest.icons) {
+    const response = await page.request.get(new URL(src, browser.address).href);
+    assert.equal(response.status(), 200, src);
+  }
+});
+
+test('a newer version replaces the one before as a whole', async () => {
+  const marked = (text) => text.replace('<title>', '<title>Newer ');
+  let newer = false;
+  const server = await serveDist('/', async (name, body) => {
+    if (!newer) return body;
+    if (name === '/index.html') return Buffer.from(marked(body.toString()));
+    if (name !== '/sw.js') return body;
+    // As the build writes it, with the fingerprint of the other page.
+    const index = await readFile(new URL('../../dist/index.html', import.meta.url), 'utf8');
+    const hash = Buffer.from(marked(index)).reduce(
+      (sum, byte) => Math.imul(sum ^ byte, 0x01000193),
+      0x811c9dc5 | 0,
+    );
+    const mark = (hash >>> 0).toString(16);
+    return Buffer.from(body.toString().replace(/("index\.html": ")\w+/, `$1${mark}`));
+  });
+  try {
+    const page = await browser.context.newPage();
+    await page.goto(server.address);
+    await kept(page);
+    newer = true;
+    await page.evaluate(async () => {
+      const registration = await navigator.serviceWorker.getRegistration();
+      await registration.update();
+    });
+    await page.waitForFunction(
+      async () => (await navigator.serviceWorker.getRegistration()).waiting !== null,
+    );
+    assert.doesNotMatch(await page.title(), /^Newer/);
+    await page.reload();
+    await page.waitForFunction(() => document.title.startsWith('Newer'));
+    await page.locator('.example').first().click();
+    await page.locator('.headline').waitFor();
+    assert.equal((await page.evaluate(() => caches.keys())).length, 1);
+    await page.close();
+  } finally {
+    await server.close();
+  }
+});
+
+test('lies under any path', async () => {
+  const server = await serveDist('/some/sub/path/');
+  try {
+    const { page, errors, requests } = await openPage({ ...browser, address: server.address });
+    await kept(page);
+    await page.locator('.example', { hasText: 'ResNet' }).click();
+    await page.locator('.headline').waitFor();
+    const outside = requests.filter((url) => !url.startsWith(server.address) && !url.startsWith('blob:'));
+    assert.deepEqual([...errors, ...outside], []);
+    await page.close();
+  } finally {
+    await server.close();
+  }
+});
