@@ -48,10 +48,11 @@ pub(crate) fn attach(state: State, derived: Derived, open: Callback<Input>) {
     }
     // The name of the input that came from there.
     let theirs = StoredValue::new(None::<String>);
-    let listener = around.clone();
+    let (listener, answered) = (around.clone(), around.clone());
     EventListener::new(&window, "message", move |event| {
         let event: &MessageEvent = event.unchecked_ref();
-        let is_theirs = event.source().is_some_and(|source| *source == *listener.as_ref());
+        let from: Option<Window> = event.source().and_then(|source| source.dyn_into().ok());
+        let is_theirs = from.as_ref() == Some(&listener);
         if is_theirs && let Some(input) = receive(&event.data(), state, &listener) {
             theirs.set_value(Some(input.name()));
             open.run(input);
@@ -67,7 +68,7 @@ pub(crate) fn attach(state: State, derived: Derived, open: Callback<Input>) {
         let headline = derived.headline.with(|h| h.as_ref().map(|h| h.lead.clone()));
         let peak = &report.peak;
         post(
-            &around,
+            &answered,
             "answer",
             &[
                 ("name", name.into()),

@@ -4,9 +4,11 @@ use leptos::prelude::*;
 use web_sys::File;
 
 use super::header::{Keep, OpenButton};
+use super::lesson_panel::LessonList;
 use super::recent_list::RecentList;
 use crate::examples::{EXAMPLES, Example, Silhouette, outline};
 use crate::language::tr;
+use crate::teach::Lessons;
 
 /// Invites to drop a model, and says what happens to it: nothing leaves the page.
 #[component]
@@ -78,6 +80,8 @@ pub(crate) fn DropZone(
                         })
                         .collect_view()}
                 </ul>
+                <h2 class="label">{tr("Or learn how memory behaves")}</h2>
+                <LessonList on_begin=lessons.begin />
             </div>
         </section>
     }
