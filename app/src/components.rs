@@ -20,6 +20,7 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod island;
 mod key_help;
 mod ladder;
 mod lesson_panel;

@@ -65,7 +65,7 @@ test('keys zoom, pan and fit', async () => {
   const [further] = await range(page);
   assert.ok(further < nearBegin);
   await plot.press('Alt+ArrowRight');
-  assert.equal((await range(page))[0], nearBegin);
+  assert.ok(Math.abs((await range(page))[0] - nearBegin) <= 1, 'there and back');
   await plot.press('-');
   assert.ok((await range(page))[1] - (await range(page))[0] > nearEnd - nearBegin);
   await plot.press('0');
@@ -81,12 +81,12 @@ test('a pin stays while the pointer moves, and Escape takes it away', async () =
   assert.match(await readoutOf(page), /At the cursor/);
   await page.mouse.down();
   await page.mouse.up();
-  await page.locator('.timeline-pin').waitFor();
+  await page.locator('.timeline-pin:visible').waitFor();
   await page.getByText('Alive at the cursor').waitFor();
-  const pinned = await page.locator('.timeline-pin').boundingBox();
+  const pinned = await page.locator('.timeline-pin:visible').boundingBox();
   const words = await page.locator('.alive-when').textContent();
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.8)));
-  assert.deepEqual(await page.locator('.timeline-pin').boundingBox(), pinned);
+  assert.deepEqual(await page.locator('.timeline-pin:visible').boundingBox(), pinned);
   assert.match(await readoutOf(page), /At the cursor/);
   assert.equal(await page.locator('.alive-when').textContent(), words);
   await page.mouse.move(2, 2);
@@ -94,11 +94,11 @@ test('a pin stays while the pointer moves, and Escape takes it away', async () =
   const plot = plotOf(page);
   await plot.focus();
   await plot.press('Escape');
-  assert.equal(await page.locator('.timeline-pin').count(), 0);
+  assert.equal(await page.locator('.timeline-pin:visible').count(), 0);
   assert.match(await readoutOf(page), /At the peak/);
   await plot.press('ArrowLeft');
   await plot.press('Enter');
-  await page.locator('.timeline-pin').waitFor();
+  await page.locator('.timeline-pin:visible').waitFor();
   assert.match(await spokenOf(page), /^Pinned: /);
   assert.deepEqual(errors, []);
 });
@@ -125,14 +125,14 @@ test('dragging over the picture shows what lies between, a double click shows ev
   await page.mouse.down();
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.4)));
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.5)));
-  assert.equal(await page.locator('.timeline-brush').count(), 1);
+  assert.equal(await page.locator('.timeline-brush:visible').count(), 1);
   await page.mouse.up();
   const [begin, end] = await range(page);
   assert.ok(Math.abs(begin / all - 0.25) < 0.01 && Math.abs(end / all - 0.5) < 0.01);
-  assert.equal(await page.locator('.timeline-pin').count(), 0);
+  assert.equal(await page.locator('.timeline-pin:visible').count(), 0);
   await page.mouse.dblclick(...(await placeOn(page, '.timeline-plot', 0.6)));
   assert.deepEqual(await range(page), [0, all - 1, all]);
-  assert.equal(await page.locator('.timeline-pin').count(), 0);
+  assert.equal(await page.locator('.timeline-pin:visible').count(), 0);
 });
 
 test('a wheel with control zooms, sideways it moves, plain it scrolls the page', async () => {
@@ -193,7 +193,7 @@ test('born and dies lead to where a tensor comes and goes', async () => {
   const { page, errors } = await openExample('ResNet-50');
   const row = page.locator('.alive-row').filter({ hasText: /dies/ }).first();
   const name = await row.locator('.alive-name').textContent();
-  const button = row.getByRole('button', { name: /is born/ });
+  const button = row.getByRole('button', { name: /^born/ });
   const event = Number((await button.textContent()).replace(/\D/g, ''));
   await button.click();
   await page.getByText('Alive at the cursor').waitFor();
@@ -205,7 +205,7 @@ test('born and dies lead to where a tensor comes and goes', async () => {
     (name) => document.querySelector('.alive-rows').textContent.includes(name),
     name.trim(),
   );
-  assert.equal(await page.locator('.timeline-pin').count(), 1);
+  assert.equal(await page.locator('.timeline-pin:visible').count(), 1);
   assert.deepEqual(errors, []);
 });
 
@@ -232,7 +232,7 @@ test('what is alive can be put together and searched', async () => {
   await page.getByText('Nothing alive has such a name.').waitFor();
   await page.getByLabel('Find by name').fill('');
   await page.getByRole('tab', { name: 'by tensor' }).click();
-  await page.getByRole('button', { name: /Show all \d+ rows|Show all [\d,]+ rows/ }).click();
+  await page.getByRole('button', { name: /^Show all [\d,]+$/ }).click();
   assert.ok((await rows.count()) > 100);
 });
 
@@ -276,16 +276,9 @@ test('the map of segments speaks to the keyboard, and is a table too', async () 
   await page.getByText('The segments as a table').click();
   const rows = page.locator('.segments tbody tr');
   await rows.first().waitFor();
-  assert.match(totals, new RegExp(`^${await segmentsIn(page)} segments`));
+  assert.match(totals, new RegExp(`^${await rows.count()} segments`));
   assert.deepEqual(errors, []);
 });
-
-/** COUNT: segments that the table has, once all are shown. */
-async function segmentsIn(page) {
-  const more = page.getByRole('button', { name: /Show all [\d,]+ segments/ });
-  if (await more.count()) await more.click();
-  return page.locator('.segments tbody tr').count();
-}
 
 test('a row marks its block, and a block its row', async () => {
   const { page } = await openExample('ResNet-50');

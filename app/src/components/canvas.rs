@@ -1,9 +1,7 @@
 //! What every canvas needs: its size in device pixels, and the colours of the theme.
 
-use leptos::html;
-use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
-use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlElement, ResizeObserver};
+use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlElement};
 
 /// Device pixels per CSS pixel.
 pub(super) fn density() -> f64 {
@@ -31,27 +29,6 @@ pub(super) fn colour(element: &HtmlElement, name: &str) -> String {
     let style = web_sys::window().and_then(|window| window.get_computed_style(element).ok()?);
     let value = style.and_then(|style| style.get_property_value(&format!("--{name}")).ok());
     value.unwrap_or_default()
-}
-
-/// Width and height of an element in CSS pixels, kept up to date.
-pub(super) fn observed_size(element: NodeRef<html::Div>) -> ReadSignal<(f64, f64)> {
-    let (size, set_size) = signal((0.0, 0.0));
-    Effect::new(move |_| {
-        let Some(element) = element.get() else { return };
-        let watched = element.clone();
-        let on_resize = Closure::<dyn FnMut()>::new(move || {
-            let shape = watched.get_bounding_client_rect();
-            set_size.set((shape.width(), shape.height()));
-        });
-        if let Ok(observer) = ResizeObserver::new(on_resize.as_ref().unchecked_ref()) {
-            observer.observe(&element);
-            let kept = StoredValue::new_local((observer, on_resize));
-            on_cleanup(move || {
-                kept.with_value(|(observer, _)| observer.disconnect());
-            });
-        }
-    });
-    size
 }
 
 /// A number of pixels as a canvas takes it.

@@ -1,70 +1,65 @@
 //! All keys and gestures of the timeline on a sheet, which `?` opens from everywhere.
 
-use gloo::events::EventListener;
-use leptos::html;
-use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
-use web_sys::{Element, KeyboardEvent};
+use web_sys::{Element, HtmlDialogElement, HtmlElement, KeyboardEvent};
 
-use super::icons::CloseIcon;
+use super::island::{find, on, write};
 use crate::language::tr;
 
-/// A button, and the sheet that it opens.
-#[component]
-pub(crate) fn KeyHelp() -> impl IntoView {
-    let sheet = NodeRef::<html::Dialog>::new();
-    let open = move || {
-        if let Some(sheet) = sheet.get_untracked().filter(|sheet| !sheet.open()) {
-            // Fails only where it is open already, or not on the page.
-            drop(sheet.show_modal());
+/// Writes the sheet, closed.
+pub(super) fn sheet(text: &mut String) {
+    let (title, close) = (tr("Keys of the timeline"), tr("Close"));
+    let head = [
+        "<dialog class=\"key-help\" aria-labelledby=\"key-help-title\">\
+         <form class=\"key-help-head\" method=\"dialog\">\
+         <h2 class=\"panel-title\" id=\"key-help-title\">",
+        &title,
+        "</h2><button class=\"quiet-button\" aria-label=\"",
+        &close,
+        "\"><svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">\
+         <path d=\"M4 4l8 8M12 4l-8 8\"/></svg></button></form><dl class=\"key-help-rows\">",
+    ];
+    write(text, &head);
+    for (keys, meaning) in rows() {
+        text.push_str("<dt>");
+        for key in keys.split(' ') {
+            write(text, &["<kbd>", key, "</kbd>"]);
         }
-    };
-    if let Some(window) = web_sys::window() {
-        let listener = EventListener::new(&window, "keydown", move |event| {
-            let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
-            let is_field =
-                target.is_some_and(|t| matches!(&*t.tag_name(), "INPUT" | "TEXTAREA" | "SELECT"));
-            let event: &KeyboardEvent = event.unchecked_ref();
-            if event.key() == "?" && !is_field {
-                open();
-            }
-        });
-        let kept = StoredValue::new_local(Some(listener));
-        on_cleanup(move || kept.update_value(|listener| *listener = None));
+        write(text, &["</dt><dd>", &meaning, "</dd>"]);
     }
-    view! {
-        <button
-            type="button"
-            class="quiet-button key-help-button"
-            aria-label=tr("All keys")
-            title=tr("All keys")
-            aria-haspopup="dialog"
-            on:click=move |_| open()
-        >
-            "?"
-        </button>
-        <dialog class="key-help" node_ref=sheet aria-labelledby="key-help-title">
-            <form class="key-help-head" method="dialog">
-                <h2 class="panel-title" id="key-help-title">
-                    {tr("Keys of the timeline")}
-                </h2>
-                <button class="quiet-button" aria-label=tr("Close")>
-                    <CloseIcon />
-                </button>
-            </form>
-            <dl class="key-help-rows">{rows()}</dl>
-        </dialog>
+    text.push_str("</dl></dialog>");
+}
+
+/// Opens the sheet, which takes the focus and gives it back.
+pub(super) fn open(root: &HtmlElement) {
+    let sheet: Option<HtmlDialogElement> =
+        find(root, "dialog").map(wasm_bindgen::JsCast::unchecked_into);
+    if let Some(sheet) = sheet.filter(|sheet| !sheet.open()) {
+        // Fails only where it is not on the page.
+        drop(sheet.show_modal());
     }
 }
 
-fn rows() -> impl IntoView {
-    let row = |keys: &str, meaning: String| {
-        let keys = keys.split(' ').map(|key| view! { <kbd>{key.replace('_', " ")}</kbd> });
-        view! {
-            <dt>{keys.collect_view()}</dt>
-            <dd>{meaning}</dd>
-        }
-    };
+/// Opens it at a question mark anywhere but in a field.
+pub(super) fn listen(root: &HtmlElement) {
+    let Some(window) = web_sys::window() else { return };
+    let root = root.clone();
+    on(
+        &window,
+        "keydown",
+        Box::new(move |event| {
+            let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+            let is_field =
+                target.is_some_and(|t| matches!(&*t.tag_name(), "INPUT" | "TEXTAREA" | "SELECT"));
+            let key: &KeyboardEvent = event.unchecked_ref();
+            if key.key() == "?" && !is_field {
+                open(&root);
+            }
+        }),
+    );
+}
+
+fn rows() -> [(&'static str, String); 12] {
     [
         ("\u{2190} \u{2192}", tr("one event back or on")),
         ("Shift+\u{2190} Shift+\u{2192} Page\u{2191} Page\u{2193}", tr("many events at once")),
@@ -79,6 +74,4 @@ fn rows() -> impl IntoView {
         ("Drag", tr("show what lies between; a double click shows everything")),
         ("Ctrl+Wheel Shift+Wheel", tr("zoom, and move; on a screen two fingers do both")),
     ]
-    .map(|(keys, meaning)| row(keys, meaning))
-    .collect_view()
 }

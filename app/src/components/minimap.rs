@@ -2,19 +2,24 @@
 //!
 //! For pointers only: the keys of the timeline move the same window.
 
-use std::sync::Arc;
+use std::cell::Cell;
+use std::rc::Rc;
 
 use leptos::prelude::*;
-use leptos::{ev, html};
-use web_sys::HtmlCanvasElement;
+use wasm_bindgen::JsCast as _;
+use web_sys::{HtmlCanvasElement, HtmlElement, PointerEvent};
 
-use super::canvas::{colour, observed_size, pen, whole};
-use super::timeline::phase_class;
+use super::canvas::{colour, pen, whole};
+use super::island::{children, find, on, size_of, stretch, watch, write};
+use super::timeline::{Shown, phase_class};
 use crate::chart::Span;
-use crate::chart::bands::{Band, bands};
-use crate::chart::scene::{Ground, Scene};
+use crate::chart::bands::bands;
+use crate::chart::scene::Ground;
 use crate::format::float;
-use crate::theme::Theme;
+
+/// What [`live`] brings to life.
+pub(super) const PLACE: &str = "<div class=\"minimap\" aria-hidden=\"true\">\
+     <div class=\"minimap-phases\"></div><canvas></canvas><div class=\"minimap-window\"></div></div>";
 
 /// CSS pixels from an edge of the window within which a pointer takes the edge.
 const EDGE: f64 = 8.0;
@@ -28,118 +33,96 @@ enum Held {
     Edge(f64),
 }
 
-/// A strip with phases, silhouette and window.
-#[component]
-pub(crate) fn Minimap(
-    /// What is drawn above it.
-    scene: Signal<Option<Arc<Scene>>>,
-    /// The theme.
-    theme: Signal<Theme>,
-    /// Other events are to be shown.
-    on_span: Callback<Span>,
-) -> impl IntoView {
-    let strip = NodeRef::<html::Div>::new();
-    let canvas = NodeRef::<html::Canvas>::new();
-    let size = observed_size(strip);
-    let held = StoredValue::new(None::<Held>);
-    let ground = Memo::new(move |_| scene.with(|scene| Some(scene.as_ref()?.ground.clone())));
-    Effect::new(move |_| {
-        let (Some(ground), Some(canvas)) = (ground.get(), canvas.get()) else { return };
-        theme.track();
+/// Draws the strip, and lets pointers move its window.
+pub(super) fn live(strip: &HtmlElement, shown: Shown) -> Option<()> {
+    let size = size_of(strip);
+    let phases = find(strip, ".minimap-phases")?;
+    let canvas: HtmlCanvasElement = find(strip, "canvas")?.unchecked_into();
+    watch(Box::new(move || {
+        let Some(ground) = shown.ground.get() else { return };
+        shown.theme.track();
         let css = size.get();
         if css.0 >= 1.0 {
+            draw_phases(&phases, &ground);
             // A browser without a canvas still has the window.
             let _painted = paint(&canvas, css, &ground);
         }
-    });
-    let place = move |event: &ev::PointerEvent| {
-        let scene = scene.get_untracked()?;
-        let (all, width) = (scene.ground.all(), size.get_untracked().0.max(1.0));
-        let near = (all.place(EDGE / width) - all.place(0.0)).abs();
-        Some((scene.clone(), all, all.place(f64::from(event.offset_x()) / width), near))
-    };
-    let drag = move |event: &ev::PointerEvent| {
-        let (Some((scene, all, place, _)), Some(held)) = (place(event), held.get_value()) else {
-            return;
-        };
-        let span = match held {
-            Held::Edge(other) => Span::between(other, place, all),
-            Held::Window(grip) => {
-                let begin = place - grip;
-                Span::between(begin, begin + scene.span.place(1.0) - scene.span.place(0.0), all)
-            }
-        };
-        on_span.run(span);
-    };
-    let down = move |event: ev::PointerEvent| {
-        let Some((scene, _, place, near)) = place(&event).filter(|_| event.button() == 0) else {
-            return;
-        };
-        if let Some(strip) = strip.get_untracked() {
-            // Fails only for a pointer that is gone already.
-            drop(strip.set_pointer_capture(event.pointer_id()));
-        }
-        let (begin, end) = (scene.span.place(0.0), scene.span.place(1.0));
-        // Where the whole run is shown there is nothing to move: a window is drawn instead.
-        let is_all = scene.span == scene.ground.all();
-        held.set_value(Some(match place {
-            _ if is_all => Held::Edge(place),
-            _ if (place - begin).abs() < near => Held::Edge(end),
-            _ if (place - end).abs() < near => Held::Edge(begin),
-            _ if begin < place && place < end => Held::Window(place - begin),
-            _ => Held::Window((end - begin) / 2.0),
-        }));
-        if !is_all {
-            drag(&event);
-        }
-    };
-    view! {
-        <div
-            class="minimap"
-            node_ref=strip
-            aria-hidden="true"
-            on:pointerdown=down
-            on:pointermove=move |event| drag(&event)
-            on:pointerup=move |_| held.set_value(None)
-            on:pointercancel=move |_| held.set_value(None)
-            on:dblclick=move |_| {
-                if let Some(ground) = ground.get_untracked() {
-                    on_span.run(ground.all());
+    }));
+    let window = find(strip, ".minimap-window")?;
+    watch(Box::new(move || {
+        let Some(scene) = shown.scene() else { return };
+        let all = scene.ground.all();
+        let left = all.share(scene.span.begin);
+        stretch(&window, left, all.share(scene.span.end) - left);
+        // Fails only for names with spaces.
+        drop(window.class_list().toggle_with_force("minimap-window-all", scene.span == all));
+    }));
+    listen(strip, shown, size);
+    Some(())
+}
+
+fn listen(strip: &HtmlElement, shown: Shown, size: ReadSignal<(f64, f64)>) {
+    let held = Rc::new(Cell::new(None::<Held>));
+    let drag = {
+        let held = held.clone();
+        move |place: f64, scene: &crate::chart::scene::Scene| {
+            let all = scene.ground.all();
+            let span = match held.get() {
+                None => return,
+                Some(Held::Edge(other)) => Span::between(other, place, all),
+                Some(Held::Window(grip)) => {
+                    let (begin, len) =
+                        (place - grip, scene.span.place(1.0) - scene.span.place(0.0));
+                    Span::between(begin, begin + len, all)
                 }
+            };
+            shown.show(span);
+        }
+    };
+    let node = strip.clone();
+    let on_pointer = move |event: &web_sys::Event| {
+        let pointer: &PointerEvent = event.unchecked_ref();
+        let Some(scene) = untrack(move || shown.scene()) else { return };
+        let (all, width) = (scene.ground.all(), size.get_untracked().0.max(1.0));
+        let place = all.place(f64::from(pointer.offset_x()) / width);
+        match &*event.type_() {
+            "pointerdown" if pointer.button() == 0 => {
+                // Fails only for a pointer that is gone already.
+                drop(node.set_pointer_capture(pointer.pointer_id()));
+                let near = all.place(EDGE / width) - all.place(0.0);
+                let (begin, end) = (scene.span.place(0.0), scene.span.place(1.0));
+                // Where the whole run is shown there is nothing to move: a window is drawn.
+                held.set(Some(match place {
+                    _ if scene.span == all => return held.set(Some(Held::Edge(place))),
+                    _ if (place - begin).abs() < near => Held::Edge(end),
+                    _ if (place - end).abs() < near => Held::Edge(begin),
+                    _ if begin < place && place < end => Held::Window(place - begin),
+                    _ => Held::Window((end - begin) / 2.0),
+                }));
+                drag(place, &scene);
             }
-        >
-            {move || ground.get().map(|ground| phases(&ground))}
-            <canvas node_ref=canvas></canvas>
-            {move || scene.get().map(|scene| window(&scene))}
-        </div>
+            "pointermove" => drag(place, &scene),
+            "dblclick" => shown.show(all),
+            _ => held.set(None),
+        }
+    };
+    let on_pointer = Rc::new(on_pointer);
+    for name in ["pointerdown", "pointermove", "pointerup", "pointercancel", "dblclick"] {
+        let on_pointer = on_pointer.clone();
+        on(strip, name, Box::new(move |event| on_pointer(event)));
     }
 }
 
-fn phases(ground: &Ground) -> impl IntoView + use<> {
-    let band = |band: Band| {
-        view! {
-            <div
-                class=format!("minimap-phase {}", phase_class(band.phase))
-                style:left=format!("{}%", 100.0 * band.left)
-                style:width=format!("{}%", 100.0 * band.width)
-            ></div>
-        }
-    };
-    bands(ground.data(), ground.all()).into_iter().map(band).collect_view()
-}
-
-/// The part that is shown above.
-fn window(scene: &Scene) -> impl IntoView + use<> {
-    let all = scene.ground.all();
-    let left = 100.0 * all.share(scene.span.begin);
-    let right = 100.0 * all.share(scene.span.end);
-    view! {
-        <div
-            class="minimap-window"
-            class:minimap-window-all=scene.span == all
-            style:left=format!("{left}%")
-            style:width=format!("{}%", right - left)
-        ></div>
+fn draw_phases(place: &HtmlElement, ground: &Ground) {
+    let bands = bands(ground.data(), ground.all());
+    let mut text = String::new();
+    for band in &bands {
+        let class = phase_class(band.phase);
+        write(&mut text, &["<div class=\"minimap-phase ", class, "\"></div>"]);
+    }
+    place.set_inner_html(&text);
+    for (element, band) in children(place).zip(&bands) {
+        stretch(&element, band.left, band.width);
     }
 }
 

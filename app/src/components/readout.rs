@@ -1,13 +1,11 @@
-//! The legend of the timeline, and its numbers at the cursor, or at the peak where there is none.
-
-use std::sync::Arc;
+//! The legend of the timeline, and its numbers at the cursor, at the pin, or at the peak.
 
 use highwater_core::Bytes;
 use highwater_core::report::Timeline;
 use highwater_core::trace::{Category, Phase};
-use leptos::prelude::*;
+use web_sys::Element;
 
-use super::byte_size::ByteSize;
+use super::island::{find, write, write_size};
 use crate::chart::scene::{Scene, sample_at};
 use crate::chart::stack::{Stack, split};
 use crate::language::{fill, tr};
@@ -25,63 +23,74 @@ pub(super) const MODULES: [&str; 8] = [
     "module-other",
 ];
 
-/// One moment of the timeline in numbers.
-#[component]
-pub(crate) fn Readout(
-    /// What is drawn.
-    #[prop(into)]
-    scene: Signal<Option<Arc<Scene>>>,
-    /// The event under the cursor.
-    cursor: Signal<Option<usize>>,
-    /// The event that is pinned.
-    pin: Signal<Option<usize>>,
-) -> impl IntoView {
-    move || {
-        let scene = scene.get()?;
-        let moment = Moment::of(&scene, cursor.get(), pin.get());
-        let layers = moment.layers.iter().enumerate();
-        let layers = layers.map(|(layer, &bytes)| legend(&scene, layer, bytes)).collect_view();
-        Some(view! {
-            <div class="readout">
-                <p class="readout-when">
-                    <strong>{moment.title}</strong>
-                    <span>{moment.place}</span>
-                </p>
-                <dl class="readout-values">
-                    {layers} {value("swatch swatch-line", tr("reserved"), String::new(), moment.reserved)}
-                </dl>
-            </div>
-        })
+/// What [`draw`] fills.
+pub(super) const PLACE: &str = "<div class=\"readout\"><p class=\"readout-when\">\
+     <strong></strong> <span></span></p><dl class=\"readout-values\"></dl></div>";
+
+/// Fills the readout with one moment.
+pub(super) fn draw(root: &Element, scene: &Scene, cursor: Option<usize>, pin: Option<usize>) {
+    let (report, data) = (&scene.ground.report, scene.ground.data());
+    let title = match (cursor, pin) {
+        (Some(_), _) => tr("At the cursor"),
+        (None, Some(_)) => tr("At the pin"),
+        (None, None) => tr("At the peak"),
+    };
+    let event = cursor.or(pin).unwrap_or(report.peak.event);
+    let sample = sample_at(data, event).unwrap_or(0);
+    let allocated = data.allocated.get(sample).copied().unwrap_or_default();
+    let place = fill(
+        "{when}{running}, {size} allocated",
+        &[("when", &when(data, event)), ("running", &running(data, sample)), ("size", &allocated)],
+    );
+    let categories = data.categories.get(sample).copied().unwrap_or_default();
+    let mut values = String::new();
+    for (layer, bytes) in split(data, scene.stack, &categories, sample).into_iter().enumerate() {
+        let (class, name, meaning) = legend(scene, layer);
+        value(&mut values, class, &name, &meaning, bytes);
+    }
+    let reserved = data.reserved.get(sample).copied().unwrap_or_default();
+    value(&mut values, "swatch-line", &tr("reserved"), "", reserved);
+    let parts = [("strong", title), (".readout-when span", place)];
+    for (selector, words) in parts {
+        if let Some(element) = find(root, selector) {
+            element.set_text_content(Some(&words));
+        }
+    }
+    if let Some(list) = find(root, ".readout-values") {
+        list.set_inner_html(&values);
     }
 }
 
-fn legend(scene: &Scene, layer: usize, bytes: Bytes) -> impl IntoView + use<> {
-    let (class, name, meaning) = match scene.stack {
+/// Class, name and meaning of a layer.
+fn legend(scene: &Scene, layer: usize) -> (&'static str, String, String) {
+    match scene.stack {
         Stack::Category => {
             let category = Category::ALL[layer.min(Category::ALL.len() - 1)];
-            let meaning = text::category_meaning(category);
-            (class(category), text::category(category), meaning)
+            (class(category), text::category(category), text::category_meaning(category))
         }
         Stack::Module => match scene.ground.data().owners.get(layer) {
             Some(owner) => (MODULES[layer.min(6)], owner.module.clone(), owner.module.clone()),
             None => (MODULES[7], tr("all others"), String::new()),
         },
-    };
-    value(class, name, meaning, bytes)
+    }
 }
 
-fn value(class: &str, name: String, meaning: String, bytes: Bytes) -> impl IntoView + use<> {
-    view! {
-        <div class="readout-value" class:readout-none=bytes == Bytes::ZERO title=meaning>
-            <dt>
-                <span class=format!("swatch {class}") aria-hidden="true"></span>
-                <span class="readout-name">{name}</span>
-            </dt>
-            <dd>
-                <ByteSize bytes />
-            </dd>
-        </div>
-    }
+fn value(values: &mut String, class: &str, name: &str, meaning: &str, bytes: Bytes) {
+    let none = if bytes == Bytes::ZERO { " readout-none" } else { "" };
+    let parts = [
+        "<div class=\"readout-value",
+        none,
+        "\" title=\"",
+        meaning,
+        "\"><dt><span class=\"swatch ",
+        class,
+        "\" aria-hidden=\"true\"></span><span class=\"readout-name\">",
+        name,
+        "</span></dt><dd>",
+    ];
+    write(values, &parts);
+    write_size(values, bytes);
+    values.push_str("</dd></div>");
 }
 
 /// The style sheet's name of a category.
@@ -95,41 +104,6 @@ pub(super) const fn class(category: Category) -> &'static str {
         Category::Workspace => "category-workspace",
         Category::Gradient => "category-gradient",
         Category::OptimizerState => "category-optimizer-state",
-    }
-}
-
-struct Moment {
-    title: String,
-    place: String,
-    layers: Vec<Bytes>,
-    reserved: Bytes,
-}
-
-impl Moment {
-    fn of(scene: &Scene, cursor: Option<usize>, pin: Option<usize>) -> Self {
-        let (report, data) = (&scene.ground.report, scene.ground.data());
-        let title = match (cursor, pin) {
-            (Some(_), _) => tr("At the cursor"),
-            (None, Some(_)) => tr("At the pin"),
-            (None, None) => tr("At the peak"),
-        };
-        let event = cursor.or(pin).unwrap_or(report.peak.event);
-        let sample = sample_at(data, event).unwrap_or(0);
-        let at_peak = event == report.peak.event;
-        let categories = data.categories.get(sample).copied().unwrap_or_default();
-        let categories = if at_peak { report.at_peak } else { categories };
-        let allocated = data.allocated.get(sample).copied().unwrap_or_default();
-        let place = fill(
-            "{when}{running}, {size} allocated",
-            &[
-                ("when", &when(data, event)),
-                ("running", &running(data, sample)),
-                ("size", if at_peak { &report.peak.allocated } else { &allocated }),
-            ],
-        );
-        let layers = split(data, scene.stack, &categories, sample);
-        let reserved = data.reserved.get(sample).copied().unwrap_or_default();
-        Self { title, place, layers, reserved }
     }
 }
 

@@ -1,23 +1,26 @@
 //! The allocator's segments at one moment: blocks in the order of their addresses, and the holes.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use highwater_core::report::{Segment, Snapshot};
+use highwater_core::report::Snapshot;
 use leptos::prelude::*;
-use leptos::{ev, html};
-use web_sys::HtmlDetailsElement;
+use wasm_bindgen::JsCast as _;
+use web_sys::{
+    Event, HtmlCanvasElement, HtmlDetailsElement, HtmlElement, KeyboardEvent, PointerEvent,
+};
 
-use super::byte_size::ByteSize;
-use super::canvas::observed_size;
-use super::capped::{ShowAll, shown};
+use super::island::{find, number_of, on, panel, set, size_of, style, watch, write};
+use super::phase_table::{cell, column};
 use super::segment_canvas;
 use crate::chart::segments::{Map, Pool, Totals, block, map};
 use crate::language::tr;
 use crate::text;
 use crate::theme::Theme;
 
-/// COUNT: rows of the table shown at first.
-const FIRST: usize = 20;
+/// COUNT: rows of the table at most.
+const MOST: usize = 1000;
 
 /// A block: the place of its segment, and its place there.
 type Place = (usize, usize);
@@ -35,125 +38,184 @@ pub(crate) fn SegmentMap(
     /// The theme.
     theme: Signal<Theme>,
 ) -> impl IntoView {
-    let frame = NodeRef::<html::Div>::new();
-    let size = observed_size(frame);
-    let maps = Memo::new(move |_| {
-        let width = size.get().0;
-        let snapshot = snapshot.get().filter(|_| width >= 1.0)?;
-        Some(Arc::new(POOLS.map(|pool| map(&snapshot.segments, pool, width))))
-    });
-    let at = RwSignal::new(None::<Place>);
-    let (spoken, set_spoken) = signal(String::new());
-    let choose = move |place: Option<Place>| {
-        at.set(place);
-        marked.set(snapshot.with_untracked(|snapshot| {
-            let (segment, at) = place?;
-            block(snapshot.as_ref()?, segment, at)?.tensor
-        }));
+    let live = move |root: HtmlElement| {
+        let _lives = live(&root, snapshot, marked, theme);
     };
-    let words = move || {
-        let snapshot = snapshot.get()?;
-        let marked_place = || place_of(&snapshot, marked.get()?);
-        let (segment, at) = at.get().or_else(marked_place)?;
-        text::block(&snapshot, segment, at)
-    };
-    let on_key = move |event: ev::KeyboardEvent| {
-        let Some(maps) = maps.get_untracked() else { return };
-        let Some(place) = moved(&maps, at.get_untracked(), &event.key()) else { return };
-        event.prevent_default();
-        choose(place);
-        set_spoken.set(untrack(words).unwrap_or_default());
-    };
-    view! {
-        <section class="panel segments" aria-labelledby="segments-title">
-            <div class="panel-head">
-                <h2 class="panel-title" id="segments-title">
-                    {tr("Segments")}
-                </h2>
-            </div>
-            <p class="segments-totals">
-                {move || snapshot.get().map(|s| text::segments(&Totals::of(s.segments.iter())))}
-            </p>
-            <div
-                class="segment-map"
-                node_ref=frame
-                tabindex="0"
-                role="slider"
-                aria-label=tr("Map of the segments. Arrow keys go from block to block, Escape leaves.")
-                aria-valuenow=move || at.get().map_or(0, |(segment, _)| segment + 1).to_string()
-                aria-valuemin="0"
-                aria-valuemax=move || {
-                    snapshot.with(|s| s.as_ref().map_or(0, |s| s.segments.len()).to_string())
-                }
-                aria-valuetext=move || words().unwrap_or_else(|| tr("no block"))
-                on:keydown=on_key
-            >
-                {[0, 1].map(|pool| view! { <PoolMap pool maps snapshot at marked theme choose=Callback::new(choose) /> })}
-                <p class="hidden-text" aria-live="polite">
-                    {spoken}
-                </p>
-            </div>
-            <p class="segments-words">{move || words().unwrap_or_else(|| tr("Each block is a stretch; hatched is free."))}</p>
-            <SegmentTable snapshot />
-        </section>
-    }
+    panel("panel segments", "segments-title", inside(), Box::new(live))
 }
 
-/// One pool of it.
-#[component]
-fn PoolMap(
-    /// Which of [`POOLS`].
-    pool: usize,
-    /// Where the blocks of each lie.
-    maps: Memo<Option<Arc<[Map; 2]>>>,
-    /// The moment.
+/// What is on the page before there is a moment.
+fn inside() -> String {
+    let (title, summary) = (tr("Segments"), tr("The segments as a table"));
+    let label = tr("Map of the segments. Arrow keys go from block to block, Escape leaves.");
+    let table = tr("Table of the segments");
+    let mut text = String::new();
+    let parts = [
+        "<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"segments-title\">",
+        &title,
+        "</h2></div><p class=\"segments-totals\"></p><div class=\"segment-map\" tabindex=\"0\" \
+         role=\"slider\" aria-valuemin=\"0\" aria-label=\"",
+        &label,
+        "\"><p class=\"segment-pool\" data-pool-title=\"0\"></p>\
+         <canvas data-pool=\"0\" aria-hidden=\"true\"></canvas>\
+         <p class=\"segment-pool\" data-pool-title=\"1\"></p>\
+         <canvas data-pool=\"1\" aria-hidden=\"true\"></canvas>\
+         <p class=\"hidden-text\" aria-live=\"polite\"></p></div><p class=\"segments-words\"></p>\
+         <details class=\"timeline-table\"><summary>",
+        &summary,
+        "</summary><div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"",
+        &table,
+        "\"></div></details>",
+    ];
+    write(&mut text, &parts);
+    text
+}
+
+/// The map on the page.
+struct Drawn {
+    root: HtmlElement,
+    frame: HtmlElement,
     snapshot: Signal<Option<Arc<Snapshot>>>,
-    /// The block under the pointer or the cursor.
-    at: RwSignal<Option<Place>>,
-    /// The tensor that is marked.
     marked: RwSignal<Option<usize>>,
-    /// The theme.
+    maps: RefCell<[Map; 2]>,
+    /// The block under the pointer or the cursor.
+    at: Cell<Option<Place>>,
+    /// Counts moves of it, so that the picture follows.
+    turn: RwSignal<usize>,
+}
+
+fn live(
+    root: &HtmlElement,
+    snapshot: Signal<Option<Arc<Snapshot>>>,
+    marked: RwSignal<Option<usize>>,
     theme: Signal<Theme>,
-    /// Another block is meant.
-    choose: Callback<Option<Place>>,
-) -> impl IntoView {
-    let canvas = NodeRef::<html::Canvas>::new();
-    let height = move || maps.get().map_or(0.0, |maps| maps[pool].height);
-    Effect::new(move |_| {
-        let (Some(maps), Some(snapshot)) = (maps.get(), snapshot.get()) else { return };
-        theme.track();
-        let (at, marked) = (at.get(), marked.get());
-        if let Some(canvas) = canvas.get() {
-            // A browser without a canvas still has the table.
-            let _painted = segment_canvas::paint(&canvas, &maps[pool], &snapshot, at, marked);
-        }
+) -> Option<()> {
+    let frame = find(root, ".segment-map")?;
+    let size = size_of(&frame);
+    let drawn = Rc::new(Drawn {
+        root: root.clone(),
+        frame: frame.clone(),
+        snapshot,
+        marked,
+        maps: RefCell::default(),
+        at: Cell::new(None),
+        turn: RwSignal::new(0),
     });
-    let on_move = move |event: ev::PointerEvent| {
-        let (x, y) = (f64::from(event.offset_x()), f64::from(event.offset_y()));
-        let maps = maps.get_untracked();
-        let piece = maps.and_then(|maps| maps[pool].at(x, y).map(|p| (p.segment, p.block)));
-        if piece != at.get_untracked() {
-            choose.run(piece);
+    let here = drawn.clone();
+    watch(Box::new(move || {
+        let width = size.get().0;
+        if let Some(snapshot) = snapshot.get().filter(|_| width >= 1.0) {
+            *here.maps.borrow_mut() = POOLS.map(|pool| map(&snapshot.segments, pool, width));
+            let _drawn = here.draw_words(&snapshot);
+            here.turn.update(|turn| *turn += 1);
         }
-    };
-    let title = move || {
-        let of = |snapshot: Arc<Snapshot>| {
-            let own = snapshot.segments.iter().filter(|segment| segment.pool == POOLS[pool]);
-            let line = maps.get()?[pool].line;
-            Some(text::pool(POOLS[pool], &Totals::of(own), line))
-        };
-        snapshot.get().and_then(of)
-    };
-    view! {
-        <p class="segment-pool">{title}</p>
-        <canvas
-            node_ref=canvas
-            aria-hidden="true"
-            style:height=move || format!("{}px", height())
-            on:pointermove=on_move
-            on:pointerdown=on_move
-            on:pointerleave=move |_| choose.run(None)
-        ></canvas>
+    }));
+    let here = drawn.clone();
+    watch(Box::new(move || {
+        here.turn.track();
+        marked.track();
+        theme.track();
+        if let Some(snapshot) = snapshot.get() {
+            let _drawn = here.draw(&snapshot);
+        }
+    }));
+    for name in ["keydown", "pointermove", "pointerdown", "pointerleave"] {
+        let here = drawn.clone();
+        on(&frame, name, Box::new(move |event| here.take(event)));
+    }
+    let details: HtmlDetailsElement = find(root, "details")?.unchecked_into();
+    let table = find(&details, ".scroll-sideways")?;
+    let (opened, is_open) = signal(0);
+    on(&details, "toggle", Box::new(move |_| is_open.update(|turn| *turn += 1)));
+    watch(Box::new(move || {
+        opened.track();
+        // Made only where somebody looks at it.
+        if let Some(snapshot) = details.open().then(|| snapshot.get()).flatten() {
+            table.set_inner_html(&segment_table(&snapshot));
+        }
+    }));
+    Some(())
+}
+
+impl Drawn {
+    /// What changes with the moment only.
+    fn draw_words(&self, snapshot: &Snapshot) -> Option<()> {
+        let totals = text::segments(&Totals::of(snapshot.segments.iter()));
+        find(&self.root, ".segments-totals")?.set_text_content(Some(&totals));
+        set(&self.frame, "aria-valuemax", &snapshot.segments.len().to_string());
+        for (at, (&pool, map)) in POOLS.iter().zip(&*self.maps.borrow()).enumerate() {
+            let own = snapshot.segments.iter().filter(|segment| segment.pool == pool);
+            let words = text::pool(pool, &Totals::of(own), map.line);
+            let title = find(&self.frame, &format!("[data-pool-title=\"{at}\"]"))?;
+            title.set_text_content(Some(&words));
+            let canvas = self.canvas(at)?;
+            style(&canvas, "height", map.height, "px");
+        }
+        Some(())
+    }
+
+    fn canvas(&self, pool: usize) -> Option<HtmlCanvasElement> {
+        Some(find(&self.frame, &format!("[data-pool=\"{pool}\"]"))?.unchecked_into())
+    }
+
+    /// What changes with the block that is meant as well.
+    fn draw(&self, snapshot: &Snapshot) -> Option<()> {
+        let (at, marked) = (self.at.get(), self.marked.get_untracked());
+        for (pool, map) in self.maps.borrow().iter().enumerate() {
+            // A browser without a canvas still has the table.
+            let _painted = segment_canvas::paint(&self.canvas(pool)?, map, snapshot, at, marked);
+        }
+        let words = self.words(snapshot);
+        let none = words.is_none();
+        let words = words.unwrap_or_else(|| tr("Each block is a stretch; hatched is free."));
+        find(&self.root, ".segments-words")?.set_text_content(Some(&words));
+        let spoken = if none { tr("no block") } else { words };
+        set(&self.frame, "aria-valuetext", &spoken);
+        let segment = at.map_or(0, |(segment, _)| segment + 1);
+        set(&self.frame, "aria-valuenow", &segment.to_string());
+        Some(())
+    }
+
+    /// The block that is meant, in words.
+    fn words(&self, snapshot: &Snapshot) -> Option<String> {
+        let marked = || place_of(snapshot, self.marked.get_untracked()?);
+        let (segment, at) = self.at.get().or_else(marked)?;
+        text::block(snapshot, segment, at)
+    }
+
+    fn choose(&self, place: Option<Place>) {
+        let snapshot = self.snapshot.get_untracked();
+        self.at.set(place);
+        self.marked.set(
+            snapshot
+                .zip(place)
+                .and_then(|(snapshot, (segment, at))| block(&snapshot, segment, at)?.tensor),
+        );
+        self.turn.update(|turn| *turn += 1);
+    }
+
+    fn take(&self, event: &Event) {
+        if let Some(key) = event.dyn_ref::<KeyboardEvent>() {
+            let Some(place) = moved(&self.maps.borrow(), self.at.get(), &key.key()) else { return };
+            event.prevent_default();
+            self.choose(place);
+            let words = self.snapshot.get_untracked().and_then(|snapshot| self.words(&snapshot));
+            if let Some(spoken) = find(&self.frame, "[aria-live]") {
+                spoken.set_text_content(Some(&words.unwrap_or_default()));
+            }
+            return;
+        }
+        let pointer: &PointerEvent = event.unchecked_ref();
+        let (x, y) = (f64::from(pointer.offset_x()), f64::from(pointer.offset_y()));
+        let pool = number_of(event, "data-pool").filter(|_| event.type_() != "pointerleave");
+        let place = pool.and_then(|pool| {
+            let maps = self.maps.borrow();
+            let piece = maps.get(pool)?.at(x, y)?;
+            Some((piece.segment, piece.block))
+        });
+        if place != self.at.get() {
+            self.choose(place);
+        }
     }
 }
 
@@ -189,59 +251,30 @@ fn moved(maps: &[Map; 2], from: Option<Place>, key: &str) -> Option<Option<Place
     Some(order.get(to).copied())
 }
 
-/// The same for those who do not see it; made only where somebody opens it.
-#[component]
-fn SegmentTable(
-    /// The moment.
-    snapshot: Signal<Option<Arc<Snapshot>>>,
-) -> impl IntoView {
-    let is_open = RwSignal::new(false);
-    let open = RwSignal::new(false);
-    let all = Signal::derive(move || snapshot.with(|s| s.as_ref().map_or(0, |s| s.segments.len())));
-    let rows = move || {
-        let snapshot = snapshot.get()?;
-        let rows = snapshot.segments.iter().enumerate().take(shown(open.get(), FIRST));
-        Some(rows.map(|(at, segment)| segment_row(at, segment)).collect_view())
-    };
-    view! {
-        <details
-            class="timeline-table"
-            on:toggle=move |event| is_open.set(event_target::<HtmlDetailsElement>(&event).open())
-        >
-            <summary>{tr("The segments as a table")}</summary>
-            <Show when=move || is_open.get()>
-                <div class="scroll-sideways" tabindex="0" role="region" aria-label=tr("Table of the segments")>
-                    <table class="table">
-                        <thead>
-                            <tr>
-                                <th scope="col">{tr("segment")}</th>
-                                <th scope="col">{tr("pool")}</th>
-                                <th scope="col" class="number">{tr("size")}</th>
-                                <th scope="col" class="number">{tr("in use")}</th>
-                                <th scope="col" class="number">{tr("holes")}</th>
-                                <th scope="col" class="number">{tr("largest hole")}</th>
-                            </tr>
-                        </thead>
-                        <tbody>{rows}</tbody>
-                    </table>
-                </div>
-                <ShowAll all first=FIRST open />
-            </Show>
-        </details>
+/// The same for those who do not see it.
+fn segment_table(snapshot: &Snapshot) -> String {
+    let mut text = "<table class=\"table\"><thead><tr>".to_owned();
+    for (name, is_number) in [
+        (tr("segment"), false),
+        (tr("pool"), false),
+        (tr("size"), true),
+        (tr("in use"), true),
+        (tr("holes"), true),
+        (tr("largest hole"), true),
+    ] {
+        column(&mut text, &name, is_number);
     }
-}
-
-fn segment_row(at: usize, segment: &Segment) -> impl IntoView + use<> {
-    let totals = Totals::of(std::iter::once(segment));
-    let number = |bytes| view! { <td class="number"><ByteSize bytes /></td> };
-    view! {
-        <tr>
-            <th scope="row">{at + 1}</th>
-            <td>{text::pool_name(segment.pool)}</td>
-            {number(totals.reserved)}
-            {number(totals.used)}
-            <td class="number">{totals.holes}</td>
-            {number(totals.largest)}
-        </tr>
+    text.push_str("</tr></thead><tbody>");
+    for (at, segment) in snapshot.segments.iter().enumerate().take(MOST) {
+        let totals = Totals::of(std::iter::once(segment));
+        let (number, pool) = ((at + 1).to_string(), text::pool_name(segment.pool));
+        write(&mut text, &["<tr><th scope=\"row\">", &number, "</th><td>", &pool, "</td>"]);
+        cell(&mut text, totals.reserved);
+        cell(&mut text, totals.used);
+        write(&mut text, &["<td class=\"number\">", &totals.holes.to_string(), "</td>"]);
+        cell(&mut text, totals.largest);
+        text.push_str("</tr>");
     }
+    text.push_str("</tbody></table>");
+    text
 }

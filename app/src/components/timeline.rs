@@ -5,20 +5,53 @@ use std::sync::Arc;
 use highwater_core::report::Report;
 use highwater_core::trace::Phase;
 use leptos::prelude::*;
+use web_sys::HtmlElement;
 
-use super::key_help::KeyHelp;
-use super::minimap::Minimap;
-use super::phase_table::PhaseTable;
-use super::readout::Readout;
-use super::timeline_plot::TimelinePlot;
+use super::island::{children, find, on, panel, said, set, stretch, style, watch, write};
+use super::{key_help, minimap, phase_table, readout, timeline_plot};
 use crate::chart::Span;
-use crate::chart::bands::{Band, bands};
+use crate::chart::bands::bands;
 use crate::chart::scene::{Ground, Part, Scene, View};
 use crate::chart::stack::Stack;
 use crate::format::{grouped, share};
 use crate::language::{fill, tr};
 use crate::text;
 use crate::theme::Theme;
+
+/// What the parts of the timeline read and ask for.
+#[derive(Clone, Copy)]
+pub(super) struct Shown {
+    /// What the report needs, whichever part of it is shown.
+    pub(super) ground: ReadSignal<Option<Arc<Ground>>>,
+    /// What is shown, and how.
+    pub(super) view: Signal<View>,
+    /// The event under the cursor.
+    pub(super) cursor: Signal<Option<usize>>,
+    /// The event that is pinned.
+    pub(super) pin: Signal<Option<usize>>,
+    /// The theme, whose colours are painted.
+    pub(super) theme: Signal<Theme>,
+    /// Something else is to be shown.
+    on_view: Callback<View>,
+    /// The cursor moved.
+    pub(super) on_cursor: Callback<Option<usize>>,
+    /// Another moment is to be pinned, or none.
+    pub(super) on_pin: Callback<Option<usize>>,
+}
+
+impl Shown {
+    /// What is drawn.
+    pub(super) fn scene(self) -> Option<Scene> {
+        Some(Scene::of(self.ground.get()?, self.view.get()))
+    }
+
+    /// Shows other events.
+    pub(super) fn show(self, span: Span) {
+        if let Some(scene) = untrack(move || self.scene()).filter(|scene| scene.span != span) {
+            self.on_view.run(View { part: scene.part(span), ..self.view.get_untracked() });
+        }
+    }
+}
 
 /// The timeline: the picture with a cursor and a pin, what part of it is shown, and its numbers.
 #[component]
@@ -44,234 +77,222 @@ pub(crate) fn Timeline(
     /// Another moment is to be pinned, or none.
     on_pin: Callback<Option<usize>>,
 ) -> impl IntoView {
-    let ground = Memo::new(move |_| report.get().map(|report| Arc::new(Ground::of(report))));
-    let scene = Memo::new(move |_| Some(Arc::new(Scene::of(ground.get()?, view.get()))));
-    let scene: Signal<Option<Arc<Scene>>> = scene.into();
-    let on_span = Callback::new(move |span: Span| {
-        if let Some(scene) = scene.get_untracked().filter(|scene| scene.span != span) {
-            on_view.run(View { part: scene.part(span), ..view.get_untracked() });
-        }
-    });
+    let (ground, set_ground) = signal(None::<Arc<Ground>>);
+    let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin };
+    watch(Box::new(move || {
+        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report))))
+    }));
     // What is pinned from elsewhere is shown.
-    Effect::new(move |_| {
-        let (Some(pin), Some(scene)) = (pin.get(), scene.get_untracked()) else { return };
-        on_span.run(scene.span.revealing(pin, scene.ground.all()));
-    });
-    let iterations = Memo::new(move |_| {
-        report.with(|report| report.as_ref().map_or(0, |report| report.iterations.len()))
-    });
-    view! {
-        <figure class="panel timeline">
-            <figcaption class="panel-head">
-                <h2 class="panel-title">{tr("Memory over time")}</h2>
-                <div class="timeline-tools">
-                    <StackChoice view on_view />
-                    <IterationChoice iterations view on_view />
-                    <ZoomButtons scene on_span />
-                    <KeyHelp />
-                </div>
-            </figcaption>
-            <div class="timeline-frame">
-                <Axis scene />
-                <TimelinePlot scene cursor pin theme on_cursor on_pin on_span />
-                <Phases scene />
-                <Minimap scene theme on_span />
-            </div>
-            <Readout scene cursor pin />
-            <details class="timeline-table">
-                <summary>{tr("The timeline as a table")}</summary>
-                <PhaseTable report />
-            </details>
-        </figure>
-    }
-}
-
-/// One of a few buttons of which one is pressed.
-fn choice(
-    text: String,
-    label: String,
-    pressed: impl Fn() -> bool + Send + 'static,
-    choose: impl Fn() + 'static,
-) -> impl IntoView {
-    view! {
-        <button
-            type="button"
-            aria-label=label
-            aria-pressed=move || pressed().to_string()
-            on:click=move |_| choose()
-        >
-            {text}
-        </button>
-    }
-}
-
-#[component]
-fn StackChoice(
-    /// What is shown, and how.
-    view: Signal<View>,
-    /// Something else is to be shown.
-    on_view: Callback<View>,
-) -> impl IntoView {
-    let by = move |stack, text: String| {
-        choice(
-            text.clone(),
-            text,
-            move || view.get().stack == stack,
-            move || on_view.run(View { stack, ..view.get_untracked() }),
-        )
-    };
-    view! {
-        <div class="choice" role="group" aria-label=tr("Stacked")>
-            {by(Stack::Category, tr("by category"))} {by(Stack::Module, tr("by module"))}
-        </div>
-    }
-}
-
-#[component]
-fn IterationChoice(
-    /// COUNT: iterations to choose from.
-    #[prop(into)]
-    iterations: Signal<usize>,
-    /// What is shown, and how.
-    view: Signal<View>,
-    /// Something else is to be shown.
-    on_view: Callback<View>,
-) -> impl IntoView {
-    let of = move |part, text, label| {
-        choice(
-            text,
-            label,
-            move || view.get().part == part,
-            move || on_view.run(View { part, ..view.get_untracked() }),
-        )
-    };
-    view! {
-        <div class="choice" role="group" aria-label=tr("Iteration shown")>
-            <span class="choice-label">{tr("Iteration")}</span>
-            {of(Part::All, tr("All"), tr("All iterations"))}
-            {move || {
-                (1..=iterations.get())
-                    .map(|n| of(Part::Iteration(n), n.to_string(), fill("Iteration {n}", &[("n", &n)])))
-                    .collect_view()
-            }}
-        </div>
-    }
-}
-
-#[component]
-fn ZoomButtons(
-    /// What is drawn.
-    scene: Signal<Option<Arc<Scene>>>,
-    /// Other events are to be shown.
-    on_span: Callback<Span>,
-) -> impl IntoView {
-    let zoom = move |sign: &'static str, label: String, factor: f64| {
-        let click = move |_| {
-            if let Some(scene) = scene.get_untracked() {
-                on_span.run(scene.span.zoomed(0.5, factor, scene.ground.all()));
-            }
-        };
-        let title = label.clone();
-        view! {
-            <button type="button" aria-label=label title=title on:click=click>
-                {sign}
-            </button>
+    watch(Box::new(move || {
+        if let Some((pin, scene)) = pin.get().zip(untrack(move || shown.scene())) {
+            shown.show(scene.span.revealing(pin, scene.ground.all()));
         }
+    }));
+    let live = move |root: HtmlElement| {
+        let _lives = live(&root, shown);
     };
-    view! {
-        <div class="choice" role="group" aria-label=tr("Zoom")>
-            {zoom("\u{2212}", tr("Zoom out"), 2.0)} {zoom("+", tr("Zoom in"), 0.5)}
-        </div>
+    panel("panel timeline", "timeline-title", inside(), Box::new(live))
+}
+
+/// What is on the page before there is a report.
+fn inside() -> String {
+    let mut text = String::new();
+    let title = tr("Memory over time");
+    write(
+        &mut text,
+        &["<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"timeline-title\">", &title],
+    );
+    text.push_str("</h2><div class=\"timeline-tools\">");
+    group(&mut text, &tr("Stacked"), "");
+    button(&mut text, "category", &tr("by category"), &tr("by category"));
+    button(&mut text, "module", &tr("by module"), &tr("by module"));
+    text.push_str("</div>");
+    group(&mut text, &tr("Iteration shown"), "timeline-iterations");
+    text.push_str("</div>");
+    group(&mut text, &tr("Zoom"), "");
+    button(&mut text, "out", "\u{2212}", &tr("Zoom out"));
+    button(&mut text, "in", "+", &tr("Zoom in"));
+    let all_keys = tr("All keys");
+    let help = [
+        "</div><button type=\"button\" class=\"quiet-button key-help-button\" data-do=\"keys\" \
+         aria-haspopup=\"dialog\" aria-label=\"",
+        &all_keys,
+        "\" title=\"",
+        &all_keys,
+        "\">?</button></div></div>\
+         <div class=\"timeline-frame\"><div class=\"timeline-axis\" aria-hidden=\"true\"></div>",
+    ];
+    write(&mut text, &help);
+    timeline_plot::place(&mut text);
+    text.push_str("<div class=\"timeline-phases\" aria-hidden=\"true\"></div><p class=\"timeline-range\"></p>");
+    text.push_str(minimap::PLACE);
+    text.push_str("</div>");
+    text.push_str(readout::PLACE);
+    let (summary, label) = (tr("The timeline as a table"), tr("Table of the timeline"));
+    let table = [
+        "<details class=\"timeline-table\"><summary>",
+        &summary,
+        "</summary><div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"",
+        &label,
+        "\"></div></details>",
+    ];
+    write(&mut text, &table);
+    key_help::sheet(&mut text);
+    text
+}
+
+/// Opens a group of buttons.
+pub(super) fn group(text: &mut String, label: &str, class: &str) {
+    write(text, &["<div class=\"choice ", class, "\" role=\"group\" aria-label=\"", label, "\">"]);
+}
+
+fn button(text: &mut String, does: &str, name: &str, label: &str) {
+    let parts = [
+        "<button type=\"button\" data-do=\"",
+        does,
+        "\" aria-label=\"",
+        label,
+        "\" title=\"",
+        label,
+        "\">",
+        name,
+        "</button>",
+    ];
+    write(text, &parts);
+}
+
+fn live(root: &HtmlElement, shown: Shown) -> Option<()> {
+    timeline_plot::live(&find(root, ".timeline-plot")?, shown)?;
+    minimap::live(&find(root, ".minimap")?, shown)?;
+    key_help::listen(root);
+    let (node, table) = (root.clone(), find(root, ".timeline-table .scroll-sideways")?);
+    watch(Box::new(move || {
+        if let Some(ground) = shown.ground.get() {
+            draw_iterations(&node, &ground);
+            draw_axis(&node, &ground);
+            table.set_inner_html(&phase_table::table(ground.data()));
+        }
+    }));
+    let node = root.clone();
+    watch(Box::new(move || {
+        if let Some(scene) = shown.scene() {
+            draw_phases(&node, &scene);
+            press(&node, shown.view.get());
+        }
+    }));
+    let node = root.clone();
+    watch(Box::new(move || {
+        if let Some(scene) = shown.scene() {
+            readout::draw(&node, &scene, shown.cursor.get(), shown.pin.get());
+        }
+    }));
+    let node = root.clone();
+    on(
+        root,
+        "click",
+        Box::new(move |event| {
+            let Some(wish) = said(event, "data-do") else { return };
+            let Some(scene) = untrack(move || shown.scene()) else { return };
+            let (view, zoom) = (shown.view.get_untracked(), |factor| {
+                shown.show(scene.span.zoomed(0.5, factor, scene.ground.all()));
+            });
+            match &*wish {
+                "category" => shown.on_view.run(View { stack: Stack::Category, ..view }),
+                "module" => shown.on_view.run(View { stack: Stack::Module, ..view }),
+                "in" => zoom(0.5),
+                "out" => zoom(2.0),
+                "keys" => key_help::open(&node),
+                iteration => {
+                    let part = iteration.parse().map_or(Part::All, Part::Iteration);
+                    shown.on_view.run(View { part, ..view });
+                }
+            }
+        }),
+    );
+    Some(())
+}
+
+fn draw_iterations(root: &HtmlElement, ground: &Ground) {
+    let Some(place) = find(root, ".timeline-iterations") else { return };
+    let mut text = String::new();
+    write(&mut text, &["<span class=\"choice-label\">", &tr("Iteration"), "</span>"]);
+    button(&mut text, "all", &tr("All"), &tr("All iterations"));
+    for n in 1..=ground.report.iterations.len() {
+        let number = n.to_string();
+        button(&mut text, &number, &number, &fill("Iteration {n}", &[("n", &n)]));
+    }
+    place.set_inner_html(&text);
+}
+
+/// Says of each button whether it is what is shown.
+fn press(root: &HtmlElement, view: View) {
+    let part = match view.part {
+        Part::All => "all".to_owned(),
+        Part::Iteration(n) => n.to_string(),
+        Part::Events(..) => String::new(),
+    };
+    let stack = if view.stack == Stack::Module { "module" } else { "category" };
+    for group in [find(root, ".timeline-iterations"), find(root, ".timeline-tools .choice")] {
+        for button in group.iter().flat_map(|group| children(group)) {
+            if let Some(does) = button.get_attribute("data-do") {
+                let is_pressed = does == part || does == stack;
+                set(&button, "aria-pressed", if is_pressed { "true" } else { "false" });
+            }
+        }
     }
 }
 
 /// Sizes beside the picture.
-#[component]
-fn Axis(
-    /// What is drawn.
-    scene: Signal<Option<Arc<Scene>>>,
-) -> impl IntoView {
-    let ground = Memo::new(move |_| scene.with(|scene| Some(scene.as_ref()?.ground.clone())));
-    view! {
-        <div class="timeline-axis" aria-hidden="true">
-            {move || {
-                ground
-                    .get()
-                    .map(|ground| {
-                        let last = ground.ticks.at.len().saturating_sub(1);
-                        (0..ground.ticks.at.len())
-                            .map(|n| {
-                                let number = ground.ticks.label(n);
-                                let label = if n == last {
-                                    format!("{number} {}", ground.ticks.unit.name())
-                                } else {
-                                    number
-                                };
-                                let bottom = share(ground.ticks.at[n], ground.top);
-                                view! {
-                                    <span style:bottom=format!("{bottom}%")>{label}</span>
-                                }
-                            })
-                            .collect_view()
-                    })
-            }}
-        </div>
+fn draw_axis(root: &HtmlElement, ground: &Ground) {
+    let Some(place) = find(root, ".timeline-axis") else { return };
+    let mut text = String::new();
+    let count = ground.ticks.at.len();
+    for n in 0..count {
+        let unit = if n + 1 == count { ground.ticks.unit.name() } else { "" };
+        write(&mut text, &["<span>", &ground.ticks.label(n), " ", unit, "</span>"]);
+    }
+    place.set_inner_html(&text);
+    for (element, &size) in children(&place).zip(&ground.ticks.at) {
+        style(&element, "bottom", share(size, ground.top), "%");
     }
 }
 
 /// Names of phases below the picture, and between which events it lies.
-#[component]
-fn Phases(
-    /// What is drawn.
-    scene: Signal<Option<Arc<Scene>>>,
-) -> impl IntoView {
-    view! {
-        <div class="timeline-phases" aria-hidden="true">
-            {move || {
-                scene
-                    .get()
-                    .map(|scene| {
-                        bands(scene.ground.data(), scene.span)
-                            .into_iter()
-                            .map(phase_band)
-                            .collect_view()
-                    })
-            }}
-        </div>
-        <p class="timeline-range">
-            {move || {
-                scene
-                    .get()
-                    .map(|scene| {
-                        let Span { begin, end } = scene.span;
-                        let number = |event: usize| grouped(event as u64);
-                        fill(
-                            "events {begin} to {end} of {all}",
-                            &[
-                                ("begin", &number(begin)),
-                                ("end", &number(end.saturating_sub(1))),
-                                ("all", &number(scene.ground.data().events)),
-                            ],
-                        )
-                    })
-            }}
-        </p>
+fn draw_phases(root: &HtmlElement, scene: &Scene) {
+    let Some(place) = find(root, ".timeline-phases") else { return };
+    let bands = bands(scene.ground.data(), scene.span);
+    let mut text = String::new();
+    for band in &bands {
+        let title = readout::moment(band.phase, band.iteration);
+        let (name, short) = (text::phase(band.phase), text::phase_short(band.phase));
+        let parts = [
+            "<div class=\"timeline-phase ",
+            phase_class(band.phase),
+            "\" title=\"",
+            &title,
+            "\"><span class=\"timeline-phase-name\">",
+            &name,
+            "</span><span class=\"timeline-phase-short\">",
+            &short,
+            "</span></div>",
+        ];
+        write(&mut text, &parts);
     }
-}
-
-fn phase_band(band: Band) -> impl IntoView {
-    let name = text::phase(band.phase);
-    let title = super::readout::moment(band.phase, band.iteration);
-    view! {
-        <div
-            class=format!("timeline-phase {}", phase_class(band.phase))
-            style:left=format!("{}%", 100.0 * band.left)
-            style:width=format!("{}%", 100.0 * band.width)
-            title=title
-        >
-            <span class="timeline-phase-name">{name}</span>
-            <span class="timeline-phase-short">{text::phase_short(band.phase)}</span>
-        </div>
+    place.set_inner_html(&text);
+    for (element, band) in children(&place).zip(&bands) {
+        stretch(&element, band.left, band.width);
+    }
+    let number = |event: usize| grouped(event as u64);
+    let range = fill(
+        "events {begin} to {end} of {all}",
+        &[
+            ("begin", &number(scene.span.begin)),
+            ("end", &number(scene.span.end.saturating_sub(1))),
+            ("all", &number(scene.ground.data().events)),
+        ],
+    );
+    if let Some(place) = find(root, ".timeline-range") {
+        place.set_text_content(Some(&range));
     }
 }
 

@@ -1,12 +1,16 @@
 //! The picture of the timeline, its marks, its cursor and its pin, for pointers and keys.
 
-use std::sync::Arc;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use leptos::prelude::*;
-use leptos::{ev, html};
+use wasm_bindgen::JsCast as _;
+use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent, WheelEvent};
 
-use super::canvas::{observed_size, whole};
+use super::canvas::whole;
+use super::island::{find, on, set, size_of, stretch, style, watch, write};
 use super::readout::in_words;
+use super::timeline::Shown;
 use super::timeline_canvas;
 use crate::chart::Span;
 use crate::chart::columns::column_at;
@@ -14,151 +18,124 @@ use crate::chart::keys::{Act, Key, act};
 use crate::chart::scene::Scene;
 use crate::format::share;
 use crate::language::{fill, tr};
-use crate::theme::Theme;
 
 /// CSS pixels that a pointer may move and still mean one place.
 const STILL: f64 = 4.0;
 /// Milliseconds within which two clicks may be one double click.
 const TWICE: f64 = 600.0;
 
-/// The plotting area.
-#[component]
-pub(crate) fn TimelinePlot(
-    /// What is drawn.
-    scene: Signal<Option<Arc<Scene>>>,
-    /// The event under the cursor.
-    cursor: Signal<Option<usize>>,
-    /// The event that is pinned.
-    pin: Signal<Option<usize>>,
-    /// The theme.
-    theme: Signal<Theme>,
-    /// The cursor moved.
-    on_cursor: Callback<Option<usize>>,
-    /// Another moment is to be pinned, or none.
-    on_pin: Callback<Option<usize>>,
-    /// Other events are to be shown.
-    on_span: Callback<Span>,
-) -> impl IntoView {
-    let plot = NodeRef::<html::Div>::new();
-    let canvas = NodeRef::<html::Canvas>::new();
-    let size = observed_size(plot);
-    Effect::new(move |_| {
-        let (Some(scene), Some(canvas)) = (scene.get(), canvas.get()) else { return };
-        theme.track();
+/// Writes what [`live`] brings to life.
+pub(super) fn place(text: &mut String) {
+    let label = tr(
+        "Memory over time. Arrow keys move the cursor, P goes to the peak, Enter pins, Escape leaves, question mark shows all keys.",
+    );
+    let parts = [
+        "<div class=\"timeline-plot\" tabindex=\"0\" role=\"slider\" aria-valuemin=\"0\" aria-label=\"",
+        &label,
+        "\"><canvas aria-hidden=\"true\"></canvas>\
+         <div class=\"timeline-limit\"><span></span></div>\
+         <div class=\"timeline-peak\"><span></span></div>\
+         <div class=\"timeline-cursor timeline-pin\" hidden></div>\
+         <div class=\"timeline-cursor timeline-here\" hidden></div>\
+         <div class=\"timeline-brush\" hidden></div>\
+         <p class=\"hidden-text\" aria-live=\"polite\"></p></div>",
+    ];
+    write(text, &parts);
+}
+
+/// Paints the picture, keeps its marks where they belong, and listens.
+pub(super) fn live(plot: &HtmlElement, shown: Shown) -> Option<()> {
+    let size = size_of(plot);
+    let canvas: HtmlCanvasElement = find(plot, "canvas")?.unchecked_into();
+    let node = plot.clone();
+    watch(Box::new(move || {
+        let Some(scene) = shown.scene() else { return };
+        shown.theme.track();
         let css = size.get();
+        draw_peak(&node, &scene);
+        draw_limit(&node, &scene);
         if css.0 >= 1.0 {
             // A browser without a canvas still has the table.
             let _painted = timeline_canvas::paint(&canvas, css, &scene);
         }
+    }));
+    let node = plot.clone();
+    watch(Box::new(move || {
+        let Some(scene) = shown.scene() else { return };
+        let (cursor, pin) = (shown.cursor.get(), shown.pin.get());
+        draw_stroke(&node, ".timeline-pin", &scene, pin);
+        draw_stroke(&node, ".timeline-here", &scene, cursor);
+        let data = scene.ground.data();
+        let words = cursor.or(pin).map_or_else(|| tr("no cursor"), |event| in_words(data, event));
+        set(&node, "aria-valuetext", &words);
+        set(&node, "aria-valuenow", &cursor.or(pin).unwrap_or(0).to_string());
+        set(&node, "aria-valuemax", &(scene.ground.all().len() - 1).to_string());
+    }));
+    let hand = Rc::new(Hand {
+        shown,
+        plot: plot.clone(),
+        spoken: find(plot, "p")?,
+        brush_node: find(plot, ".timeline-brush")?,
+        size,
+        gesture: RefCell::new(Gesture::default()),
+        brush: Cell::new(None),
     });
-    let hand = Hand {
-        scene,
-        cursor,
-        spoken: RwSignal::new(String::new()),
-        width: Signal::derive(move || size.get().0.max(1.0)),
-        pin,
-        gesture: StoredValue::new(Gesture::default()),
-        brush: RwSignal::new(None),
-        on_cursor,
-        on_pin,
-        on_span,
-    };
-    let words = move |event| {
-        let said =
-            |scene: &Option<Arc<Scene>>| Some(in_words(scene.as_ref()?.ground.data(), event));
-        scene.with(said).unwrap_or_default()
-    };
-    let looked_at = move || cursor.get().or_else(|| pin.get());
-    view! {
-        <div
-            class="timeline-plot"
-            node_ref=plot
-            tabindex="0"
-            role="slider"
-            aria-label=tr("Memory over time. Arrow keys move the cursor, P goes to the peak, Enter pins, Escape leaves, question mark shows all keys.")
-            aria-valuemin="0"
-            aria-valuemax=move || {
-                scene.with(|s| s.as_ref().map_or(0, |s| s.ground.all().len() - 1).to_string())
-            }
-            aria-valuenow=move || looked_at().unwrap_or(0).to_string()
-            aria-valuetext=move || looked_at().map_or_else(|| tr("no cursor"), words)
-            on:keydown=move |event| hand.key(&event)
-            on:pointerdown=move |event| hand.down(&event)
-            on:pointermove=move |event| hand.moved(&event)
-            on:pointerup=move |event| hand.up(&event)
-            on:pointercancel=move |_| hand.let_go()
-            on:pointerleave=move |_| on_cursor.run(None)
-            on:dblclick=move |_| hand.fit()
-            on:wheel=move |event| hand.wheel(&event)
-        >
-            <canvas node_ref=canvas aria-hidden="true"></canvas>
-            {move || scene.get().map(|scene| marks(&scene))}
-            {move || stroke(&*scene.get()?, pin.get()?, "timeline-cursor timeline-pin")}
-            {move || stroke(&*scene.get()?, cursor.get()?, "timeline-cursor")}
-            {move || {
-                let (a, b) = hand.brush.get()?;
-                let (left, width) = (100.0 * a.min(b), 100.0 * (b - a).abs());
-                Some(
-                    view! {
-                        <div
-                            class="timeline-brush"
-                            style:left=format!("{left}%")
-                            style:width=format!("{width}%")
-                        ></div>
-                    },
-                )
-            }}
-            <p class="hidden-text" aria-live="polite">
-                {hand.spoken}
-            </p>
-        </div>
+    for name in [
+        "keydown",
+        "pointerdown",
+        "pointermove",
+        "pointerup",
+        "pointercancel",
+        "pointerleave",
+        "dblclick",
+        "wheel",
+    ] {
+        let hand = hand.clone();
+        on(plot, name, Box::new(move |event| hand.take(event)));
     }
+    Some(())
 }
 
 /// A line at an event; nothing where it is not shown.
-fn stroke(scene: &Scene, event: usize, class: &'static str) -> Option<impl IntoView + use<>> {
-    let left = 100.0 * scene.span.share(event);
-    let is_shown = scene.span.contains(event);
-    is_shown.then(|| view! { <div class=class style:left=format!("{left}%")></div> })
+fn draw_stroke(plot: &HtmlElement, selector: &str, scene: &Scene, event: Option<usize>) {
+    let Some(stroke) = find(plot, selector) else { return };
+    let event = event.filter(|&event| scene.span.contains(event));
+    stroke.set_hidden(event.is_none());
+    if let Some(event) = event {
+        style(&stroke, "left", 100.0 * scene.span.share(event), "%");
+    }
 }
 
-/// The peak and the limit of the device, as labels in the picture.
-fn marks(scene: &Scene) -> impl IntoView + use<> {
+fn draw_peak(plot: &HtmlElement, scene: &Scene) {
+    let peak = &scene.ground.report.peak;
+    let Some(mark) = find(plot, ".timeline-peak") else { return };
+    mark.set_hidden(!scene.span.contains(peak.event));
+    let left = 100.0 * scene.span.share(peak.event);
+    style(&mark, "left", left, "%");
+    // On top of the stack, which shows requested bytes; the allocator's rounding is above it.
+    style(&mark, "bottom", share(peak.requested, scene.ground.top), "%");
+    // Fails only for names with spaces.
+    drop(mark.class_list().toggle_with_force("timeline-peak-left", left > 60.0));
+    if let Some(label) = find(&mark, "span") {
+        label.set_text_content(Some(&fill("peak {size}", &[("size", &peak.allocated)])));
+    }
+}
+
+/// The limit of the device, as a label in the picture.
+fn draw_limit(plot: &HtmlElement, scene: &Scene) {
     let ground = &scene.ground;
-    let peak = &ground.report.peak;
-    let peak = scene.span.contains(peak.event).then(|| {
-        let left = 100.0 * scene.span.share(peak.event);
-        // On top of the stack, which shows requested bytes; the allocator's rounding is above it.
-        let bottom = share(peak.requested, ground.top);
-        let is_crowded = left > 60.0;
-        view! {
-            <div
-                class="timeline-peak"
-                class:timeline-peak-left=is_crowded
-                style:left=format!("{left}%")
-                style:bottom=format!("{bottom}%")
-            >
-                <span>{fill("peak {size}", &[("size", &peak.allocated)])}</span>
-            </div>
-        }
-    });
-    let shown = ground.limit_shown();
-    let above = shown.is_none();
-    let bottom = shown.map_or(100.0, |limit| share(limit, ground.top));
-    let arrow = if above { "\u{2191} " } else { "" };
-    let device: &str = &ground.report.verdict.name;
+    let Some(mark) = find(plot, ".timeline-limit") else { return };
+    let within = ground.limit_shown();
+    style(&mark, "bottom", within.map_or(100.0, |limit| share(limit, ground.top)), "%");
+    // Fails only for names with spaces.
+    drop(mark.class_list().toggle_with_force("timeline-limit-above", within.is_none()));
+    let device = &ground.report.verdict.name;
     let label =
-        fill("{device} has room for {size}", &[("device", &device), ("size", &ground.limit)]);
-    let limit = view! {
-        <div
-            class="timeline-limit"
-            class:timeline-limit-above=above
-            style:bottom=format!("{bottom}%")
-        >
-            <span>{arrow} {label}</span>
-        </div>
-    };
-    (peak, limit)
+        fill("{device} has room for {size}", &[("device", device), ("size", &ground.limit)]);
+    let arrow = if within.is_none() { "\u{2191} " } else { "" };
+    if let Some(place) = find(&mark, "span") {
+        place.set_text_content(Some(&(arrow.to_owned() + &label)));
+    }
 }
 
 /// Pointers that are down, and what they mean.
@@ -175,33 +152,60 @@ struct Gesture {
     clicked: f64,
 }
 
-/// Turns pointers into cursor, pin and span.
-#[derive(Clone, Copy)]
+/// Turns pointers and keys into cursor, pin and span.
 struct Hand {
-    scene: Signal<Option<Arc<Scene>>>,
-    cursor: Signal<Option<usize>>,
+    shown: Shown,
+    plot: HtmlElement,
     /// What the keys did, for those who do not see it.
-    spoken: RwSignal<String>,
+    spoken: HtmlElement,
+    brush_node: HtmlElement,
     /// CSS pixels.
-    width: Signal<f64>,
-    pin: Signal<Option<usize>>,
-    gesture: StoredValue<Gesture>,
+    size: ReadSignal<(f64, f64)>,
+    gesture: RefCell<Gesture>,
     /// Shares of the width between which a range is being drawn.
-    brush: RwSignal<Option<(f64, f64)>>,
-    on_cursor: Callback<Option<usize>>,
-    on_pin: Callback<Option<usize>>,
-    on_span: Callback<Span>,
+    brush: Cell<Option<(f64, f64)>>,
 }
 
 impl Hand {
-    fn share(self, event: &ev::PointerEvent) -> f64 {
-        f64::from(event.offset_x()) / self.width.get_untracked()
+    fn take(&self, event: &Event) {
+        let pointer: &PointerEvent = event.unchecked_ref();
+        match &*event.type_() {
+            "keydown" => self.key(event.unchecked_ref()),
+            "pointerdown" => self.down(pointer),
+            "pointermove" => self.moved(pointer),
+            "pointerup" => self.up(pointer),
+            "pointerleave" => self.shown.on_cursor.run(None),
+            "dblclick" => self.fit(),
+            "wheel" => self.wheel(event.unchecked_ref()),
+            _ => self.let_go(),
+        }
+    }
+
+    fn scene(&self) -> Option<Scene> {
+        let shown = self.shown;
+        untrack(move || shown.scene())
+    }
+
+    fn width(&self) -> f64 {
+        self.size.get_untracked().0.max(1.0)
+    }
+
+    fn set_brush(&self, brush: Option<(f64, f64)>) {
+        self.brush.set(brush);
+        self.brush_node.set_hidden(brush.is_none());
+        if let Some((a, b)) = brush {
+            stretch(&self.brush_node, a.min(b), (b - a).abs());
+        }
+    }
+
+    fn share(&self, event: &PointerEvent) -> f64 {
+        f64::from(event.offset_x()) / self.width()
     }
 
     /// The event drawn at a share of the width.
-    fn event_at(self, share: f64) -> Option<usize> {
-        let scene = self.scene.get_untracked()?;
-        let columns = whole(self.width.get_untracked());
+    fn event_at(&self, share: f64) -> Option<usize> {
+        let scene = self.scene()?;
+        let columns = whole(self.width());
         let column = column_at(share, columns)?;
         // One column of all that the picture has: the same sample is found without the others.
         let span = scene.span;
@@ -211,156 +215,140 @@ impl Hand {
         scene.ground.data().event.get(sample).copied()
     }
 
-    fn down(self, event: &ev::PointerEvent) {
+    fn down(&self, event: &PointerEvent) {
         if event.button() != 0 {
             return;
         }
-        let share = self.share(event);
-        if let Some(element) = event.current_target() {
-            let element: web_sys::Element = wasm_bindgen::JsCast::unchecked_into(element);
-            // Fails only for a pointer that is gone already.
-            drop(element.set_pointer_capture(event.pointer_id()));
-        }
-        let span = self.scene.with_untracked(|scene| scene.as_ref().map(|scene| scene.span));
-        self.gesture.update_value(|gesture| {
-            gesture.touches.push((event.pointer_id(), share));
-            match (&*gesture.touches, span) {
-                ([_], _) => gesture.begun = share,
-                ([(_, a), (_, b)], Some(span)) => gesture.pinch = Some((span, *a, *b)),
-                _ => {}
+        // Fails only for a pointer that is gone already.
+        drop(self.plot.set_pointer_capture(event.pointer_id()));
+        let (share, span) = (self.share(event), self.scene().map(|scene| scene.span));
+        let mut gesture = self.gesture.borrow_mut();
+        gesture.touches.push((event.pointer_id(), share));
+        match (&*gesture.touches, span) {
+            ([_], _) => gesture.begun = share,
+            (&[(_, a), (_, b)], Some(span)) => {
+                gesture.pinch = Some((span, a, b));
+                self.set_brush(None);
             }
-        });
-        if self.gesture.with_value(|gesture| gesture.pinch.is_some()) {
-            self.brush.set(None);
+            _ => {}
         }
     }
 
-    fn moved(self, event: &ev::PointerEvent) {
+    fn moved(&self, event: &PointerEvent) {
         let share = self.share(event);
-        let (count, begun, pinch) = self
-            .gesture
-            .try_update_value(|gesture| {
-                let known = gesture.touches.iter_mut().find(|(id, _)| *id == event.pointer_id());
-                if let Some((_, place)) = known {
-                    *place = share;
-                }
-                let places = match *gesture.touches {
-                    [(_, a), (_, b), ..] => Some((a, b)),
-                    _ => None,
-                };
-                (gesture.touches.len(), gesture.begun, gesture.pinch.zip(places))
-            })
-            .unwrap_or_default();
-        if let Some(((span, from_a, from_b), (to_a, to_b))) = pinch {
+        let mut gesture = self.gesture.borrow_mut();
+        let known = gesture.touches.iter_mut().find(|(id, _)| *id == event.pointer_id());
+        if let Some((_, place)) = known {
+            *place = share;
+        }
+        let (count, begun) = (gesture.touches.len(), gesture.begun);
+        let pinch = match *gesture.touches {
+            [(_, a), (_, b), ..] => gesture.pinch.map(|held| (held, a, b)),
+            _ => None,
+        };
+        drop(gesture);
+        if let Some(((span, from_a, from_b), to_a, to_b)) = pinch {
             let apart = (to_b - to_a).abs().max(0.02).copysign(from_b - from_a);
             let len = (span.place(from_b) - span.place(from_a)) / apart;
             let begin = span.place(from_a) - to_a * len;
-            if let Some(scene) = self.scene.get_untracked() {
-                self.on_span.run(Span::between(begin, begin + len, scene.ground.all()));
+            if let Some(scene) = self.scene() {
+                self.shown.show(Span::between(begin, begin + len, scene.ground.all()));
             }
             return;
         }
-        let is_far = (share - begun).abs() * self.width.get_untracked() > STILL;
-        if count == 1
-            && event.pointer_type() != "touch"
-            && (is_far || self.brush.get_untracked().is_some())
-        {
-            self.brush.set(Some((begun.clamp(0.0, 1.0), share.clamp(0.0, 1.0))));
+        let is_far = (share - begun).abs() * self.width() > STILL;
+        if count == 1 && event.pointer_type() != "touch" && (is_far || self.brush.get().is_some()) {
+            self.set_brush(Some((begun.clamp(0.0, 1.0), share.clamp(0.0, 1.0))));
         }
-        self.on_cursor.run(self.event_at(share));
+        self.shown.on_cursor.run(self.event_at(share));
     }
 
-    fn up(self, event: &ev::PointerEvent) {
-        let share = self.share(event);
-        let (known, left, pinched) = self
-            .gesture
-            .try_update_value(|gesture| {
-                let before = gesture.touches.len();
-                gesture.touches.retain(|(id, _)| *id != event.pointer_id());
-                let left = gesture.touches.len();
-                let pinched = gesture.pinch.is_some();
-                if left == 0 {
-                    gesture.pinch = None;
-                }
-                (left < before, left, pinched)
-            })
-            .unwrap_or_default();
-        let brush = self.brush.get_untracked();
-        self.brush.set(None);
-        let Some(scene) = self.scene.get_untracked().filter(|_| known && left == 0 && !pinched)
-        else {
+    fn up(&self, event: &PointerEvent) {
+        let mut gesture = self.gesture.borrow_mut();
+        let before = gesture.touches.len();
+        gesture.touches.retain(|(id, _)| *id != event.pointer_id());
+        let is_last = before == 1 && gesture.touches.is_empty();
+        let was_pinched = gesture.pinch.is_some();
+        if gesture.touches.is_empty() {
+            gesture.pinch = None;
+        }
+        let brush = self.brush.get();
+        self.set_brush(None);
+        if !is_last || was_pinched {
             return;
-        };
-        if let Some((a, b)) = brush {
+        }
+        if let (Some((a, b)), Some(scene)) = (brush, self.scene()) {
             let span = scene.span;
-            self.on_span.run(Span::between(span.place(a), span.place(b), scene.ground.all()));
+            self.shown.show(Span::between(span.place(a), span.place(b), scene.ground.all()));
             return;
         }
-        let (now, pinned) = (event.time_stamp(), self.pin.get_untracked());
-        self.gesture.update_value(|gesture| {
-            if now - gesture.clicked > TWICE {
-                gesture.pinned = pinned;
-            }
-            gesture.clicked = now;
-        });
-        self.on_pin.run(self.event_at(share));
+        let now = event.time_stamp();
+        if now - gesture.clicked > TWICE {
+            gesture.pinned = self.shown.pin.get_untracked();
+        }
+        gesture.clicked = now;
+        drop(gesture);
+        self.shown.on_pin.run(self.event_at(self.share(event)));
     }
 
-    fn key(self, event: &ev::KeyboardEvent) {
+    fn key(&self, event: &KeyboardEvent) {
         let with_control = event.ctrl_key() || event.meta_key();
-        let Some(scene) = self.scene.get_untracked().filter(|_| !with_control) else { return };
-        let ground = &scene.ground;
-        let here = self.cursor.get_untracked().or_else(|| self.pin.get_untracked());
+        let Some(scene) = self.scene().filter(|_| !with_control) else { return };
+        let (shown, ground) = (self.shown, &scene.ground);
+        let here = shown.cursor.get_untracked().or_else(|| shown.pin.get_untracked());
         let here = here.unwrap_or(ground.report.peak.event);
         let name = event.key();
         let key = Key { name: &name, shift: event.shift_key(), alt: event.alt_key() };
         let Some(act) = act(&scene, here, key) else { return };
         event.prevent_default();
-        match act {
+        let said = match act {
             Act::Look(event) => {
-                self.on_cursor.run(Some(event));
-                self.on_span.run(scene.span.revealing(event, ground.all()));
-                self.spoken.set(in_words(ground.data(), event));
+                shown.on_cursor.run(Some(event));
+                shown.show(scene.span.revealing(event, ground.all()));
+                in_words(ground.data(), event)
             }
-            Act::Show(span) => self.on_span.run(span),
+            Act::Show(span) => return shown.show(span),
             Act::Pin => {
-                self.on_pin.run(Some(here));
-                let moment = in_words(ground.data(), here);
-                self.spoken.set(fill("Pinned: {moment}", &[("moment", &moment)]));
+                shown.on_pin.run(Some(here));
+                fill("Pinned: {moment}", &[("moment", &in_words(ground.data(), here))])
             }
             Act::Leave => {
-                self.on_cursor.run(None);
-                self.on_pin.run(None);
-                self.spoken.set(String::new());
+                shown.on_cursor.run(None);
+                shown.on_pin.run(None);
+                String::new()
             }
-        }
+        };
+        self.spoken.set_text_content(Some(&said));
     }
 
-    fn let_go(self) {
-        self.gesture.set_value(Gesture::default());
-        self.brush.set(None);
+    fn let_go(&self) {
+        *self.gesture.borrow_mut() = Gesture::default();
+        self.set_brush(None);
     }
 
     /// Shows everything; the two clicks that asked for it pin nothing.
-    fn fit(self) {
-        self.on_pin.run(self.gesture.with_value(|gesture| gesture.pinned));
-        if let Some(scene) = self.scene.get_untracked() {
-            self.on_span.run(scene.ground.all());
+    fn fit(&self) {
+        let pinned = self.gesture.borrow().pinned;
+        self.shown.on_pin.run(pinned);
+        if let Some(scene) = self.scene() {
+            self.shown.show(scene.ground.all());
         }
     }
 
     /// Pinching on a trackpad is a wheel with control; a plain wheel scrolls the page.
-    fn wheel(self, event: &ev::WheelEvent) {
-        let Some(scene) = self.scene.get_untracked() else { return };
+    fn wheel(&self, event: &WheelEvent) {
+        let Some(scene) = self.scene() else { return };
         let all = scene.ground.all();
-        let about = f64::from(event.offset_x()) / self.width.get_untracked();
+        let about = f64::from(event.offset_x()) / self.width();
         let (sideways, along) = (event.delta_x(), event.delta_y());
         let shift = if event.shift_key() && sideways.abs() < 1e-9 { along } else { sideways };
         if event.ctrl_key() || event.meta_key() {
-            let factor = (along.clamp(-100.0, 100.0) / 150.0).exp();
-            self.on_span.run(scene.span.zoomed(about, factor, all));
+            // Without a library's exponential: two of these steps undo each other.
+            let step = along.clamp(-100.0, 100.0) / 150.0;
+            let factor = if step > 0.0 { 1.0 + step } else { 1.0 / (1.0 - step) };
+            self.shown.show(scene.span.zoomed(about, factor, all));
         } else if shift.abs() > along.abs() || event.shift_key() {
-            self.on_span.run(scene.span.panned(shift / self.width.get_untracked(), all));
+            self.shown.show(scene.span.panned(shift / self.width(), all));
         } else {
             return;
         }
