@@ -9,6 +9,7 @@ mod fixtures;
 mod hf_config;
 mod infer;
 mod inputs;
+mod keras;
 mod levers;
 mod losses;
 mod measured;
