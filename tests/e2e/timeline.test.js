@@ -23,6 +23,7 @@ async function openExample(name) {
   await tab.page.getByRole('button', { name }).click();
   await tab.page.locator('.segment-pool').first().waitFor();
   await tab.page.locator('.segments-totals').getByText('reserved').waitFor();
+  await tab.page.locator('.timeline').evaluate((timeline) => timeline.scrollIntoView());
   return tab;
 }
 
@@ -46,7 +47,9 @@ async function spokenEvent(page) {
 
 /** Middle of an element, or another place on it in shares of its size. */
 async function placeOn(page, selector, x = 0.5, y = 0.5) {
-  const box = await page.locator(selector).first().boundingBox();
+  const element = page.locator(selector).first();
+  await element.scrollIntoViewIfNeeded();
+  const box = await element.boundingBox();
   return [box.x + x * box.width, box.y + y * box.height];
 }
 

@@ -196,7 +196,11 @@ impl Drawn {
 
     fn take(&self, event: &Event) {
         if let Some(key) = event.dyn_ref::<KeyboardEvent>() {
-            let Some(place) = moved(&self.maps.borrow(), self.at.get(), &key.key()) else { return };
+            let name = key.key();
+            let place = moved(&self.maps.borrow(), self.at.get(), &name);
+            if place.is_none() && name != "Escape" {
+                return;
+            }
             event.prevent_default();
             self.choose(place);
             let words = self.snapshot.get_untracked().and_then(|snapshot| self.words(&snapshot));
@@ -228,7 +232,7 @@ fn place_of(snapshot: &Snapshot, tensor: usize) -> Option<Place> {
 }
 
 /// Where a key moves the cursor; nothing for keys that mean nothing here.
-fn moved(maps: &[Map; 2], from: Option<Place>, key: &str) -> Option<Option<Place>> {
+fn moved(maps: &[Map; 2], from: Option<Place>, key: &str) -> Option<Place> {
     let mut order: Vec<Place> =
         maps.iter().flat_map(|map| &map.pieces).map(|p| (p.segment, p.block)).collect();
     order.dedup();
@@ -239,16 +243,15 @@ fn moved(maps: &[Map; 2], from: Option<Place>, key: &str) -> Option<Option<Place
         maps.iter().find_map(|map| map.beside(segment, block, down)).or(from)
     };
     let to = match (key, here) {
-        ("Escape", _) => return Some(None),
         ("Home", _) | ("ArrowRight" | "ArrowDown", None) => 0,
         ("End", _) | ("ArrowLeft" | "ArrowUp", None) => last,
         ("ArrowRight", Some(here)) => (here + 1).min(last),
         ("ArrowLeft", Some(here)) => here.saturating_sub(1),
-        ("ArrowDown", Some(_)) => return Some(line(true)),
-        ("ArrowUp", Some(_)) => return Some(line(false)),
+        ("ArrowDown", Some(_)) => return line(true),
+        ("ArrowUp", Some(_)) => return line(false),
         _ => return None,
     };
-    Some(order.get(to).copied())
+    order.get(to).copied()
 }
 
 /// The same for those who do not see it.

@@ -80,7 +80,7 @@ pub(crate) fn Timeline(
     let (ground, set_ground) = signal(None::<Arc<Ground>>);
     let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin };
     watch(Box::new(move || {
-        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report))))
+        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report))));
     }));
     // What is pinned from elsewhere is shown.
     watch(Box::new(move || {
