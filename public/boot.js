@@ -9,9 +9,12 @@ const offline = navigator.serviceWorker;
 // A newer version that has arrived takes over before anything of the older one runs.
 const newer = (await offline?.getRegistration().catch(() => undefined))?.waiting;
 if (newer) {
-  const took = new Promise((resolve) => offline.addEventListener("controllerchange", () => resolve(true), { once: true }));
-  newer.postMessage("take over");
-  if (await Promise.race([took, new Promise((resolve) => setTimeout(resolve, 1000, false))])) location.reload();
+  offline.oncontrollerchange = () => location.reload();
+  await new Promise((resolve) => {
+    offline.onmessage = resolve;
+    setTimeout(resolve, 1000);
+    newer.postMessage("take over");
+  });
 }
 
 try {

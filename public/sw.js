@@ -53,10 +53,11 @@ async function answer(request) {
 
 addEventListener("install", (event) => event.waitUntil(fetchAll()));
 addEventListener("activate", (event) => event.waitUntil(takeOver()));
-addEventListener("message", async () => {
+addEventListener("message", async ({ source }) => {
   // Other tabs may still show the version before, and ask for parts of it.
   const pages = await clients.matchAll({ type: "window", includeUncontrolled: true });
   if (pages.length === 1) await skipWaiting();
+  else source.postMessage("later");
 });
 addEventListener("fetch", (event) => {
   const { method, url } = event.request;

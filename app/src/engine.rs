@@ -317,11 +317,13 @@ impl Engine {
             let answer = answer.as_ref().filter(|answer| answer.generation == generation);
             answer.map(|answer| answer.report.verdict.need)
         });
-        let row = self.state.levers.with_value(|rows| rows.get(lever).copied());
-        if let (Some(before), Some(row)) = (before, row) {
-            let effected = |pulled| Arc::new(Effected { generation, before, pulled });
-            row.pulled.set(pulled.map(effected));
-        }
+        let Some(before) = before else { return };
+        let effected = |pulled| Arc::new(Effected { generation, before, pulled });
+        self.state.levers.update(|levers| {
+            if let Some(known) = levers.get_mut(lever) {
+                *known = pulled.map(effected);
+            }
+        });
     }
 
     fn seen(&self, generation: u64, snapshot: Snapshot) {

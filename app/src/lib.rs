@@ -19,6 +19,7 @@ mod language;
 mod lessons;
 mod link;
 mod load;
+mod markup;
 mod protocol;
 mod state;
 mod teach;

@@ -39,8 +39,8 @@ pub(crate) struct State {
     pub(crate) pin: RwSignal<Option<usize>>,
     /// The newest moment that was looked at.
     pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
-    /// One row per lever, in the order of the table.
-    pub(crate) levers: StoredValue<Vec<LeverRow>>,
+    /// What each lever leads to, in the order of the table, as far as it is known.
+    pub(crate) levers: RwSignal<Vec<Option<Arc<Effected>>>>,
     /// Changes that were applied here, the newest last.
     pub(crate) applied: RwSignal<Vec<Applied>>,
     /// What other sizes need; the one before stays until the next is there.
@@ -80,7 +80,7 @@ impl State {
             cursor: RwSignal::new(None),
             pin: RwSignal::new(None),
             snapshot: RwSignal::new(None),
-            levers: StoredValue::new((0..LEVERS.len()).map(LeverRow::new).collect()),
+            levers: RwSignal::new(vec![None; LEVERS.len()]),
             applied: RwSignal::new(Vec::new()),
             trend: RwSignal::new(Trend::default()),
             search: RwSignal::new(None),
@@ -105,7 +105,7 @@ impl State {
 
     /// Nothing is known any more of what would help, nor of how it grows.
     pub(crate) fn forget_variations(&self) {
-        self.levers.with_value(|rows| rows.iter().for_each(|row| row.pulled.set(None)));
+        self.levers.set(vec![None; LEVERS.len()]);
         self.applied.set(Vec::new());
         self.trend.set(Trend::default());
         self.search.set(None);
@@ -223,24 +223,8 @@ pub(crate) struct Shared {
     pub(crate) without: Option<String>,
 }
 
-/// One lever and what is known about it so far.
-#[derive(Clone, Copy)]
-pub(crate) struct LeverRow {
-    /// Its position in the table.
-    pub(crate) lever: usize,
-    /// What it makes of an answer.
-    pub(crate) pulled: RwSignal<Option<Arc<Effected>>>,
-}
-
-impl LeverRow {
-    /// A lever of which nothing is known yet.
-    pub(crate) fn new(lever: usize) -> Self {
-        Self { lever, pulled: RwSignal::new(None) }
-    }
-}
-
 /// A lever that was pulled, beside what it was pulled on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Effected {
     /// The request that it belongs to.
     pub(crate) generation: u64,
@@ -251,7 +235,7 @@ pub(crate) struct Effected {
 }
 
 /// A change of the settings that can be taken back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Applied {
     /// What it was.
     pub(crate) title: String,

@@ -115,36 +115,17 @@ impl Config {
     /// Settings that are not PyTorch's defaults, as the command line names them; those that every
     /// answer states (precision, optimizer, version, device) left out.
     pub fn unusual(&self) -> Vec<(&'static str, String)> {
-        let usual = Self::default();
-        let given = |size: Option<Bytes>| size.map_or_else(String::new, |size| size.to_string());
-        let settings = [
-            ("memory-format", self.memory_format.to_string(), usual.memory_format.to_string()),
-            ("optimizer-impl", self.optimizer_impl.to_string(), usual.optimizer_impl.to_string()),
-            ("weight-decay", self.weight_decay.to_string(), usual.weight_decay.to_string()),
-            ("clip-grad-norm", self.clip_grad_norm.to_string(), usual.clip_grad_norm.to_string()),
-            ("ema", self.ema.to_string(), usual.ema.to_string()),
-            ("zero-grad", self.zero_grad.to_string(), usual.zero_grad.to_string()),
-            ("loop", self.loop_style.to_string(), usual.loop_style.to_string()),
-            ("checkpoint", self.checkpoint.to_string(), usual.checkpoint.to_string()),
-            ("accumulate", self.accumulate.to_string(), usual.accumulate.to_string()),
-            ("freeze", self.freeze.join(", "), usual.freeze.join(", ")),
-            ("lora", self.lora.join(", "), usual.lora.join(", ")),
-            ("lora-rank", self.lora_rank.to_string(), usual.lora_rank.to_string()),
-            ("loss", self.loss.to_string(), usual.loss.to_string()),
-            ("in-place", self.in_place.to_string(), usual.in_place.to_string()),
-            ("recover", self.recover.to_string(), usual.recover.to_string()),
-            ("capacity", given(self.capacity), given(usual.capacity)),
-            (
-                "other-processes",
-                self.other_processes.to_string(),
-                usual.other_processes.to_string(),
-            ),
-            ("context", given(self.context), given(usual.context)),
-            ("allowed", given(self.allowed), given(usual.allowed)),
-            ("alloc-conf", self.alloc_conf.clone(), usual.alloc_conf),
-        ];
-        let unusual = settings.into_iter().filter(|(_, value, usual)| value != usual);
-        unusual.map(|(name, value, _)| (name, value)).collect()
+        let stated = ["precision", "optimizer", "pytorch", "device"];
+        let sizes = ["capacity", "other-processes", "context", "allowed"];
+        let mut settings = self.said();
+        settings.retain(|(name, _)| !stated.contains(name));
+        for (name, value) in &mut settings {
+            *value = match value.parse().map(Bytes) {
+                Ok(bytes) if sizes.contains(name) => bytes.to_string(),
+                _ => value.replace('\n', ", "),
+            };
+        }
+        settings
     }
 }
 

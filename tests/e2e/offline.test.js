@@ -18,10 +18,7 @@ after(() => browser?.close());
 
 /** Waits until the page is kept, and served from what is kept. */
 async function kept(page) {
-  await page.waitForFunction(async () => {
-    await navigator.serviceWorker.ready;
-    return navigator.serviceWorker.controller !== null;
-  });
+  await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
 }
 
 test('works without a network after the first visit', async () => {
@@ -32,7 +29,7 @@ test('works without a network after the first visit', async () => {
     await page.reload();
     await page.locator('.example', { hasText: 'ViT' }).click();
     await page.locator('.headline').waitFor();
-    await page.getByLabel('Optimizer', { exact: true }).selectOption('sgd');
+    await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
     await page.locator('.headline:not(.headline-stale)').waitFor();
     await page.getByRole('button', { name: 'Close this model' }).click();
     await page.getByRole('button', { name: 'Write a model' }).click();
@@ -105,9 +102,9 @@ test('a newer version replaces the one before as a whole', async () => {
       const registration = await navigator.serviceWorker.getRegistration();
       await registration.update();
     });
-    await page.waitForFunction(
-      async () => (await navigator.serviceWorker.getRegistration()).waiting !== null,
-    );
+    const isWaiting = async () =>
+      Boolean((await navigator.serviceWorker.getRegistration()).waiting);
+    while (!(await page.evaluate(isWaiting))) await page.waitForTimeout(100);
     assert.doesNotMatch(await page.title(), /^Newer/);
     await page.reload();
     await page.waitForFunction(() => document.title.startsWith('Newer'));

@@ -56,7 +56,7 @@ async function openExample(name) {
   return tab;
 }
 
-const optimizer = (page) => page.getByLabel('Optimizer', { exact: true });
+const optimizer = (page) => page.getByLabel('optimizer', { exact: true });
 
 test('the address follows the state, and brings all of it back', async () => {
   const { page, errors } = await openExample('ResNet-50');

@@ -24,6 +24,8 @@ pub(crate) struct Map {
     /// Frames of the segments: the same without a block.
     pub(crate) frames: Vec<Piece>,
     /// CSS pixels.
+    pub(crate) width: f64,
+    /// CSS pixels.
     pub(crate) height: f64,
     /// SIZE: of a whole line.
     pub(crate) line: Bytes,
@@ -56,7 +58,7 @@ pub(crate) fn map(segments: &[Segment], pool: Pool, width: f64) -> Map {
     let own = || segments.iter().enumerate().filter(move |(_, segment)| segment.pool == pool);
     let line = line(own().map(|(_, segment)| segment.size).sum(), width);
     let scale = width / float(line);
-    let mut map = Map { line, ..Map::default() };
+    let mut map = Map { line, width, ..Map::default() };
     let (mut x, mut y): (f64, f64) = (0.0, 0.0);
     for (segment, known) in own() {
         let long = (float(known.size) * scale).max(NARROWEST);

@@ -55,10 +55,12 @@ pub(crate) fn svg(report: &Report, around: Around<'_>) -> String {
     let highest = data.reserved.iter().copied().max().unwrap_or_default();
     let top = Bytes(highest.max(report.peak.allocated).0 / 100 * 112).max(Bytes(1));
     pen.path(&format!("M0 0H{WIDTH}V{HEIGHT}H0z"), pen.colour(0), "");
-    for (n, line) in lines(around.title).into_iter().enumerate() {
-        pen.text((24, 36 + 24 * n), 18, "font-weight=\"600\"", &line);
+    let mut y = 36;
+    for line in lines(around.title) {
+        pen.text((24, y), 18, "font-weight=\"600\"", line.trim_end());
+        y += 24;
     }
-    pen.text((24, 86), 13, "opacity=\"0.7\"", around.about);
+    pen.text((24, y), 13, "opacity=\"0.7\"", around.about);
     axis(&mut pen, top);
     stack(&mut pen, data, span, top);
     peak(&mut pen, report, span, top);
@@ -196,7 +198,8 @@ fn phases(pen: &mut Pen<'_>, data: &Timeline, span: Span, names: &[String]) {
         let begin = LEFT + pixels(band.left);
         let width = pixels(band.left + band.width) + LEFT - begin;
         let grid = pen.colour(2);
-        pen.path(&format!("M{begin} {}h{}v22h-{0}z", BOTTOM + 6, width.max(2) - 1), grid, "");
+        let (top, wide) = (BOTTOM + 6, width.max(2) - 1);
+        pen.path(&format!("M{begin} {top}h{wide}v22h-{wide}z"), grid, "");
         let name = names.get(order(band.phase)).map_or("", String::as_str);
         if name.chars().count() * 8 < width {
             let at = (begin + width / 2, BOTTOM + 21);

@@ -66,6 +66,12 @@ pub(crate) fn crossing(points: &[TrendPoint], limit: Bytes) -> Option<u64> {
     Some(low.size.saturating_add(u64::try_from(step).unwrap_or(0)))
 }
 
+/// The point nearest to a place, as a share of the width.
+pub(crate) fn at(points: &[TrendPoint], across: f64) -> Option<TrendPoint> {
+    let thousandths = u64::try_from(pixels(across.clamp(0.0, 1.0))).ok()?;
+    nearest(points, points.last()?.size.saturating_mul(thousandths) / 1000)
+}
+
 /// The point whose size is nearest.
 pub(crate) fn nearest(points: &[TrendPoint], size: u64) -> Option<TrendPoint> {
     points.iter().copied().min_by_key(|point| point.size.abs_diff(size))

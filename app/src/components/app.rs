@@ -343,7 +343,7 @@ fn Variations(
             on_search=actions.search
         />
         <TrendView
-            trend=state.trend
+            curve=state.trend
             report=derived.report
             dims
             devices=state.devices

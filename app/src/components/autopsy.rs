@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use highwater_core::Report;
-use highwater_core::autopsy::{Autopsy, Group, Why};
+use highwater_core::autopsy::{Autopsy, Why};
 use highwater_core::trace::Category;
 use leptos::prelude::*;
 
-use super::byte_size::ByteSize;
-use super::code_block::CodeBlock;
+use super::drawn::Drawn;
 use super::readout::class;
-use crate::format::percent;
+use crate::format::{exact, percent};
 use crate::language::tr;
+use crate::markup::Markup;
 use crate::text::autopsy as text;
 
 /// Which tensors set the peak, why they are alive, and what would be the peak without them.
@@ -20,48 +20,43 @@ pub(crate) fn AutopsyView(
     /// The report.
     report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
-    view! {
-        <section class="panel autopsy" aria-labelledby="autopsy-title">
-            <h2 class="panel-title" id="autopsy-title">
-                {tr("What sets the peak")}
-            </h2>
-            {move || report.get().map(|report| body(&report))}
-        </section>
-    }
-}
-
-fn body(report: &Report) -> AnyView {
-    let autopsy = Autopsy::of(report);
-    let rows = autopsy.groups.iter().map(|group| row(group, &autopsy)).collect_view();
-    let scores = autopsy.scores.as_ref().map(|scores| {
-        view! {
-            <p class="autopsy-scores">{text::scores(scores, &autopsy)}</p>
-            <details>
-                <summary>{tr("How to compute it in chunks (not simulated)")}</summary>
-                <CodeBlock code=text::CHUNKED_LOSS.to_owned() />
-            </details>
-        }
+    let markup = Signal::derive(move || {
+        report.with(|report| report.as_ref().map_or_else(String::new, |r| drawn(r)))
     });
     view! {
-        <p>{text::peak(&report.peak)}</p>
-        <ul class="autopsy-groups">{rows}</ul>
-        {scores}
-        <p>{text::next(autopsy.next.as_ref(), report)}</p>
+        <Drawn
+            class="panel autopsy"
+            labelledby="autopsy-title"
+            markup
+            on_act=Callback::new(|_| {})
+        />
     }
-    .into_any()
 }
 
-fn row(group: &Group, autopsy: &Autopsy) -> impl IntoView + use<> {
-    view! {
-        <li>
-            <span class=format!("swatch {}", class(category(group.why))) aria-hidden="true"></span>
-            <ByteSize bytes=group.bytes />
-            <span class="autopsy-share">{percent(group.bytes, autopsy.total)}</span>
-            <span class="autopsy-what">
-                {text::what(group)} ": " <span class="autopsy-why">{text::why(group.why)}</span>
-            </span>
-        </li>
+fn drawn(report: &Report) -> String {
+    let autopsy = Autopsy::of(report);
+    let mut markup = Markup::default();
+    let title = "<h2 class=\"panel-title\" id=\"autopsy-title\">";
+    markup.around(title, &tr("What sets the peak"), "</h2>");
+    markup.around("<p>", &text::peak(&report.peak), "</p>");
+    markup.raw("<ul class=\"autopsy-groups\">");
+    for group in &autopsy.groups {
+        markup.raw("<li><span class=\"swatch ").raw(class(category(group.why)));
+        markup.raw("\" aria-hidden=\"true\"></span><span class=\"byte-size\" title=\"");
+        markup.text(&exact(group.bytes)).around("\">", &group.bytes.to_string(), "</span>");
+        let share = percent(group.bytes, autopsy.total);
+        markup.around("<span class=\"autopsy-share\">", &share, "</span>");
+        markup.around("<span class=\"autopsy-what\">", &text::what(group), ": ");
+        markup.around("<span class=\"autopsy-why\">", &text::why(group.why), "</span></span></li>");
     }
+    markup.raw("</ul>");
+    if let Some(scores) = &autopsy.scores {
+        markup.around("<p class=\"autopsy-scores\">", &text::scores(scores, &autopsy), "</p>");
+        markup.unfold("autopsy-code", &tr("How to compute it in chunks (not simulated)"));
+        markup.code(text::CHUNKED_LOSS, &tr("Copy")).raw("</details>");
+    }
+    markup.around("<p>", &text::next(autopsy.next.as_ref(), report), "</p>");
+    markup.done()
 }
 
 /// The category whose colour a group has.

@@ -3,8 +3,7 @@
 use leptos::html;
 use leptos::prelude::*;
 
-use super::icons::SaveIcon;
-use super::menu::{Menu, close};
+use super::menu::{self, Menu, close};
 use crate::export::FORMS;
 use crate::language::tr;
 
@@ -14,7 +13,7 @@ pub(crate) fn ExportMenu(
     /// A form was chosen, by its name.
     on_save: Callback<&'static str>,
 ) -> impl IntoView {
-    let menu = NodeRef::<html::Details>::new();
+    let element = NodeRef::<html::Details>::new();
     let entries = FORMS.map(|form| {
         view! {
             <li>
@@ -22,7 +21,7 @@ pub(crate) fn ExportMenu(
                     type="button"
                     class="menu-item"
                     on:click=move |_| {
-                        close(menu);
+                        close(element);
                         on_save.run(form.id);
                     }
                 >
@@ -33,7 +32,7 @@ pub(crate) fn ExportMenu(
         }
     });
     view! {
-        <Menu menu label=tr("Save the answer") button=view! { <SaveIcon /> }.into_any()>
+        <Menu menu=element label=tr("Save the answer") picture=menu::SAVE>
             <ul>{entries.collect_view()}</ul>
         </Menu>
     }

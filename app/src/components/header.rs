@@ -157,7 +157,7 @@ fn LessonMenu(
         lessons.begin.run(lesson);
     });
     view! {
-        <Menu menu label=tr("Lessons") button=tr("Learn").into_any()>
+        <Menu menu label=tr("Lessons") word=tr("Learn")>
             <LessonList on_begin=begin />
         </Menu>
     }

@@ -46,23 +46,3 @@ pub(crate) fn ThemeIcon() -> impl IntoView {
         </svg>
     }
 }
-
-/// Two links of a chain: share.
-#[component]
-pub(crate) fn LinkIcon() -> impl IntoView {
-    view! {
-        <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
-            <path d="M6.5 9.5l3-3M7 4.5l1.7-1.7a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.7 1.7a3.2 3.2 0 0 1-4.5-4.5L4.5 7" />
-        </svg>
-    }
-}
-
-/// An arrow into a tray: save.
-#[component]
-pub(crate) fn SaveIcon() -> impl IntoView {
-    view! {
-        <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
-            <path d="M8 2.3v8M4.8 7.3 8 10.5l3.2-3.2M2.5 10v3.5h11V10" />
-        </svg>
-    }
-}

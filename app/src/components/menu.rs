@@ -4,6 +4,11 @@ use leptos::prelude::*;
 use leptos::{ev, html};
 use wasm_bindgen::JsCast as _;
 
+/// Two links of a chain: share.
+pub(super) const LINK: &str = "M6.5 9.5l3-3M7 4.5l1.7-1.7a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.7 1.7a3.2 3.2 0 0 1-4.5-4.5L4.5 7";
+/// An arrow into a tray: save.
+pub(super) const SAVE: &str = "M8 2.3v8M4.8 7.3 8 10.5l3.2-3.2M2.5 10v3.5h11V10";
+
 /// Opens below its button; closes when Escape is pressed or the focus leaves.
 #[component]
 pub(crate) fn Menu(
@@ -11,8 +16,12 @@ pub(crate) fn Menu(
     menu: NodeRef<html::Details>,
     /// What it is, for those who cannot see its button.
     label: String,
-    /// What the button shows.
-    button: AnyView,
+    /// The picture on its button, as an SVG path; may be empty.
+    #[prop(optional)]
+    picture: &'static str,
+    /// The word beside it; may be empty.
+    #[prop(optional)]
+    word: String,
     /// It was opened or closed.
     #[prop(optional)]
     on_toggle: Option<Callback<bool>>,
@@ -48,7 +57,15 @@ pub(crate) fn Menu(
             on:toggle=on_toggle
         >
             <summary class="quiet-button" aria-label=label.clone() title=label>
-                {button}
+                <svg
+                    class="icon"
+                    class:hidden=picture.is_empty()
+                    viewBox="0 0 16 16"
+                    aria-hidden="true"
+                >
+                    <path d=picture />
+                </svg>
+                <span class="menu-word">{word}</span>
             </summary>
             <div class="menu-list menu-right">{children()}</div>
         </details>

@@ -19,7 +19,7 @@ pub(super) fn paint(
     at: Option<(usize, usize)>,
     marked: Option<usize>,
 ) -> Option<()> {
-    let css = (f64::from(canvas.client_width()), map.height);
+    let css = (map.width, map.height);
     let pen = pen(canvas, css)?;
     // Everything but the segments is ground, and hides the hatching.
     pen.set_fill_style_str(&colour(canvas, "ground"));

@@ -3,8 +3,7 @@
 use leptos::html;
 use leptos::prelude::*;
 
-use super::icons::LinkIcon;
-use super::menu::Menu;
+use super::menu::{self, Menu};
 use crate::language::tr;
 use crate::state::Shared;
 use crate::text::keep;
@@ -20,7 +19,7 @@ pub(crate) fn ShareButton(
     /// A file is wanted instead.
     on_file: Callback<()>,
 ) -> impl IntoView {
-    let menu = NodeRef::<html::Details>::new();
+    let element = NodeRef::<html::Details>::new();
     let wanted = Callback::new(move |open| {
         if open {
             on_share.run(());
@@ -28,13 +27,10 @@ pub(crate) fn ShareButton(
     });
     view! {
         <Menu
-            menu
+            menu=element
             label=tr("Share")
-            button=view! {
-                <LinkIcon />
-                <span class="share-word">{tr("Share")}</span>
-            }
-                .into_any()
+            picture=menu::LINK
+            word=tr("Share")
             on_toggle=wanted
         >
             <div class="share">

@@ -4,29 +4,32 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use highwater_core::{Config, Report, sorted};
-use leptos::{html, prelude::*};
+use leptos::prelude::*;
 
-use super::fit_search::FitSearch;
-use super::lever_row::LeverRowView;
+use super::drawn::{Act, Drawn};
+use super::fit_search;
+use super::gpu_table::verdict_class;
+use crate::format;
 use crate::language::{fill, tr};
-use crate::state::{Applied, LeverRow, SearchState};
+use crate::markup::Markup;
+use crate::protocol::SearchOutcome;
+use crate::state::{Applied, Effected, SearchState};
+use crate::text::levers as text;
 
 /// Levers, those that save most first.
 #[component]
 pub(crate) fn WhatHelps(
-    /// One row per lever.
-    levers: StoredValue<Vec<LeverRow>>,
+    /// What each lever leads to, as far as it is known.
+    levers: RwSignal<Vec<Option<Arc<Effected>>>>,
     /// The report that they change.
     report: Signal<Option<Arc<Report>>>,
     /// The request that the report answers.
     #[prop(into)]
     generation: Signal<u64>,
     /// How far the search has come.
-    #[prop(into)]
-    search: Signal<Option<SearchState>>,
+    search: RwSignal<Option<SearchState>>,
     /// The settings as they are.
-    #[prop(into)]
-    config: Signal<Config>,
+    config: RwSignal<Config>,
     /// What was applied here.
     applied: RwSignal<Vec<Applied>>,
     /// Other settings are wanted.
@@ -34,121 +37,133 @@ pub(crate) fn WhatHelps(
     /// A search is wanted, or none any more.
     on_search: Callback<bool>,
 ) -> impl IntoView {
-    let order = Memo::new(move |_| levers.with_value(|rows| order(rows)));
-    let useless = Memo::new(move |_| levers.with_value(|rows| useless(rows)));
-    let apply = Callback::new(move |(title, after): (String, Config)| {
-        let before = config.get_untracked();
-        applied.update(|applied| applied.push(Applied { title, before, after: after.clone() }));
-        on_config.run(after);
-    });
-    let note = move || {
-        report.with(|report| {
-            let on = &report.as_ref()?.verdict;
-            Some(fill(
-                "each simulated, by what {device} must hold: {need} as it is",
-                &[("device", &on.name), ("need", &on.need)],
-            ))
-        })
-    };
-    view! {
-        <section class="panel helps" aria-labelledby="helps-title">
-            <div class="panel-head">
-                <h2 class="panel-title" id="helps-title">
-                    {tr("What would help")}
-                </h2>
-                <p class="panel-note">{note}</p>
-            </div>
-            <Undo applied config on_config />
-            <FitSearch report search on_search on_apply=apply />
-            <ol class="helps-rows">
-                <For
-                    each=move || order.get()
-                    key=|lever| *lever
-                    children=move |lever| {
-                        levers
-                            .with_value(|rows| rows.get(lever).copied())
-                            .map(|row| view! { <LeverRowView row generation on_apply=apply /> })
-                    }
-                />
-            </ol>
-            <p class="helps-useless">{move || useless.get()}</p>
-        </section>
-    }
-}
-
-/// Positions of the levers that save something, the most first.
-fn order(rows: &[LeverRow]) -> Vec<usize> {
-    let saved = |row: &LeverRow| {
-        row.pulled.with(|known| {
-            let known = known.as_ref()?;
-            known.before.0.checked_sub(known.pulled.outcome.verdict.need.0)
-        })
-    };
-    let mut saving: Vec<_> =
-        rows.iter().filter_map(|row| Some((row.lever, saved(row).filter(|&n| n > 0)?))).collect();
-    sorted::by_key(&mut saving, |&(_, saved)| Reverse(saved));
-    saving.into_iter().map(|(lever, _)| lever).collect()
-}
-
-/// What is said of those that apply and save nothing.
-fn useless(rows: &[LeverRow]) -> Option<String> {
-    let title = |row: &LeverRow| {
-        row.pulled.with(|known| {
-            let known = known.as_ref()?;
-            let is_useless = known.pulled.outcome.verdict.need >= known.before;
-            is_useless.then(|| tr(&known.pulled.title))
-        })
-    };
-    let titles: Vec<String> = rows.iter().filter_map(title).collect();
-    (!titles.is_empty()).then(|| {
-        fill("By itself it saves nothing here to: {list}.", &[("list", &titles.join("; "))])
-    })
-}
-
-/// What was applied last, and the way back; nothing once the settings have changed otherwise.
-#[component]
-fn Undo(
-    /// What was applied.
-    applied: RwSignal<Vec<Applied>>,
-    /// The settings as they are.
-    config: Signal<Config>,
-    /// Other settings are wanted.
-    on_config: Callback<Config>,
-) -> impl IntoView {
-    let last = Memo::new(move |_| {
+    let undoable = Signal::derive(move || {
         let last = applied.with(|applied| applied.last().cloned());
         last.filter(|last| config.with(|config| *config == last.after))
     });
-    let button = NodeRef::<html::Button>::new();
-    // The button that was pressed is gone: the way back takes its place.
-    Effect::new(move |_| {
-        if last.with(Option::is_some)
-            && let Some(button) = button.get()
-        {
-            drop(button.focus());
+    let apply = move |title: String, after: Config| {
+        let before = config.get_untracked();
+        if before == after {
+            return;
+        }
+        applied.update(|applied| applied.push(Applied { title, before, after: after.clone() }));
+        on_config.run(after);
+    };
+    let on_act = Callback::new(move |act: Act| match act.name.as_str() {
+        "search" => on_search.run(true),
+        "stop" => on_search.run(false),
+        "undo" => {
+            if let Some(last) = undoable.get_untracked() {
+                applied.update(|applied| drop(applied.pop()));
+                on_config.run(last.before);
+            }
+        }
+        "apply-plan" => {
+            if let Some((title, config)) = search.with_untracked(|search| planned(search.as_ref()?))
+            {
+                apply(title, config);
+            }
+        }
+        name => {
+            let wanted = levers.with_untracked(|levers| {
+                levers.iter().flatten().find(|known| known.pulled.id == name).cloned()
+            });
+            if let Some(known) = wanted {
+                apply(tr(&known.pulled.title), known.pulled.config.clone());
+            }
         }
     });
-    let undo = move |_| {
-        if let Some(Applied { before, .. }) = last.get_untracked() {
-            applied.update(|applied| drop(applied.pop()));
-            on_config.run(before);
-        }
+    let markup = Signal::derive(move || {
+        let Some(report) = report.get() else { return String::new() };
+        let mut markup = Markup::default();
+        head(&mut markup, &report, undoable.get().as_ref());
+        search.with(|search| fit_search::draw(&mut markup, &report, search.as_ref()));
+        levers.with(|levers| rows(&mut markup, levers, generation.get()));
+        markup.done()
+    });
+    // Spoken by those who do not see it: what was done, and what was found.
+    let said = move || {
+        let done = undoable.get().map(|last| text::applied(&last.title));
+        let found = search.with(|search| text::outcome(search.as_ref()?, report.get().as_ref()?));
+        done.or(found)
     };
     view! {
-        <div role="status">
-            {move || {
-                last.get()
-                    .map(|last| {
-                        view! {
-                            <p class="helps-applied">
-                                <span>{fill("Applied: {title}.", &[("title", &last.title)])}</span>
-                                <button type="button" class="button" node_ref=button on:click=undo>
-                                    {tr("Undo")}
-                                </button>
-                            </p>
-                        }
-                    })
-            }}
-        </div>
+        <Drawn class="panel helps" labelledby="helps-title" markup on_act />
+        <p class="hidden-text" role="status">
+            {said}
+        </p>
     }
+}
+
+/// What a plan is called, and the settings that it leads to.
+fn planned(search: &SearchState) -> Option<(String, Config)> {
+    let (SearchOutcome::Found(plan) | SearchOutcome::Nothing(plan)) = search.outcome.as_ref()?;
+    let last = plan.steps.last()?;
+    let title = match plan.steps.len() {
+        1 => tr(&last.title),
+        count => text::changes(count),
+    };
+    Some((title, last.config.clone()))
+}
+
+fn head(markup: &mut Markup, report: &Report, undoable: Option<&Applied>) {
+    let device = &report.verdict;
+    let note = fill(
+        "each simulated, by what {device} must hold: {need} as it is",
+        &[("device", &device.name), ("need", &device.need)],
+    );
+    markup.raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"helps-title\">");
+    markup.around("", &tr("What would help"), "</h2><p class=\"panel-note\">");
+    markup.around("", &note, "</p></div>");
+    if let Some(last) = undoable {
+        markup.around("<p class=\"helps-applied\"><span>", &text::applied(&last.title), "</span>");
+        markup.raw(
+            "<button type=\"button\" class=\"button\" id=\"undo\" data-act=\"undo\" data-next>",
+        );
+        markup.around("", &tr("Undo"), "</button></p>");
+    }
+}
+
+/// Those that save something, the most first; the others in a sentence.
+fn rows(markup: &mut Markup, levers: &[Option<Arc<Effected>>], generation: u64) {
+    let known: Vec<&Effected> = levers.iter().flatten().map(Arc::as_ref).collect();
+    let mut saving: Vec<(u64, &Effected)> = Vec::new();
+    let mut useless = Vec::new();
+    for lever in known {
+        match lever.before.0.saturating_sub(lever.pulled.outcome.verdict.need.0) {
+            0 => useless.push(tr(&lever.pulled.title)),
+            saved => saving.push((saved, lever)),
+        }
+    }
+    sorted::by_key(&mut saving, |&(saved, _)| Reverse(saved));
+    markup.raw("<ol class=\"helps-rows\">");
+    for (_, lever) in saving {
+        row(markup, lever, lever.generation != generation);
+    }
+    markup.raw("</ol>");
+    if !useless.is_empty() {
+        let said =
+            fill("By itself it saves nothing here to: {list}.", &[("list", &useless.join("; "))]);
+        markup.around("<p class=\"helps-useless\">", &said, "</p>");
+    }
+}
+
+fn row(markup: &mut Markup, lever: &Effected, is_stale: bool) {
+    let Effected { before, pulled, .. } = lever;
+    let (outcome, title) = (&pulled.outcome, tr(&pulled.title));
+    let after = &outcome.verdict;
+    markup.raw(if is_stale { "<li class=\"lever lever-stale\">" } else { "<li class=\"lever\">" });
+    markup.raw("<span class=\"lever-saved\" title=\"").text(&format::exact(*before - after.need));
+    markup.around("\">", &format::difference(after.need, *before), "</span>");
+    markup.around("<div class=\"lever-what\"><p><strong>", &title, "</strong></p>");
+    markup.around("<p class=\"hint\">", &text::cost(pulled.cost), "; ");
+    markup.text(&text::moves_to(outcome)).raw("</p>");
+    markup.unfold(&["code-", &pulled.id].concat(), &tr("Code"));
+    markup.code(&pulled.code, &tr("Copy")).raw("</details></div><span class=\"lever-after\">");
+    markup.around("<span>", &after.need.to_string(), "</span><span class=\"");
+    markup.raw(verdict_class(after.verdict));
+    markup.around("\">", &text::verdict(after.verdict), "</span></span>");
+    markup.raw("<button type=\"button\" class=\"button lever-apply\" id=\"apply-").text(&pulled.id);
+    markup.raw("\" data-act=\"").text(&pulled.id).around("\">", &tr("Apply"), "");
+    markup.around("<span class=\"hidden-text\">: ", &title, "</span></button></li>");
 }

@@ -1,12 +1,12 @@
 //! What would help and how it grows, in words.
 
 use highwater_core::levers::{Cost, Outcome};
-use highwater_core::report::Verdict;
+use highwater_core::report::{Report, Verdict};
 
 use super::{place, with_article};
 use crate::format::{self, grouped};
 use crate::language::{fill, tr};
-use crate::protocol::{LargestBatch, TrendPoint};
+use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
 use crate::state::SearchState;
 
 /// What a lever costs.
@@ -41,6 +41,20 @@ pub(crate) fn found(steps: usize, fits: bool, device: &str) -> String {
         (false, _) => "Nothing that was tried makes it fit on {device}; this comes nearest:",
     };
     fill(english, &[("device", &device), ("n", &steps)])
+}
+
+/// What a search found, once it has ended.
+pub(crate) fn outcome(search: &SearchState, report: &Report) -> Option<String> {
+    let (fits, plan) = match search.outcome.as_ref()? {
+        SearchOutcome::Found(plan) => (true, plan),
+        SearchOutcome::Nothing(plan) => (false, plan),
+    };
+    Some(found(plan.steps.len(), fits, &report.verdict.name))
+}
+
+/// That something was applied.
+pub(crate) fn applied(title: &str) -> String {
+    fill("Applied: {title}.", &[("title", &title)])
 }
 
 /// What a set of changes is called once it is applied.

@@ -1,7 +1,5 @@
 //! [`Search`]: the cheapest set of levers with which a run survives on its device.
 
-use std::collections::BTreeMap;
-
 use super::{Facts, LEVERS, Pulled};
 use crate::bytes::Bytes;
 use crate::config::Config;
@@ -13,7 +11,8 @@ use crate::sorted;
 /// Levers that together make a run fit, or come nearest to that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
-    /// The levers in the order in which they are pulled; each outcome is that of all so far.
+    /// The levers in the order in which they are pulled, one that is pulled several times in a row as one
+    /// step; each outcome is that of all so far.
     pub steps: Vec<Pulled>,
 }
 
@@ -27,22 +26,22 @@ pub struct Plan {
 pub struct Search {
     begin: Config,
     facts: Facts,
-    /// Sets to try, by cost and then by age.
-    waiting: BTreeMap<(u64, usize), Candidate>,
-    /// COUNT: sets ever put into `waiting`.
-    seen: usize,
+    /// Sets to try, the oldest first.
+    waiting: Vec<Candidate>,
     /// What was tried.
     known: Vec<Config>,
     /// The set that needs the least so far.
     best: Option<(Bytes, Vec<usize>)>,
-    /// The first set that survives only by giving cached memory back, which is slow, and its cost: one
-    /// that costs as much and fits goes before it.
-    flushing: Option<(u64, Vec<usize>)>,
+    /// The first set that survives only by giving cached memory back, which is slow: one that costs as
+    /// much and fits goes before it.
+    flushing: Option<Candidate>,
 }
 
 /// A set of levers.
 #[derive(Clone, Debug)]
 struct Candidate {
+    /// What its levers cost together.
+    cost: u64,
     config: Config,
     /// Positions in [`LEVERS`], in the order in which they were pulled.
     levers: Vec<usize>,
@@ -68,12 +67,11 @@ impl Search {
     /// Begins at a configuration, on its device.
     pub fn new(config: &Config, facts: Facts) -> Self {
         let before = Bytes(u64::MAX);
-        let start = Candidate { config: config.clone(), levers: Vec::new(), before };
+        let start = Candidate { cost: 0, config: config.clone(), levers: Vec::new(), before };
         Self {
             begin: config.clone(),
             facts,
-            waiting: BTreeMap::from([((0, 0), start)]),
-            seen: 1,
+            waiting: vec![start],
             known: Vec::new(),
             best: None,
             flushing: None,
@@ -91,11 +89,11 @@ impl Search {
     /// As [`Model::estimate`].
     pub fn step(&mut self, model: &Model) -> Result<Searched, Error> {
         let next = self.next();
-        let limit = next.as_ref().map_or(u64::MAX, |(cost, _)| *cost);
-        if let Some((_, levers)) = self.flushing.take_if(|(cost, _)| *cost < limit) {
-            return self.found(model, levers, Verdict::survives);
+        let limit = next.as_ref().map_or(u64::MAX, |next| next.cost);
+        if let Some(flushing) = self.flushing.take_if(|flushing| flushing.cost < limit) {
+            return self.found(model, flushing.levers, Verdict::survives);
         }
-        let Some((cost, candidate)) = next else {
+        let Some(candidate) = next else {
             let nearest = self.best.take().map(|(_, levers)| levers).unwrap_or_default();
             return Ok(Searched::Nothing(self.plan(model, &nearest)?));
         };
@@ -108,7 +106,7 @@ impl Search {
                 return self.found(model, candidate.levers, is_at_ease);
             }
             Verdict::FitsAfterFlush => {
-                self.flushing.get_or_insert((cost, candidate.levers));
+                self.flushing.get_or_insert(candidate);
                 return Ok(Searched::On);
             }
             Verdict::DoesNotFit => {}
@@ -119,7 +117,7 @@ impl Search {
             if self.best.as_ref().is_none_or(|(least, _)| need < *least) {
                 self.best = Some((need, candidate.levers.clone()));
             }
-            self.extend(&candidate, cost, need);
+            self.extend(&candidate, need);
         }
         Ok(Searched::On)
     }
@@ -135,27 +133,27 @@ impl Search {
     }
 
     /// The cheapest set whose configuration was not tried yet.
-    fn next(&mut self) -> Option<(u64, Candidate)> {
+    fn next(&mut self) -> Option<Candidate> {
         if self.known.len() > Self::MOST {
             return None;
         }
         loop {
-            let ((cost, _), candidate) = self.waiting.pop_first()?;
+            let cheapest = (0..self.waiting.len())
+                .min_by_key(|&at| self.waiting.get(at).map(|waiting| waiting.cost))?;
+            let candidate = self.waiting.remove(cheapest);
             if !self.known.contains(&candidate.config) {
-                return Some((cost, candidate));
+                return Some(candidate);
             }
         }
     }
 
     /// Puts what one more lever makes of a set among those to try.
-    fn extend(&mut self, candidate: &Candidate, cost: u64, need: Bytes) {
+    fn extend(&mut self, candidate: &Candidate, need: Bytes) {
         for (index, lever) in LEVERS.iter().enumerate() {
             if let Some(config) = lever.pull(&candidate.config, &self.facts) {
                 let levers = candidate.levers.iter().copied().chain([index]).collect();
-                let cost = cost.saturating_add(lever.cost.weight());
-                let next = Candidate { config, levers, before: need };
-                self.waiting.insert((cost, self.seen), next);
-                self.seen = self.seen.saturating_add(1);
+                let cost = candidate.cost.saturating_add(lever.cost.weight());
+                self.waiting.push(Candidate { cost, config, levers, before: need });
             }
         }
     }
@@ -197,6 +195,8 @@ impl Search {
             let Some(lever) = LEVERS.get(index) else { continue };
             if let Some(pulled) = model.pull(lever, &config, &self.facts)? {
                 config.clone_from(&pulled.config);
+                // Who halves the batch twice does it once, by four.
+                plan.steps.pop_if(|step| step.id == pulled.id);
                 plan.steps.push(pulled);
             }
         }

@@ -162,7 +162,7 @@ const AMP_FP16: Lever = Lever {
 
 const ACCUMULATE: Lever = Lever {
     id: "accumulate",
-    title: "Halve the batch, accumulate twice as often",
+    title: "Accumulate over smaller parts of the batch",
     cost: Cost::Little,
     change: |config, facts| {
         let batch = config.dims.get_mut(facts.batch.as_deref()?)?;

@@ -1,0 +1,126 @@
+//! A panel that is drawn as a whole from [`Markup`](crate::markup::Markup).
+//!
+//! What was unfolded stays unfolded and what had the focus keeps it, by their ids. Buttons and their
+//! like say with `data-act` what they do; the one with `data-copy` copies the code before it.
+
+use leptos::{ev, html, prelude::*};
+use wasm_bindgen::JsCast as _;
+use web_sys::{Element, HtmlElement, HtmlInputElement};
+
+use crate::language::tr;
+
+/// What the user did in a panel.
+#[derive(Clone, Debug)]
+pub(crate) struct Act {
+    /// What the element says that it does.
+    pub(crate) name: String,
+    /// What it is set to, or the key that was pressed.
+    pub(crate) value: String,
+    /// How far from its left side, as a share of its width.
+    pub(crate) across: f64,
+}
+
+/// A panel.
+#[component]
+pub(crate) fn Drawn(
+    /// Its classes.
+    class: &'static str,
+    /// Id of its title.
+    labelledby: &'static str,
+    /// What is in it.
+    markup: Signal<String>,
+    /// The user did something in it.
+    on_act: Callback<Act>,
+) -> impl IntoView {
+    let place = NodeRef::<html::Section>::new();
+    Effect::new(move |_| {
+        let markup = markup.get();
+        if let Some(place) = place.get() {
+            redraw(&place, &markup);
+        }
+    });
+    let on_click = move |event: ev::MouseEvent| {
+        let Some(acted) = acted(&event) else { return };
+        match acted.get_attribute("data-act").as_deref() {
+            Some("copy") => copy(&acted),
+            Some(name) if acted.tag_name() != "SELECT" => {
+                let frame = acted.get_bounding_client_rect();
+                let across = (f64::from(event.client_x()) - frame.left()) / frame.width().max(1.0);
+                on_act.run(Act { name: name.to_owned(), value: String::new(), across });
+            }
+            _ => {}
+        }
+    };
+    let on_change = move |event: ev::Event| {
+        let Some(acted) = acted(&event) else { return };
+        let value = acted.unchecked_ref::<HtmlInputElement>().value();
+        let name = acted.get_attribute("data-act").unwrap_or_default();
+        on_act.run(Act { name, value, across: 0.0 });
+    };
+    let on_key = move |event: ev::KeyboardEvent| {
+        let key = event.key();
+        let is_ours = matches!(
+            key.as_str(),
+            "ArrowLeft" | "ArrowRight" | "ArrowUp" | "ArrowDown" | "Home" | "End"
+        );
+        let slider = acted(&event).filter(|acted| is_ours && acted.has_attribute("aria-valuenow"));
+        if let Some(slider) = slider {
+            event.prevent_default();
+            let name = slider.get_attribute("data-act").unwrap_or_default();
+            on_act.run(Act { name, value: key, across: 0.0 });
+        }
+    };
+    view! {
+        <section
+            class=class
+            aria-labelledby=labelledby
+            node_ref=place
+            on:click=on_click
+            on:change=on_change
+            on:keydown=on_key
+        ></section>
+    }
+}
+
+/// The element around what an event is about that says what it does.
+fn acted(event: &ev::Event) -> Option<Element> {
+    let target: Element = event.target()?.dyn_into().ok()?;
+    target.closest("[data-act]").ok().flatten()
+}
+
+fn copy(button: &Element) {
+    let code = button.previous_element_sibling().and_then(|code| code.text_content());
+    if let (Some(window), Some(code)) = (web_sys::window(), code) {
+        // A browser that refuses leaves the code to be selected.
+        drop(window.navigator().clipboard().write_text(&code));
+        button.set_text_content(Some(&tr("Copied")));
+    }
+}
+
+/// Draws a panel anew. Where what had the focus is gone, what has `data-next` gets it.
+fn redraw(place: &Element, markup: &str) {
+    let document = web_sys::window().and_then(|window| window.document());
+    let focused = document.and_then(|document| document.active_element());
+    let focused = focused.filter(|focused| place.contains(Some(focused)));
+    let focused = focused.map(|focused| focused.id());
+    let mut open = Vec::new();
+    while let Ok(Some(details)) = place.query_selector("details[open]") {
+        open.push(details.id());
+        // Fails for names only that are no attribute names.
+        drop(details.remove_attribute("open"));
+    }
+    place.set_inner_html(markup);
+    let by_id = |id: &str| {
+        let quoted = ["[id=\"", &id.replace('"', "\\\""), "\"]"].concat();
+        place.query_selector(&quoted).ok().flatten()
+    };
+    for details in open.iter().filter_map(|id| by_id(id)) {
+        drop(details.set_attribute("open", ""));
+    }
+    if let Some(id) = focused {
+        let next = || place.query_selector("[data-next]").ok().flatten();
+        if let Some(element) = by_id(&id).or_else(next) {
+            drop(element.unchecked_ref::<HtmlElement>().focus());
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Markup as text, for panels that are drawn as a whole: [`Drawn`](crate::components) puts it on the page.
+//!
+//! Views whose every element has a type of its own are a hundred times the size of the text that they
+//! stand for, and the page has to be small. What the program has written goes in by [`Markup::raw`],
+//! which takes nothing else; names and numbers go in by [`Markup::text`], which escapes them.
+
+/// Markup under construction.
+#[derive(Debug, Default)]
+pub(crate) struct Markup(String);
+
+impl Markup {
+    /// Tags and attributes.
+    pub(crate) fn raw(&mut self, markup: &'static str) -> &mut Self {
+        self.0.push_str(markup);
+        self
+    }
+
+    /// Text, or the value of an attribute in double quotes.
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
+        for letter in text.chars() {
+            match letter {
+                '&' => self.0.push_str("&amp;"),
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                '"' => self.0.push_str("&quot;"),
+                letter => self.0.push(letter),
+            }
+        }
+        self
+    }
+
+    /// A text between tags: `around("<p>", text, "</p>")`.
+    pub(crate) fn around(
+        &mut self,
+        open: &'static str,
+        text: &str,
+        close: &'static str,
+    ) -> &mut Self {
+        self.raw(open).text(text).raw(close)
+    }
+
+    /// A button: what it does, and what it says.
+    pub(crate) fn button(&mut self, class: &'static str, act: &str, label: &str) -> &mut Self {
+        self.raw("<button type=\"button\" class=\"").raw(class).raw("\" id=\"").text(act);
+        self.raw("\" data-act=\"").text(act).around("\">", label, "</button>")
+    }
+
+    /// Something to unfold, whose name tells it from others of the panel.
+    pub(crate) fn unfold(&mut self, id: &str, summary: &str) -> &mut Self {
+        self.raw("<details id=\"").text(id).around("\"><summary>", summary, "</summary>")
+    }
+
+    /// Lines of code, and a button that copies them.
+    pub(crate) fn code(&mut self, code: &str, copy: &str) -> &mut Self {
+        self.raw("<div class=\"code-block\"><pre tabindex=\"0\"><code>").text(code);
+        self.raw("</code></pre><button type=\"button\" class=\"button\" data-act=\"copy\">");
+        self.text(copy).raw("</button></div>")
+    }
+
+    /// All of it.
+    pub(crate) fn done(self) -> String {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Markup;
+
+    #[test]
+    fn what_is_not_the_programs_is_escaped() {
+        let mut markup = Markup::default();
+        markup.around("<p title=\"x\">", "a<b & \"c\">", "</p>");
+        markup.button("button", "go:\"1\"", "Go <on>");
+        assert_eq!(
+            markup.done(),
+            "<p title=\"x\">a&lt;b &amp; &quot;c&quot;&gt;</p><button type=\"button\" class=\"button\" \
+             id=\"go:&quot;1&quot;\" data-act=\"go:&quot;1&quot;\">Go &lt;on&gt;</button>"
+        );
+    }
+}
