@@ -2,11 +2,19 @@
 
 pub(crate) mod bands;
 pub(crate) mod columns;
+pub(crate) mod keys;
+pub(crate) mod peaks;
+pub(crate) mod pyramid;
+pub(crate) mod scene;
+pub(crate) mod segments;
+pub(crate) mod stack;
 pub(crate) mod svg;
 pub(crate) mod ticks;
 pub(crate) mod trend;
 
 use highwater_core::report::Timeline;
+
+use scene::Part;
 
 /// Events that the timeline shows: from the first to before the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +35,61 @@ impl Span {
         let Some(begin) = start(iteration) else { return all };
         let end = start(iteration + 1).unwrap_or(all.end);
         Self { begin, end: end.max(begin + 1) }
+    }
+
+    /// The events of a part of the run; all of them where there is no such part.
+    pub(crate) fn of_part(timeline: &Timeline, part: Part) -> Self {
+        if let Part::Events(begin, end) = part {
+            let all = Self::of(timeline, None);
+            return Self { begin, end: end.max(begin) }.zoomed(0.5, 1.0, all);
+        }
+        Self::of(timeline, part.iteration())
+    }
+
+    /// COUNT: events shown at least, however near somebody looks.
+    const NEAREST: usize = 12;
+
+    /// Whole events from one place on the axis to another, moved and cut to lie within `all`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "events are counted in thousands"
+    )]
+    pub(crate) fn between(from: f64, to: f64, all: Self) -> Self {
+        let len = (to - from).abs().round().max(Self::NEAREST as f64) as usize;
+        let len = len.min(all.len());
+        let begin = (from.min(to).max(0.0).round() as usize).clamp(all.begin, all.end - len);
+        Self { begin, end: begin + len }
+    }
+
+    /// Shows `factor` times as many events, and leaves the one at this share where it is.
+    pub(crate) fn zoomed(self, about: f64, factor: f64, all: Self) -> Self {
+        let (len, here) = (self.float_len() * factor, self.place(about));
+        // Widened to the nearest that is allowed before it is placed, so that it does not drift.
+        let len = len.max(Self { begin: 0, end: Self::NEAREST }.float_len());
+        Self::between(here - about * len, here + (1.0 - about) * len, all)
+    }
+
+    /// Shows what lies this share of the width further.
+    pub(crate) fn panned(self, share: f64, all: Self) -> Self {
+        Self::between(self.place(share), self.place(1.0 + share), all)
+    }
+
+    /// The same if it shows an event, else as many events around it.
+    pub(crate) fn revealing(self, event: usize, all: Self) -> Self {
+        if self.contains(event) { self } else { self.panned(self.share(event) - 0.5, all) }
+    }
+
+    /// Place on the axis at a share of the width.
+    #[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
+    pub(crate) fn place(self, share: f64) -> f64 {
+        self.begin as f64 + share * self.float_len()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
+    const fn float_len(self) -> f64 {
+        self.len() as f64
     }
 
     /// COUNT: events shown.
@@ -66,6 +129,7 @@ pub(crate) mod samples {
             operator: vec![0; sizes.len()],
             module: vec![0; sizes.len()],
             labels: vec![String::new()],
+            owners: Vec::new(),
             phases: marks
                 .iter()
                 .map(|&(event, iteration, phase)| PhaseMark { event, iteration, phase })
@@ -92,6 +156,23 @@ mod tests {
         assert_eq!(Span::of(&timeline, Some(2)), Span { begin: 6, end: 10 });
         assert_eq!(Span::of(&timeline, Some(7)), Span { begin: 0, end: 10 });
         assert_eq!(Span::of(&Timeline::default(), None).len(), 1);
+    }
+
+    #[test]
+    fn looking_nearer_and_further_keeps_what_is_looked_at() {
+        let all = Span { begin: 0, end: 1000 };
+        let near = all.zoomed(0.25, 0.5, all);
+        assert_eq!(near, Span { begin: 125, end: 625 });
+        assert_eq!(near.zoomed(0.25, 2.0, all), all);
+        assert_eq!(near.zoomed(0.0, 100.0, all), all);
+        assert_eq!(near.zoomed(0.5, 0.0, all).len(), Span::NEAREST);
+        assert_eq!(near.panned(0.5, all), Span { begin: 375, end: 875 });
+        assert_eq!(near.panned(-9.0, all), Span { begin: 0, end: 500 });
+        assert_eq!(near.revealing(200, all), near);
+        assert_eq!(near.revealing(900, all), Span { begin: 500, end: 1000 });
+        assert_eq!(Span::between(70.0, 30.0, all), Span { begin: 30, end: 70 });
+        let few = Span { begin: 0, end: 3 };
+        assert_eq!(few.zoomed(0.5, 0.1, few), few);
     }
 
     #[test]

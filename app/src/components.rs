@@ -1,12 +1,13 @@
 //! One file per thing on screen. A component takes values and callbacks, never the whole state.
 #![expect(unreachable_pub, reason = "`#[component]` expands to public items")]
 
+mod alive;
 mod app;
-mod at_peak;
+mod at_cursor;
 mod autopsy;
 mod byte_size;
+mod canvas;
 mod capped;
-mod category_bar;
 mod choice_field;
 mod diagnostics;
 mod dimension_field;
@@ -19,21 +20,25 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod island;
+mod key_help;
 mod ladder;
 mod lesson_panel;
 mod menu;
+mod minimap;
 mod model_facts;
-mod modules_at_peak;
 mod notice;
 mod phase_table;
 mod readout;
 mod recent_list;
+mod segment_canvas;
+mod segment_map;
 mod settings;
 mod share_button;
 mod source_editor;
-mod tensors_at_peak;
 mod timeline;
 mod timeline_canvas;
+mod timeline_plot;
 mod training_details;
 mod trend;
 mod trend_picture;

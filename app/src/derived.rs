@@ -23,6 +23,9 @@ pub(crate) struct Derived {
     pub(crate) headline: Memo<Option<Headline>>,
     /// Milliseconds that the newest estimate took.
     pub(crate) millis: Memo<f64>,
+    /// The moment that is looked at: what is pinned, else under the cursor, else the peak; and the
+    /// request whose answer it is a moment of.
+    pub(crate) moment: Memo<Option<(u64, usize)>>,
 }
 
 impl Derived {
@@ -52,7 +55,14 @@ impl Derived {
         });
         let millis =
             Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0.0, |a| a.millis)));
-        Self { report, stale, generation, headline, millis }
+        let moment = Memo::new(move |_| {
+            let chosen = state.pin.get().or_else(|| state.cursor.get());
+            answer.with(|answer| {
+                let answer = answer.as_ref()?;
+                Some((answer.generation, chosen.unwrap_or(answer.report.peak.event)))
+            })
+        });
+        Self { report, stale, generation, headline, millis, moment }
     }
 }
 

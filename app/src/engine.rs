@@ -17,6 +17,7 @@ use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
 
+use crate::chart::scene::Part;
 use crate::estimator::Pulled;
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
@@ -177,6 +178,7 @@ impl Engine {
         self.state.loaded.set(None);
         self.state.source.set(None);
         self.state.answer.set(None);
+        self.state.snapshot.set(None);
         self.state.config_problem.set(None);
         self.state.notice.set(None);
         self.state.forget_variations();
@@ -299,7 +301,8 @@ impl Engine {
         } else if !opening.again {
             state.notice.set(None);
             state.edit(&name, text, None);
-            state.iteration.set(None);
+            state.view.update(|view| view.part = Part::All);
+            state.pin.set(None);
             state.forget_variations();
             for row in state.devices.get_untracked() {
                 row.verdict.set(None);
@@ -343,8 +346,12 @@ impl Engine {
             *good = config;
         }
         let state = self.state;
+        // What is pinned stays where the run has the same events, as with another batch.
+        let events = state.answer.with_untracked(|old| Some(old.as_ref()?.report.timeline.events));
+        if events != Some(estimate.report.timeline.events) {
+            state.pin.set(None);
+        }
         state.cursor.set(None);
-        state.snapshot.set(None);
         state.search.set(None);
         state.config_problem.set(None);
         let mut line = self.line.borrow_mut();

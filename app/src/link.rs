@@ -14,6 +14,8 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::File;
 
+use crate::chart::scene::{Part, View};
+use crate::chart::stack::Stack;
 use crate::examples::{EXAMPLES, Example};
 use crate::load;
 use crate::protocol::LargestBatch;
@@ -77,9 +79,9 @@ pub(crate) struct Waiting {
     name: String,
     /// The settings, until they are on the page.
     config: Option<Config>,
-    /// Iteration to show.
-    iteration: Option<usize>,
-    /// Event at the cursor.
+    /// What the timeline shows.
+    view: View,
+    /// Event that is pinned.
     event: Option<usize>,
 }
 
@@ -127,8 +129,8 @@ pub(crate) fn attach(state: State, openers: Openers) {
     Effect::new(move |was_open: Option<bool>| {
         state.config.track();
         state.source.track();
-        state.iteration.track();
-        state.cursor.track();
+        state.view.track();
+        state.pin.track();
         let is_open = state.loaded.with(Option::is_some);
         if state.waiting.with(Option::is_none) {
             if is_open {
@@ -200,7 +202,7 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
         });
         known.collect()
     });
-    let words = keep::around_the_picture(title, state.iteration.get_untracked());
+    let words = keep::around_the_picture(title, state.view.get_untracked().part.iteration());
     let name = input(state).map_or_else(String::new, |(name, _)| name);
     // In the order of `highwater_core::export::Answer`, without a copy of the report.
     let packed = postcard::to_stdvec(&((&name, batch, &*answer.report, devices), words));
@@ -273,13 +275,21 @@ pub(crate) fn described(state: State, whole: bool) -> Option<String> {
     });
     put(&json, "dims", &dims);
     put(&json, "settings", &settings);
-    if let Some(iteration) = state.iteration.get_untracked() {
-        put(&json, "iteration", &number(iteration as u64));
-    }
-    if let (Some(at), Some(answer)) = (state.cursor.get_untracked(), state.answer.get_untracked())
-        && let Some(&event) = answer.report.timeline.event.get(at)
+    let View { part, stack } = state.view.get_untracked();
+    let (begin, end) = match part {
+        Part::Events(begin, end) => (Some(begin), Some(end)),
+        _ => (None, None),
+    };
+    let event = state.pin.get_untracked();
+    for (key, n) in
+        [("iteration", part.iteration()), ("from", begin), ("to", end), ("event", event)]
     {
-        put(&json, "event", &number(event as u64));
+        if let Some(n) = n {
+            put(&json, key, &number(n as u64));
+        }
+    }
+    if stack == Stack::Module {
+        put(&json, "by", &"module".into());
     }
     JSON::stringify(&json).ok()?.as_string()
 }
@@ -304,8 +314,15 @@ fn open(state: State, openers: Openers, json: &str) {
         return;
     };
     let whole = |key| integer(&get(&json, key)).and_then(|n| usize::try_from(n).ok());
-    let (iteration, event) = (whole("iteration"), whole("event"));
-    state.waiting.set(Some(Waiting { name: name.clone(), config: Some(config), iteration, event }));
+    let part = match (whole("iteration"), whole("from"), whole("to")) {
+        (Some(iteration), ..) => Part::Iteration(iteration),
+        (None, Some(begin), Some(end)) => Part::Events(begin, end),
+        _ => Part::All,
+    };
+    let by_module = named("by").is_some_and(|by| by == "module");
+    let stack = if by_module { Stack::Module } else { Stack::Category };
+    let (view, event) = (View { part, stack }, whole("event"));
+    state.waiting.set(Some(Waiting { name: name.clone(), config: Some(config), view, event }));
     if let Some(example) = known {
         openers.example.run(example);
     } else if let Some(content) = named("content") {
@@ -358,12 +375,8 @@ fn settle(state: State) {
         }
     }
     state.waiting.set(None);
-    state.iteration.set(waiting.iteration);
-    let place = |event: usize| {
-        let after = answer.report.timeline.event.partition_point(|&sample| sample <= event);
-        after.checked_sub(1)
-    };
-    state.cursor.set(waiting.event.and_then(place));
+    state.view.set(waiting.view);
+    state.pin.set(waiting.event.filter(|&event| event < answer.report.timeline.events));
 }
 
 fn put(object: &Object, key: &str, value: &JsValue) {

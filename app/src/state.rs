@@ -6,6 +6,7 @@ use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
+use crate::chart::scene::{Part, View};
 use crate::estimator::{Device, LEVERS, OpenDim, Pulled};
 use crate::language::Language;
 use crate::link::{Recent, Waiting};
@@ -32,8 +33,10 @@ pub(crate) struct State {
     pub(crate) config_problem: RwSignal<Option<String>>,
     /// Something the user must know about.
     pub(crate) notice: RwSignal<Option<Notice>>,
-    /// Place of the cursor on the timeline, as a position in its samples.
+    /// Event under the cursor on the timeline.
     pub(crate) cursor: RwSignal<Option<usize>>,
+    /// Event that is looked at until another is pinned.
+    pub(crate) pin: RwSignal<Option<usize>>,
     /// The newest moment that was looked at.
     pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
     /// What each lever leads to, in the order of the table, as far as it is known.
@@ -44,8 +47,8 @@ pub(crate) struct State {
     pub(crate) trend: RwSignal<Trend>,
     /// The search for what makes the newest answer fit; `None` where nobody asked.
     pub(crate) search: RwSignal<Option<SearchState>>,
-    /// Iteration that the timeline shows; `None` for all.
-    pub(crate) iteration: RwSignal<Option<usize>>,
+    /// What the timeline shows, and how.
+    pub(crate) view: RwSignal<View>,
     /// The lesson that is given.
     pub(crate) lesson: RwSignal<Option<Teaching>>,
     /// What the address asks for that is not on the page yet.
@@ -75,12 +78,13 @@ impl State {
             config_problem: RwSignal::new(None),
             notice: RwSignal::new(None),
             cursor: RwSignal::new(None),
+            pin: RwSignal::new(None),
             snapshot: RwSignal::new(None),
             levers: RwSignal::new(vec![None; LEVERS.len()]),
             applied: RwSignal::new(Vec::new()),
             trend: RwSignal::new(Trend::default()),
             search: RwSignal::new(None),
-            iteration: RwSignal::new(None),
+            view: RwSignal::new(View::default()),
             lesson: RwSignal::new(None),
             waiting: RwSignal::new(None),
             address: RwSignal::new(String::new()),
@@ -93,6 +97,12 @@ impl State {
 }
 
 impl State {
+    /// Shows one iteration on the timeline, or all of them.
+    pub(crate) fn show_iteration(&self, iteration: Option<usize>) {
+        let part = iteration.map_or(Part::All, Part::Iteration);
+        self.view.update(|view| view.part = part);
+    }
+
     /// Nothing is known any more of what would help, nor of how it grows.
     pub(crate) fn forget_variations(&self) {
         self.levers.set(vec![None; LEVERS.len()]);

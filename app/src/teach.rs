@@ -57,7 +57,7 @@ impl Lessons {
             let Some(at) = state.lesson.get_untracked() else { return };
             let at = Teaching { step, revealed: false, ..at };
             state.lesson.set(Some(at));
-            state.iteration.set(at.step().iteration);
+            state.show_iteration(at.step().iteration);
             let dims = state.config.with_untracked(|config| config.dims.clone());
             state.config.set(config(at.step(), Config { dims, ..Config::default() }));
             point(at.step().about);
@@ -77,7 +77,7 @@ impl Lessons {
                 state.lesson.update(|at| {
                     if let Some(at) = at {
                         at.revealed = true;
-                        state.iteration.set(at.step().iteration);
+                        state.show_iteration(at.step().iteration);
                         point(at.step().about);
                     }
                 });

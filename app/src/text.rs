@@ -8,9 +8,10 @@ use std::fmt::Display;
 
 use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
-use highwater_core::report::{DeviceVerdict, Peak, Report, Verdict};
+use highwater_core::report::{DeviceVerdict, LiveTensor, Peak, Report, Snapshot, Verdict};
 use highwater_core::trace::{Category, Phase};
 
+use crate::chart::segments::{Pool, Totals};
 use crate::format;
 use crate::language::{fill, tr};
 use crate::protocol::LargestBatch;
@@ -226,6 +227,67 @@ pub(crate) fn phase_short(phase: Phase) -> String {
         Phase::Backward => "bwd",
         Phase::Optimizer => "opt",
     })
+}
+
+/// What a tensor is called: by its own name, else by its module, else by what it is for.
+pub(crate) fn tensor(tensor: &LiveTensor) -> String {
+    match (tensor.name.as_str(), tensor.module.as_str()) {
+        ("", "") => category(tensor.category),
+        ("", module) => module.to_owned(),
+        (name, _) => name.to_owned(),
+    }
+}
+
+/// `98.00 MiB activations layer1.0.conv2, in segment 3`.
+pub(crate) fn block(snapshot: &Snapshot, segment: usize, at: usize) -> Option<String> {
+    let block = snapshot.segments.get(segment)?.blocks.get(at)?;
+    let owner = block.tensor.and_then(|tensor| snapshot.live.get(tensor));
+    let number = segment + 1;
+    Some(match owner {
+        Some(owner) => fill(
+            "{size} {category} {name}, in segment {n}",
+            &[
+                ("size", &block.size),
+                ("category", &category(owner.category)),
+                ("name", &tensor(owner)),
+                ("n", &number),
+            ],
+        ),
+        None => fill("{size} free, in segment {n}", &[("size", &block.size), ("n", &number)]),
+    })
+}
+
+/// `31 segments, 3.35 GiB reserved, 2.90 GiB in use, 460 MiB in 57 holes, the largest 128 MiB`.
+pub(crate) fn segments(totals: &Totals) -> String {
+    fill(
+        "{segments} segments, {reserved} reserved, {used} in use, {free} in {holes} holes, the largest {largest}",
+        &[
+            ("segments", &format::grouped(totals.segments as u64)),
+            ("reserved", &totals.reserved),
+            ("used", &totals.used),
+            ("free", &totals.reserved.saturating_sub(totals.used)),
+            ("holes", &format::grouped(totals.holes as u64)),
+            ("largest", &totals.largest),
+        ],
+    )
+}
+
+/// A pool in a word.
+pub(crate) fn pool_name(pool: Pool) -> String {
+    match pool {
+        Pool::Large => tr("large"),
+        Pool::Small => tr("small"),
+    }
+}
+
+/// `Large pool: 12 segments, 3.20 GiB; a line is 256.00 MiB`.
+pub(crate) fn pool(pool: Pool, totals: &Totals, line: Bytes) -> String {
+    let parts: [(&str, &dyn Display); 3] =
+        [("n", &totals.segments), ("size", &totals.reserved), ("line", &line)];
+    match pool {
+        Pool::Large => fill("Large pool: {n} segments, {size}; a line is {line}", &parts),
+        Pool::Small => fill("Small pool: {n} segments, {size}; a line is {line}", &parts),
+    }
 }
 
 /// How much a diagnostic weighs, in a word.

@@ -1,5 +1,7 @@
 //! The answer: peaks, what was alive, the timeline, verdicts. Plain data for the page and scripts.
 
+mod owners;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,9 @@ use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageI
 
 pub use crate::allocator::IterationPeaks;
 pub use crate::device::Verdict;
+pub use owners::Owner;
+
+use owners::{Ledger, Sizes};
 
 /// One estimate, for one configuration on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -254,6 +259,9 @@ pub struct Timeline {
     pub module: Vec<usize>,
     /// Texts that `operator` and `module` refer to.
     pub labels: Vec<String>,
+    /// The modules with the most at the peak, in the order in which they come first; the rest of
+    /// `categories` belongs to others.
+    pub owners: Vec<Owner>,
     /// Where phases begin, in events.
     pub phases: Vec<PhaseMark>,
     /// COUNT: events in the whole trace.
@@ -333,6 +341,8 @@ impl Report {
     ) -> Self {
         let event = replay.allocated.event;
         let alive = alive_at(trace, event);
+        let modules_at_peak = by_module(trace, &alive);
+        let timeline = Timeline::of(trace, series, Ledger::new(trace, &modules_at_peak));
         let Moment { iteration, phase, operator, module } = Moment::of(trace, event);
         Self {
             model: ModelSummary::default(),
@@ -351,9 +361,9 @@ impl Report {
             },
             iterations: replay.iterations.clone(),
             at_peak: by_category(trace, &alive),
-            modules_at_peak: by_module(trace, &alive),
+            modules_at_peak,
             live_at_peak: live_tensors(trace, alive).into_iter().map(|(_, live)| live).collect(),
-            timeline: Timeline::of(trace, series),
+            timeline,
             verdict,
             lower_bound: false,
             diagnostics: Vec::new(),
@@ -449,22 +459,24 @@ impl Timeline {
     /// COUNT: samples beyond which neighbouring events are thinned.
     const SAMPLES_MAX: usize = 20_000;
 
-    fn of(trace: &Trace, series: &Series) -> Self {
+    fn of(trace: &Trace, series: &Series, mut ledger: Ledger) -> Self {
         let events = series.allocated.len();
         let stride = events.div_ceil(Self::SAMPLES_MAX).max(1);
         let mut timeline = Self { phases: trace.phases.clone(), events, ..Self::default() };
         let mut places: BTreeMap<LabelId, usize> = BTreeMap::new();
         let mut running = ByCategory::default();
-        let mut best: Option<(usize, ByCategory)> = None;
+        let mut best: Option<(usize, ByCategory, Sizes)> = None;
         for (index, event) in trace.events.iter().enumerate().take(events) {
             apply(trace, *event, &mut running);
+            ledger.apply(trace, *event);
             let allocated = |at: usize| series.allocated.get(at).copied().unwrap_or_default();
-            if best.is_none_or(|(at, _)| allocated(index) >= allocated(at)) {
-                best = Some((index, running));
+            if best.is_none_or(|(at, ..)| allocated(index) >= allocated(at)) {
+                best = Some((index, running, ledger.now()));
             }
             if ((index + 1).is_multiple_of(stride) || index + 1 == events)
-                && let Some((at, categories)) = best.take()
+                && let Some((at, categories, sizes)) = best.take()
             {
+                ledger.write(timeline.event.len(), &sizes);
                 timeline.event.push(at);
                 timeline.categories.push(categories);
                 timeline.allocated.push(allocated(at));
@@ -480,6 +492,7 @@ impl Timeline {
                 timeline.module.push(place(&trace.modules));
             }
         }
+        timeline.owners = ledger.close();
         timeline
     }
 }
@@ -521,7 +534,7 @@ fn by_category(trace: &Trace, alive: &[(StorageId, usize)]) -> ByCategory {
 fn by_module(trace: &Trace, alive: &[(StorageId, usize)]) -> Vec<ModuleBytes> {
     let mut sums: BTreeMap<String, Bytes> = BTreeMap::new();
     for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.0)) {
-        *sums.entry(module_of(trace, storage)).or_default() += storage.requested;
+        *sums.entry(module_of(trace, storage).to_owned()).or_default() += storage.requested;
     }
     let mut modules: Vec<_> =
         sums.into_iter().map(|(module, bytes)| ModuleBytes { module, bytes }).collect();
@@ -530,12 +543,9 @@ fn by_module(trace: &Trace, alive: &[(StorageId, usize)]) -> Vec<ModuleBytes> {
 }
 
 /// The module that ran, or for parameters and their like the one that owns them by name.
-fn module_of(trace: &Trace, storage: &Storage) -> String {
+fn module_of<'a>(trace: &'a Trace, storage: &Storage) -> &'a str {
     let name = trace.label(storage.name);
-    match name.rsplit_once('.') {
-        Some((module, _)) => module.to_owned(),
-        None => trace.label(storage.module).to_owned(),
-    }
+    name.rsplit_once('.').map_or_else(|| trace.label(storage.module), |(module, _)| module)
 }
 
 /// Storages that are alive, largest first, each with what the user is told of it.
@@ -556,7 +566,7 @@ fn live_tensors(trace: &Trace, alive: Vec<(StorageId, usize)>) -> Vec<(StorageId
                 bytes: storage.requested,
                 category: storage.category,
                 operator: trace.label(storage.operator).to_owned(),
-                module: module_of(trace, storage),
+                module: module_of(trace, storage).to_owned(),
                 name: trace.label(storage.name).to_owned(),
                 tensor: storage.tensor.clone(),
                 born,

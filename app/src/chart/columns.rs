@@ -3,30 +3,30 @@
 use highwater_core::report::Timeline;
 
 use super::Span;
+use super::pyramid::Pyramid;
 
 /// For each column of pixels, the position of the sample to draw there.
 ///
 /// Of the samples that fall into a column, the one with the most allocated: peaks survive. A
 /// column without samples of its own shows what was there before it.
-pub(crate) fn columns(timeline: &Timeline, span: Span, width: usize) -> Vec<usize> {
+pub(crate) fn columns(
+    timeline: &Timeline,
+    pyramid: &Pyramid,
+    span: Span,
+    width: usize,
+) -> Vec<usize> {
     let samples = timeline.event.len().min(timeline.allocated.len());
-    if samples == 0 || width == 0 {
+    if samples == 0 {
         return Vec::new();
     }
-    let mut next = timeline.event.partition_point(|&event| event < span.begin).min(samples);
-    let mut current = next.saturating_sub(1);
+    let sample_at = |event: usize| timeline.event.partition_point(|&at| at < event).min(samples);
+    let mut next = sample_at(span.begin);
     let mut columns = Vec::with_capacity(width);
     for column in 1..=width {
-        let end = span.begin + scaled(span.len(), column, width);
-        let mut shown = None;
-        while next < samples && timeline.event[next] < end {
-            if shown.is_none_or(|best: usize| timeline.allocated[next] > timeline.allocated[best]) {
-                shown = Some(next);
-            }
-            current = next;
-            next += 1;
-        }
-        columns.push(shown.unwrap_or(current));
+        let end = sample_at(span.begin + scaled(span.len(), column, width));
+        let shown = pyramid.highest(&timeline.allocated, next, end);
+        columns.push(shown.unwrap_or_else(|| next.saturating_sub(1)));
+        next = end;
     }
     columns
 }
@@ -56,7 +56,9 @@ mod tests {
 
     fn drawn(sizes: &[u64], span: Span, width: usize) -> Vec<u64> {
         let timeline = timeline(sizes, &[]);
-        columns(&timeline, span, width).into_iter().map(|at| timeline.allocated[at].0).collect()
+        let pyramid = Pyramid::of(&timeline.allocated);
+        let columns = columns(&timeline, &pyramid, span, width);
+        columns.into_iter().map(|at| timeline.allocated[at].0).collect()
     }
 
     #[test]
@@ -77,12 +79,14 @@ mod tests {
         let mut thinned = timeline(&[5, 6, 7], &[]);
         thinned.event = vec![0, 10, 20];
         thinned.events = 30;
-        assert_eq!(columns(&thinned, Span { begin: 5, end: 25 }, 4), [0, 1, 1, 2]);
+        let pyramid = Pyramid::of(&thinned.allocated);
+        assert_eq!(columns(&thinned, &pyramid, Span { begin: 5, end: 25 }, 4), [0, 1, 1, 2]);
     }
 
     #[test]
     fn nothing_makes_no_columns() {
-        assert!(columns(&Timeline::default(), Span { begin: 0, end: 1 }, 100).is_empty());
+        let (nothing, none) = (Timeline::default(), Pyramid::default());
+        assert!(columns(&nothing, &none, Span { begin: 0, end: 1 }, 100).is_empty());
         assert!(drawn(&[1], Span { begin: 0, end: 1 }, 0).is_empty());
         assert_eq!(column_at(0.5, 0), None);
         assert_eq!(column_at(1.0, 10), Some(9));

@@ -12,6 +12,7 @@ use highwater_core::trace::Category;
 use super::Span;
 use super::bands::bands;
 use super::columns::columns;
+use super::pyramid::Pyramid;
 use super::ticks::ticks;
 
 const WIDTH: usize = 1200;
@@ -125,7 +126,7 @@ fn axis(pen: &mut Pen<'_>, top: Bytes) {
 }
 
 fn stack(pen: &mut Pen<'_>, data: &Timeline, span: Span, top: Bytes) {
-    let columns = columns(data, span, PLOT_WIDTH);
+    let columns = columns(data, &Pyramid::of(&data.allocated), span, PLOT_WIDTH);
     let mut below: Vec<Bytes> = vec![Bytes::ZERO; columns.len()];
     for (n, category) in Category::ALL.into_iter().enumerate() {
         let above: Vec<Bytes> = columns

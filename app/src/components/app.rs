@@ -8,7 +8,7 @@ use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
 
-use super::at_peak::AtPeak;
+use super::at_cursor::AtCursor;
 use super::autopsy::AutopsyView;
 use super::diagnostics::Diagnostics;
 use super::drop_zone::DropZone;
@@ -259,6 +259,11 @@ fn Workbench(
     /// Whether the text in the editor is one.
     is_spec: Signal<bool>,
 ) -> impl IntoView {
+    Effect::new(move |_| {
+        if let Some((_, event)) = derived.moment.get() {
+            actions.look.run(event);
+        }
+    });
     let is_writing = Memo::new(move |_| state.source.with(Option::is_some));
     let dims = Signal::derive(move || {
         state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
@@ -284,16 +289,20 @@ fn Workbench(
                 <AutopsyView report=derived.report />
                 <Timeline
                     report=derived.report
-                    iteration=state.iteration
+                    view=state.view
                     cursor=state.cursor
+                    pin=state.pin
                     theme=state.theme
-                    on_iteration=Callback::new(move |shown| {
-                        state.cursor.set(None);
-                        state.iteration.set(shown);
-                    })
-                    on_cursor=Callback::new(move |at| state.cursor.set(at))
+                    on_view=Callback::new(move |view| state.view.set(view))
+                    on_cursor=Callback::new(move |event| state.cursor.set(event))
+                    on_pin=Callback::new(move |event| state.pin.set(event))
                 />
-                <AtPeak report=derived.report />
+                <AtCursor
+                    report=derived.report
+                    snapshot=state.snapshot
+                    theme=state.theme
+                    on_jump=Callback::new(move |event| state.pin.set(Some(event)))
+                />
                 <Variations state derived actions dims />
                 <GpuTable
                     report=derived.report

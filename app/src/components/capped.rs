@@ -8,7 +8,7 @@ use crate::format::grouped;
 use crate::language::fill;
 
 /// COUNT: entries shown at most; the whole of a very long list would stall the browser.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 
 /// A button that shows the rest of a list, or hides it again; nothing where there is no rest.
 #[component]

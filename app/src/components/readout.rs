@@ -1,68 +1,96 @@
-//! The legend of the timeline, and its numbers at the cursor, or at the peak where there is none.
-
-use std::sync::Arc;
+//! The legend of the timeline, and its numbers at the cursor, at the pin, or at the peak.
 
 use highwater_core::Bytes;
-use highwater_core::report::{ByCategory, Report, Timeline};
+use highwater_core::report::Timeline;
 use highwater_core::trace::{Category, Phase};
-use leptos::prelude::*;
+use web_sys::Element;
 
-use super::byte_size::ByteSize;
+use super::island::{find, write, write_size};
+use crate::chart::scene::{Scene, sample_at};
+use crate::chart::stack::{Stack, split};
+use crate::language::{fill, tr};
 use crate::text;
 
-/// One moment of the timeline in numbers.
-#[component]
-pub(crate) fn Readout(
-    /// The report.
-    report: Signal<Option<Arc<Report>>>,
-    /// Place of the cursor in the samples.
-    cursor: Signal<Option<usize>>,
-) -> impl IntoView {
-    move || {
-        report.get().map(|report| {
-            let at = cursor.get().and_then(|at| Moment::at(&report, at));
-            let moment = at.unwrap_or_else(|| Moment::peak(&report));
-            view! {
-                <div class="readout">
-                    <p class="readout-when">
-                        <strong>{moment.title}</strong>
-                        <span>{moment.place}</span>
-                    </p>
-                    <dl class="readout-values">
-                        {Category::ALL
-                            .map(|category| legend(category, moment.categories.get(category)))
-                            .collect_view()} <div class="readout-value">
-                            <dt>
-                                <span class="swatch swatch-line" aria-hidden="true"></span>
-                                "reserved"
-                            </dt>
-                            <dd>
-                                <ByteSize bytes=moment.reserved />
-                            </dd>
-                        </div>
-                    </dl>
-                </div>
-            }
-        })
+/// The style sheet's names of the layers that are modules; the last is for all others.
+pub(super) const MODULES: [&str; 8] = [
+    "module-1",
+    "module-2",
+    "module-3",
+    "module-4",
+    "module-5",
+    "module-6",
+    "module-7",
+    "module-other",
+];
+
+/// What [`draw`] fills.
+pub(super) const PLACE: &str = "<div class=\"readout\"><p class=\"readout-when\">\
+     <strong></strong> <span></span></p><dl class=\"readout-values\"></dl></div>";
+
+/// Fills the readout with one moment.
+pub(super) fn draw(root: &Element, scene: &Scene, cursor: Option<usize>, pin: Option<usize>) {
+    let (report, data) = (&scene.ground.report, scene.ground.data());
+    let title = match (cursor, pin) {
+        (Some(_), _) => tr("At the cursor"),
+        (None, Some(_)) => tr("At the pin"),
+        (None, None) => tr("At the peak"),
+    };
+    let event = cursor.or(pin).unwrap_or(report.peak.event);
+    let sample = sample_at(data, event).unwrap_or(0);
+    let allocated = data.allocated.get(sample).copied().unwrap_or_default();
+    let place = fill(
+        "{when}{running}, {size} allocated",
+        &[("when", &when(data, event)), ("running", &running(data, sample)), ("size", &allocated)],
+    );
+    let categories = data.categories.get(sample).copied().unwrap_or_default();
+    let mut values = String::new();
+    for (layer, bytes) in split(data, scene.stack, &categories, sample).into_iter().enumerate() {
+        let (class, name, meaning) = legend(scene, layer);
+        value(&mut values, class, &name, &meaning, bytes);
+    }
+    let reserved = data.reserved.get(sample).copied().unwrap_or_default();
+    value(&mut values, "swatch-line", &tr("reserved"), "", reserved);
+    let parts = [("strong", title), (".readout-when span", place)];
+    for (selector, words) in parts {
+        if let Some(element) = find(root, selector) {
+            element.set_text_content(Some(&words));
+        }
+    }
+    if let Some(list) = find(root, ".readout-values") {
+        list.set_inner_html(&values);
     }
 }
 
-fn legend(category: Category, bytes: Bytes) -> impl IntoView {
-    view! {
-        <div
-            class="readout-value"
-            class:readout-none=bytes == Bytes::ZERO
-            title=text::category_meaning(category)
-        >
-            <dt>
-                <span class=format!("swatch {}", class(category)) aria-hidden="true"></span>
-                {text::category(category)}
-            </dt>
-            <dd>
-                <ByteSize bytes />
-            </dd>
-        </div>
+/// Class, name and meaning of a layer.
+fn legend(scene: &Scene, layer: usize) -> (&'static str, String, String) {
+    match scene.stack {
+        Stack::Category => {
+            let category = Category::ALL[layer.min(Category::ALL.len() - 1)];
+            (class(category), text::category(category), text::category_meaning(category))
+        }
+        Stack::Module => match scene.ground.data().owners.get(layer) {
+            Some(owner) => (MODULES[layer.min(6)], owner.module.clone(), owner.module.clone()),
+            None => (MODULES[7], tr("all others"), String::new()),
+        },
     }
+}
+
+fn value(values: &mut String, class: &str, name: &str, meaning: &str, bytes: Bytes) {
+    let none = if bytes == Bytes::ZERO { " readout-none" } else { "" };
+    let parts = [
+        "<div class=\"readout-value",
+        none,
+        "\" title=\"",
+        meaning,
+        "\"><dt><span class=\"swatch ",
+        class,
+        "\" aria-hidden=\"true\"></span><span class=\"readout-name\">",
+        name,
+        "</span></dt><dd>",
+    ];
+    write(values, &parts);
+    write_size(values, bytes);
+    values.push_str("</dd></div>");
 }
 
 /// The style sheet's name of a category.
@@ -79,67 +107,57 @@ pub(super) const fn class(category: Category) -> &'static str {
     }
 }
 
-struct Moment {
-    title: &'static str,
-    place: String,
-    categories: ByCategory,
-    reserved: Bytes,
-}
-
-impl Moment {
-    fn at(report: &Report, at: usize) -> Option<Self> {
-        let data = &report.timeline;
-        let event = *data.event.get(at)?;
-        Some(Self {
-            title: "At the cursor",
-            place: format!(
-                "{}{}, {} allocated",
-                when(data, event),
-                running(data, at),
-                data.allocated.get(at)?
-            ),
-            categories: *data.categories.get(at)?,
-            reserved: *data.reserved.get(at)?,
-        })
-    }
-
-    fn peak(report: &Report) -> Self {
-        let data = &report.timeline;
-        let peak = &report.peak;
-        let at = data.event.partition_point(|&event| event <= peak.event).checked_sub(1);
-        let reserved = at.and_then(|at| data.reserved.get(at)).copied().unwrap_or_default();
-        let operator = what(&peak.operator, &peak.module);
-        Self {
-            title: "At the peak",
-            place: format!("{}{operator}, {} allocated", when(data, peak.event), peak.allocated),
-            categories: report.at_peak,
-            reserved,
-        }
-    }
-}
-
 /// What ran at a sample: `, aten::convolution in layer1.0.conv2`.
-pub(super) fn running(data: &Timeline, at: usize) -> String {
+fn running(data: &Timeline, sample: usize) -> String {
     let label = |places: &[usize]| {
-        places.get(at).and_then(|&place| data.labels.get(place)).map_or("", String::as_str)
+        places.get(sample).and_then(|&place| data.labels.get(place)).map_or("", String::as_str)
     };
     what(label(&data.operator), label(&data.module))
 }
 
-fn what(operator: &str, module: &str) -> String {
+/// `, aten::convolution in layer1.0.conv2`.
+pub(super) fn what(operator: &str, module: &str) -> String {
     match (operator, module) {
         ("", "") => String::new(),
         (one, "") | ("", one) => format!(", {one}"),
-        (operator, module) => format!(", {operator} in {module}"),
+        (operator, module) => {
+            fill(", {operator} in {module}", &[("operator", &operator), ("module", &module)])
+        }
     }
 }
 
 /// `backward of iteration 2`.
 pub(super) fn when(data: &Timeline, event: usize) -> String {
     let after = data.phases.partition_point(|mark| mark.event <= event);
-    match after.checked_sub(1).and_then(|at| data.phases.get(at)) {
-        None => String::new(),
-        Some(mark) if mark.phase == Phase::Setup => "set-up".to_owned(),
-        Some(mark) => format!("{} of iteration {}", text::phase(mark.phase), mark.iteration),
+    let mark = after.checked_sub(1).and_then(|at| data.phases.get(at));
+    mark.map_or_else(String::new, |mark| moment(mark.phase, mark.iteration))
+}
+
+/// `backward of iteration 2`.
+pub(super) fn moment(phase: Phase, iteration: usize) -> String {
+    let name = text::phase(phase);
+    if phase == Phase::Setup {
+        return name;
     }
+    fill("{phase} of iteration {n}", &[("phase", &name), ("n", &iteration)])
+}
+
+/// One moment in words: `backward of iteration 2, event 120 of 900: 3.51 GiB allocated, …`.
+pub(super) fn in_words(data: &Timeline, event: usize) -> String {
+    let sample = sample_at(data, event).unwrap_or(0);
+    let (Some(allocated), Some(reserved)) = (data.allocated.get(sample), data.reserved.get(sample))
+    else {
+        return String::new();
+    };
+    fill(
+        "{when}{running}, event {event} of {count}: {allocated} allocated, {reserved} reserved",
+        &[
+            ("when", &when(data, event)),
+            ("running", &running(data, sample)),
+            ("event", &event),
+            ("count", &crate::format::grouped(data.events as u64)),
+            ("allocated", allocated),
+            ("reserved", reserved),
+        ],
+    )
 }

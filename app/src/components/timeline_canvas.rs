@@ -4,7 +4,6 @@
 //! are elements of the page, and the canvas is sized in device pixels here.
 
 use highwater_core::Bytes;
-use highwater_core::report::Timeline;
 use highwater_core::trace::Category;
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -15,68 +14,47 @@ use plotters::prelude::{
 use plotters_canvas::CanvasBackend;
 use web_sys::HtmlCanvasElement;
 
-use crate::chart::{Span, columns};
+use super::canvas::{colour, density, pixels, resize};
+use crate::chart::scene::Scene;
+use crate::chart::stack::{Stack, layers};
 use crate::format::float;
-
-/// What to paint.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Picture<'a> {
-    /// The data.
-    pub(super) timeline: &'a Timeline,
-    /// Events to show.
-    pub(super) span: Span,
-    /// Size at the upper edge.
-    pub(super) top: Bytes,
-    /// Sizes with a line across.
-    pub(super) ticks: &'a [Bytes],
-    /// What the device offers, where that is within the picture.
-    pub(super) capacity: Option<Bytes>,
-}
 
 type Area<'a> = DrawingArea<CanvasBackend, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Paints the picture at this many CSS pixels.
-pub(super) fn paint(
-    canvas: &HtmlCanvasElement,
-    css: (f64, f64),
-    picture: Picture<'_>,
-) -> Option<()> {
-    let window = web_sys::window()?;
-    let density = window.device_pixel_ratio().clamp(1.0, 3.0);
-    let (width, height) = (pixels(css.0 * density), pixels(css.1 * density));
-    canvas.set_width(width);
-    canvas.set_height(height);
-    let colours = Colours::of(canvas)?;
+/// Paints a scene at this many CSS pixels.
+pub(super) fn paint(canvas: &HtmlCanvasElement, css: (f64, f64), scene: &Scene) -> Option<()> {
+    let (width, _) = resize(canvas, css);
+    let colours = Colours::of(canvas, scene.stack);
     let root = CanvasBackend::with_canvas_object(canvas.clone())?.into_drawing_area();
-    let line = pixels(density).max(1);
-    draw(&root, f64::from(width), &colours, line, picture)
+    draw(&root, width, &colours, pixels(density()).max(1), scene)
 }
 
 fn draw(
     root: &DrawingArea<CanvasBackend, Shift>,
-    width: f64,
+    pixels: u32,
     colours: &Colours,
     line: u32,
-    picture: Picture<'_>,
+    scene: &Scene,
 ) -> Option<()> {
-    let top = float(picture.top).max(1.0);
+    let (width, ground) = (f64::from(pixels), &scene.ground);
+    let top = float(ground.top).max(1.0);
     let chart = ChartBuilder::on(root).build_cartesian_2d(0.0..width, 0.0..top).ok()?;
     let area = chart.plotting_area();
-    for &tick in picture.ticks {
+    for &tick in &ground.ticks.at {
         across(area, width, tick, colours.grid.stroke_width(line))?;
     }
-    let columns = columns::columns(picture.timeline, picture.span, whole(width));
+    let columns = ground.columns(scene.span, usize::try_from(pixels).unwrap_or(1));
+    let stacks: Vec<_> = columns.iter().map(|&at| layers(ground.data(), scene.stack, at)).collect();
     let mut lower = vec![0.0; columns.len()];
-    for (category, colour) in Category::ALL.into_iter().zip(colours.categories) {
-        let upper: Vec<f64> = columns
-            .iter()
-            .zip(&lower)
-            .map(|(&at, below)| {
-                below + picture.timeline.categories.get(at).map_or(0.0, |c| float(c.get(category)))
-            })
-            .collect();
+    for layer in 0..stacks.first().map_or(0, Vec::len) {
+        let height = |stack: &Vec<Bytes>| stack.get(layer).copied().map_or(0.0, float);
+        let upper: Vec<f64> =
+            stacks.iter().zip(&lower).map(|(stack, below)| below + height(stack)).collect();
         if upper != lower {
-            layer(area, &lower, &upper, colour)?;
+            // What is left over is the last layer, however many there are.
+            let is_last = scene.stack == Stack::Module && layer == ground.data().owners.len();
+            let colour = if is_last { colours.layers.last() } else { colours.layers.get(layer) };
+            fill(area, &lower, &upper, *colour?)?;
             for (from, to, level) in levels(&upper) {
                 let edge = vec![(from, level), (to, level)];
                 let style = colours.ground.stroke_width(line);
@@ -87,17 +65,17 @@ fn draw(
     }
     let reserved: Vec<f64> = columns
         .iter()
-        .map(|&at| picture.timeline.reserved.get(at).copied().map_or(0.0, float))
+        .map(|&at| ground.data().reserved.get(at).copied().map_or(0.0, float))
         .collect();
     outline(area, &reserved, colours.ink.stroke_width(line + line / 2))?;
-    if let Some(capacity) = picture.capacity {
-        across(area, width, capacity, colours.alarm.stroke_width(line))?;
+    if let Some(limit) = ground.limit_shown() {
+        across(area, width, limit, colours.alarm.stroke_width(line))?;
     }
     root.present().ok()
 }
 
 /// The area between two edges, in steps: memory does not slope.
-fn layer(area: &Area<'_>, lower: &[f64], upper: &[f64], colour: RGBColor) -> Option<()> {
+fn fill(area: &Area<'_>, lower: &[f64], upper: &[f64], colour: RGBColor) -> Option<()> {
     let mut edge = steps(upper);
     let mut back = steps(lower);
     back.reverse();
@@ -145,7 +123,7 @@ fn levels(values: &[f64]) -> Vec<(f64, f64, f64)> {
 
 /// The colours of the theme, read from the style sheet: they live there and nowhere else.
 struct Colours {
-    categories: [RGBColor; 8],
+    layers: Vec<RGBColor>,
     ground: RGBColor,
     grid: RGBColor,
     ink: RGBColor,
@@ -153,21 +131,19 @@ struct Colours {
 }
 
 impl Colours {
-    fn of(canvas: &HtmlCanvasElement) -> Option<Self> {
-        let style = web_sys::window()?.get_computed_style(canvas).ok()??;
-        let read = |name: &str| {
-            let value = style.get_property_value(&format!("--{name}")).unwrap_or_default();
-            parse(&value).unwrap_or(RGBColor(128, 128, 128))
+    fn of(canvas: &HtmlCanvasElement, stack: Stack) -> Self {
+        let read = |name: &str| parse(&colour(canvas, name)).unwrap_or(RGBColor(128, 128, 128));
+        let classes = match stack {
+            Stack::Category => Category::ALL.map(super::readout::class),
+            Stack::Module => super::readout::MODULES,
         };
-        let categories = Category::ALL
-            .map(|category| read(&format!("category-{}", category.name().replace('_', "-"))));
-        Some(Self {
-            categories,
+        Self {
+            layers: classes.map(read).to_vec(),
             ground: read("ground"),
             grid: read("grid"),
             ink: read("ink"),
             alarm: read("verdict-fails"),
-        })
+        }
     }
 }
 
@@ -182,19 +158,6 @@ fn parse(colour: &str) -> Option<RGBColor> {
     let inner = colour.strip_prefix("rgb(")?.strip_suffix(')')?;
     let mut parts = inner.split([',', ' ']).filter(|part| !part.is_empty()).map(str::parse);
     Some(RGBColor(parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of pixels, at most a few thousand"
-)]
-fn pixels(size: f64) -> u32 {
-    size.round().clamp(1.0, 16_384.0) as u32
-}
-
-fn whole(width: f64) -> usize {
-    usize::try_from(pixels(width)).unwrap_or(1)
 }
 
 #[cfg(test)]

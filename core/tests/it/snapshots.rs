@@ -63,6 +63,17 @@ fn a_snapshot_agrees_with_the_report_at_its_peak_and_with_itself_everywhere() {
         assert_eq!(peak.modules, report.modules_at_peak, "{name}");
         assert_eq!(peak.categories, report.at_peak, "{name}");
         assert_eq!(peak.allocated, report.peak.allocated, "{name}");
+        let timeline = &report.timeline;
+        let sampled = timeline.event.iter().position(|&event| event == peak.event).unwrap();
+        assert!((3..=7).contains(&timeline.owners.len()), "{name}");
+        for owner in &timeline.owners {
+            let below = format!("{}.", owner.module);
+            let is_own = |path: &str| path == owner.module || path.starts_with(&below);
+            let own = report.modules_at_peak.iter().filter(|module| is_own(&module.module));
+            let own: Bytes = own.map(|module| module.bytes).sum();
+            assert_eq!(owner.at(sampled), own, "{name}: {}", owner.module);
+            assert!(own + own <= report.at_peak.total(), "{name}: {}", owner.module);
+        }
         let last = report.timeline.events - 1;
         for event in [0, 7, last / 5, last / 3, last / 2, last, usize::MAX] {
             let snapshot = simulation.snapshot(event);

@@ -1,0 +1,38 @@
+//! One moment of the run: what is alive, and where it lies. What is marked in one is in the other.
+
+use std::sync::Arc;
+
+use highwater_core::Report;
+use highwater_core::report::Snapshot;
+use leptos::prelude::*;
+
+use super::alive::AlivePanel;
+use super::segment_map::SegmentMap;
+use crate::theme::Theme;
+
+/// The two panels below the timeline.
+#[component]
+pub(crate) fn AtCursor(
+    /// The report, for its peak until a moment has been looked at.
+    report: Signal<Option<Arc<Report>>>,
+    /// The moment.
+    #[prop(into)]
+    snapshot: Signal<Option<Arc<Snapshot>>>,
+    /// The theme.
+    #[prop(into)]
+    theme: Signal<Theme>,
+    /// Another event is to be looked at.
+    on_jump: Callback<usize>,
+) -> impl IntoView {
+    let marked = RwSignal::new(None);
+    Effect::new(move |_| {
+        snapshot.track();
+        marked.set(None);
+    });
+    view! {
+        <div class="at-cursor">
+            <AlivePanel report snapshot marked on_jump />
+            <SegmentMap snapshot marked theme />
+        </div>
+    }
+}

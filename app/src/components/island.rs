@@ -1,0 +1,144 @@
+//! Parts of the page that are written as text and drawn by hand.
+//!
+//! A leptos view is a type for every element and code for every type, which is worth it where
+//! people type and choose. What follows the cursor is rows and marks: written here as text, with
+//! one listener for all of them, it weighs a tenth. Everything that is not ours is escaped.
+
+use gloo::events::{EventListener, EventListenerOptions};
+use highwater_core::Bytes;
+use leptos::html;
+use leptos::prelude::*;
+use wasm_bindgen::prelude::*;
+use web_sys::{Element, Event, EventTarget, HtmlElement, ResizeObserver};
+
+use crate::format;
+
+/// A panel whose inside is `text`, brought to life once it is on the page.
+pub(super) fn panel(
+    class: &'static str,
+    title: &'static str,
+    text: String,
+    live: Box<dyn FnOnce(HtmlElement)>,
+) -> impl IntoView {
+    let node = NodeRef::<html::Section>::new();
+    let live = StoredValue::new_local(Some(live));
+    Effect::new(move |_| {
+        let Some(node) = node.get() else { return };
+        if let Some(live) = live.try_update_value(Option::take).flatten() {
+            live(node.unchecked_into());
+        }
+    });
+    view! { <section class=class aria-labelledby=title node_ref=node inner_html=text></section> }
+}
+
+/// Runs now, and again when a signal that it has read has changed.
+pub(super) fn watch(run: Box<dyn Fn()>) {
+    Effect::new(move |_| run());
+}
+
+/// Listens as long as the panel lives.
+pub(super) fn on(target: &EventTarget, name: &'static str, run: Box<dyn Fn(&Event)>) {
+    let options = EventListenerOptions::enable_prevent_default();
+    let listener = EventListener::new_with_options(target, name, options, run);
+    let kept = StoredValue::new_local(Some(listener));
+    on_cleanup(move || kept.update_value(|listener| *listener = None));
+}
+
+/// The first element inside another that a selector names.
+pub(super) fn find(root: &Element, selector: &str) -> Option<HtmlElement> {
+    root.query_selector(selector).ok()?.map(JsCast::unchecked_into)
+}
+
+/// The number in an attribute of what an event is about, or of what it lies in.
+pub(super) fn number_of(event: &Event, attribute: &str) -> Option<usize> {
+    said(event, attribute)?.parse().ok()
+}
+
+/// The text in an attribute of what an event is about, or of what it lies in.
+pub(super) fn said(event: &Event, attribute: &str) -> Option<String> {
+    let element: Element = event.target()?.dyn_into().ok()?;
+    element.closest(&format!("[{attribute}]")).ok()??.get_attribute(attribute)
+}
+
+/// Sets an attribute.
+pub(super) fn set(element: &Element, name: &str, value: &str) {
+    // Fails only for names that are no attribute names.
+    drop(element.set_attribute(name, value));
+}
+
+/// Sets a length of an element's style, in per cent or pixels.
+pub(super) fn style(element: &HtmlElement, property: &str, length: f64, unit: &str) {
+    // Fails only for styles that cannot be changed, and these can.
+    drop(element.style().set_property(property, &format!("{length}{unit}")));
+}
+
+/// Places an element between two shares of the width.
+pub(super) fn stretch(element: &HtmlElement, left: f64, width: f64) {
+    style(element, "left", 100.0 * left, "%");
+    style(element, "width", 100.0 * width, "%");
+}
+
+/// The children of an element, in order.
+pub(super) fn children(element: &Element) -> impl Iterator<Item = HtmlElement> + use<> {
+    let all = element.children();
+    (0..all.length()).filter_map(move |at| all.item(at)).map(JsCast::unchecked_into)
+}
+
+/// Writes what is ours and what is not by turns: the second, fourth, … part is escaped.
+pub(super) fn write(text: &mut String, parts: &[&str]) {
+    for (turn, part) in parts.iter().enumerate() {
+        if turn % 2 == 0 {
+            text.push_str(part);
+            continue;
+        }
+        for letter in part.chars() {
+            match letter {
+                '&' => text.push_str("&amp;"),
+                '<' => text.push_str("&lt;"),
+                '>' => text.push_str("&gt;"),
+                '"' => text.push_str("&quot;"),
+                letter => text.push(letter),
+            }
+        }
+    }
+}
+
+/// Writes a size as [`super::byte_size::ByteSize`] shows it.
+pub(super) fn write_size(text: &mut String, bytes: Bytes) {
+    let (exact, title, short) = (bytes.0.to_string(), format::exact(bytes), bytes.to_string());
+    let parts =
+        ["<data class=\"byte-size\" value=\"", &exact, "\" title=\"", &title, "\">", &short];
+    write(text, &parts);
+    text.push_str("</data>");
+}
+
+/// Width and height of an element in CSS pixels, kept up to date.
+pub(super) fn size_of(element: &HtmlElement) -> ReadSignal<(f64, f64)> {
+    let (size, set_size) = signal((0.0, 0.0));
+    let watched = element.clone();
+    let on_resize = Closure::<dyn FnMut()>::new(move || {
+        let shape = watched.get_bounding_client_rect();
+        set_size.set((shape.width(), shape.height()));
+    });
+    if let Ok(observer) = ResizeObserver::new(on_resize.as_ref().unchecked_ref()) {
+        observer.observe(element);
+        let kept = StoredValue::new_local((observer, on_resize));
+        on_cleanup(move || kept.with_value(|(observer, _)| observer.disconnect()));
+    }
+    size
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_ours_is_escaped() {
+        let mut text = String::new();
+        write(&mut text, &["<b title=\"", "a\"b<c>&", "\">", "</b>"]);
+        assert_eq!(text, "<b title=\"a&quot;b&lt;c&gt;&amp;\">&lt;/b&gt;");
+        let mut size = String::new();
+        write_size(&mut size, Bytes::mib(98));
+        assert!(size.ends_with("title=\"102,760,448 bytes\">98.00 MiB</data>"), "{size}");
+    }
+}

@@ -1,0 +1,77 @@
+//! All keys and gestures of the timeline on a sheet, which `?` opens from everywhere.
+
+use wasm_bindgen::JsCast as _;
+use web_sys::{Element, HtmlDialogElement, HtmlElement, KeyboardEvent};
+
+use super::island::{find, on, write};
+use crate::language::tr;
+
+/// Writes the sheet, closed.
+pub(super) fn sheet(text: &mut String) {
+    let (title, close) = (tr("Keys of the timeline"), tr("Close"));
+    let head = [
+        "<dialog class=\"key-help\" aria-labelledby=\"key-help-title\">\
+         <form class=\"key-help-head\" method=\"dialog\">\
+         <h2 class=\"panel-title\" id=\"key-help-title\">",
+        &title,
+        "</h2><button class=\"quiet-button\" aria-label=\"",
+        &close,
+        "\"><svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">\
+         <path d=\"M4 4l8 8M12 4l-8 8\"/></svg></button></form><dl class=\"key-help-rows\">",
+    ];
+    write(text, &head);
+    for (keys, meaning) in rows() {
+        text.push_str("<dt>");
+        for key in keys.split(' ') {
+            write(text, &["<kbd>", key, "</kbd>"]);
+        }
+        write(text, &["</dt><dd>", &meaning, "</dd>"]);
+    }
+    text.push_str("</dl></dialog>");
+}
+
+/// Opens the sheet, which takes the focus and gives it back.
+pub(super) fn open(root: &HtmlElement) {
+    let sheet: Option<HtmlDialogElement> =
+        find(root, "dialog").map(wasm_bindgen::JsCast::unchecked_into);
+    if let Some(sheet) = sheet.filter(|sheet| !sheet.open()) {
+        // Fails only where it is not on the page.
+        drop(sheet.show_modal());
+    }
+}
+
+/// Opens it at a question mark anywhere but in a field.
+pub(super) fn listen(root: &HtmlElement) {
+    let Some(window) = web_sys::window() else { return };
+    let root = root.clone();
+    on(
+        &window,
+        "keydown",
+        Box::new(move |event| {
+            let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+            let is_field =
+                target.is_some_and(|t| matches!(&*t.tag_name(), "INPUT" | "TEXTAREA" | "SELECT"));
+            let key: &KeyboardEvent = event.unchecked_ref();
+            if key.key() == "?" && !is_field {
+                open(&root);
+            }
+        }),
+    );
+}
+
+fn rows() -> [(&'static str, String); 12] {
+    [
+        ("\u{2190} \u{2192}", tr("one event back or on")),
+        ("Shift+\u{2190} Shift+\u{2192} Page\u{2191} Page\u{2193}", tr("many events at once")),
+        ("Home End", tr("the first and the last event shown")),
+        ("p", tr("the peak")),
+        ("[ ]", tr("the local peak before and behind")),
+        ("Enter", tr("pin this moment; a click does the same")),
+        ("Esc", tr("take cursor and pin away")),
+        ("+ \u{2212} 0", tr("zoom in, zoom out, show everything")),
+        ("a d Alt+\u{2190} Alt+\u{2192}", tr("move what is shown")),
+        ("?", tr("this sheet")),
+        ("Drag", tr("show what lies between; a double click shows everything")),
+        ("Ctrl+Wheel Shift+Wheel", tr("zoom, and move; on a screen two fingers do both")),
+    ]
+}

@@ -1,0 +1,357 @@
+//! The picture of the timeline, its marks, its cursor and its pin, for pointers and keys.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
+use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent, WheelEvent};
+
+use super::canvas::whole;
+use super::island::{find, on, set, size_of, stretch, style, watch, write};
+use super::readout::in_words;
+use super::timeline::Shown;
+use super::timeline_canvas;
+use crate::chart::Span;
+use crate::chart::columns::column_at;
+use crate::chart::keys::{Act, Key, act};
+use crate::chart::scene::Scene;
+use crate::format::share;
+use crate::language::{fill, tr};
+
+/// CSS pixels that a pointer may move and still mean one place.
+const STILL: f64 = 4.0;
+/// Milliseconds within which two clicks may be one double click.
+const TWICE: f64 = 600.0;
+
+/// Writes what [`live`] brings to life.
+pub(super) fn place(text: &mut String) {
+    let label = tr(
+        "Memory over time. Arrow keys move the cursor, P goes to the peak, Enter pins, Escape leaves, question mark shows all keys.",
+    );
+    let parts = [
+        "<div class=\"timeline-plot\" tabindex=\"0\" role=\"slider\" aria-valuemin=\"0\" aria-label=\"",
+        &label,
+        "\"><canvas aria-hidden=\"true\"></canvas>\
+         <div class=\"timeline-limit\"><span></span></div>\
+         <div class=\"timeline-peak\"><span></span></div>\
+         <div class=\"timeline-cursor timeline-pin\" hidden></div>\
+         <div class=\"timeline-cursor timeline-here\" hidden></div>\
+         <div class=\"timeline-brush\" hidden></div>\
+         <p class=\"hidden-text\" aria-live=\"polite\"></p></div>",
+    ];
+    write(text, &parts);
+}
+
+/// Paints the picture, keeps its marks where they belong, and listens.
+pub(super) fn live(plot: &HtmlElement, shown: Shown) -> Option<()> {
+    let size = size_of(plot);
+    let canvas: HtmlCanvasElement = find(plot, "canvas")?.unchecked_into();
+    let node = plot.clone();
+    watch(Box::new(move || {
+        let Some(scene) = shown.scene() else { return };
+        shown.theme.track();
+        let css = size.get();
+        draw_peak(&node, &scene);
+        draw_limit(&node, &scene);
+        if css.0 >= 1.0 {
+            // A browser without a canvas still has the table.
+            let _painted = timeline_canvas::paint(&canvas, css, &scene);
+        }
+    }));
+    let node = plot.clone();
+    watch(Box::new(move || {
+        let Some(scene) = shown.scene() else { return };
+        let (cursor, pin) = (shown.cursor.get(), shown.pin.get());
+        draw_stroke(&node, ".timeline-pin", &scene, pin);
+        draw_stroke(&node, ".timeline-here", &scene, cursor);
+        let data = scene.ground.data();
+        let words = cursor.or(pin).map_or_else(|| tr("no cursor"), |event| in_words(data, event));
+        set(&node, "aria-valuetext", &words);
+        set(&node, "aria-valuenow", &cursor.or(pin).unwrap_or(0).to_string());
+        set(&node, "aria-valuemax", &(scene.ground.all().len() - 1).to_string());
+    }));
+    let hand = Rc::new(Hand {
+        shown,
+        plot: plot.clone(),
+        spoken: find(plot, "p")?,
+        brush_node: find(plot, ".timeline-brush")?,
+        size,
+        gesture: RefCell::new(Gesture::default()),
+        brush: Cell::new(None),
+    });
+    for name in [
+        "keydown",
+        "pointerdown",
+        "pointermove",
+        "pointerup",
+        "pointercancel",
+        "pointerleave",
+        "dblclick",
+        "wheel",
+    ] {
+        let hand = hand.clone();
+        on(plot, name, Box::new(move |event| hand.take(event)));
+    }
+    Some(())
+}
+
+/// A line at an event; nothing where it is not shown.
+fn draw_stroke(plot: &HtmlElement, selector: &str, scene: &Scene, event: Option<usize>) {
+    let Some(stroke) = find(plot, selector) else { return };
+    let event = event.filter(|&event| scene.span.contains(event));
+    stroke.set_hidden(event.is_none());
+    if let Some(event) = event {
+        style(&stroke, "left", 100.0 * scene.span.share(event), "%");
+    }
+}
+
+fn draw_peak(plot: &HtmlElement, scene: &Scene) {
+    let peak = &scene.ground.report.peak;
+    let Some(mark) = find(plot, ".timeline-peak") else { return };
+    mark.set_hidden(!scene.span.contains(peak.event));
+    let left = 100.0 * scene.span.share(peak.event);
+    style(&mark, "left", left, "%");
+    // On top of the stack, which shows requested bytes; the allocator's rounding is above it.
+    style(&mark, "bottom", share(peak.requested, scene.ground.top), "%");
+    // Fails only for names with spaces.
+    drop(mark.class_list().toggle_with_force("timeline-peak-left", left > 60.0));
+    if let Some(label) = find(&mark, "span") {
+        label.set_text_content(Some(&fill("peak {size}", &[("size", &peak.allocated)])));
+    }
+}
+
+/// The limit of the device, as a label in the picture.
+fn draw_limit(plot: &HtmlElement, scene: &Scene) {
+    let ground = &scene.ground;
+    let Some(mark) = find(plot, ".timeline-limit") else { return };
+    let within = ground.limit_shown();
+    style(&mark, "bottom", within.map_or(100.0, |limit| share(limit, ground.top)), "%");
+    // Fails only for names with spaces.
+    drop(mark.class_list().toggle_with_force("timeline-limit-above", within.is_none()));
+    let device = &ground.report.verdict.name;
+    let label =
+        fill("{device} has room for {size}", &[("device", device), ("size", &ground.limit)]);
+    let arrow = if within.is_none() { "\u{2191} " } else { "" };
+    if let Some(place) = find(&mark, "span") {
+        place.set_text_content(Some(&(arrow.to_owned() + &label)));
+    }
+}
+
+/// Pointers that are down, and what they mean.
+#[derive(Clone, Debug, Default)]
+struct Gesture {
+    /// Each by its id, with its place as a share of the width.
+    touches: Vec<(i32, f64)>,
+    /// Place where the first came down.
+    begun: f64,
+    /// What two of them hold: the events that were shown, and where they took them.
+    pinch: Option<(Span, f64, f64)>,
+    /// What was pinned before the newest clicks, and when the last of them was, in milliseconds.
+    pinned: Option<usize>,
+    clicked: f64,
+}
+
+/// Turns pointers and keys into cursor, pin and span.
+struct Hand {
+    shown: Shown,
+    plot: HtmlElement,
+    /// What the keys did, for those who do not see it.
+    spoken: HtmlElement,
+    brush_node: HtmlElement,
+    /// CSS pixels.
+    size: ReadSignal<(f64, f64)>,
+    gesture: RefCell<Gesture>,
+    /// Shares of the width between which a range is being drawn.
+    brush: Cell<Option<(f64, f64)>>,
+}
+
+impl Hand {
+    fn take(&self, event: &Event) {
+        let pointer: &PointerEvent = event.unchecked_ref();
+        match &*event.type_() {
+            "keydown" => self.key(event.unchecked_ref()),
+            "pointerdown" => self.down(pointer),
+            "pointermove" => self.moved(pointer),
+            "pointerup" => self.up(pointer),
+            "pointerleave" => self.shown.on_cursor.run(None),
+            "dblclick" => self.fit(),
+            "wheel" => self.wheel(event.unchecked_ref()),
+            _ => self.let_go(),
+        }
+    }
+
+    fn scene(&self) -> Option<Scene> {
+        let shown = self.shown;
+        untrack(move || shown.scene())
+    }
+
+    fn width(&self) -> f64 {
+        self.size.get_untracked().0.max(1.0)
+    }
+
+    fn set_brush(&self, brush: Option<(f64, f64)>) {
+        self.brush.set(brush);
+        self.brush_node.set_hidden(brush.is_none());
+        if let Some((a, b)) = brush {
+            stretch(&self.brush_node, a.min(b), (b - a).abs());
+        }
+    }
+
+    fn share(&self, event: &PointerEvent) -> f64 {
+        f64::from(event.offset_x()) / self.width()
+    }
+
+    /// The event drawn at a share of the width.
+    fn event_at(&self, share: f64) -> Option<usize> {
+        let scene = self.scene()?;
+        let columns = whole(self.width());
+        let column = column_at(share, columns)?;
+        // One column of all that the picture has: the same sample is found without the others.
+        let span = scene.span;
+        let edge = |column: usize| span.begin + (span.len() * column).div_ceil(columns);
+        let (begin, end) = (edge(column), edge(column + 1));
+        let sample = *scene.ground.columns(Span { begin, end: end.max(begin) }, 1).first()?;
+        scene.ground.data().event.get(sample).copied()
+    }
+
+    fn down(&self, event: &PointerEvent) {
+        if event.button() != 0 {
+            return;
+        }
+        // Fails only for a pointer that is gone already.
+        drop(self.plot.set_pointer_capture(event.pointer_id()));
+        let (share, span) = (self.share(event), self.scene().map(|scene| scene.span));
+        let mut gesture = self.gesture.borrow_mut();
+        gesture.touches.push((event.pointer_id(), share));
+        match (&*gesture.touches, span) {
+            ([_], _) => gesture.begun = share,
+            (&[(_, a), (_, b)], Some(span)) => {
+                gesture.pinch = Some((span, a, b));
+                self.set_brush(None);
+            }
+            _ => {}
+        }
+    }
+
+    fn moved(&self, event: &PointerEvent) {
+        let share = self.share(event);
+        let mut gesture = self.gesture.borrow_mut();
+        let known = gesture.touches.iter_mut().find(|(id, _)| *id == event.pointer_id());
+        if let Some((_, place)) = known {
+            *place = share;
+        }
+        let (count, begun) = (gesture.touches.len(), gesture.begun);
+        let pinch = match *gesture.touches {
+            [(_, a), (_, b), ..] => gesture.pinch.map(|held| (held, a, b)),
+            _ => None,
+        };
+        drop(gesture);
+        if let Some(((span, from_a, from_b), to_a, to_b)) = pinch {
+            let apart = (to_b - to_a).abs().max(0.02).copysign(from_b - from_a);
+            let len = (span.place(from_b) - span.place(from_a)) / apart;
+            let begin = span.place(from_a) - to_a * len;
+            if let Some(scene) = self.scene() {
+                self.shown.show(Span::between(begin, begin + len, scene.ground.all()));
+            }
+            return;
+        }
+        let is_far = (share - begun).abs() * self.width() > STILL;
+        if count == 1 && event.pointer_type() != "touch" && (is_far || self.brush.get().is_some()) {
+            self.set_brush(Some((begun.clamp(0.0, 1.0), share.clamp(0.0, 1.0))));
+        }
+        self.shown.on_cursor.run(self.event_at(share));
+    }
+
+    fn up(&self, event: &PointerEvent) {
+        let mut gesture = self.gesture.borrow_mut();
+        let before = gesture.touches.len();
+        gesture.touches.retain(|(id, _)| *id != event.pointer_id());
+        let is_last = before == 1 && gesture.touches.is_empty();
+        let was_pinched = gesture.pinch.is_some();
+        if gesture.touches.is_empty() {
+            gesture.pinch = None;
+        }
+        let brush = self.brush.get();
+        self.set_brush(None);
+        if !is_last || was_pinched {
+            return;
+        }
+        if let (Some((a, b)), Some(scene)) = (brush, self.scene()) {
+            let span = scene.span;
+            self.shown.show(Span::between(span.place(a), span.place(b), scene.ground.all()));
+            return;
+        }
+        let now = event.time_stamp();
+        if now - gesture.clicked > TWICE {
+            gesture.pinned = self.shown.pin.get_untracked();
+        }
+        gesture.clicked = now;
+        drop(gesture);
+        self.shown.on_pin.run(self.event_at(self.share(event)));
+    }
+
+    fn key(&self, event: &KeyboardEvent) {
+        let with_control = event.ctrl_key() || event.meta_key();
+        let Some(scene) = self.scene().filter(|_| !with_control) else { return };
+        let (shown, ground) = (self.shown, &scene.ground);
+        let here = shown.cursor.get_untracked().or_else(|| shown.pin.get_untracked());
+        let here = here.unwrap_or(ground.report.peak.event);
+        let name = event.key();
+        let key = Key { name: &name, shift: event.shift_key(), alt: event.alt_key() };
+        let Some(act) = act(&scene, here, key) else { return };
+        event.prevent_default();
+        let said = match act {
+            Act::Look(event) => {
+                shown.on_cursor.run(Some(event));
+                shown.show(scene.span.revealing(event, ground.all()));
+                in_words(ground.data(), event)
+            }
+            Act::Show(span) => return shown.show(span),
+            Act::Pin => {
+                shown.on_pin.run(Some(here));
+                fill("Pinned: {moment}", &[("moment", &in_words(ground.data(), here))])
+            }
+            Act::Leave => {
+                shown.on_cursor.run(None);
+                shown.on_pin.run(None);
+                String::new()
+            }
+        };
+        self.spoken.set_text_content(Some(&said));
+    }
+
+    fn let_go(&self) {
+        *self.gesture.borrow_mut() = Gesture::default();
+        self.set_brush(None);
+    }
+
+    /// Shows everything; the two clicks that asked for it pin nothing.
+    fn fit(&self) {
+        let pinned = self.gesture.borrow().pinned;
+        self.shown.on_pin.run(pinned);
+        if let Some(scene) = self.scene() {
+            self.shown.show(scene.ground.all());
+        }
+    }
+
+    /// Pinching on a trackpad is a wheel with control; a plain wheel scrolls the page.
+    fn wheel(&self, event: &WheelEvent) {
+        let Some(scene) = self.scene() else { return };
+        let all = scene.ground.all();
+        let about = f64::from(event.offset_x()) / self.width();
+        let (sideways, along) = (event.delta_x(), event.delta_y());
+        let shift = if event.shift_key() && sideways.abs() < 1e-9 { along } else { sideways };
+        if event.ctrl_key() || event.meta_key() {
+            // Without a library's exponential: two of these steps undo each other.
+            let step = along.clamp(-100.0, 100.0) / 150.0;
+            let factor = if step > 0.0 { 1.0 + step } else { 1.0 / (1.0 - step) };
+            self.shown.show(scene.span.zoomed(about, factor, all));
+        } else if shift.abs() > along.abs() || event.shift_key() {
+            self.shown.show(scene.span.panned(shift / self.width(), all));
+        } else {
+            return;
+        }
+        event.prevent_default();
+    }
+}

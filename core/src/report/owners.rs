@@ -1,0 +1,157 @@
+//! [`Owner`]: whose memory it is over time, for the few modules that have the most of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ModuleBytes, module_of};
+use crate::bytes::Bytes;
+use crate::sorted;
+use crate::trace::{Event, StorageId, Trace};
+
+/// COUNT: modules told apart; the rest is one.
+const MOST: usize = 7;
+/// COUNT: parts of a path, at most.
+const DEEPEST: usize = 4;
+
+/// What one module has over time, told only where it changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Module path; what lies below it is counted.
+    pub module: String,
+    /// Positions in the timeline's samples, ascending, from which it has another size.
+    pub from: Vec<usize>,
+    /// Requested bytes from there on: parallel to `from`.
+    pub bytes: Vec<Bytes>,
+}
+
+impl Owner {
+    /// Requested bytes at a position in the timeline's samples.
+    pub fn at(&self, sample: usize) -> Bytes {
+        let after = self.from.partition_point(|&from| from <= sample);
+        let known = after.checked_sub(1).and_then(|at| self.bytes.get(at));
+        known.copied().unwrap_or_default()
+    }
+}
+
+/// Requested bytes of each owner at one moment.
+pub(super) type Sizes = [Bytes; MOST];
+
+/// Counts what the owners have while events pass.
+pub(super) struct Ledger {
+    owners: Vec<Owner>,
+    /// Owner of each storage: parallel to [`Trace::storages`].
+    of: Vec<Option<usize>>,
+    now: Sizes,
+}
+
+impl Ledger {
+    /// Nothing is alive yet; the owners are those with the most at the peak.
+    pub(super) fn new(trace: &Trace, at_peak: &[ModuleBytes]) -> Self {
+        let (depth, modules) = largest(at_peak);
+        let of = trace.storages.iter().map(|storage| {
+            let path = prefix(module_of(trace, storage), depth);
+            modules.iter().position(|module| module == path)
+        });
+        let of = of.collect();
+        let owner = |module| Owner { module, ..Owner::default() };
+        Self { of, owners: modules.into_iter().map(owner).collect(), now: Sizes::default() }
+    }
+
+    /// One event passes.
+    pub(super) fn apply(&mut self, trace: &Trace, event: Event) {
+        let (Event::Alloc(id) | Event::Free(id)) = event;
+        let Some((bytes, storage)) = self.entry(trace, id) else { return };
+        match event {
+            Event::Alloc(_) => *bytes += storage,
+            Event::Free(_) => *bytes -= storage,
+        }
+    }
+
+    fn entry(&mut self, trace: &Trace, id: StorageId) -> Option<(&mut Bytes, Bytes)> {
+        let owner = self.of.get(id.0).copied().flatten()?;
+        Some((self.now.get_mut(owner)?, trace.storages.get(id.0)?.requested))
+    }
+
+    /// What the owners have now.
+    pub(super) const fn now(&self) -> Sizes {
+        self.now
+    }
+
+    /// Writes down what they have at a sample.
+    pub(super) fn write(&mut self, sample: usize, sizes: &Sizes) {
+        for (owner, &bytes) in self.owners.iter_mut().zip(sizes) {
+            if owner.bytes.last().copied().unwrap_or_default() != bytes {
+                owner.from.push(sample);
+                owner.bytes.push(bytes);
+            }
+        }
+    }
+
+    /// The owners, in the order in which they come first.
+    pub(super) fn close(mut self) -> Vec<Owner> {
+        sorted::by_key(&mut self.owners, |owner| owner.from.first().copied());
+        self.owners
+    }
+}
+
+/// The modules with the most, and of how many parts their paths are.
+///
+/// One part tells little where everything lies in one `transformer.h`: paths grow until nobody has
+/// more than half.
+fn largest(at_peak: &[ModuleBytes]) -> (usize, Vec<String>) {
+    let owned = || at_peak.iter().filter(|module| !module.module.is_empty());
+    let total: Bytes = owned().map(|module| module.bytes).sum();
+    let mut depth = 1;
+    loop {
+        let mut sums = std::collections::BTreeMap::<&str, Bytes>::new();
+        for module in owned() {
+            *sums.entry(prefix(&module.module, depth)).or_default() += module.bytes;
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sorted::by_key(&mut sums, |&(_, bytes)| std::cmp::Reverse(bytes));
+        let is_large = sums.first().is_some_and(|&(_, bytes)| bytes + bytes > total);
+        if !is_large || depth == DEEPEST {
+            let names = sums.into_iter().take(MOST).map(|(name, _)| name.to_owned());
+            return (depth, names.collect());
+        }
+        depth += 1;
+    }
+}
+
+/// The first parts of a path.
+fn prefix(path: &str, parts: usize) -> &str {
+    let end = path.match_indices('.').nth(parts.saturating_sub(1)).map(|(at, _)| at);
+    end.and_then(|end| path.get(..end)).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(modules: &[(&str, u64)]) -> String {
+        let module = |&(name, bytes): &(&str, u64)| ModuleBytes {
+            module: name.to_owned(),
+            bytes: Bytes(bytes),
+        };
+        let modules: Vec<_> = modules.iter().map(module).collect();
+        largest(&modules).1.join(" ")
+    }
+
+    #[test]
+    fn paths_are_as_short_as_they_tell_something() {
+        assert_eq!(
+            names(&[("layer1.0.conv1", 5), ("layer1.1", 1), ("layer2.0", 6), ("fc", 2), ("", 99)]),
+            "layer1 layer2 fc"
+        );
+        assert_eq!(names(&[("t.h.0.mlp", 4), ("t.h.1.mlp", 5), ("t.wte", 3)]), "t.h.1 t.h.0 t.wte");
+        assert_eq!(names(&[("embedding", 9), ("fc", 1)]), "embedding fc");
+        assert_eq!(names(&[]), "");
+    }
+
+    #[test]
+    fn a_size_holds_until_the_next() {
+        let owner =
+            Owner { module: String::new(), from: vec![2, 5], bytes: vec![Bytes(7), Bytes(0)] };
+        let sizes: Vec<_> = (0..7).map(|sample| owner.at(sample).0).collect();
+        assert_eq!(sizes, [0, 0, 7, 7, 7, 0, 0]);
+    }
+}

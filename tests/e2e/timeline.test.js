@@ -1,0 +1,340 @@
+// The timeline: zoom, cursor, pin and minimap, and the panels that show one moment of the run.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  SCREENS,
+  accessibilityFaults,
+  longestTaskMs,
+  openPage,
+  startBrowser,
+  takePictures,
+} from './browser.js';
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+/** Opens an example, and waits until its peak has been looked at. */
+async function openExample(name) {
+  const tab = await openPage(browser);
+  await tab.page.getByRole('button', { name }).click();
+  await tab.page.locator('.segment-pool').first().waitFor();
+  await tab.page.locator('.segments-totals').getByText('reserved').waitFor();
+  await tab.page.locator('.timeline').evaluate((timeline) => timeline.scrollIntoView());
+  return tab;
+}
+
+const plotOf = (page) => page.getByRole('slider', { name: /Memory over time/ });
+const spokenOf = (page) => page.locator('.timeline-plot [aria-live]').textContent();
+const readoutOf = (page) => page.locator('.readout-when').textContent();
+const aliveOf = (page) => page.locator('.alive .panel-head').textContent();
+
+/** First and last event that the timeline shows, and how many there are. */
+async function range(page) {
+  const text = await page.locator('.timeline-range').textContent();
+  const [, begin, end, all] = text.match(/events ([\d,]+) to ([\d,]+) of ([\d,]+)/);
+  return [begin, end, all].map((number) => Number(number.replaceAll(',', '')));
+}
+
+/** The event under the cursor, as the timeline says it. */
+async function spokenEvent(page) {
+  const [, event] = (await spokenOf(page)).match(/event (\d+) of/);
+  return Number(event);
+}
+
+/** Middle of an element, or another place on it in shares of its size. */
+async function placeOn(page, selector, x = 0.5, y = 0.5) {
+  const element = page.locator(selector).first();
+  await element.scrollIntoViewIfNeeded();
+  const box = await element.boundingBox();
+  return [box.x + x * box.width, box.y + y * box.height];
+}
+
+test('keys zoom, pan and fit', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  const plot = plotOf(page);
+  await plot.focus();
+  const [begin, end, all] = await range(page);
+  assert.deepEqual([begin, end], [0, all - 1]);
+  await plot.press('+');
+  await plot.press('+');
+  const [nearBegin, nearEnd] = await range(page);
+  assert.ok(Math.abs(nearEnd - nearBegin + 1 - all / 4) <= 2, 'two steps show a quarter');
+  const phases = await page.locator('.timeline-phase').count();
+  await plot.press('a');
+  const [further] = await range(page);
+  assert.ok(further < nearBegin);
+  await plot.press('Alt+ArrowRight');
+  assert.ok(Math.abs((await range(page))[0] - nearBegin) <= 1, 'there and back');
+  await plot.press('-');
+  assert.ok((await range(page))[1] - (await range(page))[0] > nearEnd - nearBegin);
+  await plot.press('0');
+  assert.deepEqual(await range(page), [0, all - 1, all]);
+  assert.ok((await page.locator('.timeline-phase').count()) > phases);
+  assert.deepEqual(errors, []);
+});
+
+test('a pin stays while the pointer moves, and Escape takes it away', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  assert.match(await aliveOf(page), /Alive at the peak/);
+  await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.3)));
+  assert.match(await readoutOf(page), /At the cursor/);
+  await page.mouse.down();
+  await page.mouse.up();
+  await page.locator('.timeline-pin:visible').waitFor();
+  await page.getByText('Alive at the cursor').waitFor();
+  const pinned = await page.locator('.timeline-pin:visible').boundingBox();
+  const words = await page.locator('.alive-when').textContent();
+  await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.8)));
+  assert.deepEqual(await page.locator('.timeline-pin:visible').boundingBox(), pinned);
+  assert.match(await readoutOf(page), /At the cursor/);
+  assert.equal(await page.locator('.alive-when').textContent(), words);
+  await page.mouse.move(2, 2);
+  assert.match(await readoutOf(page), /At the pin/);
+  const plot = plotOf(page);
+  await plot.focus();
+  await plot.press('Escape');
+  assert.equal(await page.locator('.timeline-pin:visible').count(), 0);
+  assert.match(await readoutOf(page), /At the peak/);
+  await plot.press('ArrowLeft');
+  await plot.press('Enter');
+  await page.locator('.timeline-pin:visible').waitFor();
+  assert.match(await spokenOf(page), /^Pinned: /);
+  assert.deepEqual(errors, []);
+});
+
+test('brackets go from one local peak to the next, p to the highest', async () => {
+  const { page } = await openExample('ResNet-50');
+  const plot = plotOf(page);
+  await plot.focus();
+  await plot.press('p');
+  const peak = await spokenEvent(page);
+  await plot.press('[');
+  const before = await spokenEvent(page);
+  assert.ok(before < peak);
+  await plot.press(']');
+  assert.equal(await spokenEvent(page), peak);
+  await plot.press('Home');
+  assert.equal(await spokenEvent(page), 0);
+});
+
+test('dragging over the picture shows what lies between, a double click shows everything', async () => {
+  const { page } = await openExample('ResNet-50');
+  const [, , all] = await range(page);
+  await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.25)));
+  await page.mouse.down();
+  await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.4)));
+  await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.5)));
+  assert.equal(await page.locator('.timeline-brush:visible').count(), 1);
+  await page.mouse.up();
+  const [begin, end] = await range(page);
+  assert.ok(Math.abs(begin / all - 0.25) < 0.01 && Math.abs(end / all - 0.5) < 0.01);
+  assert.equal(await page.locator('.timeline-pin:visible').count(), 0);
+  await page.mouse.dblclick(...(await placeOn(page, '.timeline-plot', 0.6)));
+  assert.deepEqual(await range(page), [0, all - 1, all]);
+  assert.equal(await page.locator('.timeline-pin:visible').count(), 0);
+});
+
+test('a wheel with control zooms, sideways it moves, plain it scrolls the page', async () => {
+  const { page } = await openExample('ResNet-50');
+  const [, , all] = await range(page);
+  await page.mouse.move(...(await placeOn(page, '.timeline-plot')));
+  await page.keyboard.down('Control');
+  await page.mouse.wheel(0, -100);
+  await page.mouse.wheel(0, -100);
+  await page.keyboard.up('Control');
+  const [begin, end] = await range(page);
+  assert.ok(end - begin < all / 2);
+  await page.mouse.wheel(120, 0);
+  assert.ok((await range(page))[0] > begin);
+  const shown = await range(page);
+  await page.mouse.wheel(0, 200);
+  assert.deepEqual(await range(page), shown);
+});
+
+test('the window of the minimap can be drawn, dragged and dropped', async () => {
+  const { page } = await openExample('ResNet-50');
+  const [, , all] = await range(page);
+  const drag = async (from, to) => {
+    await page.mouse.move(...(await placeOn(page, '.minimap', from)));
+    await page.mouse.down();
+    await page.mouse.move(...(await placeOn(page, '.minimap', (from + to) / 2)));
+    await page.mouse.move(...(await placeOn(page, '.minimap', to)));
+    await page.mouse.up();
+  };
+  await drag(0.2, 0.4);
+  const [begin, end] = await range(page);
+  assert.ok(Math.abs(begin / all - 0.2) < 0.01 && Math.abs(end / all - 0.4) < 0.01);
+  await drag(0.3, 0.6);
+  const [moved, movedEnd] = await range(page);
+  assert.ok(Math.abs(moved / all - 0.5) < 0.01, 'the window follows the pointer');
+  assert.equal(movedEnd - moved, end - begin);
+  await drag(0.5, 0.6);
+  assert.ok(Math.abs((await range(page))[0] / all - 0.6) < 0.01, 'an edge follows the pointer');
+});
+
+test('iterations and stacking are chosen beside each other', async () => {
+  const { page } = await openExample('DistilGPT-2');
+  const [, , all] = await range(page);
+  await page.getByRole('button', { name: 'Iteration 2' }).click();
+  const [begin, end] = await range(page);
+  assert.ok(begin > 0 && end < all - 1);
+  assert.match(await page.locator('.readout-values').textContent(), /activations/);
+  await page.getByRole('button', { name: 'by module' }).click();
+  const legend = await page.locator('.readout-values').textContent();
+  assert.match(legend, /all others/);
+  assert.ok((await page.locator('.readout-values [class*="module-"]').count()) > 4, legend);
+  await page.getByRole('button', { name: 'All iterations' }).click();
+  assert.deepEqual(await range(page), [0, all - 1, all]);
+  await takePictures(page, 'timeline-modules');
+});
+
+test('born and dies lead to where a tensor comes and goes', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  const row = page.locator('.alive-row').filter({ hasText: /dies/ }).first();
+  const name = await row.locator('.alive-name').textContent();
+  const button = row.getByRole('button', { name: /^born/ });
+  const event = Number((await button.textContent()).replace(/\D/g, ''));
+  await button.click();
+  await page.getByText('Alive at the cursor').waitFor();
+  await page.waitForFunction(
+    (event) => document.querySelector('.timeline-plot').ariaValueNow === String(event),
+    event,
+  );
+  await page.waitForFunction(
+    (name) => document.querySelector('.alive-rows').textContent.includes(name),
+    name.trim(),
+  );
+  assert.equal(await page.locator('.timeline-pin:visible').count(), 1);
+  assert.deepEqual(errors, []);
+});
+
+test('what is alive can be put together and searched', async () => {
+  const { page } = await openExample('ResNet-50');
+  const all = await page.locator('.alive .panel-note').textContent();
+  await page.getByLabel('Find by name').fill('layer1.0');
+  await page.waitForFunction(
+    (old) => document.querySelector('.alive .panel-note').textContent !== old,
+    all,
+  );
+  const rows = page.locator('.alive-rows li');
+  for (const text of await rows.allTextContents()) assert.match(text, /layer1\.0/);
+  await page.getByRole('tab', { name: 'by tensor' }).press('ArrowRight');
+  assert.equal(
+    await page.getByRole('tab', { name: 'by module' }).getAttribute('aria-selected'),
+    'true',
+  );
+  for (const text of await rows.allTextContents()) assert.match(text, /layer1\.0/);
+  await page.getByLabel('Find by name').fill('');
+  await page.getByRole('tab', { name: 'by category' }).click();
+  assert.match(await rows.allTextContents().then((texts) => texts.join(' ')), /activations.*%/);
+  await page.getByLabel('Find by name').fill('no such name');
+  await page.getByText('Nothing alive has such a name.').waitFor();
+  await page.getByLabel('Find by name').fill('');
+  await page.getByRole('tab', { name: 'by tensor' }).click();
+  await page.getByRole('button', { name: /^Show all [\d,]+$/ }).click();
+  assert.ok((await rows.count()) > 100);
+});
+
+test('the question mark opens the keys from everywhere, and closing gives the focus back', async () => {
+  const { page } = await openExample('ResNet-50');
+  const sheet = page.getByRole('dialog', { name: 'Keys of the timeline' });
+  const plot = plotOf(page);
+  await plot.focus();
+  await plot.press('?');
+  await sheet.waitFor();
+  assert.ok((await sheet.locator('kbd').count()) > 15);
+  assert.deepEqual(await accessibilityFaults(page), []);
+  await takePictures(page, 'keys');
+  await page.keyboard.press('Escape');
+  assert.equal(await sheet.count(), 0);
+  assert.ok(await plot.evaluate((element) => document.activeElement === element));
+  await page.getByLabel('Find by name').press('?');
+  assert.equal(await sheet.count(), 0);
+  await page.getByRole('button', { name: 'All keys' }).click();
+  await sheet.getByRole('button', { name: 'Close' }).click();
+  assert.equal(await sheet.count(), 0);
+});
+
+test('the map of segments speaks to the keyboard, and is a table too', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  const totals = await page.locator('.segments-totals').textContent();
+  const pattern =
+    /^[\d,]+ segments, [\d.]+ GiB reserved, [\d.]+ GiB in use, .+ in [\d,]+ holes, the largest .+/;
+  assert.match(totals, pattern);
+  const map = page.getByRole('slider', { name: /Map of the segments/ });
+  await map.focus();
+  await map.press('Home');
+  const spoken = page.locator('.segment-map [aria-live]');
+  assert.match(await spoken.textContent(), /^[\d.]+ .iB .+, in segment \d+$/);
+  const seen = new Set();
+  for (let step = 0; step < 12; step += 1) {
+    seen.add(await spoken.textContent());
+    await map.press(step % 3 === 2 ? 'ArrowDown' : 'ArrowRight');
+  }
+  assert.ok(seen.size > 6, [...seen].join('\n'));
+  await page.getByText('The segments as a table').click();
+  const rows = page.locator('.segments tbody tr');
+  await rows.first().waitFor();
+  assert.match(totals, new RegExp(`^${await rows.count()} segments`));
+  assert.deepEqual(errors, []);
+});
+
+test('a row marks its block, and a block its row', async () => {
+  const { page } = await openExample('ResNet-50');
+  const row = page.locator('.alive-row').first();
+  await row.hover();
+  const name = (await row.locator('.alive-name').textContent()).trim().split(' ').pop();
+  const words = await page.locator('.segments-words').textContent();
+  assert.ok(words.includes(name), `${words} is about ${name}`);
+  await page.mouse.move(...(await placeOn(page, '.segment-map canvas', 0.02, 0.02)));
+  await page.waitForFunction(
+    () => /, in segment \d+$/.test(document.querySelector('.segments-words').textContent),
+  );
+});
+
+test('scrubbing never blocks the page', async () => {
+  const { page, errors } = await openExample('ViT-B/16');
+  await page.waitForTimeout(1500);
+  await longestTaskMs(page);
+  const y = 0.5;
+  for (let step = 0; step <= 60; step += 1) {
+    await page.mouse.move(...(await placeOn(page, '.timeline-plot', step / 60, y)));
+  }
+  const scrubbing = await longestTaskMs(page);
+  const plot = plotOf(page);
+  await plot.focus();
+  for (let step = 0; step < 12; step += 1) await plot.press(step < 6 ? '+' : '-');
+  const zooming = await longestTaskMs(page);
+  console.log(`longest task while scrubbing ${scrubbing} ms, while zooming ${zooming} ms`);
+  assert.ok(scrubbing < 100, `scrubbing blocks the page for ${scrubbing} ms`);
+  assert.ok(zooming < 100, `zooming blocks the page for ${zooming} ms`);
+  assert.deepEqual(errors, []);
+});
+
+test('can be used by everybody, zoomed, pinned and stacked by module', async () => {
+  const { page } = await openExample('ResNet-50');
+  await page.getByRole('button', { name: 'by module' }).click();
+  await page.getByRole('button', { name: 'Zoom in' }).click();
+  await page.mouse.click(...(await placeOn(page, '.timeline-plot', 0.4)));
+  await page.getByText('Alive at the cursor').waitFor();
+  const screens = { ...SCREENS, tablet: { width: 834, height: 1112 } };
+  for (const [name, size] of Object.entries(screens)) {
+    for (const theme of ['light', 'dark']) {
+      await page.setViewportSize(size);
+      await page.emulateMedia({ colorScheme: theme });
+      assert.deepEqual(await accessibilityFaults(page), [], `${name}, ${theme}`);
+      const sideways = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      assert.equal(sideways, 0, `${name} scrolls sideways`);
+      await page.screenshot({
+        path: new URL(`./artifacts/timeline-${name}-${theme}.png`, import.meta.url).pathname,
+        fullPage: true,
+      });
+    }
+  }
+});
