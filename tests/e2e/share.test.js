@@ -65,6 +65,7 @@ test('the address follows the state, and brings all of it back', async () => {
   const plot = page.locator('.timeline-plot');
   await plot.focus();
   await page.keyboard.press('p');
+  await page.keyboard.press('Enter');
   const state = await addressed(page, {
     highwater: 1,
     example: 'resnet50.onnx',
@@ -83,9 +84,7 @@ test('the address follows the state, and brings all of it back', async () => {
   );
   assert.equal(await optimizer(again.page).inputValue(), 'sgd');
   const second = again.page.getByRole('button', { name: 'Iteration 2' });
-  await again.page.waitForFunction(
-    () => document.querySelector('.timeline-cursor') !== null,
-  );
+  await again.page.locator('.timeline-pin:visible').waitFor();
   assert.equal(await second.getAttribute('aria-pressed'), 'true');
   await addressed(again.page, state);
   assert.deepEqual([...errors, ...again.errors], []);
