@@ -64,7 +64,7 @@ test('the address follows the state, and brings all of it back', async () => {
   await page.getByRole('button', { name: 'Iteration 2' }).click();
   const plot = page.locator('.timeline-plot');
   await plot.focus();
-  await page.keyboard.press('p');
+  await page.keyboard.press('ArrowRight');
   await page.keyboard.press('Enter');
   const state = await addressed(page, {
     highwater: 1,
