@@ -62,18 +62,21 @@ test('the address follows the state, and brings all of it back', async () => {
   const { page, errors } = await openExample('ResNet-50');
   await optimizer(page).selectOption('sgd');
   await page.getByRole('button', { name: 'Iteration 2' }).click();
+  await addressed(page, { iteration: 2 });
+  // A moment elsewhere: the view goes there, and is a stretch of events from then on.
   const plot = page.locator('.timeline-plot');
   await plot.focus();
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('Enter');
+  await page.locator('.timeline-pin:visible').waitFor();
+  await page.waitForTimeout(700);
   const state = await addressed(page, {
     highwater: 1,
     example: 'resnet50.onnx',
     settings: { optimizer: 'sgd' },
     dims: { batch: 32 },
-    iteration: 2,
   });
-  assert.ok(state.event > 0);
+  assert.ok(state.from < state.event && state.event < state.to, JSON.stringify(state));
   const headline = await page.locator('.headline-lead').textContent();
 
   const again = await openPage(browser, new URL(page.url()).hash);
@@ -83,9 +86,7 @@ test('the address follows the state, and brings all of it back', async () => {
     headline,
   );
   assert.equal(await optimizer(again.page).inputValue(), 'sgd');
-  const second = again.page.getByRole('button', { name: 'Iteration 2' });
   await again.page.locator('.timeline-pin:visible').waitFor();
-  assert.equal(await second.getAttribute('aria-pressed'), 'true');
   await addressed(again.page, state);
   assert.deepEqual([...errors, ...again.errors], []);
   await page.getByRole('button', { name: 'Close this model' }).click();
