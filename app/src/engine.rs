@@ -195,6 +195,8 @@ impl Engine {
             return;
         }
         if let Some(opening) = line.open_next.take() {
+            // Settings chosen before belong to what was open then, or are in the opening already.
+            line.estimate_next = None;
             line.generation += 1;
             let message = ToWorker::Open {
                 generation: line.generation,

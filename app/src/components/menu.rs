@@ -48,6 +48,8 @@ pub(crate) fn Menu(
             told.run(menu.open());
         }
     };
+    // What is seen on a button must be in its name.
+    let name = if word.is_empty() { label.clone() } else { word.clone() };
     view! {
         <details
             class="menu menu-quiet"
@@ -56,7 +58,7 @@ pub(crate) fn Menu(
             on:focusout=on_focus_out
             on:toggle=on_toggle
         >
-            <summary class="quiet-button" aria-label=label.clone() title=label>
+            <summary class="quiet-button" aria-label=name title=label>
                 <svg
                     class="icon"
                     class:hidden=picture.is_empty()
