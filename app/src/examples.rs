@@ -89,6 +89,7 @@ mod tests {
     use super::*;
     use crate::chart::Span;
     use crate::chart::columns::columns;
+    use crate::chart::pyramid::Pyramid;
     use highwater_core::report::Timeline;
     use highwater_core::{Bytes, Config};
 
@@ -102,7 +103,10 @@ mod tests {
             let share = u32::try_from((n * 35).div_ceil(top)).expect("a share");
             char::from_digit(share.min(35), 36).expect("a digit")
         };
-        columns(timeline, Span::of(timeline, None), 96).into_iter().map(digit).collect()
+        columns(timeline, &Pyramid::of(&timeline.allocated), Span::of(timeline, None), 96)
+            .into_iter()
+            .map(digit)
+            .collect()
     }
 
     /// Whether two silhouettes look alike: within three of 35 on average.
