@@ -1,8 +1,8 @@
 //! Markup as text, for panels that are drawn as a whole: [`Drawn`](crate::components) puts it on the page.
 //!
-//! Views whose every element has a type of its own are a hundred times the size of the text that they
-//! stand for, and the page has to be small. What the program has written goes in by [`Markup::raw`],
-//! which takes nothing else; names and numbers go in by [`Markup::text`], which escapes them.
+//! Views whose every element has a type of its own are heavy, and the page has to be light. What the
+//! program has written goes in by [`Markup::raw`], which takes nothing else; names and numbers go in by
+//! [`Markup::text`], which escapes them.
 
 /// Markup under construction.
 #[derive(Debug, Default)]

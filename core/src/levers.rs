@@ -80,6 +80,7 @@ pub struct Lever {
 
 /// What levers ask of a model and of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts {
     /// Names of the parameters, in the order of the model.
     parameters: Vec<String>,

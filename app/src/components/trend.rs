@@ -83,14 +83,14 @@ pub(crate) fn TrendView(
 /// What a device has, and how far it reaches.
 fn limit(rows: &[DeviceRow], id: &str, is_batch: bool) -> Option<Limit> {
     let row = rows.iter().find(|row| row.device.with_value(|device| device.id == id))?;
-    let (name, limit) = row.verdict.with(|known| {
+    let (name, room) = row.verdict.with(|known| {
         let (_, verdict) = known.as_ref()?;
         let limit = verdict.capacity - verdict.other_processes;
         let allowed = verdict.allowed.map_or(limit, |allowed| allowed + verdict.context);
         Some((verdict.name.clone(), limit.min(allowed)))
     })?;
     let largest = row.largest.get().filter(|_| is_batch).map(|(_, largest)| largest);
-    Some(Limit { name, limit, largest })
+    Some(Limit { name, room, largest })
 }
 
 /// The point that a key leads to.
@@ -152,13 +152,15 @@ fn plot(markup: &mut Markup, curve: &Trend, limits: &[Limit], report: &Report) {
     markup.around("", &tr("allocated"), "</span>").around("<span>", &said, "</span></p>");
 }
 
+/// Begins the head of a column of numbers.
+const HEAD: &str = "<th scope=\"col\" class=\"number\">";
+
 fn table(markup: &mut Markup, curve: &Trend, limits: &[Limit]) {
     markup.unfold("trend-table", &tr("The curve as a table"));
     markup.raw("<div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"");
     markup.text(&tr("Table of the curve")).raw("\"><table class=\"table trend-table\">");
     let caption = fill("Need by {dim}", &[("dim", &curve.dim)]);
     markup.around("<caption class=\"hidden-text\">", &caption, "</caption><thead><tr>");
-    const HEAD: &str = "<th scope=\"col\" class=\"number\">";
     markup.around(HEAD, &curve.dim, "</th>");
     for name in ["allocated", "reserved", "need"] {
         markup.around(HEAD, &tr(name), "</th>");
@@ -174,7 +176,7 @@ fn table(markup: &mut Markup, curve: &Trend, limits: &[Limit]) {
             markup.around("<td class=\"number\">", &bytes.to_string(), "</td>");
         }
         for limit in limits {
-            let fits = point.need <= limit.limit;
+            let fits = point.need <= limit.room;
             let word = tr(if fits { "✓ fits" } else { "✕ too large" });
             markup.around("<td>", &word, "</td>");
         }

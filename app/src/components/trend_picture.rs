@@ -22,7 +22,7 @@ pub(super) struct Limit {
     /// Name of the device.
     pub(super) name: String,
     /// What the process may hold there.
-    pub(super) limit: Bytes,
+    pub(super) room: Bytes,
     /// The largest batch there, where the curve goes along the batch and it is known.
     pub(super) largest: Option<LargestBatch>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Limit {
 /// The whole picture, with a dot at the size that is set and what it needs.
 pub(super) fn draw(markup: &mut Markup, curve: &Trend, limits: &[Limit], size: u64, need: Bytes) {
     let points = &curve.points;
-    let bounds: Vec<Bytes> = limits.iter().map(|limit| limit.limit).collect();
+    let bounds: Vec<Bytes> = limits.iter().map(|limit| limit.room).collect();
     let frame = Frame::of(points, &bounds);
     let ticks = ticks(frame.top, TICKS);
     markup.raw("<svg aria-hidden=\"true\"><svg width=\"100%\" height=\"100%\"");
@@ -38,9 +38,9 @@ pub(super) fn draw(markup: &mut Markup, curve: &Trend, limits: &[Limit], size: u
     for &at in &ticks.at {
         level(markup, "trend-grid", frame.y(at));
     }
-    let shown = || limits.iter().filter(|limit| limit.limit <= frame.top);
+    let shown = || limits.iter().filter(|limit| limit.room <= frame.top);
     for limit in shown() {
-        level(markup, "trend-limit", frame.y(limit.limit));
+        level(markup, "trend-limit", frame.y(limit.room));
     }
     let (allocated, all) = (frame.path(points, |p| p.allocated), frame.path(points, |p| p.need));
     markup.around("<path class=\"trend-allocated\" d=\"", &allocated, "\"/>");
@@ -54,10 +54,10 @@ pub(super) fn draw(markup: &mut Markup, curve: &Trend, limits: &[Limit], size: u
         label(markup, class, (frame.x(point.size), 0.0), &grouped(point.size));
     }
     for limit in shown() {
-        let said = [&limit.name, " ", &limit.limit.to_string()].concat();
-        label(markup, "trend-name trend-left", (1.0, frame.y(limit.limit)), &said);
+        let said = [&limit.name, " ", &limit.room.to_string()].concat();
+        label(markup, "trend-name trend-left", (1.0, frame.y(limit.room)), &said);
         if let Some((at, said)) = reaches(points, limit) {
-            let place = (frame.x(at), frame.y(limit.limit));
+            let place = (frame.x(at), frame.y(limit.room));
             let class = if place.0 > 0.3 { "trend-mark trend-left" } else { "trend-mark" };
             dot(markup, "trend-mark-dot", place, "");
             label(markup, class, place, &said);
@@ -111,7 +111,7 @@ fn reaches(points: &[TrendPoint], limit: &Limit) -> Option<(u64, String)> {
         let at = if let LargestBatch::UpTo(batch) = largest { batch } else { 0 };
         return Some((at, text::largest(&limit.name, largest)));
     }
-    let at = crossing(points, limit.limit)?;
+    let at = crossing(points, limit.room)?;
     let said = fill("{device}: about {n}", &[("device", &limit.name), ("n", &grouped(at))]);
     Some((at, said))
 }
