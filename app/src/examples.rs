@@ -103,9 +103,10 @@ mod tests {
             let share = u32::try_from((n * 35).div_ceil(top)).expect("a share");
             char::from_digit(share.min(35), 36).expect("a digit")
         };
-        let pyramid = Pyramid::of(&timeline.allocated);
-        let columns = columns(timeline, &pyramid, Span::of(timeline, None), 96);
-        columns.into_iter().map(digit).collect()
+        columns(timeline, &Pyramid::of(&timeline.allocated), Span::of(timeline, None), 96)
+            .into_iter()
+            .map(digit)
+            .collect()
     }
 
     /// Whether two silhouettes look alike: within three of 35 on average.

@@ -97,6 +97,7 @@ mod tests {
             reserved: vec![Bytes(2048); 3],
             operator: vec![0, 1, 1],
             module: vec![0, 2, 2],
+            owners: Vec::new(),
             labels: vec![String::new(), "aten::relu".to_owned(), "a|\"b\", c".to_owned()],
             phases: vec![
                 PhaseMark { event: 0, iteration: 0, phase: Phase::Setup },

@@ -1,5 +1,7 @@
 //! [`Owner`]: whose memory it is over time, for the few modules that have the most of it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ModuleBytes, module_of};
@@ -95,21 +97,25 @@ impl Ledger {
 
 /// The modules with the most, and of how many parts their paths are.
 ///
-/// One part tells little where everything lies in one `transformer.h`: paths grow until nobody has
-/// more than half.
+/// One part tells little where everything lies in one `transformer.h`: paths grow until, of what
+/// could be told apart further, nobody has more than half.
 fn largest(at_peak: &[ModuleBytes]) -> (usize, Vec<String>) {
-    let owned = || at_peak.iter().filter(|module| !module.module.is_empty());
-    let total: Bytes = owned().map(|module| module.bytes).sum();
     let mut depth = 1;
     loop {
-        let mut sums = std::collections::BTreeMap::<&str, Bytes>::new();
-        for module in owned() {
-            *sums.entry(prefix(&module.module, depth)).or_default() += module.bytes;
+        let mut sums = BTreeMap::<&str, Bytes>::new();
+        let mut deeper = BTreeMap::<&str, Bytes>::new();
+        for module in at_peak.iter().filter(|module| !module.module.is_empty()) {
+            let path = prefix(&module.module, depth);
+            *sums.entry(path).or_default() += module.bytes;
+            if path != module.module {
+                *deeper.entry(path).or_default() += module.bytes;
+            }
         }
-        let mut sums: Vec<_> = sums.into_iter().collect();
-        sorted::by_key(&mut sums, |&(_, bytes)| std::cmp::Reverse(bytes));
-        let is_large = sums.first().is_some_and(|&(_, bytes)| bytes + bytes > total);
+        let total: Bytes = deeper.values().copied().sum();
+        let is_large = deeper.values().any(|&bytes| bytes + bytes > total);
         if !is_large || depth == DEEPEST {
+            let mut sums: Vec<_> = sums.into_iter().collect();
+            sorted::by_key(&mut sums, |&(_, bytes)| std::cmp::Reverse(bytes));
             let names = sums.into_iter().take(MOST).map(|(name, _)| name.to_owned());
             return (depth, names.collect());
         }
@@ -142,7 +148,10 @@ mod tests {
             names(&[("layer1.0.conv1", 5), ("layer1.1", 1), ("layer2.0", 6), ("fc", 2), ("", 99)]),
             "layer1 layer2 fc"
         );
-        assert_eq!(names(&[("t.h.0.mlp", 4), ("t.h.1.mlp", 5), ("t.wte", 3)]), "t.h.1 t.h.0 t.wte");
+        assert_eq!(
+            names(&[("t.h.0.mlp", 4), ("t.h.1.mlp", 5), ("t.h.2.mlp", 3), ("loss", 9)]),
+            "loss t.h.1 t.h.0 t.h.2"
+        );
         assert_eq!(names(&[("embedding", 9), ("fc", 1)]), "embedding fc");
         assert_eq!(names(&[]), "");
     }
