@@ -254,7 +254,10 @@ impl Explanation {
             }
             None => self.warn(
                 "unknown-device",
-                format!("`{}` is no card that is known here; give its kin with --device", gpu.name),
+                format!(
+                    "`{}` is no card that is known here; choose its kin as the device",
+                    gpu.name
+                ),
             ),
         }
         // PyTorch's total is without what the driver keeps. Error correction may take a part of what
@@ -391,14 +394,14 @@ impl Explanation {
         match (names.as_slice(), self.known.device) {
             ([], _) => {
                 let what = format!(
-                    "no card that is known here reports {capacity}; choose its kernels with --device"
+                    "no card that is known here reports {capacity}; choose similar kernels as the device"
                 );
                 self.warn("unknown-device", what);
             }
             (names, None) => {
                 let what = format!(
                     "{capacity} are those of {}, which is not among the cards that are estimated; \
-                     choose similar kernels with --device",
+                     choose similar kernels as the device",
                     names.join(" or ")
                 );
                 self.warn("unknown-device", what);

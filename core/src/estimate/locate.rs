@@ -63,9 +63,7 @@ pub struct Place {
 }
 
 /// How well an allocation fits a message, the best first.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Match {
     /// The simulated run, stopped where the real one was, fails here with the same figures.
     Fails,

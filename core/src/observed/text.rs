@@ -11,9 +11,8 @@ pub(super) const UTF16_MARK: [u8; 2] = [0xff, 0xfe];
 /// Such a text, or a part of it.
 pub(super) fn utf16(bytes: &[u8]) -> String {
     let pairs = bytes.chunks_exact(2);
-    let letters: Vec<u16> = pairs
-        .filter_map(|pair| Some(u16::from_le_bytes(pair.try_into().ok()?)))
-        .collect();
+    let letters: Vec<u16> =
+        pairs.filter_map(|pair| Some(u16::from_le_bytes(pair.try_into().ok()?))).collect();
     String::from_utf16_lossy(&letters)
 }
 
