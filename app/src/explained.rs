@@ -24,6 +24,8 @@ pub struct Explained {
     pub(crate) tried: Option<Bytes>,
     /// Settings that follow.
     pub(crate) fields: Vec<MachineField>,
+    /// Name of the device among them; may be empty.
+    pub(crate) device: String,
     /// A configuration that has them.
     pub(crate) known: Config,
     /// What helps, the best first.
@@ -96,6 +98,10 @@ impl Explained {
             parts: parts(message, machine, &explanation),
             tried: message.and_then(|message| Some(message.tried?.bytes)),
             fields,
+            device: explanation
+                .known
+                .device
+                .map_or_else(String::new, |known| known.name.to_owned()),
             known: explanation.known.apply(Config::default()),
             advice: advice(explanation.cause),
             notes: explanation.notes.iter().map(|note| sentence(&note.message)).collect(),

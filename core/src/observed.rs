@@ -192,10 +192,10 @@ impl Observed {
             explanation.note("long-text", "only the last MiB of the text was read");
         }
         if self.earlier > 0 {
-            let message = format!(
-                "the text has {} other messages before this one; the last is explained",
-                self.earlier
-            );
+            let message = match self.earlier {
+                1 => "another message stands before this one; the last is explained".to_owned(),
+                count => format!("{count} messages stand before this one; the last is explained"),
+            };
             explanation.note("several-messages", message);
         }
         explanation.known.alloc_conf.clone_from(&self.alloc_conf);
@@ -247,18 +247,13 @@ impl Explanation {
             self.note("several-gpus", message);
         }
         self.known.device = gpu.device();
-        match self.known.device {
-            Some(device) => {
-                self.suspects =
-                    vec![Suspect { device: Some(device), name: device.name, fit: Fit::Newest }];
-            }
-            None => self.warn(
-                "unknown-device",
-                format!(
-                    "`{}` is no card that is known here; choose its kin as the device",
-                    gpu.name
-                ),
-            ),
+        if let Some(device) = self.known.device {
+            let suspect = Suspect { device: Some(device), name: device.name, fit: Fit::Newest };
+            self.suspects = vec![suspect];
+        } else {
+            let what =
+                format!("`{}` is no card known here; choose its kin as the device", gpu.name);
+            self.warn("unknown-device", what);
         }
         // PyTorch's total is without what the driver keeps. Error correction may take a part of what
         // the table has.

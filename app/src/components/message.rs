@@ -70,7 +70,7 @@ pub(crate) fn MessageView(
                     {has_parts.then(|| parts(&of))}
                     {sought.then(|| view! { <Where found report on_event on_batch /> })}
                     <div class="message-columns">
-                        <Follows explained=settings before config on_config report />
+                        <Follows explained=settings before config on_config />
                         {advice}
                         {notes}
                     </div>
@@ -232,8 +232,6 @@ fn Follows(
     config: Signal<Config>,
     /// Other settings are wanted.
     on_config: Callback<Config>,
-    /// The report, for the name of the device.
-    report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
     let row = {
         let explained = explained.clone();
@@ -254,19 +252,11 @@ fn Follows(
                 });
                 on_config.run(wanted);
             };
-            let value = move || {
-                let value = explained.with_value(|told| field.text(&told.known));
-                match field {
-                    MachineField::Device => report
-                        .with(|report| {
-                            let verdict = &report.as_ref()?.verdict;
-                            (verdict.id == value).then(|| verdict.name.clone())
-                        })
-                        .unwrap_or(value),
-                    _ if value.is_empty() => "none".to_owned(),
-                    _ => value,
-                }
-            };
+            let value = explained.with_value(|told| match field {
+                MachineField::Device => told.device.clone(),
+                field => field.text(&told.known),
+            });
+            let value = if value.is_empty() { "none".to_owned() } else { value };
             let act = move || if is_applied.get() { "Undo" } else { "Apply" };
             view! {
                 <li class:message-setting-off=move || !is_applied.get()>
