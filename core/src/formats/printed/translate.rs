@@ -257,10 +257,27 @@ impl<'t, 's> Row<'t, 's> {
             return (block.forward)(self, module);
         }
         if !blocks::runs_in_order(&module.class) {
-            let line = module.place.line;
-            self.translator.unknown.entry(module.class.clone()).or_insert(line);
+            self.unsure(module);
         }
         self.all(&module.children)
+    }
+
+    /// What this class does is not known, or not all of it.
+    pub(super) fn unsure(&mut self, module: &Printed) {
+        let line = module.place.line;
+        self.translator.unknown.entry(module.class.clone()).or_insert(line);
+    }
+
+    /// Layers inside of a module that is printed.
+    pub(super) fn named(
+        &mut self,
+        module: &Printed,
+        add: impl FnOnce(&mut Row<'_, 's>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (layers, x) = self.aside(add)?;
+        self.push(module, Body::Sequential(layers));
+        self.x = x;
+        Ok(())
     }
 
     /// Modules in the order in which they stand.
