@@ -308,6 +308,67 @@ fn texts_that_break_off_are_told_with_their_line() {
 }
 
 #[test]
+fn texts_that_are_more_or_less_than_a_print_are_told_with_their_line() {
+    for (text, expected) in [
+        (
+            "In [3]: a\nOut[3]:\nA(\n\t(x): Linear(2, 3)\n)\n\nIn [4]: b\nOut[4]: B(\n\t(x): ReLU()\n)",
+            expect![[r#"
+                line 8, column 9: a second model, `B`, begins here, behind `A`; one print is read at a time
+            "#]],
+        ),
+        (
+            "A(\n  (x): Linear(2, 3)\n  tensor([1., 2.])\n)",
+            expect![[r#"
+            line 3, column 3: here is a tensor's print among the modules: print the model alone
+        "#]],
+        ),
+        (
+            "A(\n  (x): Linear(2, 3)\n  ...\n  (y): ReLU()\n)",
+            expect![[r#"
+            line 3, column 3: the print was shortened here: print all of it
+        "#]],
+        ),
+        (
+            "  (x): Linear(2, 3)\n  )\n  (y): ReLU()\n)",
+            expect![[r#"
+            line 1, column 1: the beginning of the print is missing: here is a module inside of another, and the line that opens that, such as `Net(`, is not there
+        "#]],
+        ),
+        (
+            "  )\n  (y): Sequential(\n    (0): Linear(2, 3)\n  )\n)",
+            expect![[r#"
+            line 2, column 1: the beginning of the print is missing: here is a module inside of another, and the line that opens that, such as `Net(`, is not there
+        "#]],
+        ),
+        (
+            "A(\n  (x): Linear(2, 3)\n)\n)\n  (y): Linear(3, 4)\n)",
+            expect![[r#"
+            line 5, column 1: `A` is closed before this module: there is one `)` too many above, or a line is missing
+        "#]],
+        ),
+    ] {
+        check(text, expected);
+    }
+}
+
+/// Prompts, tensors before the print, tabs and parameters of a list are passed over.
+#[test]
+fn what_stands_around_a_print_is_passed_over() {
+    check(
+        ">>> x\ntensor([[0.1]], device='cuda:0', grad_fn=<AddmmBackward0>)\n>>> net\nSequential(\n\t(0): Linear(in_features=2, out_features=3, bias=True)\n\t(w): ParameterList(  (0): Parameter containing: [torch.float32 of size 3])\n)\n>>> ",
+        expect![[r#"
+            # printed model
+            name: Sequential
+            input:
+              x: [N, 2]
+            layers:
+              - linear: {bias: true, out_features: 3}
+            warning [assumed-input] what the model reads is not printed; [N, 2] follows from its first layer
+        "#]],
+    );
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "two models, written out")]
 fn keras_is_read_as_pytorch_would_run_it() {
     for (name, expected) in [

@@ -78,7 +78,7 @@ const QUERY: &str = "layers.0.self_attn.q_proj.weight";
 const KEY: &str = "layers.0.self_attn.k_proj.weight";
 const WORDS: &str = "embed_tokens.weight";
 
-/// Llama's, and in this order the parameters of its relatives.
+/// Where Llama and its relatives have their sizes.
 const LLAMA: &[(&str, Setting)] = &[
     ("vocab_size", Size(WORDS, 0)),
     ("hidden_size", Size(WORDS, 1)),

@@ -330,18 +330,20 @@ impl Sought<'_> {
             said.push(Diagnostic::new(Severity::Info, code, message));
         };
         let c = Settings::new(tree);
-        let what = if self.named.is_file() { "names and sizes of parameters" } else { "a print" };
+        let who = if self.named.is_file() { "names of parameters do" } else { "a print does" };
         if let Heads::Usual { key, queries, norm, .. } = self.layout.heads
             && norm.is_none_or(|norm| self.size((norm, 0)).is_none())
             && let (Ok(Some(heads)), Some(width)) = (c.maybe(&[key]), self.size(queries))
         {
             let width = width.checked_div(heads).unwrap_or(0);
             let message = format!(
-                "{what} do not say how many heads there are; {heads} of {width} are assumed, as is usual for this width"
+                "{who} not say how many heads there are; {heads} of {width} are assumed, as is usual \
+                 for this width"
             );
-            say("assumed-heads", message.replace("a print do not", "a print does not"));
+            say("assumed-heads", message);
         }
-        if !self.named.is_file() && self.layout.words.is_some() {
+        let has_head = self.named.parameters.contains_key("lm_head.weight");
+        if !self.named.is_file() && self.layout.words.is_some() && has_head {
             let how = if c.flag(&["tie_word_embeddings"], true) {
                 "share its weight with the table of words"
             } else {

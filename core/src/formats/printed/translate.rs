@@ -501,6 +501,11 @@ impl<'t, 's> Row<'t, 's> {
 
     fn unknown_leaf(&mut self, module: &Printed) -> Result<(), Error> {
         let class = module.class.as_str();
+        if class.starts_with("Parameter") {
+            let line = module.place.line;
+            let message = format!("what `{class}` (line {line}) holds is missing, and its use");
+            self.note(Severity::Error, "parameters-missing", message);
+        }
         if is_silent(class) || blocks::runs_in_order(class) {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use crate::formats::spec::{Join, Value};
 pub(super) fn encoder_layer(row: &mut Row<'_, '_>, it: &Printed) -> Done {
     let own = it.child("self_attn");
     // The layer hands its share to attention, which does not print it.
-    let share = it.child("dropout1").and_then(|dropout| share_of(dropout)).unwrap_or(0.0);
+    let share = it.child("dropout1").and_then(share_of).unwrap_or(0.0);
     let attends = |row: &mut Row<'_, '_>| {
         if let Some(own) = own {
             row.named(own, |row| multihead(row, own, share))?;
