@@ -363,6 +363,7 @@ fn what_stands_around_a_print_is_passed_over() {
               x: [N, 2]
             layers:
               - linear: {bias: true, out_features: 3}
+            error [parameters-missing] what `ParameterList` (line 6) holds is missing, and its use
             warning [assumed-input] what the model reads is not printed; [N, 2] follows from its first layer
         "#]],
     );
