@@ -149,13 +149,14 @@ pub fn div(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
         let Some(grad) = pass.grad() else { return vec![None, None] };
         let fresh = || pass.rt.empty_like(grad);
         let for_b = pass.needs(1).then(|| {
-            // -grad * ((self / other) / other)
-            let negated = fresh();
+            // -grad * ((self / other) / other), from the right; all of them last as long as the product.
             let quotient = fresh();
             let twice = fresh();
-            drop(quotient);
+            let negated = fresh();
             let result = fresh();
-            drop((negated, twice));
+            drop(negated);
+            drop(twice);
+            drop(quotient);
             result
         });
         let for_a = pass.needs(0).then(fresh);
@@ -235,6 +236,17 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
             result
         };
         (0..arity).map(|i| pass.grad().filter(|_| pass.needs(i)).map(masked)).collect()
+    })
+}
+
+/// `aten::masked_fill` with a number, and `masked_fill_`: a contiguous clone is written to, and the mask
+/// is saved; the gradient is filled in turn.
+pub fn masked_fill(rt: &Runtime, x: &Tensor, mask: &Tensor, in_place: bool) -> Tensor {
+    rt.enter_operator("aten::masked_fill");
+    let y = if in_place { x.alias_in_place() } else { rt.empty(x.dtype(), x.sizes()) };
+    rt.differentiable("MaskedFillBackward0", y, &[x], &[mask], |pass| {
+        pass.rt.enter_operator("aten::masked_fill");
+        vec![pass.grad().map(|grad| pass.rt.empty(grad.dtype(), grad.sizes()))]
     })
 }
 

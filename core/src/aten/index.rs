@@ -14,27 +14,33 @@ pub fn pick(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tenso
     })
 }
 
-/// `aten::index` of a trained table: the gradient is put where the rows came from, by sorted indices
-/// (`index_put_with_sort_kernel`, `native/cuda/Indexing.cu`).
-pub fn rows(rt: &Runtime, table: &Tensor, indices: &Tensor) -> Tensor {
+/// `aten::index` in the first dimensions of what is trained: the gradient is put where the rows came
+/// from, by sorted indices (`index_put_with_sort_kernel`, `native/cuda/Indexing.cu`).
+pub fn indexed(rt: &Runtime, x: &Tensor, indices: &[&Tensor], output: &[u64]) -> Tensor {
     rt.enter_operator("aten::index");
-    let mut sizes = indices.sizes().to_vec();
-    sizes.extend(table.sizes().iter().skip(1));
-    let y = rt.empty(table.dtype(), &sizes);
-    let whole = table.sizes().to_vec();
-    rt.differentiable("IndexBackward0", y, &[table], &[indices], move |pass| {
-        let (Some(grad), Some(indices)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
+    let y = rt.empty(x.dtype(), output);
+    let whole = x.sizes().to_vec();
+    rt.differentiable("IndexBackward0", y, &[x], indices, move |pass| {
+        let (Some(grad), Some(first)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
         let rt = pass.rt;
         rt.enter_operator("aten::_index_put_impl_");
         let result = rt.empty(grad.dtype(), &whole);
-        let like_indices = || rt.empty(DType::Int64, indices.sizes());
-        let wrapped = like_indices();
-        let linear = like_indices();
-        drop(wrapped);
+        let like_indices = || rt.empty(DType::Int64, first.sizes());
+        // Each index is wrapped and scaled; the second and later ones are added to the first.
+        let scaled = || {
+            let wrapped = like_indices();
+            let scaled = like_indices();
+            drop(wrapped);
+            scaled
+        };
+        let linear = scaled();
+        for _ in pass.saved.iter().skip(1) {
+            drop(scaled());
+        }
         let values = (!grad.is_contiguous()).then(|| rt.empty(grad.dtype(), grad.sizes()));
         let (sorted, original) = (like_indices(), like_indices());
         let range = like_indices();
-        rt.workspace(embedding::sort_workspace(indices.numel()));
+        rt.workspace(embedding::sort_workspace(first.numel()));
         drop((range, original, sorted, values, linear));
         vec![Some(result)]
     })

@@ -39,7 +39,9 @@ fn peaks_are_those_of_transformers() {
             text(&cells["model"])
         };
         let model = open(&config_text).unwrap();
-        let defaults = Config { loss: model.defaults().loss, ..Config::default() };
+        let suggested = model.defaults();
+        let defaults =
+            Config { loss: suggested.loss, freeze: suggested.freeze.clone(), ..Config::default() };
         let config = Run::of(cells).configuration_over(&model, &defaults).unwrap();
         let report = model.estimate(&config).unwrap();
         assert_eq!(report.model.parameters.to_string(), cells["parameters"], "{}", cells["model"]);

@@ -26,6 +26,8 @@ pub(super) enum Task {
     TokenClassification,
     /// `…ForImageClassification`.
     Images,
+    /// `CLIPModel`: texts and pictures that belong together, which is a loss of its own.
+    Contrastive,
     /// `…Model`: what all of these are built on, without a head.
     Base,
 }
@@ -43,6 +45,8 @@ pub(super) struct Model {
     pub(super) diagnostics: Vec<Diagnostic>,
     /// What the model returns beside its scores: `encoder_last_hidden_state`.
     pub(super) returned: Vec<Tensor>,
+    /// Modules whose parameters the class itself freezes: `requires_grad_(False)`.
+    pub(super) frozen: Vec<String>,
 }
 
 impl Model {
@@ -54,6 +58,7 @@ impl Model {
             dims: BTreeMap::new(),
             diagnostics: Vec::new(),
             returned: Vec::new(),
+            frozen: Vec::new(),
         }
     }
 
@@ -88,6 +93,7 @@ impl Model {
             Task::Classification | Task::TokenClassification | Task::Images => {
                 LossChoice::CrossEntropy
             }
+            Task::Contrastive => LossChoice::Own,
             Task::Base => LossChoice::Auto,
         }
     }
