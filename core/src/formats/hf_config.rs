@@ -24,8 +24,10 @@ mod clip;
 mod deberta;
 mod decoders;
 mod encoders;
+mod layouts;
 mod model;
 mod more_decoders;
+pub(super) mod named;
 mod parts;
 mod program;
 mod seq2seq;
@@ -230,7 +232,11 @@ pub(super) fn is_config(text: &str) -> bool {
 /// When its family is not known, or its sizes contradict each other.
 pub(super) fn read(text: &str) -> Result<(Graph, Config), Error> {
     let tree = tree::parse(text.trim_start_matches('\u{feff}'))?;
-    let c = Settings::new(&tree);
+    program(Settings::new(&tree))
+}
+
+/// The program of a configuration, and how it is trained where nobody says.
+fn program(c: Settings<'_>) -> Result<(Graph, Config), Error> {
     let architecture = c.words("architectures").first().copied();
     let family = find(c, architecture)?;
     // What transformers saves always has a width: defaults alone are no model of anybody's.
