@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use highwater_core::Report;
-use highwater_core::estimate::Located;
 use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
-use crate::protocol::LargestBatch;
+use crate::protocol::{Finding, LargestBatch};
 use crate::state::State;
 use crate::text::{self, Count, Headline};
 
@@ -22,9 +21,8 @@ pub(crate) struct Derived {
     pub(crate) generation: Memo<u64>,
     /// The sentence at the top.
     pub(crate) headline: Memo<Option<Headline>>,
-    /// Where a message's allocation is in the newest report, and whether other batches are still
-    /// tried.
-    pub(crate) found: Memo<Option<(Arc<Located>, bool)>>,
+    /// Where a message's allocation is in the newest report.
+    pub(crate) found: Memo<Option<Finding>>,
     /// Milliseconds that the newest estimate took.
     pub(crate) millis: Memo<f64>,
 }
@@ -45,8 +43,8 @@ impl Derived {
             })
         });
         let found = Memo::new(move |_| {
-            let (of, located, searching) = state.found.get()?;
-            (of == generation.get()).then_some((located, searching))
+            let (of, finding) = state.found.get()?;
+            (of == generation.get()).then_some(finding)
         });
         let count = Memo::new(move |_| count(state));
         let largest = Memo::new(move |_| {

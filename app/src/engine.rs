@@ -126,7 +126,8 @@ impl Engine {
     pub(crate) fn forget_message(&self) {
         self.state.message.set(None);
         self.state.found.set(None);
-        self.line.borrow().send(&ToWorker::Seek(None), &JsValue::NULL);
+        let message = ToWorker::Seek { sought: None, at_once: false };
+        self.line.borrow().send(&message, &JsValue::NULL);
     }
 
     fn queue(&self, opening: Opening) {
@@ -207,7 +208,7 @@ impl Engine {
                     self.state.devices.set(devices.into_iter().map(DeviceRow::new).collect());
                 }
                 self.line.borrow_mut().ready = true;
-                self.seek();
+                self.seek(false);
             }
             FromWorker::Opened { generation, dims, text, spec, estimate } => {
                 self.opened(generation, dims, text, spec, estimate);
@@ -218,8 +219,8 @@ impl Engine {
             FromWorker::Explained { generation, explained, alone } => {
                 self.explained(generation, *explained, alone);
             }
-            FromWorker::Located { generation, located, searching } => {
-                self.state.found.set(Some((generation, Arc::new(*located), searching)));
+            FromWorker::Located { generation, finding } => {
+                self.state.found.set(Some((generation, finding)));
             }
             FromWorker::Estimated { generation, estimate } => {
                 let request = self.line.borrow_mut().answered(generation);
@@ -350,17 +351,18 @@ impl Engine {
         }
         let explained = Arc::new(explained);
         state.found.set(None);
+        let same = config == before;
         state.message.set(Some(Message { explained, before }));
-        self.seek();
+        self.seek(same);
         state.config.set(config);
     }
 
     /// Has the worker look for the message's allocation.
-    fn seek(&self) {
+    fn seek(&self, at_once: bool) {
         let sought = |message: &Message| message.explained.sought.clone();
         let sought = self.state.message.with_untracked(|message| message.as_ref().map(sought));
         if let Some(sought) = sought {
-            self.line.borrow().send(&ToWorker::Seek(sought), &JsValue::NULL);
+            self.line.borrow().send(&ToWorker::Seek { sought, at_once }, &JsValue::NULL);
         }
     }
 

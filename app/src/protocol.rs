@@ -4,7 +4,6 @@
 //! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
-use highwater_core::estimate::Located;
 use highwater_core::formats::Opened;
 use highwater_core::report::DeviceVerdict;
 use highwater_core::{Config, Error, Report};
@@ -68,7 +67,12 @@ pub(crate) enum ToWorker {
         config: Config,
     },
     /// Look for a message's allocation in every step that is estimated, or for none any more.
-    Seek(Option<Sought>),
+    Seek {
+        /// The allocation.
+        sought: Option<Sought>,
+        /// Whether to begin with the last estimate, because no other follows.
+        at_once: bool,
+    },
     /// Forget the open model.
     Close,
 }
@@ -118,10 +122,8 @@ pub(crate) enum FromWorker {
     Located {
         /// Number of the request that it belongs to.
         generation: u64,
-        /// The places.
-        located: Box<Located>,
-        /// Whether other batches are still to be tried.
-        searching: bool,
+        /// The place.
+        finding: Finding,
     },
     /// The estimate that was asked for.
     Estimated {
@@ -153,6 +155,21 @@ pub(crate) enum FromWorker {
         /// The batch, or why there is none.
         batch: LargestBatch,
     },
+}
+
+/// Where a message's allocation is in the step, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Finding {
+    /// Where.
+    pub(crate) lead: String,
+    /// How that is known, or what it means that it was not found.
+    pub(crate) detail: String,
+    /// Whether the simulated run fails there, or nowhere so; else it may even fit.
+    pub(crate) is_certain: bool,
+    /// Its event on the timeline.
+    pub(crate) event: Option<usize>,
+    /// Another batch that fits the message, and where it fails then.
+    pub(crate) batch: Option<(u64, String)>,
 }
 
 /// A report and how long it took.

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use highwater_core::estimate::Located;
 use highwater_core::report::DeviceVerdict;
 use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
 use crate::estimator::{Device, OpenDim};
 use crate::explained::Explained;
-use crate::protocol::LargestBatch;
+use crate::protocol::{Finding, LargestBatch};
 use crate::theme::Theme;
 
 /// All signals of the page.
@@ -32,7 +31,7 @@ pub(crate) struct State {
     /// A message about memory that the user has shown.
     pub(crate) message: RwSignal<Option<Message>>,
     /// Where its allocation is, and in which answer.
-    pub(crate) found: RwSignal<Option<(u64, Arc<Located>, bool)>>,
+    pub(crate) found: RwSignal<Option<(u64, Finding)>>,
     /// Something the user must know about.
     pub(crate) notice: RwSignal<Option<Notice>>,
     /// Place of the cursor on the timeline, as a position in its samples.

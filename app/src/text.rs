@@ -7,7 +7,7 @@ use highwater_core::trace::{Category, Phase};
 
 use crate::explained::Held;
 use crate::format;
-use crate::protocol::LargestBatch;
+use crate::protocol::{Finding, LargestBatch};
 use crate::state::Notice;
 
 /// Name of a model that is begun in the editor.
@@ -271,48 +271,35 @@ pub(crate) const fn held_meaning(held: Held) -> &'static str {
     }
 }
 
-/// Where a message's allocation is in the step, first what is most certain.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// Where, in a sentence.
-    pub(crate) lead: String,
-    /// How that is known, or what it means that it was not found.
-    pub(crate) detail: String,
-    /// Its event on the timeline.
-    pub(crate) event: Option<usize>,
-    /// Another batch that fits the message.
-    pub(crate) batch: Option<(u64, String)>,
-}
-
-/// What was found of a message in the step of a report.
-pub(crate) fn finding(located: &Located, searching: bool, report: &Report) -> Finding {
+/// What was found of a message in an estimated step.
+pub(crate) fn finding(located: &Located, searching: bool) -> Finding {
     let batch = located.batch.as_ref().map(|(batch, place)| {
         let there = self::place(place.phase, &place.module, &place.operator);
         (*batch, format!("With a batch of {} it would fail {there}.", format::grouped(*batch)))
     });
     let best = located.places.first();
-    let lead = match best {
-        None if searching => "Not with this batch; trying others…".to_owned(),
-        None => "This step has no such allocation at that moment.".to_owned(),
-        Some(place) => at(place),
-    };
-    let fits = report.verdict.verdict.survives();
-    let detail = match best {
-        Some(place) if place.fits == Match::Fails => sentence(place.fits.about()),
-        Some(place) if fits => format!(
-            "{} But here the run fits on {}: its batch, its settings or the model differ.",
-            sentence(place.fits.about()),
-            with_article(&report.verdict.name)
-        ),
-        Some(place) => sentence(place.fits.about()),
-        None if searching => String::new(),
-        None => format!(
-            "At most {} is allocated here: the run had another batch, other settings or another \
-             model.",
-            located.peak
+    let (lead, detail) = match best {
+        Some(place) => (at(place), sentence(place.fits.about())),
+        None if searching => ("Not with this batch; trying others…".to_owned(), String::new()),
+        None => (
+            "This step has no such allocation at that moment.".to_owned(),
+            format!(
+                "At most {} is allocated here: the run had another batch, other settings or \
+                 another model.",
+                located.peak
+            ),
         ),
     };
-    Finding { lead, detail, event: best.map(|place| place.event), batch }
+    let is_certain = best.is_none_or(|place| place.fits == Match::Fails);
+    Finding { lead, detail, is_certain, event: best.map(|place| place.event), batch }
+}
+
+/// That an estimate disagrees with a message.
+pub(crate) fn disagrees(device: &str) -> String {
+    format!(
+        " But here the run fits on {}: its batch, its settings or the model differ.",
+        with_article(device)
+    )
 }
 
 fn at(found: &Place) -> String {

@@ -18,6 +18,7 @@ use crate::estimator::{self, Match, Model};
 use crate::explained::Sought;
 use crate::load::Opening;
 use crate::protocol::{self, Estimate, Fault, Found, FromWorker, LargestBatch, Read, ToWorker};
+use crate::text;
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
@@ -145,10 +146,10 @@ impl Desk {
                     None => {}
                 }
             }
-            ToWorker::Seek(sought) => {
+            ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
                 self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));
-                if self.sought.is_some() && self.model.is_some() {
+                if at_once && self.sought.is_some() && self.model.is_some() {
                     self.sweep.tasks.push_front(Task::LocateBatch);
                     self.sweep.tasks.push_front(Task::Locate);
                     if self.sweep.scheduled.is_none() {
@@ -167,7 +168,6 @@ impl Desk {
             Ok(Found { model, message }) => (Ok(model), message),
             Err(fault) => (Err(fault), None),
         };
-        // While somebody types, what is a model is one, and the text says no more.
         let answer = match model {
             Ok(None) => None,
             Ok(Some(opened)) => Some(self.open(Model::new(&name, opened), config, edited)),
@@ -311,9 +311,8 @@ impl Desk {
         if let Ok(located) = located {
             let found = located.places.first().is_some_and(|place| place.fits == Match::Fails);
             self.try_batches = !again && !found && message.allocated.is_some();
-            let searching = self.try_batches;
-            let located = Box::new(located);
-            post(&FromWorker::Located { generation: *generation, located, searching });
+            let finding = text::finding(&located, self.try_batches);
+            post(&FromWorker::Located { generation: *generation, finding });
         }
     }
 }

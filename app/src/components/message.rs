@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use highwater_core::config::MachineField;
-use highwater_core::estimate::Located;
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
@@ -12,6 +11,7 @@ use super::byte_size::ByteSize;
 use super::icons::CloseIcon;
 use crate::explained::{Explained, Held};
 use crate::format::share;
+use crate::protocol::Finding;
 use crate::state::Message;
 use crate::text;
 
@@ -21,9 +21,9 @@ pub(crate) fn MessageView(
     /// The message.
     #[prop(into)]
     message: Signal<Option<Message>>,
-    /// Where its allocation is, and whether other batches are still tried.
+    /// Where its allocation is.
     #[prop(into)]
-    found: Signal<Option<(Arc<Located>, bool)>>,
+    found: Signal<Option<Finding>>,
     /// The report, if there is a model.
     report: Signal<Option<Arc<Report>>>,
     /// The settings.
@@ -156,7 +156,7 @@ const fn class(held: Held) -> &'static str {
 #[component]
 fn Where(
     /// What was found.
-    found: Signal<Option<(Arc<Located>, bool)>>,
+    found: Signal<Option<Finding>>,
     /// The report, if there is a model.
     report: Signal<Option<Arc<Report>>>,
     /// The user wants to see an event on the timeline.
@@ -166,12 +166,14 @@ fn Where(
 ) -> impl IntoView {
     let finding = move || {
         let report = report.get()?;
-        let found = found.get();
-        let found = found.map(|(located, searching)| text::finding(&located, searching, &report));
-        Some(found.unwrap_or_else(|| text::Finding {
-            lead: "Looking for it in this step…".to_owned(),
-            ..text::Finding::default()
-        }))
+        let Some(mut finding) = found.get() else {
+            let lead = "Looking for it in this step…".to_owned();
+            return Some(Finding { lead, ..Finding::default() });
+        };
+        if !finding.is_certain && report.verdict.verdict.survives() {
+            finding.detail += &text::disagrees(&report.verdict.name);
+        }
+        Some(finding)
     };
     let invite = || {
         view! {
@@ -180,8 +182,8 @@ fn Where(
             </p>
         }
     };
-    let told = move |finding: text::Finding| {
-        let text::Finding { lead, detail, event, batch } = finding;
+    let told = move |finding: Finding| {
+        let Finding { lead, detail, event, batch, .. } = finding;
         let show = event.map(|event| {
             view! {
                 <button type="button" class="link-button" on:click=move |_| on_event.run(event)>

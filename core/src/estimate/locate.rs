@@ -7,8 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Model, Run, find};
 use crate::allocator::{self, OutOfMemory};
 use crate::bytes::{Bytes, Printed};
@@ -21,7 +19,7 @@ use crate::tensor::TensorType;
 use crate::trace::{Event, Phase, Storage, StorageId};
 
 /// What was found in the simulated step.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Located {
     /// Settings of the run that was searched; dimensions that got a default are filled in.
     pub config: Config,
@@ -36,7 +34,7 @@ pub struct Located {
 }
 
 /// One allocation of the simulated run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     /// How well it fits.
     pub fits: Match,
@@ -63,7 +61,7 @@ pub struct Place {
 }
 
 /// How well an allocation fits a message, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     /// The simulated run, stopped where the real one was, fails here with the same figures.
     Fails,
