@@ -29,6 +29,7 @@ pub fn attention(
     if flash_takes(rt, q, v) && bias.is_none() {
         return flash_attention(rt, [q, k, v], drops);
     }
+    let bias = bias.map(|mask| as_bias(rt, mask, q.dtype()));
     // The bias is read in rows of whole vectors, and seen as large as the scores (`pad_bias`).
     let bias = bias.as_ref().map(|bias| {
         let rows = view::contiguous(rt, bias);
@@ -52,6 +53,19 @@ pub fn attention(
         view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
     });
     efficient_attention(rt, [q, k, v], bias.as_ref(), drops)
+}
+
+/// A mask of booleans becomes numbers to add: zero where it is true, the least number elsewhere.
+fn as_bias(rt: &Runtime, mask: Tensor, dtype: DType) -> Tensor {
+    if mask.dtype() != DType::Bool {
+        return mask;
+    }
+    let least = rt.empty(dtype, &[]);
+    let zero = rt.empty(dtype, &[]);
+    let bias = rt.empty(dtype, mask.sizes());
+    drop(zero);
+    drop(least);
+    bias
 }
 
 /// Whether flash attention runs (`sdp_utils.cpp`): half precision, Ampere or later, heads of at most
@@ -198,7 +212,8 @@ fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
     let delta = rt.empty(DType::Float32, &[batch, heads, rows]);
     drop(sums);
     drop(product);
-    let scratch = rt.scratch(workspace(batch * heads, rows, width));
+    let sizes = [batch * heads, rows, k.size(2), width];
+    let scratch = rt.scratch(workspace(rt.hardware.capability, q.dtype(), sizes));
     drop(delta);
     drop(scratch);
     drop(repeated);
@@ -206,10 +221,63 @@ fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
     vec![Some(for_q), Some(for_k), Some(for_v), for_bias]
 }
 
-/// SIZE: the kernel's accumulator for the query's gradient, one tile of 128 rows after another,
-/// and a counter per 16 rows.
-fn workspace(batches: u64, rows: u64, width: u64) -> Bytes {
-    let rows = rows.next_multiple_of(128);
-    let accumulator = Bytes(4).times(rows).times(width.next_multiple_of(32));
-    (accumulator + Bytes(rows.div_ceil(4))).times(batches)
+/// SIZE: rows and columns of the tiles in which the backward kernel sums the query's gradient
+/// (`transformers/cuda/mem_eff_attention/kernels/cutlassB.h`), as PyTorch 2.15 allocates for them.
+fn tile(capability: (u32, u32), dtype: DType, width: u64) -> [u64; 2] {
+    let is_half = dtype.size() == Bytes(2);
+    match (width, capability >= (8, 0), is_half) {
+        (..=64, ..) | (_, false, false) => [64, 64],
+        // Cards with less shared memory have a kernel of their own below 96.
+        (..=96, true, true) if matches!(capability, (8, 6 | 9)) => [128, 64],
+        (..=128, true, true) => [128, 128],
+        _ => [128, 64],
+    }
+}
+
+/// SIZE: that sum, tile by tile, each with a lock and a counter. Half precision does not hold wide
+/// gradients of keys and values in registers: they are summed in memory too.
+fn workspace(
+    capability: (u32, u32),
+    dtype: DType,
+    [heads, queries, keys, width]: [u64; 4],
+) -> Bytes {
+    const LOCK: Bytes = Bytes(16);
+    let [rows, columns] = tile(capability, dtype, width);
+    let tiles = queries.div_ceil(rows) * width.div_ceil(columns);
+    let for_queries = (Bytes(4).times(rows).times(columns) + LOCK).times(tiles);
+    let spills = dtype.size() == Bytes(2) && width > 128;
+    let for_keys = if spills {
+        Bytes(8).times(keys.next_multiple_of(64)).times(width.next_multiple_of(128))
+    } else {
+        Bytes::ZERO
+    };
+    (for_queries + for_keys).times(heads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What PyTorch 2.15 allocates for 3 heads on devices of several capabilities.
+    #[test]
+    fn workspaces_are_those_of_the_kernels() {
+        for (dtype, capability, length, width, expected) in [
+            (DType::Float32, (8, 0), 64, 64, 49_200),
+            (DType::Float32, (8, 0), 128, 32, 98_400),
+            (DType::Float32, (8, 0), 100, 8, 98_400),
+            (DType::Float32, (8, 0), 192, 72, 393_408),
+            (DType::Float32, (8, 0), 512, 136, 1_180_224),
+            (DType::Float32, (7, 5), 192, 136, 442_800),
+            (DType::BFloat16, (8, 0), 192, 40, 147_600),
+            (DType::BFloat16, (8, 0), 128, 128, 196_656),
+            (DType::BFloat16, (8, 0), 192, 136, 1_769_760),
+            (DType::BFloat16, (8, 0), 128, 320, 1_671_408),
+            (DType::Float16, (8, 6), 192, 96, 393_408),
+            (DType::Float16, (8, 9), 192, 104, 393_312),
+            (DType::Float16, (7, 0), 192, 128, 393_408),
+        ] {
+            let found = workspace(capability, dtype, [3, length, length, width]);
+            assert_eq!(found, Bytes(expected), "{dtype} {capability:?} {length} {width}");
+        }
+    }
 }

@@ -14,13 +14,24 @@ pub fn pick(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tenso
     })
 }
 
-/// `aten::index` of a trained table: the gradient is put where the rows came from, by sorted indices
-/// (`index_put_with_sort_kernel`, `native/cuda/Indexing.cu`).
+/// `aten::index` of a trained table by rows.
 pub fn rows(rt: &Runtime, table: &Tensor, indices: &Tensor) -> Tensor {
-    rt.enter_operator("aten::index");
     let mut sizes = indices.sizes().to_vec();
     sizes.extend(table.sizes().iter().skip(1));
-    let y = rt.empty(table.dtype(), &sizes);
+    put_back_later(rt, table, indices, &sizes)
+}
+
+/// `aten::index` by a list of one place, which becomes a tensor.
+pub fn place(rt: &Runtime, x: &Tensor, output: &[u64]) -> Tensor {
+    let index = rt.empty(DType::Int64, &[1]);
+    put_back_later(rt, x, &index, output)
+}
+
+/// `aten::index` whose gradient is put where the elements came from, by sorted indices
+/// (`index_put_with_sort_kernel`, `native/cuda/Indexing.cu`).
+fn put_back_later(rt: &Runtime, table: &Tensor, indices: &Tensor, sizes: &[u64]) -> Tensor {
+    rt.enter_operator("aten::index");
+    let y = rt.empty(table.dtype(), sizes);
     let whole = table.sizes().to_vec();
     rt.differentiable("IndexBackward0", y, &[table], &[indices], move |pass| {
         let (Some(grad), Some(indices)) = (pass.grad(), pass.saved(0)) else { return vec![None] };

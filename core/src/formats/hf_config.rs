@@ -20,8 +20,13 @@ use parts::Implementation;
 use program::Tensor;
 use settings::Settings;
 
-mod decoders;
+mod bloom;
 mod encoders;
+mod experts;
+mod falcon;
+mod gpt2;
+mod gptj;
+mod llama;
 mod model;
 mod more_decoders;
 mod parts;
@@ -54,30 +59,30 @@ const fn family(
 
 /// All families, by how much they are used.
 const FAMILIES: &[Family] = &[
-    family("gpt2", Task::CausalLm, &["n_embd", "n_layer", "n_head", "n_positions"], decoders::gpt2),
+    family("gpt2", Task::CausalLm, &["n_embd", "n_layer", "n_head", "n_positions"], gpt2::gpt2),
     family(
         "llama",
         Task::CausalLm,
         &["rms_norm_eps", "hidden_act", "num_key_value_heads"],
-        decoders::llama,
+        llama::llama,
     ),
     family(
         "mistral",
         Task::CausalLm,
         &["rms_norm_eps", "sliding_window", "num_key_value_heads"],
-        decoders::mistral,
+        llama::mistral,
     ),
     family(
         "qwen2",
         Task::CausalLm,
         &["rms_norm_eps", "use_sliding_window", "max_window_layers"],
-        decoders::qwen2,
+        llama::qwen2,
     ),
     family(
         "qwen3",
         Task::CausalLm,
         &["rms_norm_eps", "head_dim", "use_sliding_window"],
-        decoders::qwen3,
+        llama::qwen3,
     ),
     family(
         "bert",
@@ -125,20 +130,39 @@ const FAMILIES: &[Family] = &[
         "gemma",
         Task::CausalLm,
         &["rms_norm_eps", "head_dim", "hidden_activation"],
-        decoders::gemma,
+        llama::gemma,
     ),
     family(
         "gemma2",
         Task::CausalLm,
         &["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"],
-        decoders::gemma2,
+        llama::gemma2,
     ),
     family(
         "gemma3_text",
         Task::CausalLm,
         &["rope_local_base_freq", "sliding_window_pattern", "query_pre_attn_scalar"],
-        decoders::gemma3,
+        llama::gemma3,
     ),
+    family(
+        "mixtral",
+        Task::CausalLm,
+        &["num_local_experts", "num_experts_per_tok", "router_aux_loss_coef"],
+        llama::mixtral,
+    ),
+    family(
+        "falcon",
+        Task::CausalLm,
+        &["multi_query", "parallel_attn", "new_decoder_architecture", "alibi"],
+        falcon::falcon,
+    ),
+    family(
+        "bloom",
+        Task::CausalLm,
+        &["apply_residual_connection_post_layernorm", "slow_but_exact", "n_layer"],
+        bloom::bloom,
+    ),
+    family("gptj", Task::CausalLm, &["rotary_dim", "n_embd", "n_positions"], gptj::gptj),
     family("t5", Task::Seq2Seq, &["d_kv", "d_ff", "relative_attention_num_buckets"], seq2seq::t5),
     family(
         "bart",
@@ -174,7 +198,7 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// Names of a model's width.
-const WIDTHS: [&str; 5] = ["hidden_size", "n_embd", "d_model", "dim", "hidden_sizes"];
+const WIDTHS: [&str; 6] = ["hidden_size", "n_embd", "n_embed", "d_model", "dim", "hidden_sizes"];
 
 /// Whether a text is such a configuration.
 pub(super) fn is_config(text: &str) -> bool {
@@ -209,9 +233,10 @@ pub(super) fn read(text: &str) -> Result<(Graph, Config), Error> {
         None => family.task,
     };
     let implementation = match c.word(&["_attn_implementation", "attn_implementation"]) {
-        None | Some("sdpa") => Implementation::Sdpa,
-        Some("eager") => Implementation::Eager,
-        Some(word) if word.starts_with("flash_attention") => Implementation::Sdpa,
+        None => None,
+        Some("sdpa") => Some(Implementation::Sdpa),
+        Some("eager") => Some(Implementation::Eager),
+        Some(word) if word.starts_with("flash_attention") => Some(Implementation::Sdpa),
         Some(_) => {
             return Err(
                 c.fault("_attn_implementation", "known are eager, sdpa and flash_attention_2")

@@ -9,7 +9,7 @@
 use super::Call;
 use super::run::fresh;
 use super::shape_math::{axis, before, dim, from, signed, size, with};
-use super::{Inference, OpError, Operator, fold, op, shape_math::like_first, torch};
+use super::{Inference, OpError, Operator, Shaped, fold, op, shape_math::like_first, torch};
 use crate::aten::{embedding, index as aten, view};
 use crate::graph::Elements;
 use crate::tensor::DType;
@@ -17,7 +17,8 @@ use crate::tensor::DType;
 pub(super) const TABLE: &[Operator] = &[
     op("Compress", 2..=2, compress).runs(pick),
     op("Gather", 2..=2, gather).runs(gather_rule),
-    torch("TableRows", 2..=2).runs(table_rows_rule),
+    Shaped { infer: gather, ..torch("TableRows", 2..=2) }.runs(table_rows_rule),
+    Shaped { infer: place, ..torch("Place", 1..=1) }.runs(place_rule),
     op("GatherElements", 2..=2, gather_elements).runs(gather_elements_rule),
     op("GatherND", 2..=2, gather_nd).runs(pick),
     op("NonZero", 1..=1, non_zero).runs(fresh),
@@ -189,6 +190,21 @@ fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn table_rows_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (table, indices) = (call.need(0)?, call.need(1)?);
     let y = aten::rows(call.rt, &table, &indices);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `x[..., [index], :]`: one place along an axis by a list, which keeps the axis.
+fn place(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let axis = axis(inference.node.int("axis").unwrap_or(0), x.rank())?;
+    inference.set_dims(0, x.dtype, with(&x.dims, axis, 1));
+    Ok(())
+}
+
+fn place_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = aten::place(call.rt, &x, &call.output_type(0)?.dims);
     call.set(0, y);
     Ok(())
 }

@@ -55,7 +55,7 @@ fn peaks_are_those_of_transformers() {
         let settings = if eager { "(attention spelled out)" } else { &cells["settings"] };
         writeln!(
             page,
-            "{:<14} {:>2} {:>4} {settings:<26} {:>12} {allocated:>4} {:>12} {reserved:>4}",
+            "{:<17} {:>2} {:>4} {settings:<26} {:>12} {allocated:>4} {:>12} {reserved:>4}",
             cells["model"],
             cells["batch"],
             cells["seq"],

@@ -39,6 +39,8 @@ pub(super) struct Model {
     pub(super) program: Program,
     pub(super) task: Task,
     pub(super) implementation: Implementation,
+    /// Whether anybody asked for that implementation.
+    pub(super) is_asked: bool,
     pub(super) dims: BTreeMap<String, u64>,
     pub(super) diagnostics: Vec<Diagnostic>,
     /// What the model returns beside its scores: `encoder_last_hidden_state`.
@@ -46,11 +48,12 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(name: &str, task: Task, implementation: Implementation) -> Self {
+    pub(super) fn new(name: &str, task: Task, implementation: Option<Implementation>) -> Self {
         Self {
             program: Program::new(name),
             task,
-            implementation,
+            implementation: implementation.unwrap_or(Implementation::Sdpa),
+            is_asked: implementation.is_some(),
             dims: BTreeMap::new(),
             diagnostics: Vec::new(),
             returned: Vec::new(),
@@ -118,6 +121,27 @@ impl Model {
         Ok(())
     }
 
+    /// The same for a family whose head has a bias.
+    pub(super) fn new_biased_head(
+        &mut self,
+        c: Settings<'_>,
+        name: &str,
+        embedding: &str,
+        [width, vocab]: [u64; 2],
+    ) -> Result<(), Error> {
+        let is_head =
+            !matches!(self.task, Task::Base | Task::Classification | Task::TokenClassification);
+        match c.flag(&["tie_word_embeddings"], false) {
+            true if is_head => {
+                self.program.tie(&format!("{name}.weight"), embedding);
+                self.program.within(name, |p| p.parameter("bias", &[vocab]));
+            }
+            false if is_head => self.program.new_linear(name, width, vocab, true),
+            _ => self.new_head(c, name, embedding, [width, vocab], false)?,
+        }
+        Ok(())
+    }
+
     /// Runs that head.
     pub(super) fn head(&mut self, name: &str, x: Tensor) -> Tensor {
         let task = self.task;
@@ -133,6 +157,17 @@ impl Model {
             Task::TokenClassification => p.linear("score", x),
             _ => p.linear(name, x),
         }
+    }
+
+    /// The family has no attention but that which its file spells out.
+    pub(super) fn spells_out(&mut self) {
+        if self.implementation != Implementation::Eager && self.is_asked {
+            self.say(
+                "attention-setting",
+                "transformers has no other attention for this family than that which it spells out",
+            );
+        }
+        self.implementation = Implementation::Eager;
     }
 
     /// Tells what was assumed.

@@ -402,11 +402,7 @@ pub(super) fn phi(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         new_rotary(p, "rotary_emb", part);
         p.new_norm("final_layernorm", width, true);
     });
-    if m.task != super::model::Task::Base && !c.flag(&["tie_word_embeddings"], false) {
-        m.program.new_linear("lm_head", width, vocab, true);
-    } else {
-        m.new_head(c, "lm_head", "model.embed_tokens.weight", [width, vocab], false)?;
-    }
+    m.new_biased_head(c, "lm_head", "model.embed_tokens.weight", [width, vocab])?;
     let implementation = m.implementation;
     let x = m.program.module(base, |p| {
         let words = p.embedding("embed_tokens", tokens);

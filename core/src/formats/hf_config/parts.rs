@@ -224,6 +224,16 @@ pub(super) fn repeat_kv(p: &mut Program, x: Tensor, heads: u64, groups: u64) -> 
     })
 }
 
+/// `dropout_add(x, residual, …)` of Bloom and Falcon.
+pub(super) fn dropout_add(p: &mut Program, x: Tensor, residual: Tensor, drop: f64) -> Tensor {
+    p.function(|p| {
+        p.bind("x", x);
+        let out = p.drop_out(x, drop);
+        let out = p.bind("out", out);
+        p.add(residual, out)
+    })
+}
+
 /// How attention is run, and what of its own module it reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attention {
