@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+use crate::config::{Attention, Config};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::source::Source;
@@ -113,13 +113,15 @@ pub struct Opened {
     pub defaults: Config,
     /// The tree of layers as text, where the input is one or was translated to one.
     pub spec: Option<String>,
+    /// The configuration of which the graph was written, where the input is one.
+    pub configuration: Option<String>,
 }
 
 impl Opened {
     /// A graph that no layers were translated to, trained as PyTorch does by default.
     fn new(graph: Graph, format: &str, fidelity: Fidelity) -> Self {
         let recognised = Recognised::new(format, fidelity);
-        Self { graph, recognised, defaults: Config::default(), spec: None }
+        Self { graph, recognised, defaults: Config::default(), spec: None, configuration: None }
     }
 }
 
@@ -150,9 +152,10 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
         && let Some(text) = whole_text(source)?
     {
         if hf_config::is_config(&text) {
-            let (graph, defaults) = hf_config::read(&text)?;
+            let (graph, defaults) = hf_config::read(&text, Attention::Auto)?;
             let recognised = Recognised::new("Hugging Face configuration", Fidelity::Template);
-            return Ok(Opened { graph, recognised, defaults, spec: None });
+            let configuration = Some(text);
+            return Ok(Opened { graph, recognised, defaults, spec: None, configuration });
         }
         if spec::is_spec(&text) {
             let spec = spec::read(&text)?;
@@ -199,6 +202,14 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
     Ok(None)
 }
 
+/// The graph of a configuration with the attention that is asked for.
+///
+/// # Errors
+/// When the configuration cannot be read; it could when it was opened.
+pub(crate) fn with_attention(configuration: &str, asked: Attention) -> Result<Graph, Error> {
+    hf_config::read(configuration, asked).map(|(graph, _)| graph)
+}
+
 /// Reads ONNX's binary form; nothing where the content is something else, for [`open`] to tell what.
 /// The page answers for these files alone at first, and fetches the rest of [`open`] behind.
 ///
@@ -227,7 +238,7 @@ fn head(source: &mut dyn Source, name: &str) -> Result<Vec<u8>, Error> {
 fn from_spec(spec: Spec, recognised: Recognised) -> Result<Opened, Error> {
     let graph = spec.lower()?;
     let text = spec.to_string();
-    Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text) })
+    Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text), configuration: None })
 }
 
 fn from_keras(text: &str) -> Result<Opened, Error> {

@@ -51,6 +51,43 @@ fn put_back_later(rt: &Runtime, table: &Tensor, indices: &Tensor, sizes: &[u64])
     })
 }
 
+/// `scores[arange(N), last]` (transformers 5.23, `modeling_layers.py`): `last` is found by comparing
+/// tokens with that of padding, and both indices are saved.
+pub fn last_tokens(rt: &Runtime, scores: &Tensor, tokens: &Tensor) -> Tensor {
+    let batch = scores.size(0);
+    rt.enter_operator("aten::argmax");
+    let differs = rt.empty(DType::Bool, tokens.sizes());
+    let mask = rt.empty(DType::Int32, tokens.sizes());
+    drop(differs);
+    let range = rt.empty(DType::Int32, &[tokens.size(1)]);
+    let product = rt.empty(DType::Int32, tokens.sizes());
+    let last = rt.empty(DType::Int64, &[batch]);
+    drop(product);
+    let samples = rt.empty(DType::Int64, &[batch]);
+    rt.enter_operator("aten::index");
+    let y = rt.empty(scores.dtype(), &[batch, scores.size(2)]);
+    drop((mask, range));
+    let sizes = scores.sizes().to_vec();
+    rt.differentiable("IndexBackward0", y, &[scores], &[&samples, &last], move |pass| {
+        let Some(grad) = pass.grad() else { return vec![None] };
+        let rt = pass.rt;
+        rt.enter_operator("aten::_index_put_impl_");
+        let result = rt.empty(grad.dtype(), &sizes);
+        let each = || rt.empty(DType::Int64, &[batch]);
+        let linear = [(); 2].map(|()| {
+            let wrapped = each();
+            let linear = each();
+            drop(wrapped);
+            linear
+        });
+        drop(linear);
+        let (sorted, original, range) = (each(), each(), each());
+        rt.workspace(embedding::sort_workspace(batch));
+        drop((range, original, sorted));
+        vec![Some(result)]
+    })
+}
+
 /// `aten::gather`: the gradient's formula reads the input, if only for its sizes, so that it is saved.
 pub fn gather(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tensor {
     rt.enter_operator("aten::gather");

@@ -97,8 +97,8 @@ impl Experts {
         p.bind("perm", order);
         let each = p.int(signed(self.picked));
         let tokens = p.op("Div", &[order, each]);
-        let x = p.op("torch.TableRows", &[x, tokens]);
-        p.bind("selected_hidden_states_g", x);
+        let selected = p.op("torch.TableRows", &[x, tokens]);
+        p.bind("selected_hidden_states_g", selected);
         let weights = p.op("torch.TableRows", &[weights, order]);
         p.bind("sample_weights_g", weights);
         let [numbers, histogram, ends] =
@@ -107,7 +107,7 @@ impl Experts {
         p.bind("tokens_per_expert", histogram);
         p.bind("offsets", ends);
         let weight = p.get("gate_up_proj");
-        let y = p.op("torch.GroupedMm", &[x, weight, ends]);
+        let y = p.op("torch.GroupedMm", &[selected, weight, ends]);
         let y = p.bind("proj_out", y);
         let y = p.function(|p| {
             let [gate, up] = p.split(y, [self.hidden; 2], -1);
@@ -128,6 +128,7 @@ impl Experts {
         let y = p.reshape(y, &[-1, signed(self.picked), signed(self.width)]);
         let axes = p.ints(&[1]);
         let y = p.with("ReduceSum", &[y, axes], "keepdims", 0);
-        p.bind("final_hidden_states", y)
+        let y = p.bind("final_hidden_states", y);
+        p.op("CastLike", &[y, x])
     }
 }

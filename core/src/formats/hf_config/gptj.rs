@@ -1,7 +1,7 @@
 //! GPT-J: `modeling_gptj.py`, whose attention is spelled out unless the flash-attention package runs it.
 
 use super::model::Model;
-use super::parts::{Act, causal_mask, positions};
+use super::parts::{Act, causal_mask, feed_forward, positions};
 use super::program::{Program, Tensor, signed};
 use super::settings::Settings;
 use crate::error::Error;
@@ -107,14 +107,7 @@ impl GptJ {
         let y = p.bind("attn_outputs", y);
         p.bind("attn_weights", weights);
         let h = p.module("mlp", |p| {
-            let h = p.linear("fc_in", normed);
-            let h = p.bind("hidden_states", h);
-            let h = self.act.call(p, "act", h);
-            let h = p.bind("hidden_states", h);
-            let h = p.linear("fc_out", h);
-            let h = p.bind("hidden_states", h);
-            let h = p.dropout("dropout", h, self.resid_drop);
-            p.bind("hidden_states", h)
+            feed_forward(p, ["fc_in", "act", "fc_out"], normed, self.act, self.resid_drop)
         });
         let h = p.bind("feed_forward_hidden_states", h);
         let sum = p.add(y, h);

@@ -1,7 +1,7 @@
 //! Llama, and all that is built as it.
 
 use super::experts::Experts;
-use super::model::Model;
+use super::model::{Model, Task};
 use super::parts::{
     Act, Attention, Implementation, by_head, causal_mask, new_rotary, offset_rms_norm, positions,
     rms_norm, rotary, rotate, rows,
@@ -269,7 +269,11 @@ impl Llama {
             p.bind("hidden_states", x)
         });
         let logits = m.head("lm_head", x);
-        Ok(if self.caps_logits { cap(&mut m.program, logits) } else { logits })
+        Ok(if self.caps_logits && m.task == Task::CausalLm {
+            cap(&mut m.program, logits)
+        } else {
+            logits
+        })
     }
 
     /// Whether norms stand behind both parts of a layer too.

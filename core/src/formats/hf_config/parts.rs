@@ -345,6 +345,36 @@ pub(super) fn by_head(p: &mut Program, x: Tensor, heads: u64, width: u64) -> Ten
     p.permute(x, &[0, 2, 1, 3])
 }
 
+/// `name = self.module(x).view(N, L, heads, width).transpose(1, 2)`.
+pub(super) fn project(
+    p: &mut Program,
+    [module, name]: [&'static str; 2],
+    x: Tensor,
+    [heads, width]: [u64; 2],
+) -> Tensor {
+    let y = p.linear(module, x);
+    let y = by_head(p, y, heads, width);
+    p.bind(name, y)
+}
+
+/// `GPT2MLP` with linear layers: both are called by their names, and so is the activation.
+pub(super) fn feed_forward(
+    p: &mut Program,
+    [first, between, second]: [&str; 3],
+    x: Tensor,
+    act: Act,
+    drop: f64,
+) -> Tensor {
+    let h = p.linear(first, x);
+    let h = p.bind("hidden_states", h);
+    let h = act.call(p, between, h);
+    let h = p.bind("hidden_states", h);
+    let h = p.linear(second, h);
+    let h = p.bind("hidden_states", h);
+    let h = p.dropout("dropout", h, drop);
+    p.bind("hidden_states", h)
+}
+
 /// `x.reshape(N, L, -1).contiguous()`.
 pub(super) fn rows(p: &mut Program, x: Tensor, width: u64) -> Tensor {
     let x = p.reshape(x, &[0, 0, signed(width)]);
