@@ -132,10 +132,10 @@ impl Opened {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
-    if let Some(opened) = open_onnx(source, name)? {
-        return Ok(opened);
-    }
     let head = head(source, name)?;
+    let Some(refusal) = foreign(&head, source.len()) else {
+        return from_onnx(source);
+    };
     if let Some(opened) = without_layers(source, &head)? {
         return Ok(opened);
     }
@@ -145,9 +145,6 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     {
         return from_keras(&text);
     }
-    let Some(refusal) = foreign(&head, source.len()) else {
-        return Err(Error::new(ErrorKind::Io, format!("{} changed meanwhile", called(name))));
-    };
     if text(&head).is_some()
         && let Some(text) = whole_text(source)?
     {
@@ -220,7 +217,11 @@ pub fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, 
     if foreign(&head, source.len()).is_some() {
         return Ok(None);
     }
-    Ok(Some(Opened::new(onnx::read(source)?, "ONNX", Fidelity::ExactGraph)))
+    from_onnx(source).map(Some)
+}
+
+fn from_onnx(source: &mut dyn Source) -> Result<Opened, Error> {
+    Ok(Opened::new(onnx::read(source)?, "ONNX", Fidelity::ExactGraph))
 }
 
 /// The first bytes, of which there must be some.

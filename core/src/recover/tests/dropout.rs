@@ -1,0 +1,111 @@
+//! Dropout and stochastic depth that exporters remove.
+
+use expect_test::expect;
+
+use super::check;
+
+#[test]
+fn dropout_of_a_known_family() {
+    check(
+        "input ids i[2,5]
+         input pos i[2,5]
+         state transformer.wte.weight f[100,4]
+         state transformer.wpe.weight f[50,4]
+         state transformer.h.0.ln_1.weight f[4]
+         state transformer.h.0.ln_1.bias f[4]
+         state transformer.h.0.attn.c_attn.weight f[4,4]
+         state transformer.h.0.attn.c_proj.weight f[4,4]
+         transformer.wte: t = Gather(transformer.wte.weight, ids)
+         transformer.wpe: p = Gather(transformer.wpe.weight, pos)
+         transformer: x = Add(t, p)
+         transformer.h.0.ln_1: n = LayerNormalization(x, transformer.h.0.ln_1.weight, transformer.h.0.ln_1.bias)
+         transformer.h.0.attn.c_attn: a = MatMul(n, transformer.h.0.attn.c_attn.weight)
+         transformer.h.0.attn.c_proj: b = MatMul(a, transformer.h.0.attn.c_proj.weight)
+         transformer.h.0: y = Add(b, x)",
+        &expect![[r"
+            state transformer.wte.weight float32[100, 4]
+            state transformer.wpe.weight float32[50, 4]
+            state transformer.h.0.ln_1.weight float32[4]
+            state transformer.h.0.ln_1.bias float32[4]
+            state transformer.h.0.attn.c_attn.weight float32[4, 4]
+            state transformer.h.0.attn.c_proj.weight float32[4, 4]
+            b until y
+            transformer.wte: t = Gather(transformer.wte.weight, ids)
+            transformer.wpe: p = Gather(transformer.wpe.weight, pos)
+            transformer: x_before = Add(t, p)
+            transformer.h.0.ln_1: x = Dropout(x_before) ratio=0.1
+            transformer.h.0.ln_1: n = LayerNormalization(x, transformer.h.0.ln_1.weight, transformer.h.0.ln_1.bias)
+            transformer.h.0.attn.c_attn: a = Linear(n, transformer.h.0.attn.c_attn.weight) transposed=0
+            transformer.h.0.attn.c_proj: b_before = Linear(a, transformer.h.0.attn.c_proj.weight) transposed=0
+            transformer.h.0.attn.c_proj: b = Dropout(b_before) ratio=0.1
+            transformer.h.0: y = Add(b, x)
+            info recovered
+            info assumed-dropout
+            info assumed-names
+        "]],
+    );
+}
+
+#[test]
+fn dropout_that_a_number_tells() {
+    check(
+        "input x f[2,4]
+         state classifier.1.weight f[6,4]
+         state classifier.3.weight f[6,6]
+         classifier.0: f = Flatten(x)
+         classifier.1: a = Gemm(f, classifier.1.weight) transB=1
+         classifier.3: b = Gemm(a, classifier.3.weight) transB=1",
+        &expect![[r"
+            state classifier.1.weight float32[6, 4]
+            state classifier.3.weight float32[6, 6]
+            classifier.0: f = Flatten(x)
+            classifier.1: a_before = Gemm(f, classifier.1.weight) transB=1
+            classifier.2: a = Dropout(a_before) ratio=0.5
+            classifier.3: b = Gemm(a, classifier.3.weight) transB=1
+            info assumed-dropout
+        "]],
+    );
+}
+
+#[test]
+fn stochastic_depth_draws_its_noise_in_place() {
+    check(
+        "input w f[2,3]
+         input u f[2,1]
+         state p f[] 0.8
+         : x = Identity(w)
+         d: r = RandomUniformLike(u)
+         d: l = Less(r, p)
+         d: n = Cast(l) to=1
+         d: s = Div(n, p)
+         d: y = Mul(x, s)",
+        &expect![[r"
+            : x = Identity(w)
+            d: y = StochasticDepth(x)
+            info recovered
+        "]],
+    );
+}
+
+#[test]
+fn torchvision_drops_out_in_place_in_some_heads() {
+    check(
+        "input w f[2,3]
+         input u f[2,3,1,1]
+         state features.1.0.block.1.fc1.weight f[3,3,1,1]
+         state classifier.1.weight f[3,3]
+         features.1.0.block.1.fc1: v = Conv(u, features.1.0.block.1.fc1.weight)
+         : x = Flatten(v)
+         classifier.0: y = Dropout(x)
+         classifier.1: z = Gemm(y, classifier.1.weight)",
+        &expect![[r"
+            state features.1.0.block.1.fc1.weight float32[3, 3, 1, 1]
+            state classifier.1.weight float32[3, 3]
+            features.1.0.block.1.fc1: v = Conv(u, features.1.0.block.1.fc1.weight)
+            : x = Flatten(v)
+            classifier.0: y = Dropout(x) in_place=1
+            classifier.1: z = Gemm(y, classifier.1.weight)
+            info assumed-in-place
+        "]],
+    );
+}
