@@ -307,10 +307,12 @@ impl Falcon {
         p.bind(if self.alibi { "attention_logits" } else { "attention_scores" }, scores);
         let sum = p.add(scores, shared.mask);
         let weights = p.softmax(sum);
-        p.bind("attention_probs", weights);
+        p.bind(if self.alibi { "attention_probs" } else { "attention_scores" }, weights);
         let drop = if self.alibi { self.attention_drop } else { 0.0 };
         let weights = p.drop_out(weights, drop);
-        p.bind("attention_probs", weights);
+        if self.alibi {
+            p.bind("attention_probs", weights);
+        }
         (p.op("MatMul", &[weights, v]), weights)
     }
 }
