@@ -16,6 +16,7 @@ pub mod loss;
 pub mod matmul;
 pub mod norm;
 pub mod pool;
+pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
 pub mod spelled;

@@ -119,6 +119,7 @@ impl Uses {
                         | "RMSNormalization"
                         | "Linear"
                         | "LSTM"
+                        | "Recurrent"
                         | "GRU"
                         | "RNN"
                         | "PRelu",

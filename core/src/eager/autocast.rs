@@ -11,6 +11,7 @@ use crate::tensor::DType;
 
 /// Operators of the list `lower_precision_fp`: their operands are cast down.
 const LOWER: &[&str] = &[
+    "aten::_cudnn_rnn",
     "aten::addmm",
     "aten::baddbmm",
     "aten::bmm",

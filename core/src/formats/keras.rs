@@ -9,13 +9,14 @@
 
 use std::collections::BTreeMap;
 
-use super::spec::tree::{self, Content, Tree, fault, shortened};
+use super::spec::tree::{self, Content, Tree, fault};
 use super::spec::{Draft, Flow, Input, Layer, Spec};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, Place};
 use crate::graph::Dim;
 
 mod layers;
+mod model;
 
 use layers::Row;
 
@@ -53,36 +54,19 @@ pub(super) fn read(text: &str) -> Result<Spec, Error> {
         name: word(config, "name").filter(|name| is_name(name)).unwrap_or_default(),
         ..Spec::default()
     };
-    let mut nodes = Vec::new();
-    for entry in entries {
-        let own = get(entry, "config").unwrap_or(entry);
-        let class = word(entry, "class_name")
-            .ok_or_else(|| fault(entry.place, "a layer has a `class_name`"))?;
-        let name = word(entry, "name").or_else(|| word(own, "name"));
-        let name = name.unwrap_or_else(|| format!("layer{}", nodes.len()));
-        let name: String =
-            name.chars().map(|c| if is_name_char(c) { c } else { '_' }).take(60).collect();
-        let inbound = get(entry, "inbound_nodes").map(calls).unwrap_or_default();
-        if inbound.len() > 1 {
-            let message = format!(
-                "`{name}` is called {} times; a layer that is shared is not read here",
-                inbound.len()
-            );
-            return Err(fault(entry.place, message));
-        }
-        let sources = inbound.into_iter().next().unwrap_or_default();
-        nodes.push(Node { name, class, config: own, sources, place: entry.place });
-    }
-    let signals = entries.iter().any(|entry| {
-        word(entry, "class_name")
-            .is_some_and(|class| class.contains("Conv1D") || class.contains("Pooling1D"))
-    });
-    let order = Order { channels_last, signals };
+    let nodes = nodes(entries)?;
+    let order = Order { channels_last, signals: nodes.iter().any(Node::slides) };
     inputs(&mut spec, config, &nodes, is_sequential, order)?;
-    let translated = translate(&spec, &nodes, is_sequential, order)?;
-    spec.layers = translated.layers;
-    spec.outputs = outputs(config, &spec);
-    spec.diagnostics.extend(translated.notes);
+    let (draft, flows) = Draft::new(&spec)?;
+    let mut row = Row::new(draft, order);
+    let named = spec.inputs.iter().map(|input| input.name.clone());
+    let made = named.zip(flows).collect();
+    let made = row.model(&nodes, is_sequential, made)?;
+    let outputs = outputs(config, &row.layers, &made)?;
+    let (layers, notes) = (row.layers, row.notes);
+    spec.layers = layers;
+    spec.outputs = outputs;
+    spec.diagnostics.extend(notes);
     let last = nodes.iter().rfind(|node| node.class != "InputLayer");
     let ends = last.filter(|node| {
         node.class == "Softmax" || word(node.config, "activation").as_deref() == Some("softmax")
@@ -94,6 +78,13 @@ pub(super) fn read(text: &str) -> Result<Spec, Error> {
             last.name
         );
         spec.diagnostics.push(Diagnostic::new(Severity::Info, "keras-softmax", message));
+    }
+    if says(&tree, "mask_zero") || nodes.iter().any(|node| node.class == "Masking") {
+        spec.diagnostics.push(Diagnostic::new(
+            Severity::Info,
+            "keras-mask",
+            "steps of padding are masked; what is estimated are whole sequences, without masks",
+        ));
     }
     if channels_last {
         spec.diagnostics.push(Diagnostic::new(
@@ -120,13 +111,97 @@ struct Node<'t> {
     name: String,
     class: String,
     config: &'t Tree,
-    sources: Vec<String>,
+    /// What each call of it reads; nothing in a sequential model.
+    calls: Vec<Vec<Origin>>,
+    /// Whether a call asks for a causal mask.
+    causal: bool,
     place: Place,
 }
 
-struct Translated {
-    layers: Vec<Layer>,
-    notes: Vec<Diagnostic>,
+impl Node<'_> {
+    /// Whether it slides over a signal `[N, L, C]`, whose channels come second in PyTorch.
+    fn slides(&self) -> bool {
+        let slides = self.class.contains("Conv1D") || self.class.contains("Pooling1D");
+        let inside = || get(self.config, "layers").and_then(|tree| nodes(list(tree)).ok());
+        slides && !self.class.starts_with("Global")
+            || self.is_model() && inside().is_some_and(|nodes| nodes.iter().any(Self::slides))
+    }
+
+    /// Whether it is a model inside a model.
+    fn is_model(&self) -> bool {
+        ["Sequential", "Functional", "Model"].contains(&self.class.as_str())
+    }
+}
+
+/// A tensor that is read: which layer made it, in which of its calls, and which of its results it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Origin {
+    layer: String,
+    call: usize,
+    result: i64,
+}
+
+impl Origin {
+    /// Name of the result in the spec: `dense`, and `dense--2` for its second call.
+    fn name(&self) -> String {
+        called(&self.layer, self.call)
+    }
+}
+
+fn called(layer: &str, call: usize) -> String {
+    match call {
+        0 => layer.to_owned(),
+        call => format!("{layer}--{}", call.saturating_add(1)),
+    }
+}
+
+fn list(tree: &Tree) -> &[Tree] {
+    match &tree.content {
+        Content::List(items) => items,
+        _ => &[],
+    }
+}
+
+/// The layers of a model, with names that a spec may have.
+fn nodes(entries: &[Tree]) -> Result<Vec<Node<'_>>, Error> {
+    let mut nodes: Vec<Node<'_>> = Vec::new();
+    for entry in entries {
+        let config = get(entry, "config").unwrap_or(entry);
+        let class = word(entry, "class_name")
+            .ok_or_else(|| fault(entry.place, "a layer has a `class_name`"))?;
+        let name = word(entry, "name").or_else(|| word(config, "name"));
+        let name = plain(&name.unwrap_or_else(|| format!("layer{}", nodes.len())));
+        let inbound = get(entry, "inbound_nodes");
+        nodes.push(Node {
+            name,
+            class,
+            config,
+            calls: inbound.map(calls).unwrap_or_default(),
+            causal: inbound.is_some_and(|tree| says(tree, "use_causal_mask")),
+            place: entry.place,
+        });
+    }
+    // `tokens != 0`, which makes a mask.
+    let read: Vec<String> =
+        nodes.iter().flat_map(|node| &node.calls).flatten().map(|it| it.layer.clone()).collect();
+    nodes.retain(|node| node.class != "NotEqual" || read.contains(&node.name));
+    Ok(nodes)
+}
+
+/// A name of Keras's as a spec may have it.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if is_name_char(c) { c } else { '_' }).take(60).collect()
+}
+
+/// Whether a flag of this name is set anywhere inside.
+fn says(tree: &Tree, flag: &str) -> bool {
+    match &tree.content {
+        Content::List(items) => items.iter().any(|item| says(item, flag)),
+        Content::Map(entries) => entries.iter().any(|(key, value)| {
+            key.text == flag && value.content == Content::Flag(true) || says(value, flag)
+        }),
+        _ => false,
+    }
 }
 
 fn get<'t>(tree: &'t Tree, key: &str) -> Option<&'t Tree> {
@@ -157,35 +232,44 @@ fn data_format(entry: &Tree) -> Option<String> {
     word(get(entry, "config")?, "data_format")
 }
 
-/// Calls of a layer, each with the names of the layers that it reads.
+/// Calls of a layer, each with what it reads.
 ///
 /// Keras 2: `[[["conv", 0, 0, {}]]]`. Keras 3: `[{"args": [… "keras_history": ["conv", 0, 0]]}]`.
-fn calls(tree: &Tree) -> Vec<Vec<String>> {
-    let Content::List(items) = &tree.content else { return Vec::new() };
-    items
-        .iter()
-        .map(|call| {
-            let mut names = Vec::new();
-            sources(call, &mut names);
-            names
-        })
-        .filter(|names| !names.is_empty())
-        .collect()
+fn calls(tree: &Tree) -> Vec<Vec<Origin>> {
+    let calls = list(tree).iter().map(|call| {
+        let mut found = Vec::new();
+        origins(call, &mut found);
+        found
+    });
+    calls.filter(|found| !found.is_empty()).collect()
 }
 
-fn sources(tree: &Tree, names: &mut Vec<String>) {
+fn origins(tree: &Tree, found: &mut Vec<Origin>) {
     match &tree.content {
         Content::List(items) => match items.as_slice() {
             [
                 Tree { content: Content::Text(name), .. },
-                Tree { content: Content::Int(_), .. },
-                ..,
+                Tree { content: Content::Int(call), .. },
+                rest @ ..,
             ] => {
-                names.push(name.chars().map(|c| if is_name_char(c) { c } else { '_' }).collect());
+                let result = match rest.first().map(|tree| &tree.content) {
+                    Some(Content::Int(n)) => *n,
+                    _ => 0,
+                };
+                let call = usize::try_from(*call).unwrap_or(0);
+                found.push(Origin { layer: plain(name), call, result });
+                // Keras 2 has further tensors among a call's words: `{"value": ["x", 0, 0]}`.
+                rest.iter()
+                    .filter(|item| matches!(item.content, Content::Map(_)))
+                    .for_each(|item| origins(item, found));
             }
-            items => items.iter().for_each(|item| sources(item, names)),
+            items => items.iter().for_each(|item| origins(item, found)),
         },
-        Content::Map(entries) => entries.iter().for_each(|(_, value)| sources(value, names)),
+        // Masks say which steps are padding; kernels on whole sequences do not read them.
+        Content::Map(entries) => entries
+            .iter()
+            .filter(|(key, _)| !key.text.ends_with("mask"))
+            .for_each(|(_, value)| origins(value, found)),
         _ => {}
     }
 }
@@ -202,7 +286,7 @@ fn inputs(
         ["batch_shape", "batch_input_shape"].iter().find_map(|key| get(tree, key)).cloned()
     };
     let read_by_embedding = |name: &str| {
-        let reads = |node: &&Node<'_>| node.sources.iter().any(|source| source == name);
+        let reads = |node: &&Node<'_>| node.calls.iter().flatten().any(|from| from.layer == name);
         nodes.iter().filter(reads).any(|node| node.class == "Embedding")
     };
     let mut shapes: Vec<(String, Tree, bool)> = Vec::new();
@@ -267,67 +351,22 @@ fn inputs(
     Ok(())
 }
 
-/// Layers in the order in which they can run.
-fn translate(
-    spec: &Spec,
-    nodes: &[Node<'_>],
-    is_sequential: bool,
-    order: Order,
-) -> Result<Translated, Error> {
-    let (draft, flows) = Draft::new(spec)?;
-    let mut known: BTreeMap<String, Flow> = BTreeMap::new();
-    let named = spec.inputs.iter().map(|input| input.name.clone());
-    known.extend(named.zip(flows.iter().cloned()));
-    let mut row = Row::new(draft, order);
-    let mut before = spec.inputs.first().map(|input| input.name.clone()).unwrap_or_default();
-    let mut waiting: Vec<&Node<'_>> =
-        nodes.iter().filter(|node| node.class != "InputLayer").collect();
-    while !waiting.is_empty() {
-        let mut left = Vec::new();
-        let count = waiting.len();
-        for node in waiting {
-            let sources: Vec<String> = if is_sequential || node.sources.is_empty() {
-                vec![before.clone()]
-            } else {
-                node.sources.clone()
-            };
-            let Some(flows) = sources
-                .iter()
-                .map(|source| known.get(source).cloned())
-                .collect::<Option<Vec<Flow>>>()
-            else {
-                left.push(node);
-                continue;
-            };
-            let y = row.layer(node, &sources, &flows, &before)?;
-            if known.insert(node.name.clone(), y).is_some() {
-                let message = format!("two layers are called `{}`", shortened(&node.name));
-                return Err(fault(node.place, message));
-            }
-            before.clone_from(&node.name);
-        }
-        if left.len() == count {
-            let node = left.first().copied();
-            let (place, name) =
-                node.map_or_else(Default::default, |it| (it.place, it.name.clone()));
-            return Err(fault(place, format!("nothing makes what `{name}` reads")));
-        }
-        waiting = left;
-    }
-    Ok(Translated { layers: row.layers, notes: row.notes })
-}
+/// Results by name.
+type Made = BTreeMap<String, Flow>;
 
-/// Names of the layers that are returned, where those are not the last.
-fn outputs(config: &Tree, spec: &Spec) -> Vec<String> {
-    let mut names = Vec::new();
+/// Names of the results that are returned, where those are not the last.
+fn outputs(config: &Tree, layers: &[Layer], made: &Made) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
     if let Some(outputs) = get(config, "output_layers") {
-        sources(outputs, &mut names);
+        origins(outputs, &mut found);
     }
-    let last = spec.layers.last().and_then(|layer| layer.name.as_deref());
-    if let [only] = names.as_slice()
-        && Some(only.as_str()) == last
-    {
-        names.clear();
+    let names: Vec<String> = found.iter().map(Origin::name).collect();
+    if let Some(missing) = names.iter().find(|name| !made.contains_key(*name)) {
+        return Err(fault(config.place, format!("nothing makes the output `{missing}`")));
     }
-    names
+    let last = layers.last().and_then(|layer| layer.name.as_deref());
+    match names.as_slice() {
+        [only] if Some(only.as_str()) == last => Ok(Vec::new()),
+        _ => Ok(names),
+    }
 }

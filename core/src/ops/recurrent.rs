@@ -5,12 +5,15 @@
 //! `Y [S, directions, N, H]`, `Y_h [directions, N, H]`, `Y_c` alike. With `layout` 1 (operator set
 //! 14) the batch stands first everywhere.
 
-use super::{Inference, OpError, Operator, op};
+use super::{Call, Inference, MANY, OpError, Operator, Shaped, op, torch};
+use crate::aten::recurrent::{Cell, Recurrent, recurrent as aten};
+use crate::aten::view;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("GRU", 3..=6, recurrent).unmodelled(),
-    op("LSTM", 3..=8, recurrent).unmodelled(),
-    op("RNN", 3..=6, recurrent).unmodelled(),
+    op("GRU", 3..=6, recurrent).runs(|call| layer(call, Cell::Gru)),
+    op("LSTM", 3..=8, recurrent).runs(|call| layer(call, Cell::Lstm)),
+    op("RNN", 3..=6, recurrent).runs(|call| layer(call, Cell::Plain)),
+    Shaped { infer: whole_module, ..torch("Recurrent", 3..=MANY) }.runs(module),
 ];
 
 fn recurrent(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -31,6 +34,67 @@ fn recurrent(inference: &mut Inference<'_>) -> Result<(), OpError> {
         } else {
             inference.set_dims(position, x.dtype, [directions, second, hidden]);
         }
+    }
+    Ok(())
+}
+
+/// One layer as cuDNN runs it. An exporter writes several layers as several nodes, and weights of
+/// both directions as one.
+fn layer(call: &mut Call<'_>, cell: Cell) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let &[directions, _, hidden] = call.input_type(2)?.dims.as_slice() else {
+        return Err(OpError::new("R must have three dimensions"));
+    };
+    let weights: Vec<_> = (1..=3).filter_map(|position| call.tensor(position)).collect();
+    let batch_first = call.node.int("layout").unwrap_or(0) != 0;
+    let module = Recurrent { cell, hidden, layers: 1, directions, batch_first };
+    let mut outputs = aten(call.rt, &x, &weights, &module).into_iter();
+    if let Some(y) = outputs.next() {
+        let by_direction = [y.size(0), y.size(1), directions, hidden];
+        let y = view::reshape(call.rt, &y, &by_direction);
+        let y = if batch_first { y } else { view::permute(call.rt, &y, &[0, 2, 1, 3]) };
+        call.set(0, y);
+    }
+    for (position, state) in (1..).zip(outputs) {
+        let state = if batch_first { view::transpose(call.rt, &state, 0, 1) } else { state };
+        call.set(position, state);
+    }
+    Ok(())
+}
+
+/// `y` of `nn.RNNBase`, with the batch in front.
+fn whole_module(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let &[batch, time, _] = x.dims.as_slice() else {
+        return Err(OpError::new(format!("{x} is no sequence")));
+    };
+    let size = |name| inference.node.int(name).and_then(|n| u64::try_from(n).ok());
+    let width = size("hidden").zip(size("directions")).map(|(n, ways)| n.saturating_mul(ways));
+    let width = width.ok_or_else(|| OpError::new("`hidden` or `directions` is missing"))?;
+    inference.set_dims(0, x.dtype, [batch, time, width]);
+    Ok(())
+}
+
+/// `nn.RNN`, `nn.LSTM` or `nn.GRU` with `batch_first`, all layers in one call.
+fn module(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let size = |name| call.node.int(name).and_then(|n| u64::try_from(n).ok()).unwrap_or(1);
+    let cell = match call.node.string("cell") {
+        Some("lstm") => Cell::Lstm,
+        Some("gru") => Cell::Gru,
+        _ => Cell::Plain,
+    };
+    let weights: Vec<_> = call.tensors().into_iter().skip(1).collect();
+    let module = Recurrent {
+        cell,
+        hidden: size("hidden"),
+        layers: size("layers"),
+        directions: size("directions"),
+        batch_first: true,
+    };
+    let outputs = aten(call.rt, &x, &weights, &module);
+    for (position, output) in outputs.into_iter().enumerate() {
+        call.set(position, output);
     }
     Ok(())
 }

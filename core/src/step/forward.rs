@@ -224,7 +224,7 @@ impl<'a> Forward<'a> {
     /// Operators whose shapes are known, but not what PyTorch does to memory in their place.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let assumed = self.assumed.borrow();
-        let mut found = Vec::new();
+        let mut found: Vec<Diagnostic> = self.recurrent().into_iter().collect();
         for (op, nodes) in assumed.iter() {
             let (count, first) = (nodes.len(), nodes.first().copied().unwrap_or_default());
             let message = format!(
@@ -234,6 +234,18 @@ impl<'a> Forward<'a> {
             found.push(Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(first));
         }
         found
+    }
+}
+
+impl Forward<'_> {
+    /// That there are recurrent layers, for which cuDNN has kernels that were never asked.
+    fn recurrent(&self) -> Option<Diagnostic> {
+        let is_recurrent = |op: &str| ["LSTM", "GRU", "RNN", "Recurrent"].contains(&op);
+        let first = self.graph.nodes.iter().find(|node| is_recurrent(&node.op))?;
+        let message = "scratch of recurrent layers is that of cuDNN's usual kernels; those for small states \
+                       (up to 384) and for half precision may take another, which no card was asked for";
+        let found = Diagnostic::new(Severity::Info, "recurrent-scratch", message);
+        Some(found.at(first.label(self.graph)))
     }
 }
 

@@ -8,6 +8,7 @@ mod fixtures;
 mod hf_config;
 mod infer;
 mod inputs;
+mod keras;
 mod losses;
 mod measured;
 mod observed;

@@ -190,23 +190,7 @@ fn what_does_not_fit_is_said() {
   (rnn): LSTM(4, 8, batch_first=True)
 )",
         expect![[r#"
-            # printed model
-            name: Odd
-            input:
-              x: [N, 8]
-            layers:
-              - linear: {bias: true, out_features: 16}
-                name: a
-              - stand_in: {dim: -1, size: 32}
-              - linear: {bias: false, out_features: 4}
-                name: b
-              - stand_in: {size: 8}
-                name: rnn
-            warning [approximate-order] a print does not say what `forward` does, and that of `Odd` (line 1) and one other is not known: the modules inside are taken in the order in which they stand, and calls of functions (`F.relu`, `torch.cat`, `x + y`) are missing; `highwater spec` prints what was read, to be corrected
-            error [recurrent] `LSTM` (line 5) is recurrent, and the memory of that is not modelled: its parameters and activations are missing
-            warning [sizes-do-not-fit] `b` (line 3) reads 32, and [?, 16] comes in from `a`: what lies between is not known
-            error [unknown-layer] `MyLayer` (line 4) is no layer that is known here: what it computes, and parameters of it, are missing
-            warning [assumed-input] what the model reads is not printed; [N, 8] follows from its first layer
+            line 5, column 10: `lstm` reads a sequence [N, L, C], and what comes in is [?, 4]
         "#]],
     );
 }

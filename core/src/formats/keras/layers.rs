@@ -1,13 +1,14 @@
 //! Layers of Keras, by class: what PyTorch runs for each.
 
 use super::super::spec::tree::{Content, Tree, fault};
-use super::super::spec::{Body, Draft, Flow, Join, Layer, Module, Value};
+use super::super::spec::{Draft, Flow, Layer, Module, Value};
 use super::{Node, Order, get, word};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
 
 /// What runs nothing while a step is taken on tensors that are ready.
-const LEFT_OUT: [&str; 10] = [
+const LEFT_OUT: [&str; 11] = [
+    "Masking",
     "Rescaling",
     "Normalization",
     "RandomFlip",
@@ -20,6 +21,9 @@ const LEFT_OUT: [&str; 10] = [
     "ActivityRegularization",
 ];
 
+/// Layers that do the same to every row, so that steps make no difference.
+const BY_ROW: [&str; 5] = ["Dense", "Dropout", "Activation", "LayerNormalization", "Embedding"];
+
 /// Names of activations that are called otherwise here.
 const ACTIVATIONS: [(&str, &str); 4] = [
     ("swish", "silu"),
@@ -30,17 +34,21 @@ const ACTIVATIONS: [(&str, &str); 4] = [
 
 /// Layers in a row.
 pub(super) struct Row<'s> {
-    draft: Draft<'s>,
+    pub(super) draft: Draft<'s>,
     order: Order,
+    /// What the cross-attention that is added reads.
+    pub(super) context: Option<String>,
+    /// COUNT: models around what is added.
+    pub(super) depth: usize,
     pub(super) layers: Vec<Layer>,
     pub(super) notes: Vec<Diagnostic>,
 }
 
 /// Arguments of a layer, with the place for messages.
-struct Given<'n, 't>(&'n Node<'t>);
+pub(super) struct Given<'n, 't>(pub(super) &'n Node<'t>);
 
 impl Given<'_, '_> {
-    fn tree(&self, key: &str) -> Option<&Tree> {
+    pub(super) fn tree(&self, key: &str) -> Option<&Tree> {
         get(self.0.config, key).filter(|tree| tree.content != Content::Null)
     }
 
@@ -87,80 +95,33 @@ impl Given<'_, '_> {
         }
     }
 
-    fn fault(&self, message: impl AsRef<str>) -> Error {
+    /// The layer that it wraps.
+    fn inner(&self) -> Result<Node<'_>, Error> {
+        let tree = self.tree("layer").ok_or_else(|| self.fault("it wraps no `layer`"))?;
+        let class = word(tree, "class_name").unwrap_or_default();
+        let config = get(tree, "config").unwrap_or(tree);
+        let name = self.0.name.clone();
+        Ok(Node { name, class, config, calls: Vec::new(), causal: false, place: self.0.place })
+    }
+
+    pub(super) fn fault(&self, message: impl AsRef<str>) -> Error {
         let message = format!("`{}` ({}): {}", self.0.name, self.0.class, message.as_ref());
         fault(self.0.place, message)
     }
 }
 
 /// Layers that one layer of Keras becomes.
-struct Part {
-    layers: Vec<Layer>,
-    x: Flow,
+pub(super) struct Part {
+    pub(super) layers: Vec<Layer>,
+    pub(super) x: Flow,
 }
 
 impl<'s> Row<'s> {
     pub(super) const fn new(draft: Draft<'s>, order: Order) -> Self {
-        Self { draft, order, layers: Vec::new(), notes: Vec::new() }
+        Self { draft, order, context: None, depth: 0, layers: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds a layer, and says what comes out.
-    pub(super) fn layer(
-        &mut self,
-        node: &Node<'_>,
-        sources: &[String],
-        flows: &[Flow],
-        before: &str,
-    ) -> Result<Flow, Error> {
-        let given = Given(node);
-        let (Some(source), Some(x)) = (sources.first(), flows.first()) else {
-            return Err(given.fault("it reads nothing"));
-        };
-        let from = (source != before).then(|| source.clone());
-        let join = match node.class.as_str() {
-            "Add" | "Subtract" | "Average" | "Maximum" | "Minimum" => Some(Join::Add),
-            "Multiply" => Some(Join::Mul),
-            "Concatenate" => Some(Join::Concat),
-            _ => None,
-        };
-        if let Some(join) = join {
-            let dim = self.joined_along(&given, x);
-            let y = self.draft.join(join, flows, dim, node.place)?;
-            let with = sources.iter().skip(1).cloned().collect();
-            let body = Body::Join { join, with, dim };
-            let layer = Layer { place: node.place, from, ..Layer::new(body) };
-            self.layers.push(layer.named(node.name.clone()));
-            return Ok(y);
-        }
-        let is_attention = node.class == "MultiHeadAttention";
-        if sources.iter().any(|other| other != source) {
-            let what = if is_attention { "cross-attention is" } else { "several inputs are" };
-            return Err(given.fault(format!("{what} not read here")));
-        }
-        let mut part = Part { layers: Vec::new(), x: x.clone() };
-        self.module(&given, &mut part)?;
-        let activation = given.tree("activation").map(|tree| &tree.content);
-        let is_own = ["Activation", "MultiHeadAttention"].contains(&node.class.as_str());
-        if let Some(Content::Text(name)) = activation
-            && !is_own
-            && name != "linear"
-        {
-            self.activation(&given, &mut part, name)?;
-        }
-        let mut layers = part.layers;
-        if layers.is_empty() {
-            layers.push(Module::new("identity")?.into());
-        }
-        let body = match layers.as_slice() {
-            [only] => only.body.clone(),
-            _ => Body::Sequential(layers),
-        };
-        let layer = Layer { place: node.place, from, ..Layer::new(body) };
-        self.layers.push(layer.named(node.name.clone()));
-        Ok(part.x)
-    }
-
-    fn add(
+    pub(super) fn add(
         &mut self,
         given: &Given<'_, '_>,
         part: &mut Part,
@@ -175,7 +136,7 @@ impl<'s> Row<'s> {
         Ok(())
     }
 
-    fn joined_along(&self, given: &Given<'_, '_>, x: &Flow) -> i64 {
+    pub(super) fn joined_along(&self, given: &Given<'_, '_>, x: &Flow) -> i64 {
         let axis = match given.tree("axis").map(|tree| &tree.content) {
             Some(Content::Int(n)) => *n,
             _ => -1,
@@ -194,7 +155,7 @@ impl<'s> Row<'s> {
         self.order.channels_last && (x.rank() >= 4 || x.rank() == 3 && self.order.signals)
     }
 
-    fn activation(
+    pub(super) fn activation(
         &mut self,
         given: &Given<'_, '_>,
         part: &mut Part,
@@ -215,7 +176,7 @@ impl<'s> Row<'s> {
     }
 
     #[expect(clippy::too_many_lines, reason = "a table of classes")]
-    fn module(&mut self, given: &Given<'_, '_>, part: &mut Part) -> Result<(), Error> {
+    pub(super) fn module(&mut self, given: &Given<'_, '_>, part: &mut Part) -> Result<(), Error> {
         let class = given.0.class.as_str();
         let flag = |key, usual| Value::Flag(given.flag(key, usual));
         let spatial = match class.chars().rev().nth(1) {
@@ -259,6 +220,13 @@ impl<'s> Row<'s> {
                     5 => "batchnorm3d",
                     _ => "batchnorm2d",
                 };
+                if !given.flag("scale", true) || !given.flag("center", true) {
+                    let message = format!(
+                        "`{}` has no scale or no shift in Keras; PyTorch's has both",
+                        given.0.name
+                    );
+                    self.notes.push(Diagnostic::new(Severity::Info, "keras-batchnorm", message));
+                }
                 self.add(given, part, kind, &[])
             }
             "LayerNormalization" => {
@@ -285,7 +253,14 @@ impl<'s> Row<'s> {
             "Reshape" => self.reshape(given, part),
             "Dropout" | "SpatialDropout" | "AlphaDropout" | "GaussianDropout" => {
                 let rate = Value::Number(given.share("rate", 0.5));
-                self.add(given, part, "dropout", &[("p", rate)])
+                // Noise of one number for each sample is stochastic depth.
+                let whole = given.tree("noise_shape").is_some_and(|noise| {
+                    let rest = super::list(noise).iter().skip(1);
+                    rest.clone().count() > 0
+                        && rest.into_iter().all(|n| n.content == Content::Int(1))
+                });
+                let kind = if whole { "drop_path" } else { "dropout" };
+                self.add(given, part, kind, &[("p", rate)])
             }
             "Activation" => match given.tree("activation").map(|tree| &tree.content) {
                 Some(Content::Text(name)) => self.activation(given, part, name),
@@ -312,7 +287,12 @@ impl<'s> Row<'s> {
                     ("num_embeddings", given.needed("input_dim")?.into()),
                     ("embedding_dim", given.needed("output_dim")?.into()),
                 ];
-                self.add(given, part, "embedding", &sizes)
+                self.add(given, part, "embedding", &sizes)?;
+                if self.moved(&part.x) {
+                    let dims = Value::Ints(vec![0, 2, 1]);
+                    return self.add(given, part, "permute", &[("dims", dims)]);
+                }
+                Ok(())
             }
             "MultiHeadAttention" => {
                 let heads = [
@@ -320,9 +300,15 @@ impl<'s> Row<'s> {
                     ("head_dim", given.needed("key_dim")?.into()),
                     ("bias", flag("use_bias", true)),
                     ("dropout", Value::Number(given.share("dropout", 0.0))),
-                    ("fused_qkv", Value::Flag(false)),
                 ];
-                self.add(given, part, "attention", &heads)
+                let (kind, own) = if let Some(context) = self.context.take() {
+                    ("cross_attention", vec![("context", Value::Word(context))])
+                } else {
+                    let causal = ("causal", Value::Flag(given.0.causal));
+                    ("attention", vec![("fused_qkv", Value::Flag(false)), causal])
+                };
+                let heads: Vec<_> = heads.into_iter().chain(own).collect();
+                self.add(given, part, kind, &heads)
             }
             "ZeroPadding" => {
                 let padding = zero_padding(given, spatial).ok_or_else(|| {
@@ -344,8 +330,22 @@ impl<'s> Row<'s> {
             "Lambda" => Err(given.fault(
                 "it holds code, which is never run here; put a layer in its place, or export ONNX",
             )),
-            "LSTM" | "GRU" | "SimpleRNN" | "RNN" | "Bidirectional" | "TimeDistributed" => {
-                Err(given.fault("the memory of recurrent layers is not modelled"))
+            "LSTM" | "GRU" | "SimpleRNN" => self.recurrent(given, part, given.0, false),
+            "Bidirectional" => {
+                let inner = given.inner()?;
+                if word(given.0.config, "merge_mode").is_some_and(|mode| mode != "concat") {
+                    return Err(given.fault("only directions that are concatenated are read here"));
+                }
+                self.recurrent(given, part, &inner, true)
+            }
+            "TimeDistributed" => {
+                let inner = given.inner()?;
+                if !BY_ROW.contains(&inner.class.as_str()) {
+                    let message = format!("`{}` by steps is not read here", inner.class);
+                    return Err(given.fault(message));
+                }
+                self.module(&Given(&inner), part)?;
+                self.own_activation(&Given(&inner), part)
             }
             _ if LEFT_OUT.contains(&class) => {
                 let message = format!(
@@ -357,6 +357,70 @@ impl<'s> Row<'s> {
             }
             _ => Err(given.fault("this class is not known here; export the model as ONNX instead")),
         }
+    }
+
+    /// What Keras calls behind a layer that has an `activation` of its own.
+    pub(super) fn own_activation(
+        &mut self,
+        given: &Given<'_, '_>,
+        part: &mut Part,
+    ) -> Result<(), Error> {
+        let inside =
+            ["Activation", "MultiHeadAttention", "LSTM", "GRU", "SimpleRNN", "Bidirectional"];
+        match given.tree("activation").map(|tree| &tree.content) {
+            Some(Content::Text(name)) if !inside.contains(&given.0.class.as_str()) => {
+                self.activation(given, part, name)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `nn.LSTM` and its kin. Keras adds one bias where PyTorch adds two; only its GRU has both.
+    fn recurrent(
+        &mut self,
+        given: &Given<'_, '_>,
+        part: &mut Part,
+        cell: &Node<'_>,
+        both: bool,
+    ) -> Result<(), Error> {
+        let own = Given(cell);
+        let kind = match cell.class.as_str() {
+            "LSTM" => "lstm",
+            "GRU" => "gru",
+            "SimpleRNN" => "rnn",
+            class => return Err(given.fault(format!("`{class}` is no recurrent layer known here"))),
+        };
+        let usual = word(cell.config, "activation").is_none_or(|name| name == "tanh");
+        let is_plain = kind == "rnn" || own.share("recurrent_dropout", 0.0) > 0.0;
+        if !usual && !is_plain {
+            return Err(own.fault("only cells with `tanh` are one call of cuDNN"));
+        }
+        let bias = own.flag("use_bias", true);
+        if bias && (kind != "gru" || !own.flag("reset_after", true)) {
+            let message = format!(
+                "`{}`: PyTorch's `nn.{}` adds two biases where Keras adds one",
+                given.0.name,
+                kind.to_uppercase()
+            );
+            self.notes.push(Diagnostic::new(Severity::Info, "keras-bias", message));
+        }
+        let all = own.flag("return_sequences", false);
+        let moved = self.moved(&part.x);
+        let turned = [("dims", Value::Ints(vec![0, 2, 1]))];
+        if moved {
+            self.add(given, part, "permute", &turned)?;
+        }
+        let arguments = [
+            ("hidden_size", own.needed("units")?.into()),
+            ("bias", Value::Flag(bias)),
+            ("bidirectional", Value::Flag(both)),
+            ("last", Value::Flag(!all)),
+        ];
+        self.add(given, part, kind, &arguments)?;
+        if moved && all {
+            return self.add(given, part, "permute", &turned);
+        }
+        Ok(())
     }
 
     /// Layers over the last dimension, which is that of channels.

@@ -49,8 +49,8 @@ const CLASSES: &[(&str, &str, Flags)] = &[
 const SILENT: [&str; 6] =
     ["Loss", "RotaryEmbedding", "Identity", "ParameterList", "ParameterDict", "Metric"];
 
-/// Recurrent modules, whose memory is not modelled.
-const RECURRENT: [&str; 6] = ["LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"];
+/// Single cells, which the forward calls step by step: how often is not in a print.
+const RECURRENT: [&str; 3] = ["LSTMCell", "GRUCell", "RNNCell"];
 
 /// Whether a module of this class runs nothing.
 pub(in crate::formats) fn is_silent(class: &str) -> bool {
@@ -75,7 +75,8 @@ pub(in crate::formats) fn kind_of(module: &Printed) -> Option<&'static Kind> {
 }
 
 /// Names of what comes in, as layers print it, and where it stands among the arguments.
-const WIDTHS: [(&str, usize); 6] = [
+const WIDTHS: [(&str, usize); 7] = [
+    ("input_size", 0),
     ("in_channels", 0),
     ("in_features", 0),
     ("num_features", 0),
@@ -91,6 +92,7 @@ pub(super) fn width_in(module: &Printed, kind: &Kind) -> Option<u64> {
         "groupnorm" => &["num_channels"],
         "layernorm" | "rmsnorm" => &["normalized_shape"],
         "embedding" => return Some(1),
+        "lstm" | "gru" | "rnn" => &["input_size"],
         name if name.starts_with("conv") => &["in_channels"],
         name if name.starts_with("batchnorm") || name.starts_with("instancenorm") => {
             &["num_features"]
@@ -113,7 +115,9 @@ pub(super) fn width_in(module: &Printed, kind: &Kind) -> Option<u64> {
 fn position(kind: &Kind, argument: &str) -> Option<usize> {
     match (kind.name, argument) {
         (name, "out_channels") => name.starts_with("conv").then_some(1),
-        ("linear", "out_features") | ("embedding", "embedding_dim") => Some(1),
+        ("linear", "out_features")
+        | ("lstm" | "gru" | "rnn", "hidden_size")
+        | ("embedding", "embedding_dim") => Some(1),
         ("embedding", "num_embeddings") | ("groupnorm", "num_groups") | ("drop_path", "p") => {
             Some(0)
         }

@@ -71,6 +71,11 @@ impl<'a> Draft<'a> {
         self.lowering.within(&name, |l| l.module(module, &x.0)).map(Flow)
     }
 
+    /// Lets modules read a result under this name, as `cross_attention` does.
+    pub(in crate::formats) fn name(&mut self, name: &str, flow: &Flow) {
+        self.lowering.name(name, &flow.0);
+    }
+
     /// Results that meet.
     pub(in crate::formats) fn join(
         &mut self,

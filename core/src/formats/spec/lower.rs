@@ -177,6 +177,10 @@ pub(super) struct Lowering<'a> {
     /// Inputs whose type follows from who reads them first.
     untyped: BTreeSet<ValueId>,
     layers: usize,
+    /// What layers with names are, and the path of each as a module.
+    bodies: BTreeMap<String, &'a Body>,
+    /// COUNT: layers that are run again, inside each other; parameters are then those that there are.
+    again: usize,
     /// A module whose parameters depend on the size of an open dimension.
     depends: Option<String>,
 }
@@ -218,6 +222,8 @@ impl<'a> Lowering<'a> {
             state: BTreeMap::new(),
             untyped: BTreeSet::new(),
             layers: 0,
+            bodies: BTreeMap::new(),
+            again: 0,
             depends: None,
         }
     }
@@ -297,7 +303,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Layers in a row.
-    fn row(&mut self, layers: &[Layer], x: Tensor, depth: usize) -> Result<Tensor, Error> {
+    fn row(&mut self, layers: &'a [Layer], x: Tensor, depth: usize) -> Result<Tensor, Error> {
         if depth > super::DEPTH_MAX {
             let message = format!("layers lie more than {} deep in each other", super::DEPTH_MAX);
             return Err(Error::new(ErrorKind::TooLarge, message));
@@ -311,7 +317,7 @@ impl<'a> Lowering<'a> {
 
     fn layer(
         &mut self,
-        layer: &Layer,
+        layer: &'a Layer,
         index: usize,
         x: Tensor,
         depth: usize,
@@ -334,7 +340,11 @@ impl<'a> Lowering<'a> {
         self.path.push(name.clone());
         let y = self.body(&layer.body, x, depth.saturating_add(1));
         self.path.pop();
-        self.remember(layer, &name, y?)
+        let y = self.remember(layer, &name, y?)?;
+        if layer.name.is_some() {
+            self.bodies.insert(self.path_of(&name), &layer.body);
+        }
+        Ok(y)
     }
 
     /// One layer more.
@@ -351,7 +361,7 @@ impl<'a> Lowering<'a> {
     fn remember(&mut self, layer: &Layer, name: &str, y: Tensor) -> Result<Tensor, Error> {
         if layer.name.is_some() {
             let path = self.path_of(name);
-            if self.named.insert(path, y.clone()).is_some() {
+            if self.named.insert(path, y.clone()).is_some() && self.again == 0 {
                 self.place = layer.place;
                 return Err(self.fault(format!("two layers are called `{name}`")));
             }
@@ -359,7 +369,7 @@ impl<'a> Lowering<'a> {
         Ok(y)
     }
 
-    fn body(&mut self, body: &Body, x: Tensor, depth: usize) -> Result<Tensor, Error> {
+    fn body(&mut self, body: &'a Body, x: Tensor, depth: usize) -> Result<Tensor, Error> {
         match body {
             Body::Module(module) => self.module(module, &x),
             Body::Sequential(layers) => self.row(layers, x, depth),
@@ -416,7 +426,7 @@ impl<'a> Lowering<'a> {
     /// A block that is a single layer is that layer.
     fn repetition(
         &mut self,
-        block: &[Layer],
+        block: &'a [Layer],
         index: u64,
         x: Tensor,
         depth: usize,
@@ -509,6 +519,20 @@ impl<'a> Lowering<'a> {
         })
     }
 
+    /// The name of what there is, from the innermost module outwards.
+    fn found<T>(&self, known: &BTreeMap<String, T>, name: &str) -> Option<String> {
+        (0..=self.path.len()).rev().find_map(|depth| {
+            let around = self.path.get(..depth)?.iter().map(String::as_str);
+            let path = around.chain([name]).collect::<Vec<_>>().join(".");
+            known.contains_key(&path).then_some(path)
+        })
+    }
+
+    /// Lets modules read a result under this name.
+    pub(super) fn name(&mut self, name: &str, tensor: &Tensor) {
+        self.named.insert(name.to_owned(), tensor.clone());
+    }
+
     /// Runs with one module more around.
     pub(super) fn within<T>(
         &mut self,
@@ -523,11 +547,7 @@ impl<'a> Lowering<'a> {
 
     /// The result or input of this name, from the innermost module outwards.
     pub(super) fn named(&self, name: &str) -> Result<Tensor, Error> {
-        let found = (0..=self.path.len()).rev().find_map(|depth| {
-            let around = self.path.get(..depth)?;
-            self.named
-                .get(&around.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("."))
-        });
+        let found = self.found(&self.named, name).and_then(|path| self.named.get(&path));
         found.cloned().ok_or_else(|| {
             let known = self.named.keys().map(String::as_str);
             let meant = super::kinds::did_you_mean(name, known);
@@ -581,6 +601,9 @@ impl<'a> Lowering<'a> {
 
     /// A parameter of the module that is being added.
     pub(super) fn parameter(&mut self, leaf: &str, dims: &[u64]) -> Result<ValueId, Error> {
+        if let Some(id) = self.shared(leaf, dims)? {
+            return Ok(id);
+        }
         let id = self.member(leaf, dims)?;
         let name = self.graph.value_name(id).to_owned();
         self.graph.members.push((name, Member::Parameter));
@@ -589,9 +612,23 @@ impl<'a> Lowering<'a> {
 
     /// A buffer of the module that is being added.
     pub(super) fn buffer(&mut self, leaf: &str, dims: &[u64]) -> Result<ValueId, Error> {
+        if let Some(id) = self.shared(leaf, dims)? {
+            return Ok(id);
+        }
         let id = self.member(leaf, dims)?;
         self.buffers.push((self.graph.value_name(id).to_owned(), Member::Buffer));
         Ok(id)
+    }
+
+    /// The tensor of a layer that is run again.
+    fn shared(&self, leaf: &str, dims: &[u64]) -> Result<Option<ValueId>, Error> {
+        let known = self.state.get(&self.path_of(leaf)).filter(|_| self.again > 0).copied();
+        let Some(id) = known else { return Ok(None) };
+        if self.dims_of(id) == dims {
+            return Ok(Some(id));
+        }
+        let (name, have) = (self.path_of(leaf), self.dims_of(id));
+        Err(self.fault(format!("`{name}` is {have:?}, and {dims:?} is needed here")))
     }
 
     fn member(&mut self, leaf: &str, dims: &[u64]) -> Result<ValueId, Error> {
@@ -720,4 +757,31 @@ impl<'a> Lowering<'a> {
         }
         Ok(())
     }
+}
+
+/// COUNT: layers that are run again inside each other, at most.
+const AGAIN_MAX: usize = 8;
+
+/// The module of this name once more: its parameters are those that there are.
+pub(super) fn again(l: &mut Lowering<'_>, a: &Args<'_>, x: &Tensor) -> Result<Tensor, Error> {
+    let name = a.word("layer").unwrap_or_default();
+    let known = l.found(&l.bodies, &name);
+    let found = known.and_then(|path| l.bodies.get(&path).map(|&body| (path, body)));
+    let Some((path, body)) = found else {
+        let known = l.bodies.keys().map(String::as_str);
+        let meant = super::kinds::did_you_mean(&name, known);
+        let name = tree::shortened(&name);
+        return Err(l.fault(format!("`again` finds no earlier layer `{name}`{meant}")));
+    };
+    if l.again >= AGAIN_MAX {
+        return Err(l.fault(format!("`again` stands more than {AGAIN_MAX} deep in itself")));
+    }
+    l.count()?;
+    let path = path.split('.').map(str::to_owned).collect();
+    let outside = std::mem::replace(&mut l.path, path);
+    l.again = l.again.saturating_add(1);
+    let y = l.body(body, x.clone(), 0);
+    l.again = l.again.saturating_sub(1);
+    l.path = outside;
+    y
 }

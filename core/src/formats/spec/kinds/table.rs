@@ -1,6 +1,6 @@
 //! The rows.
 
-use super::super::lower::{blocks, layers};
+use super::super::lower::{again, blocks, layers};
 use super::{Argument, Default, Kind, Rule, Takes};
 
 const NEEDED: Default = Default::Needed;
@@ -108,6 +108,19 @@ const IMPLEMENTATION: Argument = arg(
     Default::Word("sdpa"),
     "`scaled_dot_product_attention`, or spelled out",
 );
+const RECURRENT: &[Argument] = &[
+    arg(
+        "hidden_size",
+        &["hiddensize", "hidden", "units"],
+        Takes::Count,
+        NEEDED,
+        "width of the state",
+    ),
+    arg("num_layers", &["numlayers", "layers"], Takes::Count, Default::Int(1), "layers"),
+    BIAS,
+    arg("bidirectional", &[], Takes::Flag, NO, "whether it also runs from the end"),
+    arg("last", &[], Takes::Flag, NO, "whether only the last step goes on: `y[:, -1]`"),
+];
 const HIDDEN: Argument = arg(
     "hidden",
     &["hiddenfeatures", "intermediatesize", "ff", "dff"],
@@ -559,6 +572,22 @@ pub const TABLE: &[Kind] = &[
         layers::pixel_shuffle,
     ),
     row("identity", "nn.Identity", "what comes in", &[], |_, _, x| Ok(x.clone())),
+    row("lstm", "nn.LSTM", "long short-term memory over `[N, L, C]`", RECURRENT, |l, a, x| {
+        layers::recurrent(l, a, x, 4)
+    }),
+    row("gru", "nn.GRU", "gated recurrent unit over `[N, L, C]`", RECURRENT, |l, a, x| {
+        layers::recurrent(l, a, x, 3)
+    }),
+    row("rnn", "nn.RNN", "`tanh(W x + R h)` over `[N, L, C]`", RECURRENT, |l, a, x| {
+        layers::recurrent(l, a, x, 1)
+    }),
+    row(
+        "again",
+        "",
+        "an earlier layer once more, with the same parameters",
+        &[arg("layer", &["name"], Takes::Name, NEEDED, "its name")],
+        again,
+    ),
     Kind {
         aliases: &["selfattention"],
         ..row(
@@ -592,6 +621,24 @@ pub const TABLE: &[Kind] = &[
                 IMPLEMENTATION,
             ],
             blocks::attention,
+        )
+    },
+    Kind {
+        aliases: &["crossattn"],
+        ..row(
+            "cross_attention",
+            "",
+            "attention to another sequence, with its projections",
+            &[
+                HEADS,
+                arg("context", &["memory"], Takes::Name, NEEDED, "layer that keys and values read"),
+                KV_HEADS,
+                HEAD_DIM,
+                BIAS,
+                WEIGHT_DROPOUT,
+                IMPLEMENTATION,
+            ],
+            blocks::cross_attention,
         )
     },
     row(

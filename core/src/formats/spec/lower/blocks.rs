@@ -97,8 +97,9 @@ impl Attention {
         self.kv_heads.saturating_mul(self.head_dim)
     }
 
-    fn lower(&self, l: &mut Lowering<'_>, x: &Tensor) -> Result<Tensor, Error> {
-        let [q, k, v] = self.projections(l, x)?;
+    /// Keys and values read `context`, which is `x` itself in self-attention.
+    fn lower(&self, l: &mut Lowering<'_>, x: &Tensor, context: &Tensor) -> Result<Tensor, Error> {
+        let [q, k, v] = self.projections(l, x, context)?;
         let (mut q, mut k) = (self.by_head(l, &q, self.heads), self.by_head(l, &k, self.kv_heads));
         let v = self.by_head(l, &v, self.kv_heads);
         if let Some(op) = self.qk_norm {
@@ -155,11 +156,18 @@ impl Attention {
     }
 
     /// Queries, keys and values as rows.
-    fn projections(&self, l: &mut Lowering<'_>, x: &Tensor) -> Result<[Tensor; 3], Error> {
+    fn projections(
+        &self,
+        l: &mut Lowering<'_>,
+        x: &Tensor,
+        context: &Tensor,
+    ) -> Result<[Tensor; 3], Error> {
         let (q, kv) = (self.query_width(), self.key_width());
         if !self.fused {
-            let mut part = |name: &str, out| l.within(name, |l| full(l, x, out, self.bias));
-            return Ok([part("q_proj", q)?, part("k_proj", kv)?, part("v_proj", kv)?]);
+            let mut part =
+                |name: &str, from, out| l.within(name, |l| full(l, from, out, self.bias));
+            let q = part("q_proj", x, q)?;
+            return Ok([q, part("k_proj", context, kv)?, part("v_proj", context, kv)?]);
         }
         let all = q.saturating_add(kv.saturating_mul(2));
         let packed = l.within("qkv", |l| full(l, x, all, self.bias))?;
@@ -259,7 +267,19 @@ pub(in super::super) fn attention(
     a: &Args<'_>,
     x: &Tensor,
 ) -> Result<Tensor, Error> {
-    Attention::of(l, a, x)?.lower(l, x)
+    Attention::of(l, a, x)?.lower(l, x, x)
+}
+
+/// Queries from what comes in, keys and values from another sequence.
+pub(in super::super) fn cross_attention(
+    l: &mut Lowering<'_>,
+    a: &Args<'_>,
+    x: &Tensor,
+) -> Result<Tensor, Error> {
+    let context = l.read(&a.word("context").unwrap_or_default())?;
+    let [length, _] = sequence(l, a, &context)?;
+    let attention = Attention { fused: false, length, ..Attention::of(l, a, x)? };
+    attention.lower(l, x, &context)
 }
 
 /// A multi-layer perceptron over the last dimension.
@@ -363,7 +383,7 @@ pub(in super::super) fn transformer_block(
         };
         let argument = if is_post { x.clone() } else { normed(l, &x)? };
         let y = l.within(part, |l| match part {
-            "attn" => attention.lower(l, &argument),
+            "attn" => attention.lower(l, &argument, &argument),
             _ => perceptron.lower(l, &argument),
         })?;
         let y = l.within(drop_name, |l| Ok(drop_sample(l, y, path_dropout)))?;

@@ -6,6 +6,7 @@ use crate::graph::{Attribute, ValueId};
 
 mod embeddings;
 mod norms;
+mod recurrent;
 mod shapes;
 mod windows;
 
@@ -14,6 +15,7 @@ pub(in super::super) use embeddings::{
 };
 pub(in super::super) use norms::{batch_norm, group_norm, instance_norm, layer_norm, rms_norm};
 pub(super) use norms::{composite_rms_norm, norm_of_rows};
+pub(in super::super) use recurrent::recurrent;
 pub(super) use shapes::permuted;
 pub(in super::super) use shapes::{flatten, mean, permute, reshape, select, stand_in, transpose};
 pub(in super::super) use windows::{
