@@ -72,7 +72,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     Ok(Config {
         dims: dims.collect(),
         accumulate: size("accumulate").and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
-        freeze: names("freeze"),
+        freeze: [model.defaults().freeze.clone(), names("freeze")].concat(),
         lora: names("lora"),
         loss: text("loss").map_or_else(|| Ok(model.defaults().loss), str::parse::<LossChoice>)?,
         precision,

@@ -212,8 +212,9 @@ fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
     let delta = rt.empty(DType::Float32, &[batch, heads, rows]);
     drop(sums);
     drop(product);
-    let sizes = [batch * heads, rows, k.size(2), width];
-    let scratch = rt.scratch(workspace(rt.hardware.capability, q.dtype(), sizes));
+    let of_head =
+        Tiles::of(rt.hardware.capability, q.dtype(), width).workspace(rows, k.size(2), width);
+    let scratch = rt.scratch(of_head.times(batch).times(heads));
     drop(delta);
     drop(scratch);
     drop(repeated);
@@ -221,63 +222,71 @@ fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
     vec![Some(for_q), Some(for_k), Some(for_v), for_bias]
 }
 
-/// SIZE: rows and columns of the tiles in which the backward kernel sums the query's gradient
-/// (`transformers/cuda/mem_eff_attention/kernels/cutlassB.h`), as PyTorch 2.15 allocates for them.
-fn tile(capability: (u32, u32), dtype: DType, width: u64) -> [u64; 2] {
-    let is_half = dtype.size() == Bytes(2);
-    match (width, capability >= (8, 0), is_half) {
-        (..=64, ..) | (_, false, false) => [64, 64],
-        // Cards with less shared memory have a kernel of their own below 96.
-        (..=96, true, true) if matches!(capability, (8, 6 | 9)) => [128, 64],
-        (..=128, true, true) => [128, 128],
-        _ => [128, 64],
-    }
+/// How a backward kernel divides its work.
+struct Tiles {
+    /// Rows and columns of a tile of the query's gradient.
+    rows: u64,
+    columns: u64,
+    /// Whether gradients of keys and values are summed in memory too.
+    sums_keys: bool,
 }
 
-/// SIZE: that sum, tile by tile, each with a lock and a counter. Half precision does not hold wide
-/// gradients of keys and values in registers: they are summed in memory too.
-fn workspace(
-    capability: (u32, u32),
-    dtype: DType,
-    [heads, queries, keys, width]: [u64; 4],
-) -> Bytes {
-    const LOCK: Bytes = Bytes(16);
-    let [rows, columns] = tile(capability, dtype, width);
-    let tiles = queries.div_ceil(rows) * width.div_ceil(columns);
-    let for_queries = (Bytes(4).times(rows).times(columns) + LOCK).times(tiles);
-    let spills = dtype.size() == Bytes(2) && width > 128;
-    let for_keys = if spills {
-        Bytes(8).times(keys.next_multiple_of(64)).times(width.next_multiple_of(128))
-    } else {
-        Bytes::ZERO
-    };
-    (for_queries + for_keys).times(heads)
+impl Tiles {
+    /// The kernel that takes heads of this width (`kernels/generate_kernels.py`): the largest whose
+    /// tiles fit into a block's shared memory, of which A100, H100 and their like have more.
+    fn of(capability: (u32, u32), dtype: DType, width: u64) -> Self {
+        let has_much = matches!(capability, (8, 0 | 7) | (9 | 10, _));
+        let is_half = dtype.size() == Bytes(2);
+        let (rows, columns, sums_keys) = match width {
+            ..=64 => (64, 64, false),
+            _ if !is_half => (if has_much { 128 } else { 64 }, 64, false),
+            129.. => (128, 64, true),
+            _ if has_much => (128, 128, false),
+            97.. if capability >= (8, 0) => (64, 64, true),
+            _ => (128, 64, false),
+        };
+        Self { rows, columns, sums_keys }
+    }
+
+    /// SIZE: the accumulators of a head: tiles with a counter each, then keys and values.
+    fn workspace(&self, rows: u64, keys: u64, width: u64) -> Bytes {
+        let count = rows.div_ceil(self.rows).saturating_mul(width.div_ceil(self.columns));
+        let tile = Bytes(4).times(self.rows).times(self.columns) + Bytes(16);
+        let keys = Bytes(4).times(keys.next_multiple_of(64)).times(width.next_multiple_of(128));
+        let tiles = tile.times(count);
+        if self.sums_keys { tiles + keys.times(2) } else { tiles }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What PyTorch 2.15 allocates for 3 heads on devices of several capabilities.
+    /// What `_efficient_attention_backward` of PyTorch 2.15 takes for six heads.
     #[test]
-    fn workspaces_are_those_of_the_kernels() {
-        for (dtype, capability, length, width, expected) in [
-            (DType::Float32, (8, 0), 64, 64, 49_200),
-            (DType::Float32, (8, 0), 128, 32, 98_400),
-            (DType::Float32, (8, 0), 100, 8, 98_400),
-            (DType::Float32, (8, 0), 192, 72, 393_408),
-            (DType::Float32, (8, 0), 512, 136, 1_180_224),
-            (DType::Float32, (7, 5), 192, 136, 442_800),
-            (DType::BFloat16, (8, 0), 192, 40, 147_600),
-            (DType::BFloat16, (8, 0), 128, 128, 196_656),
-            (DType::BFloat16, (8, 0), 192, 136, 1_769_760),
-            (DType::BFloat16, (8, 0), 128, 320, 1_671_408),
-            (DType::Float16, (8, 6), 192, 96, 393_408),
-            (DType::Float16, (8, 9), 192, 104, 393_312),
-            (DType::Float16, (7, 0), 192, 128, 393_408),
+    fn workspaces_are_those_of_pytorch() {
+        const SINGLE: DType = DType::Float32;
+        const HALF: DType = DType::Float16;
+        for (capability, dtype, width, rows, keys, expected) in [
+            ((8, 0), SINGLE, 16, 50, 50, 98_400),
+            ((8, 0), SINGLE, 64, 448, 1500, 688_800),
+            ((8, 0), SINGLE, 80, 200, 200, 786_816),
+            ((8, 0), SINGLE, 160, 50, 50, 590_112),
+            ((8, 0), HALF, 64, 70, 70, 196_800),
+            ((8, 0), HALF, 128, 448, 1500, 1_573_248),
+            ((8, 0), HALF, 160, 448, 1500, 21_234_816),
+            ((8, 0), HALF, 256, 70, 70, 2_359_680),
+            ((9, 0), SINGLE, 128, 200, 200, 786_816),
+            ((9, 0), HALF, 80, 50, 50, 393_312),
+            ((8, 6), SINGLE, 160, 200, 200, 1_180_800),
+            ((8, 6), HALF, 80, 200, 200, 786_816),
+            ((8, 9), HALF, 128, 200, 200, 2_360_064),
+            ((8, 9), HALF, 160, 50, 50, 1_376_544),
+            ((7, 5), SINGLE, 80, 50, 50, 196_800),
+            ((7, 5), HALF, 128, 200, 200, 786_816),
         ] {
-            let found = workspace(capability, dtype, [3, length, length, width]);
-            assert_eq!(found, Bytes(expected), "{dtype} {capability:?} {length} {width}");
+            let bytes = Tiles::of(capability, dtype, width).workspace(rows, keys, width).times(6);
+            assert_eq!(bytes, Bytes(expected), "{capability:?} {dtype} {width} {rows} {keys}");
         }
     }
 }

@@ -40,7 +40,10 @@ pub fn convolution(
         let [bias] = rt.for_operator("aten::convolution", [bias]);
         bias
     });
-    let [x, weight] = &rt.for_operator("aten::convolution", [x, weight]);
+    let given = rt.for_operator("aten::convolution", [x, weight]);
+    let is_line = x.rank() == 3;
+    let [x, weight] = &given.each_ref().map(|t| if is_line { as_picture(t) } else { t.clone() });
+    let spec = &if is_line { spec.of_picture() } else { spec.clone() };
     let channels_last = suggest_channels_last(x, weight);
     let native =
         is_depthwise(x, weight, spec) && !channels_last && !is_depthwise_for_cudnn(x, weight, spec);
@@ -54,19 +57,60 @@ pub fn convolution(
     rt.enter_operator("aten::convolution");
     rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
     drop((weight_copy, copy));
-    let mut inputs = vec![x, weight];
+    let y = if is_line { as_line(y) } else { y };
+    let mut inputs: Vec<&Tensor> = given.iter().collect();
     inputs.extend(&bias);
     let has_bias = bias.is_some();
     rt.differentiable("ConvolutionBackward0", y, &inputs, &[x, weight], move |pass| {
-        gradients(pass, &layer, has_bias)
+        let Some(grad) = pass.grad() else { return Vec::new() };
+        if !is_line {
+            return gradients(pass, &layer, grad, has_bias);
+        }
+        let found = gradients(pass, &layer, &as_picture(grad), has_bias);
+        let lines = found.into_iter().enumerate();
+        lines.map(|(input, grad)| if input < 2 { grad.map(as_line) } else { grad }).collect()
     })
 }
 
-/// Gradient of the input, then of the weight, then the bias's sum.
-fn gradients(pass: &Pass<'_>, layer: &Layer, has_bias: bool) -> Gradients {
-    let (Some(grad), Some(x), Some(weight)) = (pass.grad(), pass.saved(0), pass.saved(1)) else {
-        return Vec::new();
+impl Convolution {
+    /// The same for a picture of height 1 (`view_1d_as_2d`).
+    fn of_picture(&self) -> Self {
+        let with_height = |list: &[u64], at: usize| {
+            let (front, back) = list.split_at_checked(at).unwrap_or((list, &[]));
+            [front, &[1], back].concat()
+        };
+        Self {
+            output: with_height(&self.output, 2),
+            stride: with_height(&self.stride, 0),
+            dilation: with_height(&self.dilation, 0),
+            ..self.clone()
+        }
+    }
+}
+
+/// A line as a picture of height 1: PyTorch has no kernels for lines (`view4d`).
+fn as_picture(x: &Tensor) -> Tensor {
+    let step = x.size(2).saturating_mul(x.strides().get(2).copied().unwrap_or(1));
+    let with = |list: &[u64], height: u64| {
+        let (front, back) = list.split_at_checked(2).unwrap_or((list, &[]));
+        [front, &[height], back].concat()
     };
+    x.alias(with(x.sizes(), 1), with(x.strides(), step))
+}
+
+/// A picture of height 1 as a line.
+fn as_line(x: Tensor) -> Tensor {
+    let without = |list: &[u64]| {
+        let kept = list.iter().enumerate().filter(|&(dim, _)| dim != 2);
+        kept.map(|(_, &n)| n).collect::<Vec<_>>()
+    };
+    let (sizes, strides) = (without(x.sizes()), without(x.strides()));
+    x.alias_sole(sizes, strides)
+}
+
+/// Gradient of the input, then of the weight, then the bias's sum.
+fn gradients(pass: &Pass<'_>, layer: &Layer, grad: &Tensor, has_bias: bool) -> Gradients {
+    let (Some(x), Some(weight)) = (pass.saved(0), pass.saved(1)) else { return Vec::new() };
     let rt = pass.rt;
     let (for_input, for_weight) = if layer.native {
         native_gradients(pass, grad, x, weight)

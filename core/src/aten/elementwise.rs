@@ -251,6 +251,17 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
     })
 }
 
+/// `aten::masked_fill` with a number, and `masked_fill_`: a contiguous clone is written to, and the mask
+/// is saved; the gradient is filled in turn.
+pub fn masked_fill(rt: &Runtime, x: &Tensor, mask: &Tensor, in_place: bool) -> Tensor {
+    rt.enter_operator("aten::masked_fill");
+    let y = if in_place { x.alias_in_place() } else { rt.empty(x.dtype(), x.sizes()) };
+    rt.differentiable("MaskedFillBackward0", y, &[x], &[mask], |pass| {
+        pass.rt.enter_operator("aten::masked_fill");
+        vec![pass.grad().map(|grad| pass.rt.empty(grad.dtype(), grad.sizes()))]
+    })
+}
+
 /// `aten::maximum`, `minimum`: both operands are saved, gradients are masked.
 pub fn extremum(rt: &Runtime, name: &'static str, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator(name);

@@ -14,41 +14,42 @@ pub fn pick(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tenso
     })
 }
 
-/// `aten::index` of a trained table by rows.
-pub fn rows(rt: &Runtime, table: &Tensor, indices: &Tensor) -> Tensor {
-    let mut sizes = indices.sizes().to_vec();
-    sizes.extend(table.sizes().iter().skip(1));
-    put_back_later(rt, table, indices, &sizes)
+/// `aten::index` in the first dimensions of what is trained: the gradient is put where the rows came
+/// from, by sorted indices (`index_put_with_sort_kernel`, `native/cuda/Indexing.cu`).
+pub fn indexed(rt: &Runtime, x: &Tensor, indices: &[&Tensor], output: &[u64]) -> Tensor {
+    rt.enter_operator("aten::index");
+    let y = rt.empty(x.dtype(), output);
+    let whole = x.sizes().to_vec();
+    rt.differentiable("IndexBackward0", y, &[x], indices, move |pass| {
+        let (Some(grad), Some(first)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
+        let rt = pass.rt;
+        rt.enter_operator("aten::_index_put_impl_");
+        let result = rt.empty(grad.dtype(), &whole);
+        let like_indices = || rt.empty(DType::Int64, first.sizes());
+        // Each index is wrapped and scaled; the second and later ones are added to the first.
+        let scaled = || {
+            let wrapped = like_indices();
+            let scaled = like_indices();
+            drop(wrapped);
+            scaled
+        };
+        let linear = scaled();
+        for _ in pass.saved.iter().skip(1) {
+            drop(scaled());
+        }
+        let values = (!grad.is_contiguous()).then(|| rt.empty(grad.dtype(), grad.sizes()));
+        let (sorted, original) = (like_indices(), like_indices());
+        let range = like_indices();
+        rt.workspace(embedding::sort_workspace(first.numel()));
+        drop((range, original, sorted, values, linear));
+        vec![Some(result)]
+    })
 }
 
 /// `aten::index` by a list of one place, which becomes a tensor.
 pub fn place(rt: &Runtime, x: &Tensor, output: &[u64]) -> Tensor {
     let index = rt.empty(DType::Int64, &[1]);
-    put_back_later(rt, x, &index, output)
-}
-
-/// `aten::index` whose gradient is put where the elements came from, by sorted indices
-/// (`index_put_with_sort_kernel`, `native/cuda/Indexing.cu`).
-fn put_back_later(rt: &Runtime, table: &Tensor, indices: &Tensor, sizes: &[u64]) -> Tensor {
-    rt.enter_operator("aten::index");
-    let y = rt.empty(table.dtype(), sizes);
-    let whole = table.sizes().to_vec();
-    rt.differentiable("IndexBackward0", y, &[table], &[indices], move |pass| {
-        let (Some(grad), Some(indices)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
-        let rt = pass.rt;
-        rt.enter_operator("aten::_index_put_impl_");
-        let result = rt.empty(grad.dtype(), &whole);
-        let like_indices = || rt.empty(DType::Int64, indices.sizes());
-        let wrapped = like_indices();
-        let linear = like_indices();
-        drop(wrapped);
-        let values = (!grad.is_contiguous()).then(|| rt.empty(grad.dtype(), grad.sizes()));
-        let (sorted, original) = (like_indices(), like_indices());
-        let range = like_indices();
-        rt.workspace(embedding::sort_workspace(indices.numel()));
-        drop((range, original, sorted, values, linear));
-        vec![Some(result)]
-    })
+    indexed(rt, x, &[&index], output)
 }
 
 /// `scores[arange(N), last]` (transformers 5.23, `modeling_layers.py`): `last` is found by comparing
@@ -64,28 +65,8 @@ pub fn last_tokens(rt: &Runtime, scores: &Tensor, tokens: &Tensor) -> Tensor {
     let last = rt.empty(DType::Int64, &[batch]);
     drop(product);
     let samples = rt.empty(DType::Int64, &[batch]);
-    rt.enter_operator("aten::index");
-    let y = rt.empty(scores.dtype(), &[batch, scores.size(2)]);
     drop((mask, range));
-    let sizes = scores.sizes().to_vec();
-    rt.differentiable("IndexBackward0", y, &[scores], &[&samples, &last], move |pass| {
-        let Some(grad) = pass.grad() else { return vec![None] };
-        let rt = pass.rt;
-        rt.enter_operator("aten::_index_put_impl_");
-        let result = rt.empty(grad.dtype(), &sizes);
-        let each = || rt.empty(DType::Int64, &[batch]);
-        let linear = [(); 2].map(|()| {
-            let wrapped = each();
-            let linear = each();
-            drop(wrapped);
-            linear
-        });
-        drop(linear);
-        let (sorted, original, range) = (each(), each(), each());
-        rt.workspace(embedding::sort_workspace(batch));
-        drop((range, original, sorted));
-        vec![Some(result)]
-    })
+    indexed(rt, scores, &[&samples, &last], &[batch, scores.size(2)])
 }
 
 /// `aten::gather`: the gradient's formula reads the input, if only for its sizes, so that it is saved.

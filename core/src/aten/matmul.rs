@@ -115,11 +115,18 @@ fn mm(rt: &Runtime, x: &Tensor, weight: &Tensor, width: u64) -> Tensor {
     let y = product(rt, x, &[x.size(0), width]);
     let saved = Operands::saved(x, weight);
     let weight_sizes = weight.sizes().to_vec();
+    let by_column = !weight.is_contiguous() && weight.strides() == [1, weight.size(0)];
     rt.differentiable("MmBackward0", y, &[x, weight], &saved.tensors(), move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
         pass.rt.enter_operator("aten::mm");
         // `mat2` sorts before `self`.
-        let for_weight = pass.needs(1).then(|| weight_gradient(pass.rt, grad, &weight_sizes));
+        // The gradient of what lies by columns lies by columns (`mm_mat2_grad`).
+        let for_weight = pass.needs(1).then(|| match weight_sizes.as_slice() {
+            &[rows, columns] if by_column => {
+                product(pass.rt, grad, &[columns, rows]).view_of(vec![rows, columns], vec![1, rows])
+            }
+            _ => weight_gradient(pass.rt, grad, &weight_sizes),
+        });
         let for_x = pass
             .needs(0)
             .then(|| product(pass.rt, grad, &[grad.size(0), x_width(&weight_sizes, grad)]));
@@ -149,12 +156,12 @@ fn product(rt: &Runtime, like: &Tensor, sizes: &[u64]) -> Tensor {
     y
 }
 
-/// What a product saves: each operand if the other needs a gradient.
+/// What a product saves: each operand if the other needs a gradient, the second one first.
 struct Operands<'a>(Vec<&'a Tensor>);
 
 impl<'a> Operands<'a> {
     fn saved(a: &'a Tensor, b: &'a Tensor) -> Self {
-        let pairs = [(a, b), (b, a)];
+        let pairs = [(b, a), (a, b)];
         Self(pairs.into_iter().filter(|(_, other)| other.requires_grad()).map(|(t, _)| t).collect())
     }
 

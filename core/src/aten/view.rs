@@ -208,7 +208,7 @@ fn common_format<'a>(mut pieces: impl Iterator<Item = &'a Tensor>) -> MemoryForm
 }
 
 /// A tensor of other sizes that a kernel fills, with a gradient that another kernel fills: `upsample`,
-/// pads, `repeat`, `roll`, `flip`. Of these, some keep to channels last.
+/// pads, `repeat`, `flip`. Of these, some keep to channels last.
 pub fn resample(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> Tensor {
     rt.enter_operator(name);
     let keeps = matches!(name, "aten::upsample" | "aten::constant_pad_nd" | "aten::flip");
@@ -222,6 +222,25 @@ pub fn resample(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> 
     rt.differentiable("ResampleBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator(name);
         vec![pass.grad().map(|grad| pass.rt.empty_in(dtype, &before, format(grad)))]
+    })
+}
+
+/// `aten::roll`: along one dimension after another, each time into a tensor of its own; so are the
+/// gradients rolled back (`roll_common`, `native/TensorTransformations.h`).
+pub fn roll(rt: &Runtime, x: &Tensor, dims: usize) -> Tensor {
+    let y = rolled(rt, x, dims);
+    rt.differentiable("RollBackward0", y, &[x], &[], move |pass| {
+        vec![pass.grad().map(|grad| rolled(pass.rt, grad, dims))]
+    })
+}
+
+fn rolled(rt: &Runtime, x: &Tensor, dims: usize) -> Tensor {
+    rt.enter_operator("aten::roll");
+    let fresh = || rt.empty(x.dtype(), x.sizes());
+    (1..dims).fold(fresh(), |before, _| {
+        let after = fresh();
+        drop(before);
+        after
     })
 }
 

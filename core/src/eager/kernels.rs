@@ -65,7 +65,11 @@ pub fn sum_to(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
         .collect();
     rt.enter_operator("aten::sum");
     let result = reduce(rt, x, &reduced, x.dtype());
+    // Without dimensions it is a sum of everything; fewer dimensions are a view, which holds its base.
     let strides = contiguous_strides(sizes);
+    if missing > 0 && !sizes.is_empty() {
+        return result.view_of(sizes.to_vec(), strides);
+    }
     result.alias_sole(sizes.to_vec(), strides)
 }
 

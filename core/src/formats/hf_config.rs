@@ -22,6 +22,8 @@ use program::Tensor;
 use settings::Settings;
 
 mod bloom;
+mod clip;
+mod deberta;
 mod encoders;
 mod experts;
 mod falcon;
@@ -34,7 +36,9 @@ mod parts;
 mod program;
 mod seq2seq;
 mod settings;
+mod swin;
 mod vision;
+mod whisper;
 
 /// Writes a family's program, and returns what it computes.
 type Forward = fn(Settings<'_>, &mut Model) -> Result<Tensor, Error>;
@@ -189,6 +193,37 @@ const FAMILIES: &[Family] = &[
         &["attention_types", "attention_layers", "window_size"],
         more_decoders::gpt_neo,
     ),
+    family(
+        "deberta-v2",
+        Task::MaskedLm,
+        &["relative_attention", "pos_att_type", "position_buckets", "share_att_key"],
+        deberta::deberta_v2,
+    ),
+    family(
+        "whisper",
+        Task::Seq2Seq,
+        &["num_mel_bins", "max_source_positions", "max_target_positions", "encoder_ffn_dim"],
+        whisper::whisper,
+    ),
+    family(
+        "swin",
+        Task::Images,
+        &["embed_dim", "depths", "num_heads", "window_size", "mlp_ratio"],
+        swin::swin,
+    ),
+    family(
+        "clip",
+        Task::Contrastive,
+        &["text_config", "vision_config", "logit_scale_init_value", "projection_dim"],
+        clip::clip,
+    ),
+    family("clip_text_model", Task::Base, &["projection_dim", "eos_token_id"], clip::text_model),
+    family(
+        "clip_vision_model",
+        Task::Base,
+        &["projection_dim", "image_size", "patch_size"],
+        clip::vision_model,
+    ),
     family("deit", Task::Images, &["image_size", "patch_size", "qkv_bias"], vision::deit),
     family(
         "electra",
@@ -199,7 +234,11 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// Names of a model's width.
-const WIDTHS: [&str; 6] = ["hidden_size", "n_embd", "n_embed", "d_model", "dim", "hidden_sizes"];
+const WIDTHS: [&str; 7] =
+    ["hidden_size", "n_embd", "n_embed", "d_model", "dim", "hidden_sizes", "embed_dim"];
+
+/// Names of the configurations that a configuration of two models has.
+const PARTS: [&str; 2] = ["text_config", "vision_config"];
 
 /// Whether a text is such a configuration.
 pub(super) fn is_config(text: &str) -> bool {
@@ -221,7 +260,8 @@ pub(super) fn read(text: &str, asked: Attention) -> Result<(Graph, Config), Erro
     let (c, family, left_out) = find_with_parts(whole)?;
     let architecture = c.words("architectures").first().copied().filter(|_| left_out.is_none());
     // What transformers saves always has a width: defaults alone are no model of anybody's.
-    if !WIDTHS.iter().any(|name| c.has(name)) {
+    let has_parts = PARTS.iter().any(|name| c.part(name).is_some());
+    if !has_parts && !WIDTHS.iter().any(|name| c.has(name)) {
         let message = format!(
             "the configuration states no width ({}), so that it is no model's",
             WIDTHS.join(", ")
@@ -254,7 +294,12 @@ pub(super) fn read(text: &str, asked: Attention) -> Result<(Graph, Config), Erro
             c.number(&["qa_dropout"], if family.model_type == "distilbert" { 0.1 } else { 0.0 });
         output = model.answers(output, c.count(&WIDTHS, 1)?, drop);
     }
-    let defaults = Config { loss: model.loss(), precision: precision(c), ..Config::default() };
+    let defaults = Config {
+        loss: model.loss(),
+        precision: precision(c),
+        freeze: std::mem::take(&mut model.frozen),
+        ..Config::default()
+    };
     let mut graph = model.program.finish(&[&[output], model.returned.as_slice()].concat())?;
     graph.dims = model.dims;
     graph.diagnostics = model.diagnostics;
@@ -384,7 +429,10 @@ fn task_of(architecture: &str, usual: Task) -> Option<Task> {
         "TokenClassification" => Task::TokenClassification,
         "ImageClassification" => Task::Images,
         "" if architecture.ends_with("LMHeadModel") => usual,
-        "" if architecture.ends_with("Model") => Task::Base,
+        "" if usual == Task::Contrastive && architecture == "CLIPModel" => usual,
+        "" if architecture.ends_with("Model") || architecture.ends_with("ModelWithProjection") => {
+            Task::Base
+        }
         "PreTraining" => usual,
         _ => return None,
     })

@@ -12,13 +12,14 @@ use super::fold::{self, float, narrow};
 use super::run::fresh;
 use super::run::without_gradient;
 use super::shape_math::{broadcast, like_first};
-use super::{Inference, MANY, OpError, Operator, op};
+use super::{Inference, MANY, OpError, Operator, op, torch};
 use crate::aten::elementwise;
 use crate::eager::Tensor;
 use crate::graph::Elements;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
+    torch("MaskedFill", 2..=2).runs(masked_fill_rule),
     op("Add", 2..=2, |i| arithmetic(i, i64::checked_add, |a, b| Some(float::add(a, b)))).runs(add),
     op("And", 2..=2, |i| comparison(i, |a, b| a != 0 && b != 0, |_, _| false))
         .runs(|c| without_gradient(c, "aten::logical_and")),
@@ -310,6 +311,14 @@ fn choose_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     } else {
         elementwise::select(call.rt, &condition, a.as_ref(), b.as_ref())
     };
+    call.set(0, y);
+    Ok(())
+}
+
+/// `x.masked_fill(mask, number)`, or `masked_fill_`.
+fn masked_fill_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, mask) = (call.need(0)?, call.need(1)?);
+    let y = elementwise::masked_fill(call.rt, &x, &mask, call.overwrites());
     call.set(0, y);
     Ok(())
 }

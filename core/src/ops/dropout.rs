@@ -18,6 +18,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("RandomNormalLike", 1..=1, random_like).runs(random_rule),
     op("RandomUniform", 0..=0, random).runs(random_rule),
     op("RandomUniformLike", 1..=1, random_like).runs(random_rule),
+    torch("DropPath", 1..=1).runs(drop_path_rule),
     torch("StochasticDepth", 1..=1).runs(stochastic_depth_rule),
 ];
 
@@ -75,6 +76,21 @@ fn stochastic_depth_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let sizes = (0..x.rank()).map(|dim| if dim == 0 { x.size(0) } else { 1 });
     let noise = aten::random(call.rt, x.dtype(), &sizes.collect::<Vec<_>>());
     let y = elementwise::mul(call.rt, &x, &noise);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `drop_path` of timm and transformers: noise that is one number per sample, rounded down, then
+/// `x.div(keep) * noise`.
+fn drop_path_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, x) = (call.rt, call.need(0)?);
+    let sizes: Vec<u64> = (0..x.rank()).map(|dim| if dim == 0 { x.size(0) } else { 1 }).collect();
+    let noise = aten::random(rt, x.dtype(), &sizes);
+    let shifted = rt.empty_like(&noise);
+    let floored = rt.empty_like(&noise);
+    drop((shifted, noise));
+    let scaled = elementwise::scale(rt, "aten::div", &x);
+    let y = elementwise::mul(rt, &scaled, &floored);
     call.set(0, y);
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::tensor::DType;
 pub(super) const TABLE: &[Operator] = &[
     op("Compress", 2..=2, compress).runs(pick),
     op("Gather", 2..=2, gather).runs(gather_rule),
+    Shaped { infer: index_pairs, ..torch("IndexPairs", 3..=3) }.runs(index_pairs_rule),
     Shaped { infer: gather, ..torch("TableRows", 2..=2) }.runs(table_rows_rule),
     Shaped { infer: place, ..torch("Place", 1..=1) }.runs(place_rule),
     op("GatherElements", 2..=2, gather_elements).runs(gather_elements_rule),
@@ -91,6 +92,17 @@ fn gather_nd(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let mut dims = lead.to_vec();
     dims.extend(from(&data.dims, taken));
     inference.set_dims(0, data.dtype, dims);
+    Ok(())
+}
+
+/// `x[rows, columns]`: one place in the first two dimensions for each pair.
+fn index_pairs(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (x, rows) = (inference.input(0)?, inference.input(1)?);
+    if x.rank() < 2 {
+        return Err(OpError::new("two indices into fewer dimensions"));
+    }
+    let dims = [rows.dims.as_slice(), from(&x.dims, 2)].concat();
+    inference.set_dims(0, x.dtype, dims);
     Ok(())
 }
 
@@ -190,7 +202,16 @@ fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// `table[indices]`, recovered.
 fn table_rows_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (table, indices) = (call.need(0)?, call.need(1)?);
-    let y = aten::rows(call.rt, &table, &indices);
+    let mut sizes = indices.sizes().to_vec();
+    sizes.extend(table.sizes().iter().skip(1));
+    let y = aten::indexed(call.rt, &table, &[&indices], &sizes);
+    call.set(0, y);
+    Ok(())
+}
+
+fn index_pairs_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, rows, columns) = (call.need(0)?, call.need(1)?, call.need(2)?);
+    let y = aten::indexed(call.rt, &x, &[&rows, &columns], &call.output_type(0)?.dims);
     call.set(0, y);
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::aten::{elementwise, view};
 pub(super) const TABLE: &[Operator] = &[
     torch("Contiguous", 1..=1).runs(contiguous_rule),
     torch("Flip", 1..=1).runs(|c| resampled(c, "aten::flip")),
-    torch("Roll", 1..=1).runs(|c| resampled(c, "aten::roll")),
+    torch("Roll", 1..=1).runs(roll_rule),
     torch("Split", 1..=1).runs(split_rule),
     op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
     op("Concat", 1..=MANY, concat).runs(concat_rule),
@@ -336,6 +336,15 @@ fn slice_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn contiguous_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let y = view::contiguous(call.rt, &x);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `torch.roll` along as many dimensions as `dims` says, one where it is not stated.
+fn roll_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let dims = call.node.int("dims").and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+    let y = view::roll(call.rt, &x, dims);
     call.set(0, y);
     Ok(())
 }

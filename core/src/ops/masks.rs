@@ -15,6 +15,7 @@ pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: causal_pairs, ..torch("CausalPairs", 1..=1) }.runs(fresh),
     Shaped { infer: ones, ..torch("Ones", 1..=1) }.runs(fresh),
     torch("PackedSequences", 1..=1).runs(packed_sequences),
+    torch("PaddedEnds", 1..=1).runs(padded_ends),
     torch("PaddingTest", 1..=1).runs(padding_test),
     Shaped { infer: position_bias, ..torch("PositionBias", 1..=1) }.runs(fresh),
     Shaped { infer: scalar, ..torch("Scalar", 1..=1) }.runs(fresh),
@@ -118,6 +119,21 @@ fn visible_pairs_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (rt, dims) = (call.rt, &call.output_type(0)?.dims);
     let visible = visible_pairs(rt, dim(dims, 0), dim(dims, 3));
     call.set(0, view::expand(rt, &visible, dims));
+    Ok(())
+}
+
+/// `warn_if_padding_and_no_attention_mask`: whether `input_ids[:, [-1, 0]]` has the number of padding.
+fn padded_ends(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, ty) = (call.rt, call.input_type(0)?);
+    let ends = [dim(&ty.dims, 0), 2];
+    let indices = rt.empty(DType::Int64, &[2]);
+    let picked = rt.empty(ty.dtype, &ends);
+    drop(indices);
+    let equal = rt.empty(DType::Bool, &ends);
+    let any = rt.empty(DType::Bool, &[]);
+    drop(equal);
+    drop(any);
+    drop(picked);
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: |i| matmul_at(i, [1, 2], None), ..torch("Baddbmm", 3..=3) }.runs(baddbmm_rule),
+    Shaped { infer: |i| matmul(i, 1, None), ..torch("Bmm", 2..=2) }.runs(bmm_rule),
     Shaped { infer: linear, ..torch("Linear", 2..=3) }.runs(linear_rule),
     op("Det", 1..=1, det).unmodelled(),
     op("Einsum", 1..=MANY, einsum).runs(einsum_rule),
@@ -222,6 +223,15 @@ fn baddbmm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (bias, a, b) = (call.need(0)?, call.need(1)?, call.need(2)?);
     let scales = call.node.int("scales").is_some_and(|n| n != 0);
     let y = aten::baddbmm(call.rt, &bias, &a, &b, scales);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `torch.bmm`, whose operands are seen as they are: `matmul` would see them as views.
+fn bmm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (a, b) = (call.need(0)?, call.need(1)?);
+    let [a, b] = call.rt.for_operator("aten::bmm", [&a, &b]);
+    let y = aten::bmm(call.rt, &a, &b);
     call.set(0, y);
     Ok(())
 }

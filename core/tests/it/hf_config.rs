@@ -35,7 +35,9 @@ fn peaks_are_those_of_transformers() {
     {
         let eager = name == "eager";
         let model = open(&text(&cells["model"])).unwrap();
-        let defaults = Config { loss: model.defaults().loss, ..Config::default() };
+        let suggested = model.defaults();
+        let defaults =
+            Config { loss: suggested.loss, freeze: suggested.freeze.clone(), ..Config::default() };
         let mut config = Run::of(cells).configuration_over(&model, &defaults).unwrap();
         if eager {
             config.attention = Attention::Eager;

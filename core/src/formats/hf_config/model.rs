@@ -28,6 +28,8 @@ pub(super) enum Task {
     Answers,
     /// `…ForImageClassification`.
     Images,
+    /// `CLIPModel`: texts and pictures that belong together, which is a loss of its own.
+    Contrastive,
     /// `…Model`: what all of these are built on, without a head.
     Base,
 }
@@ -51,6 +53,8 @@ pub(super) struct Model {
     ids: Option<Tensor>,
     /// Probability at which what a head for tokens reads is dropped out.
     head_drop: f64,
+    /// Modules whose parameters the class itself freezes: `requires_grad_(False)`.
+    pub(super) frozen: Vec<String>,
 }
 
 impl Model {
@@ -65,6 +69,7 @@ impl Model {
             returned: Vec::new(),
             ids: None,
             head_drop: 0.0,
+            frozen: Vec::new(),
         }
     }
 
@@ -102,6 +107,7 @@ impl Model {
                 LossChoice::CrossEntropy
             }
             Task::Answers => LossChoice::Own,
+            Task::Contrastive => LossChoice::Own,
             Task::Base => LossChoice::Auto,
         }
     }

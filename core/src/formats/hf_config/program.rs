@@ -161,6 +161,12 @@ impl Program {
         }
     }
 
+    /// A list of Python's goes that held these: `all_hidden_states`.
+    pub(super) fn release(&mut self, held: &[Tensor]) {
+        let Some(now) = self.now() else { return };
+        self.graph.held.extend(held.iter().map(|&value| (value, now)));
+    }
+
     /// What the last operator made.
     fn now(&self) -> Option<Tensor> {
         self.graph.nodes.last().and_then(|node| node.output(0))

@@ -1,7 +1,7 @@
 //! What a `config.json` says, by the names that transformers' configuration classes know it under.
 
 use super::super::spec::tree::{Content, Tree, fault, shortened};
-use crate::error::Error;
+use crate::error::{Error, Place};
 
 /// SIZE: the largest number that a configuration may state.
 const LARGEST: i64 = 1 << 31;
@@ -19,6 +19,11 @@ pub(super) struct Settings<'a> {
 pub(super) type Names<'n> = &'n [&'n str];
 
 impl<'a> Settings<'a> {
+    /// A configuration that states nothing.
+    pub(super) const EMPTY: Settings<'static> = Settings {
+        tree: &Tree { place: Place { line: 1, column: 1 }, content: Content::Map(Vec::new()) },
+    };
+
     pub(super) const fn new(tree: &'a Tree) -> Self {
         Self { tree }
     }
@@ -60,6 +65,14 @@ impl<'a> Settings<'a> {
         let name = names.first().unwrap_or(&"it");
         let message = format!("`{name}` is {}, not a whole number from 1", found.kind());
         Err(fault(found.place, message))
+    }
+
+    /// A whole number from 1; 0 and what is below stand for none: `position_buckets: -1`.
+    pub(super) fn above_zero(self, names: Names<'_>) -> Result<Option<u64>, Error> {
+        match self.find(names).map(|found| &found.content) {
+            Some(Content::Int(..=0)) => Ok(None),
+            _ => self.maybe(names),
+        }
     }
 
     pub(super) fn count(self, names: Names<'_>, default: u64) -> Result<u64, Error> {

@@ -13,14 +13,24 @@ use crate::graph::Attribute;
 
 /// `nn.Conv2d` in the module that runs, with a square window.
 pub(super) fn convolution(p: &mut Program, x: Tensor, window: &Window) -> Tensor {
+    convolution_over(p, x, window, 2)
+}
+
+/// `nn.Conv1d` in the module that runs.
+pub(super) fn convolution_1d(p: &mut Program, x: Tensor, window: &Window) -> Tensor {
+    convolution_over(p, x, window, 1)
+}
+
+fn convolution_over(p: &mut Program, x: Tensor, window: &Window, dims: usize) -> Tensor {
     let inputs: Vec<Tensor> = [x, p.get("weight")].into_iter().chain(p.own("bias")).collect();
     let Window { kernel, stride, padding, groups } = *window;
-    let pair = |n: u64| Attribute::Ints(vec![signed(n); 2]);
+    let each = |n: u64| Attribute::Ints(vec![signed(n); dims]);
+    let pads = std::iter::repeat_n(signed(padding), dims.saturating_mul(2)).collect();
     let attributes = [
-        ("kernel_shape", pair(kernel)),
-        ("strides", pair(stride)),
-        ("pads", Attribute::Ints(vec![signed(padding); 4])),
-        ("dilations", pair(1)),
+        ("kernel_shape", each(kernel)),
+        ("strides", each(stride)),
+        ("pads", Attribute::Ints(pads)),
+        ("dilations", each(1)),
         ("group", Attribute::Int(signed(groups))),
     ];
     let [y] = p.run("Conv", &inputs, &attributes);
@@ -58,12 +68,16 @@ impl Picture {
         })
     }
 
-    pub(super) const fn patches(&self) -> u64 {
-        let row = match self.side.checked_div(self.patch) {
+    /// COUNT: patches on a side.
+    pub(super) const fn row(&self) -> u64 {
+        match self.side.checked_div(self.patch) {
             Some(row) => row,
             None => 0,
-        };
-        row.saturating_mul(row)
+        }
+    }
+
+    pub(super) const fn patches(&self) -> u64 {
+        self.row().saturating_mul(self.row())
     }
 
     pub(super) fn new_projection(&self, p: &mut Program, name: &str, width: u64, bias: bool) {
@@ -336,11 +350,7 @@ pub(super) fn convnext(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> 
         let y = p.permute(y, &[0, 3, 1, 2]);
         let mut y = p.bind("features", y);
         if drops {
-            y = p.module("drop_path", |p| {
-                let keep = p.number();
-                let y = p.op("Div", &[y, keep]);
-                p.op("torch.StochasticDepth", &[y])
-            });
+            y = p.module("drop_path", |p| p.op("torch.DropPath", &[y]));
         }
         let y = p.add(x, y);
         p.bind("features", y)
