@@ -126,7 +126,7 @@ fn attention_is_a_setting() {
         let config = Config { attention, loss: model.defaults().loss, ..Config::default() };
         let report = model.estimate(&config).unwrap();
         let codes: Vec<_> =
-            report.diagnostics.iter().map(|diagnostic| diagnostic.code.to_string()).collect();
+            report.diagnostics.iter().map(|diagnostic| diagnostic.code.clone()).collect();
         (report.peak.allocated, codes)
     };
     let plain = format!(r#"{{"model_type": "gpt2", {small}}}"#);

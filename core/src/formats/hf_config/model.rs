@@ -106,8 +106,7 @@ impl Model {
             Task::Classification | Task::TokenClassification | Task::Images => {
                 LossChoice::CrossEntropy
             }
-            Task::Answers => LossChoice::Own,
-            Task::Contrastive => LossChoice::Own,
+            Task::Answers | Task::Contrastive => LossChoice::Own,
             Task::Base => LossChoice::Auto,
         }
     }
