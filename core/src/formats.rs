@@ -166,8 +166,7 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
             return from_spec(spec, Recognised::new("torchinfo or torchsummary table", fidelity));
         }
         if printed::is_printed(&text) {
-            let (spec, fidelity) = printed::read(&text)?;
-            return from_spec(spec, Recognised::new("printed model", fidelity));
+            return from_print(&text);
         }
     }
     Err(Error::new(
@@ -183,8 +182,9 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
         return Ok(graph.map(|graph| Opened::new(graph, "torch.export", Fidelity::ExactGraph)));
     }
     if safetensors::begins(head, source.len()) {
-        let graph = safetensors::read(source)?;
-        return Ok(Some(Opened::new(graph, "safetensors", Fidelity::StatesOnly)));
+        let (graph, defaults, fidelity) = safetensors::read(source)?;
+        let recognised = Recognised::new("safetensors", fidelity);
+        return Ok(Some(Opened { graph, recognised, defaults, spec: None, configuration: None }));
     }
     let beginning = String::from_utf8_lossy(head);
     let beginning = beginning.trim_start_matches('\u{feff}');
@@ -240,6 +240,17 @@ fn from_spec(spec: Spec, recognised: Recognised) -> Result<Opened, Error> {
     let graph = spec.lower()?;
     let text = spec.to_string();
     Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text), configuration: None })
+}
+
+/// A printed model: of a known family by its configuration, and of any other by its layers.
+fn from_print(text: &str) -> Result<Opened, Error> {
+    let root = printed::parse(text)?;
+    if let Some((graph, defaults)) = hf_config::named::program(&printed::named(&root)) {
+        let recognised = Recognised::new("printed model", Fidelity::Template);
+        return Ok(Opened { graph, recognised, defaults, spec: None, configuration: None });
+    }
+    let (spec, fidelity) = printed::read(&root)?;
+    from_spec(spec, Recognised::new("printed model", fidelity))
 }
 
 fn from_keras(text: &str) -> Result<Opened, Error> {

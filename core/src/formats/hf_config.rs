@@ -29,9 +29,11 @@ mod experts;
 mod falcon;
 mod gpt2;
 mod gptj;
+mod layouts;
 mod llama;
 mod model;
 mod more_decoders;
+pub(super) mod named;
 mod parts;
 mod program;
 mod seq2seq;
@@ -256,7 +258,11 @@ pub(super) fn is_config(text: &str) -> bool {
 /// When its family is not known, or its sizes contradict each other.
 pub(super) fn read(text: &str, asked: Attention) -> Result<(Graph, Config), Error> {
     let tree = tree::parse(text.trim_start_matches('\u{feff}'))?;
-    let whole = Settings::new(&tree);
+    program(Settings::new(&tree), asked)
+}
+
+/// The program of a configuration, and how it is trained where nobody says.
+fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Error> {
     let (c, family, left_out) = find_with_parts(whole)?;
     let architecture = c.words("architectures").first().copied().filter(|_| left_out.is_none());
     // What transformers saves always has a width: defaults alone are no model of anybody's.
