@@ -4,12 +4,13 @@
 
 mod locate;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::adapt;
 use crate::allocator::{self, Conf, Replay, Settings};
 use crate::bytes::Bytes;
-use crate::config::{Config, PyTorch};
+use crate::config::{Attention, Config, Precision, PyTorch};
 use crate::device::{self, Device, Room, Verdict};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::Hardware;
@@ -34,6 +35,7 @@ pub struct Model {
     recognised: Recognised,
     defaults: Config,
     spec: Option<String>,
+    configuration: Option<String>,
 }
 
 /// What one configuration does, before any allocator has seen it.
@@ -57,8 +59,8 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
 impl Model {
     /// A model that was read, perhaps elsewhere.
     pub fn new(name: &str, opened: Opened) -> Self {
-        let Opened { graph, recognised, defaults, spec } = opened;
-        Self { name: name.to_owned(), graph, recognised, defaults, spec }
+        let Opened { graph, recognised, defaults, spec, configuration } = opened;
+        Self { name: name.to_owned(), graph, recognised, defaults, spec, configuration }
     }
 
     /// What its owner calls it.
@@ -198,8 +200,9 @@ impl Model {
 
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
         let conf = Conf::read(&config.alloc_conf)?;
-        let typed = infer::infer(&self.graph, &config.dims)?;
-        let mut program = recover::recover(&self.graph, &typed, config);
+        let graph = &*self.graph_for(config)?;
+        let typed = infer::infer(graph, &config.dims)?;
+        let mut program = recover::recover(graph, &typed, config);
         if let Some(dtype) = config.precision.converts_to() {
             program.typed.to_mut().convert_floats(dtype);
         }
@@ -207,7 +210,8 @@ impl Model {
         let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
         let hardware = hardware(device, config.pytorch);
         let recorded = step::record(&program, &program.typed, &loss, config, hardware)?;
-        let mut diagnostics = self.graph.diagnostics.clone();
+        let mut diagnostics = graph.diagnostics.clone();
+        diagnostics.extend(self.attention_setting(config));
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());
         diagnostics.extend(self.other_settings(config));
@@ -221,6 +225,33 @@ impl Model {
 }
 
 impl Model {
+    /// The graph: written again where a configuration is asked for with another attention.
+    fn graph_for(&self, config: &Config) -> Result<Cow<'_, Graph>, Error> {
+        match &self.configuration {
+            Some(text) if config.attention != Attention::Auto => {
+                formats::with_attention(text, config.attention).map(Cow::Owned)
+            }
+            _ => Ok(Cow::Borrowed(&self.graph)),
+        }
+    }
+
+    /// Where the setting of attention says nothing, or what cannot be.
+    fn attention_setting(&self, config: &Config) -> Option<Diagnostic> {
+        let message = match (config.attention, &self.configuration) {
+            (Attention::Auto, _) => return None,
+            (_, None) => {
+                "the setting of attention is for configurations of transformers: what was read here \
+                 states which operators attention runs"
+            }
+            (Attention::Flash, _) if config.precision == Precision::Fp32 => {
+                "the flash-attention package does not run in single precision: choose bf16, fp16 or \
+                 autocast"
+            }
+            _ => return None,
+        };
+        Some(Diagnostic::new(Severity::Warning, "attention-setting", message))
+    }
+
     /// That the input suggests other settings than those that were asked for.
     fn other_settings(&self, config: &Config) -> Option<Diagnostic> {
         let said = |config: &Config| {

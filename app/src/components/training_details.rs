@@ -166,6 +166,14 @@ fn TheProgram(
                 of=bound!(form, memory_format)
             />
             <ChoiceField
+                id="attention"
+                label="attention"
+                value=chosen(config, |config| config.attention)
+                on_value=Callback::new(move |value| {
+                    change(&|config: &mut Config| config.attention = value);
+                })
+            />
+            <ChoiceField
                 id="in-place"
                 label="in-place activations"
                 of=bound!(form, in_place)
