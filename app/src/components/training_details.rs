@@ -168,10 +168,7 @@ fn TheProgram(
             <ChoiceField
                 id="attention"
                 label="attention"
-                value=chosen(config, |config| config.attention)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.attention = value);
-                })
+                of=bound!(form, attention)
             />
             <ChoiceField
                 id="in-place"
