@@ -210,7 +210,7 @@ impl Lines {
             let (_, series) = allocator::replay_series(&run.trace, &run.settings, None);
             let mut seen = BTreeMap::new();
             let points = allocations(run).map(|(event, _, storage)| {
-                let report::Moment { iteration, phase, operator, module, .. } =
+                let report::Moment { iteration, phase, operator, module } =
                     report::Moment::of(&run.trace, event);
                 let name = format!("{iteration} {} {operator} {module}", phase.name());
                 let count = seen.get(&name).map_or(0_u64, |count| count + 1);
