@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+use crate::config::{Attention, Config};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::source::Source;
@@ -113,13 +113,18 @@ pub struct Opened {
     pub defaults: Config,
     /// The tree of layers as text, where the input is one or was translated to one.
     pub spec: Option<String>,
+    /// The configuration of which the graph was written, where the input is one.
+    pub configuration: Option<String>,
 }
 
 impl Opened {
     /// A graph that no layers were translated to, trained as PyTorch does by default.
     fn new(graph: Graph, format: &str, fidelity: Fidelity) -> Self {
-        let recognised = Recognised::new(format, fidelity);
-        Self { graph, recognised, defaults: Config::default(), spec: None }
+        Self::of(graph, Recognised::new(format, fidelity))
+    }
+
+    fn of(graph: Graph, recognised: Recognised) -> Self {
+        Self { graph, recognised, defaults: Config::default(), spec: None, configuration: None }
     }
 }
 
@@ -147,9 +152,10 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
         && let Some(text) = whole_text(source)?
     {
         if hf_config::is_config(&text) {
-            let (graph, defaults) = hf_config::read(&text)?;
+            let (graph, defaults) = hf_config::read(&text, Attention::Auto)?;
             let recognised = Recognised::new("Hugging Face configuration", Fidelity::Template);
-            return Ok(Opened { graph, recognised, defaults, spec: None });
+            let configuration = Some(text);
+            return Ok(Opened { graph, recognised, defaults, spec: None, configuration });
         }
         if spec::is_spec(&text) {
             let spec = spec::read(&text)?;
@@ -181,7 +187,7 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
     if safetensors::begins(head, source.len()) {
         let (graph, defaults, fidelity) = safetensors::read(source)?;
         let recognised = Recognised::new("safetensors", fidelity);
-        return Ok(Some(Opened { graph, recognised, defaults, spec: None }));
+        return Ok(Some(Opened { defaults, ..Opened::of(graph, recognised) }));
     }
     let beginning = String::from_utf8_lossy(head);
     let beginning = beginning.trim_start_matches('\u{feff}');
@@ -194,6 +200,14 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
         return Ok(Some(Opened::new(graph, "ONNX text", Fidelity::ExactGraph)));
     }
     Ok(None)
+}
+
+/// The graph of a configuration with the attention that is asked for.
+///
+/// # Errors
+/// When the configuration cannot be read; it could when it was opened.
+pub(crate) fn with_attention(configuration: &str, asked: Attention) -> Result<Graph, Error> {
+    hf_config::read(configuration, asked).map(|(graph, _)| graph)
 }
 
 /// Reads ONNX's binary form; nothing where the content is something else, for [`open`] to tell what.
@@ -228,7 +242,7 @@ fn head(source: &mut dyn Source, name: &str) -> Result<Vec<u8>, Error> {
 fn from_spec(spec: Spec, recognised: Recognised) -> Result<Opened, Error> {
     let graph = spec.lower()?;
     let text = spec.to_string();
-    Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text) })
+    Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text), configuration: None })
 }
 
 /// A printed model: of a known family by its configuration, and of any other by its layers.
@@ -236,7 +250,7 @@ fn from_print(text: &str) -> Result<Opened, Error> {
     let root = printed::parse(text)?;
     if let Some((graph, defaults)) = hf_config::named::program(&printed::named(&root)) {
         let recognised = Recognised::new("printed model", Fidelity::Template);
-        return Ok(Opened { graph, recognised, defaults, spec: None });
+        return Ok(Opened { defaults, ..Opened::of(graph, recognised) });
     }
     let (spec, fidelity) = printed::read(&root)?;
     from_spec(spec, Recognised::new("printed model", fidelity))

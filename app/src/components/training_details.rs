@@ -205,6 +205,14 @@ fn TheProgram(
                 })
             />
             <ChoiceField
+                id="attention"
+                label="attention"
+                value=chosen(config, |config| config.attention)
+                on_value=Callback::new(move |value| {
+                    change(&|config: &mut Config| config.attention = value);
+                })
+            />
+            <ChoiceField
                 id="in-place"
                 label="in-place activations"
                 value=chosen(config, |config| config.in_place)

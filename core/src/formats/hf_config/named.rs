@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 
 use super::layouts::{Heads, LAYOUTS, Layout, Setting};
 use super::settings::Settings;
-use crate::config::Config;
+use crate::config::{Attention, Config};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::formats::spec::tree;
 use crate::graph::{Graph, Member};
@@ -70,7 +70,7 @@ pub(in crate::formats) fn program(named: &Named) -> Option<(Graph, Config)> {
         let configuration = sought.configuration()?;
         let text = Json::Object(configuration).to_string();
         let tree = tree::parse(&text).ok()?;
-        let (mut graph, config) = super::program(Settings::new(&tree)).ok()?;
+        let (mut graph, config) = super::program(Settings::new(&tree), Attention::Auto).ok()?;
         let beside = sought.compare(&graph)?;
         graph.diagnostics.extend(sought.assumptions(&tree));
         graph.diagnostics.extend(beside);
