@@ -15,6 +15,7 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod message;
 mod model_facts;
 mod modules_at_peak;
 mod notice;
@@ -23,8 +24,10 @@ mod readout;
 mod settings;
 mod source_editor;
 mod tensors_at_peak;
+mod text_field;
 mod timeline;
 mod timeline_canvas;
 mod training_details;
+mod your_card;
 
 pub(crate) use app::App;

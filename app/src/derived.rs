@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use highwater_core::Report;
+use highwater_core::estimate::Located;
 use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
@@ -21,6 +22,9 @@ pub(crate) struct Derived {
     pub(crate) generation: Memo<u64>,
     /// The sentence at the top.
     pub(crate) headline: Memo<Option<Headline>>,
+    /// Where a message's allocation is in the newest report, and whether other batches are still
+    /// tried.
+    pub(crate) found: Memo<Option<(Arc<Located>, bool)>>,
     /// Milliseconds that the newest estimate took.
     pub(crate) millis: Memo<f64>,
 }
@@ -40,6 +44,10 @@ impl Derived {
                     .is_some_and(|a| state.config.with(|config| *config != a.report.config))
             })
         });
+        let found = Memo::new(move |_| {
+            let (of, located, searching) = state.found.get()?;
+            (of == generation.get()).then_some((located, searching))
+        });
         let count = Memo::new(move |_| count(state));
         let largest = Memo::new(move |_| {
             let chosen = answer.with(|answer| Some(answer.as_ref()?.report.verdict.id.clone()))?;
@@ -52,7 +60,7 @@ impl Derived {
         });
         let millis =
             Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0.0, |a| a.millis)));
-        Self { report, stale, generation, headline, millis }
+        Self { report, stale, generation, headline, found, millis }
     }
 }
 

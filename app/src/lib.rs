@@ -12,6 +12,7 @@ mod derived;
 mod engine;
 mod estimator;
 mod examples;
+mod explained;
 mod format;
 mod load;
 mod protocol;
@@ -20,8 +21,9 @@ mod text;
 mod theme;
 mod worker;
 
+pub use explained::Explained;
 pub use load::Opening;
-pub use protocol::{Fault, Read};
+pub use protocol::{Fault, Found, Read};
 
 use leptos::mount::mount_to_body;
 

@@ -4,6 +4,7 @@
 //! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
+use highwater_core::estimate::Located;
 use highwater_core::formats::Opened;
 use highwater_core::report::DeviceVerdict;
 use highwater_core::{Config, Error, Report};
@@ -13,9 +14,19 @@ use serde::{Deserialize, Serialize};
 use wasm_bindgen::{JsCast as _, JsValue};
 
 use crate::estimator::{Device, OpenDim};
+use crate::explained::{Explained, Sought};
 
 /// What the readers of all formats make of an input: `bin/highwater-reader` to the worker.
-pub type Read = Result<Opened, Fault>;
+pub type Read = Result<Found, Fault>;
+
+/// What is in an input; at least one of both.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Found {
+    /// A model.
+    pub model: Option<Opened>,
+    /// A message that memory ran out, or `nvidia-smi`.
+    pub message: Option<Explained>,
+}
 
 /// Why an input was refused.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,6 +67,8 @@ pub(crate) enum ToWorker {
         /// The configuration.
         config: Config,
     },
+    /// Look for a message's allocation in every step that is estimated, or for none any more.
+    Seek(Option<Sought>),
     /// Forget the open model.
     Close,
 }
@@ -91,6 +104,24 @@ pub(crate) enum FromWorker {
         place: Option<(usize, usize)>,
         /// What the input says, where it is text.
         text: Option<String>,
+    },
+    /// The input has a message about memory.
+    Explained {
+        /// Number of the request.
+        generation: u64,
+        /// What it says.
+        explained: Box<Explained>,
+        /// Whether there is no model in it, so that the request is answered.
+        alone: bool,
+    },
+    /// Where a message's allocation is in the estimated step.
+    Located {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// The places.
+        located: Box<Located>,
+        /// Whether other batches are still to be tried.
+        searching: bool,
     },
     /// The estimate that was asked for.
     Estimated {

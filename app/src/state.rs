@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use highwater_core::estimate::Located;
 use highwater_core::report::DeviceVerdict;
 use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
 use crate::estimator::{Device, OpenDim};
+use crate::explained::Explained;
 use crate::protocol::LargestBatch;
 use crate::theme::Theme;
 
@@ -27,6 +29,10 @@ pub(crate) struct State {
     pub(crate) devices: RwSignal<Vec<DeviceRow>>,
     /// Why the newest configuration has no answer.
     pub(crate) config_problem: RwSignal<Option<String>>,
+    /// A message about memory that the user has shown.
+    pub(crate) message: RwSignal<Option<Message>>,
+    /// Where its allocation is, and in which answer.
+    pub(crate) found: RwSignal<Option<(u64, Arc<Located>, bool)>>,
     /// Something the user must know about.
     pub(crate) notice: RwSignal<Option<Notice>>,
     /// Place of the cursor on the timeline, as a position in its samples.
@@ -48,6 +54,8 @@ impl State {
             answer: RwSignal::new(None),
             devices: RwSignal::new(Vec::new()),
             config_problem: RwSignal::new(None),
+            message: RwSignal::new(None),
+            found: RwSignal::new(None),
             notice: RwSignal::new(None),
             cursor: RwSignal::new(None),
             iteration: RwSignal::new(None),
@@ -101,6 +109,15 @@ pub(crate) struct SourceProblem {
     pub(crate) reason: String,
     /// Line and column, counted from 1.
     pub(crate) place: Option<(usize, usize)>,
+}
+
+/// A message about memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// What it says.
+    pub(crate) explained: Arc<Explained>,
+    /// The settings before its own were applied.
+    pub(crate) before: Config,
 }
 
 /// A report, and which request it answers.

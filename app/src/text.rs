@@ -1,9 +1,11 @@
 //! The page's sentences, kept together: they are composed here and nowhere else.
 
 use highwater_core::diagnostic::Severity;
+use highwater_core::estimate::{Located, Match, Place};
 use highwater_core::report::{DeviceVerdict, Peak, Report, Verdict};
 use highwater_core::trace::{Category, Phase};
 
+use crate::explained::Held;
 use crate::format;
 use crate::protocol::LargestBatch;
 use crate::state::Notice;
@@ -96,7 +98,7 @@ fn on_devices(count: Count, lower_bound: bool) -> String {
 
 fn on_chosen(device: &DeviceVerdict, largest: Option<LargestBatch>) -> String {
     let name = with_article(&device.name);
-    let spare = device.capacity - device.need;
+    let spare = device.usable() - device.need;
     let batch = match largest {
         Some(LargestBatch::UpTo(batch)) => {
             format!("up to batch {}", format::grouped(batch))
@@ -116,7 +118,7 @@ fn on_chosen(device: &DeviceVerdict, largest: Option<LargestBatch>) -> String {
 
 fn does_not_fit(device: &DeviceVerdict) -> String {
     let name = with_article(&device.name);
-    let short = device.need.saturating_sub(device.capacity);
+    let short = device.need.saturating_sub(device.usable());
     let needs = if short.0 > 0 { format!("needs {short} more") } else { String::new() };
     let fails = device.out_of_memory.as_ref().map_or_else(String::new, |oom| {
         format!("first fails {}", place(oom.phase, &oom.module, &oom.operator))
@@ -240,9 +242,99 @@ pub(crate) fn stopped_for_good() -> Notice {
 pub(crate) fn not_a_file() -> Notice {
     Notice {
         title: "That was no file".to_owned(),
-        detail: "Drop one .onnx file from your computer.".to_owned(),
+        detail: "Drop one file from your computer: a model, or a log with the message.".to_owned(),
         is_error: true,
     }
+}
+
+/// Who holds a part of a card, in words.
+pub(crate) const fn held(held: Held) -> &'static str {
+    match held {
+        Held::Allocated => "tensors",
+        Held::Unallocated => "cached by PyTorch",
+        Held::Context => "CUDA context",
+        Held::Others => "other processes",
+        Held::Unknown => "not accounted for",
+        Held::Free => "free",
+    }
+}
+
+/// What that means, for those who ask.
+pub(crate) const fn held_meaning(held: Held) -> &'static str {
+    match held {
+        Held::Allocated => "What PyTorch calls allocated: blocks that tensors hold",
+        Held::Unallocated => "Reserved and in no tensor: holes between blocks that are in use",
+        Held::Context => "CUDA, its libraries and kernels in this process",
+        Held::Others => "What other processes on this card have in use",
+        Held::Unknown => "The message does not say who has it",
+        Held::Free => "What the driver could still have given",
+    }
+}
+
+/// Where a message's allocation is in the step, first what is most certain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// Where, in a sentence.
+    pub(crate) lead: String,
+    /// How that is known, or what it means that it was not found.
+    pub(crate) detail: String,
+    /// Its event on the timeline.
+    pub(crate) event: Option<usize>,
+    /// Another batch that fits the message.
+    pub(crate) batch: Option<(u64, String)>,
+}
+
+/// What was found of a message in the step of a report.
+pub(crate) fn finding(located: &Located, searching: bool, report: &Report) -> Finding {
+    let batch = located.batch.as_ref().map(|(batch, place)| {
+        let there = self::place(place.phase, &place.module, &place.operator);
+        (*batch, format!("With a batch of {} it would fail {there}.", format::grouped(*batch)))
+    });
+    let best = located.places.first();
+    let lead = match best {
+        None if searching => "Not with this batch; trying others…".to_owned(),
+        None => "This step has no such allocation at that moment.".to_owned(),
+        Some(place) => at(place),
+    };
+    let fits = report.verdict.verdict.survives();
+    let detail = match best {
+        Some(place) if place.fits == Match::Fails => sentence(place.fits.about()),
+        Some(place) if fits => format!(
+            "{} But here the run fits on {}: its batch, its settings or the model differ.",
+            sentence(place.fits.about()),
+            with_article(&report.verdict.name)
+        ),
+        Some(place) => sentence(place.fits.about()),
+        None if searching => String::new(),
+        None => format!(
+            "At most {} is allocated here: the run had another batch, other settings or another \
+             model.",
+            located.peak
+        ),
+    };
+    Finding { lead, detail, event: best.map(|place| place.event), batch }
+}
+
+fn at(found: &Place) -> String {
+    let there = place(found.phase, &found.module, &found.operator);
+    let operator = match (found.operator.as_str(), found.module.as_str()) {
+        ("", _) | (_, "") => String::new(),
+        (operator, _) => format!(" ({operator})"),
+    };
+    let iterations: Vec<_> = found.iterations.iter().map(ToString::to_string).collect();
+    let of = match iterations.as_slice() {
+        [] => String::new(),
+        [one] if one == "0" => String::new(),
+        [one] => format!(", iteration {one}"),
+        all => format!(", iterations {}", all.join(", ")),
+    };
+    let what = match (&found.tensor, found.name.is_empty()) {
+        (_, false) => format!("{} for {}", found.requested, found.name),
+        (Some(tensor), true) => format!("{} for {tensor}", found.requested),
+        (None, true) => format!("{} of workspace", found.requested),
+    };
+    let likely = if found.fits == Match::Fails { "" } else { "Likely " };
+    sentence(&format!("{likely}{there}{operator}{of}: {what}, with {} allocated", found.allocated))
 }
 
 /// A sentence with its capital and its full stop.

@@ -14,9 +14,10 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
-use crate::estimator::{self, Model, Opened};
+use crate::estimator::{self, Match, Model};
+use crate::explained::Sought;
 use crate::load::Opening;
-use crate::protocol::{self, Estimate, Fault, FromWorker, LargestBatch, Read, ToWorker};
+use crate::protocol::{self, Estimate, Fault, Found, FromWorker, LargestBatch, Read, ToWorker};
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
@@ -33,6 +34,10 @@ struct Desk {
     /// Largest batches already found, and for which configuration (its batch does not matter).
     largest: BTreeMap<String, LargestBatch>,
     largest_for: Option<Config>,
+    /// The allocation of a message that is looked for in every estimate.
+    sought: Option<Sought>,
+    /// Whether it was not found with the estimate's own batch.
+    try_batches: bool,
 }
 
 /// What the page wants opened, apart from the input itself.
@@ -52,7 +57,7 @@ extern "C" {
 }
 
 /// Has an input read that is not ONNX.
-async fn read_elsewhere(input: &JsValue, name: &str) -> Result<Opened, Fault> {
+async fn read_elsewhere(input: &JsValue, name: &str) -> Read {
     let read = read_elsewhere_js(input, name).await.ok();
     let bytes = read.and_then(|read| read.dyn_into::<Uint8Array>().ok());
     let read = bytes.and_then(|bytes| postcard::from_bytes::<Read>(&bytes.to_vec()).ok());
@@ -74,6 +79,8 @@ struct Sweep {
 
 /// One piece of work that is never interrupted.
 enum Task {
+    Locate,
+    LocateBatch,
     Verdict(String),
     LargestBatch(String),
 }
@@ -113,14 +120,19 @@ impl Desk {
                 let mut input = Opening::of(beside.clone());
                 let text = input.text();
                 let request = Request { generation, name, config, edited, text };
-                match input.read_by(|source| estimator::open_onnx(source, &request.name)) {
-                    Ok(Some(opened)) => self.take(request, Ok(opened)),
-                    Err(error) => self.take(request, Err(Fault::of(&error))),
-                    Ok(None) => spawn_local(async move {
-                        let read = read_elsewhere(&beside, &request.name).await;
-                        DESK.with_borrow_mut(|desk| desk.take(request, read));
-                    }),
+                let read = input.read_by(|source| estimator::open_onnx(source, &request.name));
+                if let Ok(Some(opened)) = read {
+                    self.take(request, Ok(Found { model: Some(opened), message: None }));
+                    return;
                 }
+                spawn_local(async move {
+                    let mut found = read_elsewhere(&beside, &request.name).await;
+                    // What is no model and no text may still be a log, with the colours of a terminal.
+                    if let (Err(fault), Err(error)) = (&mut found, read) {
+                        *fault = Fault::of(&error);
+                    }
+                    DESK.with_borrow_mut(|desk| desk.take(request, found));
+                });
             }
             ToWorker::Estimate { generation, config } => {
                 let estimated = self.model.as_ref().map(|model| estimate(model, &config));
@@ -133,22 +145,52 @@ impl Desk {
                     None => {}
                 }
             }
-            ToWorker::Close => *self = Self::default(),
+            ToWorker::Seek(sought) => {
+                self.sought = sought;
+                self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));
+                if self.sought.is_some() && self.model.is_some() {
+                    self.sweep.tasks.push_front(Task::LocateBatch);
+                    self.sweep.tasks.push_front(Task::Locate);
+                    if self.sweep.scheduled.is_none() {
+                        self.sweep.scheduled = Some(Timeout::new(0, slice));
+                    }
+                }
+            }
+            ToWorker::Close => *self = Self { sought: self.sought.take(), ..Self::default() },
         }
     }
 
     /// Answers a request to open something.
-    fn take(&mut self, request: Request, read: Result<Opened, Fault>) {
+    fn take(&mut self, request: Request, read: Read) {
         let Request { generation, name, config, edited, text } = request;
-        let answer = read.and_then(|opened| self.open(Model::new(&name, opened), config, edited));
-        post(&match answer {
-            Ok((dims, estimate)) => {
-                self.follow(generation, &estimate.report.config);
-                let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
-                FromWorker::Opened { generation, dims, text, spec, estimate }
-            }
-            Err(Fault { reason, place }) => FromWorker::Refused { generation, reason, place, text },
-        });
+        let (model, message) = match read {
+            Ok(Found { model, message }) => (Ok(model), message),
+            Err(fault) => (Err(fault), None),
+        };
+        // While somebody types, what is a model is one, and the text says no more.
+        let answer = match model {
+            Ok(None) => None,
+            Ok(Some(opened)) => Some(self.open(Model::new(&name, opened), config, edited)),
+            Err(fault) => Some(Err(fault)),
+        };
+        let alone = answer.is_none();
+        if let Some(answer) = answer {
+            post(&match answer {
+                Ok((dims, estimate)) => {
+                    self.follow(generation, &estimate.report.config);
+                    let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
+                    FromWorker::Opened { generation, dims, text, spec, estimate }
+                }
+                Err(Fault { reason, place }) => {
+                    FromWorker::Refused { generation, reason, place, text }
+                }
+            });
+        }
+        if let Some(explained) = message
+            && (alone || !edited)
+        {
+            post(&FromWorker::Explained { generation, explained: Box::new(explained), alone });
+        }
     }
 
     /// Estimates, and only then lets go of the model before.
@@ -164,8 +206,7 @@ impl Desk {
         let dims = estimator::open_dims(&model);
         let known = self.model.as_ref().is_some_and(|old| old.defaults() == model.defaults());
         if *model.defaults() != Config::default() && !(edited && known) {
-            let Config { dims, device, .. } = config;
-            config = Config { dims, device, ..model.defaults().clone() };
+            config = estimator::suggested(model.defaults(), config);
         }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
         let estimate = estimate(&model, &config).map_err(|reason| Fault { reason, place: None })?;
@@ -182,15 +223,24 @@ impl Desk {
         for dim in estimator::open_dims(model).iter().filter(|dim| dim.batch) {
             batchless.dims.remove(&dim.name);
         }
-        // The search does not depend on which device's kernels the report assumed.
-        batchless.device.clear();
+        if !batchless.knows_the_card() {
+            // The search does not depend on which device's kernels the report assumed.
+            batchless.device.clear();
+        }
         if self.largest_for.as_ref() != Some(&batchless) {
             self.largest.clear();
             self.largest_for = Some(batchless);
         }
         let ids: Vec<_> = estimator::devices().into_iter().map(|device| device.id).collect();
-        let mut tasks = VecDeque::from([Task::LargestBatch(config.device.clone())]);
+        let mut tasks = VecDeque::new();
+        if self.sought.is_some() {
+            tasks.push_back(Task::Locate);
+        }
+        tasks.push_back(Task::LargestBatch(config.device.clone()));
         tasks.extend(ids.iter().cloned().map(Task::Verdict));
+        if self.sought.is_some() {
+            tasks.push_back(Task::LocateBatch);
+        }
         tasks.extend(ids.into_iter().filter(|id| *id != config.device).map(Task::LargestBatch));
         let scheduled = Some(Timeout::new(0, slice));
         self.sweep = Sweep { generation, config: config.clone(), tasks, scheduled };
@@ -219,6 +269,12 @@ impl Desk {
         let Sweep { generation, config, .. } = &self.sweep;
         let generation = *generation;
         match task {
+            Task::Locate => self.locate(),
+            Task::LocateBatch => {
+                if self.try_batches {
+                    self.locate();
+                }
+            }
             Task::Verdict(id) => {
                 if let Ok(verdict) = model.verdict(config, &id) {
                     post(&FromWorker::Verdict { generation, verdict });
@@ -237,6 +293,27 @@ impl Desk {
                 });
                 post(&FromWorker::LargestBatch { generation, device, batch });
             }
+        }
+    }
+
+    /// Looks for the message's allocation: first where the estimate itself fails or would, then with
+    /// other batches, which are many estimates more.
+    fn locate(&mut self) {
+        let (Some(model), Some(sought)) = (&self.model, &self.sought) else { return };
+        let Sweep { generation, config, .. } = &self.sweep;
+        let message = sought.message();
+        let again = std::mem::take(&mut self.try_batches);
+        let located = if again {
+            model.locate(config, &message)
+        } else {
+            model.locate_here(config, &message)
+        };
+        if let Ok(located) = located {
+            let found = located.places.first().is_some_and(|place| place.fits == Match::Fails);
+            self.try_batches = !again && !found && message.allocated.is_some();
+            let searching = self.try_batches;
+            let located = Box::new(located);
+            post(&FromWorker::Located { generation: *generation, located, searching });
         }
     }
 }

@@ -4,6 +4,7 @@
 //! their names, their order and their explanations from it.
 
 mod choice;
+mod machine;
 pub mod pattern;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::choice::Choice;
 use self::choice::choice;
+pub use self::machine::MachineField;
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::DType;

@@ -15,6 +15,7 @@ use super::figures::Figures;
 use super::gpu_table::GpuTable;
 use super::header::Header;
 use super::headline::HeadlineView;
+use super::message::MessageView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::settings::Settings;
@@ -57,14 +58,11 @@ pub(crate) fn App() -> impl IntoView {
     let open_text = Callback::new(move |(name, text): (String, String)| {
         engine.with_value(|engine| engine.open_text(&name, &text));
     });
-    // A text that came from outside replaces what is in the editor.
-    let write = Callback::new(move |(name, text): (String, String)| {
-        state.notice.set(None);
-        state.edit(&name, Some(text.clone()), None);
-        open_text.run((name, text));
+    let edit_text = Callback::new(move |(name, text): (String, String)| {
+        engine.with_value(|engine| engine.edit_text(&name, &text));
     });
-    let dragging = accept_drops(open_file, write, state.notice);
-    accept_pastes(open_file, write);
+    let dragging = accept_drops(open_file, open_text, state.notice);
+    accept_pastes(open_file, open_text);
     let spec = Signal::derive(move || state.loaded.with(|l| l.as_ref()?.spec.clone()));
     let is_spec = Signal::derive(move || {
         let format = |answer: &Answer| answer.report.model.recognised.format == "layer spec";
@@ -90,17 +88,27 @@ pub(crate) fn App() -> impl IntoView {
         />
         <main id="main" tabindex="-1" class:main-empty=move || !is_loaded.get()>
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
+            <MessageView
+                message=state.message
+                found=derived.found
+                report=derived.report
+                config=state.config
+                on_config=Callback::new(move |config| state.config.set(config))
+                on_event=Callback::new(move |event| show_event(state, event))
+                on_batch=Callback::new(move |batch| choose_batch(state, batch))
+                on_dismiss=Callback::new(move |()| engine.with_value(Engine::forget_message))
+            />
             <Show
                 when=move || is_loaded.get()
                 fallback=move || {
-                    view! { <EmptyPage state spec is_spec open_file open_example open_text write /> }
+                    view! { <EmptyPage state spec is_spec open_file open_example edit_text /> }
                 }
             >
                 <HeadlineView headline=derived.headline stale=derived.stale report=derived.report />
                 <div class="workbench" class:workbench-writing=move || is_writing.get()>
                     <div class="workbench-side">
                     <Show when=move || is_writing.get()>
-                        <SourceEditor source=state.source spec is_spec on_text=open_text />
+                        <SourceEditor source=state.source spec is_spec on_text=edit_text />
                     </Show>
                     <Settings
                         dims=Signal::derive(move || {
@@ -108,6 +116,7 @@ pub(crate) fn App() -> impl IntoView {
                         })
                         devices=state.devices
                         config=state.config
+                        report=derived.report
                         problem=state.config_problem
                         on_config=Callback::new(move |config| state.config.set(config))
                     />
@@ -131,8 +140,8 @@ pub(crate) fn App() -> impl IntoView {
                             devices=state.devices
                             generation=derived.generation
                             chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
-                            on_choose=Callback::new(move |id| {
-                                state.config.update(|config| config.device = id);
+                            on_choose=Callback::new(move |id: String| {
+                                state.config.update(|config| config.choose_device(&id));
                             })
                         />
                         <Diagnostics report=derived.report />
@@ -171,15 +180,17 @@ fn EmptyPage(
     /// An example was chosen.
     open_example: Callback<Example>,
     /// The text in the editor has changed.
-    open_text: Callback<(String, String)>,
-    /// A text is to be put into the editor.
-    write: Callback<(String, String)>,
+    edit_text: Callback<(String, String)>,
 ) -> impl IntoView {
-    let begin = Callback::new(move |()| write.run((text::NEW_SPEC.to_owned(), STARTER.to_owned())));
+    let begin = Callback::new(move |()| {
+        state.notice.set(None);
+        state.edit(text::NEW_SPEC, Some(STARTER.to_owned()), None);
+        edit_text.run((text::NEW_SPEC.to_owned(), STARTER.to_owned()));
+    });
     view! {
         <Show when=move || state.source.with(Option::is_some)>
             <div class="source-alone">
-                <SourceEditor source=state.source spec is_spec on_text=open_text />
+                <SourceEditor source=state.source spec is_spec on_text=edit_text />
             </div>
         </Show>
         <DropZone
@@ -188,6 +199,31 @@ fn EmptyPage(
             on_example=open_example
             on_write=begin
         />
+    }
+}
+
+/// Moves the timeline's cursor to an event, whichever iteration it is in.
+fn show_event(state: State, event: usize) {
+    let at = state.answer.with_untracked(|answer| {
+        let events = &answer.as_ref()?.report.timeline.event;
+        events.partition_point(|&sample| sample <= event).checked_sub(1)
+    });
+    state.iteration.set(None);
+    state.cursor.set(at);
+    let document = web_sys::window().and_then(|window| window.document());
+    if let Some(plot) = document.and_then(|document| document.query_selector(".timeline").ok()?) {
+        plot.scroll_into_view();
+    }
+}
+
+/// Another size for the first dimension, which is the batch.
+fn choose_batch(state: State, batch: u64) {
+    let dim =
+        state.loaded.with_untracked(|loaded| Some(loaded.as_ref()?.dims.first()?.name.clone()));
+    if let Some(dim) = dim {
+        state.config.update(|config| {
+            config.dims.insert(dim, batch);
+        });
     }
 }
 

@@ -44,7 +44,11 @@ pub(crate) fn DropZone(
                     <strong>"print(model)"</strong>
                     " says, Keras, or a "
                     <strong>"layer spec"</strong>
-                    " of your own"
+                    " of your own; or the "
+                    <strong>"out-of-memory message"</strong>
+                    " that you got, and what "
+                    <strong>"nvidia-smi"</strong>
+                    " prints"
                 </p>
                 <p class="drop-zone-promise">
                     "Nothing leaves this page: the file is read and estimated right here, and its weights are not even read."

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
 
@@ -26,7 +27,14 @@ pub(crate) fn Figures(
                         at_least=report.without_workspaces.map(|band| band.reserved)
                     />
                     <Figure name="Process peak" says="≈ what nvidia-smi shows" bytes=peak.process />
-                    <Figure name="CUDA context" says="taken by CUDA itself; a fit" bytes=report.verdict.context />
+                    <Figure
+                        name="CUDA context"
+                        says=match report.verdict.context_from {
+                            Provenance::Given => "taken by CUDA itself; as your card has it",
+                            _ => "taken by CUDA itself; a fit",
+                        }
+                        bytes=report.verdict.context
+                    />
                 </dl>
             }
         })

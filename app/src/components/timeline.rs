@@ -38,7 +38,7 @@ impl Scene {
     fn of(report: Arc<Report>, iteration: Option<usize>) -> Self {
         let highest = report.timeline.reserved.iter().copied().max().unwrap_or_default();
         let highest = highest.max(report.peak.allocated);
-        let limit = report.verdict.capacity - report.verdict.context;
+        let limit = report.verdict.usable() - report.verdict.context;
         // A limit far above would press the picture to the ground: it is only named.
         let (reach, percent) =
             if limit.0 <= highest.0 / 5 * 9 { (highest.max(limit), 108) } else { (highest, 116) };

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Model, Run, find};
 use crate::allocator::{self, OutOfMemory};
 use crate::bytes::{Bytes, Printed};
@@ -19,7 +21,7 @@ use crate::tensor::TensorType;
 use crate::trace::{Event, Phase, Storage, StorageId};
 
 /// What was found in the simulated step.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Located {
     /// Settings of the run that was searched; dimensions that got a default are filled in.
     pub config: Config,
@@ -34,7 +36,7 @@ pub struct Located {
 }
 
 /// One allocation of the simulated run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// How well it fits.
     pub fits: Match,
@@ -61,7 +63,7 @@ pub struct Place {
 }
 
 /// How well an allocation fits a message, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Match {
     /// The simulated run, stopped where the real one was, fails here with the same figures.
     Fails,
@@ -111,8 +113,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn locate(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        let device = find(&config.device)?;
-        let run = self.run(config, device)?;
+        let run = self.run(config, find(&config.device)?)?;
         let mut located = within(&run, message);
         let best = located.places.first().map(|place| place.fits);
         if best != Some(Match::Fails) && message.allocated.is_some() {
@@ -120,6 +121,14 @@ impl Model {
             located.batch = other.filter(|(_, place)| best.is_none_or(|best| place.fits < best));
         }
         Ok(located)
+    }
+
+    /// The same without another batch, which takes many times as long.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn locate_here(&self, config: &Config, message: &Message) -> Result<Located, Error> {
+        Ok(within(&self.run(config, find(&config.device)?)?, message))
     }
 
     /// A batch with which the run fails as the message says.
