@@ -36,7 +36,13 @@ pub struct Model {
     defaults: Config,
     spec: Option<String>,
     configuration: Option<String>,
+    /// Writes the graph of a configuration with another attention. It brings the code of all families
+    /// along, which the page leaves to the program that reads them.
+    rewrite: Option<Rewrite>,
 }
+
+/// A configuration and an attention → the graph.
+type Rewrite = fn(&str, Attention) -> Result<Graph, Error>;
 
 /// What one configuration does, before any allocator has seen it.
 #[derive(Clone, Debug)]
@@ -53,14 +59,16 @@ struct Run {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
-    formats::open(source, name).map(|opened| Model::new(name, opened))
+    let opened = formats::open(source, name)?;
+    Ok(Model { rewrite: Some(formats::with_attention), ..Model::new(name, opened) })
 }
 
 impl Model {
     /// A model that was read, perhaps elsewhere.
     pub fn new(name: &str, opened: Opened) -> Self {
         let Opened { graph, recognised, defaults, spec, configuration } = opened;
-        Self { name: name.to_owned(), graph, recognised, defaults, spec, configuration }
+        let (name, rewrite) = (name.to_owned(), None);
+        Self { name, graph, recognised, defaults, spec, configuration, rewrite }
     }
 
     /// What its owner calls it.
@@ -227,9 +235,9 @@ impl Model {
 impl Model {
     /// The graph: written again where a configuration is asked for with another attention.
     fn graph_for(&self, config: &Config) -> Result<Cow<'_, Graph>, Error> {
-        match &self.configuration {
-            Some(text) if config.attention != Attention::Auto => {
-                formats::with_attention(text, config.attention).map(Cow::Owned)
+        match (&self.configuration, self.rewrite) {
+            (Some(text), Some(rewrite)) if config.attention != Attention::Auto => {
+                rewrite(text, config.attention).map(Cow::Owned)
             }
             _ => Ok(Cow::Borrowed(&self.graph)),
         }
@@ -239,6 +247,9 @@ impl Model {
     fn attention_setting(&self, config: &Config) -> Option<Diagnostic> {
         let message = match (config.attention, &self.configuration) {
             (Attention::Auto, _) => return None,
+            (_, Some(_)) if self.rewrite.is_none() => {
+                "attention is as the configuration says: write `attn_implementation` into it"
+            }
             (_, None) => {
                 "the setting of attention is for configurations of transformers: what was read here \
                  states which operators attention runs"

@@ -120,7 +120,10 @@ pub struct Opened {
 impl Opened {
     /// A graph that no layers were translated to, trained as PyTorch does by default.
     fn new(graph: Graph, format: &str, fidelity: Fidelity) -> Self {
-        let recognised = Recognised::new(format, fidelity);
+        Self::of(graph, Recognised::new(format, fidelity))
+    }
+
+    fn of(graph: Graph, recognised: Recognised) -> Self {
         Self { graph, recognised, defaults: Config::default(), spec: None, configuration: None }
     }
 }
@@ -184,7 +187,7 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
     if safetensors::begins(head, source.len()) {
         let (graph, defaults, fidelity) = safetensors::read(source)?;
         let recognised = Recognised::new("safetensors", fidelity);
-        return Ok(Some(Opened { graph, recognised, defaults, spec: None, configuration: None }));
+        return Ok(Some(Opened { defaults, ..Opened::of(graph, recognised) }));
     }
     let beginning = String::from_utf8_lossy(head);
     let beginning = beginning.trim_start_matches('\u{feff}');
@@ -247,7 +250,7 @@ fn from_print(text: &str) -> Result<Opened, Error> {
     let root = printed::parse(text)?;
     if let Some((graph, defaults)) = hf_config::named::program(&printed::named(&root)) {
         let recognised = Recognised::new("printed model", Fidelity::Template);
-        return Ok(Opened { graph, recognised, defaults, spec: None, configuration: None });
+        return Ok(Opened { defaults, ..Opened::of(graph, recognised) });
     }
     let (spec, fidelity) = printed::read(&root)?;
     from_spec(spec, Recognised::new("printed model", fidelity))

@@ -6,43 +6,41 @@
 //! - `n 16` asks whether `n` is at most 16: what follows answers if it is, and what follows that
 //!   if not;
 //! - `=filled+4` is an answer: a [`Plan`].
+//!
+//! `build.rs` packs them, and says how.
 
 use std::sync::OnceLock;
 
 use super::plan::Plan;
 use super::{Direction, Shape};
 
-/// A measure of a layer that a tree asks for.
-#[derive(Clone, Copy, Debug)]
-struct Measure(fn(&Shape) -> u64);
-
-impl Measure {
-    fn parse(name: &str) -> Option<Self> {
-        Some(Self(match name {
-            "n" => |s| s.batch,
-            "c" => |s| s.in_channels,
-            "h" => |s| s.input.0,
-            "w" => |s| s.input.1,
-            "k" => |s| s.out_channels,
-            "g" => |s| s.groups,
-            "r" => |s| s.kernel.0,
-            "s" => |s| s.kernel.1,
-            "p" => |s| s.output.0,
-            "q" => |s| s.output.1,
-            "stride" => |s| s.stride,
-            "cg" => Shape::group_in,
-            "kg" => Shape::group_out,
-            _ => return None,
-        }))
-    }
-}
+/// What a tree may ask of a layer, as `build.rs` numbers it.
+const MEASURES: [fn(&Shape) -> u64; 13] = [
+    |s| s.batch,
+    |s| s.in_channels,
+    |s| s.input.0,
+    |s| s.input.1,
+    |s| s.out_channels,
+    |s| s.groups,
+    |s| s.kernel.0,
+    |s| s.kernel.1,
+    |s| s.output.0,
+    |s| s.output.1,
+    |s| s.stride,
+    Shape::group_in,
+    Shape::group_out,
+];
+/// The code of the commonest plan; those below are splits.
+const FIRST_PLAN: u8 = 16;
+/// The code of a plan whose number stands elsewhere.
+const RARE: u8 = 255;
 
 #[derive(Clone, Copy, Debug)]
 enum Node {
     /// Goes on with the next node if the measure is within the limit.
     Split {
-        measure: Measure,
-        limit: u64,
+        measure: fn(&Shape) -> u64,
+        limit: u16,
         otherwise: usize,
     },
     Answer(Plan),
@@ -54,12 +52,36 @@ struct Tree {
     direction: Direction,
     half: bool,
     nodes: Vec<Node>,
-    /// Splits whose other side has not begun.
-    open: Vec<usize>,
 }
 
 impl Tree {
-    fn parse(heading: &str) -> Option<Self> {
+    fn answer(&self, shape: &Shape) -> Option<Plan> {
+        let mut at = 0;
+        loop {
+            match *self.nodes.get(at)? {
+                Node::Answer(plan) => return Some(plan),
+                Node::Split { measure, limit, otherwise } => {
+                    let next = at.saturating_add(1);
+                    at =
+                        if measure(shape) <= u64::from(limit) { next } else { otherwise.max(next) };
+                }
+            }
+        }
+    }
+}
+
+/// The columns that `build.rs` made, each read from front to back.
+struct Columns {
+    plans: Vec<Plan>,
+    nodes: std::slice::Iter<'static, u8>,
+    rare: std::slice::Iter<'static, u8>,
+    limits: std::iter::Zip<std::slice::Iter<'static, u8>, std::slice::Iter<'static, u8>>,
+}
+
+impl Columns {
+    /// Reads one tree: `8.0 forward half 120`.
+    fn tree(&mut self, heading: &str) -> Option<Tree> {
+        let (heading, count) = heading.rsplit_once(' ')?;
         let (capability, direction) = heading.split_once(' ')?;
         let (major, minor) = capability.split_once('.')?;
         let (direction, half) = match direction.strip_suffix(" half") {
@@ -73,57 +95,59 @@ impl Tree {
             _ => return None,
         };
         let capability = (major.parse().ok()?, minor.parse().ok()?);
-        Some(Self { capability, direction, half, nodes: Vec::new(), open: Vec::new() })
+        let nodes = self.nodes(count.parse().ok()?)?;
+        Some(Tree { capability, direction, half, nodes })
     }
 
-    /// Takes one more line.
-    fn read(&mut self, line: &str) -> Option<()> {
-        if let Some(plan) = line.strip_prefix('=') {
-            self.nodes.push(Node::Answer(Plan::parse(plan)?));
-            let next = self.nodes.len();
+    /// Reads the nodes of one tree.
+    fn nodes(&mut self, count: usize) -> Option<Vec<Node>> {
+        let mut nodes: Vec<Node> = Vec::with_capacity(count);
+        // Splits whose other side has not begun.
+        let mut open: Vec<usize> = Vec::new();
+        for at in 0..count {
+            let code = *self.nodes.next()?;
+            if code < FIRST_PLAN {
+                let (&low, &high) = self.limits.next()?;
+                let measure = *MEASURES.get(usize::from(code))?;
+                let limit = u16::from_le_bytes([low, high]);
+                open.push(at);
+                nodes.push(Node::Split { measure, limit, otherwise: usize::MAX });
+                continue;
+            }
+            let number = match code {
+                RARE => u16::from_le_bytes([*self.rare.next()?, *self.rare.next()?]),
+                _ => u16::from(code.checked_sub(FIRST_PLAN)?),
+            };
+            nodes.push(Node::Answer(*self.plans.get(usize::from(number))?));
             if let Some(Node::Split { otherwise, .. }) =
-                self.open.pop().and_then(|split| self.nodes.get_mut(split))
+                open.pop().and_then(|split| nodes.get_mut(split))
             {
-                *otherwise = next;
-            }
-            return Some(());
-        }
-        let (measure, limit) = line.split_once(' ')?;
-        let (measure, limit) = (Measure::parse(measure)?, limit.parse().ok()?);
-        self.open.push(self.nodes.len());
-        self.nodes.push(Node::Split { measure, limit, otherwise: usize::MAX });
-        Some(())
-    }
-
-    fn answer(&self, shape: &Shape) -> Option<Plan> {
-        let mut at = 0;
-        loop {
-            match *self.nodes.get(at)? {
-                Node::Answer(plan) => return Some(plan),
-                Node::Split { measure: Measure(measure), limit, otherwise } => {
-                    let next = at.saturating_add(1);
-                    at = if measure(shape) <= limit { next } else { otherwise.max(next) };
-                }
+                *otherwise = at.saturating_add(1);
             }
         }
+        open.is_empty().then_some(nodes)
     }
 }
 
-/// The forest, or nothing where a line is not understood.
-fn parse(text: &str) -> Option<Vec<Tree>> {
-    let mut trees: Vec<Tree> = Vec::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        match line.strip_prefix("for ") {
-            Some(heading) => trees.push(Tree::parse(heading)?),
-            None => trees.last_mut()?.read(line)?,
-        }
-    }
-    Some(trees)
+/// The forest, or nothing where the columns do not belong together.
+fn read() -> Option<Vec<Tree>> {
+    let head = include_str!(concat!(env!("OUT_DIR"), "/choices.head"));
+    let limits = include_bytes!(concat!(env!("OUT_DIR"), "/choices.limits"));
+    let (low, high) = limits.split_at_checked(limits.len().div_euclid(2))?;
+    let plans = head.lines().filter_map(|line| line.strip_prefix("plan ")).map(Plan::parse);
+    let mut columns = Columns {
+        plans: plans.collect::<Option<_>>()?,
+        nodes: include_bytes!(concat!(env!("OUT_DIR"), "/choices.nodes")).iter(),
+        rare: include_bytes!(concat!(env!("OUT_DIR"), "/choices.rare")).iter(),
+        limits: low.iter().zip(high),
+    };
+    let headings = head.lines().filter_map(|line| line.strip_prefix("for "));
+    headings.map(|heading| columns.tree(heading)).collect()
 }
 
 fn trees() -> &'static [Tree] {
     static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
-    TREES.get_or_init(|| parse(include_str!("choices.txt")).unwrap_or_default())
+    TREES.get_or_init(|| read().unwrap_or_default())
 }
 
 /// By the newest capability recorded that is not newer than this one, else by the oldest.
@@ -143,11 +167,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_table_is_understood() {
-        let trees = parse(include_str!("choices.txt")).unwrap();
-        assert!(!trees.is_empty());
-        for tree in trees {
-            assert!(tree.open.is_empty(), "{:?}: a side is missing", tree.capability);
+    fn the_whole_table_is_understood() {
+        let text = include_str!("choices.txt");
+        let lines = |begins: &str| text.lines().filter(|line| line.starts_with(begins)).count();
+        let trees = read().unwrap();
+        assert_eq!(trees.len(), lines("for "));
+        for tree in &trees {
             for (at, node) in tree.nodes.iter().enumerate() {
                 if let Node::Split { otherwise, .. } = *node {
                     assert!(at + 1 < otherwise && otherwise < tree.nodes.len());
@@ -155,5 +180,8 @@ mod tests {
             }
             assert!(matches!(tree.nodes.last(), Some(Node::Answer(_))));
         }
+        let answers = trees.iter().flat_map(|tree| &tree.nodes);
+        let answers = answers.filter(|node| matches!(node, Node::Answer(_))).count();
+        assert_eq!(answers, lines("="));
     }
 }
