@@ -16,7 +16,7 @@ pub struct Explained {
     pub(crate) figures: String,
     /// Why, in a sentence; may be empty.
     pub(crate) why: String,
-    /// The card that it may be, and the versions of PyTorch that word it so.
+    /// The card that it may be, and the versions of `PyTorch` that word it so.
     pub(crate) about: Vec<String>,
     /// The memory of the card, from one end to the other; empty where it is not told.
     pub(crate) parts: Vec<(Held, Bytes)>,
@@ -41,7 +41,7 @@ pub struct Explained {
 pub(crate) enum Held {
     /// This process's tensors.
     Allocated,
-    /// PyTorch's allocator, in no tensor.
+    /// `PyTorch`'s allocator, in no tensor.
     Unallocated,
     /// CUDA and its libraries in this process.
     Context,
@@ -123,7 +123,7 @@ impl Explained {
     }
 
     /// Takes a setting out again, back to what was there before.
-    pub(crate) fn undo(&self, field: MachineField, before: &Config, config: &mut Config) {
+    pub(crate) fn undo(field: MachineField, before: &Config, config: &mut Config) {
         match field {
             MachineField::Device => config.choose_device(&before.device),
             field if of_the_card(field) && before.device != config.device => {
@@ -284,11 +284,11 @@ mod tests {
             assert!(told.is_applied(*field, &config), "{field}");
         }
         assert_eq!(config.device, "t4");
-        told.undo(MachineField::Device, &before, &mut config);
+        Explained::undo(MachineField::Device, &before, &mut config);
         assert!(!config.knows_the_card());
         told.apply(MachineField::Capacity, &mut config);
         assert_eq!(config.device, "t4");
-        told.undo(MachineField::Capacity, &before, &mut config);
+        Explained::undo(MachineField::Capacity, &before, &mut config);
         assert_eq!(config.capacity, None);
     }
 }

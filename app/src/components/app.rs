@@ -88,16 +88,7 @@ pub(crate) fn App() -> impl IntoView {
         />
         <main id="main" tabindex="-1" class:main-empty=move || !is_loaded.get()>
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
-            <MessageView
-                message=state.message
-                found=derived.found
-                report=derived.report
-                config=state.config
-                on_config=Callback::new(move |config| state.config.set(config))
-                on_event=Callback::new(move |event| show_event(state, event))
-                on_batch=Callback::new(move |batch| choose_batch(state, batch))
-                on_dismiss=Callback::new(move |()| engine.with_value(Engine::forget_message))
-            />
+            <Explanation state derived engine />
             <Show
                 when=move || is_loaded.get()
                 fallback=move || {
@@ -150,6 +141,30 @@ pub(crate) fn App() -> impl IntoView {
             </Show>
         </main>
         <DropVeil dragging />
+    }
+}
+
+/// The message that was pasted, and what follows from it.
+#[component]
+fn Explanation(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+    /// The line to the worker.
+    engine: StoredValue<Engine, LocalStorage>,
+) -> impl IntoView {
+    view! {
+        <MessageView
+            message=state.message
+            found=derived.found
+            report=derived.report
+            config=state.config
+            on_config=Callback::new(move |config| state.config.set(config))
+            on_event=Callback::new(move |event| show_event(state, event))
+            on_batch=Callback::new(move |batch| choose_batch(state, batch))
+            on_dismiss=Callback::new(move |()| engine.with_value(Engine::forget_message))
+        />
     }
 }
 

@@ -14,13 +14,20 @@ pub(crate) struct Form {
 }
 
 /// One setting: what it is, and the way to change it.
-#[derive(Clone, Copy)]
 pub(crate) struct Bound<T: Send + Sync + 'static> {
     /// What it is.
     pub(crate) value: Signal<T>,
     /// Another is wanted.
     pub(crate) on_value: Callback<T>,
 }
+
+impl<T: Send + Sync + 'static> Clone for Bound<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Send + Sync + 'static> Copy for Bound<T> {}
 
 impl Form {
     /// Asks for the settings with something changed.

@@ -45,7 +45,7 @@ pub(crate) fn MessageView(
             let notes = listed("What this rests on", "message-notes", &explained.notes);
             let sought = explained.sought.is_some();
             let has_parts = !explained.parts.is_empty();
-            let (of, settings) = (explained.clone(), explained.clone());
+            let (of, settings) = (explained.clone(), explained);
             view! {
                 <section class="message" aria-labelledby="message-title">
                     <div class="message-head">
@@ -247,7 +247,7 @@ fn Follows(
                 let mut wanted = config.get_untracked();
                 explained.with_value(|told| {
                     if is_applied.get_untracked() {
-                        before.with_value(|before| told.undo(field, before, &mut wanted));
+                        before.with_value(|before| Explained::undo(field, before, &mut wanted));
                     } else {
                         told.apply(field, &mut wanted);
                     }

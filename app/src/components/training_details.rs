@@ -166,11 +166,6 @@ fn TheProgram(
                 of=bound!(form, memory_format)
             />
             <ChoiceField
-                id="attention"
-                label="attention"
-                of=bound!(form, attention)
-            />
-            <ChoiceField
                 id="in-place"
                 label="in-place activations"
                 of=bound!(form, in_place)
@@ -253,7 +248,7 @@ fn SwitchField(
     }
 }
 
-/// COUNT: settings of the training that are not PyTorch's defaults.
+/// COUNT: settings of the training that are not `PyTorch`'s defaults.
 fn unusual(config: &Config) -> usize {
     let is_machine = |name: &str| MachineField::ALL.iter().any(|field| field.name() == name);
     config.unusual().iter().filter(|(name, _)| !is_machine(name)).count()
