@@ -43,6 +43,11 @@ pub(crate) fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Op
     formats::open_onnx(source, name)
 }
 
+/// Reads ONNX that was text.
+pub(crate) fn open_written(bytes: &[u8]) -> Result<Opened, Error> {
+    formats::open_written(bytes)
+}
+
 /// Dimensions that the file leaves open, the batch first.
 pub(crate) fn open_dims(model: &Model) -> Vec<OpenDim> {
     let mut dims: Vec<_> = model

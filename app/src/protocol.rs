@@ -18,11 +18,13 @@ use crate::explained::{Explained, Sought};
 /// What the readers of all formats make of an input: `bin/highwater-reader` to the worker.
 pub type Read = Result<Found, Fault>;
 
-/// What is in an input; at least one of both.
+/// What is in an input; at least one of these.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Found {
     /// A model.
     pub model: Option<Opened>,
+    /// A model as the bytes of a binary ONNX file, which only the page's own program reads.
+    pub written: Option<Vec<u8>>,
     /// A message that memory ran out, or `nvidia-smi`.
     pub message: Option<Explained>,
 }

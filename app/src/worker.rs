@@ -123,7 +123,10 @@ impl Desk {
                 let request = Request { generation, name, config, edited, text };
                 let read = input.read_by(|source| estimator::open_onnx(source, &request.name));
                 if let Ok(Some(opened)) = read {
-                    self.take(request, Ok(Found { model: Some(opened), message: None }));
+                    self.take(
+                        request,
+                        Ok(Found { model: Some(opened), written: None, message: None }),
+                    );
                     return;
                 }
                 spawn_local(async move {
@@ -165,7 +168,11 @@ impl Desk {
     fn take(&mut self, request: Request, read: Read) {
         let Request { generation, name, config, edited, text } = request;
         let (model, message) = match read {
-            Ok(Found { model, message }) => (Ok(model), message),
+            Ok(Found { model, written: None, message }) => (Ok(model), message),
+            Ok(Found { written: Some(bytes), message, .. }) => {
+                let opened = estimator::open_written(&bytes);
+                (opened.map(Some).map_err(|error| Fault::of(&error)), message)
+            }
             Err(fault) => (Err(fault), None),
         };
         let answer = match model {

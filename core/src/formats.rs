@@ -128,6 +128,15 @@ impl Opened {
     }
 }
 
+/// What is in an input that is no binary ONNX file.
+#[derive(Clone, Debug)]
+pub enum Other {
+    /// A model.
+    Model(Opened),
+    /// ONNX text, as the bytes of the binary file that says the same: [`open_written`] reads them.
+    Onnx(Vec<u8>),
+}
+
 /// Reads the model in `source`; `name` is what its owner calls it, for messages only.
 ///
 /// Weights are not read: what this costs depends on the structure, not on the size.
@@ -135,11 +144,47 @@ impl Opened {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
+    if let Some(opened) = open_onnx(source, name)? {
+        return Ok(opened);
+    }
+    match open_other(source, name)? {
+        Other::Model(opened) => Ok(opened),
+        Other::Onnx(bytes) => open_written(&bytes),
+    }
+}
+
+/// Reads what [`open_onnx`] does not: what the page fetches behind, without a second copy of what
+/// reads binary ONNX.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_other(source: &mut dyn Source, name: &str) -> Result<Other, Error> {
     let head = head(source, name)?;
-    let Some(refusal) = foreign(&head, source.len()) else {
-        return from_onnx(source);
-    };
-    if let Some(opened) = without_layers(source, &head)? {
+    let refusal = foreign(&head, source.len()).unwrap_or(UNKNOWN);
+    let beginning = String::from_utf8_lossy(&head);
+    if onnx_text::begins(beginning.trim_start_matches('\u{feff}')) && !head.starts_with(b"PK") {
+        return onnx_text::to_binary(source).map(Other::Onnx);
+    }
+    open_translated(source, name, &head, refusal).map(Other::Model)
+}
+
+/// Reads ONNX that was text.
+///
+/// # Errors
+/// When the graph contradicts itself.
+pub fn open_written(bytes: &[u8]) -> Result<Opened, Error> {
+    let mut bytes = bytes;
+    Ok(Opened::new(onnx::read(&mut bytes)?, "ONNX text", Fidelity::ExactGraph))
+}
+
+/// Reads what states layers, calls or sizes.
+fn open_translated(
+    source: &mut dyn Source,
+    name: &str,
+    head: &[u8],
+    refusal: Refusal,
+) -> Result<Opened, Error> {
+    if let Some(opened) = without_layers(source, head)? {
         return Ok(opened);
     }
     if head.starts_with(b"PK")
@@ -148,7 +193,7 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     {
         return from_keras(&text);
     }
-    if text(&head).is_some()
+    if text(head).is_some()
         && let Some(text) = whole_text(source)?
     {
         if hf_config::is_config(&text) {
@@ -195,10 +240,6 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
         let graph = safetensors::read_index(source)?;
         return Ok(Some(Opened::new(graph, "safetensors index", Fidelity::StatesOnly)));
     }
-    if onnx_text::begins(beginning) {
-        let graph = onnx_text::read(source)?;
-        return Ok(Some(Opened::new(graph, "ONNX text", Fidelity::ExactGraph)));
-    }
     Ok(None)
 }
 
@@ -210,8 +251,8 @@ pub(crate) fn with_attention(configuration: &str, asked: Attention) -> Result<Gr
     hf_config::read(configuration, asked).map(|(graph, _)| graph)
 }
 
-/// Reads ONNX's binary form; nothing where the content is something else, for [`open`] to tell what.
-/// The page answers for these files alone at first, and fetches the rest of [`open`] behind.
+/// Reads ONNX's binary form; nothing where the content is something else, for [`open_other`] to
+/// tell what. The page answers for these files alone at first, and fetches the rest behind.
 ///
 /// # Errors
 /// When an ONNX file is damaged or contradicts itself.
@@ -277,6 +318,9 @@ struct Refusal {
     what: &'static str,
     advice: &'static str,
 }
+
+/// What nothing is recognised in.
+const UNKNOWN: Refusal = Refusal { what: "no model that is known here", advice: EXPORT_HINT };
 
 #[expect(clippy::unnecessary_wraps, reason = "every caller answers with an option")]
 const fn refusal(what: &'static str, advice: &'static str) -> Option<Refusal> {

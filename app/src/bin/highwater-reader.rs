@@ -2,7 +2,8 @@
 //! them.
 
 use highwater_app::{Explained, Fault, Found, Opening, Read};
-use highwater_core::{formats, observed};
+use highwater_core::formats::{self, Other};
+use highwater_core::observed;
 use wasm_bindgen::prelude::*;
 
 fn main() {}
@@ -11,13 +12,19 @@ fn main() {}
 #[wasm_bindgen]
 pub fn read(input: JsValue, name: &str) -> Vec<u8> {
     let mut input = Opening::of(input);
-    let model = input.read_by(|source| formats::open(source, name));
+    let model = input.read_by(|source| formats::open_other(source, name));
     // A log may have both.
     let seen = input.read_by(|source| observed::open(source));
     let message = seen.ok().as_ref().and_then(Explained::of);
     let read: Read = match (model, message) {
         (Err(error), None) => Err(Fault::of(&error)),
-        (model, message) => Ok(Found { model: model.ok(), message }),
+        (Ok(Other::Onnx(bytes)), message) => {
+            Ok(Found { model: None, written: Some(bytes), message })
+        }
+        (Ok(Other::Model(opened)), message) => {
+            Ok(Found { model: Some(opened), written: None, message })
+        }
+        (Err(_), message) => Ok(Found { model: None, written: None, message }),
     };
     postcard::to_stdvec(&read).unwrap_or_default()
 }
