@@ -132,7 +132,7 @@ impl Opened {
 #[derive(Clone, Debug)]
 pub enum Other {
     /// A model.
-    Model(Opened),
+    Model(Box<Opened>),
     /// ONNX text, as the bytes of the binary file that says the same: [`open_written`] reads them.
     Onnx(Vec<u8>),
 }
@@ -148,7 +148,7 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
         return Ok(opened);
     }
     match open_other(source, name)? {
-        Other::Model(opened) => Ok(opened),
+        Other::Model(opened) => Ok(*opened),
         Other::Onnx(bytes) => open_written(&bytes),
     }
 }
@@ -165,7 +165,8 @@ pub fn open_other(source: &mut dyn Source, name: &str) -> Result<Other, Error> {
     if onnx_text::begins(beginning.trim_start_matches('\u{feff}')) && !head.starts_with(b"PK") {
         return onnx_text::to_binary(source).map(Other::Onnx);
     }
-    open_translated(source, name, &head, refusal).map(Other::Model)
+    let opened = open_translated(source, name, &head, refusal)?;
+    Ok(Other::Model(Box::new(opened)))
 }
 
 /// Reads ONNX that was text.

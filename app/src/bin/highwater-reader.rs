@@ -22,7 +22,7 @@ pub fn read(input: JsValue, name: &str) -> Vec<u8> {
             Ok(Found { model: None, written: Some(bytes), message })
         }
         (Ok(Other::Model(opened)), message) => {
-            Ok(Found { model: Some(opened), written: None, message })
+            Ok(Found { model: Some(*opened), written: None, message })
         }
         (Err(_), message) => Ok(Found { model: None, written: None, message }),
     };
