@@ -7,10 +7,7 @@
 //! that no node makes, is a weight.
 
 use crate::error::{Error, ErrorKind};
-use crate::graph::Graph;
 use crate::source::Source;
-
-use super::onnx;
 
 mod wire;
 
@@ -46,14 +43,6 @@ pub fn begins(head: &str) -> bool {
     let name = head.split('(').next().unwrap_or("").trim().trim_matches('"');
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
     !name.is_empty() && name.chars().all(is_name) && head.contains("=>")
-}
-
-/// Reads a model in textual syntax.
-///
-/// # Errors
-/// When the text is too long or no UTF-8, is not of the grammar, or its graph contradicts itself.
-pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
-    onnx::read(&mut to_binary(source)?.as_slice())
 }
 
 /// The bytes of the binary file that says the same.
