@@ -9,8 +9,8 @@
 //! - `choices.limits`: the limits of all splits, their lower bytes and then their higher ones.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -26,14 +26,21 @@ const RARE: u8 = 255;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={SOURCE}");
     let text = fs::read_to_string(SOURCE)?;
-    let folder = env::var("OUT_DIR")?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is how Cargo says where the output belongs"
+    )]
+    let folder = std::env::var("OUT_DIR")?;
     for (name, bytes) in pack(&text)? {
         fs::write(Path::new(&folder).join(name), bytes)?;
     }
     Ok(())
 }
 
-fn pack(text: &str) -> Result<[(&'static str, Vec<u8>); 4], Box<dyn Error>> {
+/// A file to write: its name and what is in it.
+type Column = (&'static str, Vec<u8>);
+
+fn pack(text: &str) -> Result<[Column; 4], Box<dyn Error>> {
     let lines = || text.lines().filter(|line| !line.starts_with('#'));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for plan in lines().filter_map(|line| line.strip_prefix('=')) {
@@ -41,7 +48,10 @@ fn pack(text: &str) -> Result<[(&'static str, Vec<u8>); 4], Box<dyn Error>> {
     }
     let mut plans: Vec<_> = counts.into_iter().collect();
     plans.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    let mut head: String = plans.iter().map(|(plan, _)| format!("plan {plan}\n")).collect();
+    let mut head = String::new();
+    for (plan, _) in &plans {
+        writeln!(head, "plan {plan}")?;
+    }
     let codes: BTreeMap<_, _> = plans.iter().enumerate().map(|(n, &(plan, _))| (plan, n)).collect();
 
     let (mut nodes, mut rare, mut low, mut high) = (vec![], vec![], vec![], vec![]);
@@ -49,7 +59,7 @@ fn pack(text: &str) -> Result<[(&'static str, Vec<u8>); 4], Box<dyn Error>> {
     for line in lines().chain(["for "]) {
         if let Some(heading) = line.strip_prefix("for ") {
             if let Some((heading, begun)) = tree {
-                head.push_str(&format!("for {heading} {}\n", nodes.len() - begun));
+                writeln!(head, "for {heading} {}", nodes.len() - begun)?;
             }
             tree = Some((heading, nodes.len()));
         } else if let Some(plan) = line.strip_prefix('=') {

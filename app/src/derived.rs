@@ -6,7 +6,7 @@ use highwater_core::Report;
 use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
-use crate::protocol::LargestBatch;
+use crate::protocol::{Finding, LargestBatch};
 use crate::state::State;
 use crate::text::{self, Count, Headline};
 
@@ -21,6 +21,8 @@ pub(crate) struct Derived {
     pub(crate) generation: Memo<u64>,
     /// The sentence at the top.
     pub(crate) headline: Memo<Option<Headline>>,
+    /// Where a message's allocation is in the newest report.
+    pub(crate) found: Memo<Option<Finding>>,
     /// Milliseconds that the newest estimate took.
     pub(crate) millis: Memo<f64>,
     /// The moment that is looked at: what is pinned, else under the cursor, else the peak; and the
@@ -43,6 +45,10 @@ impl Derived {
                     .is_some_and(|a| state.config.with(|config| *config != a.report.config))
             })
         });
+        let found = Memo::new(move |_| {
+            let (of, finding) = state.found.get()?;
+            (of == generation.get()).then_some(finding)
+        });
         let count = Memo::new(move |_| count(state));
         let largest = Memo::new(move |_| {
             let chosen = answer.with(|answer| Some(answer.as_ref()?.report.verdict.id.clone()))?;
@@ -62,7 +68,7 @@ impl Derived {
                 Some((answer.generation, chosen.unwrap_or(answer.report.peak.event)))
             })
         });
-        Self { report, stale, generation, headline, millis, moment }
+        Self { report, stale, generation, headline, found, millis, moment }
     }
 }
 

@@ -19,9 +19,12 @@ use web_sys::{ErrorEvent, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
 
 use crate::chart::scene::Part;
 use crate::estimator::Pulled;
+use crate::explained::Explained;
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
-use crate::state::{Answer, DeviceRow, Effected, Loaded, SearchState, SourceProblem, State};
+use crate::state::{
+    Answer, DeviceRow, Effected, Loaded, Message, SearchState, SourceProblem, State,
+};
 use crate::text;
 
 #[wasm_bindgen]
@@ -61,6 +64,8 @@ struct Line {
     frame: Option<AnimationFrame>,
     /// The newest input that opened, and the newest configuration that had an answer.
     good: Option<(Input, Config)>,
+    /// What that input says, where it is text.
+    good_text: Option<String>,
     /// COUNT: workers that died since the user last asked for something.
     deaths: usize,
 }
@@ -77,10 +82,20 @@ enum Request {
 struct Opening {
     input: Input,
     config: Config,
+    by: By,
+}
+
+/// How an input came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// A file was chosen or dropped.
+    File,
+    /// A text was pasted or dropped, or begun: one that is no model is shown in the editor.
+    Text,
+    /// The text in the editor has changed.
+    Typing,
     /// Opened once more after a crash, not because the user asked.
-    again: bool,
-    /// The text in the editor, after a keystroke.
-    edited: bool,
+    Restart,
 }
 
 impl Engine {
@@ -98,15 +113,30 @@ impl Engine {
     pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
         self.state.opening.set(Some(input.name()));
         let config = Config { dims, ..self.state.config.get_untracked() };
-        self.queue(Opening { input, config, again: false, edited: false });
+        self.queue(Opening { input, config, by: By::File });
+    }
+
+    /// Opens a text from outside.
+    pub(crate) fn open_text(&self, name: &str, text: &str) {
+        self.state.opening.set(Some(name.to_owned()));
+        let config = Config { dims: BTreeMap::new(), ..self.state.config.get_untracked() };
+        self.queue(Opening { input: Input::text(name, text), config, by: By::Text });
     }
 
     /// Opens a text as it is now in the editor. Where it is wrong the editor says so, and the model
     /// before stays on the page.
-    pub(crate) fn open_text(&self, name: &str, text: &str) {
+    pub(crate) fn edit_text(&self, name: &str, text: &str) {
         let config = self.state.config.get_untracked();
         let input = Input::text(name, text);
-        self.queue(Opening { input, config, again: false, edited: true });
+        self.queue(Opening { input, config, by: By::Typing });
+    }
+
+    /// Takes a message off the page; settings of it that were applied stay.
+    pub(crate) fn forget_message(&self) {
+        self.state.message.set(None);
+        self.state.found.set(None);
+        let message = ToWorker::Seek { sought: None, at_once: false };
+        self.line.borrow().send(&message, &JsValue::NULL);
     }
 
     fn queue(&self, opening: Opening) {
@@ -169,6 +199,7 @@ impl Engine {
     pub(crate) fn close(&self) {
         let mut line = self.line.borrow_mut();
         line.good = None;
+        line.good_text = None;
         line.open_next = None;
         line.estimate_next = None;
         line.generation += 1;
@@ -202,7 +233,7 @@ impl Engine {
                 generation: line.generation,
                 name: opening.input.name(),
                 config: opening.config.clone(),
-                edited: opening.edited,
+                edited: opening.by == By::Typing,
             };
             line.send(&message, &opening.input.to_value());
             line.under_way = Some(Request::Open(opening));
@@ -227,12 +258,19 @@ impl Engine {
                     self.state.devices.set(devices.into_iter().map(DeviceRow::new).collect());
                 }
                 self.line.borrow_mut().ready = true;
+                self.seek(false);
             }
             FromWorker::Opened { generation, dims, text, spec, estimate } => {
                 self.opened(generation, dims, text, spec, estimate);
             }
             FromWorker::Refused { reason, place, text, .. } => {
                 self.refused(SourceProblem { reason, place }, text);
+            }
+            FromWorker::Explained { generation, explained, alone } => {
+                self.explained(generation, *explained, alone);
+            }
+            FromWorker::Located { generation, finding } => {
+                self.state.found.set(Some((generation, finding)));
             }
             FromWorker::Estimated { generation, estimate } => {
                 let request = self.line.borrow_mut().answered(generation);
@@ -287,10 +325,13 @@ impl Engine {
         let config = estimate.report.config.clone();
         let name = opening.input.name();
         let own_file = matches!(opening.input, Input::File(_));
-        self.line.borrow_mut().good = Some((opening.input, config.clone()));
+        let mut line = self.line.borrow_mut();
+        line.good = Some((opening.input, config.clone()));
+        line.good_text.clone_from(&text);
+        drop(line);
         let state = self.state;
         state.opening.set(None);
-        if opening.edited {
+        if opening.by == By::Typing {
             state.notice.set(None);
             state.source.update(|source| {
                 if let Some(source) = source {
@@ -298,7 +339,7 @@ impl Engine {
                 }
             });
             state.config.set(config.clone());
-        } else if !opening.again {
+        } else if opening.by != By::Restart {
             state.notice.set(None);
             state.edit(&name, text, None);
             state.view.update(|view| view.part = Part::All);
@@ -369,18 +410,64 @@ impl Engine {
         drop(line);
         let (state, name) = (self.state, opening.input.name());
         state.opening.set(None);
-        if opening.edited {
-            state.source.update(|source| {
-                if let Some(source) = source {
-                    source.problem = Some(problem);
-                }
-            });
-            return;
+        match opening.by {
+            By::Typing => {
+                state.source.update(|source| {
+                    if let Some(source) = source {
+                        source.problem = Some(problem);
+                    }
+                });
+                return;
+            }
+            By::Text if text.is_some() => {
+                state.notice.set(None);
+                state.edit(&name, text, Some(problem));
+                return;
+            }
+            By::Text | By::File | By::Restart => {}
         }
         state.notice.set(Some(text::refused(&name, &problem.reason, kept.as_deref())));
         if problem.place.is_some() {
             // It was nearly understood, so that the user can mend it here.
             state.edit(&name, text, Some(problem));
+        }
+    }
+
+    /// Shows a message, and applies what follows from it. What is open stays open: a message in the
+    /// editor gives way to the text of the model.
+    fn explained(&self, generation: u64, explained: Explained, alone: bool) {
+        let state = self.state;
+        if alone {
+            let mut line = self.line.borrow_mut();
+            let Some(Request::Open(opening)) = line.answered(generation) else { return };
+            let kept = line.good.as_ref().map(|(input, _)| input.name());
+            let text = line.good_text.clone();
+            drop(line);
+            state.opening.set(None);
+            state.notice.set(None);
+            if opening.by == By::Typing {
+                state.edit(&kept.unwrap_or_default(), text, None);
+            }
+        }
+        let before = state.config.get_untracked();
+        let mut config = before.clone();
+        for field in &explained.fields {
+            explained.apply(*field, &mut config);
+        }
+        let explained = Arc::new(explained);
+        state.found.set(None);
+        let same = config == before;
+        state.message.set(Some(Message { explained, before }));
+        self.seek(same);
+        state.config.set(config);
+    }
+
+    /// Has the worker look for the message's allocation.
+    fn seek(&self, at_once: bool) {
+        let sought = |message: &Message| message.explained.sought.clone();
+        let sought = self.state.message.with_untracked(|message| message.as_ref().map(sought));
+        if let Some(sought) = sought {
+            self.line.borrow().send(&ToWorker::Seek { sought, at_once }, &JsValue::NULL);
         }
     }
 
@@ -412,7 +499,8 @@ impl Engine {
             Some(Request::Open(opening)) => Some(opening.input.name()),
             _ => None,
         };
-        let hopeless = matches!(&under_way, Some(Request::Open(opening)) if opening.again);
+        let hopeless =
+            matches!(&under_way, Some(Request::Open(opening)) if opening.by == By::Restart);
         if !was_ready || hopeless {
             self.close();
             self.state.notice.set(Some(text::stopped_for_good()));
@@ -426,8 +514,7 @@ impl Engine {
         if let Some((input, config)) = good {
             // Back to settings that are known to work; what the user chooses from now on counts.
             self.state.config.set(config.clone());
-            self.line.borrow_mut().open_next =
-                Some(Opening { input, config, again: true, edited: false });
+            self.line.borrow_mut().open_next = Some(Opening { input, config, by: By::Restart });
         }
         // What kills one worker after the other is not started again until the user asks for more.
         if deaths < 2 {

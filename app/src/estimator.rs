@@ -1,12 +1,13 @@
 //! The one door to `highwater_core`: what the worker may ask of it, in values that can be posted.
 
+use highwater_core::config::MachineField;
 use highwater_core::sorted;
-use highwater_core::{Error, Source, device, formats};
+use highwater_core::{Config, Error, Source, device, formats};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use highwater_core::Model;
-pub(crate) use highwater_core::estimate::Simulation;
-pub(crate) use highwater_core::formats::Opened;
+pub(crate) use highwater_core::estimate::{Match, Simulation};
+use highwater_core::formats::Opened;
 pub(crate) use highwater_core::levers::{Facts, LEVERS, Pulled, Search, Searched};
 
 /// A dimension that the file leaves open.
@@ -48,6 +49,11 @@ pub(crate) fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Op
     formats::open_onnx(source, name)
 }
 
+/// Reads ONNX that was text.
+pub(crate) fn open_written(bytes: &[u8]) -> Result<Opened, Error> {
+    formats::open_written(bytes)
+}
+
 /// Dimensions that the file leaves open, the batch first.
 pub(crate) fn open_dims(model: &Model) -> Vec<OpenDim> {
     let mut dims: Vec<_> = model
@@ -64,13 +70,24 @@ pub(crate) fn open_dims(model: &Model) -> Vec<OpenDim> {
     dims
 }
 
+/// Settings that an input suggests, with the machine of the page where it suggests none.
+pub(crate) fn suggested(by: &Config, page: Config) -> Config {
+    let usual = Config::default();
+    let mut config = by.clone();
+    for field in MachineField::ALL {
+        if *field == MachineField::Device || field.same(by, &usual) {
+            field.copy(&page, &mut config);
+        }
+    }
+    Config { dims: page.dims, ..config }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::examples::EXAMPLES;
     use crate::protocol::LargestBatch;
     use crate::text::{self, Count};
-    use highwater_core::Config;
 
     #[test]
     fn every_example_opens_and_reads_as_a_sentence() {

@@ -14,6 +14,7 @@ mod engine;
 mod estimator;
 mod examples;
 mod export;
+mod explained;
 mod format;
 mod language;
 mod lessons;
@@ -28,8 +29,9 @@ mod theme;
 mod worker;
 
 pub use export::written;
+pub use explained::Explained;
 pub use load::Opening;
-pub use protocol::{Fault, Read};
+pub use protocol::{Fault, Found, Read};
 
 use leptos::mount::mount_to_body;
 

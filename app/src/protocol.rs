@@ -14,9 +14,21 @@ use serde::{Deserialize, Serialize};
 use wasm_bindgen::{JsCast as _, JsValue};
 
 use crate::estimator::{Device, OpenDim};
+use crate::explained::{Explained, Sought};
 
 /// What the readers of all formats make of an input: `bin/highwater-reader` to the worker.
-pub type Read = Result<Opened, Fault>;
+pub type Read = Result<Found, Fault>;
+
+/// What is in an input; at least one of these.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Found {
+    /// A model.
+    pub model: Option<Opened>,
+    /// A model as the bytes of a binary ONNX file, which only the page's own program reads.
+    pub written: Option<Vec<u8>>,
+    /// A message that memory ran out, or `nvidia-smi`.
+    pub message: Option<Explained>,
+}
 
 /// Why an input was refused.
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,6 +90,13 @@ pub(crate) enum ToWorker {
         /// The dimension.
         dim: String,
     },
+    /// Look for a message's allocation in every step that is estimated, or for none any more.
+    Seek {
+        /// The allocation.
+        sought: Option<Sought>,
+        /// Whether to begin with the last estimate, because no other follows.
+        at_once: bool,
+    },
     /// Forget the open model.
     Close,
 }
@@ -113,6 +132,22 @@ pub(crate) enum FromWorker {
         place: Option<(usize, usize)>,
         /// What the input says, where it is text.
         text: Option<String>,
+    },
+    /// The input has a message about memory.
+    Explained {
+        /// Number of the request.
+        generation: u64,
+        /// What it says.
+        explained: Box<Explained>,
+        /// Whether there is no model in it, so that the request is answered.
+        alone: bool,
+    },
+    /// Where a message's allocation is in the estimated step.
+    Located {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// The place.
+        finding: Finding,
     },
     /// The estimate that was asked for.
     Estimated {
@@ -207,6 +242,21 @@ pub(crate) enum SearchOutcome {
     Found(Plan),
     /// Nothing that was tried is enough; this comes nearest.
     Nothing(Plan),
+}
+
+/// Where a message's allocation is in the step, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Finding {
+    /// Where.
+    pub(crate) lead: String,
+    /// How that is known, or what it means that it was not found.
+    pub(crate) detail: String,
+    /// Whether the simulated run fails there, or nowhere so; else it may even fit.
+    pub(crate) is_certain: bool,
+    /// Its event on the timeline.
+    pub(crate) event: Option<usize>,
+    /// Another batch that fits the message, and where it fails then.
+    pub(crate) batch: Option<(u64, String)>,
 }
 
 /// A report and how long it took.

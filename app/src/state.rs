@@ -8,9 +8,10 @@ use leptos::prelude::*;
 
 use crate::chart::scene::{Part, View};
 use crate::estimator::{Device, LEVERS, OpenDim, Pulled};
+use crate::explained::Explained;
 use crate::language::Language;
 use crate::link::{Recent, Waiting};
-use crate::protocol::{LargestBatch, SearchOutcome, Trend};
+use crate::protocol::{Finding, LargestBatch, SearchOutcome, Trend};
 use crate::teach::Teaching;
 use crate::theme::Theme;
 
@@ -31,6 +32,10 @@ pub(crate) struct State {
     pub(crate) devices: RwSignal<Vec<DeviceRow>>,
     /// Why the newest configuration has no answer.
     pub(crate) config_problem: RwSignal<Option<String>>,
+    /// A message about memory that the user has shown.
+    pub(crate) message: RwSignal<Option<Message>>,
+    /// Where its allocation is, and in which answer.
+    pub(crate) found: RwSignal<Option<(u64, Finding)>>,
     /// Something the user must know about.
     pub(crate) notice: RwSignal<Option<Notice>>,
     /// Event under the cursor on the timeline.
@@ -76,6 +81,8 @@ impl State {
             answer: RwSignal::new(None),
             devices: RwSignal::new(Vec::new()),
             config_problem: RwSignal::new(None),
+            message: RwSignal::new(None),
+            found: RwSignal::new(None),
             notice: RwSignal::new(None),
             cursor: RwSignal::new(None),
             pin: RwSignal::new(None),
@@ -166,6 +173,15 @@ pub(crate) struct SourceProblem {
     pub(crate) reason: String,
     /// Line and column, counted from 1.
     pub(crate) place: Option<(usize, usize)>,
+}
+
+/// A message about memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// What it says.
+    pub(crate) explained: Arc<Explained>,
+    /// The settings before its own were applied.
+    pub(crate) before: Config,
 }
 
 /// A report, and which request it answers.

@@ -15,12 +15,14 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
-use crate::estimator::{self, Facts, LEVERS, Model, Opened, Search, Searched, Simulation};
+use crate::estimator::{self, Facts, LEVERS, Match, Model, Search, Searched, Simulation};
+use crate::explained::Sought;
 use crate::load::Opening;
 use crate::protocol::{
-    self, Estimate, Fault, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker, Trend,
+    self, Estimate, Fault, Found, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker, Trend,
     TrendPoint,
 };
+use crate::text;
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
@@ -45,6 +47,10 @@ struct Desk {
     largest_for: Option<Config>,
     /// The dimension along which the user wants the trend; the batch where the model has no such.
     axis: Option<String>,
+    /// The allocation of a message that is looked for in every estimate.
+    sought: Option<Sought>,
+    /// Whether it was not found with the estimate's own batch.
+    try_batches: bool,
 }
 
 /// What the page wants opened, apart from the input itself.
@@ -64,7 +70,7 @@ extern "C" {
 }
 
 /// Has an input read that is not ONNX.
-async fn read_elsewhere(input: &JsValue, name: &str) -> Result<Opened, Fault> {
+async fn read_elsewhere(input: &JsValue, name: &str) -> Read {
     let read = read_elsewhere_js(input, name).await.ok();
     let bytes = read.and_then(|read| read.dyn_into::<Uint8Array>().ok());
     let read = bytes.and_then(|bytes| postcard::from_bytes::<Read>(&bytes.to_vec()).ok());
@@ -91,6 +97,8 @@ struct Sweep {
 
 /// One piece of work that is never interrupted.
 enum Task {
+    Locate,
+    LocateBatch,
     Verdict(String),
     LargestBatch(String),
     /// Pull a lever: a position in [`LEVERS`].
@@ -140,14 +148,22 @@ impl Desk {
                 let mut input = Opening::of(beside.clone());
                 let text = input.text();
                 let request = Request { generation, name, config, edited, text };
-                match input.read_by(|source| estimator::open_onnx(source, &request.name)) {
-                    Ok(Some(opened)) => self.take(request, Ok(opened)),
-                    Err(error) => self.take(request, Err(Fault::of(&error))),
-                    Ok(None) => spawn_local(async move {
-                        let read = read_elsewhere(&beside, &request.name).await;
-                        DESK.with_borrow_mut(|desk| desk.take(request, read));
-                    }),
+                let read = input.read_by(|source| estimator::open_onnx(source, &request.name));
+                if let Ok(Some(opened)) = read {
+                    self.take(
+                        request,
+                        Ok(Found { model: Some(opened), written: None, message: None }),
+                    );
+                    return;
                 }
+                spawn_local(async move {
+                    let mut found = read_elsewhere(&beside, &request.name).await;
+                    // What is no model and no text may still be a log, with the colours of a terminal.
+                    if let (Err(fault), Err(error)) = (&mut found, read) {
+                        *fault = Fault::of(&error);
+                    }
+                    DESK.with_borrow_mut(|desk| desk.take(request, found));
+                });
             }
             ToWorker::Estimate { generation, config } => {
                 let Some(model) = &self.model else { return };
@@ -184,22 +200,55 @@ impl Desk {
                     self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
                 }
             }
-            ToWorker::Close => *self = Self::default(),
+            ToWorker::Seek { sought, at_once } => {
+                self.sought = sought;
+                self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));
+                if at_once && self.sought.is_some() && self.model.is_some() {
+                    self.sweep.tasks.push_front(Task::LocateBatch);
+                    self.sweep.tasks.push_front(Task::Locate);
+                    if self.sweep.scheduled.is_none() {
+                        self.sweep.scheduled = Some(Timeout::new(0, slice));
+                    }
+                }
+            }
+            ToWorker::Close => *self = Self { sought: self.sought.take(), ..Self::default() },
         }
     }
 
     /// Answers a request to open something.
-    fn take(&mut self, request: Request, read: Result<Opened, Fault>) {
+    fn take(&mut self, request: Request, read: Read) {
         let Request { generation, name, config, edited, text } = request;
-        let answer = read.and_then(|opened| self.open(Model::new(&name, opened), config, edited));
-        post(&match answer {
-            Ok((dims, estimate, simulation)) => {
-                self.follow(generation, &estimate.report.config, simulation);
-                let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
-                FromWorker::Opened { generation, dims, text, spec, estimate }
+        let (model, message) = match read {
+            Ok(Found { model, written: None, message }) => (Ok(model), message),
+            Ok(Found { written: Some(bytes), message, .. }) => {
+                let opened = estimator::open_written(&bytes);
+                (opened.map(Some).map_err(|error| Fault::of(&error)), message)
             }
-            Err(Fault { reason, place }) => FromWorker::Refused { generation, reason, place, text },
-        });
+            Err(fault) => (Err(fault), None),
+        };
+        let answer = match model {
+            Ok(None) => None,
+            Ok(Some(opened)) => Some(self.open(Model::new(&name, opened), config, edited)),
+            Err(fault) => Some(Err(fault)),
+        };
+        let alone = answer.is_none();
+        if let Some(answer) = answer {
+            post(&match answer {
+                Ok((dims, estimate, simulation)) => {
+                    self.follow(generation, &estimate.report.config, simulation);
+                    let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
+                    FromWorker::Opened { generation, dims, text, spec, estimate }
+                }
+                Err(Fault { reason, place }) => {
+                    FromWorker::Refused { generation, reason, place, text }
+                }
+            });
+        }
+        if let Some(explained) = message
+            && (alone || !edited)
+        {
+            post(&FromWorker::Explained { generation, explained: Box::new(explained), alone });
+        }
     }
 
     /// Estimates, and only then lets go of the model before.
@@ -215,8 +264,7 @@ impl Desk {
         let dims = estimator::open_dims(&model);
         let known = self.model.as_ref().is_some_and(|old| old.defaults() == model.defaults());
         if *model.defaults() != Config::default() && !(edited && known) {
-            let Config { dims, device, .. } = config;
-            config = Config { dims, device, ..model.defaults().clone() };
+            config = estimator::suggested(model.defaults(), config);
         }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
         let (estimate, simulation) =
@@ -235,17 +283,26 @@ impl Desk {
         for dim in dims.iter().filter(|dim| dim.batch) {
             batchless.dims.remove(&dim.name);
         }
-        // The search does not depend on which device's kernels the report assumed.
-        batchless.device.clear();
+        if !batchless.knows_the_card() {
+            // The search does not depend on which device's kernels the report assumed.
+            batchless.device.clear();
+        }
         if self.largest_for.as_ref() != Some(&batchless) {
             self.largest.clear();
             self.largest_for = Some(batchless);
         }
         let ids: Vec<_> = estimator::devices().into_iter().map(|device| device.id).collect();
-        let mut tasks = VecDeque::from([Task::LargestBatch(config.device.clone())]);
+        let mut tasks = VecDeque::new();
+        if self.sought.is_some() {
+            tasks.push_back(Task::Locate);
+        }
+        tasks.push_back(Task::LargestBatch(config.device.clone()));
         tasks.extend(ids.iter().cloned().map(Task::Verdict));
         tasks.extend((0..LEVERS.len()).map(Task::Lever));
         tasks.push_back(Task::Trend);
+        if self.sought.is_some() {
+            tasks.push_back(Task::LocateBatch);
+        }
         tasks.extend(ids.into_iter().filter(|id| *id != config.device).map(Task::LargestBatch));
         self.sweep = Sweep {
             generation,
@@ -283,6 +340,12 @@ impl Desk {
         let Sweep { generation, config, facts, .. } = &self.sweep;
         let generation = *generation;
         match task {
+            Task::Locate => self.locate(),
+            Task::LocateBatch => {
+                if self.try_batches {
+                    self.locate();
+                }
+            }
             Task::Verdict(id) => {
                 if let Ok(verdict) = model.verdict(config, &id) {
                     post(&FromWorker::Verdict { generation, verdict });
@@ -323,6 +386,26 @@ impl Desk {
                 }
                 post(&FromWorker::Searched { generation, tried: search.tried(), outcome });
             }
+        }
+    }
+
+    /// Looks for the message's allocation: first where the estimate itself fails or would, then with
+    /// other batches, which are many estimates more.
+    fn locate(&mut self) {
+        let (Some(model), Some(sought)) = (&self.model, &self.sought) else { return };
+        let Sweep { generation, config, .. } = &self.sweep;
+        let message = sought.message();
+        let again = std::mem::take(&mut self.try_batches);
+        let located = if again {
+            model.locate(config, &message)
+        } else {
+            model.locate_here(config, &message)
+        };
+        if let Ok(located) = located {
+            let found = located.places.first().is_some_and(|place| place.fits == Match::Fails);
+            self.try_batches = !again && !found && message.allocated.is_some();
+            let finding = text::finding(&located, self.try_batches);
+            post(&FromWorker::Located { generation: *generation, finding });
         }
     }
 }

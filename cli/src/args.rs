@@ -7,8 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, Subcommand};
 use highwater_core::config::{
-    Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer,
-    Precision, PyTorch, Recover, ZeroGrad,
+    Attention, Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat,
+    Optimizer, Precision, PyTorch, Recover, ZeroGrad,
 };
 use highwater_core::{Bytes, device};
 
@@ -236,6 +236,10 @@ pub(crate) struct Training {
     #[arg(long, value_name = "NAME", default_value_t = Config::default().loss, value_parser = choice!(LossChoice))]
     pub(crate) loss: LossChoice,
 
+    /// Which of transformers' attentions runs, where a configuration is read
+    #[arg(long, value_name = "NAME", default_value_t = Config::default().attention, value_parser = choice!(Attention))]
+    pub(crate) attention: Attention,
+
     /// Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before)
     #[arg(long, value_name = "VERSION", default_value_t = Config::default().pytorch, value_parser = choice!(PyTorch))]
     pub(crate) pytorch: PyTorch,
@@ -332,6 +336,7 @@ impl Training {
             lora: list(&training.lora, &defaults.lora),
             lora_rank: said.or("lora_rank", training.lora_rank, defaults.lora_rank),
             loss: said.or("loss", training.loss, defaults.loss),
+            attention: said.or("attention", training.attention, defaults.attention),
             pytorch: said.or("pytorch", training.pytorch, defaults.pytorch),
             in_place: said.or("in_place", training.in_place, defaults.in_place),
             recover: said.or("recover", training.recover, defaults.recover),

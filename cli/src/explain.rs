@@ -37,8 +37,7 @@ struct Place {
 
 /// What to print.
 pub(crate) fn explain(arguments: &Explain, matches: &ArgMatches) -> Result<String, String> {
-    let text = read(arguments.message.as_deref())?;
-    let observed = observed::read(&text);
+    let observed = read(arguments.message.as_deref())?;
     if observed.is_empty() {
         return Err(
             "there is neither an out-of-memory message of PyTorch's in this text nor output \
@@ -81,9 +80,8 @@ fn locate(
     Ok(Some(Place { name, batch, located }))
 }
 
-/// The text, from a file or from standard input. What is no text is left out; Windows writes
-/// two bytes for each letter.
-fn read(path: Option<&Path>) -> Result<String, String> {
+/// What is in a file or in standard input.
+fn read(path: Option<&Path>) -> Result<Observed, String> {
     let mut bytes = Vec::new();
     let from = |source: &mut dyn Read, bytes: &mut Vec<u8>| -> io::Result<usize> {
         source.take(LOG_MAX).read_to_end(bytes)
@@ -94,11 +92,5 @@ fn read(path: Option<&Path>) -> Result<String, String> {
             .and_then(|mut file| from(&mut file, &mut bytes))
             .map_err(|error| format!("{}: cannot read: {error}", path.to_string_lossy())),
     }?;
-    let wide = |bytes: &[u8]| -> Vec<u16> {
-        bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
-    };
-    Ok(match bytes.strip_prefix(b"\xff\xfe") {
-        Some(letters) => String::from_utf16_lossy(&wide(letters)),
-        None => String::from_utf8_lossy(&bytes).into_owned(),
-    })
+    observed::open(&mut bytes.as_slice()).map_err(|error| error.to_string())
 }

@@ -230,7 +230,7 @@ fn devices(answer: &Answer) -> String {
     devices.sort_by_key(|device| device.verdict.capacity);
     for DeviceAnswer { verdict: device, max_batch } in devices {
         let (verdict, style) = told(device.verdict);
-        let available = device.capacity - device.other_processes;
+        let available = device.usable();
         let margin = if device.need <= available {
             (available - device.need).to_string()
         } else {

@@ -10,6 +10,7 @@ pub mod conv;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
+pub mod experts;
 pub mod index;
 pub mod loss;
 pub mod matmul;

@@ -4,6 +4,7 @@
 //! their names, their order and their explanations from it.
 
 mod choice;
+mod machine;
 pub mod pattern;
 mod said;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::choice::Choice;
 use self::choice::choice;
+pub use self::machine::MachineField;
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::DType;
@@ -59,6 +61,8 @@ pub struct Config {
     pub lora_rank: NonZeroU64,
     /// What the outputs are compared with.
     pub loss: LossChoice,
+    /// Which of transformers' attentions runs, where a configuration is what was read.
+    pub attention: Attention,
     /// The PyTorch whose rules are followed.
     pub pytorch: PyTorch,
     /// Whether activations overwrite their input.
@@ -98,6 +102,7 @@ impl Default for Config {
             lora: Vec::new(),
             lora_rank: NonZeroU64::MIN.saturating_add(7),
             loss: LossChoice::Auto,
+            attention: Attention::Auto,
             pytorch: PyTorch::V2_15,
             in_place: InPlace::Auto,
             recover: Recover::Auto,
@@ -353,6 +358,20 @@ choice! {
         Sum = "sum", "sum of outputs", "the sum of the outputs",
         /// The graph's first output is the loss.
         Own = "own", "the model's own", "the model's first output is its loss",
+    }
+}
+
+choice! {
+    /// Which attention transformers runs (`attn_implementation`).
+    pub enum Attention ("attention") {
+        /// What the configuration says, or the family's usual one.
+        Auto = "auto", "automatic", "as the configuration says, else what transformers takes by itself",
+        /// `torch.nn.functional.scaled_dot_product_attention`.
+        Sdpa = "sdpa", "SDPA", "PyTorch's fused kernels, where the family has them",
+        /// The product, softmax and product of the family's file.
+        Eager = "eager", "eager", "spelled out: the matrices of scores are kept",
+        /// `flash_attention_2` and its successors, a package of its own.
+        Flash = "flash", "flash-attention", "the flash-attention package, in half precision; taken to keep what SDPA keeps",
     }
 }
 

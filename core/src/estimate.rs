@@ -5,12 +5,13 @@
 mod locate;
 mod simulation;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::adapt;
 use crate::allocator::{self, Conf, Replay, Settings};
 use crate::bytes::Bytes;
-use crate::config::{Config, PyTorch};
+use crate::config::{Attention, Config, Precision, PyTorch};
 use crate::device::{self, Device, Room, Verdict};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::Hardware;
@@ -36,7 +37,14 @@ pub struct Model {
     recognised: Recognised,
     defaults: Config,
     spec: Option<String>,
+    configuration: Option<String>,
+    /// Writes the graph of a configuration with another attention. It brings the code of all families
+    /// along, which the page leaves to the program that reads them.
+    rewrite: Option<Rewrite>,
 }
+
+/// A configuration and an attention → the graph.
+type Rewrite = fn(&str, Attention) -> Result<Graph, Error>;
 
 /// What one configuration does, before any allocator has seen it.
 #[derive(Clone, Debug)]
@@ -53,14 +61,16 @@ struct Run {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
-    formats::open(source, name).map(|opened| Model::new(name, opened))
+    let opened = formats::open(source, name)?;
+    Ok(Model { rewrite: Some(formats::with_attention), ..Model::new(name, opened) })
 }
 
 impl Model {
     /// A model that was read, perhaps elsewhere.
     pub fn new(name: &str, opened: Opened) -> Self {
-        let Opened { graph, recognised, defaults, spec } = opened;
-        Self { name: name.to_owned(), graph, recognised, defaults, spec }
+        let Opened { graph, recognised, defaults, spec, configuration } = opened;
+        let (name, rewrite) = (name.to_owned(), None);
+        Self { name, graph, recognised, defaults, spec, configuration, rewrite }
     }
 
     /// What its owner calls it.
@@ -184,8 +194,9 @@ impl Model {
 
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
         let conf = Conf::read(&config.alloc_conf)?;
-        let typed = infer::infer(&self.graph, &config.dims)?;
-        let mut program = recover::recover(&self.graph, &typed, config);
+        let graph = &*self.graph_for(config)?;
+        let typed = infer::infer(graph, &config.dims)?;
+        let mut program = recover::recover(graph, &typed, config);
         if let Some(dtype) = config.precision.converts_to() {
             program.typed.to_mut().convert_floats(dtype);
         }
@@ -193,7 +204,8 @@ impl Model {
         let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
         let hardware = hardware(device, config.pytorch);
         let recorded = step::record(&program, &program.typed, &loss, config, hardware)?;
-        let mut diagnostics = self.graph.diagnostics.clone();
+        let mut diagnostics = graph.diagnostics.clone();
+        diagnostics.extend(self.attention_setting(config));
         diagnostics.extend(typed.diagnostics.iter().cloned());
         diagnostics.push(loss.diagnostic());
         diagnostics.extend(self.other_settings(config));
@@ -207,6 +219,36 @@ impl Model {
 }
 
 impl Model {
+    /// The graph: written again where a configuration is asked for with another attention.
+    fn graph_for(&self, config: &Config) -> Result<Cow<'_, Graph>, Error> {
+        match (&self.configuration, self.rewrite) {
+            (Some(text), Some(rewrite)) if config.attention != Attention::Auto => {
+                rewrite(text, config.attention).map(Cow::Owned)
+            }
+            _ => Ok(Cow::Borrowed(&self.graph)),
+        }
+    }
+
+    /// Where the setting of attention says nothing, or what cannot be.
+    fn attention_setting(&self, config: &Config) -> Option<Diagnostic> {
+        let message = match (config.attention, &self.configuration) {
+            (Attention::Auto, _) => return None,
+            (_, Some(_)) if self.rewrite.is_none() => {
+                "attention is as the configuration says: write `attn_implementation` into it"
+            }
+            (_, None) => {
+                "the setting of attention is for configurations of transformers: what was read here \
+                 states which operators attention runs"
+            }
+            (Attention::Flash, _) if config.precision == Precision::Fp32 => {
+                "the flash-attention package does not run in single precision: choose bf16, fp16 or \
+                 autocast"
+            }
+            _ => return None,
+        };
+        Some(Diagnostic::new(Severity::Warning, "attention-setting", message))
+    }
+
     /// That the input suggests other settings than those that were asked for.
     fn other_settings(&self, config: &Config) -> Option<Diagnostic> {
         let said = |config: &Config| {

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+use crate::config::{Attention, Config};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::source::Source;
@@ -113,14 +113,28 @@ pub struct Opened {
     pub defaults: Config,
     /// The tree of layers as text, where the input is one or was translated to one.
     pub spec: Option<String>,
+    /// The configuration of which the graph was written, where the input is one.
+    pub configuration: Option<String>,
 }
 
 impl Opened {
     /// A graph that no layers were translated to, trained as PyTorch does by default.
     fn new(graph: Graph, format: &str, fidelity: Fidelity) -> Self {
-        let recognised = Recognised::new(format, fidelity);
-        Self { graph, recognised, defaults: Config::default(), spec: None }
+        Self::of(graph, Recognised::new(format, fidelity))
     }
+
+    fn of(graph: Graph, recognised: Recognised) -> Self {
+        Self { graph, recognised, defaults: Config::default(), spec: None, configuration: None }
+    }
+}
+
+/// What is in an input that is no binary ONNX file.
+#[derive(Clone, Debug)]
+pub enum Other {
+    /// A model.
+    Model(Box<Opened>),
+    /// ONNX text, as the bytes of the binary file that says the same: [`open_written`] reads them.
+    Onnx(Vec<u8>),
 }
 
 /// Reads the model in `source`; `name` is what its owner calls it, for messages only.
@@ -130,11 +144,48 @@ impl Opened {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
+    if let Some(opened) = open_onnx(source, name)? {
+        return Ok(opened);
+    }
+    match open_other(source, name)? {
+        Other::Model(opened) => Ok(*opened),
+        Other::Onnx(bytes) => open_written(&bytes),
+    }
+}
+
+/// Reads what [`open_onnx`] does not: what the page fetches behind, without a second copy of what
+/// reads binary ONNX.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_other(source: &mut dyn Source, name: &str) -> Result<Other, Error> {
     let head = head(source, name)?;
-    let Some(refusal) = foreign(&head, source.len()) else {
-        return from_onnx(source);
-    };
-    if let Some(opened) = without_layers(source, &head)? {
+    let refusal = foreign(&head, source.len()).unwrap_or(UNKNOWN);
+    let beginning = String::from_utf8_lossy(&head);
+    if onnx_text::begins(beginning.trim_start_matches('\u{feff}')) && !head.starts_with(b"PK") {
+        return onnx_text::to_binary(source).map(Other::Onnx);
+    }
+    let opened = open_translated(source, name, &head, refusal)?;
+    Ok(Other::Model(Box::new(opened)))
+}
+
+/// Reads ONNX that was text.
+///
+/// # Errors
+/// When the graph contradicts itself.
+pub fn open_written(bytes: &[u8]) -> Result<Opened, Error> {
+    let mut bytes = bytes;
+    Ok(Opened::new(onnx::read(&mut bytes)?, "ONNX text", Fidelity::ExactGraph))
+}
+
+/// Reads what states layers, calls or sizes.
+fn open_translated(
+    source: &mut dyn Source,
+    name: &str,
+    head: &[u8],
+    refusal: Refusal,
+) -> Result<Opened, Error> {
+    if let Some(opened) = without_layers(source, head)? {
         return Ok(opened);
     }
     if head.starts_with(b"PK")
@@ -143,13 +194,14 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     {
         return from_keras(&text);
     }
-    if text(&head).is_some()
+    if text(head).is_some()
         && let Some(text) = whole_text(source)?
     {
         if hf_config::is_config(&text) {
-            let (graph, defaults) = hf_config::read(&text)?;
+            let (graph, defaults) = hf_config::read(&text, Attention::Auto)?;
             let recognised = Recognised::new("Hugging Face configuration", Fidelity::Template);
-            return Ok(Opened { graph, recognised, defaults, spec: None });
+            let configuration = Some(text);
+            return Ok(Opened { graph, recognised, defaults, spec: None, configuration });
         }
         if spec::is_spec(&text) {
             let spec = spec::read(&text)?;
@@ -163,8 +215,7 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
             return from_spec(spec, Recognised::new("torchinfo or torchsummary table", fidelity));
         }
         if printed::is_printed(&text) {
-            let (spec, fidelity) = printed::read(&text)?;
-            return from_spec(spec, Recognised::new("printed model", fidelity));
+            return from_print(&text);
         }
     }
     Err(Error::new(
@@ -180,8 +231,9 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
         return Ok(graph.map(|graph| Opened::new(graph, "torch.export", Fidelity::ExactGraph)));
     }
     if safetensors::begins(head, source.len()) {
-        let graph = safetensors::read(source)?;
-        return Ok(Some(Opened::new(graph, "safetensors", Fidelity::StatesOnly)));
+        let (graph, defaults, fidelity) = safetensors::read(source)?;
+        let recognised = Recognised::new("safetensors", fidelity);
+        return Ok(Some(Opened { defaults, ..Opened::of(graph, recognised) }));
     }
     let beginning = String::from_utf8_lossy(head);
     let beginning = beginning.trim_start_matches('\u{feff}');
@@ -189,15 +241,19 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
         let graph = safetensors::read_index(source)?;
         return Ok(Some(Opened::new(graph, "safetensors index", Fidelity::StatesOnly)));
     }
-    if onnx_text::begins(beginning) {
-        let graph = onnx_text::read(source)?;
-        return Ok(Some(Opened::new(graph, "ONNX text", Fidelity::ExactGraph)));
-    }
     Ok(None)
 }
 
-/// Reads ONNX's binary form; nothing where the content is something else, for [`open`] to tell what.
-/// The page answers for these files alone at first, and fetches the rest of [`open`] behind.
+/// The graph of a configuration with the attention that is asked for.
+///
+/// # Errors
+/// When the configuration cannot be read; it could when it was opened.
+pub(crate) fn with_attention(configuration: &str, asked: Attention) -> Result<Graph, Error> {
+    hf_config::read(configuration, asked).map(|(graph, _)| graph)
+}
+
+/// Reads ONNX's binary form; nothing where the content is something else, for [`open_other`] to
+/// tell what. The page answers for these files alone at first, and fetches the rest behind.
 ///
 /// # Errors
 /// When an ONNX file is damaged or contradicts itself.
@@ -228,7 +284,18 @@ fn head(source: &mut dyn Source, name: &str) -> Result<Vec<u8>, Error> {
 fn from_spec(spec: Spec, recognised: Recognised) -> Result<Opened, Error> {
     let graph = spec.lower()?;
     let text = spec.to_string();
-    Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text) })
+    Ok(Opened { graph, recognised, defaults: spec.train, spec: Some(text), configuration: None })
+}
+
+/// A printed model: of a known family by its configuration, and of any other by its layers.
+fn from_print(text: &str) -> Result<Opened, Error> {
+    let root = printed::parse(text)?;
+    if let Some((graph, defaults)) = hf_config::named::program(&printed::named(&root)) {
+        let recognised = Recognised::new("printed model", Fidelity::Template);
+        return Ok(Opened { defaults, ..Opened::of(graph, recognised) });
+    }
+    let (spec, fidelity) = printed::read(&root)?;
+    from_spec(spec, Recognised::new("printed model", fidelity))
 }
 
 fn from_keras(text: &str) -> Result<Opened, Error> {
@@ -252,6 +319,9 @@ struct Refusal {
     what: &'static str,
     advice: &'static str,
 }
+
+/// What nothing is recognised in.
+const UNKNOWN: Refusal = Refusal { what: "no model that is known here", advice: EXPORT_HINT };
 
 #[expect(clippy::unnecessary_wraps, reason = "every caller answers with an option")]
 const fn refusal(what: &'static str, advice: &'static str) -> Option<Refusal> {

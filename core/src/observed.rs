@@ -15,10 +15,12 @@ pub use nvidia_smi::{Gpu, Instance, Machine, Process};
 pub use out_of_memory::{Backend, Message, Versions};
 
 use crate::bytes::{Bytes, Printed};
-use crate::config::{Config, PyTorch};
+use crate::config::{Config, MachineField, PyTorch};
 use crate::device::{self, Device, Fit, Suspect};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::Error;
 use crate::sorted;
+use crate::source::Source;
 
 /// What was found in a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +92,47 @@ impl Known {
             ..config
         }
     }
+
+    /// The settings of which something is known, in the order in which they are offered.
+    pub fn fields(&self) -> Vec<MachineField> {
+        let is_known = |field: MachineField| match field {
+            MachineField::Device => self.device.is_some(),
+            MachineField::Capacity => self.capacity.is_some(),
+            MachineField::Context => self.context.is_some(),
+            MachineField::OtherProcesses => self.other_processes.is_some(),
+            MachineField::Allowed => self.allowed.is_some(),
+            MachineField::AllocConf => self.alloc_conf.is_some(),
+            MachineField::PyTorch => self.pytorch.is_some(),
+        };
+        MachineField::ALL.iter().copied().filter(|field| is_known(*field)).collect()
+    }
+}
+
+/// Finds what there is in a file or in what was pasted: of a long log the end is read. Bytes that are
+/// no text are left out; there is nothing in a file that is none.
+///
+/// # Errors
+/// When the source cannot be read.
+pub fn open(source: &mut dyn Source) -> Result<Observed, Error> {
+    let size = source.len();
+    // UTF-16 has two bytes for each letter, and its mark at the beginning only.
+    let least = usize::try_from(size).map_or(text::TEXT_MAX, |size| size.min(text::TEXT_MAX));
+    let wide = usize::try_from(size).map_or(text::TEXT_MAX, |size| size.min(text::TEXT_MAX * 2));
+    let mut mark = [0; 2];
+    let is_wide = size >= 2 && {
+        source.read_at(0, &mut mark)?;
+        mark == text::UTF16_MARK
+    };
+    let length = if is_wide { wide } else { least };
+    let mut bytes = vec![0; length];
+    let skipped = size.saturating_sub(u64::try_from(length).unwrap_or(size));
+    source.read_at(if is_wide { skipped & !1 } else { skipped }, &mut bytes)?;
+    let text = if is_wide { text::utf16(&bytes) } else { String::from_utf8_lossy(&bytes).into() };
+    if text.contains('\0') {
+        return Ok(Observed::default());
+    }
+    let observed = read(&text);
+    Ok(Observed { cut: observed.cut || skipped > 0, ..observed })
 }
 
 /// Finds what there is in a text; nothing is refused, and nothing is guessed.
@@ -149,10 +192,10 @@ impl Observed {
             explanation.note("long-text", "only the last MiB of the text was read");
         }
         if self.earlier > 0 {
-            let message = format!(
-                "the text has {} other messages before this one; the last is explained",
-                self.earlier
-            );
+            let message = match self.earlier {
+                1 => "another message stands before this one; the last is explained".to_owned(),
+                count => format!("{count} messages stand before this one; the last is explained"),
+            };
             explanation.note("several-messages", message);
         }
         explanation.known.alloc_conf.clone_from(&self.alloc_conf);
@@ -204,15 +247,13 @@ impl Explanation {
             self.note("several-gpus", message);
         }
         self.known.device = gpu.device();
-        match self.known.device {
-            Some(device) => {
-                self.suspects =
-                    vec![Suspect { device: Some(device), name: device.name, fit: Fit::Newest }];
-            }
-            None => self.warn(
-                "unknown-device",
-                format!("`{}` is no card that is known here; give its kin with --device", gpu.name),
-            ),
+        if let Some(device) = self.known.device {
+            let suspect = Suspect { device: Some(device), name: device.name, fit: Fit::Newest };
+            self.suspects = vec![suspect];
+        } else {
+            let what =
+                format!("`{}` is no card known here; choose its kin as the device", gpu.name);
+            self.warn("unknown-device", what);
         }
         // PyTorch's total is without what the driver keeps. Error correction may take a part of what
         // the table has.
@@ -348,14 +389,14 @@ impl Explanation {
         match (names.as_slice(), self.known.device) {
             ([], _) => {
                 let what = format!(
-                    "no card that is known here reports {capacity}; choose its kernels with --device"
+                    "no card that is known here reports {capacity}; choose similar kernels as the device"
                 );
                 self.warn("unknown-device", what);
             }
             (names, None) => {
                 let what = format!(
                     "{capacity} are those of {}, which is not among the cards that are estimated; \
-                     choose similar kernels with --device",
+                     choose similar kernels as the device",
                     names.join(" or ")
                 );
                 self.warn("unknown-device", what);

@@ -18,11 +18,13 @@ mod shape_math;
 mod check;
 
 mod activation;
+mod alibi;
 mod attention;
 mod binary;
 mod conv;
 mod create;
 mod dropout;
+mod experts;
 mod index;
 mod layout;
 mod loss;
@@ -107,11 +109,13 @@ impl std::error::Error for OpError {}
 
 const FAMILIES: &[&[Operator]] = &[
     activation::TABLE,
+    alibi::TABLE,
     attention::TABLE,
     binary::TABLE,
     conv::TABLE,
     create::TABLE,
     dropout::TABLE,
+    experts::TABLE,
     index::TABLE,
     layout::TABLE,
     loss::TABLE,

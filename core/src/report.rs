@@ -295,6 +295,15 @@ pub struct DeviceVerdict {
     pub out_of_memory: Option<OutOfMemory>,
 }
 
+impl DeviceVerdict {
+    /// What of the capacity is this process's to use, its context included: all that other
+    /// processes do not hold, or what a fraction allows.
+    pub fn usable(&self) -> Bytes {
+        let left = self.capacity - self.other_processes;
+        self.allowed.map_or(left, |allowed| left.min(allowed + self.context))
+    }
+}
+
 /// The allocation that fails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutOfMemory {

@@ -132,6 +132,16 @@ function makeTransfer({ name, base64 }) {
   return transfer;
 }
 
+/** Pastes as the user's keyboard would. */
+export function paste(page, text) {
+  return page.evaluate((text) => {
+    const data = new DataTransfer();
+    data.setData('text/plain', text);
+    const event = new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true });
+    document.body.dispatchEvent(event);
+  }, text);
+}
+
 /** Saves pictures of the page on both screens and in both themes to tests/e2e/artifacts. */
 export async function takePictures(page, name) {
   for (const [screen, size] of Object.entries(SCREENS)) {

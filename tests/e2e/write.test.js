@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { accessibilityFaults, dropFile, openPage, startBrowser, takePictures } from './browser.js';
+import { accessibilityFaults, dropFile, openPage, paste, startBrowser, takePictures } from './browser.js';
 
 let browser;
 before(async () => {
@@ -12,16 +12,6 @@ after(() => browser?.close());
 
 const peak = (page) => page.locator('.figure-value').first().textContent();
 const editor = (page) => page.getByRole('textbox', { name: 'Model as text' });
-
-/** Pastes as the user's keyboard would. */
-function paste(page, text) {
-  return page.evaluate((text) => {
-    const data = new DataTransfer();
-    data.setData('text/plain', text);
-    const event = new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true });
-    document.body.dispatchEvent(event);
-  }, text);
-}
 
 test('a model is written, and what is wrong with it is said where it is', async () => {
   const { page, errors, requests, loaded } = await openPage(browser);

@@ -50,7 +50,8 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
     // Trunk reads NO_COLOR as a flag of its own and stops at its usual value, 1.
     trunk.env_remove("NO_COLOR");
     trunk.args(match flavour {
-        Flavour::Release => ["--release", "--cargo-profile=wasm-release"].as_slice(),
+        // Each program says its profile in index.html.
+        Flavour::Release => ["--release"].as_slice(),
         Flavour::Dev => ["--cargo-profile=dev"].as_slice(),
     });
     run(toolchain.apply(&mut trunk))?;

@@ -1,6 +1,9 @@
-//! The readers of all formats, as a program of their own: the page is there before them.
+//! The readers of all formats and of messages, as a program of their own: the page is there before
+//! them.
 
-use highwater_app::{Fault, Opening, Read};
+use highwater_app::{Explained, Fault, Found, Opening, Read};
+use highwater_core::formats::{self, Other};
+use highwater_core::observed;
 use wasm_bindgen::prelude::*;
 
 fn main() {}
@@ -9,7 +12,19 @@ fn main() {}
 #[wasm_bindgen]
 pub fn read(input: JsValue, name: &str) -> Vec<u8> {
     let mut input = Opening::of(input);
-    let read = input.read_by(|source| highwater_core::formats::open(source, name));
-    let read: Read = read.map_err(|error| Fault::of(&error));
+    let model = input.read_by(|source| formats::open_other(source, name));
+    // A log may have both.
+    let seen = input.read_by(|source| observed::open(source));
+    let message = seen.ok().as_ref().and_then(Explained::of);
+    let read: Read = match (model, message) {
+        (Err(error), None) => Err(Fault::of(&error)),
+        (Ok(Other::Onnx(bytes)), message) => {
+            Ok(Found { model: None, written: Some(bytes), message })
+        }
+        (Ok(Other::Model(opened)), message) => {
+            Ok(Found { model: Some(*opened), written: None, message })
+        }
+        (Err(_), message) => Ok(Found { model: None, written: None, message }),
+    };
     postcard::to_stdvec(&read).unwrap_or_default()
 }

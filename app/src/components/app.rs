@@ -17,6 +17,7 @@ use super::gpu_table::GpuTable;
 use super::header::{Header, Keep};
 use super::headline::HeadlineView;
 use super::lesson_panel::LessonPanel;
+use super::message::MessageView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::settings::Settings;
@@ -24,6 +25,7 @@ use super::source_editor::SourceEditor;
 use super::timeline::Timeline;
 use super::trend::TrendView;
 use super::what_helps::WhatHelps;
+use crate::chart::scene::Part;
 use crate::derived::Derived;
 use crate::embed;
 use crate::engine::Engine;
@@ -58,8 +60,8 @@ pub(crate) fn App() -> impl IntoView {
         engine.with_value(|engine| engine.estimate(config));
     });
     let actions = Actions::of(state, engine);
-    let dragging = accept_drops(actions.open_file, actions.write, state.notice);
-    accept_pastes(actions.open_file, actions.write);
+    let dragging = accept_drops(actions.open_file, actions.open_text, state.notice);
+    accept_pastes(actions.open_file, actions.open_text);
     link::attach(state, actions.openers);
     theme_for_print(state.theme);
     embed::attach(state, Derived::of(state), actions.open);
@@ -83,10 +85,14 @@ struct Actions {
     open_file: Callback<File>,
     /// Open an example.
     open_example: Callback<Example>,
-    /// Open a text as it stands in the editor: its name and the text.
+    /// Open a text from outside: its name and the text.
     open_text: Callback<(String, String)>,
+    /// Open a text as it stands in the editor.
+    edit_text: Callback<(String, String)>,
     /// Put a text into the editor, and open it.
     write: Callback<(String, String)>,
+    /// Take the message away.
+    forget_message: Callback<()>,
     /// Take the model off the page.
     close: Callback<()>,
     /// Look at a moment of the newest answer.
@@ -108,12 +114,15 @@ impl Actions {
         let open_text = Callback::new(move |(name, text): (String, String)| {
             engine.with_value(|engine| engine.open_text(&name, &text));
         });
+        let edit_text = Callback::new(move |(name, text): (String, String)| {
+            engine.with_value(|engine| engine.edit_text(&name, &text));
+        });
         let open_example = example_opener(state, engine);
         // A text that came from outside replaces what is in the editor.
         let write = Callback::new(move |(name, text): (String, String)| {
             state.notice.set(None);
             state.edit(&name, Some(text.clone()), None);
-            open_text.run((name, text));
+            edit_text.run((name, text));
         });
         let openers = link::Openers { example: open_example, text: write };
         Self {
@@ -126,8 +135,10 @@ impl Actions {
             }),
             open_example,
             open_text,
+            edit_text,
             write,
             openers,
+            forget_message: Callback::new(move |()| engine.with_value(Engine::forget_message)),
             close: Callback::new(move |()| engine.with_value(Engine::close)),
             look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
             search: Callback::new(move |go| {
@@ -199,6 +210,7 @@ fn Page(
             class:main-asking=move || state.lesson.get().is_some_and(Teaching::is_asking)
         >
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
+            <Explanation state derived on_dismiss=actions.forget_message />
             <Show
                 when=move || is_loaded.get()
                 fallback=move || view! { <EmptyPage state spec is_spec actions keep /> }
@@ -225,6 +237,30 @@ fn keep(state: State, derived: Derived) -> Keep {
         }),
         on_open: Callback::new(|fragment: String| link::visit(&fragment)),
         on_forget: Callback::new(move |place| link::forget_recent(state, place)),
+    }
+}
+
+/// The message that was pasted, and what follows from it.
+#[component]
+fn Explanation(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+    /// The message goes away.
+    on_dismiss: Callback<()>,
+) -> impl IntoView {
+    view! {
+        <MessageView
+            message=state.message
+            found=derived.found
+            report=derived.report
+            config=state.config
+            on_config=Callback::new(move |config| state.config.set(config))
+            on_event=Callback::new(move |event| show_event(state, event))
+            on_batch=Callback::new(move |batch| choose_batch(state, batch))
+            on_dismiss
+        />
     }
 }
 
@@ -272,12 +308,13 @@ fn Workbench(
         <div class="workbench" class:workbench-writing=move || is_writing.get()>
             <div class="workbench-side">
                 <Show when=move || is_writing.get()>
-                    <SourceEditor source=state.source spec is_spec on_text=actions.open_text />
+                    <SourceEditor source=state.source spec is_spec on_text=actions.edit_text />
                 </Show>
                 <Settings
                     dims
                     devices=state.devices
                     config=state.config
+                    report=derived.report
                     problem=state.config_problem
                     on_config=Callback::new(move |config| state.config.set(config))
                 />
@@ -309,8 +346,8 @@ fn Workbench(
                     devices=state.devices
                     generation=derived.generation
                     chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
-                    on_choose=Callback::new(move |id| {
-                        state.config.update(|config| config.device = id);
+                    on_choose=Callback::new(move |id: String| {
+                        state.config.update(|config| config.choose_device(&id));
                     })
                 />
                 <Diagnostics report=derived.report />
@@ -389,7 +426,7 @@ fn EmptyPage(
     view! {
         <Show when=move || state.source.with(Option::is_some)>
             <div class="source-alone">
-                <SourceEditor source=state.source spec is_spec on_text=actions.open_text />
+                <SourceEditor source=state.source spec is_spec on_text=actions.edit_text />
             </div>
         </Show>
         <DropZone
@@ -400,6 +437,27 @@ fn EmptyPage(
             lessons=actions.lessons
             keep
         />
+    }
+}
+
+/// Moves the timeline's cursor to an event, whichever iteration it is in.
+fn show_event(state: State, event: usize) {
+    state.view.update(|view| view.part = Part::All);
+    state.pin.set(Some(event));
+    let document = web_sys::window().and_then(|window| window.document());
+    if let Some(plot) = document.and_then(|document| document.query_selector(".timeline").ok()?) {
+        plot.scroll_into_view();
+    }
+}
+
+/// Another size for the first dimension, which is the batch.
+fn choose_batch(state: State, batch: u64) {
+    let dim =
+        state.loaded.with_untracked(|loaded| Some(loaded.as_ref()?.dims.first()?.name.clone()));
+    if let Some(dim) = dim {
+        state.config.update(|config| {
+            config.dims.insert(dim, batch);
+        });
     }
 }
 

@@ -6,25 +6,60 @@ use leptos::prelude::*;
 
 use crate::language::tr;
 
-/// A setting, told apart from the others.
-pub(crate) fn chosen<T: PartialEq + Send + Sync + 'static>(
-    config: Signal<Config>,
-    of: impl Fn(&Config) -> T + Send + Sync + 'static,
-) -> Signal<T> {
-    Memo::new(move |_| config.with(&of)).into()
+/// The settings, and the way to change them.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    /// The settings.
+    pub(crate) config: Signal<Config>,
+    /// Others are wanted.
+    pub(crate) on_config: Callback<Config>,
 }
 
-/// Asks for the settings with one of them changed.
-pub(crate) fn editor(
-    config: Signal<Config>,
-    on_config: Callback<Config>,
-) -> impl Fn(&dyn Fn(&mut Config)) + Copy + Send + Sync + 'static {
-    move |edit| {
-        let mut wanted = config.get_untracked();
-        edit(&mut wanted);
-        on_config.run(wanted);
+/// One setting: what it is, and the way to change it.
+pub(crate) struct Bound<T: Send + Sync + 'static> {
+    /// What it is.
+    pub(crate) value: Signal<T>,
+    /// Another is wanted.
+    pub(crate) on_value: Callback<T>,
+}
+
+impl<T: Send + Sync + 'static> Clone for Bound<T> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
+
+impl<T: Send + Sync + 'static> Copy for Bound<T> {}
+
+impl Form {
+    /// Asks for the settings with something changed.
+    pub(crate) fn change(self, edit: impl FnOnce(&mut Config)) {
+        let mut wanted = self.config.get_untracked();
+        edit(&mut wanted);
+        self.on_config.run(wanted);
+    }
+
+    /// One setting, told apart from the others. Functions and not closures, so that there is one of
+    /// this for each type and not for each setting.
+    pub(crate) fn bound<T: PartialEq + Send + Sync + 'static>(
+        self,
+        get: fn(&Config) -> T,
+        set: fn(&mut Config, T),
+    ) -> Bound<T> {
+        Bound {
+            value: Memo::new(move |_| self.config.with(get)).into(),
+            on_value: Callback::new(move |value| self.change(|config| set(config, value))),
+        }
+    }
+}
+
+/// One field of the settings, bound.
+macro_rules! bound {
+    ($form:expr, $field:ident) => {
+        $form.bound(|config| config.$field, |config, value| config.$field = value)
+    };
+}
+pub(super) use bound;
 
 /// A label, the choices, and what the chosen one means.
 #[component]
@@ -34,10 +69,9 @@ pub(crate) fn ChoiceField<T: Choice>(
     /// Its name.
     label: &'static str,
     /// What is chosen.
-    value: Signal<T>,
-    /// Another was chosen.
-    on_value: Callback<T>,
+    of: Bound<T>,
 ) -> impl IntoView {
+    let Bound { value, on_value } = of;
     let choices: Vec<_> = T::ALL.iter().map(|choice| (choice.name(), choice.label())).collect();
     let name = Signal::derive(move || value.get().name());
     let about = Signal::derive(move || value.get().about());

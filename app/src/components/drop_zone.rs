@@ -52,7 +52,11 @@ pub(crate) fn DropZone(
                     <strong>"print(model)"</strong>
                     {tr(" says, Keras, or a ")}
                     <strong>{tr("layer spec")}</strong>
-                    {tr(" of your own")}
+                    {tr(" of your own; or the ")}
+                    <strong>{tr("out-of-memory message")}</strong>
+                    {tr(" that you got, and what ")}
+                    <strong>"nvidia-smi"</strong>
+                    {tr(" prints")}
                 </p>
                 <p class="drop-zone-promise">
                     {tr("Nothing leaves this page: the file is read and estimated right here, and its weights are not even read.")}

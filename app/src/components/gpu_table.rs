@@ -239,7 +239,7 @@ fn Row(
 }
 
 fn cells(known: &DeviceVerdict) -> impl IntoView + use<> {
-    let used = share(known.need, known.capacity);
+    let used = share(known.need, known.usable());
     let class = verdict_class(known.verdict);
     let message = known.out_of_memory.as_ref().map(|oom| oom.message.clone());
     view! {
@@ -259,9 +259,9 @@ fn cells(known: &DeviceVerdict) -> impl IntoView + use<> {
             <ByteSize bytes=known.need />
         </td>
         <td class="number gpu-capacity">
-            <ByteSize bytes=known.capacity />
+            <ByteSize bytes=known.usable() />
         </td>
-        <td class="number gpu-margin" data-label=tr("margin")>{format::difference(known.capacity, known.need)}</td>
+        <td class="number gpu-margin" data-label=tr("margin")>{format::difference(known.usable(), known.need)}</td>
     }
 }
 
@@ -284,7 +284,7 @@ fn sorted(rows: &[DeviceRow], key: Key, descending: bool) -> Vec<usize> {
             let known = row.verdict.with(|known| {
                 known
                     .as_ref()
-                    .map(|(_, v)| (v.capacity.0, i128::from(v.capacity.0) - i128::from(v.need.0)))
+                    .map(|(_, v)| (v.usable().0, i128::from(v.usable().0) - i128::from(v.need.0)))
             });
             (position, row.device.with_value(|device| device.name.clone()), known)
         })

@@ -1,11 +1,14 @@
 //! What the user chooses.
 
-use highwater_core::Config;
+use std::sync::Arc;
+
+use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
-use super::choice_field::{ChoiceField, chosen, editor};
+use super::choice_field::{ChoiceField, Form, bound};
 use super::dimension_field::DimensionField;
 use super::training_details::TrainingDetails;
+use super::your_card::YourCard;
 use crate::estimator::OpenDim;
 use crate::state::DeviceRow;
 use crate::text;
@@ -21,13 +24,15 @@ pub(crate) fn Settings(
     /// The settings.
     #[prop(into)]
     config: Signal<Config>,
+    /// The report, for the figures of the table.
+    report: Signal<Option<Arc<Report>>>,
     /// Why these settings have no answer.
     #[prop(into)]
     problem: Signal<Option<String>>,
     /// Other settings are wanted.
     on_config: Callback<Config>,
 ) -> impl IntoView {
-    let change = editor(config, on_config);
+    let form = Form { config, on_config };
     view! {
         <form class="settings" aria-label="Settings" on:submit=|event| event.prevent_default()>
             <For each=move || dims.get() key=|dim| dim.name.clone() let:dim>
@@ -37,11 +42,9 @@ pub(crate) fn Settings(
                         config.with(|config| config.dims.get(&name).copied().unwrap_or(default))
                     });
                     let on_value = Callback::new(move |size: u64| {
-                        change(
-                            &|config| {
-                                config.dims.insert(written.clone(), size);
-                            },
-                        );
+                        form.change(|config| {
+                            config.dims.insert(written.clone(), size);
+                        });
                     });
                     view! { <DimensionField dim value on_value /> }
                 }
@@ -63,18 +66,12 @@ pub(crate) fn Settings(
             <ChoiceField
                 id="precision"
                 label="precision"
-                value=chosen(config, |config| config.precision)
-                on_value=Callback::new(move |precision| {
-                    change(&|config: &mut Config| config.precision = precision);
-                })
+                of=bound!(form, precision)
             />
             <ChoiceField
                 id="optimizer"
                 label="optimizer"
-                value=chosen(config, |config| config.optimizer)
-                on_value=Callback::new(move |optimizer| {
-                    change(&|config: &mut Config| config.optimizer = optimizer);
-                })
+                of=bound!(form, optimizer)
             />
             <div class="field">
                 <label for="device">"device"</label>
@@ -82,7 +79,7 @@ pub(crate) fn Settings(
                     id="device"
                     on:change:target=move |event| {
                         let id = event.target().value();
-                        change(&|config| config.device.clone_from(&id));
+                        form.change(|config| config.choose_device(&id));
                     }
                 >
                     <For
@@ -104,7 +101,8 @@ pub(crate) fn Settings(
                 </select>
                 <p class="hint">"its kernels and capacity are assumed"</p>
             </div>
-            <TrainingDetails config on_config />
+            <YourCard form report />
+            <TrainingDetails form />
         </form>
     }
 }

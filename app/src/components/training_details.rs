@@ -3,9 +3,11 @@
 use std::num::NonZeroU64;
 
 use highwater_core::Config;
+use highwater_core::config::MachineField;
 use leptos::prelude::*;
 
-use super::choice_field::{ChoiceField, NamedChoice, chosen, editor};
+use super::choice_field::{Bound, ChoiceField, Form, NamedChoice, bound};
+use super::text_field::TextField;
 
 /// Ways of checkpointing: their names in a configuration, and what people call them.
 const CHECKPOINTS: [(&str, &str); 4] = [
@@ -19,11 +21,9 @@ const CHECKPOINTS: [(&str, &str); 4] = [
 #[component]
 pub(crate) fn TrainingDetails(
     /// The settings.
-    config: Signal<Config>,
-    /// Other settings are wanted.
-    on_config: Callback<Config>,
+    form: Form,
 ) -> impl IntoView {
-    let unusual = move || config.with(|config| config.unusual().len());
+    let unusual = move || form.config.with(unusual);
     view! {
         <details class="training-details">
             <summary>
@@ -35,9 +35,9 @@ pub(crate) fn TrainingDetails(
                     }
                 }}
             </summary>
-            <WhatIsTrained config on_config />
-            <TheStep config on_config />
-            <TheProgram config on_config />
+            <WhatIsTrained form />
+            <TheStep form />
+            <TheProgram form />
         </details>
     }
 }
@@ -46,34 +46,28 @@ pub(crate) fn TrainingDetails(
 #[component]
 fn WhatIsTrained(
     /// The settings.
-    config: Signal<Config>,
-    /// Other settings are wanted.
-    on_config: Callback<Config>,
+    form: Form,
 ) -> impl IntoView {
-    let change = editor(config, on_config);
     view! {
         <div class="training-details-fields">
             <ChoiceField
                 id="loss"
                 label="loss"
-                value=chosen(config, |config| config.loss)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.loss = value);
-                })
+                of=bound!(form, loss)
             />
             <NamedChoice
                 id="checkpoint"
                 label="checkpointing"
                 choices=CHECKPOINTS.to_vec()
-                name=chosen(config, |config| {
-                    let name = config.checkpoint.to_string();
+                name=Signal::derive(move || {
+                    let name = form.config.with(|config| config.checkpoint.to_string());
                     let known = CHECKPOINTS.iter().find(|(known, _)| *known == name);
                     known.map_or("", |(known, _)| known)
                 })
                 about="blocks are run again in backward instead of being kept"
                 on_name=Callback::new(move |name: String| {
                     if let Ok(checkpoint) = name.parse() {
-                        change(&|config: &mut Config| config.checkpoint = checkpoint);
+                        form.change(|config| config.checkpoint = checkpoint);
                     }
                 })
             />
@@ -81,39 +75,33 @@ fn WhatIsTrained(
                 id="accumulate"
                 label="batches per step"
                 hint="gradients of so many batches are accumulated"
-                value=chosen(config, |config| config.accumulate)
-                on_value=Callback::new(move |accumulate| {
-                    change(&|config: &mut Config| config.accumulate = accumulate);
-                })
+                of=bound!(form, accumulate)
             />
-            <PatternField
+            <TextField
                 id="freeze"
                 label="frozen"
                 placeholder="encoder, *.embeddings"
                 hint="modules or parameters that are not trained"
-                value=chosen(config, |config| config.freeze.join(", "))
-                on_value=Callback::new(move |freeze: Vec<String>| {
-                    change(&|config: &mut Config| config.freeze.clone_from(&freeze));
-                })
+                of=form.bound(
+                    |config| config.freeze.join(", "),
+                    |config, typed| config.freeze = patterns(&typed),
+                )
             />
-            <PatternField
+            <TextField
                 id="lora"
                 label="LoRA adapters"
                 placeholder="q_proj, v_proj"
                 hint="linear layers that get them; nothing else is trained then"
-                value=chosen(config, |config| config.lora.join(", "))
-                on_value=Callback::new(move |lora: Vec<String>| {
-                    change(&|config: &mut Config| config.lora.clone_from(&lora));
-                })
+                of=form.bound(
+                    |config| config.lora.join(", "),
+                    |config, typed| config.lora = patterns(&typed),
+                )
             />
             <CountField
                 id="lora-rank"
                 label="LoRA rank"
                 hint="of every adapter"
-                value=chosen(config, |config| config.lora_rank)
-                on_value=Callback::new(move |rank| {
-                    change(&|config: &mut Config| config.lora_rank = rank);
-                })
+                of=bound!(form, lora_rank)
             />
         </div>
     }
@@ -123,47 +111,32 @@ fn WhatIsTrained(
 #[component]
 fn TheStep(
     /// The settings.
-    config: Signal<Config>,
-    /// Other settings are wanted.
-    on_config: Callback<Config>,
+    form: Form,
 ) -> impl IntoView {
-    let change = editor(config, on_config);
     view! {
         <div class="training-details-fields">
             <ChoiceField
                 id="optimizer-impl"
                 label="optimizer runs"
-                value=chosen(config, |config| config.optimizer_impl)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.optimizer_impl = value);
-                })
+                of=bound!(form, optimizer_impl)
             />
             <SwitchField
                 id="weight-decay"
                 label="weight decay"
                 hint="where the optimizer has it off by default"
-                value=chosen(config, |config| config.weight_decay)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.weight_decay = value);
-                })
+                of=bound!(form, weight_decay)
             />
             <SwitchField
                 id="clip-grad-norm"
                 label="clip gradients"
                 hint="by the norm of all of them"
-                value=chosen(config, |config| config.clip_grad_norm)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.clip_grad_norm = value);
-                })
+                of=bound!(form, clip_grad_norm)
             />
             <SwitchField
                 id="ema"
                 label="average of parameters"
                 hint="a moving average is kept beside them"
-                value=chosen(config, |config| config.ema)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.ema = value);
-                })
+                of=bound!(form, ema)
             />
         </div>
     }
@@ -173,60 +146,39 @@ fn TheStep(
 #[component]
 fn TheProgram(
     /// The settings.
-    config: Signal<Config>,
-    /// Other settings are wanted.
-    on_config: Callback<Config>,
+    form: Form,
 ) -> impl IntoView {
-    let change = editor(config, on_config);
     view! {
         <div class="training-details-fields">
             <ChoiceField
                 id="zero-grad"
                 label="zero_grad"
-                value=chosen(config, |config| config.zero_grad)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.zero_grad = value);
-                })
+                of=bound!(form, zero_grad)
             />
             <ChoiceField
                 id="loop"
                 label="loop"
-                value=chosen(config, |config| config.loop_style)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.loop_style = value);
-                })
+                of=bound!(form, loop_style)
             />
             <ChoiceField
                 id="memory-format"
                 label="memory format"
-                value=chosen(config, |config| config.memory_format)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.memory_format = value);
-                })
+                of=bound!(form, memory_format)
             />
             <ChoiceField
                 id="in-place"
                 label="in-place activations"
-                value=chosen(config, |config| config.in_place)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.in_place = value);
-                })
+                of=bound!(form, in_place)
             />
             <ChoiceField
                 id="recover"
                 label="recovery"
-                value=chosen(config, |config| config.recover)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.recover = value);
-                })
+                of=bound!(form, recover)
             />
             <ChoiceField
                 id="pytorch"
                 label="PyTorch"
-                value=chosen(config, |config| config.pytorch)
-                on_value=Callback::new(move |value| {
-                    change(&|config: &mut Config| config.pytorch = value);
-                })
+                of=bound!(form, pytorch)
             />
         </div>
     }
@@ -242,10 +194,9 @@ fn CountField(
     /// What it means.
     hint: &'static str,
     /// The number.
-    value: Signal<NonZeroU64>,
-    /// Another was typed.
-    on_value: Callback<NonZeroU64>,
+    of: Bound<NonZeroU64>,
 ) -> impl IntoView {
+    let Bound { value, on_value } = of;
     view! {
         <div class="field">
             <label for=id>{label}</label>
@@ -268,39 +219,6 @@ fn CountField(
     }
 }
 
-/// Names, or patterns of names, between commas.
-#[component]
-fn PatternField(
-    /// Id of the control.
-    id: &'static str,
-    /// Its name.
-    label: &'static str,
-    /// What one might write.
-    placeholder: &'static str,
-    /// What it means.
-    hint: &'static str,
-    /// The patterns, between commas.
-    value: Signal<String>,
-    /// Others were typed.
-    on_value: Callback<Vec<String>>,
-) -> impl IntoView {
-    view! {
-        <div class="field">
-            <label for=id>{label}</label>
-            <input
-                id=id
-                type="text"
-                spellcheck="false"
-                autocapitalize="off"
-                placeholder=placeholder
-                prop:value=value
-                on:change:target=move |event| on_value.run(patterns(&event.target().value()))
-            />
-            <p class="hint">{hint}</p>
-        </div>
-    }
-}
-
 /// A setting that is on or off.
 #[component]
 fn SwitchField(
@@ -311,10 +229,9 @@ fn SwitchField(
     /// What it means.
     hint: &'static str,
     /// Whether it is on.
-    value: Signal<bool>,
-    /// It was switched.
-    on_value: Callback<bool>,
+    of: Bound<bool>,
 ) -> impl IntoView {
+    let Bound { value, on_value } = of;
     view! {
         <div class="field switch">
             <label for=id>
@@ -329,6 +246,12 @@ fn SwitchField(
             <p class="hint">{hint}</p>
         </div>
     }
+}
+
+/// COUNT: settings of the training that are not `PyTorch`'s defaults.
+fn unusual(config: &Config) -> usize {
+    let is_machine = |name: &str| MachineField::ALL.iter().any(|field| field.name() == name);
+    config.unusual().iter().filter(|(name, _)| !is_machine(name)).count()
 }
 
 /// Patterns between commas.

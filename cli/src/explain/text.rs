@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use highwater_core::Bytes;
 use highwater_core::bytes::Printed;
+use highwater_core::config::MachineField;
 use highwater_core::estimate;
 use highwater_core::observed::{Explanation, Known, Machine, Message};
+use highwater_core::{Bytes, Config};
 
 use super::{Answer, Place};
 use crate::table::{Align, Cell, Table};
@@ -204,17 +205,11 @@ fn told(candidate: &estimate::Place) -> String {
 
 /// The settings as flags of `highwater estimate`.
 pub(super) fn flags(known: &Known) -> String {
-    let Known { device, capacity, other_processes, context, allowed, alloc_conf, pytorch } = known;
-    let size = |size: &Option<Bytes>| size.map(|size| size.to_string().replace(' ', ""));
-    let flags = [
-        ("device", device.map(|device| device.id.to_owned())),
-        ("capacity", size(capacity)),
-        ("context", size(context)),
-        ("other-processes", size(&other_processes.filter(|others| *others > Bytes::ZERO))),
-        ("allowed", size(allowed)),
-        ("alloc-conf", alloc_conf.clone()),
-        ("pytorch", pytorch.map(|pytorch| pytorch.name().to_owned())),
-    ];
-    let given = flags.into_iter().filter_map(|(name, value)| Some(format!("--{name} {}", value?)));
+    let config = known.apply(Config::default());
+    let flag = |field: MachineField| {
+        let value = field.text(&config).replace(' ', "");
+        (!value.is_empty()).then(|| format!("--{field} {value}"))
+    };
+    let given = known.fields().into_iter().filter_map(flag);
     given.collect::<Vec<_>>().join(" ")
 }

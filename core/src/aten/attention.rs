@@ -29,6 +29,7 @@ pub fn attention(
     if flash_takes(rt, q, v) && bias.is_none() {
         return flash_attention(rt, [q, k, v], drops);
     }
+    let bias = bias.map(|mask| as_bias(rt, mask, q.dtype()));
     // The bias is read in rows of whole vectors, and seen as large as the scores (`pad_bias`).
     let bias = bias.as_ref().map(|bias| {
         let rows = view::contiguous(rt, bias);
@@ -52,6 +53,19 @@ pub fn attention(
         view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
     });
     efficient_attention(rt, [q, k, v], bias.as_ref(), drops)
+}
+
+/// A mask of booleans becomes numbers to add: zero where it is true, the least number elsewhere.
+fn as_bias(rt: &Runtime, mask: Tensor, dtype: DType) -> Tensor {
+    if mask.dtype() != DType::Bool {
+        return mask;
+    }
+    let least = rt.empty(dtype, &[]);
+    let zero = rt.empty(dtype, &[]);
+    let bias = rt.empty(dtype, mask.sizes());
+    drop(zero);
+    drop(least);
+    bias
 }
 
 /// Whether flash attention runs (`sdp_utils.cpp`): half precision, Ampere or later, heads of at most

@@ -1,7 +1,7 @@
 //! Pointwise operators (`TensorIterator` kernels): one output, no scratch.
 
 use crate::eager::kernels::{self, pointwise as output};
-use crate::eager::{Pass, Runtime, Tensor};
+use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
 /// What a pointwise gradient formula reads, as `derivatives.yaml` writes it.
@@ -145,29 +145,41 @@ pub fn div(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator("aten::div");
     let y = output(rt, promote(a, b), &[a, b]);
     let saved: &[&Tensor] = if b.requires_grad() { &[b, a] } else { &[b] };
-    rt.differentiable("DivBackward0", y, &[a, b], saved, |pass| {
-        let Some(grad) = pass.grad() else { return vec![None, None] };
-        let fresh = || pass.rt.empty_like(grad);
-        let for_b = pass.needs(1).then(|| {
-            // -grad * ((self / other) / other), from the right; all of them last as long as the product.
-            let quotient = fresh();
-            let twice = fresh();
-            let negated = fresh();
-            let result = fresh();
-            drop(negated);
-            drop(twice);
-            drop(quotient);
-            result
-        });
-        let for_a = pass.needs(0).then(fresh);
-        vec![for_a, for_b]
-    })
+    rt.differentiable("DivBackward0", y, &[a, b], saved, div_gradients)
+}
+
+/// `a /= b`: a copy of what is overwritten is saved where the divisor needs a gradient.
+pub fn div_in_place(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    rt.enter_operator("aten::div_");
+    let clone = rt.requires_grad(&[b]).then(|| rt.empty_like(a));
+    let saved: Vec<&Tensor> = [Some(b), clone.as_ref()].into_iter().flatten().collect();
+    rt.differentiable("DivBackward0", a.alias_in_place(), &[a, b], &saved, div_gradients)
+}
+
+fn div_gradients(pass: &Pass<'_>) -> Gradients {
+    let Some(grad) = pass.grad() else { return vec![None, None] };
+    let fresh = || pass.rt.empty_like(grad);
+    let for_b = pass.needs(1).then(|| {
+        // -grad * ((self / other) / other)
+        let (quotient, twice, negated) = (fresh(), fresh(), fresh());
+        let result = fresh();
+        drop((negated, twice, quotient));
+        result
+    });
+    let for_a = pass.needs(0).then(fresh);
+    vec![for_a, for_b]
 }
 
 /// Arithmetic with a Python number: nothing is saved, the gradient is scaled.
 pub fn scale(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
     let node = if name == "aten::div" { "DivBackward0" } else { "MulBackward0" };
     unary(rt, Unary { name, node, reads: Reads::Nothing, temporaries: 0 }, x)
+}
+
+/// The same in place.
+pub fn scale_in_place(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
+    let node = if name == "aten::div_" { "DivBackward0" } else { "MulBackward0" };
+    unary_in_place(rt, Unary { name, node, reads: Reads::Nothing, temporaries: 0 }, x)
 }
 
 /// Adding a Python number: the gradient passes through.

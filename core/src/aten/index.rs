@@ -46,6 +46,29 @@ pub fn indexed(rt: &Runtime, x: &Tensor, indices: &[&Tensor], output: &[u64]) ->
     })
 }
 
+/// `aten::index` by a list of one place, which becomes a tensor.
+pub fn place(rt: &Runtime, x: &Tensor, output: &[u64]) -> Tensor {
+    let index = rt.empty(DType::Int64, &[1]);
+    indexed(rt, x, &[&index], output)
+}
+
+/// `scores[arange(N), last]` (transformers 5.23, `modeling_layers.py`): `last` is found by comparing
+/// tokens with that of padding, and both indices are saved.
+pub fn last_tokens(rt: &Runtime, scores: &Tensor, tokens: &Tensor) -> Tensor {
+    let batch = scores.size(0);
+    rt.enter_operator("aten::argmax");
+    let differs = rt.empty(DType::Bool, tokens.sizes());
+    let mask = rt.empty(DType::Int32, tokens.sizes());
+    drop(differs);
+    let range = rt.empty(DType::Int32, &[tokens.size(1)]);
+    let product = rt.empty(DType::Int32, tokens.sizes());
+    let last = rt.empty(DType::Int64, &[batch]);
+    drop(product);
+    let samples = rt.empty(DType::Int64, &[batch]);
+    drop((mask, range));
+    indexed(rt, scores, &[&samples, &last], &[batch, scores.size(2)])
+}
+
 /// `aten::gather`: the gradient's formula reads the input, if only for its sizes, so that it is saved.
 pub fn gather(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tensor {
     rt.enter_operator("aten::gather");

@@ -6,7 +6,7 @@ use super::Config;
 use crate::bytes::Bytes;
 
 /// COUNT: settings besides the dimensions.
-const COUNT: usize = 24;
+const COUNT: usize = 25;
 
 impl Config {
     /// Settings other than the defaults, dimensions left out: the command line's names and exact
@@ -36,6 +36,7 @@ impl Config {
             "lora-rank" => put(&mut self.lora_rank, value),
             "loss" => put(&mut self.loss, value),
             "pytorch" => put(&mut self.pytorch, value),
+            "attention" => put(&mut self.attention, value),
             "in-place" => put(&mut self.in_place, value),
             "recover" => put(&mut self.recover, value),
             "device" => put(&mut self.device, value),
@@ -67,6 +68,7 @@ impl Config {
             lora_rank,
             loss,
             pytorch,
+            attention,
             in_place,
             recover,
             device,
@@ -95,6 +97,7 @@ impl Config {
             ("lora-rank", lora_rank.to_string()),
             ("loss", loss.name().to_owned()),
             ("pytorch", pytorch.name().to_owned()),
+            ("attention", attention.name().to_owned()),
             ("in-place", in_place.name().to_owned()),
             ("recover", recover.name().to_owned()),
             ("device", device.clone()),

@@ -97,6 +97,14 @@ impl Match {
     }
 }
 
+impl Place {
+    /// Whether two are the same operator's, in one module and of one size.
+    fn is_with(&self, other: &Self) -> bool {
+        (self.phase, self.requested) == (other.phase, other.requested)
+            && (&self.operator, &self.module) == (&other.operator, &other.module)
+    }
+}
+
 impl Located {
     /// COUNT: places that are told.
     const PLACES_MAX: usize = 8;
@@ -111,8 +119,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn locate(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        let device = find(&config.device)?;
-        let run = self.run(config, device)?;
+        let run = self.run(config, find(&config.device)?)?;
         let mut located = within(&run, message);
         let best = located.places.first().map(|place| place.fits);
         if best != Some(Match::Fails) && message.allocated.is_some() {
@@ -120,6 +127,14 @@ impl Model {
             located.batch = other.filter(|(_, place)| best.is_none_or(|best| place.fits < best));
         }
         Ok(located)
+    }
+
+    /// The same without another batch, which takes many times as long.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn locate_here(&self, config: &Config, message: &Message) -> Result<Located, Error> {
+        Ok(within(&self.run(config, find(&config.device)?)?, message))
     }
 
     /// A batch with which the run fails as the message says.
@@ -193,20 +208,27 @@ impl Lines {
     fn through((low, first): (u64, &Run), (high, second): (u64, &Run)) -> Self {
         let points = |run: &Run| {
             let (_, series) = allocator::replay_series(&run.trace, &run.settings, None);
-            let mut seen: BTreeMap<(usize, Phase, String, String), usize> = BTreeMap::new();
+            let mut seen = BTreeMap::new();
             let points = allocations(run).map(|(event, _, storage)| {
-                let moment = report::Moment::of(&run.trace, event);
-                let key = (moment.iteration, moment.phase, moment.operator, moment.module);
-                let count = seen.entry(key.clone()).or_default();
-                *count += 1;
-                ((key, *count), (storage.requested, before(&series.allocated, event)))
+                let report::Moment { iteration, phase, operator, module } =
+                    report::Moment::of(&run.trace, event);
+                let name = format!("{iteration} {} {operator} {module}", phase.name());
+                let count = seen.get(&name).map_or(0_u64, |count| count + 1);
+                let of_all = format!("{name} {count}");
+                seen.insert(name, count);
+                (of_all, storage.requested, before(&series.allocated, event))
             });
             points.collect::<Vec<_>>()
         };
-        let others = sorted::map(points(second));
-        let paired = points(first).into_iter().filter_map(|(key, (size, allocated))| {
-            let (other_size, other_allocated) = *others.get(&key)?;
-            Some([size, other_size, allocated, other_allocated])
+        let others = points(second);
+        let mut places = BTreeMap::new();
+        for ((name, ..), place) in others.iter().zip(0_u64..) {
+            places.insert(name.clone(), place);
+        }
+        let paired = points(first).into_iter().filter_map(|(name, size, allocated)| {
+            let place = usize::try_from(*places.get(&name)?).ok()?;
+            let (_, other_size, other_allocated) = others.get(place)?;
+            Some([size, *other_size, allocated, *other_allocated])
         });
         Self { batches: (low, high), points: paired.collect(), settings: first.settings }
     }
@@ -253,7 +275,7 @@ fn within(run: &Run, message: &Message) -> Located {
     let mut located =
         Located { config: run.config.clone(), peak: replay.allocated.bytes, ..Located::default() };
     // One place per operator, module and size; its iterations are gathered.
-    let mut groups: BTreeMap<(Match, Phase, String, String, Bytes), Place> = BTreeMap::new();
+    let mut places: Vec<Place> = Vec::new();
     for (event, _, storage) in allocations(run) {
         if !tried.may_be(segment(&run.settings, storage.requested)) {
             continue;
@@ -278,12 +300,9 @@ fn within(run: &Run, message: &Message) -> Located {
         let place = place(run, event, storage, fits, allocated);
         let place =
             Place { new_segment: reserved(event) > before(&series.reserved, event), ..place };
-        let key =
-            (fits, place.phase, place.operator.clone(), place.module.clone(), place.requested);
-        match groups.get_mut(&key) {
-            None => {
-                groups.insert(key, place);
-            }
+        let known = places.iter_mut().find(|known| known.fits == fits && known.is_with(&place));
+        match known {
+            None => places.push(place),
             Some(known) => {
                 for iteration in place.iterations {
                     if !known.iterations.contains(&iteration) {
@@ -294,7 +313,6 @@ fn within(run: &Run, message: &Message) -> Located {
             }
         }
     }
-    let mut places: Vec<Place> = groups.into_values().collect();
     let off = |place: &Place| {
         message.allocated.map_or(0, |allocated| allocated.bytes.0.abs_diff(place.allocated.0))
     };
@@ -304,11 +322,7 @@ fn within(run: &Run, message: &Message) -> Located {
     });
     let mut told: Vec<Place> = Vec::new();
     for place in places {
-        let same = |other: &Place| {
-            (other.phase, other.requested) == (place.phase, place.requested)
-                && (&other.operator, &other.module) == (&place.operator, &place.module)
-        };
-        if told.len() < Located::PLACES_MAX && !told.iter().any(same) {
+        if told.len() < Located::PLACES_MAX && !told.iter().any(|other| other.is_with(&place)) {
             told.push(place);
         }
     }

@@ -10,7 +10,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::{Config, Precision};
+use crate::config::{Attention, Config, Precision};
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 
@@ -20,12 +21,19 @@ use parts::Implementation;
 use program::Tensor;
 use settings::Settings;
 
+mod bloom;
 mod clip;
 mod deberta;
-mod decoders;
 mod encoders;
+mod experts;
+mod falcon;
+mod gpt2;
+mod gptj;
+mod layouts;
+mod llama;
 mod model;
 mod more_decoders;
+pub(super) mod named;
 mod parts;
 mod program;
 mod seq2seq;
@@ -58,30 +66,30 @@ const fn family(
 
 /// All families, by how much they are used.
 const FAMILIES: &[Family] = &[
-    family("gpt2", Task::CausalLm, &["n_embd", "n_layer", "n_head", "n_positions"], decoders::gpt2),
+    family("gpt2", Task::CausalLm, &["n_embd", "n_layer", "n_head", "n_positions"], gpt2::gpt2),
     family(
         "llama",
         Task::CausalLm,
         &["rms_norm_eps", "hidden_act", "num_key_value_heads"],
-        decoders::llama,
+        llama::llama,
     ),
     family(
         "mistral",
         Task::CausalLm,
         &["rms_norm_eps", "sliding_window", "num_key_value_heads"],
-        decoders::mistral,
+        llama::mistral,
     ),
     family(
         "qwen2",
         Task::CausalLm,
         &["rms_norm_eps", "use_sliding_window", "max_window_layers"],
-        decoders::qwen2,
+        llama::qwen2,
     ),
     family(
         "qwen3",
         Task::CausalLm,
         &["rms_norm_eps", "head_dim", "use_sliding_window"],
-        decoders::qwen3,
+        llama::qwen3,
     ),
     family(
         "bert",
@@ -129,20 +137,39 @@ const FAMILIES: &[Family] = &[
         "gemma",
         Task::CausalLm,
         &["rms_norm_eps", "head_dim", "hidden_activation"],
-        decoders::gemma,
+        llama::gemma,
     ),
     family(
         "gemma2",
         Task::CausalLm,
         &["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"],
-        decoders::gemma2,
+        llama::gemma2,
     ),
     family(
         "gemma3_text",
         Task::CausalLm,
         &["rope_local_base_freq", "sliding_window_pattern", "query_pre_attn_scalar"],
-        decoders::gemma3,
+        llama::gemma3,
     ),
+    family(
+        "mixtral",
+        Task::CausalLm,
+        &["num_local_experts", "num_experts_per_tok", "router_aux_loss_coef"],
+        llama::mixtral,
+    ),
+    family(
+        "falcon",
+        Task::CausalLm,
+        &["multi_query", "parallel_attn", "new_decoder_architecture", "alibi"],
+        falcon::falcon,
+    ),
+    family(
+        "bloom",
+        Task::CausalLm,
+        &["apply_residual_connection_post_layernorm", "slow_but_exact", "n_layer"],
+        bloom::bloom,
+    ),
+    family("gptj", Task::CausalLm, &["rotary_dim", "n_embd", "n_positions"], gptj::gptj),
     family("t5", Task::Seq2Seq, &["d_kv", "d_ff", "relative_attention_num_buckets"], seq2seq::t5),
     family(
         "bart",
@@ -209,7 +236,8 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// Names of a model's width.
-const WIDTHS: [&str; 6] = ["hidden_size", "n_embd", "d_model", "dim", "hidden_sizes", "embed_dim"];
+const WIDTHS: [&str; 7] =
+    ["hidden_size", "n_embd", "n_embed", "d_model", "dim", "hidden_sizes", "embed_dim"];
 
 /// Names of the configurations that a configuration of two models has.
 const PARTS: [&str; 2] = ["text_config", "vision_config"];
@@ -224,15 +252,19 @@ pub(super) fn is_config(text: &str) -> bool {
         })
 }
 
-/// Reads a configuration.
+/// Reads a configuration; an attention that is asked for goes before its own.
 ///
 /// # Errors
 /// When its family is not known, or its sizes contradict each other.
-pub(super) fn read(text: &str) -> Result<(Graph, Config), Error> {
+pub(super) fn read(text: &str, asked: Attention) -> Result<(Graph, Config), Error> {
     let tree = tree::parse(text.trim_start_matches('\u{feff}'))?;
-    let c = Settings::new(&tree);
-    let architecture = c.words("architectures").first().copied();
-    let family = find(c, architecture)?;
+    program(Settings::new(&tree), asked)
+}
+
+/// The program of a configuration, and how it is trained where nobody says.
+fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Error> {
+    let (c, family, left_out) = find_with_parts(whole)?;
+    let architecture = c.words("architectures").first().copied().filter(|_| left_out.is_none());
     // What transformers saves always has a width: defaults alone are no model of anybody's.
     let has_parts = PARTS.iter().any(|name| c.part(name).is_some());
     if !has_parts && !WIDTHS.iter().any(|name| c.has(name)) {
@@ -244,28 +276,30 @@ pub(super) fn read(text: &str) -> Result<(Graph, Config), Error> {
     }
     let task = match architecture {
         Some(name) => task_of(name, family.task)
-            .ok_or_else(|| c.fault("architectures", &format!("`{name}` has a head that is not known here; known are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForImageClassification and the bare model")))?,
+            .ok_or_else(|| c.fault("architectures", &format!("`{name}` has a head that is not known here; known are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, ForImageClassification and the bare model")))?,
         None => family.task,
     };
-    let implementation = match c.word(&["_attn_implementation", "attn_implementation"]) {
-        None | Some("sdpa") => Implementation::Sdpa,
-        Some("eager") => Implementation::Eager,
-        Some(word) if word.starts_with("flash_attention") => Implementation::Sdpa,
-        Some(_) => {
-            return Err(
-                c.fault("_attn_implementation", "known are eager, sdpa and flash_attention_2")
-            );
-        }
-    };
+    let attention = attention_of(whole, asked)?;
     let name = architecture.unwrap_or(family.model_type);
-    let mut model = Model::new(name, task, implementation);
-    if architecture.is_none() {
+    let mut model = Model::new(name, task, attention);
+    if let Some(left_out) = left_out {
+        model.diagnostics.push(Diagnostic::new(Severity::Error, "text-part", left_out));
+    } else if architecture.is_none() {
         let message = format!(
             "`architectures` is not stated, and {name} is taken to be trained with its usual head"
         );
         model.say("assumed-head", message);
     }
-    let output = (family.forward)(c, &mut model)?;
+    say_assumptions(whole, asked, &mut model);
+    let mut output = (family.forward)(c, &mut model)?;
+    if task == Task::Answers {
+        if !matches!(family.task, Task::CausalLm | Task::MaskedLm) {
+            return Err(c.fault("architectures", "this family answers no questions here"));
+        }
+        let drop =
+            c.number(&["qa_dropout"], if family.model_type == "distilbert" { 0.1 } else { 0.0 });
+        output = model.answers(output, c.count(&WIDTHS, 1)?, drop);
+    }
     let defaults = Config {
         loss: model.loss(),
         precision: precision(c),
@@ -276,6 +310,76 @@ pub(super) fn read(text: &str) -> Result<(Graph, Config), Error> {
     graph.dims = model.dims;
     graph.diagnostics = model.diagnostics;
     Ok((graph, defaults))
+}
+
+/// The family of a configuration; or of its `text_config`, where the whole is not known, and then what
+/// is left out.
+fn find_with_parts<'a>(
+    whole: Settings<'a>,
+) -> Result<(Settings<'a>, &'static Family, Option<String>), Error> {
+    let architecture = |c: Settings<'a>| c.words("architectures").first().copied();
+    let found = find(whole, architecture(whole));
+    let part = whole.part("text_config");
+    match (found, part) {
+        (Ok(family), _) => Ok((whole, family, None)),
+        (Err(error), None) => Err(error),
+        (Err(_), Some(part)) => {
+            let names =
+                [whole, part].map(|c| tree::shortened(c.word(&["model_type"]).unwrap_or("?")));
+            let [outer, inner] = names;
+            let family = find(part, None).map_err(|_unknown| {
+                let message = format!(
+                    "a configuration of the family `{outer}` with a part for text of the family \
+                     `{inner}`, neither of which is known here; export the model as ONNX"
+                );
+                Error::new(ErrorKind::WrongFormat, message)
+            })?;
+            let message = format!(
+                "of this configuration of `{outer}`, only the part for text is estimated \
+                 (`text_config`, {inner}): what reads pictures or sound is left out"
+            );
+            Ok((part, family, Some(message)))
+        }
+    }
+}
+
+/// The attention that is asked for, else that of the configuration.
+fn attention_of(c: Settings<'_>, asked: Attention) -> Result<Option<Implementation>, Error> {
+    Ok(match asked {
+        Attention::Sdpa | Attention::Flash => Some(Implementation::Sdpa),
+        Attention::Eager => Some(Implementation::Eager),
+        Attention::Auto => match c.word(&["_attn_implementation", "attn_implementation"]) {
+            None => None,
+            Some("sdpa") => Some(Implementation::Sdpa),
+            Some("eager") => Some(Implementation::Eager),
+            Some(word) if word.starts_with("flash_attention") => Some(Implementation::Sdpa),
+            Some(_) => {
+                return Err(
+                    c.fault("_attn_implementation", "known are eager, sdpa and flash_attention_2")
+                );
+            }
+        },
+    })
+}
+
+/// What is assumed of any family.
+fn say_assumptions(c: Settings<'_>, asked: Attention, model: &mut Model) {
+    let word = c.word(&["_attn_implementation", "attn_implementation"]);
+    let stated = word.is_some_and(|word| word.starts_with("flash_attention"));
+    if asked == Attention::Flash || asked == Attention::Auto && stated {
+        model.say(
+            "assumed-attention",
+            "flash-attention is taken to keep what the fused kernels of sdpa keep; its package runs \
+             in half precision only",
+        );
+    }
+    let drops = ["layerdrop", "encoder_layerdrop", "decoder_layerdrop"];
+    if let Some(name) = drops.iter().find(|name| c.number(&[name], 0.0) > 0.0) {
+        model.say(
+            "assumed-layers",
+            format!("layers that `{name}` drops at random are all taken to run"),
+        );
+    }
 }
 
 /// transformers loads weights in the type that the configuration names.
@@ -327,6 +431,7 @@ fn task_of(architecture: &str, usual: Task) -> Option<Task> {
         "MaskedLM" => Task::MaskedLm,
         "ConditionalGeneration" => Task::Seq2Seq,
         "SequenceClassification" => Task::Classification,
+        "QuestionAnswering" => Task::Answers,
         "TokenClassification" => Task::TokenClassification,
         "ImageClassification" => Task::Images,
         "" if architecture.ends_with("LMHeadModel") => usual,

@@ -7,10 +7,7 @@
 //! that no node makes, is a weight.
 
 use crate::error::{Error, ErrorKind};
-use crate::graph::Graph;
 use crate::source::Source;
-
-use super::onnx;
 
 mod wire;
 
@@ -48,11 +45,11 @@ pub fn begins(head: &str) -> bool {
     !name.is_empty() && name.chars().all(is_name) && head.contains("=>")
 }
 
-/// Reads a model in textual syntax.
+/// The bytes of the binary file that says the same.
 ///
 /// # Errors
-/// When the text is too long or no UTF-8, is not of the grammar, or its graph contradicts itself.
-pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
+/// When the text is too long or no UTF-8, or is not of the grammar.
+pub(super) fn to_binary(source: &mut dyn Source) -> Result<Vec<u8>, Error> {
     let size = source.len();
     if size > TEXT_MAX {
         let message = format!("the ONNX text has {size} bytes, more than {TEXT_MAX}");
@@ -64,8 +61,7 @@ pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
         let at = error.utf8_error().valid_up_to();
         Error::new(ErrorKind::Corrupt, format!("the ONNX text is no UTF-8 from byte {at} on"))
     })?;
-    let model = parser::model(text.strip_prefix('\u{feff}').unwrap_or(&text))?;
-    onnx::read(&mut model.as_slice())
+    parser::model(text.strip_prefix('\u{feff}').unwrap_or(&text))
 }
 
 #[cfg(test)]

@@ -17,11 +17,13 @@ use crate::error::{Error, ErrorKind};
 use crate::graph::Dim;
 
 mod blocks;
+mod named;
 mod text;
 mod translate;
 
 use translate::{Outcome, Translator};
 
+pub(super) use named::named;
 pub(super) use text::{Printed, is_printed};
 pub(super) use translate::kind_of;
 
@@ -37,14 +39,21 @@ const LENGTHS: [u64; 8] = [1024, 512, 256, 128, 2048, 4096, 100, 16_000];
 /// COUNT: tokens of a sequence where nobody says.
 const TOKENS: u64 = 512;
 
-/// Reads a printed model, and says how much of it is known.
+/// Reads a printed model.
 ///
 /// # Errors
-/// With the line at which the text is no print of a model, or at which layers do not fit together.
-pub(super) fn read(text: &str) -> Result<(Spec, Fidelity), Error> {
-    let root = text::parse(text)?.peeled();
-    let candidates = inputs(&root)?;
-    let (mut spec, fidelity) = translated(&root, candidates)?;
+/// With the line at which the text is no print of a model.
+pub(super) fn parse(text: &str) -> Result<Printed, Error> {
+    Ok(text::parse(text)?.peeled())
+}
+
+/// The layers of a printed model, and how much of it is known.
+///
+/// # Errors
+/// With the line at which layers do not fit together.
+pub(super) fn read(root: &Printed) -> Result<(Spec, Fidelity), Error> {
+    let candidates = inputs(root)?;
+    let (mut spec, fidelity) = translated(root, candidates)?;
     let input = assumed(&spec);
     spec.diagnostics.push(Diagnostic::new(Severity::Warning, "assumed-input", input));
     Ok((spec, fidelity))

@@ -6,8 +6,9 @@
 //! | `model.safetensors` | eight bytes with the size of the header, then the header: every tensor |
 //! | `model.safetensors.index.json` | names of the tensors of all shards, and the bytes of all together |
 //!
-//! What is estimated is what a training run holds for these tensors alone: they, their gradients and
-//! the optimizer's state. One node, `torch.States`, stands for the model: it makes a number whose
+//! Names and sizes tell a known family of transformers, and then the program is that family's. For
+//! all others what is estimated is what a training run holds for these tensors alone: they, their
+//! gradients and the optimizer's state. One node, `torch.States`, stands for the model: it makes a number whose
 //! backward gives every parameter a gradient. Activations are unknown, and an error among the
 //! diagnostics says so: the answer is a lower bound. Which tensors are trained is told by type and name.
 
@@ -15,6 +16,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
+use super::hf_config::named::Named;
+use super::{Fidelity, hf_config};
+use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, Literal, Member, Node, Value, ValueId};
@@ -28,7 +32,7 @@ const HEADER_MAX: u64 = 100_000_000;
 const TENSORS_MAX: usize = 1 << 20;
 
 /// Last parts of the names of floating-point state that is not trained.
-const BUFFERS: [&str; 10] = [
+const BUFFERS: [&str; 11] = [
     "running_mean",
     "running_var",
     "inv_freq",
@@ -39,6 +43,7 @@ const BUFFERS: [&str; 10] = [
     "masked_bias",
     "relative_coords_table",
     "logit_scale_buffer",
+    "final_logits_bias",
 ];
 
 /// A tensor of the file.
@@ -49,17 +54,27 @@ struct Tensor<'j> {
     dims: Vec<u64>,
 }
 
+impl Tensor<'_> {
+    /// Whether it is a parameter: floating-point, and no statistic, table or mask.
+    fn is_trained(&self) -> bool {
+        // GPT-2's old files have its causal masks: `h.0.attn.bias`, `[1, 1, L, L]`.
+        let is_mask = self.name.rsplit('.').next() == Some("bias") && self.dims.len() == 4;
+        self.dtype.is_floating() && !is_buffer_name(self.name) && !is_mask
+    }
+}
+
 /// Whether a file begins as one with a header does.
 pub fn begins(head: &[u8], file_size: u64) -> bool {
     head.first_chunk().is_some_and(|size| u64::from_le_bytes(*size) < file_size)
         && head.get(8) == Some(&b'{')
 }
 
-/// Reads the header of one file.
+/// Reads the header of one file: the program, how it is trained where nobody says, and how much of it
+/// the file states.
 ///
 /// # Errors
 /// When the header is too long, is not the JSON that it should be, or contradicts itself.
-pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
+pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error> {
     let mut size = [0; 8];
     source.read_at(0, &mut size)?;
     let size = u64::from_le_bytes(size);
@@ -83,14 +98,34 @@ pub fn read(source: &mut dyn Source) -> Result<Graph, Error> {
         tensors.push((begin, tensor));
     }
     sorted::by_key(&mut tensors, |(begin, tensor)| (*begin, tensor.name));
-    let mut graph = states(tensors.into_iter().map(|(_, tensor)| tensor).collect())?;
+    let tensors: Vec<Tensor<'_>> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
+    let family =
+        (tensors.len() <= TENSORS_MAX).then(|| hf_config::named::program(&named(&tensors)));
+    let (mut graph, config, fidelity) = match family.flatten() {
+        Some((graph, config)) => (graph, config, Fidelity::Template),
+        None => (states(tensors)?, Config::default(), Fidelity::StatesOnly),
+    };
     "safetensors".clone_into(&mut graph.producer);
     if behind.saturating_sub(size) < end_of_data {
         let message = "the file ends before its tensors do; its header is whole, and nothing else is \
                        read";
         graph.diagnostics.push(Diagnostic::new(Severity::Warning, "cut-off", message));
     }
-    Ok(graph)
+    Ok((graph, config, fidelity))
+}
+
+/// What is trained, by name.
+fn named(tensors: &[Tensor<'_>]) -> Named {
+    let trained = tensors.iter().filter(|tensor| tensor.is_trained());
+    let parameters: BTreeMap<String, Vec<u64>> =
+        trained.clone().map(|tensor| (tensor.name.to_owned(), tensor.dims.clone())).collect();
+    let all = |dtype| trained.clone().all(|tensor| tensor.dtype == dtype);
+    let dtype = match () {
+        () if all(DType::BFloat16) => Some("bfloat16"),
+        () if all(DType::Float16) => Some("float16"),
+        () => None,
+    };
+    Named { parameters, dtype, ..Named::default() }
 }
 
 /// Whether a text is the index of a model in several files.
@@ -158,7 +193,9 @@ fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
     let mut graph = Graph { is_traced: true, opset: 20, ..Graph::default() };
     let (mut inputs, mut buffers) = (Vec::new(), Vec::new());
     let mut result = "states".to_owned();
-    for Tensor { name, dtype, dims } in tensors {
+    for tensor in tensors {
+        let is_trained = tensor.is_trained();
+        let Tensor { name, dtype, dims } = tensor;
         if name.is_empty() {
             return Err(Error::new(ErrorKind::InvalidGraph, "a tensor of the file has no name"));
         }
@@ -168,7 +205,7 @@ fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
         let id = ValueId(graph.values.len());
         let initializer = Some(Literal { dtype, dims, elements: None });
         graph.values.push(Value { name: name.to_owned(), declared: None, initializer });
-        if dtype.is_floating() && !is_buffer_name(name) {
+        if is_trained {
             inputs.push(Some(id));
             graph.members.push((name.to_owned(), Member::Parameter));
         } else {
@@ -275,7 +312,7 @@ mod tests {
         let mut file = u64::try_from(header.len()).unwrap().to_le_bytes().to_vec();
         file.extend(header.bytes());
         let found = match read(&mut file.as_slice()) {
-            Ok(graph) => {
+            Ok((graph, ..)) => {
                 let members = graph.members.iter().map(|(name, kind)| format!("{name}:{kind:?}"));
                 members.collect::<Vec<_>>().join(" ")
             }

@@ -5,6 +5,17 @@ use crate::bytes::Printed;
 /// COUNT: bytes of a text that are read, from its end: what matters stands last.
 pub(super) const TEXT_MAX: usize = 1 << 20;
 
+/// What Windows begins a text with that has two bytes for each letter.
+pub(super) const UTF16_MARK: [u8; 2] = [0xff, 0xfe];
+
+/// Such a text, or a part of it.
+pub(super) fn utf16(bytes: &[u8]) -> String {
+    let pairs = bytes.chunks_exact(2);
+    let letters: Vec<u16> =
+        pairs.filter_map(|pair| Some(u16::from_le_bytes(pair.try_into().ok()?))).collect();
+    String::from_utf16_lossy(&letters)
+}
+
 /// The end of a text, and whether anything was left out.
 pub(super) fn end(text: &str) -> (&str, bool) {
     let mut from = text.len().saturating_sub(TEXT_MAX);

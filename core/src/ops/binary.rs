@@ -263,7 +263,11 @@ fn multiply(call: &mut Call<'_>) -> Result<(), OpError> {
 
 fn divide(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = match operands(call) {
+        (Some(a), Some(b)) if call.overwrites() => elementwise::div_in_place(call.rt, &a, &b),
         (Some(a), Some(b)) => elementwise::div(call.rt, &a, &b),
+        (Some(x), None) if call.overwrites() => {
+            elementwise::scale_in_place(call.rt, "aten::div_", &x)
+        }
         (Some(x), None) => elementwise::scale(call.rt, "aten::div", &x),
         (None, Some(x)) => reciprocal(call, &x),
         (None, None) => return fresh(call),

@@ -23,8 +23,11 @@ pub(super) fn check(call: &str, expected: &str) {
 
 fn run(call: &str, n_outputs: usize) -> Result<String, String> {
     let mut words = call.split_whitespace();
-    let op = words.next().unwrap().to_owned();
-    let mut node = Node { op, outputs: vec![Some(ValueId(99)); n_outputs], ..Node::default() };
+    let name = words.next().unwrap();
+    let (domain, op) = name.split_once('.').unwrap_or(("", name));
+    let (op, domain) = (op.to_owned(), domain.to_owned());
+    let mut node =
+        Node { op, domain, outputs: vec![Some(ValueId(99)); n_outputs], ..Node::default() };
     let (mut types, mut elements, mut opset) = (Vec::new(), Vec::new(), 20);
     for word in words {
         if let Some(version) = word.strip_prefix('@') {
@@ -40,7 +43,7 @@ fn run(call: &str, n_outputs: usize) -> Result<String, String> {
             elements.push(folded);
         }
     }
-    let row = lookup("", &node.op).expect("the operator has a row");
+    let row = lookup(&node.domain, &node.op).expect("the operator has a row");
     let n = node.inputs.len();
     assert!(row.inputs.contains(&n), "{call}: {n} inputs");
     let mut inference = Inference::new(&node, opset, &types, &elements);

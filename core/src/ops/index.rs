@@ -19,8 +19,10 @@ pub(super) const TABLE: &[Operator] = &[
     op("Gather", 2..=2, gather).runs(gather_rule),
     Shaped { infer: index_pairs, ..torch("IndexPairs", 3..=3) }.runs(index_pairs_rule),
     Shaped { infer: gather, ..torch("TableRows", 2..=2) }.runs(table_rows_rule),
+    Shaped { infer: place, ..torch("Place", 1..=1) }.runs(place_rule),
     op("GatherElements", 2..=2, gather_elements).runs(gather_elements_rule),
     op("GatherND", 2..=2, gather_nd).runs(pick),
+    Shaped { infer: last_tokens, ..torch("LastTokens", 2..=2) }.runs(last_tokens_rule),
     op("NonZero", 1..=1, non_zero).runs(fresh),
     op("OneHot", 3..=3, one_hot).runs(fresh),
     op("Scatter", 3..=3, like_first).runs(scatter_rule),
@@ -214,6 +216,38 @@ fn index_pairs_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
+/// `x[..., [index], :]`: one place along an axis by a list, which keeps the axis.
+fn place(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let axis = axis(inference.node.int("axis").unwrap_or(0), x.rank())?;
+    inference.set_dims(0, x.dtype, with(&x.dims, axis, 1));
+    Ok(())
+}
+
+/// `logits[arange(N), last]`, where `last` is each sequence's last token that is no padding.
+fn last_tokens(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let &[n, _, classes] = x.dims.as_slice() else {
+        return Err(OpError::new("scores are for samples, tokens and classes"));
+    };
+    inference.set_dims(0, x.dtype, [n, classes]);
+    Ok(())
+}
+
+fn last_tokens_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (scores, tokens) = (call.need(0)?, call.need(1)?);
+    let y = aten::last_tokens(call.rt, &scores, &tokens);
+    call.set(0, y);
+    Ok(())
+}
+
+fn place_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = aten::place(call.rt, &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
+
 fn gather_elements_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (data, indices) = (call.need(0)?, call.need(1)?);
     let y = aten::gather(call.rt, &data, &indices, &call.output_type(0)?.dims);
@@ -267,6 +301,9 @@ mod tests {
             ("NonZero bool[2,3]", "int64[2,6]"),
             ("NonZero int64[3]:0,1,1", "int64[1,2]"),
             ("Unique int64[2,3]", "int64[6] int64[6] int64[6] int64[6]"),
+            ("torch.LastTokens float32[2,512,3] int64[2,512]", "float32[2,3]"),
+            ("torch.Place float32[2,512,6,64] axis=2", "float32[2,512,1,64]"),
+            ("torch.TableRows float32[1024,64] int64[2048]", "float32[2048,64]"),
             ("Compress float32[2,3] bool[3]:1,0,1 axis=1", "float32[2,2]"),
         ] {
             check(call, expected);

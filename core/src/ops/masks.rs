@@ -5,6 +5,8 @@
 use super::run::fresh;
 use super::shape_math::{axis, dim, size};
 use super::{Call, Inference, OpError, Operator, Shaped, torch};
+use crate::aten::view;
+use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
@@ -18,6 +20,7 @@ pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: position_bias, ..torch("PositionBias", 1..=1) }.runs(fresh),
     Shaped { infer: scalar, ..torch("Scalar", 1..=1) }.runs(fresh),
     torch("ShiftRight", 1..=1).runs(shift_right),
+    Shaped { infer: visible, ..torch("VisiblePairs", 1..=1) }.runs(visible_pairs_rule),
 ];
 
 /// `torch.arange(x.shape[axis], device=x.device)`: it lies on the device.
@@ -51,6 +54,14 @@ fn causal_mask(inference: &mut Inference<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
+/// The mask of tokens `[N, L]` for the fused kernels.
+fn visible(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let (batch, length) = (dim(&x.dims, 0), dim(&x.dims, 1));
+    inference.set_dims(0, DType::Bool, [batch, 1, length, length]);
+    Ok(())
+}
+
 /// `arange(L)[:, None] >= arange(L)[None, :]` for scores `[1, heads, L, L]`.
 fn causal_pairs(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
@@ -78,10 +89,8 @@ fn shift_right(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Positions of batch, heads, queries and keys are compared, and the booleans become numbers.
-fn causal_mask_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let (rt, dims) = (call.rt, call.output_type(0)?.dims.clone());
-    let (n, length) = (dim(&dims, 0), dim(&dims, 3));
+/// Positions of batch, heads, queries and keys are compared: `[L, L]`, for all samples and heads.
+pub(super) fn visible_pairs(rt: &Runtime, n: u64, length: u64) -> Tensor {
     let indices = [n, 1].map(|size| rt.empty(DType::Int64, &[size]));
     let places = [(); 2].map(|()| {
         let range = rt.empty(DType::Int64, &[length]);
@@ -91,10 +100,25 @@ fn causal_mask_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     });
     let visible = rt.empty(DType::Bool, &[length, length]);
     drop((indices, places));
+    visible
+}
+
+/// The booleans become numbers.
+fn causal_mask_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, dims) = (call.rt, call.output_type(0)?.dims.clone());
+    let visible = visible_pairs(rt, dim(&dims, 0), dim(&dims, 3));
     let zero = rt.empty(DType::Float32, &[]);
     let least = rt.empty(DType::Float32, &[]);
     call.set(0, rt.empty(DType::Float32, &dims));
     drop((least, zero, visible));
+    Ok(())
+}
+
+/// The booleans are seen once for each sample (`masking_utils.sdpa_mask`).
+fn visible_pairs_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, dims) = (call.rt, &call.output_type(0)?.dims);
+    let visible = visible_pairs(rt, dim(dims, 0), dim(dims, 3));
+    call.set(0, view::expand(rt, &visible, dims));
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::tensor::{DType, TensorType, numel};
 pub(super) const TABLE: &[Operator] = &[
     op("BitCast", 1..=1, cast).runs(fresh),
     op("Cast", 1..=1, cast).runs(cast_rule),
-    op("CastLike", 2..=2, cast_like).runs(cast_rule),
+    op("CastLike", 2..=2, cast_like).runs(cast_like_rule),
     op("Expand", 2..=2, expand).runs(expand_rule),
     op("Flatten", 1..=1, flatten).runs(reshape_rule),
     op("Identity", 1..=1, identity).runs(identity_rule),
@@ -186,6 +186,15 @@ fn expand(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 fn cast_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = kernels::cast(call.rt, &call.need(0)?, call.output_type(0)?.dtype);
+    call.set(0, y);
+    Ok(())
+}
+
+/// To the type that the other tensor has when it runs, which autocast may have changed.
+fn cast_like_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let like = call.tensor(1).map(|like| like.dtype());
+    let dtype = like.map_or_else(|| call.output_type(0).map(|ty| ty.dtype), Ok)?;
+    let y = kernels::cast(call.rt, &call.need(0)?, dtype);
     call.set(0, y);
     Ok(())
 }

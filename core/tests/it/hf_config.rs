@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
+use highwater_core::config::Attention;
 use highwater_core::formats::Fidelity;
 use highwater_core::{Config, Error, Model};
 use proptest::prelude::*;
@@ -33,16 +34,14 @@ fn peaks_are_those_of_transformers() {
         tables.iter().flat_map(|(name, rows)| rows.iter().map(move |row| (*name, row)))
     {
         let eager = name == "eager";
-        let config_text = if eager {
-            with(&cells["model"], "_attn_implementation", "eager")
-        } else {
-            text(&cells["model"])
-        };
-        let model = open(&config_text).unwrap();
+        let model = open(&text(&cells["model"])).unwrap();
         let suggested = model.defaults();
         let defaults =
             Config { loss: suggested.loss, freeze: suggested.freeze.clone(), ..Config::default() };
-        let config = Run::of(cells).configuration_over(&model, &defaults).unwrap();
+        let mut config = Run::of(cells).configuration_over(&model, &defaults).unwrap();
+        if eager {
+            config.attention = Attention::Eager;
+        }
         let report = model.estimate(&config).unwrap();
         assert_eq!(report.model.parameters.to_string(), cells["parameters"], "{}", cells["model"]);
         assert!(!report.lower_bound, "{}", cells["model"]);
@@ -57,7 +56,7 @@ fn peaks_are_those_of_transformers() {
         let settings = if eager { "(attention spelled out)" } else { &cells["settings"] };
         writeln!(
             page,
-            "{:<14} {:>2} {:>4} {settings:<26} {:>12} {allocated:>4} {:>12} {reserved:>4}",
+            "{:<18} {:>2} {:>4} {settings:<26} {:>12} {allocated:>4} {:>12} {reserved:>4}",
             cells["model"],
             cells["batch"],
             cells["seq"],
@@ -117,6 +116,50 @@ fn families_are_found() {
     }
 }
 
+/// An attention that is asked for goes before that of the file, and is said where it cannot be.
+#[test]
+fn attention_is_a_setting() {
+    let small =
+        r#""hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 100"#;
+    let peak = |text: &str, attention| {
+        let model = open(text).unwrap();
+        let config = Config { attention, loss: model.defaults().loss, ..Config::default() };
+        let report = model.estimate(&config).unwrap();
+        let codes: Vec<_> =
+            report.diagnostics.iter().map(|diagnostic| diagnostic.code.clone()).collect();
+        (report.peak.allocated, codes)
+    };
+    let plain = format!(r#"{{"model_type": "gpt2", {small}}}"#);
+    let eager = format!(r#"{{"model_type": "gpt2", "_attn_implementation": "eager", {small}}}"#);
+    let (fused, _) = peak(&plain, Attention::Auto);
+    let (spelled, _) = peak(&eager, Attention::Auto);
+    assert!(spelled > fused);
+    assert_eq!(peak(&plain, Attention::Eager).0, spelled);
+    assert_eq!(peak(&eager, Attention::Sdpa).0, fused);
+    let said = |(_, codes): (_, Vec<String>), code: &str| codes.iter().any(|said| said == code);
+    assert!(said(peak(&plain, Attention::Flash), "attention-setting"));
+    let bloom = format!(r#"{{"model_type": "bloom", {small}}}"#);
+    assert!(said(peak(&bloom, Attention::Sdpa), "attention-setting"));
+    assert!(!said(peak(&bloom, Attention::Auto), "attention-setting"));
+}
+
+/// Of a model for pictures and text, the part for text is estimated, and that is said.
+#[test]
+fn the_part_for_text_is_estimated() {
+    let part = r#"{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "vocab_size": 100}"#;
+    let whole = format!(
+        r#"{{"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "text_config": {part}}}"#
+    );
+    let peak = |text: &str| {
+        let model = open(text).unwrap();
+        let config = Config { loss: model.defaults().loss, ..Config::default() };
+        let report = model.estimate(&config).unwrap();
+        (report.peak.allocated, report.lower_bound)
+    };
+    assert_eq!(peak(part), (peak(&whole).0, false));
+    assert!(peak(&whole).1);
+}
+
 #[test]
 fn what_is_not_known_is_refused() {
     for (text, expected) in [
@@ -141,6 +184,14 @@ fn what_is_not_known_is_refused() {
             "head",
         ),
         (
+            r#"{"model_type": "llava", "text_config": {"model_type": "mamba", "hidden_size": 64}}"#,
+            "neither of which is known",
+        ),
+        (
+            r#"{"model_type": "mixtral", "hidden_size": 64, "num_local_experts": 1}"#,
+            "fewer experts",
+        ),
+        (
             r#"{"model_type": "bert", "hidden_size": 64, "_attn_implementation": "flex_attention"}"#,
             "known are eager",
         ),
@@ -155,8 +206,8 @@ proptest! {
 
     /// Whatever stands for a number: an answer or a refusal.
     #[test]
-    fn any_number_is_answered(which in 0_usize..8, key in 0_usize..6, value in -1_i64..5000) {
-        let family = ["gpt2", "llama", "bert", "vit", "t5", "gpt_neox", "gemma3_text", "albert"][which];
+    fn any_number_is_answered(which in 0_usize..12, key in 0_usize..6, value in -1_i64..5000) {
+        let family = ["gpt2", "llama", "bert", "vit", "t5", "gpt_neox", "gemma3_text", "albert", "falcon", "bloom", "gptj", "mixtral"][which];
         let keys = ["hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "intermediate_size"];
         let text = format!(r#"{{"model_type": "{family}", "num_hidden_layers": 1, "d_model": 64, "{}": {value}}}"#, keys[key]);
         if let Ok(model) = open(&text) {

@@ -10,36 +10,60 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::fixtures;
-use crate::runs::{Run, signed, table};
+use crate::runs::{Cells, Run, signed, table};
 
 /// `print(model)` of models of the zoo: `tests/fixtures/printed/NAME.txt`.
 const PRINTS: &[&str] = &[
     "alexnet",
+    "bart_base",
     "bert_base",
+    "cerebras_gpt_111m",
+    "codegen_350m",
     "convnext_tiny",
     "deit_small",
+    "deit_tiny",
     "densenet121",
     "distilbert",
     "efficientnet_b0",
+    "efficientnet_v2_s",
+    "electra_small",
+    "encoder",
+    "gemma2_small",
+    "gemma3_small",
+    "gemma_small",
     "googlenet",
     "gpt2",
+    "gpt_neo_125m",
     "inception_v3",
     "llama_1b",
+    "maxvit_t",
+    "mistral_small",
     "mnasnet1_0",
     "mobilenet_v2",
     "mobilenet_v3_large",
     "opt_125m",
+    "phi_small",
     "pythia_160m",
     "qwen2_0_5b",
     "qwen3_0_6b",
+    "regnet_x_400mf",
     "regnet_y_400mf",
     "resnet50",
     "roberta_base",
     "shufflenet_v2_x1_0",
     "squeezenet1_1",
     "swin_t",
+    "t5_small",
+    "timm_convnext_tiny",
+    "timm_efficientnet_b0",
+    "timm_mobilenetv3_large_100",
+    "timm_regnety_004",
+    "timm_resnet50",
+    "timm_swin_tiny_patch4_window7_224",
+    "timm_vit_small_patch16_224",
     "vgg16",
     "vit_b_16",
+    "vit_base",
 ];
 
 /// `summary(model, …)` of them: `tests/fixtures/summary/NAME.txt`.
@@ -54,21 +78,47 @@ const SUMMARIES: &[&str] = &[
     "vgg16.torchsummary",
 ];
 
+/// Headers of safetensors files of models of transformers: `tests/fixtures/safetensors/NAME.json.gz`.
+const WEIGHTS: &[&str] = &[
+    "bart_base",
+    "bert_base",
+    "deit_tiny",
+    "distilbert",
+    "electra_small",
+    "gemma2_small",
+    "gemma3_small",
+    "gemma_small",
+    "gpt2",
+    "gpt_neo_125m",
+    "llama_1b",
+    "mistral_small",
+    "opt_125m",
+    "phi_small",
+    "pythia_160m",
+    "qwen2_0_5b",
+    "qwen3_0_6b",
+    "roberta_base",
+    "t5_small",
+    "vit_base",
+];
+
+/// Tables of what PyTorch did, in the order in which a model is looked for.
+const TRUTH: [&str; 3] = ["oracle/results.csv", "hf_config/truth.csv", "printed/truth.csv"];
+
 fn open(text: &[u8]) -> Result<Model, String> {
     let mut text = text;
     highwater_core::open(&mut text, "model.txt").map_err(|error| error.to_string())
 }
 
 /// Parameters, and the peak of the second iteration with AdamW, against PyTorch's own.
-fn compared(folder: &str, names: &[&str]) -> String {
-    let truth = table("oracle/results.csv");
+fn compared(names: &[&str], read: impl Fn(&str) -> Vec<u8>) -> String {
+    let truth: Vec<Cells> = TRUTH.into_iter().flat_map(table).collect();
     let mut lines = format!(
         "{:<24}{:>6}{:>14}{:>10}{:>12}  grade\n",
         "model", "batch", "parameters", "read", "allocated"
     );
     for name in names {
-        let text = fixtures::read(&format!("{folder}/{name}.txt"));
-        let model = match open(&text) {
+        let model = match open(&read(name)) {
             Ok(model) => model,
             Err(error) => {
                 writeln!(lines, "{name:<24}{error}").unwrap();
@@ -77,7 +127,7 @@ fn compared(folder: &str, names: &[&str]) -> String {
         };
         let known = name.split('.').next().unwrap();
         let is_run = |cells: &&_| {
-            let cells: &crate::runs::Cells = cells;
+            let cells: &Cells = cells;
             cells["model"] == known && cells["settings"].is_empty()
         };
         let cells = truth.iter().find(is_run).unwrap();
@@ -94,20 +144,38 @@ fn compared(folder: &str, names: &[&str]) -> String {
             model.recognised().fidelity.name(),
         )
         .unwrap();
-        let again = spec::read(model.spec().unwrap()).and_then(|spec| spec.lower());
-        assert!(again.is_ok(), "{name}: {again:?}");
+        // A model of a known family has no layers: it is that family's program.
+        let again = model.spec().map(|text| spec::read(text).and_then(|spec| spec.lower()));
+        assert!(again.as_ref().is_none_or(Result::is_ok), "{name}: {again:?}");
     }
     lines
 }
 
+fn text_of(folder: &str) -> impl Fn(&str) -> Vec<u8> {
+    move |name| fixtures::read(&format!("{folder}/{name}.txt"))
+}
+
+/// A file of weights whose data are missing.
+fn weights(header: &[u8]) -> Vec<u8> {
+    [&u64::try_from(header.len()).unwrap().to_le_bytes(), header].concat()
+}
+
+#[test]
+fn weights_of_known_families_are_near_their_models() {
+    let read = |name: &str| {
+        weights(&fixtures::unpack(&format!("safetensors/{name}.json.gz")).expect("a fixture"))
+    };
+    expect_file!["safetensors.txt"].assert_eq(&compared(WEIGHTS, read));
+}
+
 #[test]
 fn prints_are_near_the_models_that_they_were_made_of() {
-    expect_file!["printed.txt"].assert_eq(&compared("printed", PRINTS));
+    expect_file!["printed.txt"].assert_eq(&compared(PRINTS, text_of("printed")));
 }
 
 #[test]
 fn tables_are_near_the_models_that_they_were_made_of() {
-    expect_file!["summary.txt"].assert_eq(&compared("summary", SUMMARIES));
+    expect_file!["summary.txt"].assert_eq(&compared(SUMMARIES, text_of("summary")));
 }
 
 /// What is read of a text: its format, its spec, and what had to be assumed.
@@ -220,6 +288,68 @@ fn texts_that_break_off_are_told_with_their_line() {
         expect![[r#"
         the print names no layer that PyTorch has, from which its input would follow
     "#]],
+    );
+}
+
+#[test]
+fn texts_that_are_more_or_less_than_a_print_are_told_with_their_line() {
+    for (text, expected) in [
+        (
+            "In [3]: a\nOut[3]:\nA(\n\t(x): Linear(2, 3)\n)\n\nIn [4]: b\nOut[4]: B(\n\t(x): ReLU()\n)",
+            expect![[r#"
+                line 8, column 9: a second model, `B`, begins here, behind `A`; one print is read at a time
+            "#]],
+        ),
+        (
+            "A(\n  (x): Linear(2, 3)\n  tensor([1., 2.])\n)",
+            expect![[r#"
+            line 3, column 3: here is a tensor's print among the modules: print the model alone
+        "#]],
+        ),
+        (
+            "A(\n  (x): Linear(2, 3)\n  ...\n  (y): ReLU()\n)",
+            expect![[r#"
+            line 3, column 3: the print was shortened here: print all of it
+        "#]],
+        ),
+        (
+            "  (x): Linear(2, 3)\n  )\n  (y): ReLU()\n)",
+            expect![[r#"
+            line 1, column 1: the beginning of the print is missing: here is a module inside of another, and the line that opens that, such as `Net(`, is not there
+        "#]],
+        ),
+        (
+            "  )\n  (y): Sequential(\n    (0): Linear(2, 3)\n  )\n)",
+            expect![[r#"
+            line 2, column 1: the beginning of the print is missing: here is a module inside of another, and the line that opens that, such as `Net(`, is not there
+        "#]],
+        ),
+        (
+            "A(\n  (x): Linear(2, 3)\n)\n)\n  (y): Linear(3, 4)\n)",
+            expect![[r#"
+            line 5, column 1: `A` is closed before this module: there is one `)` too many above, or a line is missing
+        "#]],
+        ),
+    ] {
+        check(text, expected);
+    }
+}
+
+/// Prompts, tensors before the print, tabs and parameters of a list are passed over.
+#[test]
+fn what_stands_around_a_print_is_passed_over() {
+    check(
+        ">>> x\ntensor([[0.1]], device='cuda:0', grad_fn=<AddmmBackward0>)\n>>> net\nSequential(\n\t(0): Linear(in_features=2, out_features=3, bias=True)\n\t(w): ParameterList(  (0): Parameter containing: [torch.float32 of size 3])\n)\n>>> ",
+        expect![[r#"
+            # printed model
+            name: Sequential
+            input:
+              x: [N, 2]
+            layers:
+              - linear: {bias: true, out_features: 3}
+            error [parameters-missing] what `ParameterList` (line 6) holds is missing, and its use
+            warning [assumed-input] what the model reads is not printed; [N, 2] follows from its first layer
+        "#]],
     );
 }
 

@@ -5,7 +5,7 @@
 )]
 
 use super::model::{Model, Task, labels};
-use super::parts::{Act, Attention, by_head, rows};
+use super::parts::{Act, Attention, project, rows};
 use super::program::{Program, Tensor};
 use super::settings::Settings;
 use crate::error::Error;
@@ -219,15 +219,20 @@ impl Bert {
     fn layer(&self, p: &mut Program, x: Tensor) -> Tensor {
         let y = p.module("attention", |p| {
             let y = p.module("self", |p| {
-                let q = p.linear("query", x);
-                let q = by_head(p, q, self.attention.heads, self.head_width);
-                p.bind("query_layer", q);
-                let k = p.linear("key", x);
-                let k = by_head(p, k, self.attention.heads, self.head_width);
-                p.bind("key_layer", k);
-                let v = p.linear("value", x);
-                let v = by_head(p, v, self.attention.heads, self.head_width);
-                p.bind("value_layer", v);
+                let q = project(
+                    p,
+                    ["query", "query_layer"],
+                    x,
+                    [self.attention.heads, self.head_width],
+                );
+                let k =
+                    project(p, ["key", "key_layer"], x, [self.attention.heads, self.head_width]);
+                let v = project(
+                    p,
+                    ["value", "value_layer"],
+                    x,
+                    [self.attention.heads, self.head_width],
+                );
                 let y = self.attention.run(p, [q, k, v], None);
                 let y = p.bind("attn_output", y);
                 let y = rows(p, y, self.width);
@@ -465,15 +470,9 @@ pub(super) fn distilbert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error
             for layer in 0..layers {
                 let y = p.module(&format!("layer.{layer}"), |p| {
                     let y = p.module("attention", |p| {
-                        let q = p.linear("q_lin", x);
-                        let q = by_head(p, q, heads, head_width);
-                        p.bind("query_layer", q);
-                        let k = p.linear("k_lin", x);
-                        let k = by_head(p, k, heads, head_width);
-                        p.bind("key_layer", k);
-                        let v = p.linear("v_lin", x);
-                        let v = by_head(p, v, heads, head_width);
-                        p.bind("value_layer", v);
+                        let q = project(p, ["q_lin", "query_layer"], x, [heads, head_width]);
+                        let k = project(p, ["k_lin", "key_layer"], x, [heads, head_width]);
+                        let v = project(p, ["v_lin", "value_layer"], x, [heads, head_width]);
                         let y = attention.run(p, [q, k, v], None);
                         let y = p.bind("attn_output", y);
                         let y = rows(p, y, width);
@@ -582,6 +581,7 @@ pub(super) fn albert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
     let tokens = m.tokens("input_ids", bert.length);
     let base = m.base("albert");
     let task = m.task;
+    let pools = !matches!(task, Task::MaskedLm | Task::Answers);
     let p = &mut m.program;
     p.within(base, |p| {
         bert.new_embeddings(p);
@@ -603,7 +603,7 @@ pub(super) fn albert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
                 }
             }
         });
-        if task != Task::MaskedLm {
+        if pools {
             p.new_linear("pooler", width, width, true);
         }
     });
@@ -641,7 +641,7 @@ pub(super) fn albert(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
             x
         });
         let x = p.bind("sequence_output", x);
-        if task != Task::MaskedLm {
+        if pools {
             let first = p.select(x, 1, 0);
             let y = p.linear("pooler", first);
             let y = Act::Tanh.call(p, "pooler_activation", y);
@@ -674,15 +674,11 @@ impl Bert {
     /// `AlbertLayer`.
     fn shared_layer(&self, p: &mut Program, x: Tensor) -> Tensor {
         let y = p.module("attention", |p| {
-            let q = p.linear("query", x);
-            let q = by_head(p, q, self.attention.heads, self.head_width);
-            p.bind("query_layer", q);
-            let k = p.linear("key", x);
-            let k = by_head(p, k, self.attention.heads, self.head_width);
-            p.bind("key_layer", k);
-            let v = p.linear("value", x);
-            let v = by_head(p, v, self.attention.heads, self.head_width);
-            p.bind("value_layer", v);
+            let q =
+                project(p, ["query", "query_layer"], x, [self.attention.heads, self.head_width]);
+            let k = project(p, ["key", "key_layer"], x, [self.attention.heads, self.head_width]);
+            let v =
+                project(p, ["value", "value_layer"], x, [self.attention.heads, self.head_width]);
             let y = self.attention.run(p, [q, k, v], None);
             let y = p.bind("attn_output", y);
             let y = rows(p, y, self.width);

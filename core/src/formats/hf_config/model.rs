@@ -24,6 +24,8 @@ pub(super) enum Task {
     Classification,
     /// `…ForTokenClassification`.
     TokenClassification,
+    /// `…ForQuestionAnswering`.
+    Answers,
     /// `…ForImageClassification`.
     Images,
     /// `CLIPModel`: texts and pictures that belong together, which is a loss of its own.
@@ -41,23 +43,32 @@ pub(super) struct Model {
     pub(super) program: Program,
     pub(super) task: Task,
     pub(super) implementation: Implementation,
+    /// Whether anybody asked for that implementation.
+    pub(super) is_asked: bool,
     pub(super) dims: BTreeMap<String, u64>,
     pub(super) diagnostics: Vec<Diagnostic>,
     /// What the model returns beside its scores: `encoder_last_hidden_state`.
     pub(super) returned: Vec<Tensor>,
+    /// The last input of tokens.
+    ids: Option<Tensor>,
+    /// Probability at which what a head for tokens reads is dropped out.
+    head_drop: f64,
     /// Modules whose parameters the class itself freezes: `requires_grad_(False)`.
     pub(super) frozen: Vec<String>,
 }
 
 impl Model {
-    pub(super) fn new(name: &str, task: Task, implementation: Implementation) -> Self {
+    pub(super) fn new(name: &str, task: Task, implementation: Option<Implementation>) -> Self {
         Self {
             program: Program::new(name),
             task,
-            implementation,
+            implementation: implementation.unwrap_or(Implementation::Sdpa),
+            is_asked: implementation.is_some(),
             dims: BTreeMap::new(),
             diagnostics: Vec::new(),
             returned: Vec::new(),
+            ids: None,
+            head_drop: 0.0,
             frozen: Vec::new(),
         }
     }
@@ -68,7 +79,9 @@ impl Model {
         self.dims.insert("batch".to_owned(), batch);
         self.dims.entry("seq".to_owned()).or_insert_with(|| length.min(tokens));
         let dims = vec![Dim::Named("batch".to_owned()), Dim::Named("seq".to_owned())];
-        self.program.input(name, DType::Int64, dims)
+        let ids = self.program.input(name, DType::Int64, dims);
+        self.ids = Some(ids);
+        ids
     }
 
     /// An input of numbers, whose batch is open.
@@ -93,7 +106,7 @@ impl Model {
             Task::Classification | Task::TokenClassification | Task::Images => {
                 LossChoice::CrossEntropy
             }
-            Task::Contrastive => LossChoice::Own,
+            Task::Answers | Task::Contrastive => LossChoice::Own,
             Task::Base => LossChoice::Auto,
         }
     }
@@ -108,13 +121,11 @@ impl Model {
         tied: bool,
     ) -> Result<(), Error> {
         match self.task {
-            Task::Base => {}
-            Task::Classification | Task::TokenClassification => {
-                self.say(
-                    "assumed-head",
-                    "the head for classification is taken to score every token and to read the last",
-                );
-                self.program.new_linear("score", width, labels(c)?, false);
+            Task::Base | Task::Answers => {}
+            Task::Classification => self.program.new_linear("score", width, labels(c)?, false),
+            Task::TokenClassification => {
+                self.head_drop = c.number(&["classifier_dropout", "hidden_dropout"], 0.1);
+                self.program.new_linear("score", width, labels(c)?, true);
             }
             _ if c.flag(&["tie_word_embeddings"], tied) => {
                 self.program.tie(&format!("{name}.weight"), embedding);
@@ -124,21 +135,94 @@ impl Model {
         Ok(())
     }
 
+    /// The same for a family whose head has a bias.
+    pub(super) fn new_biased_head(
+        &mut self,
+        c: Settings<'_>,
+        name: &str,
+        embedding: &str,
+        [width, vocab]: [u64; 2],
+    ) -> Result<(), Error> {
+        let is_head =
+            !matches!(self.task, Task::Base | Task::Classification | Task::TokenClassification);
+        match c.flag(&["tie_word_embeddings"], false) {
+            true if is_head => {
+                self.program.tie(&format!("{name}.weight"), embedding);
+                self.program.within(name, |p| p.parameter("bias", &[vocab]));
+            }
+            false if is_head => self.program.new_linear(name, width, vocab, true),
+            _ => self.new_head(c, name, embedding, [width, vocab], false)?,
+        }
+        Ok(())
+    }
+
     /// Runs that head.
     pub(super) fn head(&mut self, name: &str, x: Tensor) -> Tensor {
         let task = self.task;
         let p = &mut self.program;
         let x = p.bind("hidden_states", x);
-        match task {
-            Task::Base => x,
-            Task::Classification => {
+        match (task, self.ids) {
+            (Task::Base | Task::Answers, _) => x,
+            (Task::Classification, Some(ids)) => {
+                // Every token is scored, and the last that is no padding is read.
                 let scores = p.linear("score", x);
                 let scores = p.bind("logits", scores);
-                p.select(scores, 1, -1)
+                p.op("torch.LastTokens", &[scores, ids])
             }
-            Task::TokenClassification => p.linear("score", x),
+            (Task::TokenClassification, _) => {
+                let x = p.dropout("dropout", x, self.head_drop);
+                let x = p.bind("hidden_states", x);
+                p.linear("score", x)
+            }
             _ => p.linear(name, x),
         }
+    }
+
+    /// The head of `…ForQuestionAnswering`: where an answer begins and where it ends, and its loss, for
+    /// which there are labels of both.
+    pub(super) fn answers(&mut self, x: Tensor, width: u64, drop: f64) -> Tensor {
+        let batch = || vec![Dim::Named("batch".to_owned())];
+        let p = &mut self.program;
+        p.new_linear("qa_outputs", width, 2, true);
+        let places =
+            ["start_positions", "end_positions"].map(|name| p.input(name, DType::Int64, batch()));
+        let x = p.bind("sequence_output", x);
+        let x = p.dropout("dropout", x, drop);
+        let x = p.bind("sequence_output", x);
+        let logits = p.linear("qa_outputs", x);
+        let logits = p.bind("logits", logits);
+        let halves: [Tensor; 2] = p.split(logits, [1, 1], -1);
+        let scores = halves.map(|half| {
+            let half = p.reshape(half, &[0, 0]);
+            p.op("torch.Contiguous", &[half])
+        });
+        let places = places.map(|place| {
+            let (least, most) = (p.int(0), p.int(1));
+            p.op("Clip", &[place, least, most])
+        });
+        for (name, place) in ["start_positions", "end_positions"].into_iter().zip(places) {
+            p.bind(name, place);
+        }
+        let [(start, first), (end, last)] = [(scores[0], places[0]), (scores[1], places[1])];
+        let start_loss = p.op("SoftmaxCrossEntropyLoss", &[start, first]);
+        p.bind("start_loss", start_loss);
+        let end_loss = p.op("SoftmaxCrossEntropyLoss", &[end, last]);
+        p.bind("end_loss", end_loss);
+        let sum = p.add(start_loss, end_loss);
+        let two = p.number();
+        self.returned = vec![start, end];
+        p.op("Div", &[sum, two])
+    }
+
+    /// The family has no attention but that which its file spells out.
+    pub(super) fn spells_out(&mut self) {
+        if self.implementation != Implementation::Eager && self.is_asked {
+            self.say(
+                "attention-setting",
+                "transformers has no other attention for this family than that which it spells out",
+            );
+        }
+        self.implementation = Implementation::Eager;
     }
 
     /// Tells what was assumed.

@@ -6,8 +6,8 @@
 
 use super::model::Model;
 use super::parts::{
-    Act, Attention, Implementation, by_head, causal_mask, new_rotary, positions, rotary, rows,
-    turned,
+    Act, Attention, Implementation, by_head, causal_mask, feed_forward, new_rotary, positions,
+    project, rotary, rows, turned,
 };
 use super::program::{Program, Tensor, signed};
 use super::settings::Settings;
@@ -330,12 +330,7 @@ pub(super) fn gpt_neox(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> 
                 }
                 let normed = p.layer_norm("post_attention_layernorm", if parallel { x } else { y });
                 let h = p.module("mlp", |p| {
-                    let h = p.linear("dense_h_to_4h", normed);
-                    let h = p.bind("hidden_states", h);
-                    let h = act.call(p, "act", h);
-                    let h = p.bind("hidden_states", h);
-                    let h = p.linear("dense_4h_to_h", h);
-                    p.bind("hidden_states", h)
+                    feed_forward(p, ["dense_h_to_4h", "act", "dense_4h_to_h"], normed, act, 0.0)
                 });
                 let h = p.bind("mlp_output", h);
                 let h = p.dropout("post_mlp_dropout", h, drop);
@@ -402,11 +397,7 @@ pub(super) fn phi(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
         new_rotary(p, "rotary_emb", part);
         p.new_norm("final_layernorm", width, true);
     });
-    if m.task != super::model::Task::Base && !c.flag(&["tie_word_embeddings"], false) {
-        m.program.new_linear("lm_head", width, vocab, true);
-    } else {
-        m.new_head(c, "lm_head", "model.embed_tokens.weight", [width, vocab], false)?;
-    }
+    m.new_biased_head(c, "lm_head", "model.embed_tokens.weight", [width, vocab])?;
     let implementation = m.implementation;
     let x = m.program.module(base, |p| {
         let words = p.embedding("embed_tokens", tokens);
@@ -427,15 +418,10 @@ pub(super) fn phi(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
                 let normed = p.layer_norm("input_layernorm", x);
                 let normed = p.bind("hidden_states", normed);
                 let y = p.module("self_attn", |p| {
-                    let q = p.linear("q_proj", normed);
-                    let mut q = by_head(p, q, heads, head_width);
-                    q = p.bind("query_states", q);
-                    let k = p.linear("k_proj", normed);
-                    let mut k = by_head(p, k, kv_heads, head_width);
-                    k = p.bind("key_states", k);
-                    let v = p.linear("v_proj", normed);
-                    let v = by_head(p, v, kv_heads, head_width);
-                    let v = p.bind("value_states", v);
+                    let mut q = project(p, ["q_proj", "query_states"], normed, [heads, head_width]);
+                    let mut k =
+                        project(p, ["k_proj", "key_states"], normed, [kv_heads, head_width]);
+                    let v = project(p, ["v_proj", "value_states"], normed, [kv_heads, head_width]);
                     if qk_norm {
                         q = p.layer_norm("q_layernorm", q);
                         q = p.bind("query_states", q);
@@ -470,12 +456,7 @@ pub(super) fn phi(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
                 let y = p.dropout("resid_dropout", y, resid);
                 let y = p.bind("attn_outputs", y);
                 let h = p.module("mlp", |p| {
-                    let h = p.linear("fc1", normed);
-                    let h = p.bind("hidden_states", h);
-                    let h = act.call(p, "activation_fn", h);
-                    let h = p.bind("hidden_states", h);
-                    let h = p.linear("fc2", h);
-                    p.bind("hidden_states", h)
+                    feed_forward(p, ["fc1", "activation_fn", "fc2"], normed, act, 0.0)
                 });
                 let h = p.dropout("resid_dropout", h, resid);
                 let h = p.bind("feed_forward_hidden_states", h);
@@ -608,16 +589,8 @@ pub(super) fn gpt_neo(c: Settings<'_>, m: &mut Model) -> Result<Tensor, Error> {
                 p.bind("residual", x);
                 let y = p.layer_norm("ln_2", x);
                 let y = p.bind("hidden_states", y);
-                let y = p.module("mlp", |p| {
-                    let y = p.linear("c_fc", y);
-                    let y = p.bind("hidden_states", y);
-                    let y = act.call(p, "act", y);
-                    let y = p.bind("hidden_states", y);
-                    let y = p.linear("c_proj", y);
-                    let y = p.bind("hidden_states", y);
-                    let y = p.dropout("dropout", y, resid);
-                    p.bind("hidden_states", y)
-                });
+                let y =
+                    p.module("mlp", |p| feed_forward(p, ["c_fc", "act", "c_proj"], y, act, resid));
                 let y = p.bind("feed_forward_hidden_states", y);
                 let x = p.add(x, y);
                 (p.bind("hidden_states", x), weights)

@@ -224,6 +224,16 @@ pub(super) fn repeat_kv(p: &mut Program, x: Tensor, heads: u64, groups: u64) -> 
     })
 }
 
+/// `dropout_add(x, residual, …)` of Bloom and Falcon.
+pub(super) fn dropout_add(p: &mut Program, x: Tensor, residual: Tensor, drop: f64) -> Tensor {
+    p.function(|p| {
+        p.bind("x", x);
+        let out = p.drop_out(x, drop);
+        let out = p.bind("out", out);
+        p.add(residual, out)
+    })
+}
+
 /// How attention is run, and what of its own module it reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attention {
@@ -333,6 +343,36 @@ impl Attention {
 pub(super) fn by_head(p: &mut Program, x: Tensor, heads: u64, width: u64) -> Tensor {
     let x = p.reshape(x, &[0, 0, signed(heads), signed(width)]);
     p.permute(x, &[0, 2, 1, 3])
+}
+
+/// `name = self.module(x).view(N, L, heads, width).transpose(1, 2)`.
+pub(super) fn project(
+    p: &mut Program,
+    [module, name]: [&'static str; 2],
+    x: Tensor,
+    [heads, width]: [u64; 2],
+) -> Tensor {
+    let y = p.linear(module, x);
+    let y = by_head(p, y, heads, width);
+    p.bind(name, y)
+}
+
+/// `GPT2MLP` with linear layers: both are called by their names, and so is the activation.
+pub(super) fn feed_forward(
+    p: &mut Program,
+    [first, between, second]: [&str; 3],
+    x: Tensor,
+    act: Act,
+    drop: f64,
+) -> Tensor {
+    let h = p.linear(first, x);
+    let h = p.bind("hidden_states", h);
+    let h = act.call(p, between, h);
+    let h = p.bind("hidden_states", h);
+    let h = p.linear(second, h);
+    let h = p.bind("hidden_states", h);
+    let h = p.dropout("dropout", h, drop);
+    p.bind("hidden_states", h)
 }
 
 /// `x.reshape(N, L, -1).contiguous()`.

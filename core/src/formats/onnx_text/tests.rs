@@ -1,9 +1,11 @@
 //! Texts and what they are read as, refusals with their place.
 
+use crate::formats::onnx;
 use crate::graph::Graph;
 
 fn open(text: &str) -> Result<Graph, String> {
-    super::read(&mut text.as_bytes()).map_err(|error| error.to_string())
+    let read = |bytes: Vec<u8>| onnx::read(&mut bytes.as_slice());
+    super::to_binary(&mut text.as_bytes()).and_then(read).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -107,9 +107,24 @@ impl Printed {
     }
 }
 
-/// Whether a text has a module with a module inside: `Net(` and `(conv1): Conv2d(`.
+/// Whether a text has a module with a module inside: `Net(` and `(conv1): Conv2d(`; or lines of one
+/// that has lost its beginning.
 pub(in crate::formats) fn is_printed(text: &str) -> bool {
-    beginning(text).is_some()
+    beginning(text).is_some() || stray(text).is_some()
+}
+
+/// The first line that is a module inside of another: `(conv1): Conv2d(`.
+fn stray(text: &str) -> Option<usize> {
+    let lines = text.match_indices('\n').map(|(at, _)| at.saturating_add(1));
+    std::iter::once(0).chain(lines).find(|&at| {
+        let line = text.get(at..).unwrap_or_default().trim_start_matches([' ', '\t']);
+        child_name(line).is_some_and(|(_, rest)| {
+            let class = rest.trim_start_matches(' ');
+            let end = class.find(|c: char| !is_word(c)).unwrap_or(0);
+            class.starts_with(|c: char| c.is_ascii_uppercase())
+                && class.get(end..).is_some_and(|rest| rest.starts_with('('))
+        })
+    })
 }
 
 /// Where the outermost module begins: behind prompts and whatever else was copied.
@@ -150,13 +165,44 @@ fn child_name(text: &str) -> Option<(&str, &str)> {
 /// # Errors
 /// With the line at which it breaks off, or nests too deeply.
 pub(super) fn parse(text: &str) -> Result<Printed, Error> {
-    let start = beginning(text).ok_or_else(|| {
-        Error::new(ErrorKind::BadSpec, "here is no print of a model: `Net(`, `(conv1): Conv2d(…)`")
-    })?;
     let lines = text.match_indices('\n').map(|(at, _)| at.saturating_add(1));
     let lines = std::iter::once(0).chain(lines).collect();
-    let mut parser = Parser { text, at: start, lines, modules: 0 };
-    parser.module(String::new(), 0)
+    let mut parser = Parser { text, at: 0, lines, modules: 0 };
+    let start = beginning(text);
+    // A module inside of another stands before the outermost, or is taken for it.
+    let before = start.map_or(text.len(), |start| start.saturating_add(1));
+    if let Some(at) = stray(text).filter(|&at| at < before) {
+        parser.at = at;
+        let message = "the beginning of the print is missing: here is a module inside of another, \
+                       and the line that opens that, such as `Net(`, is not there";
+        return Err(parser.fault(message));
+    }
+    parser.at = start.ok_or_else(|| {
+        Error::new(ErrorKind::BadSpec, "here is no print of a model: `Net(`, `(conv1): Conv2d(…)`")
+    })?;
+    let printed = parser.module(String::new(), 0)?;
+    let end = parser.at;
+    if let Some(second) = beginning(parser.rest()) {
+        parser.skip(second);
+        let class = parser.rest().split('(').next().unwrap_or_default();
+        let message = format!(
+            "a second model, `{class}`, begins here, behind `{}`; one print is read at a time",
+            printed.class
+        );
+        // A module with parts that stands where none can is of the first.
+        if stray(text.get(end..).unwrap_or_default()).is_none_or(|at| at > second) {
+            return Err(parser.fault(message));
+        }
+    }
+    if let Some(at) = stray(text.get(end..).unwrap_or_default()) {
+        parser.at = end.saturating_add(at);
+        let message = format!(
+            "`{}` is closed before this module: there is one `)` too many above, or a line is missing",
+            printed.class
+        );
+        return Err(parser.fault(message));
+    }
+    Ok(printed)
 }
 
 struct Parser<'t> {
@@ -231,11 +277,21 @@ impl<'t> Parser<'t> {
                 let before = rest.len().saturating_sub(behind.len());
                 self.skip(before);
                 self.skip_while(char::is_whitespace);
+                // What a `ParameterList` holds: `(0): Parameter containing: [torch.float32 of size 3]`.
+                if self.rest().starts_with("Parameter containing") {
+                    self.skip_while(|c| !matches!(c, ']' | '\n'));
+                    self.skip(usize::from(self.rest().starts_with(']')));
+                    continue;
+                }
                 let child = self.module(name.to_owned(), depth.saturating_add(1))?;
                 printed.children.push(child.peeled());
                 continue;
             }
+            let place = self.place();
             let piece = self.piece();
+            if let Some(message) = noise(piece) {
+                return Err(Error::new(ErrorKind::BadSpec, message).at(place));
+            }
             match piece.split_once('=') {
                 Some((name, value)) => {
                     if let Some(value) = value_of(value) {
@@ -291,6 +347,15 @@ impl<'t> Parser<'t> {
         self.skip(end);
         rest.get(..end).unwrap_or_default().trim()
     }
+}
+
+/// What no module prints, and what it is instead.
+fn noise(piece: &str) -> Option<&'static str> {
+    if matches!(piece, "..." | "…") {
+        return Some("the print was shortened here: print all of it");
+    }
+    let is_tensor = piece.starts_with("tensor(") || piece.starts_with("Parameter containing");
+    is_tensor.then_some("here is a tensor's print among the modules: print the model alone")
 }
 
 /// A value as Python prints it; `None` for what is no argument of a layer here.

@@ -261,10 +261,27 @@ impl<'t, 's> Row<'t, 's> {
             return (block.forward)(self, module);
         }
         if !blocks::runs_in_order(&module.class) {
-            let line = module.place.line;
-            self.translator.unknown.entry(module.class.clone()).or_insert(line);
+            self.unsure(module);
         }
         self.all(&module.children)
+    }
+
+    /// What this class does is not known, or not all of it.
+    pub(super) fn unsure(&mut self, module: &Printed) {
+        let line = module.place.line;
+        self.translator.unknown.entry(module.class.clone()).or_insert(line);
+    }
+
+    /// Layers inside of a module that is printed.
+    pub(super) fn named(
+        &mut self,
+        module: &Printed,
+        add: impl FnOnce(&mut Row<'_, 's>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (layers, x) = self.aside(add)?;
+        self.push(module, Body::Sequential(layers));
+        self.x = x;
+        Ok(())
     }
 
     /// Modules in the order in which they stand.
@@ -488,6 +505,11 @@ impl<'t, 's> Row<'t, 's> {
 
     fn unknown_leaf(&mut self, module: &Printed) -> Result<(), Error> {
         let class = module.class.as_str();
+        if class.starts_with("Parameter") {
+            let line = module.place.line;
+            let message = format!("what `{class}` (line {line}) holds is missing, and its use");
+            self.note(Severity::Error, "parameters-missing", message);
+        }
         if is_silent(class) || blocks::runs_in_order(class) {
             return Ok(());
         }

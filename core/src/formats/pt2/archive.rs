@@ -136,10 +136,46 @@ pub(in crate::formats) fn text(
 /// One file of the archive, decoded.
 fn json(zip: &ZipArchive<Window<'_>>, path: &str, entry: Entry) -> Result<Value, Error> {
     let bytes = unpacked(zip, path, entry)?;
-    serde_json::from_slice(&bytes).map_err(|error| {
+    if let Ok(value) = serde_json::from_slice(&bytes) {
+        return Ok(value);
+    }
+    serde_json::from_slice(&with_quotes(&bytes)).map_err(|error| {
         let message = format!("`{path}` is not the JSON that it should be: {error}");
         Error::new(ErrorKind::Corrupt, message)
     })
+}
+
+/// Python's `json` writes `NaN`, `Infinity` and `-Infinity`, which are no JSON: the same in quotes, as
+/// later versions of PyTorch write them.
+fn with_quotes(bytes: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::with_capacity(bytes.len());
+    let (mut rest, mut is_text) = (bytes, false);
+    while let Some((&byte, behind)) = rest.split_first() {
+        let word: Option<&[u8]> = [&b"NaN"[..], b"Infinity", b"-Infinity"]
+            .into_iter()
+            .find(|word| !is_text && rest.starts_with(word));
+        if let Some(word) = word {
+            quoted.push(b'"');
+            quoted.extend(word);
+            quoted.push(b'"');
+            rest = rest.get(word.len()..).unwrap_or_default();
+            continue;
+        }
+        quoted.push(byte);
+        rest = behind;
+        match byte {
+            b'"' => is_text = !is_text,
+            // What follows belongs to the text, also if it is a quote.
+            b'\\' if is_text => {
+                if let Some((&escaped, behind)) = rest.split_first() {
+                    quoted.push(escaped);
+                    rest = behind;
+                }
+            }
+            _ => {}
+        }
+    }
+    quoted
 }
 
 /// The bytes of one file of the archive.
@@ -179,5 +215,20 @@ impl ReaderAt for Window<'_> {
         let Some(part) = buffer.get_mut(..count) else { return Ok(0) };
         source.read_at(offset, part).map_err(io::Error::other)?;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pythons_numbers_are_quoted() {
+        for (text, expected) in [
+            ("[NaN, -Infinity, Infinity, 1]", r#"["NaN", "-Infinity", "Infinity", 1]"#),
+            (r#"{"NaN": "a \" Infinity"}"#, r#"{"NaN": "a \" Infinity"}"#),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&with_quotes(text.as_bytes())), expected);
+        }
     }
 }

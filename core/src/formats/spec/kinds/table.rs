@@ -619,6 +619,13 @@ pub const TABLE: &[Kind] = &[
                 QK_NORM,
                 FUSED,
                 IMPLEMENTATION,
+                arg(
+                    "sequence_first",
+                    &["sequencefirst"],
+                    Takes::Flag,
+                    NO,
+                    "whether it runs with the sequence before the batch, as `nn.MultiheadAttention` does",
+                ),
             ],
             blocks::attention,
         )

@@ -29,6 +29,7 @@ struct Attention {
     fused: bool,
     rotary: bool,
     eager: bool,
+    sequence_first: bool,
     qk_norm: Option<&'static str>,
     dropout: f64,
     out_dropout: f64,
@@ -83,6 +84,7 @@ impl Attention {
             fused: a.flag("fused_qkv"),
             rotary,
             eager,
+            sequence_first: a.flag("sequence_first"),
             qk_norm,
             dropout: a.share("dropout"),
             out_dropout: a.share("out_dropout"),
@@ -99,6 +101,9 @@ impl Attention {
 
     /// Keys and values read `context`, which is `x` itself in self-attention.
     fn lower(&self, l: &mut Lowering<'_>, x: &Tensor, context: &Tensor) -> Result<Tensor, Error> {
+        if self.sequence_first {
+            return self.multihead(l, x);
+        }
         let [q, k, v] = self.projections(l, x, context)?;
         let (mut q, mut k) = (self.by_head(l, &q, self.heads), self.by_head(l, &k, self.kv_heads));
         let v = self.by_head(l, &v, self.kv_heads);
@@ -153,6 +158,42 @@ impl Attention {
             l.hold(id, y.id);
         }
         Ok(y)
+    }
+
+    /// `multi_head_attention_forward` (`torch/nn/functional.py`) of a sequence with itself, around
+    /// which `nn.MultiheadAttention` exchanges batch and sequence; the batch is not copied back.
+    fn multihead(&self, l: &mut Lowering<'_>, x: &Tensor) -> Result<Tensor, Error> {
+        let x = permuted(l, x, &[1, 0, 2]);
+        let all = self.width.saturating_mul(3);
+        let packed = l.within("in_proj", |l| full(l, &x, all, self.bias))?;
+        let mut shape: Vec<Size> = packed.shape.iter().take(2).copied().collect();
+        shape.extend([Size::known(3), Size::known(self.width)]);
+        let target = l.host(&[0, 0, 3, signed(self.width)]);
+        let parts = l.made("Reshape", &[packed.id, target], None, shape);
+        // A dimension is put in front, exchanged with the three, and taken out again: one order.
+        let parts = permuted(l, &parts, &[2, 0, 1, 3]);
+        let parts = l.made("torch.Contiguous", &[parts.id], None, parts.shape);
+        let mut heads = Vec::new();
+        for part in 0..3 {
+            let index = l.host_scalar(part);
+            let axis = Some(("axis", Attribute::Int(0)));
+            let one = l.made("Gather", &[parts.id, index], axis, x.shape.clone());
+            let one = self.by_head(l, &one, self.heads);
+            heads.push(permuted(l, &one, &[1, 2, 0, 3]));
+        }
+        let names: Vec<ValueId> = heads.iter().map(|head| head.id).collect();
+        let drops = ("drops", Attribute::Int(i64::from(self.dropout > 0.0)));
+        let shape = heads.first().map_or_else(Vec::new, |head| head.shape.clone());
+        let y = l.made("torch.Attention", &names, Some(drops), shape);
+        let y = permuted(l, &y, &[2, 0, 1, 3]);
+        let y = l.made("torch.Contiguous", &[y.id], None, y.shape);
+        let target = l.host(&[0, 0, signed(self.width)]);
+        let y = l.made("Reshape", &[y.id, target], None, x.shape);
+        let y = l.within("out_proj", |l| full(l, &y, self.width, self.out_bias))?;
+        for id in names {
+            l.hold(id, y.id);
+        }
+        Ok(permuted(l, &y, &[1, 0, 2]))
     }
 
     /// Queries, keys and values as rows.

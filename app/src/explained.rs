@@ -1,0 +1,294 @@
+//! What a message about memory says, as the page shows it. [`Explained::of`] runs in the readers'
+//! program, so that its sentences are no part of what the page waits for.
+
+use highwater_core::bytes::Printed;
+use highwater_core::config::MachineField;
+use highwater_core::observed::{Cause, Explanation, Machine, Message, Observed};
+use highwater_core::{Bytes, Config};
+use serde::{Deserialize, Serialize};
+
+/// What the page shows of a message or of `nvidia-smi`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explained {
+    /// What happened.
+    pub(crate) title: String,
+    /// Its figures in a sentence.
+    pub(crate) figures: String,
+    /// Why, in a sentence; may be empty.
+    pub(crate) why: String,
+    /// The card that it may be, and the versions of `PyTorch` that word it so.
+    pub(crate) about: Vec<String>,
+    /// The memory of the card, from one end to the other; empty where it is not told.
+    pub(crate) parts: Vec<(Held, Bytes)>,
+    /// What was asked for and not had.
+    pub(crate) tried: Option<Bytes>,
+    /// Settings that follow.
+    pub(crate) fields: Vec<MachineField>,
+    /// Name of the device among them; may be empty.
+    pub(crate) device: String,
+    /// A configuration that has them.
+    pub(crate) known: Config,
+    /// What helps, the best first.
+    pub(crate) advice: Vec<String>,
+    /// What was assumed, and what the text does not say.
+    pub(crate) notes: Vec<String>,
+    /// What the allocation is found by in a simulated step.
+    pub(crate) sought: Option<Sought>,
+}
+
+/// Who holds a part of a card's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Held {
+    /// This process's tensors.
+    Allocated,
+    /// `PyTorch`'s allocator, in no tensor.
+    Unallocated,
+    /// CUDA and its libraries in this process.
+    Context,
+    /// Other processes.
+    Others,
+    /// Nobody whom the message names.
+    Unknown,
+    /// Nobody.
+    Free,
+}
+
+/// Figures of a message by which its allocation is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sought {
+    tried: Option<Printed>,
+    allocated: Option<Printed>,
+    reserved: Option<Printed>,
+    free: Option<Printed>,
+}
+
+impl Sought {
+    fn of(message: &Message) -> Option<Self> {
+        let Message { tried, allocated, reserved, free, .. } = *message;
+        tried.map(|_| Self { tried, allocated, reserved, free })
+    }
+
+    /// The message again, as far as a search needs it.
+    pub(crate) fn message(&self) -> Message {
+        let Self { tried, allocated, reserved, free } = *self;
+        Message { tried, allocated, reserved, free, ..Message::default() }
+    }
+}
+
+impl Explained {
+    /// Explains what was found in a text; nothing where there was nothing.
+    pub fn of(observed: &Observed) -> Option<Self> {
+        if observed.is_empty() {
+            return None;
+        }
+        let explanation = observed.explain();
+        let message = observed.message.as_ref();
+        let machine = observed.machine.as_ref().filter(|_| message.is_none());
+        let (title, figures) = match (message, machine) {
+            (Some(message), _) => (title(message), asked(message, &explanation)),
+            (None, Some(machine)) => in_use(machine, &explanation),
+            (None, None) => return None,
+        };
+        let fields = explanation.known.fields();
+        Some(Self {
+            title,
+            figures,
+            why: explanation.cause.map_or_else(String::new, |cause| sentence(cause.about())),
+            about: about(message, &explanation),
+            parts: parts(message, machine, &explanation),
+            tried: message.and_then(|message| Some(message.tried?.bytes)),
+            fields,
+            device: explanation
+                .known
+                .device
+                .map_or_else(String::new, |known| known.name.to_owned()),
+            known: explanation.known.apply(Config::default()),
+            advice: advice(explanation.cause),
+            notes: explanation.notes.iter().map(|note| sentence(&note.message)).collect(),
+            sought: message.and_then(Sought::of),
+        })
+    }
+
+    /// Whether a configuration has one of the settings.
+    pub(crate) fn is_applied(&self, field: MachineField, config: &Config) -> bool {
+        field.same(&self.known, config) && (!of_the_card(field) || self.is_card(config))
+    }
+
+    /// Puts a setting into a configuration; a figure of the card brings the card with it.
+    pub(crate) fn apply(&self, field: MachineField, config: &mut Config) {
+        if self.names_card() && (of_the_card(field) || field == MachineField::Device) {
+            config.choose_device(&self.known.device);
+        }
+        field.copy(&self.known, config);
+    }
+
+    /// Takes a setting out again, back to what was there before.
+    pub(crate) fn undo(field: MachineField, before: &Config, config: &mut Config) {
+        match field {
+            MachineField::Device => config.choose_device(&before.device),
+            field if of_the_card(field) && before.device != config.device => {
+                field.copy(&Config::default(), config);
+            }
+            field => field.copy(before, config),
+        }
+    }
+
+    fn names_card(&self) -> bool {
+        self.fields.contains(&MachineField::Device)
+    }
+
+    fn is_card(&self, config: &Config) -> bool {
+        !self.names_card() || self.known.device == config.device
+    }
+}
+
+const fn of_the_card(field: MachineField) -> bool {
+    !matches!(field, MachineField::Device | MachineField::AllocConf | MachineField::PyTorch)
+}
+
+fn title(message: &Message) -> String {
+    match (message.library, message.gpu) {
+        (Some(library), _) => format!("Memory ran out in {library}"),
+        (None, Some(gpu)) => format!("{} ran out of memory on GPU {gpu}", message.backend.name()),
+        (None, None) => format!("{} ran out of memory", message.backend.name()),
+    }
+}
+
+/// What it asked for, what there was, and what was missing.
+fn asked(message: &Message, explanation: &Explanation) -> String {
+    let Some(tried) = message.tried else { return String::new() };
+    let there = match (message.free, message.allowed) {
+        (Some(free), _) => format!(" where {free} was free"),
+        (None, Some(allowed)) => format!(" where {allowed} may be held"),
+        (None, None) => String::new(),
+    };
+    let short = explanation.missing.filter(|missing| missing.bytes > Bytes::ZERO);
+    let short = short.map_or_else(String::new, |missing| format!(": {missing} short"));
+    format!("It asked for {tried}{there}{short}.")
+}
+
+/// What `nvidia-smi` says of the GPU that it is about.
+fn in_use(machine: &Machine, explanation: &Explanation) -> (String, String) {
+    let gpu = explanation.gpu.and_then(|at| machine.gpus.get(at));
+    let Some(gpu) = gpu else {
+        return ("nvidia-smi lists no GPU".to_owned(), String::new());
+    };
+    let name = explanation.known.device.map_or(gpu.name.as_str(), |device| device.name);
+    let figures = gpu.total.map_or_else(String::new, |total| {
+        format!("GPU {} has {} of {total} in use.", gpu.index, gpu.taken())
+    });
+    (format!("This machine has {}", crate::text::with_article(name)), figures)
+}
+
+fn about(message: Option<&Message>, explanation: &Explanation) -> Vec<String> {
+    let names: Vec<_> = explanation.suspects.iter().map(|suspect| suspect.name).collect();
+    let card = match names.as_slice() {
+        [] => None,
+        [name] => Some((*name).to_owned()),
+        [first, rest @ ..] => Some(format!("{first}, perhaps {}", rest.join(" or "))),
+    };
+    let versions = message.filter(|message| message.library.is_none());
+    let versions = versions.map(|message| message.versions.to_string());
+    let versions = versions.filter(|versions| versions != "any");
+    let versions = versions.map(|versions| format!("PyTorch {versions}"));
+    card.into_iter().chain(versions).collect()
+}
+
+/// Who holds what of the card.
+fn parts(
+    message: Option<&Message>,
+    machine: Option<&Machine>,
+    explanation: &Explanation,
+) -> Vec<(Held, Bytes)> {
+    /// SIZE: what rounding hides of a card.
+    const ROUNDED: Bytes = Bytes::mib(64);
+    let size = |size: Option<Printed>| size.map_or(Bytes::ZERO, |size| size.bytes);
+    let mut parts = Vec::new();
+    if let Some(message) = message
+        && let (Some(capacity), Some(free)) = (message.capacity, message.free)
+    {
+        parts.extend([
+            (Held::Allocated, size(message.allocated)),
+            (Held::Unallocated, size(message.unallocated)),
+            (Held::Context, size(explanation.context)),
+            (Held::Others, size(explanation.other_processes)),
+        ]);
+        let told: Bytes = parts.iter().map(|(_, bytes)| *bytes).sum();
+        let rest = capacity.bytes - free.bytes - told;
+        if rest > ROUNDED {
+            // Until 2.0 a message does not tell the context.
+            let what = if explanation.context.is_none() { Held::Context } else { Held::Unknown };
+            parts.push((what, rest));
+        }
+        parts.push((Held::Free, free.bytes));
+    } else if let Some(gpu) = machine
+        .and_then(|machine| machine.gpus.get(explanation.gpu?))
+        .filter(|gpu| gpu.total.is_some())
+    {
+        parts.extend([
+            (Held::Others, gpu.taken()),
+            (Held::Free, gpu.total.unwrap_or_default() - gpu.taken()),
+        ]);
+    }
+    parts.retain(|(_, bytes)| *bytes > Bytes::ZERO);
+    parts
+}
+
+fn advice(cause: Option<Cause>) -> Vec<String> {
+    let advice = cause.map_or(&[][..], Cause::advice);
+    advice.iter().map(|what| sentence(what)).collect()
+}
+
+/// A sentence, unless it begins with what is written so.
+fn sentence(text: &str) -> String {
+    if text.starts_with("nvidia-smi") { format!("{text}.") } else { crate::text::sentence(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use highwater_core::observed;
+
+    const MESSAGE: &str = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 \
+        has a total capacty of 14.58 GiB of which 3.26 GiB is free. Process 341 has 1.00 GiB memory \
+        in use. Including non-PyTorch memory, this process has 10.32 GiB memory in use. Of the \
+        allocated memory 10.00 GiB is allocated by PyTorch, and 213.20 MiB is reserved by PyTorch \
+        but unallocated.";
+
+    fn explained(text: &str) -> Explained {
+        Explained::of(&observed::read(text)).expect("there is a message")
+    }
+
+    #[test]
+    fn a_message_is_told_in_sentences() {
+        let told = explained(MESSAGE);
+        assert_eq!(told.title, "CUDA ran out of memory on GPU 0");
+        assert_eq!(told.figures, "It asked for 9.00 GiB where 3.26 GiB was free: 5.74 GiB short.");
+        assert_eq!(told.why, "Even all memory that no tensor uses would not do.");
+        let sum: Bytes = told.parts.iter().map(|(_, bytes)| *bytes).sum();
+        assert!(sum.0.abs_diff((14_580 << 30) / 1000) < 64 << 20, "{sum}");
+        assert_eq!(Explained::of(&observed::read("layers: [relu]")), None);
+    }
+
+    #[test]
+    fn settings_are_applied_and_taken_back() {
+        let told = explained(MESSAGE);
+        let before = Config { device: "l4".to_owned(), ..Config::default() };
+        let mut config = before.clone();
+        for field in &told.fields {
+            assert!(
+                !told.is_applied(*field, &config) || *field == MachineField::PyTorch,
+                "{field}"
+            );
+            told.apply(*field, &mut config);
+            assert!(told.is_applied(*field, &config), "{field}");
+        }
+        assert_eq!(config.device, "t4");
+        Explained::undo(MachineField::Device, &before, &mut config);
+        assert!(!config.knows_the_card());
+        told.apply(MachineField::Capacity, &mut config);
+        assert_eq!(config.device, "t4");
+        Explained::undo(MachineField::Capacity, &before, &mut config);
+        assert_eq!(config.capacity, None);
+    }
+}

@@ -1,0 +1,197 @@
+// An out-of-memory message or nvidia-smi is pasted: it is explained, its settings are applied, its place in
+// the step is found, and nothing that was open is lost.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import {
+  SCREENS,
+  accessibilityFaults,
+  dropFile,
+  openPage,
+  paste,
+  startBrowser,
+  takePictures,
+} from './browser.js';
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+// PyTorch 2.15 said this of ResNet-50 with AdamW and a batch of 256, on a device of 14908 MiB.
+const MESSAGE = `CUDA out of memory. Tried to allocate 392.00 MiB. GPU 0 has a total capacity of 14.56 GiB of
+which 168.00 MiB is free. Of the allocated memory 14.02 GiB is allocated by PyTorch, and 382.24 MiB is
+reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting
+PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.`;
+
+// As terminals and launchers give it: an earlier message, a prompt, colours, prefixes, a traceback.
+const LOG = `user@host:~$ python train.py
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "train.py", line 41, in <module>
+[rank0]:     loss.backward()
+[rank0]: torch.OutOfMemoryError: \u001b[31mCUDA out of memory\u001b[0m. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14.56 GiB of which 1.00 GiB is free. Process 12 has 2.00 GiB memory in use. Including non-PyTorch memory, this process has 11.56 GiB memory in use. Of the allocated memory 11.00 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated.
+user@host:~$ python train.py
+[rank0]: torch.OutOfMemoryError: \u001b[31mCUDA out of memory\u001b[0m. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 14.56 GiB of which 512.00 MiB is free. Process 12 has 3.00 GiB memory in use. Including non-PyTorch memory, this process has 11.05 GiB memory in use. Of the allocated memory 10.70 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated.
+`;
+
+const SMI = `+-----------------------------------------------------------------------------+
+| NVIDIA-SMI 450.51.05    Driver Version: 450.51.05    CUDA Version: 11.0     |
+|-------------------------------+----------------------+----------------------+
+| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |
+|===============================+======================+======================|
+|   0  Tesla T4            Off  | 00000000:00:1E.0 Off |                    0 |
+| N/A   34C    P0    26W /  70W |   2548MiB / 15109MiB |      0%      Default |
++-------------------------------+----------------------+----------------------+
+`;
+
+const card = (page) => page.locator('.message');
+const device = (page) => page.getByLabel('device', { exact: true }).inputValue();
+
+async function openExample(name) {
+  const tab = await openPage(browser);
+  await tab.page.getByRole('button', { name }).click();
+  await tab.page.locator('.headline-lead').waitFor();
+  return tab;
+}
+
+test('on the empty page a message is explained, and its settings wait for a model', async () => {
+  const { page, errors, requests, loaded } = await openPage(browser);
+  loaded();
+  await paste(page, LOG);
+  await card(page).waitFor();
+  const text = await card(page).textContent();
+  assert.match(text, /CUDA ran out of memory on GPU 0/);
+  assert.match(text, /It asked for 1\.00 GiB where 512\.00 MiB was free: 512\.00 MiB short\./);
+  assert.match(text, /other processes/i);
+  assert.match(text, /Open the model that ran/);
+  assert.match(text, /T4/);
+  assert.deepEqual(await accessibilityFaults(page), []);
+  await takePictures(page, 'message-alone');
+  assert.equal(await page.locator('.drop-zone').count(), 1);
+  assert.equal(await page.locator('.source').count(), 0);
+  await page.setViewportSize(SCREENS.desktop);
+  await page.getByRole('button', { name: 'ResNet-50' }).first().click();
+  await page.locator('.headline-lead').waitFor();
+  assert.equal(await device(page), 't4');
+  await page.getByText('Your card (').click();
+  assert.equal(await page.getByRole('textbox', { name: 'total memory' }).inputValue(), '14.56 GiB');
+  assert.equal(await page.getByRole('textbox', { name: 'other processes' }).inputValue(), '3.01 GiB');
+  assert.deepEqual(errors, []);
+  assert.ok(requests.every((url) => url.startsWith(browser.address)));
+});
+
+test('with the model its place in the step is found, with the batch that it had', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  await paste(page, MESSAGE);
+  await card(page).waitFor();
+  assert.equal(await page.locator('.chip-text').textContent(), 'resnet50.onnx');
+  const where = page.locator('.message-where');
+  await where.getByRole('button', { name: 'Take this batch' }).waitFor();
+  assert.match(await where.textContent(), /With a batch of 256 it would fail in forward of/);
+  await takePictures(page, 'message-other-batch');
+  await page.setViewportSize(SCREENS.desktop);
+  await where.getByRole('button', { name: 'Take this batch' }).click();
+  await page.waitForFunction(() =>
+    /in forward of .*batch_norm.* with 14\.02 GiB allocated/.test(
+      document.querySelector('.message-where').textContent,
+    ),
+  );
+  assert.equal(await page.getByRole('spinbutton', { name: 'batch' }).inputValue(), '256');
+  assert.match(await page.locator('.headline-lead').textContent(), /Does not fit on a T4/);
+  await where.getByRole('button', { name: 'Show on the timeline' }).click();
+  assert.match(await page.locator('.readout-when').textContent(), /At the cursor/);
+  for (const [name, size] of Object.entries(SCREENS)) {
+    await page.setViewportSize(size);
+    assert.deepEqual(await accessibilityFaults(page), [], name);
+    const sideways = await page.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    );
+    assert.equal(sideways, 0, `${name} scrolls sideways`);
+  }
+  await page.evaluate(() => globalThis.scrollTo(0, 0));
+  await takePictures(page, 'message-found');
+  assert.deepEqual(errors, []);
+});
+
+test('each setting can be taken back, and each figure of the card typed and reset', async () => {
+  const { page, errors } = await openExample('ResNet-50');
+  const own = await device(page);
+  await paste(page, LOG);
+  await card(page).waitFor();
+  assert.equal(await device(page), 't4');
+  await page.getByRole('button', { name: 'Undo GPU' }).click();
+  assert.equal(await device(page), own);
+  await page.getByRole('button', { name: 'Apply total memory' }).click();
+  assert.equal(await device(page), 't4');
+  await page.getByText('Your card (').click();
+  const memory = page.getByRole('textbox', { name: 'total memory' });
+  await memory.fill('24GB');
+  await memory.press('Tab');
+  assert.match(await page.locator('.hint-wrong').textContent(), /no size; write it as/);
+  await memory.fill('700 MiB');
+  await memory.press('Tab');
+  await page.waitForFunction(() =>
+    /Does not fit on a T4/.test(document.querySelector('.headline-lead').textContent),
+  );
+  await page.getByRole('button', { name: 'Back to the figures of the table' }).click();
+  await page.waitForFunction(
+    () => !/Does not fit/.test(document.querySelector('.headline-lead').textContent),
+  );
+  assert.equal(await memory.inputValue(), '');
+  await page.getByRole('button', { name: 'Dismiss the message' }).click();
+  assert.equal(await card(page).count(), 0);
+  assert.deepEqual(errors, []);
+});
+
+test('nvidia-smi says which card it is, and what others hold of it', async () => {
+  const { page, errors } = await openExample('ViT-B/16');
+  await paste(page, SMI);
+  await card(page).waitFor();
+  const text = await card(page).textContent();
+  assert.match(text, /This machine has a T4/);
+  assert.match(text, /GPU 0 has 2\.49 GiB of 14\.75 GiB in use/);
+  assert.equal(await device(page), 't4');
+  await page.getByText('Your card (').click();
+  assert.equal(await page.getByRole('textbox', { name: 'other processes' }).inputValue(), '2.49 GiB');
+  await takePictures(page, 'nvidia-smi');
+  assert.deepEqual(errors, []);
+});
+
+test('a message in the editor gives way to the model, and a dropped log is a message', async () => {
+  const { page, errors } = await openPage(browser);
+  await dropFile(page, 'spec/gpt.yaml');
+  await page.locator('.headline-lead').waitFor();
+  const editor = page.getByRole('textbox', { name: 'Model as text' });
+  const spec = await editor.inputValue();
+  await editor.fill(MESSAGE);
+  await card(page).waitFor();
+  assert.equal(await editor.inputValue(), spec);
+  await page.getByRole('button', { name: 'Dismiss the message' }).click();
+  await dropFile(page, { name: 'train.log', bytes: Buffer.from(LOG) });
+  await card(page).waitFor();
+  assert.equal(await editor.inputValue(), spec);
+  assert.equal(await page.locator('.notice').count(), 0);
+  assert.deepEqual(errors, []);
+});
+
+test('every message of the fixtures is explained or refused, and the model stays', async () => {
+  const { page, errors } = await openExample('DistilGPT-2');
+  const text = await readFile(new URL('../fixtures/messages/messages.txt', import.meta.url), 'utf8');
+  const parts = text.split(/^== (.*)$/m).slice(1);
+  for (let at = 0; at < parts.length; at += 2) {
+    const [title, message] = [parts[at], parts[at + 1]];
+    await paste(page, message);
+    if (title.startsWith('nothing of the kind')) {
+      await page.locator('.source .problem, .notice').first().waitFor();
+      continue;
+    }
+    await card(page).waitFor();
+    assert.match(await card(page).locator('h2').textContent(), /\S/, title);
+    await page.getByRole('button', { name: 'Dismiss the message' }).click();
+    assert.equal(await page.locator('.chip-text').textContent(), 'distilgpt2.onnx', title);
+  }
+  assert.deepEqual(errors, []);
+});
