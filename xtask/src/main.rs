@@ -7,6 +7,7 @@
 //! | [`toolchain`] | a compiler that can build for the browser |
 //! | [`tools`] | Trunk, wasm-bindgen, a browser, Node |
 //! | [`offline`] | what the page needs when there is no network |
+//! | [`shrink`] | a built page, lighter on the wire |
 //! | [`page`] | the static page in `dist/`, and what it weighs |
 //! | [`server`] | `dist/` over HTTP, on this machine only |
 //! | [`oracle`] | our events beside recorded ones |
@@ -24,6 +25,7 @@ mod tools;
 mod offline;
 mod page;
 mod server;
+mod shrink;
 
 mod oracle;
 

@@ -49,7 +49,7 @@ fn list(folder: &Path, prefix: &str, files: &mut Vec<(String, u32)>) -> Result<(
 }
 
 /// FNV-1a, as the worker computes it of what arrives: enough to notice another version.
-fn fingerprint(bytes: &[u8]) -> u32 {
+pub(crate) fn fingerprint(bytes: &[u8]) -> u32 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     bytes.iter().fold(0x811c_9dc5, step)
 }

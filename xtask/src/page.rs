@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 
 use crate::place;
 use crate::process::{Failure, Result, While as _, command, progress, run};
-use crate::{offline, toolchain, tools};
+use crate::{offline, shrink, toolchain, tools};
 
 /// SIZE: the most that the program (WebAssembly and script) may weigh on the wire, in bytes.
 const BUDGET_GZIP: usize = 700_000;
@@ -55,6 +55,9 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
         Flavour::Dev => ["--cargo-profile=dev"].as_slice(),
     });
     run(toolchain.apply(&mut trunk))?;
+    if flavour == Flavour::Release {
+        shrink::shrink(&place::dist())?;
+    }
     // A page that changes all the time is not kept: reloading must show what was built.
     offline::prepare(&place::dist(), flavour == Flavour::Release)?;
     progress(format_args!("the page is in dist/ after {:.1} s", begun.elapsed().as_secs_f64()));

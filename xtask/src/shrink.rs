@@ -1,0 +1,234 @@
+//! Makes the built page lighter on the wire, and changes nothing that it does.
+//!
+//! What compresses is what a window of 32 kB has seen before. So all styles become one file, and
+//! the functions of a program stand in the order of their names, where the copies of one generic
+//! function are neighbours; `wasm-bindgen` leaves them by their sizes.
+
+use std::convert::Infallible;
+use std::fs;
+use std::path::Path;
+
+use wasm_encoder::reencode::{Error as Reencoding, Reencode};
+use wasm_encoder::{CodeSection, FunctionSection, Module};
+use wasmparser::{
+    BinaryReaderError, CodeSectionReader, CustomSectionReader, FunctionBody, FunctionSectionReader,
+    KnownCustom, Name, Parser, Payload, TypeRef,
+};
+
+use crate::offline::fingerprint;
+use crate::process::{Failure, Result, While as _};
+
+/// Shrinks every program of a built page, and its styles.
+///
+/// # Errors
+/// A file cannot be read or written, or is not what Trunk makes.
+pub(crate) fn shrink(folder: &Path) -> Result<()> {
+    join_styles(folder)?;
+    for entry in fs::read_dir(folder).during("listing the programs")? {
+        let path = entry.during("listing the programs")?.path();
+        if path.extension().is_some_and(|extension| extension == "wasm") {
+            let doing = format!("putting {} in order", path.display());
+            let program = fs::read(&path).during(&doing)?;
+            fs::write(&path, by_name(&program).during(&doing)?).during(&doing)?;
+        }
+    }
+    Ok(())
+}
+
+/// Start of a line of `index.html` that asks for a style.
+const STYLE: &str = "<link rel=\"stylesheet\" href=\"./";
+
+/// Joins the styles that `index.html` asks for, in its order.
+fn join_styles(folder: &Path) -> Result<()> {
+    let path = folder.join("index.html");
+    let page = fs::read_to_string(&path).during("reading the page")?;
+    let (mut styles, mut kept, mut place) = (String::new(), Vec::new(), None);
+    for line in page.lines() {
+        let name = line.trim_start().strip_prefix(STYLE).and_then(|rest| rest.split('"').next());
+        let Some(name) = name else {
+            kept.push(line.to_owned());
+            continue;
+        };
+        let file = folder.join(name);
+        styles.push_str(&fs::read_to_string(&file).during(format_args!("reading {name}"))?);
+        fs::remove_file(&file).during(format_args!("removing {name}"))?;
+        place.get_or_insert(kept.len());
+    }
+    let place = place.ok_or_else(|| Failure::new("index.html asks for no style"))?;
+    let name = format!("highwater-{:x}.css", fingerprint(styles.as_bytes()));
+    kept.insert(place, format!("    {STYLE}{name}\" />"));
+    fs::write(folder.join(name), styles).during("writing the styles")?;
+    fs::write(path, kept.join("\n") + "\n").during("writing the page")
+}
+
+/// A program with its functions in the order of their names, which it loses.
+fn by_name(program: &[u8]) -> std::result::Result<Vec<u8>, Reencoding> {
+    let mut module = Module::new();
+    ByName::of(program)?.parse_core_module(&mut module, Parser::new(0), program)?;
+    Ok(module.finish())
+}
+
+/// An order of functions.
+struct ByName {
+    /// Positions of a program's own functions, in the order in which they shall stand.
+    order: Vec<usize>,
+    /// The number that each function gets, those that are imported first.
+    numbers: Vec<u32>,
+}
+
+impl ByName {
+    fn of(program: &[u8]) -> std::result::Result<Self, BinaryReaderError> {
+        let (mut imported, mut own, mut names) = (0, 0, Vec::new());
+        for payload in Parser::new(0).parse_all(program) {
+            match payload? {
+                Payload::ImportSection(imports) => {
+                    for import in imports.into_imports() {
+                        imported += usize::from(matches!(import?.ty, TypeRef::Func(_)));
+                    }
+                }
+                Payload::FunctionSection(functions) => own = functions.count() as usize,
+                Payload::CustomSection(section) => names.extend(function_names(&section)?),
+                _ => {}
+            }
+        }
+        let mut by_number = vec![""; imported + own];
+        for (number, name) in names {
+            if let Some(place) = by_number.get_mut(number as usize) {
+                *place = name;
+            }
+        }
+        let mut order: Vec<_> = (0..own).collect();
+        order.sort_by_key(|&function| by_number[imported + function]);
+        let mut numbers: Vec<_> = (0..).take(imported + own).collect();
+        for (number, &function) in (0..).skip(imported).zip(&order) {
+            numbers[imported + function] = number;
+        }
+        Ok(Self { order, numbers })
+    }
+}
+
+fn function_names<'a>(
+    section: &CustomSectionReader<'a>,
+) -> std::result::Result<Vec<(u32, &'a str)>, BinaryReaderError> {
+    let KnownCustom::Name(names) = section.as_known() else { return Ok(Vec::new()) };
+    let mut functions = Vec::new();
+    for part in names {
+        if let Name::Function(map) = part? {
+            for naming in map {
+                functions.push(naming.map(|naming| (naming.index, naming.name))?);
+            }
+        }
+    }
+    Ok(functions)
+}
+
+impl Reencode for ByName {
+    type Error = Infallible;
+
+    fn function_index(&mut self, function: u32) -> std::result::Result<u32, Reencoding> {
+        Ok(self.numbers[function as usize])
+    }
+
+    fn parse_function_section(
+        &mut self,
+        functions: &mut FunctionSection,
+        section: FunctionSectionReader<'_>,
+    ) -> std::result::Result<(), Reencoding> {
+        let types: Vec<u32> = section.into_iter().collect::<std::result::Result<_, _>>()?;
+        for &function in &self.order {
+            functions.function(types[function]);
+        }
+        Ok(())
+    }
+
+    fn parse_code_section(
+        &mut self,
+        code: &mut CodeSection,
+        section: CodeSectionReader<'_>,
+    ) -> std::result::Result<(), Reencoding> {
+        let bodies: Vec<FunctionBody<'_>> =
+            section.into_iter().collect::<std::result::Result<_, _>>()?;
+        for function in self.order.clone() {
+            self.parse_function_body(code, bodies[function].clone())?;
+        }
+        Ok(())
+    }
+
+    fn parse_custom_section(
+        &mut self,
+        _module: &mut Module,
+        _section: CustomSectionReader<'_>,
+    ) -> std::result::Result<(), Reencoding> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasm_encoder::{
+        ExportKind, ExportSection, Function, NameMap, NameSection, TypeSection, ValType,
+    };
+
+    use super::*;
+
+    /// A program of functions that return their positions; the last calls the first.
+    fn program(names: &[&str]) -> Vec<u8> {
+        let (mut types, mut functions) = (TypeSection::new(), FunctionSection::new());
+        let (mut exports, mut code) = (ExportSection::new(), CodeSection::new());
+        let mut map = NameMap::new();
+        types.ty().function([], [ValType::I32]);
+        for (number, name) in (0..).zip(names) {
+            functions.function(0);
+            exports.export(name, ExportKind::Func, number);
+            map.append(number, name);
+            let mut body = Function::new([]);
+            let is_last = number as usize + 1 == names.len();
+            let mut body_of = body.instructions();
+            if is_last {
+                body_of.call(0).end()
+            } else {
+                body_of.i32_const(number as i32).end()
+            };
+            code.function(&body);
+        }
+        let mut named = NameSection::new();
+        named.functions(&map);
+        let mut module = Module::new();
+        module.section(&types).section(&functions).section(&exports).section(&code);
+        module.section(&named);
+        module.finish()
+    }
+
+    /// What each export is: its name, its number, and the first instruction of its function.
+    fn exports(program: &[u8]) -> Vec<String> {
+        let (mut exported, mut bodies) = (Vec::new(), Vec::new());
+        for payload in Parser::new(0).parse_all(program) {
+            match payload.expect("a program") {
+                Payload::ExportSection(section) => exported.extend(section),
+                Payload::CodeSectionEntry(body) => {
+                    let mut operators = body.get_operators_reader().expect("a body");
+                    bodies.push(format!("{:?}", operators.read().expect("an instruction")));
+                }
+                Payload::CustomSection(section) => panic!("{} is left", section.name()),
+                _ => {}
+            }
+        }
+        let exported = exported.into_iter().map(|export| export.expect("an export"));
+        exported
+            .map(|e| format!("{} is {}: {}", e.name, e.index, bodies[e.index as usize]))
+            .collect()
+    }
+
+    #[test]
+    fn functions_stand_by_name_and_stay_themselves() {
+        let ordered = by_name(&program(&["pear", "apple", "fig"])).expect("a program");
+        assert_eq!(
+            exports(&ordered),
+            [
+                "pear is 2: I32Const { value: 0 }",
+                "apple is 0: I32Const { value: 1 }",
+                "fig is 1: Call { function_index: 2 }",
+            ]
+        );
+    }
+}
