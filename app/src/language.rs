@@ -7,11 +7,12 @@
 use std::cell::RefCell;
 use std::fmt::Display;
 
-use gloo::storage::{LocalStorage, Storage as _};
 use js_sys::{JSON, Object, Reflect};
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::Response;
+
+use crate::kept::{keep, kept};
 
 const KEY: &str = "highwater-language";
 
@@ -51,15 +52,15 @@ impl Language {
 
     /// The user's earlier choice, else the first of the browser's that there is.
     pub(crate) fn stored_or_preferred() -> Self {
-        let stored = LocalStorage::get::<String>(KEY).ok();
+        let stored = kept(KEY);
         let preferred = || web_sys::window().and_then(|window| window.navigator().language());
         let tag = stored.or_else(preferred).unwrap_or_default();
         if tag.starts_with("zh") { Self::Chinese } else { Self::English }
     }
 
-    /// Remembers the user's choice; a browser that refuses storage just forgets it.
+    /// Remembers the user's choice.
     pub(crate) fn store(self) {
-        drop(LocalStorage::set(KEY, self.tag()));
+        keep(KEY, self.tag());
     }
 
     /// Makes it the language of everything that is composed from now on; says whether it could.

@@ -13,9 +13,10 @@ mod embed;
 mod engine;
 mod estimator;
 mod examples;
-mod export;
 mod explained;
+mod export;
 mod format;
+mod kept;
 mod language;
 mod lessons;
 mod link;
@@ -28,8 +29,8 @@ mod text;
 mod theme;
 mod worker;
 
-pub use export::written;
 pub use explained::Explained;
+pub use export::written;
 pub use load::Opening;
 pub use protocol::{Fault, Found, Read};
 

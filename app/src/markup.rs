@@ -4,6 +4,10 @@
 //! program has written goes in by [`Markup::raw`], which takes nothing else; names and numbers go in by
 //! [`Markup::text`], which escapes them.
 
+use highwater_core::Bytes;
+
+use crate::format;
+
 /// Markup under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Markup(String);
@@ -37,6 +41,12 @@ impl Markup {
         close: &'static str,
     ) -> &mut Self {
         self.raw(open).text(text).raw(close)
+    }
+
+    /// A size as it is shown everywhere: short, with the exact one behind it.
+    pub(crate) fn size(&mut self, bytes: Bytes) -> &mut Self {
+        self.around("<data class=\"byte-size\" value=\"", &bytes.0.to_string(), "\" title=\"");
+        self.around("", &format::exact(bytes), "\">").around("", &bytes.to_string(), "</data>")
     }
 
     /// A button: what it does, and what it says.

@@ -1,8 +1,9 @@
 //! Light or dark: what the system prefers, until the user says otherwise.
 
 use gloo::events::EventListener;
-use gloo::storage::{LocalStorage, Storage as _};
 use web_sys::MediaQueryList;
+
+use crate::kept::{keep, kept};
 
 const KEY: &str = "highwater-theme";
 
@@ -24,9 +25,9 @@ impl Theme {
     }
 
     fn stored() -> Option<Self> {
-        match LocalStorage::get::<String>(KEY).as_deref() {
-            Ok("dark") => Some(Self::Dark),
-            Ok("light") => Some(Self::Light),
+        match kept(KEY).as_deref() {
+            Some("dark") => Some(Self::Dark),
+            Some("light") => Some(Self::Light),
             _ => None,
         }
     }
@@ -58,9 +59,9 @@ impl Theme {
         }
     }
 
-    /// Remembers the user's choice; a browser that refuses storage just forgets it.
+    /// Remembers the user's choice.
     pub(crate) fn store(self) {
-        drop(LocalStorage::set(KEY, self.name()));
+        keep(KEY, self.name());
     }
 
     /// Puts it on the page.

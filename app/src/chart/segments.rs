@@ -58,7 +58,7 @@ pub(crate) fn map(segments: &[Segment], pool: Pool, width: f64) -> Map {
     let own = || segments.iter().enumerate().filter(move |(_, segment)| segment.pool == pool);
     let line = line(own().map(|(_, segment)| segment.size).sum(), width);
     let scale = width / float(line);
-    let mut map = Map { line, width, ..Map::default() };
+    let mut map = Map { width, line, ..Map::default() };
     let (mut x, mut y): (f64, f64) = (0.0, 0.0);
     for (segment, known) in own() {
         let long = (float(known.size) * scale).max(NARROWEST);

@@ -1,7 +1,8 @@
 //! A panel that is drawn as a whole from [`Markup`](crate::markup::Markup).
 //!
 //! What was unfolded stays unfolded and what had the focus keeps it, by their ids. Buttons and their
-//! like say with `data-act` what they do; the one with `data-copy` copies the code before it.
+//! like say with `data-act` what they do; the one with `data-copy` copies the code before it. The page's
+//! policy forbids `style` in markup: `data-left` and `data-width` are lengths in per cent.
 
 use leptos::{ev, html, prelude::*};
 use wasm_bindgen::JsCast as _;
@@ -98,7 +99,7 @@ fn copy(button: &Element) {
 }
 
 /// Draws a panel anew. Where what had the focus is gone, what has `data-next` gets it.
-fn redraw(place: &Element, markup: &str) {
+pub(super) fn redraw(place: &Element, markup: &str) {
     let document = web_sys::window().and_then(|window| window.document());
     let focused = document.and_then(|document| document.active_element());
     let focused = focused.filter(|focused| place.contains(Some(focused)));
@@ -110,6 +111,17 @@ fn redraw(place: &Element, markup: &str) {
         drop(details.remove_attribute("open"));
     }
     place.set_inner_html(markup);
+    for (attribute, property) in [("data-left", "left"), ("data-width", "width")] {
+        let Ok(stretched) = place.query_selector_all(&["[", attribute, "]"].concat()) else {
+            continue;
+        };
+        for element in (0..stretched.length()).filter_map(|at| stretched.item(at)) {
+            let element: &HtmlElement = element.unchecked_ref();
+            let length = element.get_attribute(attribute).unwrap_or_default() + "%";
+            // Fails only for styles that cannot be changed, and these can.
+            drop(element.style().set_property(property, &length));
+        }
+    }
     let by_id = |id: &str| {
         let quoted = ["[id=\"", &id.replace('"', "\\\""), "\"]"].concat();
         place.query_selector(&quoted).ok().flatten()

@@ -6,11 +6,15 @@ use std::sync::Arc;
 use highwater_core::report::{DeviceVerdict, Verdict};
 use highwater_core::{Report, sorted};
 use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
+use web_sys::{Event, HtmlElement, HtmlInputElement};
 
-use super::byte_size::ByteSize;
-use super::ladder::Ladder;
+use super::drawn::redraw;
+use super::island::{children, find, on, panel, said, set, watch};
+use super::ladder;
 use crate::format::{self, grouped, share};
 use crate::language::{fill, tr};
+use crate::markup::Markup;
 use crate::protocol::LargestBatch;
 use crate::state::DeviceRow;
 
@@ -72,197 +76,225 @@ pub(crate) fn GpuTable(
     let wanted = RwSignal::new(String::new());
     let order = Memo::new(move |_| {
         let (key, descending) = sorting.get();
-        let mut order = devices.with(|rows| sorted(rows, key, descending));
-        let wanted = wanted.with(|wanted| wanted.trim().to_lowercase());
+        let wanted = wanted.with(|wanted| wanted.trim().to_ascii_lowercase());
         devices.with(|rows| {
+            let mut order = sorted(rows, key, descending);
             order.retain(|&position| {
                 rows.get(position).is_some_and(|row| {
-                    let name = row.device.with_value(|device| device.name.to_lowercase());
+                    let name = row.device.with_value(|device| device.name.to_ascii_lowercase());
                     name.contains(&wanted) && shown.get().has(row.known_verdict())
                 })
             });
-        });
-        order
+            order
+        })
     });
-    let head = move |key: Key, name: &'static str| {
-        let direction = move || match sorting.get() {
-            (now, _) if now != key => "none",
-            (_, false) => "ascending",
-            (_, true) => "descending",
+    let live = move |root: HtmlElement| {
+        filtering(&root, shown, wanted);
+        sorts(&root, sorting);
+        rows(&root, devices, order, generation, chosen);
+        on(
+            &root,
+            "click",
+            Box::new(move |event| {
+                if let Some(id) = said(event, "data-device") {
+                    on_choose.run(id);
+                }
+            }),
+        );
+        let ladder_at = find(&root, ".gpu-ladder");
+        watch(Box::new(move || {
+            if let (Some(place), Some(report)) = (&ladder_at, report.get()) {
+                redraw(place, &ladder_of(&report, devices));
+            }
+        }));
+    };
+    panel("panel gpus", "gpus-title", still(), Box::new(live))
+}
+
+/// What stays whatever the run.
+fn still() -> String {
+    let mut markup = Markup::default();
+    markup.raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"gpus-title\">");
+    markup.around("", &tr("GPUs"), "</h2><p class=\"panel-note\">");
+    markup.text(&tr(
+        "Need against what PyTorch can use on each card; choose one to see its timeline",
+    ));
+    markup.raw(
+        "</p></div><div class=\"gpu-filter\"><div class=\"choice\" role=\"group\" aria-label=\"",
+    );
+    markup.text(&tr("GPUs shown")).raw("\">");
+    for which in Shown::ALL {
+        markup.around("<button type=\"button\" data-shown>", &tr(which.name()), "</button>");
+    }
+    markup.raw("</div><input type=\"search\" class=\"gpu-search\" aria-label=\"");
+    markup.text(&tr("Search for a GPU")).around("\" placeholder=\"", &tr("Search"), "\">");
+    markup.raw("<p class=\"hidden-text\" role=\"status\"></p></div><table class=\"table gpu-table\"><thead><tr>");
+    let columns = [
+        ("", Some(Key::Name), "GPU"),
+        ("gpu-bar-head", None, "need of capacity"),
+        ("", None, "verdict"),
+        ("number gpu-need", None, "need"),
+        ("number", Some(Key::Capacity), "capacity"),
+        ("number", Some(Key::Margin), "margin"),
+        ("number", None, "largest batch"),
+    ];
+    for (class, key, name) in columns {
+        markup.raw("<th scope=\"col\" class=\"").raw(class).raw("\"");
+        match key {
+            None => markup.around(">", &tr(name), "</th>"),
+            Some(_) => {
+                markup.raw(" aria-sort=\"none\"><button type=\"button\" class=\"sort\">").around(
+                    "",
+                    &tr(name),
+                    "<span class=\"sort-sign\" aria-hidden=\"true\"></span></button></th>",
+                )
+            }
         };
-        view! {
-            <th scope="col" class:number=key != Key::Name aria-sort=direction>
-                <button
-                    type="button"
-                    class="sort"
-                    on:click=move |_| {
-                        sorting.update(|(now, descending)| {
-                            *descending = *now == key && !*descending;
-                            *now = key;
-                        });
-                    }
-                >
-                    {tr(name)}
-                    <span class="sort-sign" aria-hidden="true"></span>
-                </button>
-            </th>
-        }
-    };
-    view! {
-        <section class="panel gpus" aria-labelledby="gpus-title">
-            <div class="panel-head">
-                <h2 class="panel-title" id="gpus-title">
-                    {tr("GPUs")}
-                </h2>
-                <p class="panel-note">
-                    {tr("Need against what PyTorch can use on each card; choose one to see its timeline")}
-                </p>
-            </div>
-            <div class="gpu-filter">
-                <div class="choice" role="group" aria-label=tr("GPUs shown")>
-                    {Shown::ALL
-                        .map(|which| {
-                            view! {
-                                <button
-                                    type="button"
-                                    aria-pressed=move || (shown.get() == which).to_string()
-                                    on:click=move |_| shown.set(which)
-                                >
-                                    {tr(which.name())}
-                                </button>
-                            }
-                        })
-                        .collect_view()}
-                </div>
-                <input
-                    type="search"
-                    class="gpu-search"
-                    aria-label=tr("Search for a GPU")
-                    placeholder=tr("Search")
-                    on:input:target=move |event| wanted.set(event.target().value())
-                />
-                <p class="hidden-text" role="status">
-                    {move || fill("{n} GPUs shown", &[("n", &order.with(Vec::len))])}
-                </p>
-            </div>
-            <table class="table gpu-table">
-                <thead>
-                    <tr>
-                        {head(Key::Name, "GPU")}
-                        <th scope="col" class="gpu-bar-head">{tr("need of capacity")}</th>
-                        <th scope="col">{tr("verdict")}</th>
-                        <th scope="col" class="number gpu-need">{tr("need")}</th>
-                        {head(Key::Capacity, "capacity")}
-                        {head(Key::Margin, "margin")}
-                        <th scope="col" class="number">{tr("largest batch")}</th>
-                    </tr>
-                </thead>
-                <tbody>
-                    <For
-                        each=move || order.get()
-                        key=|position| *position
-                        children=move |position| {
-                            devices
-                                .with_untracked(|rows| rows.get(position).copied())
-                                .map(|row| view! { <Row row generation chosen on_choose /> })
-                        }
-                    />
-                </tbody>
-            </table>
-            <Show when=move || order.with(Vec::is_empty)>
-                <p class="gpu-none">{tr("No GPU is both.")}</p>
-            </Show>
-            <Ladder report devices />
-        </section>
+    }
+    markup.raw("</tr></thead><tbody></tbody></table><p class=\"gpu-none\" hidden>");
+    markup.around("", &tr("No GPU is both."), "</p><div class=\"gpu-ladder\"></div>");
+    markup.done()
+}
+
+/// The choice among all devices, and the search.
+fn filtering(root: &HtmlElement, shown: RwSignal<Shown>, wanted: RwSignal<String>) {
+    let Some(search) = find(root, ".gpu-search") else { return };
+    let typed = search.clone();
+    let on_input = move |_: &Event| wanted.set(typed.unchecked_ref::<HtmlInputElement>().value());
+    on(&search, "input", Box::new(on_input));
+    let Some(group) = find(root, ".choice") else { return };
+    for (button, which) in children(&group).zip(Shown::ALL) {
+        on(&button, "click", Box::new(move |_| shown.set(which)));
+        watch(Box::new(move || set(&button, "aria-pressed", &(shown.get() == which).to_string())));
     }
 }
 
-#[component]
-fn Row(
-    /// The device and what is known about it.
-    row: DeviceRow,
-    /// The request that fresh verdicts belong to.
+/// The heads that sort, each saying whether it does and which way.
+fn sorts(root: &HtmlElement, sorting: RwSignal<(Key, bool)>) {
+    let Some(head) = find(root, "thead tr") else { return };
+    let heads = children(&head).filter(|column| column.has_attribute("aria-sort"));
+    for (column, key) in heads.zip([Key::Name, Key::Capacity, Key::Margin]) {
+        let turn = move |_: &Event| {
+            sorting.update(|(now, descending)| {
+                *descending = *now == key && !*descending;
+                *now = key;
+            });
+        };
+        on(&column, "click", Box::new(turn));
+        watch(Box::new(move || {
+            let direction = match sorting.get() {
+                (now, _) if now != key => "none",
+                (_, false) => "ascending",
+                (_, true) => "descending",
+            };
+            set(&column, "aria-sort", direction);
+        }));
+    }
+}
+
+/// A row for each device, drawn anew when something about it is news.
+fn rows(
+    root: &HtmlElement,
+    devices: Signal<Vec<DeviceRow>>,
+    order: Memo<Vec<usize>>,
     generation: Signal<u64>,
-    /// Id of the device in the settings.
     chosen: Signal<String>,
-    /// Another device is wanted.
-    on_choose: Callback<String>,
-) -> impl IntoView {
-    let is_chosen = Memo::new(move |_| {
-        chosen.with(|chosen| row.device.with_value(|device| device.id == *chosen))
-    });
-    let stale = move || {
-        let fresh = generation.get();
-        row.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != fresh))
+) {
+    let (Some(body), Some(none), Some(status)) =
+        (find(root, "tbody"), find(root, ".gpu-none"), find(root, "[role=status]"))
+    else {
+        return;
     };
-    let name = row.device.with_value(|device| device.name.clone());
-    view! {
-        <tr class:gpu-chosen=move || is_chosen.get() class:gpu-stale=stale>
-            <th scope="row" class="gpu-name">
-                <button
-                    type="button"
-                    aria-pressed=move || is_chosen.get().to_string()
-                    on:click=move |_| on_choose.run(row.device.with_value(|d| d.id.clone()))
-                >
-                    {name}
-                </button>
-            </th>
-            {move || {
-                row.verdict
-                    .with(|known| match known {
-                        Some((_, verdict)) => cells(verdict).into_any(),
-                        None => {
-                            view! {
-                                <td class="gpu-bar-cell"></td>
-                                <td class="gpu-waiting">"…"</td>
-                                <td class="number gpu-need"></td>
-                                <td class="number gpu-capacity"></td>
-                                <td class="number gpu-margin"></td>
-                            }
-                                .into_any()
-                        }
-                    })
-            }}
-            <td class="number gpu-batch" data-label=tr("largest batch")>
-                {move || {
-                    row.largest
-                        .with(|known| match known {
-                            None => "…".to_owned(),
-                            Some((_, LargestBatch::UpTo(batch))) => grouped(*batch),
-                            Some((_, LargestBatch::None)) => tr("none"),
-                            Some((_, LargestBatch::Unknown)) => "–".to_owned(),
-                        })
-                }}
-            </td>
-        </tr>
+    let devices = devices.get_untracked();
+    body.set_inner_html(&"<tr></tr>".repeat(devices.len()));
+    let places: Vec<_> = children(&body).collect();
+    for (place, row) in places.iter().cloned().zip(devices) {
+        watch(Box::new(move || {
+            let is_chosen = chosen.with(|chosen| row.device.with_value(|d| d.id == *chosen));
+            let fresh = generation.get();
+            let stale = row.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != fresh));
+            let chosen_class = if is_chosen { "gpu-chosen " } else { "" };
+            place.set_class_name(&[chosen_class, if stale { "gpu-stale" } else { "" }].concat());
+            redraw(&place, &cells(row, is_chosen));
+        }));
     }
+    watch(Box::new(move || {
+        let order = order.get();
+        for place in &places {
+            place.set_hidden(true);
+        }
+        for place in order.iter().filter_map(|&position| places.get(position)) {
+            place.set_hidden(false);
+            // Fails only where the body is not the rows' own.
+            drop(body.append_child(place));
+        }
+        none.set_hidden(!order.is_empty());
+        status.set_text_content(Some(&fill("{n} GPUs shown", &[("n", &order.len())])));
+    }));
 }
 
-fn cells(known: &DeviceVerdict) -> impl IntoView + use<> {
+/// What is known of a device.
+fn cells(row: DeviceRow, is_chosen: bool) -> String {
+    let mut markup = Markup::default();
+    row.device.with_value(|device| {
+        markup.raw("<th scope=\"row\" class=\"gpu-name\"><button type=\"button\" id=\"gpu-");
+        markup.text(&device.id).around("\" data-device=\"", &device.id, "\" aria-pressed=\"");
+        markup.around("", &is_chosen.to_string(), "\">").text(&device.name);
+        markup.raw("</button></th>");
+    });
+    row.verdict.with(|known| {
+        if let Some((_, verdict)) = known {
+            known_cells(&mut markup, verdict);
+        } else {
+            markup.raw("<td class=\"gpu-bar-cell\"></td><td class=\"gpu-waiting\">…</td>");
+            for class in ["gpu-need", "gpu-capacity", "gpu-margin"] {
+                markup.raw("<td class=\"number ").raw(class).raw("\"></td>");
+            }
+        }
+    });
+    let batch = row.largest.with(|known| match known {
+        None => "…".to_owned(),
+        Some((_, LargestBatch::UpTo(batch))) => grouped(*batch),
+        Some((_, LargestBatch::None)) => tr("none"),
+        Some((_, LargestBatch::Unknown)) => "–".to_owned(),
+    });
+    markup.around("<td class=\"number gpu-batch\" data-label=\"", &tr("largest batch"), "\">");
+    markup.around("", &batch, "</td>");
+    markup.done()
+}
+
+fn known_cells(markup: &mut Markup, known: &DeviceVerdict) {
     let used = share(known.need, known.usable());
     let class = verdict_class(known.verdict);
-    let message = known.out_of_memory.as_ref().map(|oom| oom.message.clone());
-    view! {
-        <td class="gpu-bar-cell">
-            <span class="gpu-bar" aria-hidden="true">
-                <span class=format!("gpu-bar-need {class}") style:width=format!("{}%", used.min(100.0))></span>
-            </span>
-            <span class="gpu-bar-number">{format!("{used:.0}\u{a0}%")}</span>
-        </td>
-        <td class=format!("gpu-verdict {class}") title=message>
-            <span class="gpu-verdict-sign" aria-hidden="true">
-                {format::verdict_symbol(known.verdict)}
-            </span>
-            {format::verdict(known.verdict)}
-        </td>
-        <td class="number gpu-need">
-            <ByteSize bytes=known.need />
-        </td>
-        <td class="number gpu-capacity">
-            <ByteSize bytes=known.usable() />
-        </td>
-        <td class="number gpu-margin" data-label=tr("margin")>{format::difference(known.usable(), known.need)}</td>
+    let message = known.out_of_memory.as_ref().map_or("", |oom| &oom.message);
+    let width = used.min(100.0).to_string();
+    markup.raw("<td class=\"gpu-bar-cell\"><span class=\"gpu-bar\" aria-hidden=\"true\">");
+    markup.raw("<span class=\"gpu-bar-need ").raw(class).around("\" data-width=\"", &width, "\">");
+    markup.raw("</span></span><span class=\"gpu-bar-number\">");
+    markup.around("", &format!("{used:.0}\u{a0}%"), "</span></td><td class=\"gpu-verdict ");
+    markup.raw(class).around("\" title=\"", message, "\">");
+    markup.raw("<span class=\"gpu-verdict-sign\" aria-hidden=\"true\">");
+    markup.around("", format::verdict_symbol(known.verdict), "</span>");
+    markup.around("", &format::verdict(known.verdict), "</td>");
+    for (class, bytes) in [("gpu-need", known.need), ("gpu-capacity", known.usable())] {
+        markup.raw("<td class=\"number ").raw(class).raw("\">").size(bytes).raw("</td>");
     }
+    markup.around("<td class=\"number gpu-margin\" data-label=\"", &tr("margin"), "\">");
+    markup.around("", &format::difference(known.usable(), known.need), "</td>");
+}
+
+/// The ladder of the device that the report is about.
+fn ladder_of(report: &Report, devices: Signal<Vec<DeviceRow>>) -> String {
+    let nameplate = devices.with(|rows| {
+        rows.iter().find_map(|row| {
+            row.device.with_value(|known| {
+                (known.id == report.verdict.id).then(|| known.nameplate.clone())
+            })
+        })
+    });
+    let mut markup = Markup::default();
+    ladder::draw(&mut markup, report, &nameplate.unwrap_or_default());
+    markup.done()
 }
 
 /// The style sheet's name of a verdict.

@@ -1,112 +1,81 @@
 //! From the figure on the box to what is left for tensors: why a card of 80 GB holds less.
 
-use std::sync::Arc;
+use std::fmt::Display;
 
 use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
-use leptos::prelude::*;
 
-use super::byte_size::ByteSize;
 use crate::format::share;
 use crate::language::{fill, tr};
-use crate::state::DeviceRow;
+use crate::markup::Markup;
 
 /// The steps from a card's nameplate down to what this run leaves free.
-#[component]
-pub(crate) fn Ladder(
-    /// The report, whose device it is about.
-    report: Signal<Option<Arc<Report>>>,
-    /// Every device.
-    devices: Signal<Vec<DeviceRow>>,
-) -> impl IntoView {
-    move || {
-        report.get().map(|report| {
-            let device = &report.verdict;
-            let nameplate = devices.with(|rows| {
-                rows.iter().find_map(|row| {
-                    row.device.with_value(|known| {
-                        (known.id == device.id).then(|| known.nameplate.clone())
-                    })
-                })
-            });
-            let mut rungs = Rungs { whole: device.capacity, left: device.capacity, rows: vec![] };
-            rungs.state(tr("PyTorch sees"), capacity_from(device.capacity_from));
-            let context = context_from(device.context_from);
-            rungs.take(tr("less the CUDA context"), context, device.context);
-            if device.other_processes > Bytes::ZERO {
-                let why = tr("as you say; nvidia-smi lists them");
-                rungs.take(tr("less other processes"), why, device.other_processes);
-            }
-            if let Some(allowed) = device.allowed {
-                let why = tr("set_per_process_memory_fraction");
-                let beyond = rungs.left.saturating_sub(allowed);
-                rungs.take(tr("less what the process may not use"), why, beyond);
-            }
-            let room = rungs.left;
-            let reserved = report.peak.reserved;
-            let why = tr("segments of the caching allocator");
-            rungs.take(tr("less what this run reserves"), why, reserved);
-            if reserved <= room {
-                rungs.state(tr("stays free"), String::new());
-            } else {
-                let missing = fill("{size} are missing", &[("size", &(reserved - room))]);
-                rungs.state(tr("stays free"), missing);
-            }
-            let parts: [(&str, &dyn std::fmt::Display); 3] =
-                [("gpu", &device.name), ("box", &nameplate.unwrap_or_default()), ("room", &room)];
-            view! {
-                <details class="ladder">
-                    <summary>
-                        {fill("{gpu}: {box} on the box, {room} for your tensors. Why?", &parts)}
-                    </summary>
-                    <ol class="ladder-rungs">{rungs.rows}</ol>
-                </details>
-            }
-        })
+pub(super) fn draw(markup: &mut Markup, report: &Report, nameplate: &str) {
+    let device = &report.verdict;
+    let room = device.usable() - device.context;
+    let parts: [(&str, &dyn Display); 3] =
+        [("gpu", &device.name), ("box", &nameplate), ("room", &room)];
+    let summary = fill("{gpu}: {box} on the box, {room} for your tensors. Why?", &parts);
+    markup.raw("<details class=\"ladder\" id=\"ladder\"><summary>").text(&summary);
+    markup.raw("</summary><ol class=\"ladder-rungs\">");
+    let mut rungs = Rungs { whole: device.capacity, left: device.capacity, markup };
+    rungs.state(&tr("PyTorch sees"), &capacity_from(device.capacity_from));
+    let context = context_from(device.context_from);
+    rungs.take(&tr("less the CUDA context"), &context, device.context);
+    if device.other_processes > Bytes::ZERO {
+        let why = tr("as you say; nvidia-smi lists them");
+        rungs.take(&tr("less other processes"), &why, device.other_processes);
     }
+    if let Some(allowed) = device.allowed {
+        let why = tr("set_per_process_memory_fraction");
+        let beyond = rungs.left.saturating_sub(allowed);
+        rungs.take(&tr("less what the process may not use"), &why, beyond);
+    }
+    let reserved = report.peak.reserved;
+    let why = tr("segments of the caching allocator");
+    rungs.take(&tr("less what this run reserves"), &why, reserved);
+    let missing = match reserved.saturating_sub(room) {
+        Bytes::ZERO => String::new(),
+        missing => fill("{size} are missing", &[("size", &missing)]),
+    };
+    rungs.state(&tr("stays free"), &missing);
+    markup.raw("</ol></details>");
 }
 
 /// Steps down from the whole.
-struct Rungs {
+struct Rungs<'a> {
     whole: Bytes,
     left: Bytes,
-    rows: Vec<AnyView>,
+    markup: &'a mut Markup,
 }
 
-impl Rungs {
+impl Rungs<'_> {
     /// Says what is left.
-    fn state(&mut self, name: String, why: String) {
-        let row = rung(name, why, self.left, self.left, self.whole);
-        self.rows.push(row);
+    fn state(&mut self, name: &str, why: &str) {
+        self.rung(name, why, self.left);
     }
 
     /// Takes some of what is left.
-    fn take(&mut self, name: String, why: String, bytes: Bytes) {
-        let row = rung(name, why, bytes, self.left, self.whole);
-        self.rows.push(row);
+    fn take(&mut self, name: &str, why: &str, bytes: Bytes) {
+        self.rung(name, why, bytes);
         self.left = self.left.saturating_sub(bytes);
     }
-}
 
-/// One step: so much of what was there before, drawn where it lies in the whole.
-fn rung(name: String, why: String, bytes: Bytes, before: Bytes, whole: Bytes) -> AnyView {
-    let end = share(before, whole).min(100.0);
-    let width = share(bytes, whole).min(end);
-    view! {
-        <li class="ladder-rung">
-            <span class="ladder-name">{name}</span>
-            <ByteSize bytes />
-            <span class="ladder-bar" aria-hidden="true">
-                <span
-                    class="ladder-part"
-                    style:left=format!("{}%", end - width)
-                    style:width=format!("{width}%")
-                ></span>
-            </span>
-            <span class="ladder-why">{why}</span>
-        </li>
+    /// One step: so much of what was there before, drawn where it lies in the whole.
+    fn rung(&mut self, name: &str, why: &str, bytes: Bytes) {
+        let end = share(self.left, self.whole).min(100.0);
+        let width = share(bytes, self.whole).min(end);
+        let (left, width) = ((end - width).to_string(), width.to_string());
+        self.markup.around(
+            "<li class=\"ladder-rung\"><span class=\"ladder-name\">",
+            name,
+            "</span>",
+        );
+        self.markup.size(bytes).raw("<span class=\"ladder-bar\" aria-hidden=\"true\">");
+        self.markup.around("<span class=\"ladder-part\" data-left=\"", &left, "\" data-width=\"");
+        self.markup.around("", &width, "\"></span></span><span class=\"ladder-why\">");
+        self.markup.around("", why, "</span></li>");
     }
-    .into_any()
 }
 
 fn capacity_from(provenance: Provenance) -> String {
