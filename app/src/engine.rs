@@ -226,8 +226,11 @@ impl Engine {
             return;
         }
         if let Some(opening) = line.open_next.take() {
-            // Settings chosen before belong to what was open then, or are in the opening already.
-            line.estimate_next = None;
+            // Settings chosen before belong to what was open then, or are in the opening already;
+            // those chosen since a crash are for what comes back.
+            if opening.by != By::Restart {
+                line.estimate_next = None;
+            }
             line.generation += 1;
             let message = ToWorker::Open {
                 generation: line.generation,

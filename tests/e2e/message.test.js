@@ -102,7 +102,7 @@ test('with the model its place in the step is found, with the batch that it had'
   assert.equal(await page.getByRole('spinbutton', { name: 'batch' }).inputValue(), '256');
   assert.match(await page.locator('.headline-lead').textContent(), /Does not fit on a T4/);
   await where.getByRole('button', { name: 'Show on the timeline' }).click();
-  assert.match(await page.locator('.readout-when').textContent(), /At the cursor/);
+  assert.match(await page.locator('.readout-when').textContent(), /At the pin/);
   for (const [name, size] of Object.entries(SCREENS)) {
     await page.setViewportSize(size);
     assert.deepEqual(await accessibilityFaults(page), [], name);

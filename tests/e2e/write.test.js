@@ -29,7 +29,7 @@ test('a model is written, and what is wrong with it is said where it is', async 
   await editor(page).fill(text.replace('relu', 'relux'));
   await page.locator('.source .problem').waitFor();
   assert.match(await page.locator('.source .problem').textContent(), /line 4.*relux/i);
-  await page.getByRole('button', { name: 'Go there' }).click();
+  await page.getByRole('button', { name: 'Go there', exact: true }).click();
   const selected = () =>
     editor(page).evaluate((area) => area.value.slice(area.selectionStart, area.selectionEnd));
   assert.equal(await selected(), 'relux');
