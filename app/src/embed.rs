@@ -51,7 +51,8 @@ pub(crate) fn attach(state: State, derived: Derived, open: Callback<Input>) {
     let (listener, answered) = (around.clone(), around.clone());
     EventListener::new(&window, "message", move |event| {
         let event: &MessageEvent = event.unchecked_ref();
-        let from: Option<Window> = event.source().and_then(|source| source.dyn_into().ok());
+        // Another window's `Window` is no instance of this one's.
+        let from: Option<Window> = event.source().map(JsCast::unchecked_into);
         let is_theirs = from.as_ref() == Some(&listener);
         if is_theirs && let Some(input) = receive(&event.data(), state, &listener) {
             theirs.set_value(Some(input.name()));

@@ -14,6 +14,7 @@ const FIXTURES = fileURLToPath(new URL('../fixtures/', import.meta.url));
 
 export const SCREENS = {
   desktop: { width: 1440, height: 900 },
+  tablet: { width: 834, height: 1112 },
   phone: { width: 390, height: 844 },
 };
 
@@ -142,7 +143,7 @@ export function paste(page, text) {
   }, text);
 }
 
-/** Saves pictures of the page on both screens and in both themes to tests/e2e/artifacts. */
+/** Saves pictures of the page on every screen and in both themes to tests/e2e/artifacts. */
 export async function takePictures(page, name) {
   for (const [screen, size] of Object.entries(SCREENS)) {
     for (const theme of ['light', 'dark']) {

@@ -1,0 +1,130 @@
+// Lessons on the real tool, and the page inside slides and notebooks.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { SCREENS, accessibilityFaults, openPage, startBrowser, takePictures } from './browser.js';
+
+const SPEC = `input: [N, 64]
+dims: {N: 32}
+layers:
+  - linear: 128
+  - relu
+  - linear: 10
+`;
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+const press = (page, name) => page.getByRole('button', { name, exact: true }).click();
+const step = (page) => page.locator('.lesson-count').textContent();
+
+/** A number of bytes from what the page shows, as in `64.07 MiB`. */
+function bytes(text) {
+  const [, number, unit] = /([\d.]+)\s*([KMG]iB)/.exec(text);
+  return Number(number) * 1024 ** (' KMG'.indexOf(unit[0]));
+}
+
+test('a lesson hides the answer until one has guessed, and says how near that was', async () => {
+  const { page, errors } = await openPage(browser);
+  await page.getByRole('button', { name: /Why is Adam/ }).click();
+  await page.locator('.lesson-text').filter({ hasText: 'it peaks at' }).waitFor();
+  assert.equal(await step(page), 'Step 1 of 2');
+  assert.ok(await page.locator('.timeline').isHidden(), 'the picture would tell');
+  await takePictures(page, 'lesson-asking');
+  assert.deepEqual(await accessibilityFaults(page), []);
+  await page.setViewportSize(SCREENS.desktop);
+
+  await page.getByRole('slider', { name: /peak of the second/ }).fill('150');
+  assert.match(await page.locator('output.lesson-guess').textContent(), /300\.0\d? MiB/);
+  await press(page, 'That is my guess: show me');
+  const told = page.locator('.lesson-text').nth(1);
+  await told.waitFor();
+  assert.ok(await page.locator('.timeline').isVisible());
+  assert.match(await page.locator('.lesson-verdict').textContent(), /\d/);
+  const first = bytes(await page.locator('.lesson-text').first().textContent());
+  assert.ok(bytes(await told.textContent()) > first + 30 * 1024 ** 2, await told.textContent());
+  await takePictures(page, 'lesson-told');
+  assert.deepEqual(await accessibilityFaults(page), []);
+
+  await press(page, 'Next');
+  await page.locator('.lesson-text').filter({ hasText: 'Plain SGD' }).waitFor();
+  assert.equal(await page.getByLabel('optimizer', { exact: true }).inputValue(), 'sgd');
+  await press(page, 'Back');
+  assert.equal(await step(page), 'Step 1 of 2');
+  await press(page, 'End the lesson');
+  await page.locator('.lesson').waitFor({ state: 'detached' });
+  assert.ok(await page.locator('.headline').isVisible(), 'the model stays');
+  assert.deepEqual(errors, []);
+});
+
+test('every lesson can be gone through to its end', async () => {
+  for (const id of ['tour', 'saved-for-backward', 'reserved', 'checkpointing', 'fragmentation']) {
+    const { page, errors } = await openPage(browser, `?lesson=${id}`);
+    const [, all] = /of (\d+)/.exec(await step(page));
+    for (let at = 1; at <= Number(all); at += 1) {
+      await page.waitForFunction(
+        (begin) => document.querySelector('.lesson-count')?.textContent.startsWith(begin),
+        `Step ${at} of`,
+      );
+      await page.waitForFunction(() => document.querySelector('.lesson-text').textContent !== '');
+      assert.doesNotMatch(await page.locator('.lesson').textContent(), /[{}]/, id);
+      const show = page.getByRole('button', { name: /show me/ });
+      if (await show.isVisible()) await show.click();
+      await press(page, at === Number(all) ? 'Done' : 'Next');
+    }
+    await page.locator('.lesson').waitFor({ state: 'detached' });
+    assert.deepEqual(errors, [], id);
+    await page.close();
+  }
+});
+
+test('a page around it opens a model, changes settings and is told the answer', async () => {
+  const { page, errors } = await openPage(browser);
+  // The page itself allows no frames: the slide is another one.
+  const body = '<iframe src="./?embed=1" width="900" height="700"></iframe>';
+  await page.route('**/slide.html', (route) => route.fulfill({ contentType: 'text/html', body }));
+  await page.addInitScript(() => {
+    globalThis.told = [];
+    addEventListener('message', ({ data }) => globalThis.told.push(data));
+  });
+  await page.goto(`${browser.address}slide.html`);
+  const answer = async (number) => {
+    await page.waitForFunction(
+      (number) => globalThis.told.filter((data) => data.highwater === 'answer').length >= number,
+      number,
+    );
+    return page.evaluate(() => globalThis.told.at(-1));
+  };
+  const say = (message) =>
+    page.evaluate((message) => frames[0].postMessage(message, '*'), message);
+  await page.waitForFunction(() => globalThis.told.some((data) => data.highwater === 'ready'));
+  await say({ highwater: 'open', name: 'slide.yaml', text: SPEC });
+  const before = await answer(1);
+  assert.equal(before.name, 'slide.yaml');
+  assert.match(before.sentence, /MiB/);
+  assert.equal(before.verdict, 'fits');
+  assert.ok(before.peak_reserved >= before.peak_allocated);
+  await say({ highwater: 'set', settings: { N: 65536, device: 't4' } });
+  const after = await answer(2);
+  assert.ok(after.peak_allocated > 100 * before.peak_allocated, JSON.stringify(after));
+  assert.equal(after.device, 't4');
+  const frame = page.frames()[1];
+  assert.ok(await frame.locator('.headline').isVisible());
+  assert.ok(await frame.locator('.header').isHidden(), 'what is around the answer is not there');
+  assert.deepEqual(errors, []);
+});
+
+test('a presenter gets large type', async () => {
+  const { page } = await openPage(browser, '?present=1');
+  const size = await page.evaluate(() =>
+    Number.parseFloat(getComputedStyle(document.querySelector('h1')).fontSize),
+  );
+  const { page: usual } = await openPage(browser);
+  const before = await usual.evaluate(() =>
+    Number.parseFloat(getComputedStyle(document.querySelector('h1')).fontSize),
+  );
+  assert.ok(size > 1.15 * before, `${size} after ${before} px`);
+});
