@@ -1,23 +1,49 @@
 //! What a message about memory says, as the page shows it. [`Explained::of`] runs in the readers'
-//! program, so that its sentences are no part of what the page waits for.
+//! program, so that its sentences are no part of what the page waits for; the page puts them into its
+//! language.
+
+use std::fmt::Display;
 
 use highwater_core::bytes::Printed;
 use highwater_core::config::MachineField;
-use highwater_core::observed::{Cause, Explanation, Machine, Message, Observed};
+use highwater_core::observed::{Cause, Explanation, Machine, Message, Observed, Versions};
 use highwater_core::{Bytes, Config};
 use serde::{Deserialize, Serialize};
+
+use crate::language::fill;
+
+/// A sentence in English, and what is to be put into it in whatever language.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sentence {
+    english: String,
+    parts: Vec<(String, String)>,
+}
+
+impl Sentence {
+    fn of(english: &str, parts: &[(&str, &dyn Display)]) -> Self {
+        let parts = parts.iter().map(|(name, part)| ((*name).to_owned(), part.to_string()));
+        Self { english: english.to_owned(), parts: parts.collect() }
+    }
+
+    /// The sentence in the language of the page.
+    pub(crate) fn spoken(&self) -> String {
+        let parts: Vec<_> =
+            self.parts.iter().map(|(name, part)| (name.as_str(), part as &dyn Display)).collect();
+        fill(&self.english, &parts)
+    }
+}
 
 /// What the page shows of a message or of `nvidia-smi`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explained {
     /// What happened.
-    pub(crate) title: String,
-    /// Its figures in a sentence.
-    pub(crate) figures: String,
+    pub(crate) title: Sentence,
+    /// Its figures; may be empty.
+    pub(crate) figures: Sentence,
     /// Why, in a sentence; may be empty.
     pub(crate) why: String,
     /// The card that it may be, and the versions of `PyTorch` that word it so.
-    pub(crate) about: Vec<String>,
+    pub(crate) about: Vec<Sentence>,
     /// The memory of the card, from one end to the other; empty where it is not told.
     pub(crate) parts: Vec<(Held, Bytes)>,
     /// What was asked for and not had.
@@ -146,52 +172,90 @@ const fn of_the_card(field: MachineField) -> bool {
     !matches!(field, MachineField::Device | MachineField::AllocConf | MachineField::PyTorch)
 }
 
-fn title(message: &Message) -> String {
+fn title(message: &Message) -> Sentence {
+    let backend = message.backend.name();
     match (message.library, message.gpu) {
-        (Some(library), _) => format!("Memory ran out in {library}"),
-        (None, Some(gpu)) => format!("{} ran out of memory on GPU {gpu}", message.backend.name()),
-        (None, None) => format!("{} ran out of memory", message.backend.name()),
+        (Some(library), _) => Sentence::of("Memory ran out in {library}", &[("library", &library)]),
+        (None, Some(gpu)) => Sentence::of(
+            "{backend} ran out of memory on GPU {n}",
+            &[("backend", &backend), ("n", &gpu)],
+        ),
+        (None, None) => Sentence::of("{backend} ran out of memory", &[("backend", &backend)]),
     }
 }
 
 /// What it asked for, what there was, and what was missing.
-fn asked(message: &Message, explanation: &Explanation) -> String {
-    let Some(tried) = message.tried else { return String::new() };
-    let there = match (message.free, message.allowed) {
-        (Some(free), _) => format!(" where {free} was free"),
-        (None, Some(allowed)) => format!(" where {allowed} may be held"),
-        (None, None) => String::new(),
-    };
+fn asked(message: &Message, explanation: &Explanation) -> Sentence {
+    let Some(tried) = message.tried else { return Sentence::default() };
+    let there = message.free.or(message.allowed).unwrap_or(tried);
     let short = explanation.missing.filter(|missing| missing.bytes > Bytes::ZERO);
-    let short = short.map_or_else(String::new, |missing| format!(": {missing} short"));
-    format!("It asked for {tried}{there}{short}.")
+    let missing = short.unwrap_or(tried);
+    let parts: [(&str, &dyn Display); 3] =
+        [("size", &tried), ("there", &there), ("missing", &missing)];
+    match (message.free, message.allowed, short) {
+        (Some(_), _, Some(_)) => {
+            Sentence::of("It asked for {size} where {there} was free: {missing} short.", &parts)
+        }
+        (Some(_), _, None) => Sentence::of("It asked for {size} where {there} was free.", &parts),
+        (None, Some(_), Some(_)) => {
+            Sentence::of("It asked for {size} where {there} may be held: {missing} short.", &parts)
+        }
+        (None, Some(_), None) => {
+            Sentence::of("It asked for {size} where {there} may be held.", &parts)
+        }
+        (None, None, Some(_)) => Sentence::of("It asked for {size}: {missing} short.", &parts),
+        (None, None, None) => Sentence::of("It asked for {size}.", &parts),
+    }
 }
 
 /// What `nvidia-smi` says of the GPU that it is about.
-fn in_use(machine: &Machine, explanation: &Explanation) -> (String, String) {
+fn in_use(machine: &Machine, explanation: &Explanation) -> (Sentence, Sentence) {
     let gpu = explanation.gpu.and_then(|at| machine.gpus.get(at));
     let Some(gpu) = gpu else {
-        return ("nvidia-smi lists no GPU".to_owned(), String::new());
+        return (Sentence::of("nvidia-smi lists no GPU", &[]), Sentence::default());
     };
     let name = explanation.known.device.map_or(gpu.name.as_str(), |device| device.name);
-    let figures = gpu.total.map_or_else(String::new, |total| {
-        format!("GPU {} has {} of {total} in use.", gpu.index, gpu.taken())
+    let title = if crate::text::with_article(name).starts_with("an ") {
+        Sentence::of("This machine has an {gpu}", &[("gpu", &name)])
+    } else {
+        Sentence::of("This machine has a {gpu}", &[("gpu", &name)])
+    };
+    let figures = gpu.total.map_or_else(Sentence::default, |total| {
+        Sentence::of(
+            "GPU {n} has {taken} of {total} in use.",
+            &[("n", &gpu.index), ("taken", &gpu.taken()), ("total", &total)],
+        )
     });
-    (format!("This machine has {}", crate::text::with_article(name)), figures)
+    (title, figures)
 }
 
-fn about(message: Option<&Message>, explanation: &Explanation) -> Vec<String> {
+fn about(message: Option<&Message>, explanation: &Explanation) -> Vec<Sentence> {
     let names: Vec<_> = explanation.suspects.iter().map(|suspect| suspect.name).collect();
     let card = match names.as_slice() {
         [] => None,
-        [name] => Some((*name).to_owned()),
-        [first, rest @ ..] => Some(format!("{first}, perhaps {}", rest.join(" or "))),
+        [name] => Some(Sentence::of(name, &[])),
+        [first, rest @ ..] => Some(Sentence::of(
+            "{gpu}, perhaps {others}",
+            &[("gpu", first), ("others", &rest.join(" / "))],
+        )),
     };
     let versions = message.filter(|message| message.library.is_none());
-    let versions = versions.map(|message| message.versions.to_string());
-    let versions = versions.filter(|versions| versions != "any");
-    let versions = versions.map(|versions| format!("PyTorch {versions}"));
+    let versions = versions.and_then(|message| of_pytorch(&message.versions));
     card.into_iter().chain(versions).collect()
+}
+
+/// Versions of `PyTorch`; nothing where it may be any.
+fn of_pytorch(versions: &Versions) -> Option<Sentence> {
+    let name = |(major, minor): (u64, u64)| format!("{major}.{minor}");
+    Some(match (versions.from.map(name), versions.until.map(name)) {
+        (Some(from), Some(until)) if from == until => Sentence::of("PyTorch {n}", &[("n", &from)]),
+        (Some(from), Some(until)) => {
+            Sentence::of("PyTorch {from} to {until}", &[("from", &from), ("until", &until)])
+        }
+        (Some(from), None) => Sentence::of("PyTorch {n} or later", &[("n", &from)]),
+        (None, Some(until)) => Sentence::of("PyTorch {n} or before", &[("n", &until)]),
+        (None, None) => return None,
+    })
 }
 
 /// Who holds what of the card.
@@ -262,8 +326,11 @@ mod tests {
     #[test]
     fn a_message_is_told_in_sentences() {
         let told = explained(MESSAGE);
-        assert_eq!(told.title, "CUDA ran out of memory on GPU 0");
-        assert_eq!(told.figures, "It asked for 9.00 GiB where 3.26 GiB was free: 5.74 GiB short.");
+        assert_eq!(told.title.spoken(), "CUDA ran out of memory on GPU 0");
+        assert_eq!(
+            told.figures.spoken(),
+            "It asked for 9.00 GiB where 3.26 GiB was free: 5.74 GiB short."
+        );
         assert_eq!(told.why, "Even all memory that no tensor uses would not do.");
         let sum: Bytes = told.parts.iter().map(|(_, bytes)| *bytes).sum();
         assert!(sum.0.abs_diff((14_580 << 30) / 1000) < 64 << 20, "{sum}");

@@ -55,6 +55,19 @@ impl Markup {
         self.raw("\" data-act=\"").text(act).around("\">", label, "</button>")
     }
 
+    /// Begins a button whose name is not what is in it.
+    pub(crate) fn labelled(&mut self, class: &'static str, act: &str, name: &str) -> &mut Self {
+        self.raw("<button type=\"button\" class=\"").raw(class).raw("\" id=\"").text(act);
+        self.raw("\" data-act=\"").text(act).around("\" aria-label=\"", name, "\">")
+    }
+
+    /// A button with a cross: it closes, dismisses, forgets.
+    pub(crate) fn cross(&mut self, class: &'static str, act: &str, name: &str) -> &mut Self {
+        self.labelled(class, act, name);
+        self.raw("<svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">");
+        self.raw("<path d=\"M4 4l8 8M12 4l-8 8\"/></svg></button>")
+    }
+
     /// Something to unfold, whose name tells it from others of the panel.
     pub(crate) fn unfold(&mut self, id: &str, summary: &str) -> &mut Self {
         self.raw("<details id=\"").text(id).around("\"><summary>", summary, "</summary>")

@@ -4,9 +4,11 @@
 //! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
+use highwater_core::estimate::{Located, Match, Place};
 use highwater_core::formats::Opened;
 use highwater_core::levers::{Plan, Pulled};
 use highwater_core::report::{DeviceVerdict, Snapshot};
+use highwater_core::trace::Phase;
 use highwater_core::{Bytes, Config, Error, Report};
 use js_sys::{Array, ArrayBuffer, Uint8Array};
 use serde::de::DeserializeOwned;
@@ -244,19 +246,72 @@ pub(crate) enum SearchOutcome {
     Nothing(Plan),
 }
 
-/// Where a message's allocation is in the step, in words.
+/// Where a message's allocation is in the step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Finding {
-    /// Where.
-    pub(crate) lead: String,
-    /// How that is known, or what it means that it was not found.
-    pub(crate) detail: String,
-    /// Whether the simulated run fails there, or nowhere so; else it may even fit.
-    pub(crate) is_certain: bool,
-    /// Its event on the timeline.
-    pub(crate) event: Option<usize>,
+    /// The likeliest place.
+    pub(crate) place: Option<Spot>,
     /// Another batch that fits the message, and where it fails then.
-    pub(crate) batch: Option<(u64, String)>,
+    pub(crate) batch: Option<(u64, Spot)>,
+    /// The most that the step allocates.
+    pub(crate) peak: Bytes,
+    /// Whether other batches are tried next.
+    pub(crate) is_searching: bool,
+}
+
+/// One allocation of the step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Spot {
+    /// Phase.
+    pub(crate) phase: Phase,
+    /// Operator that runs.
+    pub(crate) operator: String,
+    /// Module that runs; may be empty.
+    pub(crate) module: String,
+    /// Iterations, from 1; 0 is the loading of the model.
+    pub(crate) iterations: Vec<usize>,
+    /// A name of what is allocated; none for workspaces.
+    pub(crate) tensor: Option<String>,
+    /// SIZE: what it asks for.
+    pub(crate) requested: Bytes,
+    /// SUM: allocated just before.
+    pub(crate) allocated: Bytes,
+    /// Its event on the timeline.
+    pub(crate) event: usize,
+    /// Whether the simulated run fails there; else it may even fit.
+    pub(crate) is_certain: bool,
+    /// Why it is taken to be the place, in English.
+    pub(crate) why: String,
+}
+
+impl Finding {
+    /// What the page needs of what was located.
+    pub(crate) fn of(located: Located, is_searching: bool) -> Self {
+        Self {
+            place: located.places.into_iter().next().map(Spot::of),
+            batch: located.batch.map(|(batch, place)| (batch, Spot::of(place))),
+            peak: located.peak,
+            is_searching,
+        }
+    }
+}
+
+impl Spot {
+    fn of(place: Place) -> Self {
+        let name = Some(place.name).filter(|name| !name.is_empty());
+        Self {
+            phase: place.phase,
+            operator: place.operator,
+            module: place.module,
+            iterations: place.iterations,
+            tensor: name.or_else(|| Some(place.tensor?.to_string())),
+            requested: place.requested,
+            allocated: place.allocated,
+            event: place.event,
+            is_certain: place.fits == Match::Fails,
+            why: place.fits.about().to_owned(),
+        }
+    }
 }
 
 /// A report and how long it took.

@@ -3,20 +3,19 @@
 pub(crate) mod autopsy;
 pub(crate) mod keep;
 pub(crate) mod levers;
+pub(crate) mod message;
 
 use std::fmt::Display;
 
 use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
-use highwater_core::estimate::{Located, Match, Place};
 use highwater_core::report::{DeviceVerdict, LiveTensor, Peak, Report, Snapshot, Verdict};
 use highwater_core::trace::{Category, Phase};
 
 use crate::chart::segments::{Pool, Totals};
-use crate::explained::Held;
 use crate::format;
 use crate::language::{fill, tr};
-use crate::protocol::{Finding, LargestBatch};
+use crate::protocol::LargestBatch;
 use crate::state::Notice;
 
 /// Name of a model that is begun in the editor.
@@ -368,90 +367,13 @@ pub(crate) fn not_a_file() -> Notice {
     }
 }
 
-/// Who holds a part of a card, in words.
-pub(crate) const fn held(held: Held) -> &'static str {
-    match held {
-        Held::Allocated => "tensors",
-        Held::Unallocated => "cached by PyTorch",
-        Held::Context => "CUDA context",
-        Held::Others => "other processes",
-        Held::Unknown => "not accounted for",
-        Held::Free => "free",
-    }
-}
-
-/// What that means, for those who ask.
-pub(crate) const fn held_meaning(held: Held) -> &'static str {
-    match held {
-        Held::Allocated => "What PyTorch calls allocated: blocks that tensors hold",
-        Held::Unallocated => "Reserved and in no tensor: holes between blocks that are in use",
-        Held::Context => "CUDA, its libraries and kernels in this process",
-        Held::Others => "What other processes on this card have in use",
-        Held::Unknown => "The message does not say who has it",
-        Held::Free => "What the driver could still have given",
-    }
-}
-
-/// What was found of a message in an estimated step.
-pub(crate) fn finding(located: &Located, searching: bool) -> Finding {
-    let batch = located.batch.as_ref().map(|(batch, place)| {
-        let there = self::place(place.phase, &place.module, &place.operator);
-        (*batch, format!("With a batch of {} it would fail {there}.", format::grouped(*batch)))
-    });
-    let best = located.places.first();
-    let (lead, detail) = match best {
-        Some(place) => (at(place), sentence(place.fits.about())),
-        None if searching => ("Not with this batch; trying others…".to_owned(), String::new()),
-        None => (
-            "This step has no such allocation at that moment.".to_owned(),
-            format!(
-                "At most {} is allocated here: the run had another batch, other settings or \
-                 another model.",
-                located.peak
-            ),
-        ),
-    };
-    let is_certain = best.is_none_or(|place| place.fits == Match::Fails);
-    Finding { lead, detail, is_certain, event: best.map(|place| place.event), batch }
-}
-
-/// That an estimate disagrees with a message.
-pub(crate) fn disagrees(device: &str) -> String {
-    format!(
-        " But here the run fits on {}: its batch, its settings or the model differ.",
-        with_article(device)
-    )
-}
-
-fn at(found: &Place) -> String {
-    let there = place(found.phase, &found.module, &found.operator);
-    let operator = match (found.operator.as_str(), found.module.as_str()) {
-        ("", _) | (_, "") => String::new(),
-        (operator, _) => format!(" ({operator})"),
-    };
-    let iterations: Vec<_> = found.iterations.iter().map(ToString::to_string).collect();
-    let of = match iterations.as_slice() {
-        [] => String::new(),
-        [one] if one == "0" => String::new(),
-        [one] => format!(", iteration {one}"),
-        all => format!(", iterations {}", all.join(", ")),
-    };
-    let what = match (&found.tensor, found.name.is_empty()) {
-        (_, false) => format!("{} for {}", found.requested, found.name),
-        (Some(tensor), true) => format!("{} for {tensor}", found.requested),
-        (None, true) => format!("{} of workspace", found.requested),
-    };
-    let likely = if found.fits == Match::Fails { "" } else { "Likely " };
-    sentence(&format!("{likely}{there}{operator}{of}: {what}, with {} allocated", found.allocated))
-}
-
 /// A sentence with its capital and its full stop.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.trim().chars();
     let mut sentence: String =
         letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     sentence.push_str(letters.as_str());
-    if !sentence.ends_with(['.', '?', '!', '…']) {
+    if !sentence.ends_with(['.', '?', '!', '…', '。', '？']) {
         sentence.push('.');
     }
     sentence

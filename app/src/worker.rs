@@ -19,10 +19,9 @@ use crate::estimator::{self, Facts, LEVERS, Match, Model, Search, Searched, Simu
 use crate::explained::Sought;
 use crate::load::Opening;
 use crate::protocol::{
-    self, Estimate, Fault, Found, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker, Trend,
-    TrendPoint,
+    self, Estimate, Fault, Finding, Found, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker,
+    Trend, TrendPoint,
 };
-use crate::text;
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
@@ -404,7 +403,7 @@ impl Desk {
         if let Ok(located) = located {
             let found = located.places.first().is_some_and(|place| place.fits == Match::Fails);
             self.try_batches = !again && !found && message.allocated.is_some();
-            let finding = text::finding(&located, self.try_batches);
+            let finding = Finding::of(located, self.try_batches);
             post(&FromWorker::Located { generation: *generation, finding });
         }
     }

@@ -34,11 +34,14 @@ pub(crate) fn Drawn(
     on_act: Callback<Act>,
 ) -> impl IntoView {
     let place = NodeRef::<html::Section>::new();
-    Effect::new(move |_| {
+    // What is the same is not drawn again: what was selected or copied there stays.
+    Effect::new(move |drawn: Option<String>| {
+        let Some(place) = place.get() else { return String::new() };
         let markup = markup.get();
-        if let Some(place) = place.get() {
+        if drawn.as_ref() != Some(&markup) {
             redraw(&place, &markup);
         }
+        markup
     });
     let on_click = move |event: ev::MouseEvent| {
         let Some(acted) = acted(&event) else { return };

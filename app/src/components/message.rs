@@ -7,13 +7,14 @@ use highwater_core::config::MachineField;
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
-use super::byte_size::ByteSize;
-use super::icons::CloseIcon;
+use super::drawn::{Act, Drawn};
 use crate::explained::{Explained, Held};
 use crate::format::share;
+use crate::language::{fill, tr};
+use crate::markup::Markup;
 use crate::protocol::Finding;
 use crate::state::Message;
-use crate::text;
+use crate::text::message as text;
 
 /// The message that the user has shown, if any.
 #[component]
@@ -38,106 +39,142 @@ pub(crate) fn MessageView(
     /// The message is not wanted any more.
     on_dismiss: Callback<()>,
 ) -> impl IntoView {
-    move || {
-        message.get().map(|Message { explained, before }| {
-            let Explained { title, figures, why, about, .. } = (*explained).clone();
-            let advice = listed("What helps", "message-advice", &explained.advice);
-            let notes = listed("What this rests on", "message-notes", &explained.notes);
-            let sought = explained.sought.is_some();
-            let has_parts = !explained.parts.is_empty();
-            let (of, settings) = (explained.clone(), explained);
-            view! {
-                <section class="message" aria-labelledby="message-title">
-                    <div class="message-head">
-                        <div>
-                            <h2 class="message-title" id="message-title">{title}</h2>
-                            <p class="message-figures" role="status">
-                                {figures} " " <strong>{why}</strong>
-                            </p>
-                        </div>
-                        <button
-                            type="button"
-                            class="quiet-button"
-                            aria-label="Dismiss the message"
-                            on:click=move |_| on_dismiss.run(())
-                        >
-                            <CloseIcon />
-                        </button>
-                    </div>
-                    <p class="message-about">
-                        {about.into_iter().map(|what| view! { <span>{what}</span> }).collect_view()}
-                    </p>
-                    {has_parts.then(|| parts(&of))}
-                    {sought.then(|| view! { <Where found report on_event on_batch /> })}
-                    <div class="message-columns">
-                        <Follows explained=settings before config on_config />
-                        {advice}
-                        {notes}
-                    </div>
-                </section>
+    let is_shown = Memo::new(move |_| message.with(Option::is_some));
+    let on_act = Callback::new(move |act: Act| {
+        let found = found.get_untracked().unwrap_or_default();
+        match (act.name.as_str(), found.place, found.batch) {
+            ("message-dismiss", ..) => on_dismiss.run(()),
+            ("message-event", Some(spot), _) => on_event.run(spot.event),
+            ("message-batch", _, Some((batch, _))) => on_batch.run(batch),
+            (name, ..) => {
+                let switched = message.with_untracked(|message| {
+                    switched(message.as_ref()?, name, config.get_untracked())
+                });
+                if let Some(wanted) = switched {
+                    on_config.run(wanted);
+                }
             }
-        })
+        }
+    });
+    // Where the allocation is: the lead, and what else is to be said of it.
+    let place = move || {
+        let report = report.get()?;
+        let fits = report.verdict.verdict.survives();
+        let fits_on = fits.then_some(report.verdict.name.as_str());
+        Some(found.with(|found| {
+            let found = found.as_ref();
+            (text::lead(found), text::detail(found, fits_on))
+        }))
+    };
+    let markup = Signal::derive(move || {
+        let mut markup = Markup::default();
+        let place = place();
+        message.with(|message| {
+            let Some(message) = message else { return };
+            let told = &message.explained;
+            head(&mut markup, told);
+            memory(&mut markup, told);
+            if told.sought.is_some() {
+                found.with(|found| draw_place(&mut markup, place, found.as_ref()));
+            }
+            markup.raw("<div class=\"message-columns\">");
+            config.with(|config| settings(&mut markup, told, config));
+            listed(&mut markup, "message-advice", &tr("What helps"), &told.advice);
+            listed(&mut markup, "message-notes", &tr("What this rests on"), &told.notes);
+            markup.raw("</div>");
+        });
+        markup.done()
+    });
+    // Spoken by those who do not see it, each when it changes.
+    let told =
+        move || message.with(|message| Some(figures(&message.as_ref()?.explained).join(" ")));
+    let sought = move || {
+        let is_sought = |message: &Message| message.explained.sought.is_some();
+        let is_sought = message.with(|message| message.as_ref().is_some_and(is_sought));
+        place().filter(|_| is_sought).map(|(lead, detail)| [lead, detail].join(" "))
+    };
+    view! {
+        <Show when=move || is_shown.get()>
+            <Drawn class="message" labelledby="message-title" markup on_act />
+        </Show>
+        <p class="hidden-text" role="status">
+            {told}
+        </p>
+        <p class="hidden-text" role="status">
+            {sought}
+        </p>
     }
 }
 
-/// A list under a heading; nothing where it is empty.
-fn listed(
-    head: &'static str,
-    class: &'static str,
-    lines: &[String],
-) -> Option<impl IntoView + use<>> {
-    let lines = lines.iter().map(|line| view! { <li>{line.clone()}</li> }).collect_view();
-    (!lines.is_empty()).then(|| {
-        view! {
-            <div class=class>
-                <h3 class="label">{head}</h3>
-                <ul>{lines}</ul>
-            </div>
-        }
-    })
+/// The settings with the one that a button is about applied, or taken back.
+fn switched(message: &Message, button: &str, mut config: Config) -> Option<Config> {
+    let told = &message.explained;
+    let field = *told.fields.iter().find(|&&field| act(field) == button)?;
+    if told.is_applied(field, &config) {
+        Explained::undo(field, &message.before, &mut config);
+    } else {
+        told.apply(field, &mut config);
+    }
+    Some(config)
+}
+
+/// What the button of a setting is called.
+fn act(field: MachineField) -> String {
+    ["message-", field.name()].concat()
+}
+
+/// Its figures, and why.
+fn figures(told: &Explained) -> [String; 2] {
+    [told.figures.spoken(), tr(&told.why)]
+}
+
+fn head(markup: &mut Markup, told: &Explained) {
+    let [figures, why] = figures(told);
+    markup
+        .raw("<div class=\"message-head\"><div><h2 class=\"message-title\" id=\"message-title\">");
+    markup.around("", &told.title.spoken(), "</h2><p class=\"message-figures\">");
+    markup.around("", &figures, " ").around("<strong>", &why, "</strong></p></div>");
+    markup.cross("quiet-button", "message-dismiss", &tr("Dismiss the message"));
+    markup.raw("</div><p class=\"message-about\">");
+    for what in &told.about {
+        markup.around("<span>", &what.spoken(), "</span>");
+    }
+    markup.raw("</p>");
 }
 
 /// The card's memory as a bar, with what was asked for beneath its free end.
-fn parts(explained: &Explained) -> impl IntoView + use<> {
-    let total: Bytes = explained.parts.iter().map(|(_, bytes)| *bytes).sum();
-    let bars = explained.parts.iter().map(|&(held, bytes)| {
-        view! { <span class=class(held) style:width=format!("{}%", share(bytes, total))></span> }
-    });
-    let rows = explained.parts.iter().map(|&(held, bytes)| {
-        view! {
-            <div title=text::held_meaning(held)>
-                <dt>
-                    <span class=format!("swatch {}", class(held)) aria-hidden="true"></span>
-                    {text::held(held)}
-                </dt>
-                <dd>
-                    <ByteSize bytes />
-                </dd>
-            </div>
-        }
-    });
-    let tried = explained.tried.map(|tried| {
-        let width = share(tried, total).min(100.0);
-        view! {
-            <div class="message-tried">
-                <span
-                    class="message-tried-bar"
-                    aria-hidden="true"
-                    style:width=format!("{width}%")
-                ></span>
-                <span class="message-tried-label">{format!("asked for {tried}")}</span>
-            </div>
-        }
-    });
-    view! {
-        <div class="message-memory">
-            <div class="message-bar" aria-hidden="true">
-                {bars.collect_view()}
-            </div>
-            {tried}
-            <dl class="message-parts">{rows.collect_view()}</dl>
-        </div>
+fn memory(markup: &mut Markup, told: &Explained) {
+    if told.parts.is_empty() {
+        return;
     }
+    let total: Bytes = told.parts.iter().map(|(_, bytes)| *bytes).sum();
+    markup.raw("<div class=\"message-memory\"><div class=\"message-bar\" aria-hidden=\"true\">");
+    for &(held, bytes) in &told.parts {
+        let width = share(bytes, total).to_string();
+        markup.raw("<span class=\"").raw(class(held));
+        markup.around("\" data-width=\"", &width, "\"></span>");
+    }
+    markup.raw("</div>");
+    if let Some(tried) = told.tried {
+        let width = share(tried, total).min(100.0).to_string();
+        let label = fill("asked for {size}", &[("size", &tried)]);
+        markup.raw(
+            "<div class=\"message-tried\"><span class=\"message-tried-bar\" aria-hidden=\"true\"",
+        );
+        markup.around(" data-width=\"", &width, "\"></span><span class=\"message-tried-label\">");
+        markup.around("", &label, "</span></div>");
+    }
+    markup.raw("<dl class=\"message-parts\">");
+    for &(held, bytes) in &told.parts {
+        markup.around("<div title=\"", &text::held_meaning(held), "\"><dt><span class=\"swatch ");
+        markup.raw(class(held)).around(
+            "\" aria-hidden=\"true\"></span>",
+            &text::held(held),
+            "</dt>",
+        );
+        markup.raw("<dd>").size(bytes).raw("</dd></div>");
+    }
+    markup.raw("</dl></div>");
 }
 
 /// The style sheet's name of a part.
@@ -153,137 +190,64 @@ const fn class(held: Held) -> &'static str {
 }
 
 /// Where in the step it was, or the invitation to open a model.
-#[component]
-fn Where(
-    /// What was found.
-    found: Signal<Option<Finding>>,
-    /// The report, if there is a model.
-    report: Signal<Option<Arc<Report>>>,
-    /// The user wants to see an event on the timeline.
-    on_event: Callback<usize>,
-    /// The user wants another batch.
-    on_batch: Callback<u64>,
-) -> impl IntoView {
-    let finding = move || {
-        let report = report.get()?;
-        let Some(mut finding) = found.get() else {
-            let lead = "Looking for it in this step…".to_owned();
-            return Some(Finding { lead, ..Finding::default() });
-        };
-        if !finding.is_certain && report.verdict.verdict.survives() {
-            finding.detail += &text::disagrees(&report.verdict.name);
-        }
-        Some(finding)
+fn draw_place(markup: &mut Markup, place: Option<(String, String)>, found: Option<&Finding>) {
+    let title = tr("Where in the step");
+    markup.around("<div class=\"message-where\"><h3 class=\"label\">", &title, "</h3><p>");
+    let Some((lead, detail)) = place else {
+        let invite = tr("Open the model that ran, and you see which operator asked for it. The \
+                         settings below wait for it.");
+        markup.around("", &invite, "</p></div>");
+        return;
     };
-    let invite = || {
-        view! {
-            <p>
-                "Open the model that ran, and you see which operator asked for it. The settings below wait for it."
-            </p>
-        }
-    };
-    let told = move |finding: Finding| {
-        let Finding { lead, detail, event, batch, .. } = finding;
-        let show = event.map(|event| {
-            view! {
-                <button type="button" class="link-button" on:click=move |_| on_event.run(event)>
-                    "Show on the timeline"
-                </button>
-            }
-        });
-        let batch = batch.map(|(batch, about)| {
-            view! {
-                <p>
-                    {about} " "
-                    <button type="button" class="link-button" on:click=move |_| on_batch.run(batch)>
-                        "Take this batch"
-                    </button>
-                </p>
-            }
-        });
-        view! {
-            <p>
-                <strong>{lead}</strong>
-                " "
-                {detail}
-                " "
-                {show}
-            </p>
-            {batch}
-        }
-    };
-    view! {
-        <div class="message-where" role="status">
-            <h3 class="label">"Where in the step"</h3>
-            {move || match finding() {
-                Some(finding) => told(finding).into_any(),
-                None => invite().into_any(),
-            }}
-        </div>
+    markup.around("<strong>", &lead, "</strong> ").around("", &detail, " ");
+    if found.is_some_and(|found| found.place.is_some()) {
+        markup.button("link-button", "message-event", &tr("Show on the timeline"));
     }
+    markup.raw("</p>");
+    if let Some((batch, spot)) = found.and_then(|found| found.batch.as_ref()) {
+        markup.around("<p>", &text::other_batch(*batch, spot), " ");
+        markup.button("link-button", "message-batch", &tr("Take this batch")).raw("</p>");
+    }
+    markup.raw("</div>");
 }
 
 /// The settings that follow, each applied or not.
-#[component]
-fn Follows(
-    /// The message.
-    explained: Arc<Explained>,
-    /// The settings before.
-    before: Config,
-    /// The settings now.
-    config: Signal<Config>,
-    /// Other settings are wanted.
-    on_config: Callback<Config>,
-) -> impl IntoView {
-    let row = {
-        let explained = explained.clone();
-        move |field: MachineField| {
-            let explained = StoredValue::new(explained.clone());
-            let before = StoredValue::new(before.clone());
-            let is_applied = Memo::new(move |_| {
-                explained.with_value(|told| config.with(|config| told.is_applied(field, config)))
-            });
-            let switch = move |_| {
-                let mut wanted = config.get_untracked();
-                explained.with_value(|told| {
-                    if is_applied.get_untracked() {
-                        before.with_value(|before| Explained::undo(field, before, &mut wanted));
-                    } else {
-                        told.apply(field, &mut wanted);
-                    }
-                });
-                on_config.run(wanted);
-            };
-            let value = explained.with_value(|told| match field {
-                MachineField::Device => told.device.clone(),
-                field => field.text(&told.known),
-            });
-            let value = if value.is_empty() { "none".to_owned() } else { value };
-            let act = move || if is_applied.get() { "Undo" } else { "Apply" };
-            view! {
-                <li class:message-setting-off=move || !is_applied.get()>
-                    <span class="message-setting-name" title=field.about()>{field.label()}</span>
-                    <span class="message-setting-value">{value}</span>
-                    <button
-                        type="button"
-                        class="link-button"
-                        aria-label=move || format!("{} {}", act(), field.label())
-                        on:click=switch
-                    >
-                        {act}
-                    </button>
-                </li>
-            }
-        }
-    };
-    let rows = explained.fields.iter().copied().map(row).collect_view();
-    let are_some = !explained.fields.is_empty();
-    are_some.then(|| {
-        view! {
-            <div class="message-settings">
-                <h3 class="label">"Settings that follow"</h3>
-                <ul>{rows}</ul>
-            </div>
-        }
-    })
+fn settings(markup: &mut Markup, told: &Explained, config: &Config) {
+    if told.fields.is_empty() {
+        return;
+    }
+    let title = tr("Settings that follow");
+    markup.around("<div class=\"message-settings\"><h3 class=\"label\">", &title, "</h3><ul>");
+    for &field in &told.fields {
+        let is_applied = told.is_applied(field, config);
+        let value = match field {
+            MachineField::Device => told.device.clone(),
+            field => field.text(&told.known),
+        };
+        let value = if value.is_empty() { tr("none") } else { value };
+        let (name, act) = (tr(field.label()), act(field));
+        let (says, does) = if is_applied {
+            (tr("Undo"), fill("Undo {setting}", &[("setting", &name)]))
+        } else {
+            (tr("Apply"), fill("Apply {setting}", &[("setting", &name)]))
+        };
+        markup.raw(if is_applied { "<li>" } else { "<li class=\"message-setting-off\">" });
+        markup.around("<span class=\"message-setting-name\" title=\"", &tr(field.about()), "\">");
+        markup.around("", &name, "</span><span class=\"message-setting-value\">");
+        markup.around("", &value, "</span>");
+        markup.labelled("link-button", &act, &does).text(&says).raw("</button></li>");
+    }
+    markup.raw("</ul></div>");
+}
+
+/// A list under a heading; nothing where it is empty.
+fn listed(markup: &mut Markup, class: &'static str, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    markup.raw("<div class=\"").raw(class).around("\"><h3 class=\"label\">", title, "</h3><ul>");
+    for line in lines {
+        markup.around("<li>", &tr(line), "</li>");
+    }
+    markup.raw("</ul></div>");
 }
