@@ -17,7 +17,7 @@ use gloo::events::EventListener;
 use highwater_core::Config;
 use js_sys::{ArrayBuffer, Object, Reflect};
 use leptos::prelude::*;
-use wasm_bindgen::{JsCast as _, JsValue};
+use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{MessageEvent, Window};
 
 use crate::derived::Derived;
