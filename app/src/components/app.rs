@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use gloo::events::{EventListener, EventListenerOptions};
+use gloo::render::{AnimationFrame, request_animation_frame};
+use gloo::timers::callback::Timeout;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::spawn_local;
@@ -300,6 +302,7 @@ fn Workbench(
             actions.look.run(event);
         }
     });
+    let rest = frames(2);
     let is_writing = Memo::new(move |_| state.source.with(Option::is_some));
     let dims = Signal::derive(move || {
         state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
@@ -334,6 +337,7 @@ fn Workbench(
                     on_cursor=Callback::new(move |event| state.cursor.set(event))
                     on_pin=Callback::new(move |event| state.pin.set(event))
                 />
+                <Show when=move || { rest.get() >= 1 }>
                 <AtCursor
                     report=derived.report
                     snapshot=state.snapshot
@@ -341,6 +345,8 @@ fn Workbench(
                     on_jump=Callback::new(move |event| state.pin.set(Some(event)))
                 />
                 <Variations state derived actions dims />
+                </Show>
+                <Show when=move || { rest.get() >= 2 }>
                 <GpuTable
                     report=derived.report
                     devices=state.devices
@@ -351,9 +357,30 @@ fn Workbench(
                     })
                 />
                 <Diagnostics report=derived.report />
+                </Show>
             </div>
         </div>
     }
+}
+
+/// Counts the frames that have been shown, up to a number: what can wait for the answer above it
+/// does.
+fn frames(most: u32) -> ReadSignal<u32> {
+    let (shown, set_shown) = signal(0);
+    let waiting = StoredValue::new_local(None::<Timeout>);
+    let kept = StoredValue::new_local(None::<AnimationFrame>);
+    Effect::new(move |_| {
+        if shown.get() == most {
+            return;
+        }
+        // A timer that is set in a frame runs when that frame is on the screen.
+        let frame = request_animation_frame(move |_| {
+            let count = Timeout::new(0, move || set_shown.update(|shown| *shown += 1));
+            waiting.set_value(Some(count));
+        });
+        kept.set_value(Some(frame));
+    });
+    shown
 }
 
 /// What other settings and other sizes lead to.
