@@ -5,7 +5,6 @@ mod alive;
 mod app;
 mod at_cursor;
 mod autopsy;
-mod byte_size;
 mod canvas;
 mod capped;
 mod choice_field;

@@ -2,47 +2,30 @@
 
 use std::fmt::Display;
 
-use leptos::prelude::*;
-
 use crate::format::grouped;
 use crate::language::fill;
+use crate::markup::Markup;
 
 /// COUNT: entries shown at most; the whole of a very long list would stall the browser.
 pub(super) const MOST: usize = 1000;
 
 /// A button that shows the rest of a list, or hides it again; nothing where there is no rest.
-#[component]
-pub(crate) fn ShowAll(
-    /// COUNT: entries in the whole list.
-    all: Signal<usize>,
-    /// COUNT: entries shown at first.
-    first: usize,
-    /// Whether the whole list is shown.
-    open: RwSignal<bool>,
-) -> impl IntoView {
-    view! {
-        <Show when=move || { all.get() > first }>
-            <button
-                type="button"
-                class="show-all"
-                aria-expanded=move || open.get().to_string()
-                on:click=move |_| open.update(|open| *open = !*open)
-            >
-                {move || {
-                    let count = |n: usize| grouped(n as u64);
-                    if open.get() {
-                        fill("Show the first {n} only", &[("n", &first)])
-                    } else if all.get() > MOST {
-                        let parts: [(&str, &dyn Display); 2] =
-                            [("n", &count(MOST)), ("all", &count(all.get()))];
-                        fill("Show {n} of {all}", &parts)
-                    } else {
-                        fill("Show all {n}", &[("n", &count(all.get()))])
-                    }
-                }}
-            </button>
-        </Show>
+pub(super) fn show_all(markup: &mut Markup, act: &str, all: usize, first: usize, open: bool) {
+    if all <= first {
+        return;
     }
+    let count = |n: usize| grouped(n as u64);
+    let label = if open {
+        fill("Show the first {n} only", &[("n", &first)])
+    } else if all > MOST {
+        let parts: [(&str, &dyn Display); 2] = [("n", &count(MOST)), ("all", &count(all))];
+        fill("Show {n} of {all}", &parts)
+    } else {
+        fill("Show all {n}", &[("n", &count(all))])
+    };
+    markup.raw("<button type=\"button\" class=\"show-all\" id=\"").text(act);
+    markup.around("\" data-act=\"", act, "\" aria-expanded=\"");
+    markup.raw(if open { "true\">" } else { "false\">" }).around("", &label, "</button>");
 }
 
 /// COUNT: entries to show of a list.

@@ -28,6 +28,9 @@ pub(crate) fn Drawn(
     class: &'static str,
     /// Id of its title.
     labelledby: &'static str,
+    /// Its own id, where links lead to it.
+    #[prop(optional)]
+    id: Option<&'static str>,
     /// What is in it.
     markup: Signal<String>,
     /// The user did something in it.
@@ -76,6 +79,8 @@ pub(crate) fn Drawn(
     };
     view! {
         <section
+            id=id
+            tabindex=id.map(|_| "-1")
             class=class
             aria-labelledby=labelledby
             node_ref=place
@@ -84,6 +89,11 @@ pub(crate) fn Drawn(
             on:keydown=on_key
         ></section>
     }
+}
+
+/// Terms and what is said of them, with nothing in it that somebody does.
+pub(super) fn terms(class: &'static str, markup: Signal<String>) -> impl IntoView {
+    view! { <dl class=class inner_html=move || markup.get()></dl> }
 }
 
 /// The element around what an event is about that says what it does.

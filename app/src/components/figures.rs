@@ -6,8 +6,9 @@ use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
 
-use super::byte_size::ByteSize;
+use super::drawn::terms;
 use crate::language::{fill, tr};
+use crate::markup::Markup;
 
 /// The peaks that `PyTorch` and `nvidia-smi` would report.
 #[component]
@@ -15,68 +16,46 @@ pub(crate) fn Figures(
     /// The report.
     report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
-    move || {
-        report.get().map(|report| {
-            let peak = &report.peak;
-            view! {
-                <dl class="figures">
-                    <Figure name=tr("Peak allocated") says="max_memory_\u{200b}allocated()".to_owned() bytes=peak.allocated />
-                    <Figure
-                        name=tr("Peak reserved")
-                        says="max_memory_\u{200b}reserved()".to_owned()
-                        bytes=peak.reserved
-                        at_least=report.without_workspaces.map(|band| band.reserved)
-                    />
-                    <Figure name=tr("Process peak") says=tr("≈ what nvidia-smi shows") bytes=peak.process />
-                    <Figure name=tr("CUDA context") says=context_from(report.verdict.context_from) bytes=report.verdict.context />
-                </dl>
-            }
-        })
-    }
+    terms(
+        "figures",
+        Signal::derive(move || report.with(|r| Some(drawn(r.as_ref()?))).unwrap_or_default()),
+    )
 }
 
-#[component]
-fn Figure(
-    /// Its name.
-    name: String,
-    /// Where else one meets it.
-    says: String,
-    /// Its value.
-    bytes: Bytes,
-    /// The lower end, where the value is the upper end of a band.
-    #[prop(optional_no_strip)]
-    at_least: Option<Bytes>,
-) -> impl IntoView {
-    view! {
-        <div class="figure">
-            <dt class="label">{name}</dt>
-            <dd class="figure-value">
-                <ByteSize bytes />
-            </dd>
-            {at_least
-                .filter(|low| *low < bytes)
-                .map(|low| {
-                    view! {
-                        <dd
-                            class="figure-says"
-                            title=tr("What convolutions take for scratch depends on cuDNN's version")
-                        >
-                            {fill("at least {size}, by cuDNN", &[("size", &low)])}
-                        </dd>
-                    }
-                })}
-            <dd class="figure-says">{says}</dd>
-        </div>
+fn drawn(report: &Report) -> String {
+    let (peak, device) = (&report.peak, &report.verdict);
+    let mut markup = Markup::default();
+    let name = tr("Peak allocated");
+    figure(&mut markup, &name, "max_memory_\u{200b}allocated()", peak.allocated, None);
+    let low = report.without_workspaces.map(|band| band.reserved);
+    let name = tr("Peak reserved");
+    figure(&mut markup, &name, "max_memory_\u{200b}reserved()", peak.reserved, low);
+    let (name, says) = (tr("Process peak"), tr("≈ what nvidia-smi shows"));
+    figure(&mut markup, &name, &says, peak.process, None);
+    let (name, says) = (tr("CUDA context"), context_from(device.context_from));
+    figure(&mut markup, &name, &says, device.context, None);
+    markup.done()
+}
+
+/// A value, where else one meets it, and its lower end where it is the upper end of a band.
+fn figure(markup: &mut Markup, name: &str, says: &str, bytes: Bytes, low: Option<Bytes>) {
+    markup.around("<div class=\"figure\"><dt class=\"label\">", name, "</dt>");
+    markup.raw("<dd class=\"figure-value\">").size(bytes).raw("</dd>");
+    if let Some(low) = low.filter(|&low| low < bytes) {
+        let why = tr("What convolutions take for scratch depends on cuDNN's version");
+        let low = fill("at least {size}, by cuDNN", &[("size", &low)]);
+        markup.around("<dd class=\"figure-says\" title=\"", &why, "\">").around("", &low, "</dd>");
     }
+    markup.around("<dd class=\"figure-says\">", says, "</dd></div>");
 }
 
 /// Where the size of the context comes from.
 fn context_from(provenance: Provenance) -> String {
-    match provenance {
-        Provenance::Given => tr("taken by CUDA itself; as you say"),
-        Provenance::Reported => tr("taken by CUDA itself; as reported"),
+    tr(match provenance {
+        Provenance::Given => "taken by CUDA itself; as you say",
+        Provenance::Reported => "taken by CUDA itself; as reported",
         Provenance::FittedThere | Provenance::Fitted | Provenance::Assumed => {
-            tr("taken by CUDA itself; a fit")
+            "taken by CUDA itself; a fit"
         }
-    }
+    })
 }

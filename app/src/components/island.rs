@@ -103,7 +103,7 @@ pub(super) fn write(text: &mut String, parts: &[&str]) {
     }
 }
 
-/// Writes a size as [`super::byte_size::ByteSize`] shows it.
+/// Writes a size as it is shown everywhere.
 pub(super) fn write_size(text: &mut String, bytes: Bytes) {
     let (exact, title, short) = (bytes.0.to_string(), format::exact(bytes), bytes.to_string());
     let parts =

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use highwater_core::Report;
 use leptos::prelude::*;
 
-use super::byte_size::ByteSize;
+use super::drawn::terms;
 use crate::language::tr;
+use crate::markup::Markup;
 use crate::{format, text};
 
 /// Parameters, operators, who wrote the file, and how long the estimate took.
@@ -18,40 +19,34 @@ pub(crate) fn ModelFacts(
     #[prop(into)]
     millis: Signal<f64>,
 ) -> impl IntoView {
-    move || {
-        report.get().map(|report| {
-            let model = &report.model;
-            let producer = model.producer.clone();
-            let has_producer = !producer.is_empty();
-            view! {
-                <dl class="facts">
-                    <dt>{tr("read as")}</dt>
-                    <dd>{model.recognised.format.clone()}</dd>
-                    <dt>{tr("which is")}</dt>
-                    <dd title=tr(&text::sentence(
-                        model.recognised.fidelity.about(),
-                    ))>{tr(model.recognised.fidelity.label())}</dd>
-                    <dt>{tr("parameters")}</dt>
-                    <dd title=format::grouped(
-                        model.parameters,
-                    )>{format::short_count(model.parameters)}</dd>
-                    <dt>{tr("their size")}</dt>
-                    <dd>
-                        <ByteSize bytes=model.parameter_bytes />
-                    </dd>
-                    <dt>{tr("operators")}</dt>
-                    <dd>{format::grouped(model.operators as u64)}</dd>
-                    {has_producer
-                        .then(|| {
-                            view! {
-                                <dt>{tr("written by")}</dt>
-                                <dd>{producer}</dd>
-                            }
-                        })}
-                    <dt>{tr("estimated in")}</dt>
-                    <dd>{format!("{:.0}\u{a0}ms", millis.get())}</dd>
-                </dl>
-            }
-        })
+    let drawn = move |report: &Arc<Report>| drawn(report, millis.get());
+    terms(
+        "facts",
+        Signal::derive(move || report.with(|r| r.as_ref().map(drawn)).unwrap_or_default()),
+    )
+}
+
+fn drawn(report: &Report, millis: f64) -> String {
+    let model = &report.model;
+    let mut markup = Markup::default();
+    let fact = |markup: &mut Markup, name: &str, title: &str, said: &str| {
+        markup.around("<dt>", name, "</dt><dd");
+        if !title.is_empty() {
+            markup.around(" title=\"", title, "\"");
+        }
+        markup.around(">", said, "</dd>");
+    };
+    let fidelity = model.recognised.fidelity;
+    fact(&mut markup, &tr("read as"), "", &model.recognised.format);
+    let about = tr(&text::sentence(fidelity.about()));
+    fact(&mut markup, &tr("which is"), &about, &tr(fidelity.label()));
+    let count = format::short_count(model.parameters);
+    fact(&mut markup, &tr("parameters"), &format::grouped(model.parameters), &count);
+    markup.around("<dt>", &tr("their size"), "</dt><dd>").size(model.parameter_bytes).raw("</dd>");
+    fact(&mut markup, &tr("operators"), "", &format::grouped(model.operators as u64));
+    if !model.producer.is_empty() {
+        fact(&mut markup, &tr("written by"), "", &model.producer);
     }
+    fact(&mut markup, &tr("estimated in"), "", &format!("{millis:.0}\u{a0}ms"));
+    markup.done()
 }

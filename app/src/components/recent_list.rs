@@ -2,9 +2,10 @@
 
 use leptos::prelude::*;
 
-use super::icons::CloseIcon;
+use super::drawn::{Act, Drawn};
 use crate::language::{fill, tr};
 use crate::link::Recent;
+use crate::markup::Markup;
 use crate::text::keep;
 
 /// Entries to open again or to forget; nothing where there are none.
@@ -18,56 +19,40 @@ pub(crate) fn RecentList(
     /// One is to be forgotten: its place; all, where that is negative.
     on_forget: Callback<i32>,
 ) -> impl IntoView {
+    let on_act = Callback::new(move |act: Act| match act.name.split_once('-') {
+        Some(("open", place)) => {
+            let address = recent.with_untracked(|recent| {
+                Some(recent.get(place.parse::<usize>().ok()?)?.fragment.clone())
+            });
+            if let Some(address) = address {
+                on_open.run(address);
+            }
+        }
+        Some((_, place)) => on_forget.run(place.parse().unwrap_or(-1)),
+        None => {}
+    });
+    let markup = Signal::derive(move || recent.with(|recent| drawn(recent)));
     view! {
         <Show when=move || !recent.with(Vec::is_empty)>
-            <div class="recent">
-                <div class="recent-head">
-                    <h2 class="label">{tr("Opened before")}</h2>
-                    <button type="button" class="recent-all" on:click=move |_| on_forget.run(-1)>
-                        {tr("Forget all")}
-                    </button>
-                </div>
-                <ul>
-                    {move || {
-                        (0..)
-                            .zip(recent.get())
-                            .map(|(place, entry)| row(place, entry, on_open, on_forget))
-                            .collect_view()
-                    }}
-                </ul>
-            </div>
+            <Drawn class="recent" labelledby="recent-title" markup on_act />
         </Show>
     }
 }
 
-fn row(
-    place: i32,
-    entry: Recent,
-    on_open: Callback<String>,
-    on_forget: Callback<i32>,
-) -> impl IntoView {
-    let Recent { name, kind, fragment } = entry;
-    let title = name.clone();
-    let forget = fill("Forget {name}", &[("name", &name)]);
-    view! {
-        <li class="recent-row">
-            <button
-                type="button"
-                class="recent-open"
-                title=title
-                on:click=move |_| on_open.run(fragment.clone())
-            >
-                <span class="recent-name">{name}</span>
-                <span class="recent-kind">{keep::recent_kind(&kind)}</span>
-            </button>
-            <button
-                type="button"
-                class="chip-close"
-                aria-label=forget
-                on:click=move |_| on_forget.run(place)
-            >
-                <CloseIcon />
-            </button>
-        </li>
+fn drawn(recent: &[Recent]) -> String {
+    let mut markup = Markup::default();
+    markup.raw("<div class=\"recent-head\"><h2 class=\"label\" id=\"recent-title\">");
+    markup.around("", &tr("Opened before"), "</h2>");
+    markup.button("recent-all", "forget-all", &tr("Forget all")).raw("</div><ul>");
+    for (place, Recent { name, kind, .. }) in recent.iter().enumerate() {
+        let place = place.to_string();
+        markup.around("<li class=\"recent-row\"><button type=\"button\" id=\"open-", &place, "\"");
+        markup.around(" class=\"recent-open\" data-act=\"open-", &place, "\" title=\"");
+        markup.around("", name, "\"><span class=\"recent-name\">").around("", name, "</span>");
+        markup.around("<span class=\"recent-kind\">", &keep::recent_kind(kind), "</span></button>");
+        let forget = fill("Forget {name}", &[("name", name)]);
+        markup.cross("chip-close", &["forget-", &place].concat(), &forget).raw("</li>");
     }
+    markup.raw("</ul>");
+    markup.done()
 }
