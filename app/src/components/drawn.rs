@@ -25,18 +25,32 @@ pub(crate) struct Act {
 #[component]
 pub(crate) fn Drawn(
     /// Its classes.
-    class: &'static str,
+    #[prop(into)]
+    class: Signal<&'static str>,
     /// Id of its title.
-    labelledby: &'static str,
+    #[prop(optional)]
+    labelledby: Option<&'static str>,
+    /// Its title, where that is not seen.
+    #[prop(optional)]
+    label: Option<String>,
     /// Its own id, where links lead to it.
     #[prop(optional)]
     id: Option<&'static str>,
+    /// What it is to those who do not see it, where it is more than a part of the page.
+    #[prop(optional)]
+    role: Option<&'static str>,
     /// What is in it.
     markup: Signal<String>,
     /// The user did something in it.
-    on_act: Callback<Act>,
+    #[prop(optional)]
+    on_act: Option<Callback<Act>>,
 ) -> impl IntoView {
     let place = NodeRef::<html::Section>::new();
+    let act = move |act| {
+        if let Some(on_act) = on_act {
+            on_act.run(act);
+        }
+    };
     // What is the same is not drawn again: what was selected or copied there stays.
     Effect::new(move |drawn: Option<String>| {
         let Some(place) = place.get() else { return String::new() };
@@ -53,7 +67,7 @@ pub(crate) fn Drawn(
             Some(name) if acted.tag_name() != "SELECT" => {
                 let frame = acted.get_bounding_client_rect();
                 let across = (f64::from(event.client_x()) - frame.left()) / frame.width().max(1.0);
-                on_act.run(Act { name: name.to_owned(), value: String::new(), across });
+                act(Act { name: name.to_owned(), value: String::new(), across });
             }
             _ => {}
         }
@@ -62,7 +76,7 @@ pub(crate) fn Drawn(
         let Some(acted) = acted(&event) else { return };
         let value = acted.unchecked_ref::<HtmlInputElement>().value();
         let name = acted.get_attribute("data-act").unwrap_or_default();
-        on_act.run(Act { name, value, across: 0.0 });
+        act(Act { name, value, across: 0.0 });
     };
     let on_key = move |event: ev::KeyboardEvent| {
         let key = event.key();
@@ -74,7 +88,7 @@ pub(crate) fn Drawn(
         if let Some(slider) = slider {
             event.prevent_default();
             let name = slider.get_attribute("data-act").unwrap_or_default();
-            on_act.run(Act { name, value: key, across: 0.0 });
+            act(Act { name, value: key, across: 0.0 });
         }
     };
     view! {
@@ -82,6 +96,8 @@ pub(crate) fn Drawn(
             id=id
             tabindex=id.map(|_| "-1")
             class=class
+            role=role
+            aria-label=label
             aria-labelledby=labelledby
             node_ref=place
             on:click=on_click

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use gloo::timers::callback::Timeout;
 use highwater_core::Report;
-use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
+use super::drawn::Drawn;
+use super::gpu_table::verdict_class;
 use crate::format;
 use crate::language::tr;
+use crate::markup::Markup;
 use crate::text::Headline;
 
 /// Says whether the run fits, where it peaks, and how far the batch can go.
@@ -23,41 +25,35 @@ pub(crate) fn HeadlineView(
     /// The report, for what it leaves out.
     report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
-    let verdict = move || headline.with(|headline| headline.as_ref().map(|h| h.verdict));
-    let is_bound = move || report.with(|report| report.as_ref().is_some_and(|r| r.lower_bound));
+    let class =
+        Signal::derive(move || if stale.get() { "headline headline-stale" } else { "headline" });
+    let markup = Signal::derive(move || {
+        let is_bound = report.with(|report| report.as_ref().is_some_and(|r| r.lower_bound));
+        headline.with(|headline| Some(drawn(headline.as_ref()?, is_bound))).unwrap_or_default()
+    });
     let spoken = calmed(headline);
     view! {
-        <section class="headline" class:headline-stale=move || stale.get() aria-label=tr("Answer")>
-            <span
-                class="headline-sign"
-                class:verdict-fits=move || verdict() == Some(Verdict::Fits)
-                class:verdict-tight=move || verdict() == Some(Verdict::Tight)
-                class:verdict-flush=move || verdict() == Some(Verdict::FitsAfterFlush)
-                class:verdict-fails=move || verdict() == Some(Verdict::DoesNotFit)
-                aria-hidden="true"
-            >
-                {move || verdict().map(format::verdict_symbol)}
-            </span>
-            <div class="headline-text">
-                <h1 class="headline-lead">
-                    {move || headline.with(|h| h.as_ref().map(|h| h.lead.clone()))}
-                </h1>
-                <p class="headline-rest">
-                    {move || headline.with(|h| h.as_ref().map(|h| h.rest.clone()))}
-                </p>
-            </div>
-            <p class="hidden-text" role="status">
-                {spoken}
-            </p>
-            <Show when=is_bound>
-                <p class="headline-bound">
-                    <strong>{tr("Lower bound.")}</strong>
-                    {tr(" Parts of this model could not be estimated, so a real run needs this much or more. ")}
-                    <a href="#rests-on">{tr("See which")}</a>
-                </p>
-            </Show>
-        </section>
+        <Drawn class label=tr("Answer") markup />
+        <p class="hidden-text" role="status">
+            {spoken}
+        </p>
     }
+}
+
+fn drawn(headline: &Headline, is_bound: bool) -> String {
+    let mut markup = Markup::default();
+    markup.raw("<span class=\"headline-sign ").raw(verdict_class(headline.verdict));
+    markup.around("\" aria-hidden=\"true\">", format::verdict_symbol(headline.verdict), "</span>");
+    markup.raw("<div class=\"headline-text\"><h1 class=\"headline-lead\">");
+    markup.around("", &headline.lead, "</h1><p class=\"headline-rest\">");
+    markup.around("", &headline.rest, "</p></div>");
+    if is_bound {
+        markup.around("<p class=\"headline-bound\"><strong>", &tr("Lower bound."), "</strong> ");
+        let meaning = tr("Parts of this model could not be estimated, so a real run needs this \
+                          much or more.");
+        markup.text(&meaning).around(" <a href=\"#rests-on\">", &tr("See which"), "</a></p>");
+    }
+    markup.done()
 }
 
 /// The headline for those who listen: only once it has come to rest, not at every step of a slider.

@@ -2,8 +2,9 @@
 
 use leptos::prelude::*;
 
-use super::icons::CloseIcon;
+use super::drawn::Drawn;
 use crate::language::tr;
+use crate::markup::Markup;
 use crate::state::Notice;
 
 /// Tells what went wrong, why, what to do, and what is still there.
@@ -15,33 +16,20 @@ pub(crate) fn NoticeView(
     /// The user has read it.
     on_dismiss: Callback<()>,
 ) -> impl IntoView {
-    view! {
-        <div class="notice-place" role="alert">
-            {move || {
-                notice
-                    .get()
-                    .map(|notice| {
-                        view! {
-                            <div class="notice" class:notice-error=notice.is_error>
-                                <span class="notice-sign" aria-hidden="true">
-                                    "!"
-                                </span>
-                                <div>
-                                    <p class="notice-title">{notice.title}</p>
-                                    <p class="notice-detail">{notice.detail}</p>
-                                </div>
-                                <button
-                                    type="button"
-                                    class="quiet-button"
-                                    aria-label=tr("Dismiss")
-                                    on:click=move |_| on_dismiss.run(())
-                                >
-                                    <CloseIcon />
-                                </button>
-                            </div>
-                        }
-                    })
-            }}
-        </div>
-    }
+    let markup = Signal::derive(move || {
+        notice.with(|notice| notice.as_ref().map(drawn)).unwrap_or_default()
+    });
+    let on_act = Callback::new(move |_| on_dismiss.run(()));
+    view! { <Drawn class="notice-place" role="alert" markup on_act /> }
+}
+
+fn drawn(notice: &Notice) -> String {
+    let mut markup = Markup::default();
+    let error = "<div class=\"notice notice-error\">";
+    markup.raw(if notice.is_error { error } else { "<div class=\"notice\">" });
+    markup.raw("<span class=\"notice-sign\" aria-hidden=\"true\">!</span>");
+    markup.around("<div><p class=\"notice-title\">", &notice.title, "</p>");
+    markup.around("<p class=\"notice-detail\">", &notice.detail, "</p></div>");
+    markup.cross("quiet-button", "dismiss", &tr("Dismiss")).raw("</div>");
+    markup.done()
 }
