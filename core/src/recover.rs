@@ -189,7 +189,8 @@ impl<'a> View<'a> {
             let nodes = std::mem::take(&mut self.nodes).into_iter().enumerate();
             self.nodes = nodes
                 .flat_map(|(index, node)| {
-                    let new = behind.remove(&NodeId(index)).unwrap_or_default();
+                    let new =
+                        behind.get_mut(&NodeId(index)).map(std::mem::take).unwrap_or_default();
                     std::iter::once(node).chain(new.into_iter().map(Cow::Owned))
                 })
                 .collect();

@@ -12,13 +12,13 @@
 //!   parameter's; else it is a clone.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::fmt;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
+use std::{fmt, mem};
 
 use super::checkpoint::{Region, Saved};
 use super::{Runtime, Tensor, kernels, layout};
-use crate::sorted;
 use crate::tensor::DType;
 use crate::trace::LabelId;
 
@@ -245,35 +245,72 @@ fn outputs_of(node: &Rc<GradNode>, outputs: &[Tensor]) -> Vec<Tensor> {
 struct Engine<'a> {
     rt: &'a Runtime,
     recompute: &'a dyn Fn(&Region),
-    /// COUNT: gradients still to come, by node id.
-    dependencies: BTreeMap<usize, usize>,
-    /// Gradients that have arrived, by node id.
-    buffers: BTreeMap<usize, Gradients>,
-    /// Nodes whose gradients are complete; the largest key runs next.
-    ready: BTreeMap<(bool, usize), Rc<GradNode>>,
+    /// Nodes that are to run, by their ids.
+    waiting: BTreeMap<usize, Waiting>,
+    /// Nodes whose gradients are complete.
+    ready: BinaryHeap<Ready>,
 }
+
+/// What a node waits for.
+#[derive(Default)]
+struct Waiting {
+    /// COUNT: gradients still to come.
+    missing: usize,
+    /// Gradients that have arrived.
+    grads: Gradients,
+}
+
+/// A node that can run: of several, leaves run first, then what was made last.
+struct Ready(Rc<GradNode>);
+
+impl Ready {
+    fn rank(&self) -> (bool, usize) {
+        (matches!(self.0.body, Body::Accumulate(_)), self.0.id)
+    }
+}
+
+impl Ord for Ready {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Ready {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ready {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Ready {}
 
 impl<'a> Engine<'a> {
     fn new(rt: &'a Runtime, root: &Rc<GradNode>, recompute: &'a dyn Fn(&Region)) -> Self {
-        let mut dependencies = BTreeMap::new();
+        let mut waiting: BTreeMap<usize, Waiting> = BTreeMap::new();
         let mut stack = vec![Rc::clone(root)];
-        let mut seen = sorted::set([root.id]);
         while let Some(node) = stack.pop() {
             for edge in node.next.iter().flatten() {
-                *dependencies.entry(edge.node.id).or_insert(0) += 1;
-                if seen.insert(edge.node.id) {
+                let waiting = waiting.entry(edge.node.id).or_default();
+                if waiting.missing == 0 {
                     stack.push(Rc::clone(&edge.node));
                 }
+                waiting.missing += 1;
             }
         }
-        Self { rt, recompute, dependencies, buffers: BTreeMap::new(), ready: BTreeMap::new() }
+        Self { rt, recompute, waiting, ready: BinaryHeap::new() }
     }
 
     fn run(&mut self, root: Edge, ones: Tensor) {
         self.accumulate(&root, ones);
-        self.make_ready(root.node);
-        while let Some((_, node)) = self.ready.pop_last() {
-            let grads = self.buffers.remove(&node.id).unwrap_or_default();
+        self.ready.push(Ready(root.node));
+        while let Some(Ready(node)) = self.ready.pop() {
+            let waiting = self.waiting.get_mut(&node.id);
+            let grads = waiting.map(|waiting| mem::take(&mut waiting.grads)).unwrap_or_default();
             self.enter(&node);
             match &node.body {
                 Body::Accumulate(leaf) => self.accumulate_leaf(leaf, grads),
@@ -316,10 +353,10 @@ impl<'a> Engine<'a> {
             if let Some(grad) = result {
                 self.accumulate(edge, grad);
             }
-            let left = self.dependencies.entry(edge.node.id).or_insert(1);
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                self.make_ready(Rc::clone(&edge.node));
+            let waiting = self.waiting.entry(edge.node.id).or_default();
+            waiting.missing = waiting.missing.saturating_sub(1);
+            if waiting.missing == 0 {
+                self.ready.push(Ready(Rc::clone(&edge.node)));
             }
         }
     }
@@ -336,14 +373,9 @@ impl<'a> Engine<'a> {
         if grad.dtype() == *dtype { grad } else { kernels::cast(self.rt, &grad, *dtype) }
     }
 
-    fn make_ready(&mut self, node: Rc<GradNode>) {
-        let is_leaf = matches!(node.body, Body::Accumulate(_));
-        self.ready.insert((is_leaf, node.id), node);
-    }
-
     /// Adds a gradient to those that wait for a node (`InputBuffer::add`).
     fn accumulate(&mut self, edge: &Edge, grad: Tensor) {
-        let buffer = self.buffers.entry(edge.node.id).or_default();
+        let buffer = &mut self.waiting.entry(edge.node.id).or_default().grads;
         if buffer.len() <= edge.output {
             buffer.resize(edge.output + 1, None);
         }

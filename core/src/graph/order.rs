@@ -1,6 +1,7 @@
 //! Topological order of nodes: each after those it depends on, otherwise as they stood.
 
-use crate::sorted;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Orders `0..dependencies.len()` so that each comes after its dependencies.
 ///
@@ -23,15 +24,15 @@ pub(crate) fn topological_order(dependencies: &[Vec<usize>]) -> Result<Vec<usize
         }
     }
     let free = missing.iter().enumerate().filter(|&(_, &count)| count == 0);
-    let mut ready = sorted::set(free.map(|(index, _)| index));
+    let mut ready: BinaryHeap<_> = free.map(|(index, _)| Reverse(index)).collect();
     let mut order = Vec::with_capacity(dependencies.len());
-    while let Some(index) = ready.pop_first() {
+    while let Some(Reverse(index)) = ready.pop() {
         order.push(index);
         for &dependent in dependents.get(index).into_iter().flatten() {
             if let Some(count) = missing.get_mut(dependent) {
                 *count -= 1;
                 if *count == 0 {
-                    ready.insert(dependent);
+                    ready.push(Reverse(dependent));
                 }
             }
         }

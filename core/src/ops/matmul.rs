@@ -268,7 +268,7 @@ fn pair_of(equation: &str) -> Option<[Vec<char>; 3]> {
     let (operands, output) = equation.split_once("->")?;
     let (left, right) = operands.split_once(',')?;
     let letters = |text: &str| text.chars().collect::<Vec<char>>();
-    let plain = |text: &str| text.chars().all(char::is_alphabetic);
+    let plain = |text: &str| text.bytes().all(|letter| letter.is_ascii_alphabetic());
     [left, right, output].iter().all(|text| plain(text)).then(|| [left, right, output].map(letters))
 }
 

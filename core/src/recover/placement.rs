@@ -28,7 +28,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let graph = view.graph();
     // A program or a trace states what its modules register, read or not.
     let registered: BTreeSet<&str> = if graph.is_program || graph.is_traced {
-        graph.members.iter().map(|(name, _)| name.as_str()).collect()
+        sorted::set(graph.members.iter().map(|(name, _)| name.as_str()))
     } else {
         BTreeSet::new()
     };

@@ -71,10 +71,9 @@ fn find(view: &View<'_>, node: &Node, keeps_casts: bool) -> Option<Found> {
             ("weight_first", factor == a),
         ];
         let mut found = torch("SpelledRmsNorm", node, vec![Some(core.x), Some(scale.weight)]);
-        found.attributes = flags
-            .into_iter()
-            .map(|(name, flag)| (name.to_owned(), Attribute::Int(i64::from(flag))))
-            .collect();
+        for (name, flag) in flags {
+            found.attributes.insert(name.to_owned(), Attribute::Int(i64::from(flag)));
+        }
         Some(Found { node: found, assumed: !core.opens && !keeps_casts })
     })
 }
