@@ -304,7 +304,7 @@ fn advice(cause: Option<Cause>) -> Vec<String> {
 }
 
 /// A sentence, unless it begins with what is written so.
-fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     if text.starts_with("nvidia-smi") { format!("{text}.") } else { crate::text::sentence(text) }
 }
 

@@ -3,7 +3,7 @@
 use highwater_core::Bytes;
 use highwater_core::report::Verdict;
 
-use crate::language::tr;
+use crate::language::{fill, tr};
 
 /// Digits in groups of three: `25,557,032`.
 pub(crate) fn grouped(n: u64) -> String {
@@ -36,7 +36,7 @@ pub(crate) fn short_count(n: u64) -> String {
 
 /// The exact number behind a size: `3,768,320,000 bytes`.
 pub(crate) fn exact(bytes: Bytes) -> String {
-    format!("{} bytes", grouped(bytes.0))
+    fill("{n} bytes", &[("n", &grouped(bytes.0))])
 }
 
 /// `larger - smaller` with its sign: `+2.10 GiB`, `−0.80 GiB`.

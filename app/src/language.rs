@@ -122,8 +122,42 @@ pub(crate) fn fill(english: &str, parts: &[(&str, &dyn Display)]) -> String {
 }
 
 #[cfg(test)]
+mod asked;
+
+#[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    /// The names in braces.
+    fn names(text: &str) -> BTreeSet<&str> {
+        text.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0)).collect()
+    }
+
+    #[test]
+    fn a_catalogue_has_what_the_page_says_and_nothing_else() {
+        let asked = asked::all();
+        for language in Language::ALL.into_iter().filter(|&known| known != Language::English) {
+            let path = format!(
+                "{}/../public/languages/{}.json",
+                env!("CARGO_MANIFEST_DIR"),
+                language.tag()
+            );
+            let file = std::fs::read_to_string(path).expect("there is a catalogue");
+            let texts = asked::literals(&file);
+            let known: BTreeSet<String> =
+                texts.chunks(2).filter_map(|pair| pair.first().cloned()).collect();
+            let missing: Vec<_> = asked.difference(&known).collect();
+            assert!(missing.is_empty(), "missing: {missing:#?}");
+            let idle: Vec<_> = known.difference(&asked).collect();
+            assert!(idle.is_empty(), "nobody asks for: {idle:#?}");
+            for pair in texts.chunks(2) {
+                let [english, translated] = pair else { panic!("a text without another") };
+                assert!(names(translated).is_subset(&names(english)), "{english}: {translated}");
+            }
+        }
+    }
 
     #[test]
     fn parts_are_put_where_the_text_has_them() {

@@ -7,6 +7,8 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, File, FileReaderSync, HtmlAnchorElement, Response, Url};
 
+use crate::language::fill;
+
 /// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
 /// few bytes of each; a block saves a round trip through the browser for each of them.
 const BLOCK: u64 = 64 << 10;
@@ -54,7 +56,9 @@ impl Input {
 
 /// Fetches an example from where the page itself came from.
 pub(crate) async fn example(path: &str, name: &str) -> Result<Input, String> {
-    let failed = || format!("The example {name} did not arrive; is the page still reachable?");
+    let failed = || {
+        fill("The example {name} did not arrive; is the page still reachable?", &[("name", &name)])
+    };
     let window = web_sys::window().ok_or_else(failed)?;
     let response: Response = JsFuture::from(window.fetch_with_str(path))
         .await

@@ -19,11 +19,19 @@ use crate::protocol::LargestBatch;
 use crate::state::Notice;
 
 /// Name of a model that is begun in the editor.
-pub(crate) const NEW_SPEC: &str = "new model";
+pub(crate) fn new_spec() -> String {
+    tr("new model")
+}
+
 /// Name of a text from the clipboard.
-pub(crate) const PASTED: &str = "pasted text";
+pub(crate) fn pasted() -> String {
+    tr("pasted text")
+}
+
 /// Name of a text that was dragged in.
-pub(crate) const DROPPED: &str = "dropped text";
+pub(crate) fn dropped() -> String {
+    tr("dropped text")
+}
 
 /// How many devices the run survives on, of how many that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,9 +118,10 @@ pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
 fn on_devices(count: Count, lower_bound: bool) -> String {
     let Count { all, known, survive } = count;
     let parts: [(&str, &dyn Display); 2] = [("n", &survive), ("all", &all)];
-    let text = if all == 0 {
+    if all == 0 {
         return String::new();
-    } else if known < all {
+    }
+    let english = if known < all {
         "Checking {all} GPUs…"
     } else if survive == 0 {
         "Fits on none of {all} GPUs."
@@ -123,7 +132,7 @@ fn on_devices(count: Count, lower_bound: bool) -> String {
     } else {
         "Fits on {n} of {all} GPUs."
     };
-    fill(text, &parts)
+    fill(english, &parts)
 }
 
 fn on_chosen(device: &DeviceVerdict, largest: Option<LargestBatch>) -> String {
@@ -135,7 +144,7 @@ fn on_chosen(device: &DeviceVerdict, largest: Option<LargestBatch>) -> String {
     };
     let count = batch.clone().unwrap_or_default();
     let parts: [(&str, &dyn Display); 3] = [("gpu", &name), ("spare", &spare), ("batch", &count)];
-    let text = match (device.verdict, batch) {
+    let english = match (device.verdict, batch) {
         (Verdict::Tight, None) => "On {gpu} it is tight: {spare} to spare.",
         (Verdict::Tight, Some(_)) => {
             "On {gpu} it is tight, with {spare} to spare: up to batch {batch}."
@@ -146,7 +155,7 @@ fn on_chosen(device: &DeviceVerdict, largest: Option<LargestBatch>) -> String {
         (_, None) => "On {gpu} it leaves {spare} to spare.",
         (_, Some(_)) => "On {gpu}: up to batch {batch}.",
     };
-    fill(text, &parts)
+    fill(english, &parts)
 }
 
 fn does_not_fit(device: &DeviceVerdict) -> String {
@@ -158,13 +167,13 @@ fn does_not_fit(device: &DeviceVerdict) -> String {
         .map(|oom| place(oom.phase, &oom.module, &oom.operator))
         .unwrap_or_default();
     let parts: [(&str, &dyn Display); 3] = [("gpu", &name), ("size", &short), ("place", &place)];
-    let text = match (short.0 > 0, place.is_empty()) {
+    let english = match (short.0 > 0, place.is_empty()) {
         (true, false) => "Does not fit on {gpu}: needs {size} more, first fails {place}.",
         (true, true) => "Does not fit on {gpu}: needs {size} more.",
         (false, false) => "Does not fit on {gpu}: first fails {place}.",
         (false, true) => "Does not fit on {gpu}.",
     };
-    fill(text, &parts)
+    fill(english, &parts)
 }
 
 /// `a T4`, `an A100`: by how the first letter is spoken.
@@ -304,13 +313,13 @@ pub(crate) fn severity(severity: Severity) -> String {
 pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
     let off = u128::from(guess.0.abs_diff(answer.0)) * 100 / u128::from(answer.0.max(1));
     let parts: [(&str, &dyn Display); 3] = [("guess", &guess), ("answer", &answer), ("off", &off)];
-    let text = match off {
+    let english = match off {
         0..=5 => "You said {guess}, it is {answer}: as good as exact.",
         6..=25 => "You said {guess}, it is {answer}: near, {off} % off.",
         _ if guess < answer => "You said {guess}, it is {answer}: more than one thinks.",
         _ => "You said {guess}, it is {answer}: less than one thinks.",
     };
-    fill(text, &parts)
+    fill(english, &parts)
 }
 
 /// Nothing could be made of a file.

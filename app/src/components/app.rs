@@ -33,7 +33,7 @@ use crate::embed;
 use crate::engine::Engine;
 use crate::estimator::OpenDim;
 use crate::examples::Example;
-use crate::language::{Language, tr};
+use crate::language::{Language, fill, tr};
 use crate::lessons::LESSONS;
 use crate::link;
 use crate::load::{self, Input};
@@ -448,8 +448,7 @@ fn EmptyPage(
     /// What outlives the visit.
     keep: Keep,
 ) -> impl IntoView {
-    let begin =
-        Callback::new(move |()| actions.write.run((text::NEW_SPEC.to_owned(), STARTER.to_owned())));
+    let begin = Callback::new(move |()| actions.write.run((text::new_spec(), STARTER.to_owned())));
     view! {
         <Show when=move || state.source.with(Option::is_some)>
             <div class="source-alone">
@@ -497,7 +496,7 @@ fn example_opener(state: State, engine: StoredValue<Engine, LocalStorage>) -> Ca
                 Ok(input) => engine.with_value(|engine| engine.open(input, example.dims())),
                 Err(detail) => {
                     state.opening.set(None);
-                    let title = format!("Could not open {}", example.file);
+                    let title = fill("Could not open {file}", &[("file", &example.file)]);
                     state.notice.set(Some(Notice { title, detail, is_error: true }));
                 }
             }
@@ -521,7 +520,7 @@ fn accept_pastes(on_file: Callback<File>, on_text: Callback<(String, String)>) {
             on_file.run(file);
         } else if let Some(pasted) = said(&data) {
             event.prevent_default();
-            on_text.run((text::PASTED.to_owned(), pasted));
+            on_text.run((text::pasted(), pasted));
         }
     });
     listener.forget();
@@ -571,7 +570,7 @@ fn accept_drops(
             let file = data.as_ref().and_then(|data| data.files()?.get(0));
             match (file, data.and_then(|data| said(&data))) {
                 (Some(file), _) => on_file.run(file),
-                (None, Some(dropped)) => on_text.run((text::DROPPED.to_owned(), dropped)),
+                (None, Some(dropped)) => on_text.run((text::dropped(), dropped)),
                 (None, None) => notice.set(Some(text::not_a_file())),
             }
         }),

@@ -12,7 +12,7 @@ use super::menu::{self, Menu};
 use super::recent_list::RecentList;
 use super::share_button::ShareButton;
 use crate::examples::{EXAMPLES, Example};
-use crate::language::{Language, tr};
+use crate::language::{Language, fill, tr};
 use crate::link::Recent;
 use crate::state::Shared;
 use crate::teach::Lessons;
@@ -81,7 +81,7 @@ pub(crate) fn Header(
             <div class="header-file" aria-live="polite">
                 {move || match (opening.get(), loaded.get()) {
                     (Some(name), _) => {
-                        view! { <span class="chip chip-busy">{format!("Opening {name}…")}</span> }
+                        view! { <span class="chip chip-busy">{fill("Opening {file}…", &[("file", &name)])}</span> }
                             .into_any()
                     }
                     (None, Some(name)) => {
@@ -136,7 +136,12 @@ pub(crate) fn Header(
             <button
                 type="button"
                 class="quiet-button header-theme"
-                aria-label=move || format!("Switch to the {} theme", theme.get().other().name())
+                aria-label=move || {
+                    tr(match theme.get() {
+                        Theme::Light => "Switch to the dark theme",
+                        Theme::Dark => "Switch to the light theme",
+                    })
+                }
                 on:click=move |_| on_theme.run(())
             >
                 <ThemeIcon />

@@ -10,6 +10,7 @@ use super::dimension_field::DimensionField;
 use super::training_details::TrainingDetails;
 use super::your_card::YourCard;
 use crate::estimator::OpenDim;
+use crate::language::{fill, tr};
 use crate::state::DeviceRow;
 use crate::text;
 
@@ -34,7 +35,7 @@ pub(crate) fn Settings(
 ) -> impl IntoView {
     let form = Form { config, on_config };
     view! {
-        <form class="settings" aria-label="Settings" on:submit=|event| event.prevent_default()>
+        <form class="settings" aria-label=tr("Settings") on:submit=|event| event.prevent_default()>
             <For each=move || dims.get() key=|dim| dim.name.clone() let:dim>
                 {
                     let (name, written, default) = (dim.name.clone(), dim.name.clone(), dim.default);
@@ -54,12 +55,11 @@ pub(crate) fn Settings(
                     problem
                         .get()
                         .map(|reason| {
-                            view! {
-                                <p class="problem">
-                                    {text::sentence(&reason)}
-                                    " The page still shows the settings before."
-                                </p>
-                            }
+                            let said = fill(
+                                "{why} The page still shows the settings before.",
+                                &[("why", &text::sentence(&reason))],
+                            );
+                            view! { <p class="problem">{said}</p> }
                         })
                 }}
             </div>
@@ -74,7 +74,7 @@ pub(crate) fn Settings(
                 of=bound!(form, optimizer)
             />
             <div class="field">
-                <label for="device">"device"</label>
+                <label for="device">{tr("device")}</label>
                 <select
                     id="device"
                     on:change:target=move |event| {
@@ -99,7 +99,7 @@ pub(crate) fn Settings(
                         }
                     </For>
                 </select>
-                <p class="hint">"its kernels and capacity are assumed"</p>
+                <p class="hint">{tr("its kernels and capacity are assumed")}</p>
             </div>
             <YourCard form report />
             <TrainingDetails form />

@@ -5,6 +5,7 @@ use leptos::html;
 use leptos::prelude::*;
 
 use super::icons::CloseIcon;
+use crate::language::tr;
 use crate::load;
 use crate::state::{SourceProblem, SourceText};
 use crate::text;
@@ -84,7 +85,7 @@ pub(crate) fn SourceEditor(
                 <textarea
                     node_ref=area
                     class="source-text"
-                    aria-label="Model as text"
+                    aria-label=tr("Model as text")
                     aria-describedby="source-problem"
                     aria-invalid=move || problem().is_some().to_string()
                     spellcheck="false"
@@ -129,25 +130,25 @@ fn SourceHead(
                 <button
                     type="button"
                     class="link-button"
-                    title="Replace this text by the layer spec that it was understood as"
+                    title=tr("Replace this text by the layer spec that it was understood as")
                     on:click=move |_| {
                         if let Some(spec) = other_spec.get_untracked() {
                             on_replace.run(spec);
                         }
                     }
                 >
-                    "Edit as spec"
+                    {tr("Edit as spec")}
                 </button>
             </Show>
             <Show when=move || spec.with(Option::is_some)>
                 <button type="button" class="link-button" on:click=move |_| save()>
-                    "Save spec"
+                    {tr("Save spec")}
                 </button>
             </Show>
             <button
                 type="button"
                 class="quiet-button"
-                aria-label="Close the editor"
+                aria-label=tr("Close the editor")
                 on:click=move |_| on_close.run(())
             >
                 <CloseIcon />
@@ -167,7 +168,7 @@ fn problem_view(problem: &SourceProblem, area: NodeRef<html::Textarea>) -> impl 
                     let _found = select(area, line, column);
                 }
             >
-                "Go there"
+                {tr("Go there")}
             </button>
         }
     });
@@ -189,7 +190,7 @@ fn select(area: NodeRef<html::Textarea>, line: usize, column: usize) -> Option<(
     let rest = text.encode_utf16().skip(start);
     let is_word = |unit: &u16| {
         char::from_u32(u32::from(*unit))
-            .is_none_or(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))
+            .is_none_or(|c| c.is_ascii_alphanumeric() || !c.is_ascii() || matches!(c, '_' | '.'))
     };
     let end = start + rest.take_while(is_word).count().max(1);
     area.focus().ok()?;

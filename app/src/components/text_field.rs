@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 
 use super::choice_field::Bound;
+use crate::language::tr;
 
 /// A label, a line of text, and what it means.
 #[component]
@@ -26,7 +27,7 @@ pub(crate) fn TextField(
     let is_wrong = move || problem.with(Option::is_some);
     view! {
         <div class="field">
-            <label for=id>{label}</label>
+            <label for=id>{tr(label)}</label>
             <input
                 id=id
                 type="text"
@@ -39,7 +40,7 @@ pub(crate) fn TextField(
                 on:change:target=move |event| on_value.run(event.target().value())
             />
             <p class="hint" class:hint-wrong=is_wrong>
-                {move || problem.get().unwrap_or_else(|| hint.to_owned())}
+                {move || problem.get().unwrap_or_else(|| tr(hint))}
             </p>
         </div>
     }

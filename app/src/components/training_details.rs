@@ -8,6 +8,7 @@ use leptos::prelude::*;
 
 use super::choice_field::{Bound, ChoiceField, Form, NamedChoice, bound};
 use super::text_field::TextField;
+use crate::language::{fill, tr};
 
 /// Ways of checkpointing: their names in a configuration, and what people call them.
 const CHECKPOINTS: [(&str, &str); 4] = [
@@ -27,12 +28,9 @@ pub(crate) fn TrainingDetails(
     view! {
         <details class="training-details">
             <summary>
-                "How it trains"
-                {move || {
-                    match unusual() {
-                        0 => String::new(),
-                        count => format!(" ({count} changed)"),
-                    }
+                {move || match unusual() {
+                    0 => tr("How it trains"),
+                    count => fill("How it trains ({n} changed)", &[("n", &count)]),
                 }}
             </summary>
             <WhatIsTrained form />
@@ -199,7 +197,7 @@ fn CountField(
     let Bound { value, on_value } = of;
     view! {
         <div class="field">
-            <label for=id>{label}</label>
+            <label for=id>{tr(label)}</label>
             <input
                 id=id
                 type="number"
@@ -214,7 +212,7 @@ fn CountField(
                     }
                 }
             />
-            <p class="hint">{hint}</p>
+            <p class="hint">{tr(hint)}</p>
         </div>
     }
 }
@@ -241,9 +239,9 @@ fn SwitchField(
                     prop:checked=value
                     on:change:target=move |event| on_value.run(event.target().checked())
                 />
-                {label}
+                {tr(label)}
             </label>
-            <p class="hint">{hint}</p>
+            <p class="hint">{tr(hint)}</p>
         </div>
     }
 }

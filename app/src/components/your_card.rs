@@ -8,6 +8,7 @@ use leptos::prelude::*;
 
 use super::choice_field::{Bound, Form};
 use super::text_field::TextField;
+use crate::language::{fill, tr};
 use crate::text;
 
 /// The settings that are typed here; the device and the version have fields of their own.
@@ -38,10 +39,9 @@ pub(crate) fn YourCard(
     view! {
         <details class="training-details your-card">
             <summary>
-                "Your card"
                 {move || match given.get() {
-                    0 => String::new(),
-                    count => format!(" ({count} set)"),
+                    0 => tr("Your card"),
+                    count => fill("Your card ({n} set)", &[("n", &count)]),
                 }}
             </summary>
             <div class="training-details-fields">
@@ -49,7 +49,7 @@ pub(crate) fn YourCard(
             </div>
             <Show when=move || { given.get() > 0 }>
                 <button type="button" class="link-button" on:click=move |_| reset()>
-                    "Back to the figures of the table"
+                    {tr("Back to the figures of the table")}
                 </button>
             </Show>
         </details>
@@ -91,7 +91,7 @@ fn Figure(
             MachineField::Context => report.verdict.context.to_string(),
             MachineField::OtherProcesses => Bytes::ZERO.to_string(),
             MachineField::AllocConf => "max_split_size_mb:512".to_owned(),
-            _ => "none".to_owned(),
+            _ => tr("none"),
         };
         report.with(|report| report.as_ref().map(verdict).unwrap_or_default())
     });

@@ -122,11 +122,11 @@ mod tests {
     use super::*;
     use highwater_core::{Bytes, Config};
 
-    fn told(example: &str, config: Config) -> String {
+    fn told(example: &str, config: &Config) -> String {
         let path = format!("{}/../public/examples/{example}", env!("CARGO_MANIFEST_DIR"));
         let bytes = std::fs::read(path).expect("the example travels with the page");
         let model = highwater_core::open(&mut bytes.as_slice(), example).expect("it opens");
-        let report = model.estimate(&config).expect("it is estimated");
+        let report = model.estimate(config).expect("it is estimated");
         let autopsy = Autopsy::of(&report);
         let mut text = vec![peak(&report.peak)];
         text.extend(autopsy.groups.iter().map(|group| {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_vocabulary_is_named() {
         let dims = [("batch".to_owned(), 8)].into();
-        let text = told("distilgpt2.onnx", Config { dims, ..Config::default() });
+        let text = told("distilgpt2.onnx", &Config { dims, ..Config::default() });
         assert!(text.starts_with("The peak is reached in backward of the loss, by "), "{text}");
         assert!(text.contains("The scores of 50,257 classes set the peak"), "{text}");
         assert!(text.contains("If it went, the next highest would be "), "{text}");
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn convolutions_are_told_by_what_they_save() {
         let dims = [("batch".to_owned(), 32)].into();
-        let text = told("resnet50.onnx", Config { dims, ..Config::default() });
+        let text = told("resnet50.onnx", &Config { dims, ..Config::default() });
         assert!(text.contains(": saved for the backward pass"), "{text}");
         assert!(!text.contains("classes"), "{text}");
     }

@@ -51,14 +51,14 @@ pub(crate) fn unsaved() -> Notice {
 /// What became of the link, and how long it is.
 pub(crate) fn shared(shared: &Shared) -> String {
     let length = format::grouped(shared.link.len() as u64);
-    let said = match (shared.copied, shared.link.len() > CARRIED) {
+    let english = match (shared.copied, shared.link.len() > CARRIED) {
         (_, true) => {
             "The link has {length} letters: many programs cut such long ones. A file is safer."
         }
         (true, false) => "The link is copied. It has {length} letters.",
         (false, false) => "Copy this link. It has {length} letters.",
     };
-    fill(said, &[("length", &length)])
+    fill(english, &[("length", &length)])
 }
 
 /// What is in the link.
