@@ -62,6 +62,11 @@ pub(crate) fn share(part: Bytes, whole: Bytes) -> f64 {
     if whole.0 == 0 { 0.0 } else { 100.0 * float(part) / float(whole) }
 }
 
+/// A length as style sheets and pictures take it.
+pub(crate) fn length(length: f64) -> String {
+    format!("{length:.2}")
+}
+
 /// Bytes for drawing: exact to 2⁵³, which is more than any device has.
 #[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
 pub(crate) const fn float(bytes: Bytes) -> f64 {

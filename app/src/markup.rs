@@ -1,4 +1,4 @@
-//! Markup as text, for panels that are drawn as a whole: [`Drawn`](crate::components) puts it on the page.
+//! Markup as text, for panels that are drawn as a whole: [`Drawn`](crate::components) or an island puts it on the page.
 //!
 //! Views whose every element has a type of its own are heavy, and the page has to be light. What the
 //! program has written goes in by [`Markup::raw`], which takes nothing else; names and numbers go in by
@@ -88,7 +88,19 @@ impl Markup {
 
 #[cfg(test)]
 mod tests {
+    use highwater_core::Bytes;
+
     use super::Markup;
+
+    #[test]
+    fn a_size_has_the_exact_one_behind_it() {
+        let mut markup = Markup::default();
+        markup.size(Bytes::mib(98));
+        assert_eq!(
+            markup.done(),
+            "<data class=\"byte-size\" value=\"102760448\" title=\"102,760,448 bytes\">98.00 MiB</data>"
+        );
+    }
 
     #[test]
     fn what_is_not_the_programs_is_escaped() {

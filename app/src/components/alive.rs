@@ -12,11 +12,12 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlElement, HtmlInputElement, KeyboardEvent};
 
-use super::capped::{MOST, shown};
-use super::island::{children, find, number_of, on, panel, said, set, watch, write, write_size};
+use super::capped::{label, shown};
+use super::island::{children, find, number_of, on, panel, said, set, watch};
 use super::readout::{class, moment, what, when};
-use crate::format::{grouped, percent, share};
+use crate::format::{grouped, length, percent, share};
 use crate::language::{fill, tr};
+use crate::markup::Markup;
 use crate::text;
 
 /// COUNT: rows shown at first.
@@ -107,37 +108,35 @@ pub(crate) fn AlivePanel(
 /// What is on the page before there is a moment.
 fn inside() -> String {
     let (tabs, find) = (tr("How the list is put together"), tr("Find by name"));
-    let mut text = String::new();
-    let head = [
-        "<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"alive-title\"></h2>\
+    let mut markup = Markup::default();
+    markup
+        .raw(
+            "<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"alive-title\"></h2>\
          <p class=\"panel-note\"></p></div><p class=\"alive-when\"></p>\
          <div class=\"alive-tools\"><div class=\"choice\" role=\"tablist\" aria-label=\"",
-        &tabs,
-        "\">",
-    ];
-    write(&mut text, &head);
+        )
+        .text(&tabs)
+        .raw("\">");
     for (at, name) in [tr("by tensor"), tr("by module"), tr("by category")].iter().enumerate() {
         let at = at.to_string();
-        let tab = [
-            "<button type=\"button\" role=\"tab\" aria-controls=\"alive-list\" data-by=\"",
-            &at,
-            "\">",
-            name,
-            "</button>",
-        ];
-        write(&mut text, &tab);
+        markup
+            .raw("<button type=\"button\" role=\"tab\" aria-controls=\"alive-list\" data-by=\"")
+            .text(&at)
+            .raw("\">")
+            .text(name)
+            .raw("</button>");
     }
-    let rest = [
-        "</div><input type=\"search\" class=\"alive-search\" aria-label=\"",
-        &find,
-        "\" placeholder=\"",
-        &find,
-        "\"></div><div id=\"alive-list\" role=\"tabpanel\" tabindex=\"0\" \
+    markup
+        .raw("</div><input type=\"search\" class=\"alive-search\" aria-label=\"")
+        .text(&find)
+        .raw("\" placeholder=\"")
+        .text(&find)
+        .raw(
+            "\"></div><div id=\"alive-list\" role=\"tabpanel\" tabindex=\"0\" \
          aria-labelledby=\"alive-title\"></div>\
          <button type=\"button\" class=\"show-all\" hidden></button>",
-    ];
-    write(&mut text, &rest);
-    text
+        );
+    markup.done()
 }
 
 impl List {
@@ -173,29 +172,27 @@ impl List {
             set(&tab, "aria-selected", if is_chosen { "true" } else { "false" });
             set(&tab, "tabindex", if is_chosen { "0" } else { "-1" });
         }
-        let mut rows = "<ul class=\"alive-rows\">".to_owned();
+        let mut rows = Markup::default();
+        rows.raw("<ul class=\"alive-rows\">");
         let all = self.rows(&mut rows, &moment, &found, shown(is_open, FIRST));
-        rows.push_str("</ul>");
+        rows.raw("</ul>");
         if all == 0 {
-            write(
-                &mut rows,
-                &["<p class=\"hint\">", &tr("Nothing alive has such a name."), "</p>"],
-            );
+            rows.raw("<p class=\"hint\">").text(&tr("Nothing alive has such a name.")).raw("</p>");
         }
-        replace(&find(root, "#alive-list")?, &rows);
+        replace(&find(root, "#alive-list")?, &rows.done());
         let more = find(root, ".show-all")?;
         more.set_hidden(all <= FIRST);
-        more.set_text_content(Some(&show_all(is_open, all)));
+        more.set_text_content(Some(&label(all, FIRST, is_open)));
         set(&more, "aria-expanded", if is_open { "true" } else { "false" });
         Some(())
     }
 
     /// Writes the rows; how many there are in all.
-    fn rows(&self, text: &mut String, moment: &Moment, found: &[usize], most: usize) -> usize {
+    fn rows(&self, markup: &mut Markup, moment: &Moment, found: &[usize], most: usize) -> usize {
         if self.by.get() == TENSOR {
             for &at in found.iter().take(most) {
                 if let Some(tensor) = moment.live().get(at) {
-                    write_tensor(text, tensor, at);
+                    write_tensor(markup, tensor, at);
                 }
             }
             return found.len();
@@ -204,7 +201,7 @@ impl List {
         let largest = groups.first().map_or(Bytes::ZERO, |group| group.bytes);
         let total = groups.iter().map(|group| group.bytes).sum();
         for group in groups.iter().take(most) {
-            write_group(text, group, largest, total);
+            write_group(markup, group, largest, total);
         }
         groups.len()
     }
@@ -212,18 +209,6 @@ impl List {
     fn choose(&self, by: usize) {
         self.by.set(by);
         self.turn.update(|turn| *turn += 1);
-    }
-}
-
-/// `Show all 1,234`.
-pub(super) fn show_all(is_open: bool, all: usize) -> String {
-    let count = |n: usize| grouped(n as u64);
-    if is_open {
-        fill("Show the first {n} only", &[("n", &FIRST)])
-    } else if all > MOST {
-        fill("Show {n} of {all}", &[("n", &count(MOST)), ("all", &count(all))])
-    } else {
-        fill("Show all {n}", &[("n", &count(all))])
     }
 }
 
@@ -361,79 +346,77 @@ fn groups(live: &[LiveTensor], found: &[usize], by_category: bool) -> Vec<Group>
     groups
 }
 
-fn write_group(text: &mut String, group: &Group, largest: Bytes, total: Bytes) {
-    text.push_str("<li class=\"alive-group\">");
-    write_size(text, group.bytes);
-    let (part, width) = (percent(group.bytes, total), share(group.bytes, largest).to_string());
-    let parts = [
-        "<span class=\"alive-name\" title=\"",
-        &group.meaning,
-        "\">",
-        &group.name,
-        "</span><span class=\"alive-share\">",
-        &part,
-        "</span><svg class=\"alive-bar ",
-        group.class,
-        "-bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+fn write_group(markup: &mut Markup, group: &Group, largest: Bytes, total: Bytes) {
+    markup.raw("<li class=\"alive-group\">");
+    markup.size(group.bytes);
+    let (part, width) = (percent(group.bytes, total), length(share(group.bytes, largest)));
+    markup
+        .raw("<span class=\"alive-name\" title=\"")
+        .text(&group.meaning)
+        .raw("\">")
+        .text(&group.name)
+        .raw("</span><span class=\"alive-share\">")
+        .text(&part)
+        .raw("</span><svg class=\"alive-bar ")
+        .text(group.class)
+        .raw(
+            "-bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
          <rect height=\"1\" width=\"",
-        &width,
-        "\"/></svg></li>",
-    ];
-    write(text, &parts);
+        )
+        .text(&width)
+        .raw("\"/></svg></li>");
 }
 
-fn write_tensor(text: &mut String, tensor: &LiveTensor, at: usize) {
+fn write_tensor(markup: &mut Markup, tensor: &LiveTensor, at: usize) {
     let name = text::tensor(tensor);
     let kind = tensor.tensor.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut about = vec![tensor.operator.as_str(), tensor.module.as_str(), kind.as_str()];
     about.retain(|part| !part.is_empty() && *part != name);
     let (about, at) = (about.join(" · "), at.to_string());
     let category = text::category(tensor.category);
-    write(text, &["<li class=\"alive-row\" data-at=\"", &at, "\">"]);
-    write_size(text, tensor.bytes);
-    let parts = [
-        "<span class=\"alive-name\" title=\"",
-        &name,
-        "\"><span class=\"swatch ",
-        class(tensor.category),
-        "\" aria-hidden=\"true\"></span><span class=\"hidden-text\">",
-        &category,
-        " </span>",
-        &name,
-        "</span><span class=\"alive-about\" title=\"",
-        &about,
-        "\">",
-        &about,
-        "</span><span class=\"alive-life\">",
-    ];
-    write(text, &parts);
+    markup.raw("<li class=\"alive-row\" data-at=\"").text(&at).raw("\">");
+    markup.size(tensor.bytes);
+    markup
+        .raw("<span class=\"alive-name\" title=\"")
+        .text(&name)
+        .raw("\"><span class=\"swatch ")
+        .text(class(tensor.category))
+        .raw("\" aria-hidden=\"true\"></span><span class=\"hidden-text\">")
+        .text(&category)
+        .raw(" </span>")
+        .text(&name)
+        .raw("</span><span class=\"alive-about\" title=\"")
+        .text(&about)
+        .raw("\">")
+        .text(&about)
+        .raw("</span><span class=\"alive-life\">");
     let number = |event: usize| grouped(event as u64);
     let born = fill("born {event}", &[("event", &number(tensor.born))]);
-    write_jump(text, tensor.born, &born, &name);
+    write_jump(markup, tensor.born, &born, &name);
     match tensor.dies {
         Some(event) => {
             let dies = fill("dies {event}", &[("event", &number(event))]);
-            write_jump(text, event, &dies, &name);
+            write_jump(markup, event, &dies, &name);
         }
-        None => write(text, &["<span>", &tr("stays"), "</span>"]),
+        None => {
+            markup.around("<span>", &tr("stays"), "</span>");
+        }
     }
-    text.push_str("</span></li>");
+    markup.raw("</span></li>");
 }
 
 /// A button that goes to an event.
-fn write_jump(text: &mut String, event: usize, words: &str, name: &str) {
+fn write_jump(markup: &mut Markup, event: usize, words: &str, name: &str) {
     let label = fill("{words}: go there ({name})", &[("words", &words), ("name", &name)]);
     let event = event.to_string();
-    let parts = [
-        "<button type=\"button\" data-event=\"",
-        &event,
-        "\" aria-label=\"",
-        &label,
-        "\" title=\"",
-        &label,
-        "\">",
-        words,
-        "</button>",
-    ];
-    write(text, &parts);
+    markup
+        .raw("<button type=\"button\" data-event=\"")
+        .text(&event)
+        .raw("\" aria-label=\"")
+        .text(&label)
+        .raw("\" title=\"")
+        .text(&label)
+        .raw("\">")
+        .text(words)
+        .raw("</button>");
 }

@@ -14,18 +14,25 @@ pub(super) fn show_all(markup: &mut Markup, act: &str, all: usize, first: usize,
     if all <= first {
         return;
     }
+    markup.raw("<button type=\"button\" class=\"show-all\" id=\"").text(act);
+    markup.around("\" data-act=\"", act, "\" aria-expanded=\"");
+    markup
+        .raw(if open { "true\">" } else { "false\">" })
+        .text(&label(all, first, open))
+        .raw("</button>");
+}
+
+/// What that button says.
+pub(super) fn label(all: usize, first: usize, open: bool) -> String {
     let count = |n: usize| grouped(n as u64);
-    let label = if open {
+    if open {
         fill("Show the first {n} only", &[("n", &first)])
     } else if all > MOST {
         let parts: [(&str, &dyn Display); 2] = [("n", &count(MOST)), ("all", &count(all))];
         fill("Show {n} of {all}", &parts)
     } else {
         fill("Show all {n}", &[("n", &count(all))])
-    };
-    markup.raw("<button type=\"button\" class=\"show-all\" id=\"").text(act);
-    markup.around("\" data-act=\"", act, "\" aria-expanded=\"");
-    markup.raw(if open { "true\">" } else { "false\">" }).around("", &label, "</button>");
+    }
 }
 
 /// COUNT: entries to show of a list.

@@ -1,17 +1,16 @@
-//! Parts of the page that are written as text and drawn by hand.
+//! Parts of the page that are written as text and drawn by hand: [`Markup`](crate::markup::Markup), brought to life.
 //!
 //! A leptos view is a type for every element and code for every type, which is worth it where
 //! people type and choose. What follows the cursor is rows and marks: written here as text, with
-//! one listener for all of them, it weighs a tenth. Everything that is not ours is escaped.
+//! one listener for all of them, it weighs a tenth.
 
 use gloo::events::{EventListener, EventListenerOptions};
-use highwater_core::Bytes;
 use leptos::html;
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, Event, EventTarget, HtmlElement, ResizeObserver};
 
-use crate::format;
+use crate::format::length;
 
 /// A panel whose inside is `text`, brought to life once it is on the page.
 pub(super) fn panel(
@@ -67,9 +66,9 @@ pub(super) fn set(element: &Element, name: &str, value: &str) {
 }
 
 /// Sets a length of an element's style, in per cent or pixels.
-pub(super) fn style(element: &HtmlElement, property: &str, length: f64, unit: &str) {
+pub(super) fn style(element: &HtmlElement, property: &str, value: f64, unit: &str) {
     // Fails only for styles that cannot be changed, and these can.
-    drop(element.style().set_property(property, &format!("{length}{unit}")));
+    drop(element.style().set_property(property, &(length(value) + unit)));
 }
 
 /// Places an element between two shares of the width.
@@ -82,34 +81,6 @@ pub(super) fn stretch(element: &HtmlElement, left: f64, width: f64) {
 pub(super) fn children(element: &Element) -> impl Iterator<Item = HtmlElement> + use<> {
     let all = element.children();
     (0..all.length()).filter_map(move |at| all.item(at)).map(JsCast::unchecked_into)
-}
-
-/// Writes what is ours and what is not by turns: the second, fourth, … part is escaped.
-pub(super) fn write(text: &mut String, parts: &[&str]) {
-    for (turn, part) in parts.iter().enumerate() {
-        if turn % 2 == 0 {
-            text.push_str(part);
-            continue;
-        }
-        for letter in part.chars() {
-            match letter {
-                '&' => text.push_str("&amp;"),
-                '<' => text.push_str("&lt;"),
-                '>' => text.push_str("&gt;"),
-                '"' => text.push_str("&quot;"),
-                letter => text.push(letter),
-            }
-        }
-    }
-}
-
-/// Writes a size as it is shown everywhere.
-pub(super) fn write_size(text: &mut String, bytes: Bytes) {
-    let (exact, title, short) = (bytes.0.to_string(), format::exact(bytes), bytes.to_string());
-    let parts =
-        ["<data class=\"byte-size\" value=\"", &exact, "\" title=\"", &title, "\">", &short];
-    write(text, &parts);
-    text.push_str("</data>");
 }
 
 /// Width and height of an element in CSS pixels, kept up to date.
@@ -126,19 +97,4 @@ pub(super) fn size_of(element: &HtmlElement) -> ReadSignal<(f64, f64)> {
         on_cleanup(move || kept.with_value(|(observer, _)| observer.disconnect()));
     }
     size
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_ours_is_escaped() {
-        let mut text = String::new();
-        write(&mut text, &["<b title=\"", "a\"b<c>&", "\">", "</b>"]);
-        assert_eq!(text, "<b title=\"a&quot;b&lt;c&gt;&amp;\">&lt;/b&gt;");
-        let mut size = String::new();
-        write_size(&mut size, Bytes::mib(98));
-        assert!(size.ends_with("title=\"102,760,448 bytes\">98.00 MiB</data>"), "{size}");
-    }
 }

@@ -3,31 +3,34 @@
 use wasm_bindgen::JsCast as _;
 use web_sys::{Element, HtmlDialogElement, HtmlElement, KeyboardEvent};
 
-use super::island::{find, on, write};
+use super::island::{find, on};
 use crate::language::tr;
+use crate::markup::Markup;
 
 /// Writes the sheet, closed.
-pub(super) fn sheet(text: &mut String) {
+pub(super) fn sheet(markup: &mut Markup) {
     let (title, close) = (tr("Keys of the timeline"), tr("Close"));
-    let head = [
-        "<dialog class=\"key-help\" aria-labelledby=\"key-help-title\">\
+    markup
+        .raw(
+            "<dialog class=\"key-help\" aria-labelledby=\"key-help-title\">\
          <form class=\"key-help-head\" method=\"dialog\">\
          <h2 class=\"panel-title\" id=\"key-help-title\">",
-        &title,
-        "</h2><button class=\"quiet-button\" aria-label=\"",
-        &close,
-        "\"><svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">\
+        )
+        .text(&title)
+        .raw("</h2><button class=\"quiet-button\" aria-label=\"")
+        .text(&close)
+        .raw(
+            "\"><svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">\
          <path d=\"M4 4l8 8M12 4l-8 8\"/></svg></button></form><dl class=\"key-help-rows\">",
-    ];
-    write(text, &head);
+        );
     for (keys, meaning) in rows() {
-        text.push_str("<dt>");
+        markup.raw("<dt>");
         for key in keys.split(' ') {
-            write(text, &["<kbd>", key, "</kbd>"]);
+            markup.raw("<kbd>").text(key).raw("</kbd>");
         }
-        write(text, &["</dt><dd>", &meaning, "</dd>"]);
+        markup.raw("</dt><dd>").text(&meaning).raw("</dd>");
     }
-    text.push_str("</dl></dialog>");
+    markup.raw("</dl></dialog>");
 }
 
 /// Opens the sheet, which takes the focus and gives it back.

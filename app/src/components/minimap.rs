@@ -10,12 +10,13 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, HtmlElement, PointerEvent};
 
 use super::canvas::{colour, pen, whole};
-use super::island::{children, find, on, size_of, stretch, watch, write};
+use super::island::{children, find, on, size_of, stretch, watch};
 use super::timeline::{Shown, phase_class};
 use crate::chart::Span;
 use crate::chart::bands::bands;
 use crate::chart::scene::Ground;
 use crate::format::float;
+use crate::markup::Markup;
 
 /// What [`live`] brings to life.
 pub(super) const PLACE: &str = "<div class=\"minimap\" aria-hidden=\"true\">\
@@ -115,12 +116,12 @@ fn listen(strip: &HtmlElement, shown: Shown, size: ReadSignal<(f64, f64)>) {
 
 fn draw_phases(place: &HtmlElement, ground: &Ground) {
     let bands = bands(ground.data(), ground.all());
-    let mut text = String::new();
+    let mut markup = Markup::default();
     for band in &bands {
         let class = phase_class(band.phase);
-        write(&mut text, &["<div class=\"minimap-phase ", class, "\"></div>"]);
+        markup.raw("<div class=\"minimap-phase ").text(class).raw("\"></div>");
     }
-    place.set_inner_html(&text);
+    place.set_inner_html(&markup.done());
     for (element, band) in children(place).zip(&bands) {
         stretch(&element, band.left, band.width);
     }

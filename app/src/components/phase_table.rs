@@ -3,59 +3,64 @@
 use highwater_core::report::Timeline;
 use highwater_core::trace::Category;
 
-use super::island::{write, write_size};
 use crate::chart::Span;
 use crate::chart::bands::bands;
 use crate::language::tr;
+use crate::markup::Markup;
 use crate::text;
 
 /// One row per phase.
 pub(super) fn table(data: &Timeline) -> String {
-    let mut text = String::new();
+    let mut markup = Markup::default();
     let caption = tr("The highest moment of each phase");
-    write(&mut text, &["<table class=\"table\"><caption class=\"hidden-text\">", &caption]);
-    text.push_str("</caption><thead><tr>");
+    markup.raw("<table class=\"table\"><caption class=\"hidden-text\">").text(&caption);
+    markup.raw("</caption><thead><tr>");
     for (head, is_number) in [
         (tr("iteration"), false),
         (tr("phase"), false),
         (tr("allocated"), true),
         (tr("reserved"), true),
     ] {
-        column(&mut text, &head, is_number);
+        column(&mut markup, &head, is_number);
     }
     for category in Category::ALL {
-        column(&mut text, &text::category(category), true);
+        column(&mut markup, &text::category(category), true);
     }
-    text.push_str("</tr></thead><tbody>");
+    markup.raw("</tr></thead><tbody>");
     for band in bands(data, Span::of(data, None)) {
         let begin = data.event.partition_point(|&event| event < band.event);
         let next = data.phases.iter().map(|mark| mark.event).find(|&event| event > band.event);
         let end = next.map_or(data.event.len(), |n| data.event.partition_point(|&event| event < n));
         let Some(highest) = (begin..end).max_by_key(|&at| data.allocated.get(at)) else { continue };
         let (iteration, phase) = (band.iteration.to_string(), text::phase(band.phase));
-        write(&mut text, &["<tr><th scope=\"row\">", &iteration, "</th><td>", &phase, "</td>"]);
+        markup
+            .raw("<tr><th scope=\"row\">")
+            .text(&iteration)
+            .raw("</th><td>")
+            .text(&phase)
+            .raw("</td>");
         for sizes in [&data.allocated, &data.reserved] {
-            cell(&mut text, sizes.get(highest).copied().unwrap_or_default());
+            cell(&mut markup, sizes.get(highest).copied().unwrap_or_default());
         }
         let categories = data.categories.get(highest).copied().unwrap_or_default();
         for category in Category::ALL {
-            cell(&mut text, categories.get(category));
+            cell(&mut markup, categories.get(category));
         }
-        text.push_str("</tr>");
+        markup.raw("</tr>");
     }
-    text.push_str("</tbody></table>");
-    text
+    markup.raw("</tbody></table>");
+    markup.done()
 }
 
 /// The head of a column.
-pub(super) fn column(text: &mut String, name: &str, is_number: bool) {
+pub(super) fn column(markup: &mut Markup, name: &str, is_number: bool) {
     let class = if is_number { "number" } else { "" };
-    write(text, &["<th scope=\"col\" class=\"", class, "\">", name, "</th>"]);
+    markup.raw("<th scope=\"col\" class=\"").text(class).raw("\">").text(name).raw("</th>");
 }
 
 /// A cell with a size.
-pub(super) fn cell(text: &mut String, bytes: highwater_core::Bytes) {
-    text.push_str("<td class=\"number\">");
-    write_size(text, bytes);
-    text.push_str("</td>");
+pub(super) fn cell(markup: &mut Markup, bytes: highwater_core::Bytes) {
+    markup.raw("<td class=\"number\">");
+    markup.size(bytes);
+    markup.raw("</td>");
 }

@@ -5,10 +5,11 @@ use highwater_core::report::Timeline;
 use highwater_core::trace::{Category, Phase};
 use web_sys::Element;
 
-use super::island::{find, write, write_size};
+use super::island::find;
 use crate::chart::scene::{Scene, sample_at};
 use crate::chart::stack::{Stack, split};
 use crate::language::{fill, tr};
+use crate::markup::Markup;
 use crate::text;
 
 /// The style sheet's names of the layers that are modules; the last is for all others.
@@ -43,7 +44,7 @@ pub(super) fn draw(root: &Element, scene: &Scene, cursor: Option<usize>, pin: Op
         &[("when", &when(data, event)), ("running", &running(data, sample)), ("size", &allocated)],
     );
     let categories = data.categories.get(sample).copied().unwrap_or_default();
-    let mut values = String::new();
+    let mut values = Markup::default();
     for (layer, bytes) in split(data, scene.stack, &categories, sample).into_iter().enumerate() {
         let (class, name, meaning) = legend(scene, layer);
         value(&mut values, class, &name, &meaning, bytes);
@@ -57,7 +58,7 @@ pub(super) fn draw(root: &Element, scene: &Scene, cursor: Option<usize>, pin: Op
         }
     }
     if let Some(list) = find(root, ".readout-values") {
-        list.set_inner_html(&values);
+        list.set_inner_html(&values.done());
     }
 }
 
@@ -75,22 +76,20 @@ fn legend(scene: &Scene, layer: usize) -> (&'static str, String, String) {
     }
 }
 
-fn value(values: &mut String, class: &str, name: &str, meaning: &str, bytes: Bytes) {
+fn value(values: &mut Markup, class: &str, name: &str, meaning: &str, bytes: Bytes) {
     let none = if bytes == Bytes::ZERO { " readout-none" } else { "" };
-    let parts = [
-        "<div class=\"readout-value",
-        none,
-        "\" title=\"",
-        meaning,
-        "\"><dt><span class=\"swatch ",
-        class,
-        "\" aria-hidden=\"true\"></span><span class=\"readout-name\">",
-        name,
-        "</span></dt><dd>",
-    ];
-    write(values, &parts);
-    write_size(values, bytes);
-    values.push_str("</dd></div>");
+    values
+        .raw("<div class=\"readout-value")
+        .text(none)
+        .raw("\" title=\"")
+        .text(meaning)
+        .raw("\"><dt><span class=\"swatch ")
+        .text(class)
+        .raw("\" aria-hidden=\"true\"></span><span class=\"readout-name\">")
+        .text(name)
+        .raw("</span></dt><dd>");
+    values.size(bytes);
+    values.raw("</dd></div>");
 }
 
 /// The style sheet's name of a category.

@@ -11,11 +11,12 @@ use web_sys::{
     Event, HtmlCanvasElement, HtmlDetailsElement, HtmlElement, KeyboardEvent, PointerEvent,
 };
 
-use super::island::{find, number_of, on, panel, set, size_of, style, watch, write};
+use super::island::{find, number_of, on, panel, set, size_of, style, watch};
 use super::phase_table::{cell, column};
 use super::segment_canvas;
 use crate::chart::segments::{Map, Pool, Totals, block, map};
 use crate::language::tr;
+use crate::markup::Markup;
 use crate::text;
 use crate::theme::Theme;
 
@@ -49,26 +50,30 @@ fn inside() -> String {
     let (title, summary) = (tr("Segments"), tr("The segments as a table"));
     let label = tr("Map of the segments. Arrow keys go from block to block, Escape leaves.");
     let table = tr("Table of the segments");
-    let mut text = String::new();
-    let parts = [
-        "<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"segments-title\">",
-        &title,
-        "</h2></div><p class=\"segments-totals\"></p><div class=\"segment-map\" tabindex=\"0\" \
+    let mut markup = Markup::default();
+    markup
+        .raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"segments-title\">")
+        .text(&title)
+        .raw(
+            "</h2></div><p class=\"segments-totals\"></p><div class=\"segment-map\" tabindex=\"0\" \
          role=\"slider\" aria-valuemin=\"0\" aria-label=\"",
-        &label,
-        "\"><p class=\"segment-pool\" data-pool-title=\"0\"></p>\
+        )
+        .text(&label)
+        .raw(
+            "\"><p class=\"segment-pool\" data-pool-title=\"0\"></p>\
          <canvas data-pool=\"0\" aria-hidden=\"true\"></canvas>\
          <p class=\"segment-pool\" data-pool-title=\"1\"></p>\
          <canvas data-pool=\"1\" aria-hidden=\"true\"></canvas>\
          <p class=\"hidden-text\" aria-live=\"polite\"></p></div><p class=\"segments-words\"></p>\
          <details class=\"timeline-table\"><summary>",
-        &summary,
-        "</summary><div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"",
-        &table,
-        "\"></div></details>",
-    ];
-    write(&mut text, &parts);
-    text
+        )
+        .text(&summary)
+        .raw(
+            "</summary><div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"",
+        )
+        .text(&table)
+        .raw("\"></div></details>");
+    markup.done()
 }
 
 /// The map on the page.
@@ -256,7 +261,8 @@ fn moved(maps: &[Map; 2], from: Option<Place>, key: &str) -> Option<Place> {
 
 /// The same for those who do not see it.
 fn segment_table(snapshot: &Snapshot) -> String {
-    let mut text = "<table class=\"table\"><thead><tr>".to_owned();
+    let mut markup = Markup::default();
+    markup.raw("<table class=\"table\"><thead><tr>");
     for (name, is_number) in [
         (tr("segment"), false),
         (tr("pool"), false),
@@ -265,19 +271,24 @@ fn segment_table(snapshot: &Snapshot) -> String {
         (tr("holes"), true),
         (tr("largest hole"), true),
     ] {
-        column(&mut text, &name, is_number);
+        column(&mut markup, &name, is_number);
     }
-    text.push_str("</tr></thead><tbody>");
+    markup.raw("</tr></thead><tbody>");
     for (at, segment) in snapshot.segments.iter().enumerate().take(MOST) {
         let totals = Totals::of(std::iter::once(segment));
         let (number, pool) = ((at + 1).to_string(), text::pool_name(segment.pool));
-        write(&mut text, &["<tr><th scope=\"row\">", &number, "</th><td>", &pool, "</td>"]);
-        cell(&mut text, totals.reserved);
-        cell(&mut text, totals.used);
-        write(&mut text, &["<td class=\"number\">", &totals.holes.to_string(), "</td>"]);
-        cell(&mut text, totals.largest);
-        text.push_str("</tr>");
+        markup
+            .raw("<tr><th scope=\"row\">")
+            .text(&number)
+            .raw("</th><td>")
+            .text(&pool)
+            .raw("</td>");
+        cell(&mut markup, totals.reserved);
+        cell(&mut markup, totals.used);
+        markup.raw("<td class=\"number\">").text(&totals.holes.to_string()).raw("</td>");
+        cell(&mut markup, totals.largest);
+        markup.raw("</tr>");
     }
-    text.push_str("</tbody></table>");
-    text
+    markup.raw("</tbody></table>");
+    markup.done()
 }

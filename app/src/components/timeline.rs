@@ -7,7 +7,7 @@ use highwater_core::trace::Phase;
 use leptos::prelude::*;
 use web_sys::HtmlElement;
 
-use super::island::{children, find, on, panel, said, set, stretch, style, watch, write};
+use super::island::{children, find, on, panel, said, set, stretch, style, watch};
 use super::{key_help, minimap, phase_table, readout, timeline_plot};
 use crate::chart::Span;
 use crate::chart::bands::bands;
@@ -15,6 +15,7 @@ use crate::chart::scene::{Ground, Part, Scene, View};
 use crate::chart::stack::Stack;
 use crate::format::{grouped, share};
 use crate::language::{fill, tr};
+use crate::markup::Markup;
 use crate::text;
 use crate::theme::Theme;
 
@@ -96,69 +97,73 @@ pub(crate) fn Timeline(
 
 /// What is on the page before there is a report.
 fn inside() -> String {
-    let mut text = String::new();
+    let mut markup = Markup::default();
     let title = tr("Memory over time");
-    write(
-        &mut text,
-        &["<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"timeline-title\">", &title],
-    );
-    text.push_str("</h2><div class=\"timeline-tools\">");
-    group(&mut text, &tr("Stacked"), "");
-    button(&mut text, "category", &tr("by category"), &tr("by category"));
-    button(&mut text, "module", &tr("by module"), &tr("by module"));
-    text.push_str("</div>");
-    group(&mut text, &tr("Iteration shown"), "timeline-iterations");
-    text.push_str("</div>");
-    group(&mut text, &tr("Zoom"), "");
-    button(&mut text, "out", "\u{2212}", &tr("Zoom out"));
-    button(&mut text, "in", "+", &tr("Zoom in"));
+    markup
+        .raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"timeline-title\">")
+        .text(&title);
+    markup.raw("</h2><div class=\"timeline-tools\">");
+    group(&mut markup, &tr("Stacked"), "");
+    button(&mut markup, "category", &tr("by category"), &tr("by category"));
+    button(&mut markup, "module", &tr("by module"), &tr("by module"));
+    markup.raw("</div>");
+    group(&mut markup, &tr("Iteration shown"), "timeline-iterations");
+    markup.raw("</div>");
+    group(&mut markup, &tr("Zoom"), "");
+    button(&mut markup, "out", "\u{2212}", &tr("Zoom out"));
+    button(&mut markup, "in", "+", &tr("Zoom in"));
     let all_keys = tr("All keys");
-    let help = [
-        "</div><button type=\"button\" class=\"quiet-button key-help-button\" data-do=\"keys\" \
+    markup
+        .raw(
+            "</div><button type=\"button\" class=\"quiet-button key-help-button\" data-do=\"keys\" \
          aria-haspopup=\"dialog\" aria-label=\"",
-        &all_keys,
-        "\" title=\"",
-        &all_keys,
-        "\">?</button></div></div>\
+        )
+        .text(&all_keys)
+        .raw("\" title=\"")
+        .text(&all_keys)
+        .raw(
+            "\">?</button></div></div>\
          <div class=\"timeline-frame\"><div class=\"timeline-axis\" aria-hidden=\"true\"></div>",
-    ];
-    write(&mut text, &help);
-    timeline_plot::place(&mut text);
-    text.push_str("<div class=\"timeline-phases\" aria-hidden=\"true\"></div><p class=\"timeline-range\"></p>");
-    text.push_str(minimap::PLACE);
-    text.push_str("</div>");
-    text.push_str(readout::PLACE);
+        );
+    timeline_plot::place(&mut markup);
+    markup.raw("<div class=\"timeline-phases\" aria-hidden=\"true\"></div><p class=\"timeline-range\"></p>");
+    markup.raw(minimap::PLACE);
+    markup.raw("</div>");
+    markup.raw(readout::PLACE);
     let (summary, label) = (tr("The timeline as a table"), tr("Table of the timeline"));
-    let table = [
-        "<details class=\"timeline-table\"><summary>",
-        &summary,
-        "</summary><div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"",
-        &label,
-        "\"></div></details>",
-    ];
-    write(&mut text, &table);
-    key_help::sheet(&mut text);
-    text
+    markup
+        .raw("<details class=\"timeline-table\"><summary>")
+        .text(&summary)
+        .raw(
+            "</summary><div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"",
+        )
+        .text(&label)
+        .raw("\"></div></details>");
+    key_help::sheet(&mut markup);
+    markup.done()
 }
 
 /// Opens a group of buttons.
-pub(super) fn group(text: &mut String, label: &str, class: &str) {
-    write(text, &["<div class=\"choice ", class, "\" role=\"group\" aria-label=\"", label, "\">"]);
+pub(super) fn group(markup: &mut Markup, label: &str, class: &str) {
+    markup
+        .raw("<div class=\"choice ")
+        .text(class)
+        .raw("\" role=\"group\" aria-label=\"")
+        .text(label)
+        .raw("\">");
 }
 
-fn button(text: &mut String, does: &str, name: &str, label: &str) {
-    let parts = [
-        "<button type=\"button\" data-do=\"",
-        does,
-        "\" aria-label=\"",
-        label,
-        "\" title=\"",
-        label,
-        "\">",
-        name,
-        "</button>",
-    ];
-    write(text, &parts);
+fn button(markup: &mut Markup, does: &str, name: &str, label: &str) {
+    markup
+        .raw("<button type=\"button\" data-do=\"")
+        .text(does)
+        .raw("\" aria-label=\"")
+        .text(label)
+        .raw("\" title=\"")
+        .text(label)
+        .raw("\">")
+        .text(name)
+        .raw("</button>");
 }
 
 fn live(root: &HtmlElement, shown: Shown) -> Option<()> {
@@ -214,14 +219,14 @@ fn live(root: &HtmlElement, shown: Shown) -> Option<()> {
 
 fn draw_iterations(root: &HtmlElement, ground: &Ground) {
     let Some(place) = find(root, ".timeline-iterations") else { return };
-    let mut text = String::new();
-    write(&mut text, &["<span class=\"choice-label\">", &tr("Iteration"), "</span>"]);
-    button(&mut text, "all", &tr("All"), &tr("All iterations"));
+    let mut markup = Markup::default();
+    markup.raw("<span class=\"choice-label\">").text(&tr("Iteration")).raw("</span>");
+    button(&mut markup, "all", &tr("All"), &tr("All iterations"));
     for n in 1..=ground.report.iterations.len() {
         let number = n.to_string();
-        button(&mut text, &number, &number, &fill("Iteration {n}", &[("n", &n)]));
+        button(&mut markup, &number, &number, &fill("Iteration {n}", &[("n", &n)]));
     }
-    place.set_inner_html(&text);
+    place.set_inner_html(&markup.done());
 }
 
 /// Says of each button whether it is what is shown.
@@ -245,13 +250,13 @@ fn press(root: &HtmlElement, view: View) {
 /// Sizes beside the picture.
 fn draw_axis(root: &HtmlElement, ground: &Ground) {
     let Some(place) = find(root, ".timeline-axis") else { return };
-    let mut text = String::new();
+    let mut markup = Markup::default();
     let count = ground.ticks.at.len();
     for n in 0..count {
         let unit = if n + 1 == count { ground.ticks.unit.name() } else { "" };
-        write(&mut text, &["<span>", &ground.ticks.label(n), " ", unit, "</span>"]);
+        markup.raw("<span>").text(&ground.ticks.label(n)).raw(" ").text(unit).raw("</span>");
     }
-    place.set_inner_html(&text);
+    place.set_inner_html(&markup.done());
     for (element, &size) in children(&place).zip(&ground.ticks.at) {
         style(&element, "bottom", share(size, ground.top), "%");
     }
@@ -261,24 +266,22 @@ fn draw_axis(root: &HtmlElement, ground: &Ground) {
 fn draw_phases(root: &HtmlElement, scene: &Scene) {
     let Some(place) = find(root, ".timeline-phases") else { return };
     let bands = bands(scene.ground.data(), scene.span);
-    let mut text = String::new();
+    let mut markup = Markup::default();
     for band in &bands {
         let title = readout::moment(band.phase, band.iteration);
         let (name, short) = (text::phase(band.phase), text::phase_short(band.phase));
-        let parts = [
-            "<div class=\"timeline-phase ",
-            phase_class(band.phase),
-            "\" title=\"",
-            &title,
-            "\"><span class=\"timeline-phase-name\">",
-            &name,
-            "</span><span class=\"timeline-phase-short\">",
-            &short,
-            "</span></div>",
-        ];
-        write(&mut text, &parts);
+        markup
+            .raw("<div class=\"timeline-phase ")
+            .text(phase_class(band.phase))
+            .raw("\" title=\"")
+            .text(&title)
+            .raw("\"><span class=\"timeline-phase-name\">")
+            .text(&name)
+            .raw("</span><span class=\"timeline-phase-short\">")
+            .text(&short)
+            .raw("</span></div>");
     }
-    place.set_inner_html(&text);
+    place.set_inner_html(&markup.done());
     for (element, band) in children(&place).zip(&bands) {
         stretch(&element, band.left, band.width);
     }

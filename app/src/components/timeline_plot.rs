@@ -8,7 +8,7 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent, WheelEvent};
 
 use super::canvas::whole;
-use super::island::{find, on, set, size_of, stretch, style, watch, write};
+use super::island::{find, on, set, size_of, stretch, style, watch};
 use super::readout::in_words;
 use super::timeline::Shown;
 use super::timeline_canvas;
@@ -18,6 +18,7 @@ use crate::chart::keys::{Act, Key, act};
 use crate::chart::scene::Scene;
 use crate::format::share;
 use crate::language::{fill, tr};
+use crate::markup::Markup;
 
 /// CSS pixels that a pointer may move and still mean one place.
 const STILL: f64 = 4.0;
@@ -25,22 +26,20 @@ const STILL: f64 = 4.0;
 const TWICE: f64 = 600.0;
 
 /// Writes what [`live`] brings to life.
-pub(super) fn place(text: &mut String) {
+pub(super) fn place(markup: &mut Markup) {
     let label = tr(
         "Memory over time. Arrow keys move the cursor, P goes to the peak, Enter pins, Escape leaves, question mark shows all keys.",
     );
-    let parts = [
-        "<div class=\"timeline-plot\" tabindex=\"0\" role=\"slider\" aria-valuemin=\"0\" aria-label=\"",
-        &label,
-        "\"><canvas aria-hidden=\"true\"></canvas>\
-         <div class=\"timeline-limit\"><span></span></div>\
+    markup.raw("<div class=\"timeline-plot\" tabindex=\"0\" role=\"slider\" aria-valuemin=\"0\"");
+    markup.around(" aria-label=\"", &label, "\"><canvas aria-hidden=\"true\"></canvas>");
+    markup.raw(
+        "<div class=\"timeline-limit\"><span></span></div>\
          <div class=\"timeline-peak\"><span></span></div>\
          <div class=\"timeline-cursor timeline-pin\" hidden></div>\
          <div class=\"timeline-cursor timeline-here\" hidden></div>\
          <div class=\"timeline-brush\" hidden></div>\
          <p class=\"hidden-text\" aria-live=\"polite\"></p></div>",
-    ];
-    write(text, &parts);
+    );
 }
 
 /// Paints the picture, keeps its marks where they belong, and listens.
