@@ -21,11 +21,12 @@ const MARKS: [&str; 4] = ["tr(", "fill(", "Sentence::of(", "let english ="];
 /// Properties of components that are asked for.
 const PROPERTIES: [&str; 3] = [" label=\"", " hint=\"", " about=\""];
 /// Texts of small tables in the components.
-const LISTED: [&str; 10] = [
+const LISTED: [&str; 11] = [
     "all",
     "it fits on",
     "too small",
     "GPU",
+    "need",
     "need of capacity",
     "verdict",
     "capacity",
