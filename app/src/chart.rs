@@ -1,6 +1,7 @@
 //! Geometry of the timeline: numbers in, numbers out, no page. Tested natively.
 
 pub(crate) mod bands;
+pub(crate) mod beside;
 pub(crate) mod columns;
 pub(crate) mod keys;
 pub(crate) mod peaks;

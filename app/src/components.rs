@@ -8,6 +8,7 @@ mod autopsy;
 mod canvas;
 mod capped;
 mod choice_field;
+mod comparison;
 mod diagnostics;
 mod dimension_field;
 mod drawn;

@@ -15,7 +15,7 @@
 
 use gloo::events::EventListener;
 use highwater_core::Config;
-use js_sys::{ArrayBuffer, Object, Reflect};
+use js_sys::{ArrayBuffer, JSON, Object, Reflect};
 use leptos::prelude::*;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{MessageEvent, Window};
@@ -110,7 +110,7 @@ fn receive(data: &JsValue, state: State, around: &Window) -> Option<Input> {
             for pair in Object::entries(&settings) {
                 let pair: js_sys::Array = pair.into();
                 let value = pair.get(1);
-                let value = value.as_string().or_else(|| Some(value.as_f64()?.to_string()));
+                let value = value.as_string().or_else(|| JSON::stringify(&value).ok()?.as_string());
                 if let (Some(name), Some(value)) = (pair.get(0).as_string(), value) {
                     set(&mut config, &name, &value);
                 }

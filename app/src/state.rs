@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) message: RwSignal<Option<Message>>,
     /// Where its allocation is, and in which answer.
     pub(crate) found: RwSignal<Option<(u64, Finding)>>,
+    /// The answer that others are compared with.
+    pub(crate) kept: RwSignal<Option<Kept>>,
     /// Something the user must know about.
     pub(crate) notice: RwSignal<Option<Notice>>,
     /// Event under the cursor on the timeline.
@@ -83,6 +85,7 @@ impl State {
             config_problem: RwSignal::new(None),
             message: RwSignal::new(None),
             found: RwSignal::new(None),
+            kept: RwSignal::new(None),
             notice: RwSignal::new(None),
             cursor: RwSignal::new(None),
             pin: RwSignal::new(None),
@@ -226,6 +229,15 @@ impl DeviceRow {
     pub(crate) fn known_verdict(&self) -> Option<Verdict> {
         self.verdict.with(|known| Some(known.as_ref()?.1.verdict))
     }
+}
+
+/// An answer that was kept, to compare others with.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// Name of its model.
+    pub(crate) name: String,
+    /// The answer.
+    pub(crate) report: Arc<Report>,
 }
 
 /// The link to what is on the page.

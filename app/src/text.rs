@@ -1,6 +1,7 @@
 //! The page's sentences, kept together: they are composed here and nowhere else.
 
 pub(crate) mod autopsy;
+pub(crate) mod comparison;
 pub(crate) mod keep;
 pub(crate) mod levers;
 pub(crate) mod message;

@@ -1,5 +1,6 @@
 //! The answer: peaks, what was alive, the timeline, verdicts. Plain data for the page and scripts.
 
+pub mod difference;
 mod owners;
 
 use std::collections::BTreeMap;

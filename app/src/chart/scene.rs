@@ -56,26 +56,30 @@ pub(crate) struct Ground {
     pub(crate) ticks: Ticks,
     /// What the device leaves to the allocator.
     pub(crate) limit: Bytes,
+    /// Another run to compare it with.
+    pub(crate) beside: Option<Arc<Report>>,
 }
 
 impl PartialEq for Ground {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.report, &other.report)
+        let beside = [self, other].map(|ground| ground.beside.as_ref().map(Arc::as_ptr));
+        Arc::ptr_eq(&self.report, &other.report) && beside[0] == beside[1]
     }
 }
 
 impl Ground {
-    /// Of a report.
-    pub(crate) fn of(report: Arc<Report>) -> Self {
+    /// Of a report, with room for another one beside it.
+    pub(crate) fn of(report: Arc<Report>, beside: Option<Arc<Report>>) -> Self {
         let highest = report.timeline.reserved.iter().copied().max().unwrap_or_default();
-        let highest = highest.max(report.peak.allocated);
+        let other = beside.as_ref().map_or(Bytes::ZERO, |beside| beside.peak.allocated);
+        let highest = highest.max(report.peak.allocated).max(other);
         let limit = report.verdict.capacity - report.verdict.context;
         // A limit far above would press the picture to the ground: it is only named.
         let (reach, percent) =
             if limit.0 <= highest.0 / 5 * 9 { (highest.max(limit), 108) } else { (highest, 116) };
         let top = Bytes(reach.0 / 100 * percent).max(Bytes(1));
         let pyramid = Pyramid::of(&report.timeline.allocated);
-        Self { pyramid, top, ticks: ticks(top, TICKS), limit, report }
+        Self { pyramid, top, ticks: ticks(top, TICKS), limit, report, beside }
     }
 
     /// The samples over time.

@@ -12,6 +12,7 @@ use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
 
 use super::at_cursor::AtCursor;
 use super::autopsy::AutopsyView;
+use super::comparison::Comparison;
 use super::diagnostics::Diagnostics;
 use super::drop_zone::DropZone;
 use super::figures::Figures;
@@ -329,6 +330,7 @@ fn Workbench(
                 <AutopsyView report=derived.report />
                 <Timeline
                     report=derived.report
+                    beside=Signal::derive(move || state.kept.with(|kept| Some(kept.as_ref()?.report.clone())))
                     view=state.view
                     cursor=state.cursor
                     pin=state.pin
@@ -338,6 +340,14 @@ fn Workbench(
                     on_pin=Callback::new(move |event| state.pin.set(event))
                 />
                 <Show when=move || { rest.get() >= 1 }>
+                    <Comparison
+                        report=derived.report
+                        name=Signal::derive(move || {
+                            state.loaded.with(|l| l.as_ref().map(|l| l.name.clone()).unwrap_or_default())
+                        })
+                        kept=state.kept
+                        on_config=Callback::new(move |config| state.config.set(config))
+                    />
                 <AtCursor
                     report=derived.report
                     snapshot=state.snapshot

@@ -19,9 +19,14 @@ pub(super) fn resize(canvas: &HtmlCanvasElement, css: (f64, f64)) -> (u32, u32) 
 /// Something to draw on an emptied canvas with, in CSS pixels.
 pub(super) fn pen(canvas: &HtmlCanvasElement, css: (f64, f64)) -> Option<CanvasRenderingContext2d> {
     resize(canvas, css);
-    let pen: CanvasRenderingContext2d = canvas.get_context("2d").ok()??.dyn_into().ok()?;
+    let pen = brush(canvas)?;
     pen.scale(density(), density()).ok()?;
     Some(pen)
+}
+
+/// Something to draw on a canvas with, in its own pixels.
+pub(super) fn brush(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {
+    canvas.get_context("2d").ok()??.dyn_into().ok()
 }
 
 /// A colour of the style sheet, as it is on an element: `--ink` is `ink`.

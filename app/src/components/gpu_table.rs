@@ -12,7 +12,7 @@ use web_sys::{Event, HtmlElement, HtmlInputElement};
 use super::drawn::redraw;
 use super::island::{children, find, on, panel, said, set, watch};
 use super::ladder;
-use crate::format::{self, grouped, share};
+use crate::format::{self, grouped, length, share};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
 use crate::protocol::LargestBatch;
@@ -267,7 +267,7 @@ fn known_cells(markup: &mut Markup, known: &DeviceVerdict) {
     let used = share(known.need, known.usable());
     let class = verdict_class(known.verdict);
     let message = known.out_of_memory.as_ref().map_or("", |oom| &oom.message);
-    let width = used.min(100.0).to_string();
+    let width = length(used.min(100.0));
     markup.raw("<td class=\"gpu-bar-cell\"><span class=\"gpu-bar\" aria-hidden=\"true\">");
     markup.raw("<span class=\"gpu-bar-need ").raw(class).around("\" data-width=\"", &width, "\">");
     markup.raw("</span></span><span class=\"gpu-bar-number\">");

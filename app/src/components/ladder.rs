@@ -5,7 +5,7 @@ use std::fmt::Display;
 use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
 
-use crate::format::share;
+use crate::format::{length, share};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
 
@@ -65,7 +65,7 @@ impl Rungs<'_> {
     fn rung(&mut self, name: &str, why: &str, bytes: Bytes) {
         let end = share(self.left, self.whole).min(100.0);
         let width = share(bytes, self.whole).min(end);
-        let (left, width) = ((end - width).to_string(), width.to_string());
+        let (left, width) = (length(end - width), length(width));
         self.markup.around(
             "<li class=\"ladder-rung\"><span class=\"ladder-name\">",
             name,

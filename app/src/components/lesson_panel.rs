@@ -42,7 +42,12 @@ pub(crate) fn LessonPanel(
                 <section class="panel lesson" aria-labelledby="lesson-title">
                     <div class="lesson-head">
                         <p class="lesson-count">{fill("Step {n} of {all}", &count)}</p>
-                        <h2 class="panel-title" id="lesson-title">
+                        // The answer, whose heading is the page's, is hidden while one guesses.
+                        <h2
+                            class="panel-title"
+                            id="lesson-title"
+                            aria-level=at.is_asking().then_some("1")
+                        >
                             {tr(lesson.title)}
                         </h2>
                         <button

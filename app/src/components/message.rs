@@ -9,7 +9,7 @@ use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
 use crate::explained::{Explained, Held};
-use crate::format::share;
+use crate::format::{length, share};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
 use crate::protocol::Finding;
@@ -150,13 +150,13 @@ fn memory(markup: &mut Markup, told: &Explained) {
     let total: Bytes = told.parts.iter().map(|(_, bytes)| *bytes).sum();
     markup.raw("<div class=\"message-memory\"><div class=\"message-bar\" aria-hidden=\"true\">");
     for &(held, bytes) in &told.parts {
-        let width = share(bytes, total).to_string();
+        let width = length(share(bytes, total));
         markup.raw("<span class=\"").raw(class(held));
         markup.around("\" data-width=\"", &width, "\"></span>");
     }
     markup.raw("</div>");
     if let Some(tried) = told.tried {
-        let width = share(tried, total).min(100.0).to_string();
+        let width = length(share(tried, total).min(100.0));
         let label = fill("asked for {size}", &[("size", &tried)]);
         markup.raw(
             "<div class=\"message-tried\"><span class=\"message-tried-bar\" aria-hidden=\"true\"",

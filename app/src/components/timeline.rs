@@ -59,6 +59,8 @@ impl Shown {
 pub(crate) fn Timeline(
     /// The report.
     report: Signal<Option<Arc<Report>>>,
+    /// A run that was kept, to compare this one with.
+    beside: Signal<Option<Arc<Report>>>,
     /// What is shown, and how.
     #[prop(into)]
     view: Signal<View>,
@@ -81,7 +83,7 @@ pub(crate) fn Timeline(
     let (ground, set_ground) = signal(None::<Arc<Ground>>);
     let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin };
     watch(Box::new(move || {
-        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report))));
+        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report, beside.get()))));
     }));
     // What is pinned from elsewhere is shown.
     watch(Box::new(move || {

@@ -1,94 +1,119 @@
 //! Paints the plotting area of the timeline: shapes only, no text.
 //!
-//! plotters measures text through the page's layout and knows nothing of dense screens, so labels
-//! are elements of the page, and the canvas is sized in device pixels here.
+//! Labels are elements of the page. A column is one device pixel, so that a spike of one event is
+//! as sharp on a dense screen as it can be.
 
 use highwater_core::Bytes;
 use highwater_core::trace::Category;
-use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::{
-    Cartesian2d, ChartBuilder, Color as _, DrawingArea, IntoDrawingArea as _, PathElement, Polygon,
-    RGBColor, ShapeStyle,
-};
-use plotters_canvas::CanvasBackend;
-use web_sys::HtmlCanvasElement;
+use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
 
-use super::canvas::{colour, density, pixels, resize};
+use super::canvas::{brush, colour, density, pixels, resize};
+use crate::chart::beside::beside;
 use crate::chart::scene::Scene;
 use crate::chart::stack::{Stack, layers};
 use crate::format::float;
 
-type Area<'a> = DrawingArea<CanvasBackend, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
 /// Paints a scene at this many CSS pixels.
 pub(super) fn paint(canvas: &HtmlCanvasElement, css: (f64, f64), scene: &Scene) -> Option<()> {
-    let (width, _) = resize(canvas, css);
-    let colours = Colours::of(canvas, scene.stack);
-    let root = CanvasBackend::with_canvas_object(canvas.clone())?.into_drawing_area();
-    draw(&root, width, &colours, pixels(density()).max(1), scene)
-}
-
-fn draw(
-    root: &DrawingArea<CanvasBackend, Shift>,
-    pixels: u32,
-    colours: &Colours,
-    line: u32,
-    scene: &Scene,
-) -> Option<()> {
-    let (width, ground) = (f64::from(pixels), &scene.ground);
-    let top = float(ground.top).max(1.0);
-    let chart = ChartBuilder::on(root).build_cartesian_2d(0.0..width, 0.0..top).ok()?;
-    let area = chart.plotting_area();
+    let (width, height) = resize(canvas, css);
+    let (width, ground) = (f64::from(width), &scene.ground);
+    let area = Area {
+        pen: brush(canvas)?,
+        height: f64::from(height),
+        top: float(ground.top).max(1.0),
+        line: f64::from(pixels(density())),
+    };
+    let read = |name: &str| colour(canvas, name);
     for &tick in &ground.ticks.at {
-        across(area, width, tick, colours.grid.stroke_width(line))?;
+        area.across(width, tick, &read("grid"));
     }
-    let columns = ground.columns(scene.span, usize::try_from(pixels).unwrap_or(1));
-    let stacks: Vec<_> = columns.iter().map(|&at| layers(ground.data(), scene.stack, at)).collect();
-    let mut lower = vec![0.0; columns.len()];
-    for layer in 0..stacks.first().map_or(0, Vec::len) {
-        let height = |stack: &Vec<Bytes>| stack.get(layer).copied().map_or(0.0, float);
-        let upper: Vec<f64> =
-            stacks.iter().zip(&lower).map(|(stack, below)| below + height(stack)).collect();
-        if upper != lower {
-            // What is left over is the last layer, however many there are.
-            let is_last = scene.stack == Stack::Module && layer == ground.data().owners.len();
-            let colour = if is_last { colours.layers.last() } else { colours.layers.get(layer) };
-            fill(area, &lower, &upper, *colour?)?;
-            for (from, to, level) in levels(&upper) {
-                let edge = vec![(from, level), (to, level)];
-                let style = colours.ground.stroke_width(line);
-                area.draw(&PathElement::new(edge, style)).ok()?;
-            }
-        }
-        lower = upper;
+    let columns = ground.columns(scene.span, usize::try_from(pixels(width)).unwrap_or(1));
+    area.stacks(scene, &columns, &read);
+    let data = ground.data();
+    let reserved = columns.iter().map(|&at| data.reserved.get(at).copied().map_or(0.0, float));
+    area.outline(&reserved.collect::<Vec<_>>(), &read("ink"), 1.5);
+    if let Some(other) = &ground.beside {
+        let sizes = beside(data, &columns, &other.timeline);
+        let sizes: Vec<f64> = sizes.into_iter().map(float).collect();
+        area.outline(&sizes, &read("ground"), 4.0);
+        area.outline(&sizes, &read("accent"), 2.0);
     }
-    let reserved: Vec<f64> = columns
-        .iter()
-        .map(|&at| ground.data().reserved.get(at).copied().map_or(0.0, float))
-        .collect();
-    outline(area, &reserved, colours.ink.stroke_width(line + line / 2))?;
     if let Some(limit) = ground.limit_shown() {
-        across(area, width, limit, colours.alarm.stroke_width(line))?;
+        area.across(width, limit, &read("verdict-fails"));
     }
-    root.present().ok()
+    Some(())
 }
 
-/// The area between two edges, in steps: memory does not slope.
-fn fill(area: &Area<'_>, lower: &[f64], upper: &[f64], colour: RGBColor) -> Option<()> {
-    let mut edge = steps(upper);
-    let mut back = steps(lower);
-    back.reverse();
-    edge.append(&mut back);
-    area.draw(&Polygon::new(edge, colour.filled())).ok()
+/// The plotting area: columns from the left, bytes from below.
+struct Area {
+    pen: CanvasRenderingContext2d,
+    /// Device pixels.
+    height: f64,
+    /// Bytes at the upper edge.
+    top: f64,
+    /// Device pixels of a hairline.
+    line: f64,
 }
 
-fn outline(area: &Area<'_>, values: &[f64], style: ShapeStyle) -> Option<()> {
-    area.draw(&PathElement::new(steps(values), style)).ok()
-}
+impl Area {
+    /// The layers of memory, each on those before it.
+    fn stacks(&self, scene: &Scene, columns: &[usize], read: &dyn Fn(&str) -> String) {
+        let data = scene.ground.data();
+        let classes = match scene.stack {
+            Stack::Category => Category::ALL.map(super::readout::class),
+            Stack::Module => super::readout::MODULES,
+        };
+        let ground = read("ground");
+        let stacks: Vec<_> = columns.iter().map(|&at| layers(data, scene.stack, at)).collect();
+        let mut lower = vec![0.0; columns.len()];
+        for layer in 0..stacks.first().map_or(0, Vec::len) {
+            let height = |stack: &Vec<Bytes>| stack.get(layer).copied().map_or(0.0, float);
+            let upper: Vec<f64> =
+                stacks.iter().zip(&lower).map(|(stack, below)| below + height(stack)).collect();
+            if upper != lower {
+                // What is left over is the last layer, however many there are.
+                let is_last = scene.stack == Stack::Module && layer == data.owners.len();
+                let class = if is_last { classes.last() } else { classes.get(layer) };
+                self.fill(&lower, &upper, &read(class.copied().unwrap_or_default()));
+                for (from, to, level) in levels(&upper) {
+                    self.stroke([(from, level), (to, level)], &ground, 1.0);
+                }
+            }
+            lower = upper;
+        }
+    }
 
-fn across(area: &Area<'_>, width: f64, at: Bytes, style: ShapeStyle) -> Option<()> {
-    area.draw(&PathElement::new(vec![(0.0, float(at)), (width, float(at))], style)).ok()
+    /// The area between two edges, in steps: memory does not slope.
+    fn fill(&self, lower: &[f64], upper: &[f64], colour: &str) {
+        self.path(steps(upper).into_iter().chain(steps(lower).into_iter().rev()), 0.0);
+        self.pen.set_fill_style_str(colour);
+        self.pen.fill();
+    }
+
+    fn outline(&self, values: &[f64], colour: &str, lines: f64) {
+        self.stroke(steps(values), colour, lines);
+    }
+
+    fn across(&self, width: f64, at: Bytes, colour: &str) {
+        self.stroke([(0.0, float(at)), (width, float(at))], colour, 1.0);
+    }
+
+    fn stroke(&self, corners: impl IntoIterator<Item = (f64, f64)>, colour: &str, lines: f64) {
+        let width = lines * self.line;
+        // A line of one pixel fills a row of them only if it runs through their middles.
+        self.path(corners, width % 2.0 / 2.0);
+        self.pen.set_stroke_style_str(colour);
+        self.pen.set_line_width(width);
+        self.pen.stroke();
+    }
+
+    fn path(&self, corners: impl IntoIterator<Item = (f64, f64)>, below: f64) {
+        self.pen.begin_path();
+        for (column, bytes) in corners {
+            let y = (self.height * (1.0 - bytes / self.top)).round();
+            self.pen.line_to(column, y + below);
+        }
+    }
 }
 
 /// Corners of a staircase with one stair per column; level stretches have two.
@@ -121,57 +146,9 @@ fn levels(values: &[f64]) -> Vec<(f64, f64, f64)> {
     corners.chunks_exact(2).filter_map(stretch).collect()
 }
 
-/// The colours of the theme, read from the style sheet: they live there and nowhere else.
-struct Colours {
-    layers: Vec<RGBColor>,
-    ground: RGBColor,
-    grid: RGBColor,
-    ink: RGBColor,
-    alarm: RGBColor,
-}
-
-impl Colours {
-    fn of(canvas: &HtmlCanvasElement, stack: Stack) -> Self {
-        let read = |name: &str| parse(&colour(canvas, name)).unwrap_or(RGBColor(128, 128, 128));
-        let classes = match stack {
-            Stack::Category => Category::ALL.map(super::readout::class),
-            Stack::Module => super::readout::MODULES,
-        };
-        Self {
-            layers: classes.map(read).to_vec(),
-            ground: read("ground"),
-            grid: read("grid"),
-            ink: read("ink"),
-            alarm: read("verdict-fails"),
-        }
-    }
-}
-
-/// `rgb(1, 2, 3)`, as a browser writes a computed colour, or `#010203`.
-fn parse(colour: &str) -> Option<RGBColor> {
-    let colour = colour.trim();
-    if let Some(hex) = colour.strip_prefix('#') {
-        let n = u32::from_str_radix(hex, 16).ok().filter(|_| hex.len() == 6)?;
-        let [_, r, g, b] = n.to_be_bytes();
-        return Some(RGBColor(r, g, b));
-    }
-    let inner = colour.strip_prefix("rgb(")?.strip_suffix(')')?;
-    let mut parts = inner.split([',', ' ']).filter(|part| !part.is_empty()).map(str::parse);
-    Some(RGBColor(parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn colours_are_read_as_browsers_write_them() {
-        assert_eq!(parse(" #0a1420"), Some(RGBColor(10, 20, 32)));
-        assert_eq!(parse("rgb(10, 20, 32)"), Some(RGBColor(10, 20, 32)));
-        assert_eq!(parse("rgb(10 20 32)"), Some(RGBColor(10, 20, 32)));
-        assert_eq!(parse("red"), None);
-        assert_eq!(parse("#fff"), None);
-    }
 
     #[test]
     fn level_stretches_have_two_corners() {

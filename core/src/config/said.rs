@@ -17,6 +17,20 @@ impl Config {
         settings.filter(|(said, usual)| said != usual).map(|(said, _)| said).collect()
     }
 
+    /// Settings that differ from another configuration's, those of dimensions first: the name, and
+    /// what each says. What only one has is empty in the other.
+    pub fn differences(&self, other: &Self) -> Vec<(String, String, String)> {
+        let size = |config: &Self, dim: &String| {
+            config.dims.get(dim).map_or_else(String::new, u64::to_string)
+        };
+        let mut dims: Vec<&String> = self.dims.keys().collect();
+        dims.extend(other.dims.keys().filter(|dim| !self.dims.contains_key(*dim)));
+        let dims = dims.into_iter().map(|dim| (dim.clone(), size(self, dim), size(other, dim)));
+        let settings = self.texts().into_iter().zip(other.texts());
+        let settings = settings.map(|((name, ours), (_, theirs))| (name.to_owned(), ours, theirs));
+        dims.chain(settings).filter(|(_, ours, theirs)| ours != theirs).collect()
+    }
+
     /// Takes a setting by its name; says whether it is one, and whether the value means something.
     pub fn say(&mut self, name: &str, value: &str) -> bool {
         match name {
@@ -128,6 +142,20 @@ fn list(setting: &mut Vec<String>, value: &str) -> bool {
 mod tests {
     use super::*;
     use crate::config::{Checkpoint, Optimizer, Precision};
+
+    #[test]
+    fn differences_are_named() {
+        let sgd = Config { optimizer: Optimizer::Sgd, ..Config::default() };
+        let mut larger = Config { ema: true, ..sgd.clone() };
+        larger.dims.insert("batch".to_owned(), 64);
+        let shown: Vec<String> = Config::default()
+            .differences(&larger)
+            .iter()
+            .map(|(name, before, after)| format!("{name} {before} > {after}"))
+            .collect();
+        assert_eq!(shown, ["batch  > 64", "optimizer adamw > sgd", "ema false > true"]);
+        assert!(larger.differences(&larger).is_empty());
+    }
 
     #[test]
     fn what_was_said_can_be_said_again() {

@@ -99,7 +99,7 @@ impl Ledger {
 ///
 /// One part tells little where everything lies in one `transformer.h`: paths grow until, of what
 /// could be told apart further, nobody has more than half.
-fn largest(at_peak: &[ModuleBytes]) -> (usize, Vec<String>) {
+pub(super) fn largest(at_peak: &[ModuleBytes]) -> (usize, Vec<String>) {
     let mut depth = 1;
     loop {
         let mut sums = BTreeMap::<&str, Bytes>::new();
@@ -124,7 +124,7 @@ fn largest(at_peak: &[ModuleBytes]) -> (usize, Vec<String>) {
 }
 
 /// The first parts of a path.
-fn prefix(path: &str, parts: usize) -> &str {
+pub(super) fn prefix(path: &str, parts: usize) -> &str {
     let end = path.match_indices('.').nth(parts.saturating_sub(1)).map(|(at, _)| at);
     end.and_then(|end| path.get(..end)).unwrap_or(path)
 }

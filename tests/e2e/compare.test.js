@@ -1,0 +1,52 @@
+// Two answers on the same axes: settings against settings, model against model.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { SCREENS, accessibilityFaults, openPage, startBrowser, takePictures } from './browser.js';
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+/** The rows of the comparison: `name: difference`. */
+const rows = (page) =>
+  page.locator('.comparison-table tbody tr').evaluateAll((all) =>
+    all
+      .filter((row) => row.cells.length > 1)
+      .map((row) => `${row.cells[0].textContent}: ${row.cells[3].textContent}`),
+  );
+
+test('an answer is kept, and what changes is told by category and by module', async () => {
+  const { page, errors } = await openPage(browser);
+  await page.locator('.example', { hasText: 'ResNet-50' }).click();
+  const panel = page.locator('.comparison');
+  await panel.getByRole('button', { name: 'Keep this answer' }).click();
+  await panel.getByText('Nothing is different yet').waitFor();
+  assert.deepEqual((await rows(page)).slice(0, 2), ['Peak allocated: +0 B', 'Peak reserved: +0 B']);
+
+  await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
+  await panel.getByText('optimizer adamw → sgd').waitFor();
+  const settings = await rows(page);
+  assert.ok(settings.some((row) => /^optimizer state: \u2212195\.\d+ MiB$/.test(row)), settings.join('\n'));
+  assert.ok(settings.some((row) => row.startsWith('layer4')), settings.join('\n'));
+  await panel.scrollIntoViewIfNeeded();
+  await takePictures(page, 'compared');
+  assert.deepEqual(await accessibilityFaults(page), []);
+  await page.setViewportSize(SCREENS.desktop);
+
+  await panel.getByRole('button', { name: 'Back to its settings' }).click();
+  await panel.getByText('Nothing is different yet').waitFor();
+  assert.equal(await page.getByLabel('optimizer', { exact: true }).inputValue(), 'adamw');
+
+  await page.getByText('Examples', { exact: true }).click();
+  await page.locator('.menu-item', { hasText: 'GPT-2' }).click();
+  await panel.getByText(/Now: /).waitFor();
+  const models = await rows(page);
+  assert.ok(models.some((row) => row.startsWith('transformer')), models.join('\n'));
+  assert.ok(await panel.getByRole('button', { name: 'Back to its settings' }).isHidden());
+  await panel.getByRole('button', { name: 'Stop comparing' }).click();
+  await panel.getByRole('button', { name: 'Keep this answer' }).waitFor();
+  assert.deepEqual(errors, []);
+});
