@@ -46,7 +46,7 @@ pub(crate) fn LessonPanel(
                         <h2
                             class="panel-title"
                             id="lesson-title"
-                            aria-level=at.is_asking().then_some("1")
+                            attr:aria-level=at.is_asking().then_some("1")
                         >
                             {tr(lesson.title)}
                         </h2>
