@@ -91,26 +91,25 @@ test('a page around it opens a model, changes settings and is told the answer', 
     addEventListener('message', ({ data }) => globalThis.told.push(data));
   });
   await page.goto(`${browser.address}slide.html`);
-  const answer = async (number) => {
-    await page.waitForFunction(
-      (number) => globalThis.told.filter((data) => data.highwater === 'answer').length >= number,
-      number,
-    );
-    return page.evaluate(() => globalThis.told.at(-1));
+  // The sentence grows while GPUs are looked at, and is told again.
+  const answer = async (device) => {
+    const told = (device) =>
+      globalThis.told.findLast((data) => data.highwater === 'answer' && data.device === device);
+    await page.waitForFunction(told, device);
+    return page.evaluate(told, device);
   };
   const say = (message) =>
     page.evaluate((message) => frames[0].postMessage(message, '*'), message);
   await page.waitForFunction(() => globalThis.told.some((data) => data.highwater === 'ready'));
   await say({ highwater: 'open', name: 'slide.yaml', text: SPEC });
-  const before = await answer(1);
+  const before = await answer('a100-80gb');
   assert.equal(before.name, 'slide.yaml');
   assert.match(before.sentence, /MiB/);
   assert.equal(before.verdict, 'fits');
   assert.ok(before.peak_reserved >= before.peak_allocated);
   await say({ highwater: 'set', settings: { N: 65536, device: 't4' } });
-  const after = await answer(2);
-  assert.ok(after.peak_allocated > 100 * before.peak_allocated, JSON.stringify(after));
-  assert.equal(after.device, 't4');
+  const after = await answer('t4');
+  assert.ok(after.peak_allocated > 5 * before.peak_allocated, JSON.stringify(after));
   const frame = page.frames()[1];
   assert.ok(await frame.locator('.headline').isVisible());
   assert.ok(await frame.locator('.header').isHidden(), 'what is around the answer is not there');

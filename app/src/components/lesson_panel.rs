@@ -46,7 +46,7 @@ pub(crate) fn LessonPanel(
                         <h2
                             class="panel-title"
                             id="lesson-title"
-                            attr:aria-level=at.is_asking().then_some("1")
+                            prop:ariaLevel=at.is_asking().then_some("1")
                         >
                             {tr(lesson.title)}
                         </h2>
