@@ -327,7 +327,6 @@ fn Workbench(
             <div class="workbench-results">
                 <LessonPanel teaching=state.lesson report=derived.report lessons=actions.lessons />
                 <Figures report=derived.report />
-                <AutopsyView report=derived.report />
                 <Timeline
                     report=derived.report
                     beside=Signal::derive(move || state.kept.with(|kept| Some(kept.as_ref()?.report.clone())))
@@ -340,6 +339,7 @@ fn Workbench(
                     on_pin=Callback::new(move |event| state.pin.set(event))
                 />
                 <Show when=move || { rest.get() >= 1 }>
+                    <AutopsyView report=derived.report />
                     <Comparison
                         report=derived.report
                         name=Signal::derive(move || {
