@@ -186,7 +186,7 @@ mod tests {
     fn a_report_survives_names_with_bars() {
         check(
             &markdown(&answer()),
-            &expect![[r##"
+            &expect![[r#"
             # GPU memory of training net.onnx
 
             Peaks at at least **1.00 KiB** allocated (2.00 KiB reserved) in forward of a\|"b", c; fits on 1 of 2 GPUs.
@@ -234,7 +234,7 @@ mod tests {
             - info `assumed`: a \<loss>
 
             Estimated by Highwater; nothing was run.
-        "##]],
+        "#]],
         );
     }
 

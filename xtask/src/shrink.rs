@@ -187,7 +187,7 @@ mod tests {
             if is_last {
                 body_of.call(0).end()
             } else {
-                body_of.i32_const(number as i32).end()
+                body_of.i32_const(number.cast_signed()).end()
             };
             code.function(&body);
         }

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn differences_are_named() {
         let sgd = Config { optimizer: Optimizer::Sgd, ..Config::default() };
-        let mut larger = Config { ema: true, ..sgd.clone() };
+        let mut larger = Config { ema: true, ..sgd };
         larger.dims.insert("batch".to_owned(), 64);
         let shown: Vec<String> = Config::default()
             .differences(&larger)

@@ -222,7 +222,7 @@ fn no_plan_has_a_step_that_it_does_without() {
         let simulation = model.simulate(&config).unwrap();
         let facts = Facts::of(&model, &simulation, &config);
         assert!(!simulation.verdict().verdict.survives(), "{name} fits on {device}");
-        let (found, tried) = search(&model, &config, facts.clone());
+        let (found, _) = search(&model, &config, facts.clone());
         let (Searched::Found(plan) | Searched::Nothing(plan)) = &found else { unreachable!() };
         // Halving the batch again and again is one step.
         let times = |step: &Pulled| match step.id.as_str() {
@@ -231,7 +231,6 @@ fn no_plan_has_a_step_that_it_does_without() {
         };
         let pulls = |step| (0..times(step)).map(|_| step.id.as_str());
         let ids: Vec<_> = plan.steps.iter().flat_map(pulls).collect();
-        eprintln!("{name} {batch} on {device}: {ids:?}, {tried} tried");
         let Searched::Found(_) = found else { continue };
         let last = plan.steps.last().unwrap();
         assert!(last.outcome.verdict.verdict.survives(), "{name} on {device}: {ids:?}");
