@@ -333,8 +333,8 @@ fn checked_name(name: &str, place: Place) -> Result<(), Error> {
     const LONGEST: usize = 64;
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > LONGEST || !name.chars().all(is_word) {
-        let name = shortened(name);
-        return Err(fault(place, format!("`{name}` is no name: take letters, digits and `_`")));
+        let wanted = format!("take letters, digits and `_`, at most {LONGEST}");
+        return Err(fault(place, format!("`{}` is no name: {wanted}", shortened(name))));
     }
     Ok(())
 }

@@ -1,0 +1,56 @@
+// No input can break the layout or freeze the page: names without end, modules without number.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { SCREENS, dropFile, openPage, startBrowser, takePictures } from './browser.js';
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+// As long as a layer's name may be; a file's may be longer.
+const LONG = 'W'.repeat(64);
+const FILE = `${LONG.repeat(3)}.yaml`;
+const MANY = 1500;
+
+const spec = `input: [N, 64]
+dims: {N: 32}
+layers:
+${Array.from({ length: MANY }, (_, n) => `  - {name: ${n === 0 ? LONG : `layer_${n}`}, linear: 64}`).join('\n')}
+`;
+
+test('names without a break and 1500 modules stay within the window', async () => {
+  const { page, errors } = await openPage(browser);
+  await dropFile(page, { name: FILE, bytes: Buffer.from(spec) });
+  await page.locator('.headline-lead').waitFor();
+  await page.locator('.diagnostics, .rests-on').waitFor();
+  await page.locator('.timeline-tools').getByRole('button', { name: 'by module' }).click();
+  await page.locator('.alive').getByRole('tab', { name: 'by module' }).click();
+  for (const size of [...Object.values(SCREENS), { width: 320, height: 640 }, { width: 2560, height: 1200 }]) {
+    await page.setViewportSize(size);
+    const sideways = await page.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    );
+    assert.equal(sideways, 0, `${size.width} px: scrolls sideways`);
+  }
+  await page.evaluate(() => globalThis.scrollTo(0, 0));
+  await takePictures(page, 'hostile');
+  assert.deepEqual(errors, []);
+});
+
+test('sizes that are none are refused, and sizes beyond all cards are answered', async () => {
+  const { page, errors } = await openPage(browser);
+  await dropFile(page, { name: 'small.yaml', bytes: Buffer.from(spec.split('\n').slice(0, 5).join('\n')) });
+  await page.locator('.headline-lead').waitFor();
+  const size = page.getByRole('spinbutton', { name: 'N' });
+  await size.fill('1000000000');
+  await page.getByText(/Fits on none of/).waitFor();
+  await size.fill('0');
+  await page.waitForTimeout(300);
+  assert.ok(await page.locator('.headline-lead').isVisible());
+  await size.fill('16');
+  await page.getByText(/Fits on all/).waitFor();
+  assert.deepEqual(errors, []);
+});
