@@ -48,3 +48,4 @@ mod what_helps;
 mod your_card;
 
 pub(crate) use app::App;
+pub(crate) use drawn::focus_text;

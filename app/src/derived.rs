@@ -7,7 +7,7 @@ use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
 use crate::protocol::{Finding, LargestBatch};
-use crate::state::State;
+use crate::state::{SourceText, State};
 use crate::text::{self, Count, Headline};
 
 /// All memos of the page.
@@ -40,9 +40,12 @@ impl Derived {
             Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0, |a| a.generation)));
         let stale = Memo::new(move |_| {
             answer.with(|answer| {
-                answer
-                    .as_ref()
-                    .is_some_and(|a| state.config.with(|config| *config != a.report.config))
+                // Of other settings, or of the text as it was before it was wrong.
+                let wrong = |text: &SourceText| text.problem.is_some();
+                answer.as_ref().is_some_and(|a| {
+                    state.config.with(|config| *config != a.report.config)
+                        || state.source.with(|text| text.as_ref().is_some_and(wrong))
+                })
             })
         });
         let found = Memo::new(move |_| {

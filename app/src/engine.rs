@@ -15,9 +15,10 @@ use highwater_core::report::Snapshot;
 use js_sys::Object;
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
-use web_sys::{ErrorEvent, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
+use web_sys::{ErrorEvent, HtmlElement, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
 
 use crate::chart::scene::Part;
+use crate::embed;
 use crate::estimator::Pulled;
 use crate::explained::Explained;
 use crate::load::Input;
@@ -26,6 +27,18 @@ use crate::state::{
     Answer, DeviceRow, Effected, Loaded, Message, SearchState, SourceProblem, State,
 };
 use crate::text;
+
+/// Something else is on the page: whoever reads or listens begins with its answer. A page inside
+/// another one leaves the focus where it is.
+fn begin_at_the_top() {
+    let Some(window) = web_sys::window().filter(|_| !embed::is_asked_for()) else { return };
+    window.scroll_to_with_x_and_y(0.0, 0.0);
+    let main = window.document().and_then(|document| document.get_element_by_id("main"));
+    if let Some(main) = main {
+        // Fails only for elements that cannot have it.
+        drop(main.unchecked_into::<HtmlElement>().focus());
+    }
+}
 
 #[wasm_bindgen]
 extern "C" {
@@ -217,6 +230,7 @@ impl Engine {
             row.verdict.set(None);
             row.largest.set(None);
         }
+        begin_at_the_top();
     }
 
     /// Sends the next request if the worker is free.
@@ -354,8 +368,12 @@ impl Engine {
             }
             state.config.set(config.clone());
         }
+        let is_new = matches!(opening.by, By::File | By::Text);
         state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
         self.answer(generation, estimate, config);
+        if is_new {
+            begin_at_the_top();
+        }
     }
 
     fn pulled(&self, generation: u64, lever: usize, pulled: Option<Pulled>) {

@@ -74,6 +74,9 @@ impl Language {
         };
         CATALOGUE.set(catalogue);
         let document = web_sys::window().and_then(|window| window.document());
+        if let Some(document) = &document {
+            document.set_title(&tr("Highwater: will this training run fit?"));
+        }
         if let Some(root) = document.and_then(|document| document.document_element()) {
             // Fails only for names that are no attribute names.
             drop(root.set_attribute("lang", self.tag()));

@@ -99,7 +99,6 @@ layers:
       - transformer_block: {heads: 8, causal: true}
   - {name: ln, layernorm: }
   - {name: head, linear: {out: 8192, bias: false}}
-loss: masked-lm
 ";
 
 const CONVOLUTIONS: &str = "\
@@ -350,6 +349,14 @@ mod tests {
 
         let small = Config { capacity: Some(Bytes::mib(650)), ..Config::default() };
         assert_eq!(estimate("fragmentation", &small).verdict.verdict, Verdict::FitsAfterFlush);
+    }
+
+    /// What a model suggests would take the place of what its lesson sets.
+    #[test]
+    fn no_model_of_a_lesson_suggests_settings() {
+        for known in LESSONS {
+            assert_eq!(*lesson(known.id).0.defaults(), Config::default(), "{}", known.id);
+        }
     }
 
     #[test]

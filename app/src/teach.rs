@@ -1,8 +1,11 @@
 //! Gives lessons: opens their models, sets what their steps set, and shows what they are about.
 
+use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
 
+use crate::components::focus_text;
 use crate::engine::Engine;
 use crate::lessons::{LESSONS, Lesson, Step};
 use crate::load::Input;
@@ -61,6 +64,7 @@ impl Lessons {
             let dims = state.config.with_untracked(|config| config.dims.clone());
             state.config.set(config(at.step(), Config { dims, ..Config::default() }));
             point(at.step().about);
+            focus_later("#lesson-title");
         });
         Self {
             begin: Callback::new(move |lesson: usize| {
@@ -81,10 +85,12 @@ impl Lessons {
                         point(at.step().about);
                     }
                 });
+                focus_later("#lesson-title");
             }),
             end: Callback::new(move |()| {
                 state.lesson.set(None);
                 point("");
+                focus_later("#main");
             }),
         }
     }
@@ -106,6 +112,18 @@ fn config(step: &Step, mut config: Config) -> Config {
     config
 }
 
+/// Gives the focus to a part of the page once what has changed is on it.
+fn focus_later(selector: &'static str) {
+    let focus = move || {
+        let document = web_sys::window().and_then(|window| window.document());
+        let found = document.and_then(|document| document.query_selector(selector).ok()?);
+        if let Some(element) = found {
+            focus_text(element.unchecked_ref());
+        }
+    };
+    Timeout::new(0, focus).forget();
+}
+
 /// Brings a part of the page into view, and marks it.
 fn point(selector: &str) {
     let Some(document) = web_sys::window().and_then(|window| window.document()) else { return };
@@ -117,12 +135,12 @@ fn point(selector: &str) {
     }
     if let Ok(Some(part)) = document.query_selector(selector) {
         drop(part.class_list().add_1("pointed-at"));
-        part.scroll_into_view_with_scroll_into_view_options(&nearest());
+        part.scroll_into_view_with_scroll_into_view_options(&at_the_top());
     }
 }
 
-fn nearest() -> web_sys::ScrollIntoViewOptions {
+fn at_the_top() -> web_sys::ScrollIntoViewOptions {
     let options = web_sys::ScrollIntoViewOptions::new();
-    options.set_block(web_sys::ScrollLogicalPosition::Nearest);
+    options.set_block(web_sys::ScrollLogicalPosition::Start);
     options
 }

@@ -18,6 +18,17 @@ const rows = (page) =>
       .map((row) => `${row.cells[0].textContent}: ${row.cells[3].textContent}`),
   );
 
+/** How many pixels of the timeline have the colour of the kept run. */
+const accentPixels = (page) =>
+  page.locator('.timeline canvas').first().evaluate((canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    let count = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      count += Number(data[at] === 0x3a && data[at + 1] === 0x49 && data[at + 2] === 0xc9);
+    }
+    return count;
+  });
+
 test('an answer is kept, and what changes is told by category and by module', async () => {
   const { page, errors } = await openPage(browser);
   await page.locator('.example', { hasText: 'ResNet-50' }).click();
@@ -31,6 +42,7 @@ test('an answer is kept, and what changes is told by category and by module', as
   const settings = await rows(page);
   assert.ok(settings.some((row) => /^optimizer state: \u2212194\.98 MiB$/.test(row)), settings.join('\n'));
   assert.ok(settings.some((row) => row.startsWith('optimizer: \u2212')), settings.join('\n'));
+  assert.ok((await accentPixels(page)) > 200, 'the kept run is a line on the timeline');
   await panel.scrollIntoViewIfNeeded();
   await takePictures(page, 'compared');
   assert.deepEqual(await accessibilityFaults(page), []);

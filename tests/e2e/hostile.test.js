@@ -14,6 +14,7 @@ after(() => browser?.close());
 const LONG = 'W'.repeat(64);
 const FILE = `${LONG.repeat(3)}.yaml`;
 const MANY = 1500;
+const WIDTHS = [320, 760, 900, 1024, 2560].map((width) => ({ width, height: 800 }));
 
 const spec = `input: [N, 64]
 dims: {N: 32}
@@ -28,7 +29,7 @@ test('names without a break and 1500 modules stay within the window', async () =
   await page.locator('.diagnostics, .rests-on').waitFor();
   await page.locator('.timeline-tools').getByRole('button', { name: 'by module' }).click();
   await page.locator('.alive').getByRole('tab', { name: 'by module' }).click();
-  for (const size of [...Object.values(SCREENS), { width: 320, height: 640 }, { width: 2560, height: 1200 }]) {
+  for (const size of [...Object.values(SCREENS), ...WIDTHS]) {
     await page.setViewportSize(size);
     const sideways = await page.evaluate(
       () => document.documentElement.scrollWidth - document.documentElement.clientWidth,

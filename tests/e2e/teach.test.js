@@ -60,6 +60,16 @@ test('a lesson hides the answer until one has guessed, and says how near that wa
   assert.deepEqual(errors, []);
 });
 
+test('what the first step sets is set: checkpointing shows less than it says', async () => {
+  const { page } = await openPage(browser, '?lesson=checkpointing');
+  await page.locator('.lesson-text').filter({ hasText: '1.90 GiB' }).waitFor();
+  await press(page, 'That is my guess: show me');
+  const told = page.locator('.lesson-text').nth(1);
+  await told.waitFor();
+  assert.ok(bytes(await told.textContent()) < (1.9 * 1024 ** 3 * 3) / 5, await told.textContent());
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'lesson-title');
+});
+
 test('every lesson can be gone through to its end', async () => {
   for (const id of ['tour', 'saved-for-backward', 'reserved', 'checkpointing', 'fragmentation']) {
     const { page, errors } = await openPage(browser, `?lesson=${id}`);

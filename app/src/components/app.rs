@@ -12,6 +12,7 @@ use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
 
 use super::at_cursor::AtCursor;
 use super::autopsy::AutopsyView;
+use super::canvas::forget_colours;
 use super::comparison::Comparison;
 use super::diagnostics::Diagnostics;
 use super::drop_zone::DropZone;
@@ -56,7 +57,10 @@ layers:
 pub(crate) fn App() -> impl IntoView {
     let state = State::new();
     let engine = StoredValue::new_local(Engine::start(state));
-    Effect::new(move |_| state.theme.get().apply());
+    Effect::new(move |_| {
+        state.theme.get().apply();
+        forget_colours();
+    });
     Theme::on_preference(move |theme| state.theme.set(theme));
     Effect::new(move |_| {
         let config = state.config.get();

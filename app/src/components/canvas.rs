@@ -1,7 +1,13 @@
 //! What every canvas needs: its size in device pixels, and the colours of the theme.
 
+use std::cell::RefCell;
+
 use wasm_bindgen::prelude::*;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlElement};
+
+thread_local! {
+    static COLOURS: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Device pixels per CSS pixel.
 pub(super) fn density() -> f64 {
@@ -30,7 +36,25 @@ pub(super) fn brush(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext
 }
 
 /// A colour of the style sheet, as it is on an element: `--ink` is `ink`.
+///
+/// Asking costs the browser a look at everything that has changed: an answer is kept until
+/// [`forget_colours`].
 pub(super) fn colour(element: &HtmlElement, name: &str) -> String {
+    let known = |(known, colour): &(String, String)| (known == name).then(|| colour.clone());
+    if let Some(colour) = COLOURS.with_borrow(|all| all.iter().find_map(known)) {
+        return colour;
+    }
+    let colour = computed(element, name);
+    COLOURS.with_borrow_mut(|all| all.push((name.to_owned(), colour.clone())));
+    colour
+}
+
+/// The colours are others from now on.
+pub(crate) fn forget_colours() {
+    COLOURS.with_borrow_mut(Vec::clear);
+}
+
+fn computed(element: &HtmlElement, name: &str) -> String {
     let style = web_sys::window().and_then(|window| window.get_computed_style(element).ok()?);
     let value = style.and_then(|style| style.get_property_value(&format!("--{name}")).ok());
     value.unwrap_or_default()

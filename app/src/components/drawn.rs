@@ -127,12 +127,18 @@ fn copy(button: &Element) {
     }
 }
 
-/// Draws a panel anew. Where what had the focus is gone, what has `data-next` gets it.
+/// Draws a panel anew. Where what had the focus is gone, what has `data-next` gets it, else the
+/// panel's title.
 pub(super) fn redraw(place: &Element, markup: &str) {
     let document = web_sys::window().and_then(|window| window.document());
     let focused = document.and_then(|document| document.active_element());
     let focused = focused.filter(|focused| place.contains(Some(focused)));
-    let focused = focused.map(|focused| focused.id());
+    // A summary is known by what it unfolds.
+    let name = |element: Element| match element.parent_element() {
+        Some(details) if element.tag_name() == "SUMMARY" => (details.id(), true),
+        _ => (element.id(), false),
+    };
+    let focused = focused.map(name);
     let mut open = Vec::new();
     while let Ok(Some(details)) = place.query_selector("details[open]") {
         open.push(details.id());
@@ -158,10 +164,30 @@ pub(super) fn redraw(place: &Element, markup: &str) {
     for details in open.iter().filter_map(|id| by_id(id)) {
         drop(details.set_attribute("open", ""));
     }
-    if let Some(id) = focused {
+    if let Some((id, is_summary)) = focused {
+        let found = by_id(&id).filter(|_| !id.is_empty());
+        let found = if is_summary {
+            found.and_then(|details| details.first_element_child())
+        } else {
+            found
+        };
         let next = || place.query_selector("[data-next]").ok().flatten();
-        if let Some(element) = by_id(&id).or_else(next) {
-            drop(element.unchecked_ref::<HtmlElement>().focus());
+        if let Some(element) = found.or_else(next) {
+            focus(element.unchecked_ref());
+        } else if let Ok(Some(title)) = place.query_selector("h2") {
+            focus_text(title.unchecked_ref());
         }
     }
+}
+
+/// Gives the focus to an element.
+pub(crate) fn focus(element: &HtmlElement) {
+    // Fails only for elements that cannot have it.
+    drop(element.focus());
+}
+
+/// Gives the focus to a text, so that what follows it comes next.
+pub(crate) fn focus_text(element: &HtmlElement) {
+    element.set_tab_index(-1);
+    focus(element);
 }

@@ -5,15 +5,17 @@ use leptos::html;
 use leptos::prelude::*;
 use web_sys::File;
 
+use super::drawn::{Act, Drawn};
 use super::export_menu::ExportMenu;
 use super::icons::{CloseIcon, Mark, OpenIcon, ThemeIcon};
-use super::lesson_panel::LessonList;
+use super::lesson_panel;
 use super::menu::{self, Menu};
 use super::recent_list::RecentList;
 use super::share_button::ShareButton;
 use crate::examples::{EXAMPLES, Example};
 use crate::language::{Language, fill, tr};
 use crate::link::Recent;
+use crate::markup::Markup;
 use crate::state::Shared;
 use crate::teach::Lessons;
 use crate::theme::Theme;
@@ -157,13 +159,17 @@ fn LessonMenu(
     lessons: Lessons,
 ) -> impl IntoView {
     let menu = NodeRef::<html::Details>::new();
-    let begin = Callback::new(move |lesson| {
-        menu::close(menu);
-        lessons.begin.run(lesson);
+    let mut list = Markup::default();
+    lesson_panel::list(&mut list);
+    let on_act = Callback::new(move |act: Act| {
+        if let Some(lesson) = lesson_panel::chosen(&act) {
+            menu::close(menu);
+            lessons.begin.run(lesson);
+        }
     });
     view! {
         <Menu menu label=tr("Lessons") word=tr("Learn")>
-            <LessonList on_begin=begin />
+            <Drawn class="" label=tr("Lessons") markup=Signal::stored(list.done()) on_act />
         </Menu>
     }
 }
@@ -261,30 +267,17 @@ fn Examples(
             close();
         }
     };
+    let on_act = Callback::new(move |act: Act| {
+        if let Some(example) = act.name.parse().ok().and_then(|at: usize| EXAMPLES.get(at)) {
+            close();
+            on_example.run(*example);
+        }
+    });
     view! {
         <details class="menu" node_ref=menu on:keydown=on_key on:focusout=on_focus_out>
             <summary class="button">{tr("Examples")}</summary>
-            <div class="menu-list"><ul>
-                {EXAMPLES
-                    .map(|example| {
-                        view! {
-                            <li>
-                                <button
-                                    type="button"
-                                    class="menu-item"
-                                    on:click=move |_| {
-                                        close();
-                                        on_example.run(example);
-                                    }
-                                >
-                                    <span class="menu-item-title">{example.title}</span>
-                                    <span class="menu-item-about">{example.about}</span>
-                                </button>
-                            </li>
-                        }
-                    })
-                    .collect_view()}
-            </ul>
+            <div class="menu-list">
+            <Drawn class="" label=tr("Examples") markup=Signal::stored(examples()) on_act />
             <RecentList
                 recent=keep.recent
                 on_open=Callback::new(move |fragment| {
@@ -296,4 +289,18 @@ fn Examples(
             </div>
         </details>
     }
+}
+
+/// The list of examples, each a button that does its position.
+fn examples() -> String {
+    let mut list = Markup::default();
+    list.raw("<ul>");
+    for (index, example) in EXAMPLES.iter().enumerate() {
+        list.raw("<li><button type=\"button\" class=\"menu-item\" data-act=\"");
+        list.around("", &index.to_string(), "\"><span class=\"menu-item-title\">");
+        list.around("", example.title, "</span><span class=\"menu-item-about\">");
+        list.around("", &tr(example.about), "</span></button></li>");
+    }
+    list.raw("</ul>");
+    list.done()
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
 
+use super::drawn::Act;
 use super::icons::CloseIcon;
 use crate::language::{fill, tr};
 use crate::lessons::{Ask, LESSONS, parts};
+use crate::markup::Markup;
 use crate::teach::{Lessons, Teaching};
 use crate::text;
 
@@ -145,32 +147,23 @@ fn Guess(
     }
 }
 
-/// The list of lessons, each a button.
-#[component]
-pub(crate) fn LessonList(
-    /// One is to begin.
-    on_begin: Callback<usize>,
-) -> impl IntoView {
-    let lessons = LESSONS.iter().enumerate();
-    view! {
-        <ul class="lesson-list">
-            {lessons
-                .map(|(index, lesson)| {
-                    view! {
-                        <li>
-                            <button
-                                type="button"
-                                class="menu-item"
-                                on:click=move |_| on_begin.run(index)
-                            >
-                                {tr(lesson.title)}
-                            </button>
-                        </li>
-                    }
-                })
-                .collect_view()}
-        </ul>
+/// The list of lessons, each a button that does `lesson-0` and so on.
+pub(super) fn list(markup: &mut Markup) {
+    markup.raw("<ul class=\"lesson-list\">");
+    for (index, lesson) in LESSONS.iter().enumerate() {
+        markup.raw("<li><button type=\"button\" class=\"menu-item\" data-act=\"lesson-");
+        markup.around("", &index.to_string(), "\">").around(
+            "",
+            &tr(lesson.title),
+            "</button></li>",
+        );
     }
+    markup.raw("</ul>");
+}
+
+/// Which lesson was chosen in the list.
+pub(super) fn chosen(act: &Act) -> Option<usize> {
+    act.name.strip_prefix("lesson-")?.parse().ok()
 }
 
 /// A sentence of a lesson with the numbers of a report.

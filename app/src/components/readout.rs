@@ -1,7 +1,7 @@
 //! The legend of the timeline, and its numbers at the cursor, at the pin, or at the peak.
 
 use highwater_core::Bytes;
-use highwater_core::report::Timeline;
+use highwater_core::report::{Owner, Timeline};
 use highwater_core::trace::{Category, Phase};
 use web_sys::Element;
 
@@ -70,10 +70,26 @@ fn legend(scene: &Scene, layer: usize) -> (&'static str, String, String) {
             (class(category), text::category(category), text::category_meaning(category))
         }
         Stack::Module => match scene.ground.data().owners.get(layer) {
-            Some(owner) => (MODULES[layer.min(6)], owner.module.clone(), owner.module.clone()),
+            Some(owner) => {
+                let shared = shared_path(&scene.ground.data().owners);
+                let name = owner.module.get(shared..).unwrap_or_default().to_owned();
+                (MODULES[layer.min(6)], name, owner.module.clone())
+            }
             None => (MODULES[7], tr("all others"), String::new()),
         },
     }
+}
+
+/// COUNT: bytes of the path that all owners of the longest path's kind lie in: `m.transformer.` says
+/// nothing in a legend of its blocks.
+fn shared_path(owners: &[Owner]) -> usize {
+    let Some(first) = owners.first().filter(|_| owners.len() > 1) else { return 0 };
+    let ends = first.module.match_indices('.').map(|(at, _)| at + 1);
+    let is_shared = |end: &usize| {
+        let path = first.module.get(..*end).unwrap_or_default();
+        owners.iter().all(|owner| owner.module.starts_with(path))
+    };
+    ends.take_while(is_shared).last().unwrap_or(0)
 }
 
 fn value(values: &mut Markup, class: &str, name: &str, meaning: &str, bytes: Bytes) {
