@@ -80,8 +80,8 @@ fn legend(scene: &Scene, layer: usize) -> (&'static str, String, String) {
     }
 }
 
-/// COUNT: bytes of the path that all owners of the longest path's kind lie in: `m.transformer.` says
-/// nothing in a legend of its blocks.
+/// COUNT: bytes of the path that all owners lie in: `m.transformer.` tells none of its blocks from
+/// another.
 fn shared_path(owners: &[Owner]) -> usize {
     let Some(first) = owners.first().filter(|_| owners.len() > 1) else { return 0 };
     let ends = first.module.match_indices('.').map(|(at, _)| at + 1);
