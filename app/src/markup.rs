@@ -43,6 +43,18 @@ impl Markup {
         self.raw(open).text(text).raw(close)
     }
 
+    /// Text with `code` in it.
+    pub(crate) fn prose(&mut self, text: &str) -> &mut Self {
+        for (at, part) in text.split('`').enumerate() {
+            if at % 2 == 1 {
+                self.around("<code>", part, "</code>");
+            } else {
+                self.text(part);
+            }
+        }
+        self
+    }
+
     /// A size as it is shown everywhere: short, with the exact one behind it.
     pub(crate) fn size(&mut self, bytes: Bytes) -> &mut Self {
         self.around("<data class=\"byte-size\" value=\"", &bytes.0.to_string(), "\" title=\"");

@@ -5,7 +5,7 @@
 //! few milliseconds between messages, and dropped when a newer request comes.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
@@ -428,11 +428,13 @@ impl Desk {
             size.saturating_mul(2)
         };
         let reach = reach.max(TREND);
-        let sizes = (1..=TREND).rev().map(|n| reach.saturating_mul(n).div_euclid(TREND));
+        let sizes = (1..=TREND).map(|n| reach.saturating_mul(n).div_euclid(TREND));
+        // What is on the page is a point of the curve, too.
+        let sizes: BTreeSet<u64> = sizes.chain([size]).collect();
         self.sweep.trend = Trend { dim: dim.name.clone(), points: Vec::new() };
         self.sweep.trend_shown = now();
         self.sweep.tasks.push_front(Task::TrendEnd);
-        for size in sizes {
+        for size in sizes.into_iter().rev() {
             self.sweep.tasks.push_front(Task::TrendPoint(size));
         }
     }

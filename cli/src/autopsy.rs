@@ -17,7 +17,7 @@ pub(crate) fn render(report: &Report, autopsy: &Autopsy) -> String {
             group.bytes.to_string().into(),
             percent.into(),
             what(group).into(),
-            Cell::styled(why(group.why), FAINT),
+            Cell::styled(group.why.about(), FAINT),
         ]);
     }
     let mut text = table.render("  ");
@@ -52,22 +52,6 @@ fn what(group: &Group) -> String {
             }
             text
         }
-    }
-}
-
-const fn why(why: Why) -> &'static str {
-    match why {
-        Why::Parameter => "the model itself",
-        Why::Buffer => "state of the model that is not trained",
-        Why::Input => "put on the device by the data loader",
-        Why::OptimizerState => "kept by the optimizer from step to step",
-        Why::Gradient => "kept until zero_grad",
-        Why::Saved => "saved for the backward pass, which has not come to it yet",
-        Why::Named => "still held by a name of the loop, such as output or loss",
-        Why::InForward => "in use by the forward pass",
-        Why::InBackward => "gradients on their way through the backward pass",
-        Why::InStep => "in use by the optimizer",
-        Why::Workspace => "needed while one kernel runs",
     }
 }
 

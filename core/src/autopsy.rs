@@ -77,6 +77,38 @@ pub enum Why {
 }
 
 impl Why {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Parameter,
+        Self::Buffer,
+        Self::Input,
+        Self::OptimizerState,
+        Self::Gradient,
+        Self::Saved,
+        Self::Named,
+        Self::InForward,
+        Self::InBackward,
+        Self::InStep,
+        Self::Workspace,
+    ];
+
+    /// The reason in words.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Parameter => "the model itself",
+            Self::Buffer => "state of the model that is not trained",
+            Self::Input => "put on the device by the data loader",
+            Self::OptimizerState => "kept by the optimizer from step to step",
+            Self::Gradient => "kept until zero_grad",
+            Self::Saved => "saved for the backward pass, which has not come to it yet",
+            Self::Named => "still held by a name of the loop, such as output or loss",
+            Self::InForward => "in use by the forward pass",
+            Self::InBackward => "gradients on their way through the backward pass",
+            Self::InStep => "in use by the optimizer",
+            Self::Workspace => "needed while one kernel runs",
+        }
+    }
+
     /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {

@@ -14,13 +14,14 @@ use crate::error::{Error, ErrorKind};
 /// Always 64 bits: `usize` ends at 4 GiB in the browser. Sums saturate, so that an absurd model
 /// reads as "more than any device" and never wraps round to something that fits.
 ///
-/// Displays as people read it: `GiB` with two decimals, `MiB` below one GiB.
+/// Displays as people read it: two decimals of the largest unit of which there is one.
 ///
 /// ```
 /// use highwater_core::Bytes;
 /// assert_eq!(Bytes(1536 << 20).to_string(), "1.50 GiB");
 /// assert_eq!(Bytes(3 << 19).to_string(), "1.50 MiB");
 /// assert_eq!(Bytes(512).to_string(), "512 B");
+/// assert_eq!(Bytes(3 << 39).to_string(), "1.50 TiB");
 /// ```
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -100,7 +101,7 @@ impl Sum for Bytes {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
         for (shift, unit) in UNITS {
             if self.0 >> shift > 0 {
                 // Hundredths, rounded half up, in integers: `core` has no floats in byte sums.

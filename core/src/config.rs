@@ -15,9 +15,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::choice::Choice;
 use self::choice::choice;
+pub use self::choice::{Choice, Named};
 pub use self::machine::MachineField;
+pub use self::said::choices;
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::DType;

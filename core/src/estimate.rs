@@ -333,7 +333,7 @@ fn judge(run: &Run, unlimited: &Replay, device: &Device) -> DeviceVerdict {
     let room = Room::of(device, &run.config);
     let mut verdict = DeviceVerdict {
         id: device.id.to_owned(),
-        name: device.name.to_owned(),
+        name: room.named(device),
         capacity: room.capacity,
         capacity_from: room.capacity_from,
         need: unlimited.reserved.bytes + room.context,

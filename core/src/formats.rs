@@ -30,6 +30,11 @@ const EXPORT_HINT: &str = "export the model as ONNX from PyTorch: \
     TorchScript `torch.onnx.export(model, args, \"model.onnx\", dynamo=False, \
     training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`";
 
+/// What to do with a text that is none of those that are read.
+const TEXT_HINT: &str = "what is read as text is what `print(model)` or torchinfo's `summary` prints, \
+    a `config.json` of Hugging Face, a Keras `model.json` and a layer spec; or export the model as \
+    ONNX: `torch.onnx.export(model.train(), args, \"model.onnx\", dynamo=True, optimize=False)`";
+
 /// Bytes from the start of a file that tell its kind.
 const HEAD: usize = 512;
 
@@ -438,6 +443,6 @@ fn text(head: &[u8]) -> Option<Refusal> {
         _ if body.starts_with(b"version https://git-lfs") => {
             refusal("a Git LFS pointer, not the model itself", "fetch it with `git lfs pull`")
         }
-        _ => refusal("a text file", EXPORT_HINT),
+        _ => refusal("text, but no model that can be read here", TEXT_HINT),
     }
 }

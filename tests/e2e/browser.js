@@ -97,6 +97,15 @@ export async function openPage({ context, address }, path = '') {
   return { page, errors, requests, loaded };
 }
 
+/** Opens an example in a new tab and waits for `ready`, a selector. */
+export async function openExample(browser, name, ready = '.headline-lead') {
+  const tab = await openPage(browser);
+  tab.loaded();
+  await tab.page.locator('.example', { hasText: name }).click();
+  await tab.page.locator(ready).first().waitFor();
+  return tab;
+}
+
 /** Runs inside the page: remembers every task that blocked the main thread for 50 ms or more. */
 function watchLongTasks() {
   globalThis.longTasksMs = [];

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { accessibilityFaults, openPage, startBrowser, takePictures } from './browser.js';
+import { accessibilityFaults, openExample, startBrowser, takePictures } from './browser.js';
 
 let browser;
 before(async () => {
@@ -10,14 +10,8 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** Opens the example with this name, and waits for its levers. */
-async function openExample(name) {
-  const tab = await openPage(browser);
-  tab.loaded();
-  await tab.page.getByRole('button', { name }).click();
-  await tab.page.locator('.lever').nth(3).waitFor();
-  return tab;
-}
+/** Enough levers to look at. */
+const SOME_LEVERS = '.lever >> nth=3';
 
 const lead = (page) => page.locator('.headline-lead').textContent();
 
@@ -30,7 +24,7 @@ async function changed(page, selector, before) {
 }
 
 test('a sentence names the vocabulary that sets the peak, and what would be next', async () => {
-  const { page, errors } = await openExample('DistilGPT-2');
+  const { page, errors } = await openExample(browser, 'DistilGPT-2', SOME_LEVERS);
   const autopsy = page.getByRole('region', { name: 'What sets the peak' });
   const text = await autopsy.textContent();
   assert.match(text, /The peak is reached in backward of the loss, by \S+, in iteration \d\./);
@@ -43,7 +37,7 @@ test('a sentence names the vocabulary that sets the peak, and what would be next
 });
 
 test('levers are ranked by what they save, and one can be applied and undone', async () => {
-  const { page, errors, requests } = await openExample('ResNet-50');
+  const { page, errors, requests } = await openExample(browser, 'ResNet-50', SOME_LEVERS);
   const helps = page.getByRole('region', { name: 'What would help' });
   const gib = (text) => {
     const [, number, unit] = text.match(/([\d.]+)\s*(GiB|MiB|KiB|B)/);
@@ -76,7 +70,7 @@ test('levers are ranked by what they save, and one can be applied and undone', a
 });
 
 test('a search finds the least that makes it fit on a T4, and applying it makes it fit', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openExample(browser, 'ResNet-50', SOME_LEVERS);
   await page.getByLabel('device', { exact: true }).selectOption('t4');
   await page.getByText('It fits on a T4 as it is: nothing has to change.').waitFor();
   await page.getByRole('spinbutton', { name: 'batch' }).fill('500');
@@ -100,7 +94,7 @@ test('a search finds the least that makes it fit on a T4, and applying it makes 
 });
 
 test('the curve has a table, marks the largest batch, and sets the batch', async () => {
-  const { page, errors } = await openExample('DistilGPT-2');
+  const { page, errors } = await openExample(browser, 'DistilGPT-2', SOME_LEVERS);
   const plot = page.getByRole('slider', { name: /by what it needs/ });
   await page.waitForFunction(() => document.querySelectorAll('.trend-size').length > 2);
   await page.getByText(/^largest on A100 80 GB: \d+/).waitFor();
@@ -127,7 +121,7 @@ test('the curve has a table, marks the largest batch, and sets the batch', async
 });
 
 test('what helps can be used by everybody, on every screen and in both themes', async () => {
-  const { page } = await openExample('DistilGPT-2');
+  const { page } = await openExample(browser, 'DistilGPT-2', SOME_LEVERS);
   await page.waitForFunction(() => document.querySelectorAll('.trend-size').length > 2);
   for (const width of [390, 834, 1440]) {
     for (const theme of ['light', 'dark']) {

@@ -8,6 +8,7 @@ import {
   SCREENS,
   accessibilityFaults,
   dropFile,
+  openExample,
   openPage,
   paste,
   startBrowser,
@@ -50,13 +51,6 @@ const SMI = `+------------------------------------------------------------------
 const card = (page) => page.locator('.message');
 const device = (page) => page.getByLabel('device', { exact: true }).inputValue();
 
-async function openExample(name) {
-  const tab = await openPage(browser);
-  await tab.page.getByRole('button', { name }).click();
-  await tab.page.locator('.headline-lead').waitFor();
-  return tab;
-}
-
 test('on the empty page a message is explained, and its settings wait for a model', async () => {
   const { page, errors, requests, loaded } = await openPage(browser);
   loaded();
@@ -84,7 +78,7 @@ test('on the empty page a message is explained, and its settings wait for a mode
 });
 
 test('with the model its place in the step is found, with the batch that it had', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openExample(browser, 'ResNet-50');
   await paste(page, MESSAGE);
   await card(page).waitFor();
   assert.equal(await page.locator('.chip-text').textContent(), 'resnet50.onnx');
@@ -117,7 +111,7 @@ test('with the model its place in the step is found, with the batch that it had'
 });
 
 test('each setting can be taken back, and each figure of the card typed and reset', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openExample(browser, 'ResNet-50');
   const own = await device(page);
   await paste(page, LOG);
   await card(page).waitFor();
@@ -147,7 +141,7 @@ test('each setting can be taken back, and each figure of the card typed and rese
 });
 
 test('nvidia-smi says which card it is, and what others hold of it', async () => {
-  const { page, errors } = await openExample('ViT-B/16');
+  const { page, errors } = await openExample(browser, 'ViT-B/16');
   await paste(page, SMI);
   await card(page).waitFor();
   const text = await card(page).textContent();
@@ -178,7 +172,7 @@ test('a message in the editor gives way to the model, and a dropped log is a mes
 });
 
 test('every message of the fixtures is explained or refused, and the model stays', async () => {
-  const { page, errors } = await openExample('DistilGPT-2');
+  const { page, errors } = await openExample(browser, 'DistilGPT-2');
   const text = await readFile(new URL('../fixtures/messages/messages.txt', import.meta.url), 'utf8');
   const parts = text.split(/^== (.*)$/m).slice(1);
   for (let at = 0; at < parts.length; at += 2) {

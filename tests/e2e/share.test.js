@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { inflateRawSync } from 'node:zlib';
 import { after, before, test } from 'node:test';
-import { accessibilityFaults, dropFile, openPage, startBrowser, takePictures } from './browser.js';
+import { accessibilityFaults, dropFile, openExample, openPage, startBrowser, takePictures } from './browser.js';
 
 const ARTIFACTS = fileURLToPath(new URL('./artifacts/', import.meta.url));
 const SPEC = `input: [N, 3, 32, 32]
@@ -49,17 +49,10 @@ async function addressed(page, expected) {
   return assert.fail(`the address says ${JSON.stringify(state)}`);
 }
 
-async function openExample(name) {
-  const tab = await openPage(browser);
-  await tab.page.locator('.example', { hasText: name }).click();
-  await tab.page.locator('.headline').waitFor();
-  return tab;
-}
-
 const optimizer = (page) => page.getByLabel('optimizer', { exact: true });
 
 test('the address follows the state, and brings all of it back', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openExample(browser, 'ResNet-50');
   await optimizer(page).selectOption('sgd');
   await page.getByRole('button', { name: 'Iteration 2' }).click();
   await addressed(page, { iteration: 2 });
@@ -132,7 +125,7 @@ test('addresses that mean nothing are told', async () => {
 });
 
 test('the link is copied, and what is in it is said', async () => {
-  const { page } = await openExample('DistilGPT-2');
+  const { page } = await openExample(browser, 'DistilGPT-2');
   await page.locator('summary[aria-label="Share"]').click();
   await page.getByText('The link is copied.').waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url());
@@ -178,7 +171,7 @@ async function saved(page, form) {
 }
 
 test('the answer is saved in every form', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openExample(browser, 'ResNet-50');
   await page.waitForFunction(() => document.querySelectorAll('.gpu-waiting').length === 0);
   const texts = {};
   for (const [form, name] of [
@@ -215,7 +208,7 @@ test('the answer is saved in every form', async () => {
 
 test('it prints on one page, in either theme', async () => {
   for (const theme of ['light', 'dark']) {
-    const { page } = await openExample('ResNet-50');
+    const { page } = await openExample(browser, 'ResNet-50');
     await page.emulateMedia({ colorScheme: theme });
     await page.waitForFunction(() => document.querySelectorAll('.gpu-waiting').length === 0);
     const path = join(ARTIFACTS, `print-${theme}.pdf`);

@@ -6,7 +6,7 @@ import {
   SCREENS,
   accessibilityFaults,
   longestTaskMs,
-  openPage,
+  openExample,
   startBrowser,
   takePictures,
 } from './browser.js';
@@ -18,10 +18,8 @@ before(async () => {
 after(() => browser?.close());
 
 /** Opens an example, and waits until its peak has been looked at. */
-async function openExample(name) {
-  const tab = await openPage(browser);
-  await tab.page.getByRole('button', { name }).click();
-  await tab.page.locator('.segment-pool').first().waitFor();
+async function openPainted(name) {
+  const tab = await openExample(browser, name, '.segment-pool');
   await tab.page.locator('.segments-totals').getByText('reserved').waitFor();
   await tab.page.locator('.timeline').evaluate((timeline) => timeline.scrollIntoView());
   return tab;
@@ -54,7 +52,7 @@ async function placeOn(page, selector, x = 0.5, y = 0.5) {
 }
 
 test('keys zoom, pan and fit', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openPainted('ResNet-50');
   const plot = plotOf(page);
   await plot.focus();
   const [begin, end, all] = await range(page);
@@ -78,14 +76,14 @@ test('keys zoom, pan and fit', async () => {
 });
 
 test('a pin stays while the pointer moves, and Escape takes it away', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openPainted('ResNet-50');
   assert.match(await aliveOf(page), /Alive at the peak/);
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.3)));
   assert.match(await readoutOf(page), /At the cursor/);
   await page.mouse.down();
   await page.mouse.up();
   await page.locator('.timeline-pin:visible').waitFor();
-  await page.getByText('Alive at the cursor').waitFor();
+  await page.getByText('Alive at this moment').waitFor();
   const pinned = await page.locator('.timeline-pin:visible').boundingBox();
   const words = await page.locator('.alive-when').textContent();
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.8)));
@@ -107,7 +105,7 @@ test('a pin stays while the pointer moves, and Escape takes it away', async () =
 });
 
 test('brackets go from one local peak to the next, p to the highest', async () => {
-  const { page } = await openExample('ResNet-50');
+  const { page } = await openPainted('ResNet-50');
   const plot = plotOf(page);
   await plot.focus();
   await plot.press('p');
@@ -122,7 +120,7 @@ test('brackets go from one local peak to the next, p to the highest', async () =
 });
 
 test('dragging over the picture shows what lies between, a double click shows everything', async () => {
-  const { page } = await openExample('ResNet-50');
+  const { page } = await openPainted('ResNet-50');
   const [, , all] = await range(page);
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.25)));
   await page.mouse.down();
@@ -139,7 +137,7 @@ test('dragging over the picture shows what lies between, a double click shows ev
 });
 
 test('a wheel with control zooms, sideways it moves, plain it scrolls the page', async () => {
-  const { page } = await openExample('ResNet-50');
+  const { page } = await openPainted('ResNet-50');
   const [, , all] = await range(page);
   await page.mouse.move(...(await placeOn(page, '.timeline-plot')));
   await page.keyboard.down('Control');
@@ -156,7 +154,7 @@ test('a wheel with control zooms, sideways it moves, plain it scrolls the page',
 });
 
 test('the window of the minimap can be drawn, dragged and dropped', async () => {
-  const { page } = await openExample('ResNet-50');
+  const { page } = await openPainted('ResNet-50');
   const [, , all] = await range(page);
   const drag = async (from, to) => {
     await page.mouse.move(...(await placeOn(page, '.minimap', from)));
@@ -177,7 +175,7 @@ test('the window of the minimap can be drawn, dragged and dropped', async () => 
 });
 
 test('iterations and stacking are chosen beside each other', async () => {
-  const { page } = await openExample('DistilGPT-2');
+  const { page } = await openPainted('DistilGPT-2');
   const [, , all] = await range(page);
   await page.getByRole('button', { name: 'Iteration 2' }).click();
   const [begin, end] = await range(page);
@@ -193,13 +191,13 @@ test('iterations and stacking are chosen beside each other', async () => {
 });
 
 test('born and dies lead to where a tensor comes and goes', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openPainted('ResNet-50');
   const row = page.locator('.alive-row').filter({ hasText: /dies/ }).first();
   const name = await row.locator('.alive-name').textContent();
   const button = row.getByRole('button', { name: /^born/ });
   const event = Number((await button.textContent()).replace(/\D/g, ''));
   await button.click();
-  await page.getByText('Alive at the cursor').waitFor();
+  await page.getByText('Alive at this moment').waitFor();
   await page.waitForFunction(
     (event) => document.querySelector('.timeline-plot').ariaValueNow === String(event),
     event,
@@ -213,7 +211,7 @@ test('born and dies lead to where a tensor comes and goes', async () => {
 });
 
 test('what is alive can be put together and searched', async () => {
-  const { page } = await openExample('ResNet-50');
+  const { page } = await openPainted('ResNet-50');
   const all = await page.locator('.alive .panel-note').textContent();
   await page.getByLabel('Find by name').fill('layer1.0');
   await page.waitForFunction(
@@ -240,7 +238,7 @@ test('what is alive can be put together and searched', async () => {
 });
 
 test('the question mark opens the keys from everywhere, and closing gives the focus back', async () => {
-  const { page } = await openExample('ResNet-50');
+  const { page } = await openPainted('ResNet-50');
   const sheet = page.getByRole('dialog', { name: 'Keys of the timeline' });
   const plot = plotOf(page);
   await plot.focus();
@@ -260,7 +258,7 @@ test('the question mark opens the keys from everywhere, and closing gives the fo
 });
 
 test('the map of segments speaks to the keyboard, and is a table too', async () => {
-  const { page, errors } = await openExample('ResNet-50');
+  const { page, errors } = await openPainted('ResNet-50');
   const totals = await page.locator('.segments-totals').textContent();
   const pattern =
     /^[\d,]+ segments, [\d.]+ GiB reserved, [\d.]+ GiB in use, .+ in [\d,]+ holes, the largest .+/;
@@ -284,7 +282,7 @@ test('the map of segments speaks to the keyboard, and is a table too', async () 
 });
 
 test('a row marks its block, and a block its row', async () => {
-  const { page } = await openExample('ResNet-50');
+  const { page } = await openPainted('ResNet-50');
   const row = page.locator('.alive-row').first();
   await row.hover();
   const name = (await row.locator('.alive-name').textContent()).trim().split(' ').pop();
@@ -298,7 +296,7 @@ test('a row marks its block, and a block its row', async () => {
 
 // Timings are reported and not asserted: they are the machine's as much as the page's.
 test('scrubbing ends where the pointer is, and zooming where it began', async (t) => {
-  const { page, errors } = await openExample('ViT-B/16');
+  const { page, errors } = await openPainted('ViT-B/16');
   await page.waitForTimeout(1500);
   await longestTaskMs(page);
   const y = 0.5;
@@ -317,11 +315,11 @@ test('scrubbing ends where the pointer is, and zooming where it began', async (t
 });
 
 test('can be used by everybody, zoomed, pinned and stacked by module', async () => {
-  const { page } = await openExample('ResNet-50');
+  const { page } = await openPainted('ResNet-50');
   await page.getByRole('button', { name: 'by module' }).click();
   await page.getByRole('button', { name: 'Zoom in' }).click();
   await page.mouse.click(...(await placeOn(page, '.timeline-plot', 0.4)));
-  await page.getByText('Alive at the cursor').waitFor();
+  await page.getByText('Alive at this moment').waitFor();
   const screens = { ...SCREENS, tablet: { width: 834, height: 1112 } };
   for (const [name, size] of Object.entries(screens)) {
     for (const theme of ['light', 'dark']) {

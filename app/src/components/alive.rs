@@ -15,6 +15,7 @@ use web_sys::{HtmlElement, HtmlInputElement, KeyboardEvent};
 use super::capped::{label, shown};
 use super::island::{children, find, number_of, on, panel, said, set, watch};
 use super::readout::{class, moment, what, when};
+use super::turns::in_turn;
 use crate::format::{grouped, length, percent, share};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
@@ -61,8 +62,6 @@ struct List {
     snapshot: Signal<Option<Arc<Snapshot>>>,
     marked: RwSignal<Option<usize>>,
     on_jump: Callback<usize>,
-    /// Counts choices, so that the list follows them.
-    turn: RwSignal<usize>,
     by: Cell<usize>,
     query: RefCell<String>,
     is_open: Cell<bool>,
@@ -88,7 +87,6 @@ pub(crate) fn AlivePanel(
             snapshot,
             marked,
             on_jump,
-            turn: RwSignal::new(0),
             by: Cell::new(TENSOR),
             query: RefCell::default(),
             is_open: Cell::new(false),
@@ -96,7 +94,13 @@ pub(crate) fn AlivePanel(
         });
         let (drawn, node) = (list.clone(), root.clone());
         watch(Box::new(move || {
-            let _drawn = drawn.draw(&node);
+            drawn.report.track();
+            drawn.snapshot.track();
+            let (drawn, here) = (drawn.clone(), node.clone());
+            let draw = move || {
+                let _drawn = drawn.draw(&here);
+            };
+            in_turn(&node, Box::new(draw));
         }));
         let node = root.clone();
         watch(Box::new(move || mark(&node, marked.get())));
@@ -141,14 +145,14 @@ fn inside() -> String {
 
 impl List {
     fn moment(&self) -> Option<Moment> {
-        let seen = self.snapshot.get().map(Moment::Seen);
-        seen.or_else(|| self.report.get().map(Moment::Peak))
+        let seen = self.snapshot.get_untracked().map(Moment::Seen);
+        seen.or_else(|| self.report.get_untracked().map(Moment::Peak))
     }
 
     fn draw(&self, root: &HtmlElement) -> Option<()> {
-        self.turn.track();
         let moment = self.moment()?;
-        let peak = self.report.with(|report| report.as_ref().map(|report| report.peak.event));
+        let peak =
+            self.report.with_untracked(|report| report.as_ref().map(|report| report.peak.event));
         let at = match &moment {
             Moment::Peak(_) => peak,
             Moment::Seen(snapshot) => Some(snapshot.event),
@@ -158,7 +162,7 @@ impl List {
         self.is_open.set(is_open);
         self.open_at.set(at);
         let found = found(moment.live(), &self.query.borrow());
-        let title = if at == peak { tr("Alive at the peak") } else { tr("Alive at the cursor") };
+        let title = if at == peak { tr("Alive at the peak") } else { tr("Alive at this moment") };
         for (selector, words) in [
             (".panel-title", title),
             (".panel-note", summary(&moment, &found)),
@@ -206,9 +210,10 @@ impl List {
         groups.len()
     }
 
-    fn choose(&self, by: usize) {
+    /// What the user chooses is seen at once.
+    fn choose(&self, by: usize, root: &HtmlElement) {
         self.by.set(by);
-        self.turn.update(|turn| *turn += 1);
+        let _drawn = self.draw(root);
     }
 }
 
@@ -236,24 +241,24 @@ fn mark(root: &HtmlElement, marked: Option<usize>) {
 }
 
 fn listen(list: &Rc<List>, root: &HtmlElement) {
-    let here = list.clone();
+    let (here, node) = (list.clone(), root.clone());
     let on_click = move |event: &web_sys::Event| {
         if let Some(by) = number_of(event, "data-by") {
-            here.choose(by);
+            here.choose(by, &node);
         } else if let Some(event) = number_of(event, "data-event") {
             here.on_jump.run(event);
         } else if said(event, "aria-expanded").is_some() {
             here.is_open.set(!here.is_open.get());
-            here.choose(here.by.get());
+            here.choose(here.by.get(), &node);
         }
     };
     on(root, "click", Box::new(on_click));
-    let here = list.clone();
+    let (here, node) = (list.clone(), root.clone());
     let on_input = move |event: &web_sys::Event| {
         let Some(target) = event.target() else { return };
         let field: HtmlInputElement = target.unchecked_into();
         *here.query.borrow_mut() = field.value().trim().to_ascii_lowercase();
-        here.choose(here.by.get());
+        here.choose(here.by.get(), &node);
     };
     on(root, "input", Box::new(on_input));
     let (here, node) = (list.clone(), root.clone());
@@ -266,7 +271,7 @@ fn listen(list: &Rc<List>, root: &HtmlElement) {
         };
         if number_of(event, "data-by").is_some() {
             event.prevent_default();
-            here.choose((here.by.get() + step) % 3);
+            here.choose((here.by.get() + step) % 3, &node);
             // The focus goes along.
             if let Some(tab) = find(&node, "[aria-selected=true]") {
                 drop(tab.focus());

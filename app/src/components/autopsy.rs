@@ -47,7 +47,11 @@ fn drawn(report: &Report) -> String {
         let share = percent(group.bytes, autopsy.total);
         markup.around("<span class=\"autopsy-share\">", &share, "</span>");
         markup.around("<span class=\"autopsy-what\">", &text::what(group), ": ");
-        markup.around("<span class=\"autopsy-why\">", &text::why(group.why), "</span></span></li>");
+        markup.around(
+            "<span class=\"autopsy-why\">",
+            &tr(group.why.about()),
+            "</span></span></li>",
+        );
     }
     markup.raw("</ul>");
     if let Some(scores) = &autopsy.scores {

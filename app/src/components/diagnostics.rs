@@ -65,7 +65,7 @@ fn row(markup: &mut Markup, diagnostic: &Diagnostic) {
     });
     markup.around("", &text::severity(diagnostic.severity), "</span>");
     markup.around("<p class=\"rests-on-message\" title=\"", &diagnostic.code, "\">");
-    markup.text(&text::sentence(&diagnostic.message));
+    markup.prose(&text::sentence(&diagnostic.message));
     if let Some(node) = &diagnostic.node {
         markup.around("<code class=\"rests-on-node\" title=\"", node, "\">");
         markup.around("", node, "</code>");

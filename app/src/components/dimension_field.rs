@@ -1,7 +1,10 @@
 //! One open dimension: drag roughly, type exactly, step by one.
 
+use std::fmt::Display;
+
 use leptos::prelude::*;
 
+use super::island::set;
 use crate::estimator::OpenDim;
 use crate::language::{fill, tr};
 
@@ -30,6 +33,7 @@ pub(crate) fn DimensionField(
     let id = format!("dimension-{}", dim.name);
     let label = fill("{name} (slider)", &[("name", &dim.name)]);
     let hint = hint(&dim);
+    let is_wrong = RwSignal::new(false);
     let less = fill("{name} less one", &[("name", &dim.name)]);
     let more = fill("{name} plus one", &[("name", &dim.name)]);
     view! {
@@ -37,7 +41,7 @@ pub(crate) fn DimensionField(
             <label class="dimension-name" for=id.clone() title=hint.clone()>
                 {dim.name}
             </label>
-            <div class="stepper">
+            <div class="stepper" class:stepper-long=move || { value.get() > 9_999_999 }>
                 <button
                     type="button"
                     aria-label=less
@@ -54,12 +58,21 @@ pub(crate) fn DimensionField(
                     step="1"
                     prop:value=move || value.get().to_string()
                     on:input:target=move |event| {
-                        if let Some(size) = parse(&event.target().value()) {
+                        let field = event.target();
+                        let size = parse(&field.value());
+                        let wrong = size.is_none() && !field.value().is_empty();
+                        set(&field, "aria-invalid", &wrong.to_string());
+                        is_wrong.set(wrong);
+                        if let Some(size) = size {
                             on_value.run(size);
                         }
                     }
                     on:change:target=move |event| {
-                        event.target().set_value(&value.get_untracked().to_string());
+                        let field = event.target();
+                        // What is taken back is said.
+                        is_wrong.set(parse(&field.value()).is_none());
+                        field.set_value(&value.get_untracked().to_string());
+                        set(&field, "aria-invalid", "false");
                     }
                 />
                 <button
@@ -86,7 +99,15 @@ pub(crate) fn DimensionField(
                     }
                 }
             />
-            <p class="hint">{hint}</p>
+            <p class="hint" class:hint-wrong=move || is_wrong.get() aria-live="polite">
+                {move || {
+                    if is_wrong.get() {
+                        fill("A whole number from 1 on; {n} stays.", &[("n", &value.get())])
+                    } else {
+                        hint.clone()
+                    }
+                }}
+            </p>
         </div>
     }
 }
@@ -97,8 +118,9 @@ fn hint(dim: &OpenDim) -> String {
         [] => what,
         [one] => fill("{what}, in {input}", &[("what", &what), ("input", one)]),
         [first, rest @ ..] => {
-            let input = format!("{first} +{}", rest.len());
-            fill("{what}, in {input}", &[("what", &what), ("input", &input)])
+            let parts: [(&str, &dyn Display); 3] =
+                [("what", &what), ("input", first), ("n", &rest.len())];
+            fill("{what}, in {input} and {n} more", &parts)
         }
     }
 }

@@ -8,6 +8,7 @@ use leptos::{ev, html, prelude::*};
 use wasm_bindgen::JsCast as _;
 use web_sys::{Element, HtmlElement, HtmlInputElement};
 
+use super::turns::in_turn;
 use crate::language::tr;
 
 /// What the user did in a panel.
@@ -19,6 +20,8 @@ pub(crate) struct Act {
     pub(crate) value: String,
     /// How far from its left side, as a share of its width.
     pub(crate) across: f64,
+    /// The element.
+    pub(crate) element: Element,
 }
 
 /// A panel.
@@ -41,6 +44,9 @@ pub(crate) fn Drawn(
     role: Option<&'static str>,
     /// What is in it.
     markup: Signal<String>,
+    /// Whether it is drawn before all others when it changes.
+    #[prop(optional)]
+    at_once: bool,
     /// The user did something in it.
     #[prop(optional)]
     on_act: Option<Callback<Act>>,
@@ -54,20 +60,25 @@ pub(crate) fn Drawn(
     // What is the same is not drawn again: what was selected or copied there stays.
     Effect::new(move |drawn: Option<String>| {
         let Some(place) = place.get() else { return String::new() };
-        let markup = markup.get();
-        if drawn.as_ref() != Some(&markup) {
-            redraw(&place, &markup);
+        let text = markup.get();
+        match drawn {
+            Some(drawn) if drawn == text => {}
+            Some(_) if !at_once => {
+                let (here, text) = (place.clone(), text.clone());
+                in_turn(&place, Box::new(move || redraw(&here, &text)));
+            }
+            _ => redraw(&place, &text),
         }
-        markup
+        text
     });
     let on_click = move |event: ev::MouseEvent| {
         let Some(acted) = acted(&event) else { return };
         match acted.get_attribute("data-act").as_deref() {
             Some("copy") => copy(&acted),
-            Some(name) if acted.tag_name() != "SELECT" => {
+            Some(name) if !acted.has_attribute("max") && acted.tag_name() != "SELECT" => {
                 let frame = acted.get_bounding_client_rect();
                 let across = (f64::from(event.client_x()) - frame.left()) / frame.width().max(1.0);
-                act(Act { name: name.to_owned(), value: String::new(), across });
+                act(Act { name: name.to_owned(), value: String::new(), across, element: acted });
             }
             _ => {}
         }
@@ -76,7 +87,13 @@ pub(crate) fn Drawn(
         let Some(acted) = acted(&event) else { return };
         let value = acted.unchecked_ref::<HtmlInputElement>().value();
         let name = acted.get_attribute("data-act").unwrap_or_default();
-        act(Act { name, value, across: 0.0 });
+        act(Act { name, value, across: 0.0, element: acted });
+    };
+    // A slider is heard while it moves.
+    let on_input = move |event: ev::Event| {
+        if acted(&event).is_some_and(|acted| acted.has_attribute("aria-valuetext")) {
+            on_change(event);
+        }
     };
     let on_key = move |event: ev::KeyboardEvent| {
         let key = event.key();
@@ -88,7 +105,7 @@ pub(crate) fn Drawn(
         if let Some(slider) = slider {
             event.prevent_default();
             let name = slider.get_attribute("data-act").unwrap_or_default();
-            act(Act { name, value: key, across: 0.0 });
+            act(Act { name, value: key, across: 0.0, element: slider });
         }
     };
     view! {
@@ -102,6 +119,7 @@ pub(crate) fn Drawn(
             node_ref=place
             on:click=on_click
             on:change=on_change
+            on:input=on_input
             on:keydown=on_key
         ></section>
     }

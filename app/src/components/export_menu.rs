@@ -3,7 +3,7 @@
 use leptos::html;
 use leptos::prelude::*;
 
-use super::menu::{self, Menu, close};
+use super::menu::{self, Choices, Menu};
 use crate::export::FORMS;
 use crate::language::tr;
 
@@ -13,27 +13,16 @@ pub(crate) fn ExportMenu(
     /// A form was chosen, by its name.
     on_save: Callback<&'static str>,
 ) -> impl IntoView {
-    let element = NodeRef::<html::Details>::new();
-    let entries = FORMS.map(|form| {
-        view! {
-            <li>
-                <button
-                    type="button"
-                    class="menu-item"
-                    on:click=move |_| {
-                        close(element);
-                        on_save.run(form.id);
-                    }
-                >
-                    <span class="menu-item-title">{tr(form.title)}</span>
-                    <span class="menu-item-about">{tr(form.about)}</span>
-                </button>
-            </li>
+    let menu = NodeRef::<html::Details>::new();
+    let entries = FORMS.iter().map(|form| (tr(form.title), tr(form.about))).collect();
+    let on_choose = Callback::new(move |at: usize| {
+        if let Some(form) = FORMS.get(at) {
+            on_save.run(form.id);
         }
     });
     view! {
-        <Menu menu=element label=tr("Save the answer") picture=menu::SAVE>
-            <ul>{entries.collect_view()}</ul>
+        <Menu menu label=tr("Save the answer") picture=menu::SAVE>
+            <Choices menu label=tr("Save the answer") entries on_choose />
         </Menu>
     }
 }

@@ -56,6 +56,10 @@ fn draw_plan(markup: &mut Markup, report: &Report, plan: &Plan, fits: bool) {
     if count > 0 {
         let label = tr(if count == 1 { "Apply it" } else { "Apply all" });
         markup.button("button button-accent", "apply-plan", &label);
+        let least = tr(
+            "The least is what slows training down least and asks least of you, as far as is known; a single change below may save more and cost more.",
+        );
+        markup.around("<p class=\"hint\">", &least, "</p>");
     }
     markup.raw("</div>");
 }

@@ -12,6 +12,7 @@ use web_sys::{Event, HtmlElement, HtmlInputElement};
 use super::drawn::redraw;
 use super::island::{children, find, on, panel, said, set, watch};
 use super::ladder;
+use super::turns::in_turn;
 use crate::format::{self, grouped, length, share};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
@@ -104,7 +105,8 @@ pub(crate) fn GpuTable(
         let ladder_at = find(&root, ".gpu-ladder");
         watch(Box::new(move || {
             if let (Some(place), Some(report)) = (&ladder_at, report.get()) {
-                redraw(place, &ladder_of(&report, devices));
+                let (here, ladder) = (place.clone(), ladder_of(&report, devices));
+                in_turn(place, Box::new(move || redraw(&here, &ladder)));
             }
         }));
     };
@@ -214,8 +216,13 @@ fn rows(
             let fresh = generation.get();
             let stale = row.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != fresh));
             let chosen_class = if is_chosen { "gpu-chosen " } else { "" };
-            place.set_class_name(&[chosen_class, if stale { "gpu-stale" } else { "" }].concat());
-            redraw(&place, &cells(row, is_chosen));
+            let class = [chosen_class, if stale { "gpu-stale" } else { "" }].concat();
+            let (here, cells) = (place.clone(), cells(row, is_chosen));
+            let draw = move || {
+                here.set_class_name(&class);
+                redraw(&here, &cells);
+            };
+            in_turn(&place, Box::new(draw));
         }));
     }
     watch(Box::new(move || {

@@ -1,21 +1,18 @@
 //! The bar at the top: what this is, what is open, and how to open something else.
 
-use leptos::ev;
 use leptos::html;
 use leptos::prelude::*;
 use web_sys::File;
 
-use super::drawn::{Act, Drawn};
 use super::export_menu::ExportMenu;
 use super::icons::{CloseIcon, Mark, OpenIcon, ThemeIcon};
-use super::lesson_panel;
-use super::menu::{self, Menu};
+use super::menu::{Choices, Menu, close};
 use super::recent_list::RecentList;
 use super::share_button::ShareButton;
 use crate::examples::{EXAMPLES, Example};
 use crate::language::{Language, fill, tr};
+use crate::lessons::LESSONS;
 use crate::link::Recent;
-use crate::markup::Markup;
 use crate::state::Shared;
 use crate::teach::Lessons;
 use crate::theme::Theme;
@@ -159,17 +156,10 @@ fn LessonMenu(
     lessons: Lessons,
 ) -> impl IntoView {
     let menu = NodeRef::<html::Details>::new();
-    let mut list = Markup::default();
-    lesson_panel::list(&mut list);
-    let on_act = Callback::new(move |act: Act| {
-        if let Some(lesson) = lesson_panel::chosen(&act) {
-            menu::close(menu);
-            lessons.begin.run(lesson);
-        }
-    });
+    let entries = LESSONS.iter().map(|lesson| (tr(lesson.title), String::new())).collect();
     view! {
         <Menu menu label=tr("Lessons") word=tr("Learn")>
-            <Drawn class="" label=tr("Lessons") markup=Signal::stored(list.done()) on_act />
+            <Choices menu label=tr("Lessons") entries on_choose=lessons.begin />
         </Menu>
     }
 }
@@ -241,7 +231,7 @@ pub(crate) fn OpenButton(
     }
 }
 
-/// A menu with the examples.
+/// A menu with the examples, and what was opened before.
 #[component]
 fn Examples(
     /// An example was chosen.
@@ -250,57 +240,21 @@ fn Examples(
     keep: Keep,
 ) -> impl IntoView {
     let menu = NodeRef::<html::Details>::new();
-    let close = move || {
-        if let Some(menu) = menu.get() {
-            menu.set_open(false);
-        }
-    };
-    let on_key = move |event: ev::KeyboardEvent| {
-        if event.key() == "Escape" {
-            close();
-        }
-    };
-    let on_focus_out = move |event: ev::FocusEvent| {
-        use wasm_bindgen::JsCast as _;
-        let next = event.related_target().and_then(|to| to.dyn_into::<web_sys::Node>().ok());
-        if menu.get().is_some_and(|menu| next.is_some() && !menu.contains(next.as_ref())) {
-            close();
-        }
-    };
-    let on_act = Callback::new(move |act: Act| {
-        if let Some(example) = act.name.parse().ok().and_then(|at: usize| EXAMPLES.get(at)) {
-            close();
+    let entries = EXAMPLES.iter().map(|example| (example.title.to_owned(), tr(example.about)));
+    let entries = entries.collect();
+    let on_choose = Callback::new(move |at: usize| {
+        if let Some(example) = EXAMPLES.get(at) {
             on_example.run(*example);
         }
     });
+    let on_open = Callback::new(move |fragment| {
+        close(menu);
+        keep.on_open.run(fragment);
+    });
     view! {
-        <details class="menu" node_ref=menu on:keydown=on_key on:focusout=on_focus_out>
-            <summary class="button">{tr("Examples")}</summary>
-            <div class="menu-list">
-            <Drawn class="" label=tr("Examples") markup=Signal::stored(examples()) on_act />
-            <RecentList
-                recent=keep.recent
-                on_open=Callback::new(move |fragment| {
-                    close();
-                    keep.on_open.run(fragment);
-                })
-                on_forget=keep.on_forget
-            />
-            </div>
-        </details>
+        <Menu menu label=tr("Examples") word=tr("Examples") framed=true>
+            <Choices menu label=tr("Examples") entries on_choose />
+            <RecentList recent=keep.recent on_open on_forget=keep.on_forget />
+        </Menu>
     }
-}
-
-/// The list of examples, each a button that does its position.
-fn examples() -> String {
-    let mut list = Markup::default();
-    list.raw("<ul>");
-    for (index, example) in EXAMPLES.iter().enumerate() {
-        list.raw("<li><button type=\"button\" class=\"menu-item\" data-act=\"");
-        list.around("", &index.to_string(), "\"><span class=\"menu-item-title\">");
-        list.around("", example.title, "</span><span class=\"menu-item-about\">");
-        list.around("", &tr(example.about), "</span></button></li>");
-    }
-    list.raw("</ul>");
-    list.done()
 }

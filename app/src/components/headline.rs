@@ -33,7 +33,7 @@ pub(crate) fn HeadlineView(
     });
     let spoken = calmed(headline);
     view! {
-        <Drawn class label=tr("Answer") markup />
+        <Drawn class label=tr("Answer") at_once=true markup />
         <p class="hidden-text" role="status">
             {spoken}
         </p>

@@ -62,19 +62,23 @@ pub(super) fn listen(root: &HtmlElement) {
     );
 }
 
-fn rows() -> [(&'static str, String); 12] {
+fn rows() -> [(String, String); 12] {
+    let same = str::to_owned;
     [
-        ("\u{2190} \u{2192}", tr("one event back or on")),
-        ("Shift+\u{2190} Shift+\u{2192} Page\u{2191} Page\u{2193}", tr("many events at once")),
-        ("Home End", tr("the first and the last event shown")),
-        ("p", tr("the peak")),
-        ("[ ]", tr("the local peak before and behind")),
-        ("Enter", tr("pin this moment; a click does the same")),
-        ("Esc", tr("take cursor and pin away")),
-        ("+ \u{2212} 0", tr("zoom in, zoom out, show everything")),
-        ("a d Alt+\u{2190} Alt+\u{2192}", tr("move what is shown")),
-        ("?", tr("this sheet")),
-        ("Drag", tr("show what lies between; a double click shows everything")),
-        ("Ctrl+Wheel Shift+Wheel", tr("zoom, and move; on a screen two fingers do both")),
+        (same("\u{2190} \u{2192}"), tr("one event back or on")),
+        (
+            same("Shift+\u{2190} Shift+\u{2192} Page\u{2191} Page\u{2193}"),
+            tr("many events at once"),
+        ),
+        (same("Home End"), tr("the first and the last event shown")),
+        (same("p"), tr("the peak")),
+        (same("[ ]"), tr("the local peak before and behind")),
+        (same("Enter"), tr("pin this moment; a click does the same")),
+        (same("Esc"), tr("take cursor and pin away")),
+        (same("+ \u{2212} 0"), tr("zoom in, zoom out, show everything")),
+        (same("a d Alt+\u{2190} Alt+\u{2192}"), tr("move what is shown")),
+        (same("?"), tr("this sheet")),
+        (tr("Drag"), tr("show what lies between; a double click shows everything")),
+        (tr("Ctrl+Wheel Shift+Wheel"), tr("zoom, and move; on a screen two fingers do both")),
     ]
 }

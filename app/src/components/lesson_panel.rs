@@ -6,8 +6,8 @@ use std::sync::Arc;
 use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
 
-use super::drawn::Act;
-use super::icons::CloseIcon;
+use super::drawn::{Act, Drawn};
+use super::island::set;
 use crate::language::{fill, tr};
 use crate::lessons::{Ask, LESSONS, parts};
 use crate::markup::Markup;
@@ -28,123 +28,96 @@ pub(crate) fn LessonPanel(
     /// What the user can ask of it.
     lessons: Lessons,
 ) -> impl IntoView {
-    move || {
-        teaching.get().map(|at| {
-            let (lesson, step) = (at.lesson(), at.step());
-            let count: [(&str, &dyn Display); 2] =
-                [("n", &(at.step + 1)), ("all", &lesson.steps.len())];
-            let said = move |english: &'static str| {
-                move || report.with(|report| report.as_ref().map(|report| filled(english, report)))
-            };
-            let is_last = at.step + 1 == lesson.steps.len();
-            let next = move |_| {
-                if is_last { lessons.end.run(()) } else { lessons.go.run(at.step + 1) }
-            };
-            view! {
-                <section class="panel lesson" aria-labelledby="lesson-title">
-                    <div class="lesson-head">
-                        <p class="lesson-count">{fill("Step {n} of {all}", &count)}</p>
-                        // The answer, whose heading is the page's, is hidden while one guesses.
-                        <h2
-                            class="panel-title"
-                            id="lesson-title"
-                            prop:ariaLevel=at.is_asking().then_some("1")
-                        >
-                            {tr(lesson.title)}
-                        </h2>
-                        <button
-                            type="button"
-                            class="quiet-button"
-                            aria-label=tr("End the lesson")
-                            on:click=move |_| lessons.end.run(())
-                        >
-                            <CloseIcon />
-                        </button>
-                    </div>
-                    <div aria-live="polite">
-                        <p class="lesson-text">{said(step.text)}</p>
-                        {step.ask.as_ref().map(|ask| view! { <Guess ask at report lessons /> })}
-                        {(at.revealed && !step.reveal.is_empty())
-                            .then(|| view! { <p class="lesson-text">{said(step.reveal)}</p> })}
-                    </div>
-                    <div class="lesson-steps">
-                        <button
-                            type="button"
-                            class="button"
-                            disabled=at.step == 0
-                            on:click=move |_| lessons.go.run(at.step.saturating_sub(1))
-                        >
-                            {tr("Back")}
-                        </button>
-                        <button
-                            type="button"
-                            class=if at.is_asking() { "button" } else { "button button-accent" }
-                            on:click=next
-                        >
-                            {tr(if is_last { "Done" } else { "Next" })}
-                        </button>
-                    </div>
-                </section>
+    let stop = RwSignal::new(STOPS / 2);
+    let step = Memo::new(move |_| teaching.get().map(|at| (at.lesson, at.step)));
+    Effect::new(move |_| {
+        step.track();
+        stop.set(STOPS / 2);
+    });
+    let on_act = Callback::new(move |act: Act| {
+        let Some(at) = teaching.get_untracked() else { return };
+        match act.name.as_str() {
+            "lesson-guess" => {
+                let Some(ask) = &at.step().ask else { return };
+                stop.set(act.value.parse().unwrap_or_default());
+                let guess = guess(ask, stop.get_untracked()).to_string();
+                set(&act.element, "aria-valuetext", &guess);
+                if let Some(output) = act.element.next_element_sibling() {
+                    output.set_text_content(Some(&guess));
+                }
             }
-        })
+            "lesson-reveal" => lessons.reveal.run(()),
+            "lesson-back" => lessons.go.run(at.step.saturating_sub(1)),
+            "lesson-next" if at.step + 1 < at.lesson().steps.len() => lessons.go.run(at.step + 1),
+            _ => lessons.end.run(()),
+        }
+    });
+    let markup = Signal::derive(move || {
+        let report = report.get();
+        let drawn = |at| drawn(at, stop.get_untracked(), report.as_deref());
+        teaching.get().map(drawn).unwrap_or_default()
+    });
+    view! {
+        <Show when=move || step.get().is_some()>
+            <Drawn class="panel lesson" labelledby="lesson-title" markup at_once=true on_act />
+        </Show>
     }
 }
 
-/// A slider to guess with, and how near the guess was.
-#[component]
-fn Guess(
-    /// What is asked.
-    ask: &'static Ask,
-    /// Where the lesson stands.
-    at: Teaching,
-    /// The report that has the answer.
-    report: Signal<Option<Arc<Report>>>,
-    /// What the user can ask of the lesson.
-    lessons: Lessons,
-) -> impl IntoView {
-    let stop = RwSignal::new(STOPS / 2);
-    let guess = move || Bytes(ask.most.0 / STOPS * stop.get());
-    let verdict = move || {
-        let answer = report.with(|report| report.as_ref().map(|report| (ask.of)(report)))?;
-        Some(text::guessed(guess(), answer))
-    };
-    view! {
-        <div class="lesson-ask">
-            <label for="lesson-guess">{tr(ask.question)}</label>
-            <input
-                id="lesson-guess"
-                class="slider"
-                type="range"
-                min="0"
-                max=STOPS.to_string()
-                disabled=at.revealed
-                aria-valuetext=move || guess().to_string()
-                prop:value=move || stop.get().to_string()
-                on:input:target=move |event| {
-                    if let Ok(at) = event.target().value().parse() {
-                        stop.set(at);
-                    }
-                }
-            />
-            <output class="lesson-guess" for="lesson-guess">
-                {move || guess().to_string()}
-            </output>
-            {if at.revealed {
-                view! { <p class="lesson-verdict">{verdict}</p> }.into_any()
-            } else {
-                view! {
-                    <button
-                        type="button"
-                        class="button button-accent"
-                        on:click=move |_| lessons.reveal.run(())
-                    >
-                        {tr("That is my guess: show me")}
-                    </button>
-                }
-                    .into_any()
-            }}
-        </div>
+fn drawn(at: Teaching, stop: u64, report: Option<&Report>) -> String {
+    let (lesson, step) = (at.lesson(), at.step());
+    let said = |english| report.map(|report| filled(english, report)).unwrap_or_default();
+    let mut markup = Markup::default();
+    let count: [(&str, &dyn Display); 2] = [("n", &(at.step + 1)), ("all", &lesson.steps.len())];
+    markup.raw("<div class=\"lesson-head\"><p class=\"lesson-count\">");
+    markup.around("", &fill("Step {n} of {all}", &count), "</p>");
+    markup.raw("<h2 class=\"panel-title\" id=\"lesson-title\"");
+    // The answer, whose heading is the page's, is hidden while one guesses.
+    markup.raw(if at.is_asking() { " aria-level=\"1\"" } else { "" });
+    markup.around(">", &tr(lesson.title), "</h2>");
+    markup.cross("quiet-button", "lesson-end", &tr("End the lesson"));
+    markup.raw("</div><div aria-live=\"polite\">");
+    markup.around("<p class=\"lesson-text\">", &said(step.text), "</p>");
+    if let Some(ask) = &step.ask {
+        question(&mut markup, ask, at.revealed, stop, report);
     }
+    if at.revealed && !step.reveal.is_empty() {
+        markup.around("<p class=\"lesson-text\">", &said(step.reveal), "</p>");
+    }
+    markup.raw("</div><div class=\"lesson-steps\">");
+    if at.step > 0 {
+        markup.button("button", "lesson-back", &tr("Back"));
+    }
+    let next = if at.is_asking() { "button" } else { "button button-accent" };
+    let is_last = at.step + 1 == lesson.steps.len();
+    markup.button(next, "lesson-next", &tr(if is_last { "Done" } else { "Next" }));
+    markup.raw("</div>");
+    markup.done()
+}
+
+/// A slider to guess with, or how near the guess was.
+fn question(markup: &mut Markup, ask: &Ask, revealed: bool, stop: u64, report: Option<&Report>) {
+    let guess = guess(ask, stop);
+    let says = guess.to_string();
+    markup.raw("<div class=\"lesson-ask\"><label for=\"lesson-guess\">");
+    markup.around("", &tr(ask.question), "</label>");
+    markup.raw("<input id=\"lesson-guess\" data-act=\"lesson-guess\" class=\"slider\" type=\"range\" min=\"0\"");
+    markup.around(" max=\"", &STOPS.to_string(), "\"").around(" value=\"", &stop.to_string(), "\"");
+    markup.around(" aria-valuetext=\"", &says, if revealed { "\" disabled>" } else { "\">" });
+    markup.around("<output class=\"lesson-guess\" for=\"lesson-guess\">", &says, "</output>");
+    if revealed {
+        let verdict = report.map(|report| text::guessed(guess, (ask.of)(report)));
+        markup.around("<p class=\"lesson-verdict\">", &verdict.unwrap_or_default(), "</p>");
+    } else {
+        let show = tr("That is my guess: show me");
+        markup.button("button button-accent", "lesson-reveal", &show);
+    }
+    markup.raw("</div>");
+}
+
+/// What a stop of the slider guesses.
+fn guess(ask: &Ask, stop: u64) -> Bytes {
+    Bytes(ask.most.0 / STOPS * stop)
 }
 
 /// The list of lessons, each a button that does `lesson-0` and so on.

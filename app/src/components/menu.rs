@@ -4,6 +4,9 @@ use leptos::prelude::*;
 use leptos::{ev, html};
 use wasm_bindgen::JsCast as _;
 
+use super::drawn::{Act, Drawn, focus};
+use crate::markup::Markup;
+
 /// Two links of a chain: share.
 pub(super) const LINK: &str = "M6.5 9.5l3-3M7 4.5l1.7-1.7a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.7 1.7a3.2 3.2 0 0 1-4.5-4.5L4.5 7";
 /// An arrow into a tray: save.
@@ -22,6 +25,9 @@ pub(crate) fn Menu(
     /// The word beside it; may be empty.
     #[prop(optional)]
     word: String,
+    /// Whether its button has a frame, and its list begins below the button's left side.
+    #[prop(optional)]
+    framed: bool,
     /// It was opened or closed.
     #[prop(optional)]
     on_toggle: Option<Callback<bool>>,
@@ -32,8 +38,7 @@ pub(crate) fn Menu(
         if event.key() == "Escape" {
             close(menu);
             if let Some(button) = menu.get().and_then(|menu| menu.first_element_child()) {
-                // Fails for elements that cannot have it; a summary can.
-                drop(button.unchecked_into::<web_sys::HtmlElement>().focus());
+                focus(button.unchecked_ref());
             }
         }
     };
@@ -50,15 +55,20 @@ pub(crate) fn Menu(
     };
     // What is seen on a button must be in its name.
     let name = if word.is_empty() { label.clone() } else { word.clone() };
+    let (class, button, list) = if framed {
+        ("menu", "button", "menu-list")
+    } else {
+        ("menu menu-quiet", "quiet-button", "menu-list menu-right")
+    };
     view! {
         <details
-            class="menu menu-quiet"
+            class=class
             node_ref=menu
             on:keydown=on_key
             on:focusout=on_focus_out
             on:toggle=on_toggle
         >
-            <summary class="quiet-button" aria-label=name title=label>
+            <summary class=button aria-label=name title=label>
                 <svg
                     class="icon"
                     class:hidden=picture.is_empty()
@@ -69,9 +79,42 @@ pub(crate) fn Menu(
                 </svg>
                 <span class="menu-word">{word}</span>
             </summary>
-            <div class="menu-list menu-right">{children()}</div>
+            <div class=list>{children()}</div>
         </details>
     }
+}
+
+/// A list of things to choose from, each with a few words about it; a choice closes the menu.
+#[component]
+pub(crate) fn Choices(
+    /// The menu.
+    menu: NodeRef<html::Details>,
+    /// What they are.
+    label: String,
+    /// Name of each and what is said of it, which may be nothing.
+    entries: Vec<(String, String)>,
+    /// One was chosen: its position.
+    on_choose: Callback<usize>,
+) -> impl IntoView {
+    let on_act = Callback::new(move |act: Act| {
+        if let Ok(at) = act.name.parse() {
+            close(menu);
+            on_choose.run(at);
+        }
+    });
+    let mut list = Markup::default();
+    list.raw("<ul>");
+    for (at, (title, about)) in entries.into_iter().enumerate() {
+        list.raw("<li><button type=\"button\" class=\"menu-item\" data-act=\"");
+        list.around("", &at.to_string(), "\"><span class=\"menu-item-title\">");
+        list.around("", &title, "</span>");
+        if !about.is_empty() {
+            list.around("<span class=\"menu-item-about\">", &about, "</span>");
+        }
+        list.raw("</button></li>");
+    }
+    list.raw("</ul>");
+    view! { <Drawn class="" label markup=Signal::stored(list.done()) on_act /> }
 }
 
 /// Closes a menu.

@@ -95,7 +95,7 @@ pub(crate) fn MessageView(
     };
     view! {
         <Show when=move || is_shown.get()>
-            <Drawn class="message" labelledby="message-title" markup on_act />
+            <Drawn class="message" labelledby="message-title" at_once=true markup on_act />
         </Show>
         <p class="hidden-text" role="status">
             {told}

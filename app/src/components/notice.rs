@@ -20,7 +20,7 @@ pub(crate) fn NoticeView(
         notice.with(|notice| notice.as_ref().map(drawn)).unwrap_or_default()
     });
     let on_act = Callback::new(move |_| on_dismiss.run(()));
-    view! { <Drawn class="notice-place" role="alert" markup on_act /> }
+    view! { <Drawn class="notice-place" role="alert" at_once=true markup on_act /> }
 }
 
 fn drawn(notice: &Notice) -> String {
@@ -29,7 +29,7 @@ fn drawn(notice: &Notice) -> String {
     markup.raw(if notice.is_error { error } else { "<div class=\"notice\">" });
     markup.raw("<span class=\"notice-sign\" aria-hidden=\"true\">!</span>");
     markup.around("<div><p class=\"notice-title\">", &notice.title, "</p>");
-    markup.around("<p class=\"notice-detail\">", &notice.detail, "</p></div>");
+    markup.raw("<p class=\"notice-detail\">").prose(&notice.detail).raw("</p></div>");
     markup.cross("quiet-button", "dismiss", &tr("Dismiss")).raw("</div>");
     markup.done()
 }

@@ -14,6 +14,7 @@ use web_sys::{
 use super::island::{find, number_of, on, panel, set, size_of, style, watch};
 use super::phase_table::{cell, column};
 use super::segment_canvas;
+use super::turns::in_turn;
 use crate::chart::segments::{Map, Pool, Totals, block, map};
 use crate::language::tr;
 use crate::markup::Markup;
@@ -110,9 +111,13 @@ fn live(
     watch(Box::new(move || {
         let width = size.get().0;
         if let Some(snapshot) = snapshot.get().filter(|_| width >= 1.0) {
-            *here.maps.borrow_mut() = POOLS.map(|pool| map(&snapshot.segments, pool, width));
-            let _drawn = here.draw_words(&snapshot);
-            here.turn.update(|turn| *turn += 1);
+            let (drawn, frame) = (here.clone(), here.frame.clone());
+            let draw = move || {
+                *drawn.maps.borrow_mut() = POOLS.map(|pool| map(&snapshot.segments, pool, width));
+                let _drawn = drawn.draw_words(&snapshot);
+                drawn.turn.try_update(|turn| *turn += 1);
+            };
+            in_turn(&frame, Box::new(draw));
         }
     }));
     let here = drawn.clone();
@@ -120,7 +125,7 @@ fn live(
         here.turn.track();
         marked.track();
         theme.track();
-        if let Some(snapshot) = snapshot.get() {
+        if let Some(snapshot) = snapshot.get_untracked() {
             let _drawn = here.draw(&snapshot);
         }
     }));

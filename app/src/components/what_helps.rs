@@ -99,11 +99,8 @@ pub(crate) fn WhatHelps(
 fn planned(search: &SearchState) -> Option<(String, Config)> {
     let (SearchOutcome::Found(plan) | SearchOutcome::Nothing(plan)) = search.outcome.as_ref()?;
     let last = plan.steps.last()?;
-    let title = match plan.steps.len() {
-        1 => tr(&last.title),
-        count => text::changes(count),
-    };
-    Some((title, last.config.clone()))
+    let titles: Vec<_> = plan.steps.iter().map(|step| tr(&step.title)).collect();
+    Some((titles.join("; "), last.config.clone()))
 }
 
 fn head(markup: &mut Markup, report: &Report, undoable: Option<&Applied>) {

@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use highwater_core::autopsy::Why;
 use highwater_core::config::{self, Choice, MachineField};
 use highwater_core::estimate::Match;
 use highwater_core::formats::Fidelity;
 use highwater_core::levers::LEVERS;
 use highwater_core::observed::Cause;
 
+use crate::components::fields;
 use crate::examples::EXAMPLES;
 use crate::explained;
 use crate::export::FORMS;
@@ -18,8 +20,6 @@ use crate::text::sentence;
 
 /// What stands before the first argument, or the value, that is asked for.
 const MARKS: [&str; 4] = ["tr(", "fill(", "Sentence::of(", "let english ="];
-/// Properties of components that are asked for.
-const PROPERTIES: [&str; 3] = [" label=\"", " hint=\"", " about=\""];
 /// Texts of small tables in the components.
 const LISTED: [&str; 11] = [
     "all",
@@ -63,11 +63,6 @@ fn read(folder: &Path, asked: &mut BTreeSet<String>) {
                 if !is_name {
                     asked.extend(literals(argument(&source[at + mark.len()..])));
                 }
-            }
-        }
-        for property in PROPERTIES {
-            for (at, _) in source.match_indices(property) {
-                asked.extend(literals(&source[at + property.len() - 1..]).into_iter().next());
             }
         }
     }
@@ -123,8 +118,8 @@ pub(super) fn literals(code: &str) -> Vec<String> {
 }
 
 fn choices<T: Choice>(asked: &mut BTreeSet<String>) {
-    for choice in T::ALL {
-        asked.extend([choice.label().to_owned(), choice.about().to_owned()]);
+    for choice in T::TABLE {
+        asked.extend([choice.label.to_owned(), choice.about.to_owned()]);
     }
 }
 
@@ -142,6 +137,7 @@ fn from_tables() -> BTreeSet<String> {
     choices::<config::PyTorch>(&mut asked);
     choices::<config::InPlace>(&mut asked);
     choices::<config::Recover>(&mut asked);
+    asked.extend(fields::all().flat_map(|field| [field.label, field.about]).map(str::to_owned));
     for fidelity in
         [Fidelity::ExactGraph, Fidelity::Template, Fidelity::ApproximateOrder, Fidelity::StatesOnly]
     {
@@ -150,6 +146,7 @@ fn from_tables() -> BTreeSet<String> {
     for fits in [Match::Fails, Match::Allocated, Match::Near, Match::Size] {
         asked.insert(sentence(fits.about()));
     }
+    asked.extend(Why::ALL.map(|why| why.about().to_owned()));
     for cause in Cause::ALL {
         asked.insert(explained::sentence(cause.about()));
         asked.extend(cause.advice().iter().map(|advice| explained::sentence(advice)));

@@ -57,23 +57,6 @@ fn alike(group: &Group, count: &str) -> String {
     fill(english, &[("n", &count), ("tensor", &kind), ("operator", operator), ("module", module)])
 }
 
-/// Why they are alive.
-pub(crate) fn why(why: Why) -> String {
-    tr(match why {
-        Why::Parameter => "the model itself",
-        Why::Buffer => "state of the model that is not trained",
-        Why::Input => "put on the device by the data loader",
-        Why::OptimizerState => "kept by the optimizer from step to step",
-        Why::Gradient => "kept until zero_grad",
-        Why::Saved => "saved for the backward pass, which has not come to it yet",
-        Why::Named => "still held by a name of the loop, such as output or loss",
-        Why::InForward => "in use by the forward pass",
-        Why::InBackward => "gradients on their way through the backward pass",
-        Why::InStep => "in use by the optimizer",
-        Why::Workspace => "needed while one kernel runs",
-    })
-}
-
 /// That the scores of a vocabulary are the story, and what to do.
 pub(crate) fn scores(scores: &Scores, autopsy: &Autopsy) -> String {
     let count = grouped(u64::try_from(scores.count).unwrap_or(u64::MAX));
@@ -131,7 +114,7 @@ mod tests {
         let mut text = vec![peak(&report.peak)];
         text.extend(autopsy.groups.iter().map(|group| {
             assert!(group.bytes > Bytes::ZERO);
-            format!("{}: {}", what(group), why(group.why))
+            format!("{}: {}", what(group), tr(group.why.about()))
         }));
         text.extend(autopsy.scores.as_ref().map(|found| scores(found, &autopsy)));
         text.push(next(autopsy.next.as_ref(), &report));

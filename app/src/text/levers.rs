@@ -57,11 +57,6 @@ pub(crate) fn applied(title: &str) -> String {
     fill("Applied: {title}.", &[("title", &title)])
 }
 
-/// What a set of changes is called once it is applied.
-pub(crate) fn changes(steps: usize) -> String {
-    fill("{n} changes", &[("n", &steps)])
-}
-
 /// What a run needs at one size: `batch 96: 12.31 GiB, 11.90 GiB of it allocated`.
 pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
     fill(

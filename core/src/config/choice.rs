@@ -4,15 +4,22 @@
 pub trait Choice: Copy + PartialEq + std::str::FromStr + Send + Sync + 'static {
     /// All of them, in the order in which they are offered.
     const ALL: &'static [Self];
+    /// The same as a table.
+    const TABLE: &'static [Named];
 
     /// The name on the command line and in JSON.
     fn name(self) -> &'static str;
+}
 
+/// One value that a setting can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name on the command line and in JSON.
+    pub name: &'static str,
     /// What people call it.
-    fn label(self) -> &'static str;
-
+    pub label: &'static str,
     /// What it means for memory: no full stop.
-    fn about(self) -> &'static str;
+    pub about: &'static str,
 }
 
 /// Declares an enum of named variants, with `ALL`, `name`, `label`, `about`, `Display`, `FromStr` and serde
@@ -52,17 +59,11 @@ macro_rules! choice {
 
         impl $crate::config::Choice for $type {
             const ALL: &'static [Self] = Self::ALL;
+            const TABLE: &'static [$crate::config::Named] =
+                &[$($crate::config::Named { name: $name, label: $label, about: $about }),+];
 
             fn name(self) -> &'static str {
                 self.name()
-            }
-
-            fn label(self) -> &'static str {
-                self.label()
-            }
-
-            fn about(self) -> &'static str {
-                self.about()
             }
         }
 

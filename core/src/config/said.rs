@@ -2,7 +2,10 @@
 
 use std::str::FromStr;
 
-use super::Config;
+use super::{
+    Choice as _, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Named,
+    Optimizer, Precision, PyTorch, Recover, ZeroGrad,
+};
 use crate::bytes::Bytes;
 
 /// COUNT: settings besides the dimensions.
@@ -17,6 +20,12 @@ impl Config {
         settings.filter(|(said, usual)| said != usual).map(|(said, _)| said).collect()
     }
 
+    /// One setting by its name, as [`Config::say`] understands it; empty for what is none.
+    pub fn text(&self, name: &str) -> String {
+        let named = self.texts().into_iter().find(|(known, _)| *known == name);
+        named.map(|(_, text)| text).unwrap_or_default()
+    }
+
     /// Settings that differ from another configuration's, those of dimensions first: the name, and
     /// what each says. What only one has is empty in the other.
     pub fn differences(&self, other: &Self) -> Vec<(String, String, String)> {
@@ -27,8 +36,9 @@ impl Config {
         dims.extend(other.dims.keys().filter(|dim| !self.dims.contains_key(*dim)));
         let dims = dims.into_iter().map(|dim| (dim.clone(), size(self, dim), size(other, dim)));
         let settings = self.texts().into_iter().zip(other.texts());
+        let settings = settings.filter(|((_, ours), (_, theirs))| ours != theirs);
         let settings = settings.map(|((name, ours), (_, theirs))| (name.to_owned(), ours, theirs));
-        dims.chain(settings).filter(|(_, ours, theirs)| ours != theirs).collect()
+        dims.filter(|(_, ours, theirs)| ours != theirs).chain(settings).collect()
     }
 
     /// Takes a setting by its name; says whether it is one, and whether the value means something.
@@ -121,6 +131,29 @@ impl Config {
             ("allowed", bytes(allowed)),
             ("alloc-conf", alloc_conf.clone()),
         ]
+    }
+}
+
+/// The values that a setting can have; none where it is no choice of several names.
+///
+/// ```
+/// use highwater_core::config::choices;
+/// assert_eq!(choices("optimizer-impl")[0].name, "auto");
+/// assert!(choices("accumulate").is_empty());
+/// ```
+pub fn choices(name: &str) -> &'static [Named] {
+    match name {
+        "precision" => Precision::TABLE,
+        "memory-format" => MemoryFormat::TABLE,
+        "optimizer" => Optimizer::TABLE,
+        "optimizer-impl" => Implementation::TABLE,
+        "zero-grad" => ZeroGrad::TABLE,
+        "loop" => LoopStyle::TABLE,
+        "loss" => LossChoice::TABLE,
+        "pytorch" => PyTorch::TABLE,
+        "in-place" => InPlace::TABLE,
+        "recover" => Recover::TABLE,
+        _ => &[],
     }
 }
 

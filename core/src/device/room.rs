@@ -48,6 +48,15 @@ impl Room {
         }
     }
 
+    /// What a device with this room is called: one whose capacity the user gives is not the card
+    /// that the catalogue has.
+    pub fn named(&self, device: &Device) -> String {
+        if self.capacity == device.capacity {
+            return device.name.to_owned();
+        }
+        format!("{} set to {}", device.name, self.capacity)
+    }
+
     /// What the allocator may reserve.
     pub fn limit(&self) -> Bytes {
         let left = self.capacity - self.context - self.other_processes;

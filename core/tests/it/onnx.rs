@@ -545,7 +545,7 @@ fn other_files_are_named() {
         WrongFormat: config.json is JSON, not a model that can be read here; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
         WrongFormat: index.html is a web page or XML; if it should be a model, the download went wrong; fetch the file itself
         WrongFormat: pointer.onnx is a Git LFS pointer, not the model itself; fetch it with `git lfs pull`
-        WrongFormat: notes.txt is a text file; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
+        WrongFormat: notes.txt is text, but no model that can be read here; what is read as text is what `print(model)` or torchinfo's `summary` prints, a `config.json` of Hugging Face, a Keras `model.json` and a layer spec; or export the model as ONNX: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`
         WrongFormat: the file is of no kind that is known here; open an ONNX model (.onnx), or, if these are a model's weights (.onnx.data), the .onnx file beside them
     "#]].assert_eq(&table);
 }
