@@ -95,12 +95,14 @@ RUNS = ('resnet18_b8_adamw', 'distilgpt2_b4_sgd', 'vgg16_b8_adamw', 'squeezenet1
 
 
 def main(arguments: list[str]) -> None:
-    """`oracle allocator [SETTING…]`, `… training`, `… refused` and `… explain SETTING PROGRAM`"""
+    """`oracle allocator [SETTING…]`, `… training`, `… refused`, `… explain SETTING PROGRAM`, `… speed`"""
     match arguments:
         case ['explain', setting, _]:
             start(setting, arguments, DEVICE)
         case ['refused']:
             start('default', arguments, DEVICE)
+        case ['speed']:
+            speed()
         case ['training']:
             path = place.FIXTURES / 'allocator/training.txt'
             path.write_text(''.join(start(setting, arguments, 80 << 30) for setting in SETTINGS))
@@ -117,7 +119,7 @@ def start(setting: str, what: list[str], memory: int) -> str:
     # PyTorch warns each time that the driver has no more, which is what happens here all the time.
     environment['TORCH_CPP_LOG_LEVEL'] = 'ERROR'
     command = [sys.executable, '-m', 'truth.allocator', setting, *what]
-    out = subprocess.PIPE if what == ['training'] else None
+    out = subprocess.PIPE if what[0] == 'training' else None
     return subprocess.run(command, env=environment, check=True, text=True, stdout=out).stdout
 
 
@@ -332,6 +334,43 @@ def train(name: str) -> None:
         print(name, run_, total, f'{sum_:08x}')
 
 
+def speed() -> None:
+    """Events per second of the recorded runs: PyTorch's allocator, driven from C++, and ours."""
+    paths = sorted((place.FIXTURES / 'traces/training').glob('*.gz'))
+    command = ['cargo', 'run', '--quiet', '--release', '-p', 'highwater-core']
+    command += ['--example', 'replay_speed', '--', *map(str, paths)]
+    theirs, ours = [], []
+    # By turns, so that what else the machine does falls on both.
+    for _ in range(3):
+        theirs.append(float(start('default', ['training', 'speed'], 80 << 30)))
+        said = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+        ours.append(float(re.search(r'all recordings .* ([0-9.]+) million/s', said)[1]))
+    print(f'PyTorch {max(theirs):.2f}, ours {max(ours):.2f} million events/s: {max(ours) / max(theirs):.1f} times')
+
+
+def drive() -> None:
+    """Prints PyTorch's million events per second, each run as fast as in its fastest round."""
+    import torch
+
+    torch.cuda.init()
+    library = ctypes.CDLL(str(place.LIBRARIES / 'drive.so'))
+    library.drive.restype = ctypes.c_double
+    events, elapsed = 0, 0.0
+    for path in sorted((place.FIXTURES / 'traces/training').glob('*.gz')):
+        calls = []
+        for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+            match line.split():
+                case ['a', size, *_]:
+                    calls.append(int(size))
+                case ['f', number]:
+                    calls.append(-int(number) - 1)
+        row = (ctypes.c_int64 * len(calls))(*calls)
+        elapsed += min(library.drive(row, ctypes.c_size_t(len(calls))) for _ in range(20))
+        events += len(calls)
+        torch.cuda.empty_cache()
+    print(events / elapsed * 1e3)
+
+
 #: Texts that PyTorch is asked to take as settings.
 TEXTS = """
     max_split_size_mb:20|max_split_size_mb:19|max_split_size_mb:21
@@ -395,6 +434,8 @@ if __name__ == '__main__':
     match rest:
         case ['explain', _, number]:
             explain(name, int(number))
+        case ['training', 'speed']:
+            drive()
         case ['training']:
             train(name)
         case ['refused']:
