@@ -133,14 +133,13 @@ pub struct Allocator {
 struct Block {
     address: Bytes,
     size: Bytes,
-    /// What the tensor asked for; what it last asked for, where the block is free.
+    /// What the tensor asked for, where the block is allocated. Of a free block, which has no use
+    /// for that, since when it is free, in searches of the large pool.
     requested: Bytes,
     /// The segment's number.
     segment: usize,
     previous: BlockId,
     next: BlockId,
-    /// When it became free, in searches of the large pool.
-    since: u64,
     state: State,
     pool: Pool,
 }
@@ -163,7 +162,6 @@ impl Block {
             segment,
             previous: BlockId::NULL,
             next: BlockId::NULL,
-            since: 0,
             state: State::Free,
             pool,
         }
@@ -285,9 +283,9 @@ impl Allocator {
         if block.state != State::Allocated {
             return;
         }
-        block.state = State::Free;
-        block.since = self.searches;
         let Block { pool, requested, size, .. } = *block;
+        block.state = State::Free;
+        block.requested = Bytes(self.searches);
         self.books.take_back(pool, requested, size);
         self.books.oversize_allocations.decrease(self.settings.is_oversize(size));
         let joined = self.join(pool, id);
@@ -475,11 +473,8 @@ impl Allocator {
         let (mut kept, mut handed_out) = ((Bytes::ZERO, 0), whole.size);
         if self.settings.should_split(pool, size, remaining) {
             (kept, handed_out) = ((remaining, 1), size);
-            let rest = self.split(id, size);
+            let rest = self.split(id, size, State::Free);
             let address = whole.address + size;
-            if let Some(block) = self.blocks.get_mut(rest.0) {
-                block.state = State::Free;
-            }
             self.free_set_mut(pool).insert(FreeBlock { size: remaining, address, id: rest });
         }
         self.books.hand_out(pool, request, handed_out);
@@ -504,9 +499,9 @@ impl Allocator {
         BlockId(self.blocks.len().saturating_sub(1))
     }
 
-    /// Cuts a block after so many bytes. The new block behind it is in no set; where nothing would
-    /// be left for it, there is none, and the answer is the block itself.
-    fn split(&mut self, id: BlockId, size: Bytes) -> BlockId {
+    /// Cuts a block after so many bytes. The new block behind it, of this state, is in no set; where
+    /// nothing would be left for it, there is none, and the answer is the block itself.
+    fn split(&mut self, id: BlockId, size: Bytes, state: State) -> BlockId {
         let Some(block) = self.blocks.get_mut(id.0) else { return id };
         let whole = *block;
         if size >= whole.size {
@@ -517,6 +512,7 @@ impl Allocator {
             address: whole.address + size,
             size: whole.size - size,
             previous: id,
+            state,
             ..whole
         });
         if let Some(block) = self.blocks.get_mut(id.0) {

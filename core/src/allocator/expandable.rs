@@ -104,7 +104,7 @@ impl Allocator {
             return None;
         }
         self.set_mut(pool, State::Unmapped).remove(Bytes::ZERO, block.address);
-        self.split(id, mapped);
+        self.split(id, mapped, State::Unmapped);
         if let Some(block) = self.blocks.get_mut(id.0) {
             block.state = State::Free;
         }
@@ -147,11 +147,11 @@ impl Allocator {
         self.free_set_mut(pool).remove(block.size, block.address);
         let mut unmapped = id;
         if before > Bytes::ZERO {
-            unmapped = self.split(id, before);
+            unmapped = self.split(id, before, State::Free);
             self.free_set_mut(pool).insert(FreeBlock { size: before, address: block.address, id });
         }
         if behind > Bytes::ZERO {
-            let id = self.split(unmapped, size);
+            let id = self.split(unmapped, size, State::Free);
             let address = block.address + before + size;
             self.free_set_mut(pool).insert(FreeBlock { size: behind, address, id });
         }

@@ -20,7 +20,7 @@ impl Allocator {
         let mut cached: Vec<(BlockId, u64, Bytes)> = Vec::new();
         let free = self.free_set(Pool::Large).ids().filter_map(|id| {
             let block = self.blocks.get(id.0).filter(|block| !block.is_split())?;
-            Some((id, searches.saturating_sub(block.since), block.size))
+            Some((id, searches.saturating_sub(block.requested.0), block.size))
         });
         cached.extend(free);
         while missing > Bytes::ZERO && !cached.is_empty() && !self.settings.expandable_segments {

@@ -98,6 +98,20 @@ pub fn state_after(trace: &Trace, settings: &Settings, event: usize) -> (Allocat
     (allocator, blocks)
 }
 
+impl Replay {
+    /// Takes note of what an allocation reaches for the first time.
+    fn raise(&mut self, allocator: &Allocator, event: usize) {
+        let (allocated, reserved) = (allocator.allocated(), allocator.reserved());
+        if allocated > self.allocated.bytes {
+            self.allocated = Mark { bytes: allocated, event };
+            self.requested_at_peak = allocator.requested();
+        }
+        if reserved > self.reserved.bytes {
+            self.reserved = Mark { bytes: reserved, event };
+        }
+    }
+}
+
 /// Replays a trace and shows the allocator after every event.
 fn run(
     trace: &Trace,
@@ -118,13 +132,9 @@ fn run(
                 replay.out_of_memory = Some(Failure { event, error });
                 break;
             }
-            let (allocated, reserved) = (allocator.allocated(), allocator.reserved());
-            if allocated > replay.allocated.bytes {
-                replay.allocated = Mark { bytes: allocated, event };
-                replay.requested_at_peak = allocator.requested();
-            }
-            if reserved > replay.reserved.bytes {
-                replay.reserved = Mark { bytes: reserved, event };
+            // No free makes a new peak.
+            if matches!(call, Event::Alloc(_)) {
+                replay.raise(&allocator, event);
             }
             after_event(&allocator);
             event = event.saturating_add(1);

@@ -120,20 +120,20 @@ impl Held {
     }
 
     /// What only allocations raise and only frees lower.
-    fn raise_handed_out(&mut self, now: &Self) {
-        self.requested = self.requested.max(now.requested);
-        self.allocated = self.allocated.max(now.allocated);
-        self.allocations = self.allocations.max(now.allocations);
+    fn raise_handed_out(&mut self, requested: Bytes, allocated: Bytes, allocations: u64) {
+        self.requested = self.requested.max(requested);
+        self.allocated = self.allocated.max(allocated);
+        self.allocations = self.allocations.max(allocations);
     }
 
-    fn raise_reserved(&mut self, now: &Self) {
-        self.reserved = self.reserved.max(now.reserved);
-        self.segments = self.segments.max(now.segments);
+    fn raise_reserved(&mut self, reserved: Bytes, segments: u64) {
+        self.reserved = self.reserved.max(reserved);
+        self.segments = self.segments.max(segments);
     }
 
-    fn raise_inactive(&mut self, now: &Self) {
-        self.inactive_split = self.inactive_split.max(now.inactive_split);
-        self.inactive_splits = self.inactive_splits.max(now.inactive_splits);
+    fn raise_inactive(&mut self, inactive_split: Bytes, inactive_splits: u64) {
+        self.inactive_split = self.inactive_split.max(inactive_split);
+        self.inactive_splits = self.inactive_splits.max(inactive_splits);
     }
 }
 
@@ -233,9 +233,14 @@ impl Books {
 
     fn catch_up(&mut self) {
         if std::mem::take(&mut self.behind) {
-            self.small_peak.raise_handed_out(&self.small);
-            self.large_peak.raise_handed_out(&self.large);
-            self.all_peak.raise_handed_out(&self.small.plus(&self.large));
+            let (small, large) = (&self.small, &self.large);
+            self.small_peak.raise_handed_out(small.requested, small.allocated, small.allocations);
+            self.large_peak.raise_handed_out(large.requested, large.allocated, large.allocations);
+            self.all_peak.raise_handed_out(
+                small.requested + large.requested,
+                small.allocated + large.allocated,
+                small.allocations.saturating_add(large.allocations),
+            );
         }
     }
 
@@ -252,8 +257,11 @@ impl Books {
         now.inactive_splits =
             now.inactive_splits.saturating_add(blocks_more).saturating_sub(blocks_less);
         if more > less || blocks_more > blocks_less {
-            peak.raise_inactive(now);
-            self.all_peak.raise_inactive(&self.small.plus(&self.large));
+            peak.raise_inactive(now.inactive_split, now.inactive_splits);
+            self.all_peak.raise_inactive(
+                self.small.inactive_split + self.large.inactive_split,
+                self.small.inactive_splits.saturating_add(self.large.inactive_splits),
+            );
         }
     }
 
@@ -262,8 +270,11 @@ impl Books {
         let (now, peak) = self.of(pool);
         now.reserved += size;
         now.segments = now.segments.saturating_add(segments);
-        peak.raise_reserved(now);
-        self.all_peak.raise_reserved(&self.small.plus(&self.large));
+        peak.raise_reserved(now.reserved, now.segments);
+        self.all_peak.raise_reserved(
+            self.small.reserved + self.large.reserved,
+            self.small.segments.saturating_add(self.large.segments),
+        );
         self.num_device_alloc = self.num_device_alloc.saturating_add(1);
     }
 
@@ -286,9 +297,8 @@ impl Books {
 
     /// Peaks of requested, allocated and reserved bytes of both pools.
     pub(super) fn peaks(&self) -> (Bytes, Bytes, Bytes) {
-        let (mut peak, now) = (self.all_peak, self.small.plus(&self.large));
-        peak.raise_handed_out(&now);
-        (peak.requested, peak.allocated, peak.reserved)
+        let peak = &self.all_peak;
+        (peak.requested.max(self.requested()), peak.allocated.max(self.allocated()), peak.reserved)
     }
 
     pub(super) fn statistics(&self) -> Statistics {
