@@ -19,17 +19,20 @@
 //!   only when whole segments are given back, by [`Allocator::empty_cache`] or under pressure.
 //! - If the driver has no more memory, every segment that is one free block is given back and the
 //!   driver is asked once more. If that fails too, the allocation is out of memory.
+//! - Settings change sizes, what is split and what is given back ([`Settings`]), or where segments
+//!   come from (`expandable`).
 //!
 //! A freed block is reusable at once, because all work is queued on one stream; so *active* bytes
-//! are the allocated bytes. Several streams, expandable segments and garbage collection
-//! are not modelled.
+//! are the allocated bytes. Several streams are not modelled.
 
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::Bytes;
 
 mod conf;
+mod expandable;
 mod free_blocks;
+mod garbage;
 mod out_of_memory;
 mod replay;
 mod segments;
@@ -42,11 +45,13 @@ pub use out_of_memory::{DeviceMemory, OutOfMemory};
 pub use replay::{
     Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series, state_after,
 };
+use segments::Segment;
 pub use segments::{BlockView, SegmentView};
 pub use settings::{
     LARGE_BUFFER, MIN_BLOCK_SIZE, MIN_LARGE_ALLOC, ROUND_LARGE, SMALL_BUFFER, SMALL_SIZE, Settings,
 };
-pub use statistics::{Stat, Statistics};
+use statistics::Books;
+pub use statistics::{Count, PoolStatistics, Stat, Statistics};
 
 /// An allocation, valid from [`Allocator::malloc`] until its [`Allocator::free`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,111 +87,191 @@ impl Pool {
 ///
 /// let mut allocator = Allocator::new(Settings::default(), None);
 /// let block = allocator.malloc(Bytes::mib(3)).expect("there is no limit");
-/// assert_eq!(allocator.statistics().allocated.current, Bytes::mib(3));
-/// assert_eq!(allocator.statistics().reserved.current, Bytes::mib(20));
+/// assert_eq!(allocator.allocated(), Bytes::mib(3));
+/// assert_eq!(allocator.reserved(), Bytes::mib(20));
 /// allocator.free(block);
-/// assert_eq!(allocator.statistics().reserved.current, Bytes::mib(20));
+/// assert_eq!(allocator.reserved(), Bytes::mib(20));
 /// allocator.empty_cache();
-/// assert_eq!(allocator.statistics().reserved.current, Bytes::ZERO);
+/// assert_eq!(allocator.reserved(), Bytes::ZERO);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Allocator {
     settings: Settings,
     limit: Option<Bytes>,
-    /// Blocks of all live segments, and slots of blocks that are gone; see `vacant`.
+    /// SUM: what the driver gave, in its own granularity.
+    held: Bytes,
+    /// Blocks of all segments, and slots of blocks that are gone; see `vacant`.
     blocks: Vec<Block>,
     /// Slots of `blocks` to use again.
     vacant: Vec<BlockId>,
-    /// Segments in the order of their creation, those given back included.
+    /// Segments in the order of their creation; those given back stay until they are the most.
     segments: Vec<Segment>,
+    /// COUNT: segments in `segments` that were given back.
+    gone: usize,
+    /// Number of the next segment.
+    next_segment: usize,
     /// Where the next segment begins. Addresses grow and are never used twice, so that the order
     /// of addresses is the order of (creation of the segment, offset in it).
     next_address: Bytes,
     small: FreeBlocks,
     large: FreeBlocks,
-    statistics: Statistics,
+    /// Unmapped blocks of segments that expand.
+    unmapped_small: FreeBlocks,
+    unmapped_large: FreeBlocks,
+    /// COUNT: searches of the large pool; a clock for the collection of garbage.
+    searches: u64,
+    books: Books,
 }
 
 /// A slice of a segment.
 ///
 /// Invariants: the blocks of a segment form a list by `previous` and `next`, in the order of
-/// addresses and without gaps; no two neighbours are free; the block at the segment's first byte
-/// keeps its slot for the life of the segment; a free block is in the free set of its pool.
+/// addresses and without gaps; no two neighbours are both free or both unmapped; the block at the
+/// segment's first byte keeps its slot for the life of the segment; a block that is not allocated
+/// is in the set of its pool and state.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     address: Bytes,
     size: Bytes,
-    /// What the tensor asked for; what it last asked for, where the block is free.
+    /// What the tensor asked for, where the block is allocated. Of a free block, which has no use
+    /// for that, since when it is free, in searches of the large pool.
     requested: Bytes,
+    /// The segment's number.
     segment: usize,
     previous: BlockId,
     next: BlockId,
-    allocated: bool,
+    state: State,
+    pool: Pool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Allocated,
+    Free,
+    /// No memory is behind its addresses; only in segments that expand.
+    Unmapped,
 }
 
 impl Block {
+    /// The only block of a segment, with a size yet to be said.
+    const fn whole(pool: Pool, segment: usize, address: Bytes) -> Self {
+        Self {
+            address,
+            size: Bytes::ZERO,
+            requested: Bytes::ZERO,
+            segment,
+            previous: BlockId::NULL,
+            next: BlockId::NULL,
+            state: State::Free,
+            pool,
+        }
+    }
+
     /// Whether the segment holds other blocks besides this one.
     fn is_split(&self) -> bool {
         self.previous != BlockId::NULL || self.next != BlockId::NULL
     }
+
+    /// The block as the set of its state has it: unmapped ones are ordered by address alone.
+    fn in_set(&self, id: BlockId) -> FreeBlock {
+        let size = if self.state == State::Unmapped { Bytes::ZERO } else { self.size };
+        FreeBlock { size, address: self.address, id }
+    }
 }
 
-/// One piece of memory from the driver.
+/// Why there is no new memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// The driver has none, or the process may not reserve more.
+    NoMemory,
+    /// [`Settings::reject_above`].
+    Unasked,
+}
+
+/// What became of a block that joined its neighbours.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
-    address: Bytes,
+struct Joined {
+    id: BlockId,
     size: Bytes,
-    pool: Pool,
-    /// The block at its first byte; [`BlockId::NULL`] once the segment was given back.
-    first: BlockId,
+    is_split: bool,
+    /// SUM and COUNT of the neighbours.
+    subsumed: (Bytes, u64),
 }
 
 impl Allocator {
-    /// An allocator that holds nothing yet and may reserve up to `limit`: the device's capacity
-    /// less the CUDA context.
+    /// An allocator that holds nothing yet and may take up to `limit` from the driver: the device's
+    /// capacity less the CUDA context.
     pub const fn new(settings: Settings, limit: Option<Bytes>) -> Self {
         Self {
             settings,
             limit,
+            held: Bytes::ZERO,
             blocks: Vec::new(),
             vacant: Vec::new(),
             segments: Vec::new(),
+            gone: 0,
+            next_segment: 0,
             next_address: Bytes::ZERO,
             small: FreeBlocks::new(),
             large: FreeBlocks::new(),
-            statistics: Statistics::ZERO,
+            unmapped_small: FreeBlocks::new(),
+            unmapped_large: FreeBlocks::new(),
+            searches: 0,
+            books: Books::EMPTY,
         }
     }
 
     /// What `torch.cuda.memory_stats()` reports.
-    pub const fn statistics(&self) -> &Statistics {
-        &self.statistics
+    pub fn statistics(&self) -> Statistics {
+        self.books.statistics()
+    }
+
+    /// SUM: what tensors asked for, now.
+    pub fn requested(&self) -> Bytes {
+        self.books.requested()
+    }
+
+    /// SUM: `torch.cuda.memory_allocated()`.
+    pub fn allocated(&self) -> Bytes {
+        self.books.allocated()
+    }
+
+    /// SUM: `torch.cuda.memory_reserved()`.
+    pub fn reserved(&self) -> Bytes {
+        self.books.reserved()
+    }
+
+    /// The largest that each has been since [`Allocator::reset_peaks`].
+    pub fn peaks(&self) -> IterationPeaks {
+        let (requested, allocated, reserved) = self.books.peaks();
+        IterationPeaks { requested, allocated, reserved }
+    }
+
+    /// COUNT: how often cached segments were given back because memory ran out.
+    pub const fn num_alloc_retries(&self) -> u64 {
+        self.books.num_alloc_retries
     }
 
     /// Lets every peak begin anew at what is alive now: `torch.cuda.reset_peak_memory_stats()`.
-    pub const fn reset_peaks(&mut self) {
-        self.statistics.reset_peaks();
+    pub fn reset_peaks(&mut self) {
+        self.books.reset_peaks();
     }
 
     /// Allocates.
     ///
     /// # Errors
-    /// If the limit on reserved bytes leaves no room, even after cached segments were given back.
+    /// If the limit leaves no room, even after cached segments were given back; with
+    /// [`Settings::reject_above`], before that.
     pub fn malloc(&mut self, request: Bytes) -> Result<BlockId, OutOfMemory> {
         if request == Bytes::ZERO {
             return Ok(BlockId::NULL);
         }
         let size = self.settings.round_size(request);
         let pool = Pool::of(size);
-        let found = self.take_free_block(pool, size).or_else(|| self.take_new_block(pool, size));
-        let Some(id) = found else {
-            self.statistics.num_ooms += 1;
-            return Err(OutOfMemory {
-                request,
-                segment: self.settings.allocation_size(size),
-                allocated: self.statistics.allocated.current,
-                reserved: self.statistics.reserved.current,
-            });
+        let found = self.take_free_block(pool, size);
+        let id = match found.map_or_else(|| self.take_new_block(pool, size), Ok) {
+            Ok(id) => id,
+            Err(refused) => return Err(self.out_of_memory(request, size, refused)),
         };
         self.hand_out(id, pool, request, size);
         Ok(id)
@@ -195,57 +280,28 @@ impl Allocator {
     /// Takes a block back. An id that is not allocated is ignored.
     pub fn free(&mut self, id: BlockId) {
         let Some(block) = self.blocks.get_mut(id.0) else { return };
-        if !block.allocated {
+        if block.state != State::Allocated {
             return;
         }
-        block.allocated = false;
-        let mut merged = *block;
-        self.statistics.requested.decrease(merged.requested);
-        self.statistics.allocated.decrease(merged.size);
-        let Some(pool) = self.segments.get(merged.segment).map(|segment| segment.pool) else {
-            return;
-        };
-
-        // The block with the lower address keeps its slot, so that the first one of a segment
-        // always does.
-        let mut survivor = id;
-        let mut subsumed = Bytes::ZERO;
-        if let Some(next) = self.free_neighbour(merged.next) {
-            self.free_set(pool).remove(next.size, next.address);
-            self.vacant.push(merged.next);
-            subsumed += next.size;
-            merged.size += next.size;
-            merged.next = next.next;
+        let Block { pool, requested, size, .. } = *block;
+        block.state = State::Free;
+        block.requested = Bytes(self.searches);
+        self.books.take_back(pool, requested, size);
+        self.books.oversize_allocations.decrease(self.settings.is_oversize(size));
+        let joined = self.join(pool, id);
+        if !self.settings.expandable_segments {
+            let inactive = if joined.is_split { (joined.size, 1) } else { (Bytes::ZERO, 0) };
+            self.books.change_inactive(pool, inactive, joined.subsumed);
         }
-        if let Some(previous) = self.free_neighbour(merged.previous) {
-            self.free_set(pool).remove(previous.size, previous.address);
-            self.vacant.push(id);
-            survivor = merged.previous;
-            subsumed += previous.size;
-            merged.size += previous.size;
-            merged.address = previous.address;
-            merged.previous = previous.previous;
-        }
-        if let Some(slot) = self.blocks.get_mut(survivor.0) {
-            *slot = merged;
-        }
-        if subsumed != Bytes::ZERO
-            && let Some(next) = self.blocks.get_mut(merged.next.0)
-        {
-            next.previous = survivor;
-        }
-        let inactive = if merged.is_split() { merged.size } else { Bytes::ZERO };
-        self.statistics.inactive_split.change(inactive, subsumed);
-        self.free_set(pool).insert(FreeBlock {
-            size: merged.size,
-            address: merged.address,
-            id: survivor,
-        });
     }
 
     /// Gives every segment that is one free block back to the driver: `torch.cuda.empty_cache()`.
     pub fn empty_cache(&mut self) {
         for pool in [Pool::Large, Pool::Small] {
+            if self.settings.expandable_segments {
+                self.unmap_all(pool);
+                continue;
+            }
             let ids: Vec<BlockId> = self.free_set(pool).ids().collect();
             for id in ids {
                 self.release(pool, id);
@@ -253,10 +309,30 @@ impl Allocator {
         }
     }
 
-    fn free_set(&mut self, pool: Pool) -> &mut FreeBlocks {
+    const fn free_set(&self, pool: Pool) -> &FreeBlocks {
         match pool {
-            Pool::Small => &mut self.small,
-            Pool::Large => &mut self.large,
+            Pool::Small => &self.small,
+            Pool::Large => &self.large,
+        }
+    }
+
+    const fn free_set_mut(&mut self, pool: Pool) -> &mut FreeBlocks {
+        self.set_mut(pool, State::Free)
+    }
+
+    const fn unmapped(&self, pool: Pool) -> &FreeBlocks {
+        match pool {
+            Pool::Small => &self.unmapped_small,
+            Pool::Large => &self.unmapped_large,
+        }
+    }
+
+    const fn set_mut(&mut self, pool: Pool, state: State) -> &mut FreeBlocks {
+        match (pool, state) {
+            (Pool::Small, State::Unmapped) => &mut self.unmapped_small,
+            (Pool::Large, State::Unmapped) => &mut self.unmapped_large,
+            (Pool::Small, _) => &mut self.small,
+            (Pool::Large, _) => &mut self.large,
         }
     }
 }
@@ -265,53 +341,90 @@ impl Allocator {
 impl Allocator {
     /// The smallest free block that is large enough, out of the free set.
     fn take_free_block(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
-        let settings = self.settings;
-        let set = self.free_set(pool);
-        let found = set.first_at_least(size)?;
-        if !settings.may_reuse(size, found.size) {
+        if pool == Pool::Large {
+            self.searches = self.searches.saturating_add(1);
+        }
+        let found = if self.settings.expandable_segments {
+            self.best_fit_expandable(pool, size)
+        } else {
+            self.free_set(pool).first_at_least(size)
+        }?;
+        if !self.settings.may_reuse(size, found.size) {
             return None;
         }
-        set.remove(found.size, found.address);
+        self.free_set_mut(pool).remove(found.size, found.address);
         Some(found.id)
     }
 
     /// The block of a new segment, after giving segments back if that is what it takes.
-    fn take_new_block(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
-        let segment = self.settings.allocation_size(size);
-        if let Some(id) = self.add_segment(pool, segment) {
-            return Some(id);
+    fn take_new_block(&mut self, pool: Pool, size: Bytes) -> Result<BlockId, Refused> {
+        self.collect_garbage();
+        match self.obtain(pool, size) {
+            Err(Refused::NoMemory) => {}
+            done => return done,
         }
-        if self.release_oversize(pool, size)
-            && let Some(id) = self.add_segment(pool, segment)
-        {
-            return Some(id);
+        if self.release_oversize(pool, size) {
+            match self.obtain(pool, size) {
+                Err(Refused::NoMemory) => {}
+                done => return done,
+            }
         }
         self.empty_cache();
-        self.statistics.num_alloc_retries += 1;
-        self.add_segment(pool, segment)
+        self.books.num_alloc_retries = self.books.num_alloc_retries.saturating_add(1);
+        self.obtain(pool, size)
+    }
+
+    /// `alloc_block`: a free block out of new memory, within what the process may reserve.
+    fn obtain(&mut self, pool: Pool, size: Bytes) -> Result<BlockId, Refused> {
+        let segment = self.settings.allocation_size(size);
+        let reserved = self.reserved() + segment;
+        let over = |most: Option<Bytes>| most.is_some_and(|most| reserved > most);
+        if over(self.settings.allowed) {
+            return Err(Refused::NoMemory);
+        }
+        if over(self.settings.reject_above) {
+            return Err(Refused::Unasked);
+        }
+        let found = if self.settings.expandable_segments {
+            self.expand(pool, size)
+        } else {
+            self.new_segment(pool, segment)
+        };
+        found.ok_or(Refused::NoMemory)
+    }
+
+    fn out_of_memory(&mut self, request: Bytes, size: Bytes, refused: Refused) -> OutOfMemory {
+        let rejected = refused == Refused::Unasked;
+        let counter = match refused {
+            Refused::NoMemory => &mut self.books.num_ooms,
+            Refused::Unasked => &mut self.books.num_oom_rejections,
+        };
+        *counter = counter.saturating_add(1);
+        OutOfMemory {
+            request,
+            segment: self.settings.allocation_size(size),
+            allocated: self.allocated(),
+            reserved: self.reserved(),
+            held: self.held,
+            expandable: self.settings.expandable_segments,
+            rejected,
+        }
     }
 
     /// `cudaMalloc`; `None` where the limit or the address space ends.
-    fn add_segment(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
-        let address = self.next_address;
-        let end = Bytes(address.0.checked_add(size.0)?);
-        let reserved = self.statistics.reserved.current + size;
-        if self.limit.is_some_and(|limit| reserved > limit) {
+    fn new_segment(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
+        let granules = size.round_up(ROUND_LARGE);
+        // Asked first: addresses that no memory was found for would be lost.
+        self.next_address.0.checked_add(granules.0)?;
+        if !self.take_from_driver(granules) {
             return None;
         }
-        self.next_address = end;
-        let id = self.add_block(Block {
-            address,
-            size,
-            requested: Bytes::ZERO,
-            segment: self.segments.len(),
-            previous: BlockId::NULL,
-            next: BlockId::NULL,
-            allocated: false,
-        });
-        self.segments.push(Segment { address, size, pool, first: id });
-        self.statistics.reserved.increase(size);
-        self.statistics.add_segment();
+        let address = self.take_addresses(granules)?;
+        let number = self.next_segment;
+        let id = self.add_block(Block { size, ..Block::whole(pool, number, address) });
+        self.add_segment(Segment { number, address, pool, first: id });
+        self.books.reserve(pool, size, 1);
+        self.books.oversize_segments.increase(self.settings.is_oversize(size));
         Some(id)
     }
 
@@ -338,54 +451,43 @@ impl Allocator {
     /// `cudaFree` of the segment that this free block fills; refuses a block that fills none.
     fn release(&mut self, pool: Pool, id: BlockId) -> bool {
         let Some(block) = self.blocks.get(id.0).copied() else { return false };
-        if block.is_split() {
+        if block.is_split() || self.settings.expandable_segments {
             return false;
         }
-        self.free_set(pool).remove(block.size, block.address);
+        self.free_set_mut(pool).remove(block.size, block.address);
         self.vacant.push(id);
-        if let Some(segment) = self.segments.get_mut(block.segment) {
-            segment.first = BlockId::NULL;
-        }
-        self.statistics.reserved.decrease(block.size);
-        self.statistics.remove_segment();
+        self.drop_segment(block.segment);
+        self.held -= block.size.round_up(ROUND_LARGE);
+        self.books.give_back(pool, block.size, 1);
+        self.books.oversize_segments.decrease(self.settings.is_oversize(block.size));
         true
     }
 
     /// Marks a block that is in no free set as allocated, and splits off what is worth keeping.
     fn hand_out(&mut self, id: BlockId, pool: Pool, request: Bytes, size: Bytes) {
         let Some(block) = self.blocks.get_mut(id.0) else { return };
-        let was_split = block.is_split();
-        let whole = *block;
         block.requested = request;
-        block.allocated = true;
+        block.state = State::Allocated;
+        let whole = *block;
         let remaining = whole.size - size;
-        let mut kept = Bytes::ZERO;
-        let mut handed_out = whole.size;
+        let (mut kept, mut handed_out) = ((Bytes::ZERO, 0), whole.size);
         if self.settings.should_split(pool, size, remaining) {
-            kept = remaining;
-            handed_out = size;
-            block.size = size;
-            let rest = self.add_block(Block {
-                address: whole.address + size,
-                size: remaining,
-                previous: id,
-                ..whole
-            });
-            if let Some(block) = self.blocks.get_mut(id.0) {
-                block.next = rest;
-            }
-            if let Some(next) = self.blocks.get_mut(whole.next.0) {
-                next.previous = rest;
-            }
+            (kept, handed_out) = ((remaining, 1), size);
+            let rest = self.split(id, size, State::Free);
             let address = whole.address + size;
-            self.free_set(pool).insert(FreeBlock { size: remaining, address, id: rest });
+            self.free_set_mut(pool).insert(FreeBlock { size: remaining, address, id: rest });
         }
-        let reused = if was_split { whole.size } else { Bytes::ZERO };
-        self.statistics.requested.increase(request);
-        self.statistics.allocated.increase(handed_out);
-        self.statistics.inactive_split.change(kept, reused);
+        self.books.hand_out(pool, request, handed_out);
+        self.books.oversize_allocations.increase(self.settings.is_oversize(handed_out));
+        if !self.settings.expandable_segments {
+            let reused = if whole.is_split() { (whole.size, 1) } else { (Bytes::ZERO, 0) };
+            self.books.change_inactive(pool, kept, reused);
+        }
     }
+}
 
+// Blocks and segments.
+impl Allocator {
     fn add_block(&mut self, block: Block) -> BlockId {
         if let Some(id) = self.vacant.pop()
             && let Some(slot) = self.blocks.get_mut(id.0)
@@ -397,8 +499,92 @@ impl Allocator {
         BlockId(self.blocks.len().saturating_sub(1))
     }
 
-    /// The block with this id, if it is one and it is free.
-    fn free_neighbour(&self, id: BlockId) -> Option<Block> {
-        self.blocks.get(id.0).filter(|block| !block.allocated).copied()
+    /// Cuts a block after so many bytes. The new block behind it, of this state, is in no set; where
+    /// nothing would be left for it, there is none, and the answer is the block itself.
+    fn split(&mut self, id: BlockId, size: Bytes, state: State) -> BlockId {
+        let Some(block) = self.blocks.get_mut(id.0) else { return id };
+        let whole = *block;
+        if size >= whole.size {
+            return id;
+        }
+        block.size = size;
+        let rest = self.add_block(Block {
+            address: whole.address + size,
+            size: whole.size - size,
+            previous: id,
+            state,
+            ..whole
+        });
+        if let Some(block) = self.blocks.get_mut(id.0) {
+            block.next = rest;
+        }
+        if let Some(next) = self.blocks.get_mut(whole.next.0) {
+            next.previous = rest;
+        }
+        rest
+    }
+
+    /// `try_merge_blocks`: joins a block that is in no set with neighbours of its state, and puts the
+    /// result into the set of that state.
+    fn join(&mut self, pool: Pool, id: BlockId) -> Joined {
+        let alone = Joined { id, size: Bytes::ZERO, is_split: false, subsumed: (Bytes::ZERO, 0) };
+        let Some(block) = self.blocks.get(id.0) else { return alone };
+        // The block with the lower address keeps its slot, so that the first one of a segment
+        // always does.
+        let (mut merged, mut joined) = (*block, alone);
+        let (mut subsumed, mut count) = joined.subsumed;
+        if let Some(next) = self.neighbour(merged.next, merged.state) {
+            let key = next.in_set(merged.next);
+            self.set_mut(pool, merged.state).remove(key.size, key.address);
+            self.vacant.push(merged.next);
+            (subsumed, count) = (next.size, 1);
+            merged.size += next.size;
+            merged.next = next.next;
+        }
+        if let Some(previous) = self.neighbour(merged.previous, merged.state) {
+            let key = previous.in_set(merged.previous);
+            self.set_mut(pool, merged.state).remove(key.size, key.address);
+            self.vacant.push(id);
+            joined.id = merged.previous;
+            subsumed += previous.size;
+            count += 1;
+            merged.size += previous.size;
+            merged.address = previous.address;
+            merged.previous = previous.previous;
+        }
+        if let Some(slot) = self.blocks.get_mut(joined.id.0) {
+            *slot = merged;
+        }
+        if count > 0
+            && let Some(next) = self.blocks.get_mut(merged.next.0)
+        {
+            next.previous = joined.id;
+        }
+        self.set_mut(pool, merged.state).insert(merged.in_set(joined.id));
+        joined.size = merged.size;
+        joined.is_split = merged.is_split();
+        joined.subsumed = (subsumed, count);
+        joined
+    }
+
+    /// The block with this id, if it is one and in this state.
+    fn neighbour(&self, id: BlockId, state: State) -> Option<Block> {
+        self.blocks.get(id.0).filter(|block| block.state == state).copied()
+    }
+
+    /// Whether the driver has so much; then it is held.
+    fn take_from_driver(&mut self, size: Bytes) -> bool {
+        let held = self.held + size;
+        let fits = self.limit.is_none_or(|limit| held <= limit);
+        if fits {
+            self.held = held;
+        }
+        fits
+    }
+
+    fn take_addresses(&mut self, size: Bytes) -> Option<Bytes> {
+        let address = self.next_address;
+        self.next_address = Bytes(address.0.checked_add(size.0)?);
+        Some(address)
     }
 }

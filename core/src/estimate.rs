@@ -56,6 +56,13 @@ struct Run {
     diagnostics: Vec<Diagnostic>,
 }
 
+impl Run {
+    /// What there is for it on its device; the settings may limit it to a fraction, too.
+    fn room(&self, device: &Device) -> Room {
+        Room { allowed: self.settings.allowed, ..Room::of(device, &self.config) }
+    }
+}
+
 /// Reads a model; weights are not read.
 ///
 /// # Errors
@@ -184,11 +191,14 @@ impl Model {
             Err(error) if error.kind() == ErrorKind::TooLarge => return Ok((false, None)),
             Err(error) => return Err(error),
         };
-        let (settings, limit) = (&run.settings, Room::of(device, config).limit());
+        let (settings, room) = (&run.settings, run.room(device));
+        let limit = room.limit();
         let unlimited = allocator::replay(&run.trace, settings, None);
         let survives = unlimited.reserved.bytes <= limit
             || unlimited.requested_at_peak <= limit
-                && allocator::replay(&run.trace, settings, Some(limit)).out_of_memory.is_none();
+                && allocator::replay(&run.trace, settings, Some(room.left()))
+                    .out_of_memory
+                    .is_none();
         Ok((survives, Some(unlimited.allocated.bytes)))
     }
 
@@ -214,7 +224,9 @@ impl Model {
         diagnostics.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
         sorted::by_key(&mut diagnostics, |diagnostic| Reverse(diagnostic.severity));
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
-        Ok(Run { config, settings: conf.settings, typed, trace: recorded.trace, diagnostics })
+        let room = Room::of(device, &config);
+        let settings = conf.on(Some(room.capacity), room.allowed);
+        Ok(Run { config, settings, typed, trace: recorded.trace, diagnostics })
     }
 }
 
@@ -319,18 +331,15 @@ fn hardware(device: &Device, pytorch: PyTorch) -> Hardware {
 
 /// A setting of the allocator that changes what is reserved, in a way that is not simulated.
 fn not_modelled(setting: &str) -> Diagnostic {
-    let how = if setting.starts_with("expandable_segments") {
-        "reserved memory will be less, near what is allocated"
-    } else {
-        "reserved memory may be other than said"
-    };
-    let message = format!("the allocator's setting `{setting}` is not simulated: {how}");
+    let message = format!(
+        "the allocator's setting `{setting}` is not simulated: reserved memory may be other than said"
+    );
     Diagnostic::new(Severity::Warning, "allocator-setting", message)
 }
 
 /// The verdict: by the peak where it stays below the capacity, else by what happens at the limit.
 fn judge(run: &Run, unlimited: &Replay, device: &Device) -> DeviceVerdict {
-    let room = Room::of(device, &run.config);
+    let room = run.room(device);
     let mut verdict = DeviceVerdict {
         id: device.id.to_owned(),
         name: room.named(device),
@@ -347,7 +356,7 @@ fn judge(run: &Run, unlimited: &Replay, device: &Device) -> DeviceVerdict {
     if let Some(fits) = room.verdict(unlimited.reserved.bytes) {
         verdict.verdict = fits;
     } else {
-        let limited = allocator::replay(&run.trace, &run.settings, Some(room.limit()));
+        let limited = allocator::replay(&run.trace, &run.settings, Some(room.left()));
         verdict.verdict = Verdict::under_limit(&limited);
         verdict.out_of_memory = limited
             .out_of_memory

@@ -1,5 +1,7 @@
 //! [`FreeBlocks`]: the free blocks of one pool, in the order in which they are chosen.
 //!
+//! The unmapped blocks of a pool are such a set too, all of size zero: in the order of addresses.
+//!
 //! By size, then by address. PyTorch compares the stream first; there is one. Since 2.13 it breaks
 //! ties by the creation of the segment, then by address; our addresses grow with each segment, so
 //! that the address alone says both. Up to 2.11 ties went by the driver's addresses, which mostly
@@ -34,8 +36,13 @@ impl FreeBlocks {
 
     /// The first block of at least this size: the best fit.
     pub(super) fn first_at_least(&self, size: Bytes) -> Option<FreeBlock> {
-        let mut found = self.by_size_and_address.range((size, Bytes::ZERO)..);
-        found.next().map(|(&(size, address), &id)| FreeBlock { size, address, id })
+        self.from(size).next()
+    }
+
+    /// All blocks of at least this size, smallest first.
+    pub(super) fn from(&self, size: Bytes) -> impl Iterator<Item = FreeBlock> + '_ {
+        let found = self.by_size_and_address.range((size, Bytes::ZERO)..);
+        found.map(|(&(size, address), &id)| FreeBlock { size, address, id })
     }
 
     /// The largest block.

@@ -15,13 +15,25 @@ pub struct OutOfMemory {
     pub allocated: Bytes,
     /// SUM: reserved at that moment.
     pub reserved: Bytes,
+    /// SUM: what the driver had given for that, in its own granularity of 2 MiB.
+    pub held: Bytes,
+    /// Whether segments expanded, which is other advice.
+    pub expandable: bool,
+    /// Whether the driver was not even asked: `throw_on_cudamalloc_oom`.
+    pub rejected: bool,
 }
 
-/// What every message ends with; the doubled spaces are PyTorch's own.
+/// What a message ends with; the doubled spaces are PyTorch's own.
 const ADVICE: &str = "If reserved but unallocated memory is large try setting \
     PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation \
     for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html\
     #optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
+
+/// What it ends with where segments expand already.
+const ADVICE_EXPANDABLE: &str = "expandable_segments is enabled. If instead the process is running \
+    out of virtual address space (VSZ), expandable segments may be over-reserving VA (each segment \
+    reserves ~9/8 of device memory, times the number of streams); reduce it via \
+    PYTORCH_CUDA_ALLOC_CONF expandable_segments_reserve / expandable_segments_reserve_by_class.";
 
 /// What the message says about the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +61,9 @@ impl OutOfMemory {
     ///     segment: Bytes::mib(30),
     ///     allocated: Bytes::mib(54),
     ///     reserved: Bytes::mib(60),
+    ///     held: Bytes::mib(60),
+    ///     expandable: false,
+    ///     rejected: false,
     /// };
     /// let device = DeviceMemory {
     ///     index: 0,
@@ -63,7 +78,15 @@ impl OutOfMemory {
     /// ));
     /// ```
     pub fn message(&self, device: &DeviceMemory) -> String {
-        let process = device.context + self.reserved;
+        if self.rejected {
+            return format!(
+                "CUDA out of memory. Allocation was preemptively rejected because it would exceed \
+                 per_process_memory_fraction limit. Requested size: {}",
+                FormatSize(self.request)
+            );
+        }
+        let process = device.context + self.held;
+        let advice = if self.expandable { ADVICE_EXPANDABLE } else { ADVICE };
         let allowed = device
             .allowed
             .map_or_else(String::new, |allowed| format!("{} allowed; ", FormatSize(allowed)));
@@ -71,7 +94,7 @@ impl OutOfMemory {
             "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which \
              {} is free. Including non-PyTorch memory, this process has {} memory in use. {allowed}Of the \
              allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but \
-             unallocated. {ADVICE}",
+             unallocated. {advice}",
             FormatSize(self.segment),
             device.index,
             FormatSize(device.capacity),

@@ -1,6 +1,6 @@
 //! A [`Trace`] through the allocator: peaks, where they are, and how it ends.
 
-use super::{Allocator, BlockId, OutOfMemory, Settings, Statistics};
+use super::{Allocator, BlockId, OutOfMemory, Settings};
 use crate::bytes::Bytes;
 use crate::trace::{Event, Trace};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,8 @@ pub struct Series {
     pub reserved: Vec<Bytes>,
 }
 
-/// Replays a trace on an allocator that may reserve up to `limit`, and keeps the peaks only.
+/// Replays a trace on an allocator that gets up to `limit` from the driver, and keeps the peaks
+/// only. Where there is no limit, what the process may reserve is none either.
 pub fn replay(trace: &Trace, settings: &Settings, limit: Option<Bytes>) -> Replay {
     run(trace, settings, limit, |_| {})
 }
@@ -76,10 +77,10 @@ pub fn replay_series(trace: &Trace, settings: &Settings, limit: Option<Bytes>) -
     for bytes in [&mut series.requested, &mut series.allocated, &mut series.reserved] {
         bytes.reserve(trace.events.len());
     }
-    let replay = run(trace, settings, limit, |statistics| {
-        series.requested.push(statistics.requested.current);
-        series.allocated.push(statistics.allocated.current);
-        series.reserved.push(statistics.reserved.current);
+    let replay = run(trace, settings, limit, |allocator| {
+        series.requested.push(allocator.requested());
+        series.allocated.push(allocator.allocated());
+        series.reserved.push(allocator.reserved());
     });
     (replay, series)
 }
@@ -87,7 +88,7 @@ pub fn replay_series(trace: &Trace, settings: &Settings, limit: Option<Bytes>) -
 /// The allocator as an event leaves it, where memory has no limit, and the block of each storage:
 /// parallel to [`Trace::storages`], [`BlockId::NULL`] for those that are not alive.
 pub fn state_after(trace: &Trace, settings: &Settings, event: usize) -> (Allocator, Vec<BlockId>) {
-    let mut allocator = Allocator::new(*settings, None);
+    let mut allocator = Allocator::new(settings.without_limits(), None);
     let mut blocks = vec![BlockId::NULL; trace.storages.len()];
     for &call in trace.events.iter().take(event.saturating_add(1)) {
         if apply(call, trace, &mut blocks, &mut allocator).is_err() {
@@ -97,13 +98,29 @@ pub fn state_after(trace: &Trace, settings: &Settings, event: usize) -> (Allocat
     (allocator, blocks)
 }
 
-/// Replays a trace and shows the statistics after every event.
+impl Replay {
+    /// Takes note of what an allocation reaches for the first time.
+    fn raise(&mut self, allocator: &Allocator, event: usize) {
+        let (allocated, reserved) = (allocator.allocated(), allocator.reserved());
+        if allocated > self.allocated.bytes {
+            self.allocated = Mark { bytes: allocated, event };
+            self.requested_at_peak = allocator.requested();
+        }
+        if reserved > self.reserved.bytes {
+            self.reserved = Mark { bytes: reserved, event };
+        }
+    }
+}
+
+/// Replays a trace and shows the allocator after every event.
 fn run(
     trace: &Trace,
     settings: &Settings,
     limit: Option<Bytes>,
-    mut after_event: impl FnMut(&Statistics),
+    mut after_event: impl FnMut(&Allocator),
 ) -> Replay {
+    let unlimited = settings.without_limits();
+    let settings = if limit.is_none() { &unlimited } else { settings };
     let mut allocator = Allocator::new(*settings, limit);
     let mut blocks = vec![BlockId::NULL; trace.storages.len()];
     let mut replay = Replay::default();
@@ -115,31 +132,22 @@ fn run(
                 replay.out_of_memory = Some(Failure { event, error });
                 break;
             }
-            let statistics = allocator.statistics();
-            if statistics.allocated.current > replay.allocated.bytes {
-                replay.allocated = Mark { bytes: statistics.allocated.current, event };
-                replay.requested_at_peak = statistics.requested.current;
+            // No free makes a new peak.
+            if matches!(call, Event::Alloc(_)) {
+                replay.raise(&allocator, event);
             }
-            if statistics.reserved.current > replay.reserved.bytes {
-                replay.reserved = Mark { bytes: statistics.reserved.current, event };
-            }
-            after_event(statistics);
+            after_event(&allocator);
             event = event.saturating_add(1);
         }
         if iteration > 0 {
-            let statistics = allocator.statistics();
-            replay.iterations.push(IterationPeaks {
-                requested: statistics.requested.peak,
-                allocated: statistics.allocated.peak,
-                reserved: statistics.reserved.peak,
-            });
+            replay.iterations.push(allocator.peaks());
         }
         if replay.out_of_memory.is_some() {
             break;
         }
     }
-    replay.segments = allocator.statistics().segments;
-    replay.num_alloc_retries = allocator.statistics().num_alloc_retries;
+    replay.segments = allocator.segments().count();
+    replay.num_alloc_retries = allocator.num_alloc_retries();
     replay
 }
 

@@ -40,6 +40,17 @@ pub struct Settings {
     pub roundup_power2_divisions: [u64; POWER2_INTERVALS],
     /// `large_segment_size_mb`: see [`LARGE_BUFFER`].
     pub large_segment_size: Bytes,
+    /// `expandable_segments`: memory is mapped piece by piece into wide ranges of addresses.
+    pub expandable_segments: bool,
+    /// SIZE: of such a range. `None`: no request comes near its end.
+    pub address_space: Option<Bytes>,
+    /// SIZE: what the process may reserve, where it is limited to a fraction of the device.
+    pub allowed: Option<Bytes>,
+    /// SIZE: cached segments that went unused for long are given back where more than this is
+    /// reserved: `garbage_collection_threshold` of what is allowed.
+    pub collect_above: Option<Bytes>,
+    /// SIZE: a segment that would exceed this is not even asked for: `throw_on_cudamalloc_oom`.
+    pub reject_above: Option<Bytes>,
 }
 
 impl Default for Settings {
@@ -49,11 +60,21 @@ impl Default for Settings {
             max_non_split_rounding: LARGE_BUFFER,
             roundup_power2_divisions: [0; POWER2_INTERVALS],
             large_segment_size: LARGE_BUFFER,
+            expandable_segments: false,
+            address_space: None,
+            allowed: None,
+            collect_above: None,
+            reject_above: None,
         }
     }
 }
 
 impl Settings {
+    /// The same on a device without an end, for a process that may reserve all of it.
+    pub(super) const fn without_limits(&self) -> Self {
+        Self { allowed: None, reject_above: None, address_space: None, ..*self }
+    }
+
     /// `round_size`: the size of the block that a request needs.
     ///
     /// ```
@@ -94,9 +115,18 @@ impl Settings {
 
     /// `should_split`: whether `remaining` bytes behind an allocation become a free block.
     pub(super) fn should_split(&self, pool: Pool, size: Bytes, remaining: Bytes) -> bool {
+        if pool == Pool::Small || self.expandable_segments {
+            remaining >= MIN_BLOCK_SIZE
+        } else {
+            !self.is_oversize(size) && remaining > SMALL_SIZE
+        }
+    }
+
+    /// `segment_size` of an expandable segment: SIZE of the pieces in which it is mapped.
+    pub(super) const fn piece(&self, pool: Pool) -> Bytes {
         match pool {
-            Pool::Small => remaining >= MIN_BLOCK_SIZE,
-            Pool::Large => !self.is_oversize(size) && remaining > SMALL_SIZE,
+            Pool::Small => SMALL_BUFFER,
+            Pool::Large => self.large_segment_size,
         }
     }
 
@@ -110,7 +140,7 @@ impl Settings {
         }
     }
 
-    fn is_oversize(&self, size: Bytes) -> bool {
+    pub(super) fn is_oversize(&self, size: Bytes) -> bool {
         self.max_split_size.is_some_and(|limit| size >= limit)
     }
 

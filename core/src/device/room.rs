@@ -57,9 +57,14 @@ impl Room {
         format!("{} set to {}", device.name, self.capacity)
     }
 
-    /// What the allocator may reserve.
+    /// What the driver can give to the allocator.
+    pub fn left(&self) -> Bytes {
+        self.capacity - self.context - self.other_processes
+    }
+
+    /// What the allocator may reserve: no more than is left, or than a fraction allows.
     pub fn limit(&self) -> Bytes {
-        let left = self.capacity - self.context - self.other_processes;
+        let left = self.left();
         self.allowed.map_or(left, |allowed| left.min(allowed))
     }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use expect_test::{Expect, expect};
 use highwater_core::Bytes;
 use highwater_core::allocator::{
-    Allocator, BlockId, BlockView, DeviceMemory, OutOfMemory, Pool, SegmentView, Settings,
+    Allocator, BlockId, BlockView, DeviceMemory, OutOfMemory, Pool, PoolStatistics, SegmentView,
+    Settings,
 };
 use proptest::prelude::*;
 
@@ -36,6 +37,10 @@ fn draw(trace: &str) -> String {
                 settings.max_split_size = Some(size(bytes));
                 allocator = Allocator::new(settings, limit);
             }
+            ["expandable"] => {
+                settings.expandable_segments = true;
+                allocator = Allocator::new(settings, limit);
+            }
             [name, "=", "alloc", bytes] => match allocator.malloc(size(bytes)) {
                 Ok(block) => assert_eq!(live.insert(name, block), None, "{name} is alive"),
                 Err(error) => {
@@ -58,11 +63,10 @@ fn draw(trace: &str) -> String {
     }
     out.extend(allocator.segments().map(|segment| draw_segment(&segment, &live)));
     let statistics = allocator.statistics();
-    for (name, stat) in [
-        ("requested", statistics.requested),
-        ("allocated", statistics.allocated),
-        ("reserved", statistics.reserved),
-    ] {
+    let all = statistics.all;
+    for (name, stat) in
+        [("requested", all.requested), ("allocated", all.allocated), ("reserved", all.reserved)]
+    {
         out.push(format!("{name} {} (peak {})", stat.current.0, stat.peak.0));
     }
     if statistics.num_alloc_retries > 0 {
@@ -344,6 +348,9 @@ fn the_message_is_pytorchs() {
         segment: Bytes::mib(12),
         allocated: Bytes::mib(54),
         reserved: Bytes::mib(60),
+        held: Bytes::mib(60),
+        expandable: false,
+        rejected: false,
     };
     let device = DeviceMemory {
         index: 0,
@@ -367,11 +374,11 @@ fn the_message_is_pytorchs() {
 /// What holds after every call.
 fn check_invariants(allocator: &Allocator) -> Result<(), TestCaseError> {
     let statistics = allocator.statistics();
-    let (mut requested, mut allocated, mut reserved) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
-    let mut inactive_split = Bytes::ZERO;
+    let mut sums = [PoolStatistics::default(); 3];
     for segment in allocator.segments() {
         let blocks: Vec<BlockView> = segment.blocks().collect();
-        let mut end = Bytes::ZERO;
+        let mut end = segment.offset();
+        let mut sum = PoolStatistics::default();
         for block in &blocks {
             prop_assert_eq!(block.offset, end, "blocks tile their segment");
             prop_assert!(block.size > Bytes::ZERO);
@@ -379,29 +386,56 @@ fn check_invariants(allocator: &Allocator) -> Result<(), TestCaseError> {
             if block.allocated {
                 prop_assert!(block.requested <= block.size);
                 prop_assert_eq!(allocator.block(block.id), Some(*block));
-                allocated += block.size;
-                requested += block.requested;
+                sum.allocated.current += block.size;
+                sum.requested.current += block.requested;
+                sum.allocations.current += 1;
             } else if blocks.len() > 1 {
-                inactive_split += block.size;
+                sum.inactive_split.current += block.size;
+                sum.inactive_splits.current += 1;
             }
         }
-        prop_assert_eq!(end, segment.size());
+        prop_assert_eq!(end, segment.offset() + segment.size());
         let neighbours = |pair: &[BlockView]| !pair[0].allocated && !pair[1].allocated;
         prop_assert!(!blocks.windows(2).any(neighbours), "no two neighbours are free");
-        reserved += segment.size();
+        sum.reserved.current = segment.size();
+        sum.segments.current = 1;
+        let pool = if segment.pool() == Pool::Small { 1 } else { 2 };
+        for at in [0, pool] {
+            add(&mut sums[at], &sum);
+        }
     }
-    prop_assert_eq!(statistics.requested.current, requested);
-    prop_assert_eq!(statistics.allocated.current, allocated);
-    prop_assert_eq!(statistics.reserved.current, reserved);
-    prop_assert_eq!(statistics.inactive_split.current, inactive_split);
-    prop_assert_eq!(statistics.segments, allocator.segments().count());
-    prop_assert!(requested <= allocated);
-    prop_assert!(allocated <= statistics.active().current);
-    prop_assert!(statistics.active().current <= reserved);
-    for stat in [statistics.requested, statistics.allocated, statistics.reserved] {
-        prop_assert!(stat.current <= stat.peak);
+    let found = [statistics.all, statistics.small, statistics.large];
+    for (found, sum) in found.iter().zip(sums) {
+        prop_assert_eq!(found.requested.current, sum.requested.current);
+        prop_assert_eq!(found.allocated.current, sum.allocated.current);
+        prop_assert_eq!(found.allocations.current, sum.allocations.current);
+        prop_assert_eq!(found.reserved.current, sum.reserved.current);
+        // Of segments that expand these are not counted.
+        if found.segments.current > 0 {
+            prop_assert_eq!(found.segments.current, sum.segments.current);
+            prop_assert_eq!(found.inactive_split.current, sum.inactive_split.current);
+            prop_assert_eq!(found.inactive_splits.current, sum.inactive_splits.current);
+        }
+        prop_assert!(found.requested.current <= found.allocated.current);
+        prop_assert!(found.allocated.current <= found.reserved.current);
+        for stat in [found.requested, found.allocated, found.reserved, found.inactive_split] {
+            prop_assert!(stat.current <= stat.peak);
+        }
+        for count in [found.allocations, found.segments, found.inactive_splits] {
+            prop_assert!(count.current <= count.peak);
+        }
     }
     Ok(())
+}
+
+fn add(sum: &mut PoolStatistics, more: &PoolStatistics) {
+    sum.requested.current += more.requested.current;
+    sum.allocated.current += more.allocated.current;
+    sum.reserved.current += more.reserved.current;
+    sum.inactive_split.current += more.inactive_split.current;
+    sum.allocations.current += more.allocations.current;
+    sum.segments.current += more.segments.current;
+    sum.inactive_splits.current += more.inactive_splits.current;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -429,10 +463,19 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let max_split = proptest::option::of((20_u64..80).prop_map(Bytes::mib));
-    (max_split, 0_u64..9).prop_map(|(max_split_size, divisions)| Settings {
-        max_split_size,
-        roundup_power2_divisions: [divisions; 16],
+    let mib = |range: std::ops::Range<u64>| proptest::option::of(range.prop_map(Bytes::mib));
+    let sizes = (mib(20..80), 0_u64..9, 11_u64..40);
+    let limits = (mib(10..600), mib(1..300), mib(10..600));
+    let expandable = (any::<bool>(), mib(40..900));
+    (sizes, limits, expandable).prop_map(|(sizes, limits, expandable)| Settings {
+        max_split_size: sizes.0,
+        roundup_power2_divisions: [sizes.1; 16],
+        large_segment_size: Bytes::mib(sizes.2),
+        allowed: limits.0,
+        collect_above: limits.1,
+        reject_above: limits.2,
+        expandable_segments: expandable.0,
+        address_space: expandable.1,
         ..Settings::default()
     })
 }
@@ -445,15 +488,20 @@ proptest! {
         limit in proptest::option::of((2_u64..600).prop_map(Bytes::mib)),
     ) {
         let mut allocator = Allocator::new(settings, limit);
-        let most = limit.unwrap_or(Bytes(u64::MAX));
+        let limits = [limit, settings.allowed, settings.reject_above];
+        let most = limits.into_iter().flatten().min().unwrap_or(Bytes(u64::MAX));
+        // A segment that expands does so in pieces, and is granted what the request alone needs.
+        let piece = Bytes::mib(40);
         let mut live = Vec::new();
         for call in calls {
-            let before = *allocator.statistics();
+            let before = allocator.statistics().all;
             match call {
                 Call::Malloc(bytes) => match allocator.malloc(Bytes(bytes)) {
                     Ok(block) => live.push(block),
                     Err(error) => {
-                        prop_assert!(error.reserved + error.segment > most);
+                        let spare = if settings.expandable_segments { piece } else { Bytes::ZERO };
+                        let needed = error.held + error.segment.round_up(Bytes::mib(2)) + spare;
+                        prop_assert!(needed > most.min(settings.address_space.unwrap_or(most)));
                         prop_assert_eq!(error.allocated, before.allocated.current);
                     }
                 },
@@ -464,16 +512,17 @@ proptest! {
                 Call::EmptyCache => allocator.empty_cache(),
             }
             check_invariants(&allocator)?;
-            let now = allocator.statistics();
-            prop_assert!(now.reserved.current <= most);
+            let now = allocator.statistics().all;
+            prop_assert!(now.reserved.current <= most + piece);
+            prop_assert!(now.reserved.current <= limit.unwrap_or(most + piece));
             prop_assert!(now.allocated.peak >= before.allocated.peak, "a peak never falls");
         }
         for block in live {
             allocator.free(block);
         }
-        prop_assert_eq!(allocator.statistics().allocated.current, Bytes::ZERO);
+        prop_assert_eq!(allocator.allocated(), Bytes::ZERO);
         allocator.empty_cache();
-        prop_assert_eq!(allocator.statistics().reserved.current, Bytes::ZERO);
+        prop_assert_eq!(allocator.reserved(), Bytes::ZERO);
         prop_assert_eq!(allocator.segments().count(), 0);
     }
 }

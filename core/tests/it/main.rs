@@ -4,6 +4,7 @@
 
 mod accuracy;
 mod allocator;
+mod allocator_truth;
 mod autopsy;
 mod fixtures;
 mod hf_config;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# build.sh PYTHON FOLDER: builds the fake device and the tagger for the PyTorch that PYTHON has.
+# build.sh PYTHON FOLDER: builds the fake device and what drives PyTorch, for the PyTorch that PYTHON has.
 # Headers come with PyTorch's own wheels; gcc and nm must be there.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,9 @@ gcc $library $headers -DCUDNN_V="$cudnn" -Wl,-soname,libcuda.so.1 -o "$out/libcu
 mv "$out/libcuda.new" "$out/libcuda.so.1"
 # shellcheck disable=SC2086
 gcc $library -Wl,-soname,libnvidia-ml.so.1 -o "$out/libnvidia-ml.so.1" "$out/nvml.c"
-# shellcheck disable=SC2086
-g++ -std=c++20 -O1 -fPIC -shared -w $headers -I"$site/torch/include" \
-  -I"$site/torch/include/torch/csrc/api/include" -o "$out/tagger.so" "$here/tagger.cpp" \
-  -L"$site/torch/lib" -lc10 -lc10_cuda -ltorch_cpu -Wl,-rpath,"$site/torch/lib"
+for name in tagger drive; do
+  # shellcheck disable=SC2086
+  g++ -std=c++20 -O1 -fPIC -shared -w $headers -I"$site/torch/include" \
+    -I"$site/torch/include/torch/csrc/api/include" -o "$out/$name.so" "$here/$name.cpp" \
+    -L"$site/torch/lib" -lc10 -lc10_cuda -ltorch_cpu -Wl,-rpath,"$site/torch/lib"
+done

@@ -12,6 +12,7 @@
 | `cudnn` | the real cuDNN's answers, without a device |
 | `export` | the models as ONNX files |
 | `replay` | sequences of allocations through PyTorch's allocator |
+| `allocator` | the allocator under every setting, call by call |
 | `fixtures` | recorded answers as the files of `tests/fixtures` |
 | `fit_workspaces` | decision trees for the choices of cuDNN |
 """

@@ -11,6 +11,7 @@ COMMANDS = {
     'python': ('record.main_script', 'SCRIPT …: a script of your own on the fake device'),
     'export': ('export.main', 'FOLDER SETS MODEL…: ONNX files without weights'),
     'replay': ('replay.main', 'EVENTS.jsonl.gz: recorded events through the allocator again'),
+    'allocator': ('allocator.main', '[SETTING…]: the allocator under every setting, call by call'),
     'programs': ('replay.main_programs', 'SEED COUNT OUT.jsonl.gz: random allocation programs'),
     'saved': ('fixtures.main_saved', 'EVENTS…: what each operator keeps for backward'),
     'results': ('fixtures.main_results', 'ROWS.jsonl… > FILE.csv: rows as a fixture'),

@@ -1,0 +1,174 @@
+//! Expandable segments: `expandable_segments:True`.
+//!
+//! A segment is a range of addresses, an eighth wider than the device, into which the driver maps
+//! memory in *pieces*: 2 MiB in the small pool, 20 MiB in the large one. What is not mapped is a
+//! block too, so that the blocks of a range still form one list. A request that no free block
+//! serves goes to the lowest addresses at which free and unmapped blocks together are wide enough,
+//! and what of them is unmapped is mapped, as whole pieces. Whole pieces that are free can be given
+//! back from anywhere in a range.
+
+use super::free_blocks::FreeBlock;
+use super::{Allocator, Block, BlockId, Pool, Segment, State};
+use crate::bytes::Bytes;
+
+impl Allocator {
+    /// `get_free_block`, where segments expand: a block that can grow counts as large as it can
+    /// become, so that one that cannot is taken before it.
+    pub(super) fn best_fit_expandable(&self, pool: Pool, size: Bytes) -> Option<FreeBlock> {
+        let room = |block: &FreeBlock| {
+            let next = self.blocks.get(block.id.0).and_then(|found| self.blocks.get(found.next.0));
+            let behind = next.filter(|next| next.state == State::Unmapped);
+            block.size + behind.map_or(Bytes::ZERO, |next| next.size)
+        };
+        let mut found = self.free_set(pool).from(size);
+        let mut best = found.next()?;
+        for next in found {
+            if room(&next) >= room(&best) {
+                break;
+            }
+            best = next;
+        }
+        Some(best)
+    }
+
+    /// `try_allocate_expandable_block`: a free block of at least this size, out of the free set.
+    /// Pieces that were mapped before the driver had no more stay free.
+    pub(super) fn expand(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
+        let start = self.find_room(pool, size)?;
+        let mut id = start;
+        loop {
+            let block = *self.blocks.get(id.0)?;
+            let (unmapped, missing) = match block.state {
+                State::Unmapped => (id, size),
+                _ if block.size >= size => {
+                    self.free_set_mut(pool).remove(block.size, block.address);
+                    return Some(id);
+                }
+                _ => (block.next, size - block.size),
+            };
+            id = self.map(pool, unmapped, missing)?;
+        }
+    }
+
+    /// `find_expandable_block`: where free and unmapped blocks begin that are wide enough together.
+    fn find_room(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
+        let ids = self.unmapped(pool).ids();
+        let mut starts = ids.filter_map(|id| {
+            let before = self.blocks.get(id.0)?.previous;
+            let start = if self.is(before, State::Free) { before } else { id };
+            self.is_wide(start, size).then_some(start)
+        });
+        if let Some(start) = starts.next() {
+            return Some(start);
+        }
+        drop(starts);
+        self.add_range(pool)
+    }
+
+    fn is_wide(&self, start: BlockId, size: Bytes) -> bool {
+        let mut bytes = Bytes::ZERO;
+        let mut next = self.blocks.get(start.0);
+        while bytes < size
+            && let Some(block) = next.filter(|block| block.state != State::Allocated)
+        {
+            bytes += block.size;
+            next = self.blocks.get(block.next.0);
+        }
+        bytes >= size
+    }
+
+    /// A new range of addresses, nothing of it mapped.
+    fn add_range(&mut self, pool: Pool) -> Option<BlockId> {
+        /// SIZE: no device is as wide, and there may be a hundred thousand such ranges.
+        const WIDE: Bytes = Bytes(1 << 46);
+        let size = self.settings.address_space.unwrap_or(WIDE).round_up(self.settings.piece(pool));
+        let address = self.take_addresses(size)?;
+        let number = self.next_segment;
+        let id = self.add_block(Block {
+            size,
+            state: State::Unmapped,
+            ..Block::whole(pool, number, address)
+        });
+        self.add_segment(Segment { number, address, pool, first: id });
+        self.set_mut(pool, State::Unmapped).insert(FreeBlock { size: Bytes::ZERO, address, id });
+        Some(id)
+    }
+
+    /// `map_block`: maps pieces from the start of an unmapped block, as many as this size needs,
+    /// or as the block has. The free block that they are now part of; `None` if the driver has no
+    /// more.
+    fn map(&mut self, pool: Pool, id: BlockId, size: Bytes) -> Option<BlockId> {
+        let block = *self.blocks.get(id.0).filter(|block| block.state == State::Unmapped)?;
+        let mapped = size.round_up(self.settings.piece(pool)).min(block.size);
+        if !self.take_from_driver(mapped) {
+            return None;
+        }
+        self.set_mut(pool, State::Unmapped).remove(Bytes::ZERO, block.address);
+        self.split(id, mapped, State::Unmapped);
+        if let Some(block) = self.blocks.get_mut(id.0) {
+            block.state = State::Free;
+        }
+        if mapped < block.size {
+            let address = block.address + mapped;
+            let rest = self.blocks.get(id.0)?.next;
+            self.set_mut(pool, State::Unmapped).insert(FreeBlock {
+                size: Bytes::ZERO,
+                address,
+                id: rest,
+            });
+        }
+        let id = self.join(pool, id).id;
+        self.books.reserve(pool, mapped, 0);
+        Some(id)
+    }
+
+    /// `release_blocks`: gives back every piece of a pool that is free as a whole, and every range
+    /// of which nothing is mapped any more.
+    pub(super) fn unmap_all(&mut self, pool: Pool) {
+        let ids: Vec<BlockId> = self.free_set(pool).ids().collect();
+        for id in ids {
+            self.unmap(pool, id);
+        }
+    }
+
+    /// `unmap_block`.
+    fn unmap(&mut self, pool: Pool, id: BlockId) {
+        let Some(block) = self.blocks.get(id.0).copied() else { return };
+        let Some(segment) = self.segment(block.segment) else { return };
+        let piece = self.settings.piece(pool);
+        let start = block.address - segment.address;
+        let before = start.round_up(piece) - start;
+        let end = start + block.size;
+        let behind = Bytes(end.0.checked_rem(piece.0).unwrap_or(0));
+        if before + behind >= block.size {
+            return;
+        }
+        let size = block.size - before - behind;
+        self.free_set_mut(pool).remove(block.size, block.address);
+        let mut unmapped = id;
+        if before > Bytes::ZERO {
+            unmapped = self.split(id, before, State::Free);
+            self.free_set_mut(pool).insert(FreeBlock { size: before, address: block.address, id });
+        }
+        if behind > Bytes::ZERO {
+            let id = self.split(unmapped, size, State::Free);
+            let address = block.address + before + size;
+            self.free_set_mut(pool).insert(FreeBlock { size: behind, address, id });
+        }
+        if let Some(block) = self.blocks.get_mut(unmapped.0) {
+            block.state = State::Unmapped;
+        }
+        let whole = self.join(pool, unmapped).id;
+        self.books.give_back(pool, size, 0);
+        self.held -= size;
+        let Some(left) = self.blocks.get(whole.0).filter(|block| !block.is_split()) else { return };
+        let address = left.address;
+        self.set_mut(pool, State::Unmapped).remove(Bytes::ZERO, address);
+        self.vacant.push(whole);
+        self.drop_segment(block.segment);
+    }
+
+    fn is(&self, id: BlockId, state: State) -> bool {
+        self.blocks.get(id.0).is_some_and(|block| block.state == state)
+    }
+}
