@@ -95,6 +95,10 @@ pub(crate) struct Estimate {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
+    /// Write the run as a memory snapshot, for the viewer at pytorch.org/memory_viz
+    #[arg(long, value_name = "FILE", value_parser = snapshot)]
+    pub(crate) snapshot: Option<PathBuf>,
+
     /// Write a table as CSV: `timeline`, `tensors` (at the peak) or `devices`; may be repeated; `-`
     /// prints it
     #[arg(long, value_name = "TABLE=FILE", value_parser = table)]
@@ -368,6 +372,13 @@ Exit status:
 
 fn devices() -> PossibleValuesParser {
     PossibleValuesParser::new(device::all().iter().map(|device| device.id))
+}
+
+fn snapshot(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err("a snapshot is no text to print: name a file, such as out.pickle".to_owned()),
+        file => Ok(PathBuf::from(file)),
+    }
 }
 
 fn table(text: &str) -> Result<(Table, PathBuf), String> {

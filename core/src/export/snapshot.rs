@@ -1,0 +1,377 @@
+//! The run as a memory snapshot of PyTorch's: what `torch.cuda.memory._dump_snapshot` writes, for the
+//! viewer at <https://pytorch.org/memory_viz> and for `python -m torch.cuda._memory_viz`.
+//!
+//! Keys are those of `torch/csrc/cuda/memory_snapshot.cpp`, PyTorch 2.15. A stack, innermost frame
+//! first, is the tensor, the operator, the modules and the phase. Time is counted in
+//! calls to the allocator, a microsecond each, since what a run does between them is not simulated.
+
+use std::collections::BTreeMap;
+
+use super::pickle::{Memo, Pickle, Value};
+use crate::allocator::{Allocator, BlockId, BlockView, OutOfMemory, Pool, SegmentView};
+use crate::bytes::Bytes;
+use crate::estimate::Simulation;
+use crate::sorted;
+use crate::trace::{Event, LabelId, Phase, StorageId, Trace};
+
+/// Where the first segment lies: somewhere where drivers put them, far below 2⁵³, from where on
+/// JavaScript would round addresses.
+const FIRST_ADDRESS: Bytes = Bytes(0x7f00_0000_0000);
+
+/// The pickle: events of the run on its device up to its end, or to where it runs out of memory,
+/// then the state at that moment.
+pub fn snapshot(simulation: &Simulation) -> Vec<u8> {
+    let recording = Recording::of(simulation);
+    let trace = simulation.trace();
+    let mut stacks = Stacks { trace, frames: BTreeMap::new(), known: BTreeMap::new() };
+    let mut pickle = Pickle::new();
+    pickle.open();
+    pickle.text("device_traces");
+    // One device.
+    pickle.list([&recording.entries], |pickle, entries| {
+        pickle.list(entries, |pickle, entry| write_event(pickle, &mut stacks, entry));
+    });
+    pickle.text("segments");
+    let owners = recording.owners();
+    pickle.list(recording.allocator.segments(), |pickle, segment| {
+        write_segment(pickle, &mut stacks, &recording, &owners, &segment);
+    });
+    pickle.text("external_annotations");
+    write_phases(&mut pickle, trace, recording.events);
+    pickle.text("allocator_settings");
+    write_settings(&mut pickle, simulation);
+    pickle.close();
+    pickle.finish()
+}
+
+/// One entry of a device's trace.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    action: &'static str,
+    address: Bytes,
+    size: Bytes,
+    /// Index in [`Trace::events`].
+    event: usize,
+    /// Whose block it is, where it is a block.
+    storage: Option<StorageId>,
+}
+
+/// The run, seen from the driver and from the tensors.
+#[derive(Debug)]
+struct Recording {
+    entries: Vec<Entry>,
+    allocator: Allocator,
+    /// Parallel to [`Trace::storages`].
+    blocks: Vec<BlockId>,
+    /// The event that allocated each storage: parallel to [`Trace::storages`].
+    born: Vec<usize>,
+    /// Of every segment ever obtained: its address, its size while it is held, the event that did.
+    segments: Vec<(Bytes, Bytes, usize)>,
+    /// Where the next segment begins; addresses are never used twice.
+    next_address: Bytes,
+    /// COUNT: events that were replayed.
+    events: usize,
+}
+
+impl Recording {
+    fn of(simulation: &Simulation) -> Self {
+        let trace = simulation.trace();
+        let room = simulation.room();
+        let mut recording = Self {
+            entries: Vec::new(),
+            allocator: Allocator::new(*simulation.settings(), Some(room.limit())),
+            blocks: vec![BlockId::NULL; trace.storages.len()],
+            born: vec![0; trace.storages.len()],
+            segments: Vec::new(),
+            next_address: FIRST_ADDRESS,
+            events: 0,
+        };
+        for &call in &trace.events {
+            let outcome = match call {
+                Event::Alloc(storage) => recording.alloc(trace, storage),
+                Event::Free(storage) => {
+                    recording.free(trace, storage);
+                    Ok(())
+                }
+            };
+            if let Err(error) = outcome {
+                let size = simulation.settings().round_size(error.request);
+                let outside = room.context + room.other_processes;
+                let free = room.capacity - outside - error.reserved;
+                recording.push("oom", free, size, None);
+            }
+            recording.events = recording.events.saturating_add(1);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        recording.push("snapshot", Bytes::ZERO, Bytes::ZERO, None);
+        recording
+    }
+
+    fn alloc(&mut self, trace: &Trace, id: StorageId) -> Result<(), OutOfMemory> {
+        let Some(storage) = trace.storages.get(id.0) else { return Ok(()) };
+        let before = *self.allocator.statistics();
+        let outcome = self.allocator.malloc(storage.requested);
+        if outcome.is_err() {
+            self.segments_changed();
+        }
+        let block = outcome?;
+        let Some(view) = self.allocator.block(block) else { return Ok(()) };
+        let after = self.allocator.statistics();
+        if view.segment >= self.segments.len()
+            || after.reserved.current != before.reserved.current
+            || after.num_alloc_retries != before.num_alloc_retries
+        {
+            self.segments_changed();
+        }
+        let address = self.address(&view);
+        self.push("alloc", address, storage.requested, Some(id));
+        let slots = (self.blocks.get_mut(id.0), self.born.get_mut(id.0));
+        if let (Some(slot), Some(born)) = slots {
+            (*slot, *born) = (block, self.events);
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, trace: &Trace, id: StorageId) {
+        let storage = trace.storages.get(id.0);
+        let block = self.blocks.get_mut(id.0).map(|slot| std::mem::replace(slot, BlockId::NULL));
+        let view = block.and_then(|block| self.allocator.block(block));
+        if let (Some(storage), Some(view)) = (storage, view) {
+            let address = self.address(&view);
+            // No other stream is waited for.
+            self.push("free_requested", address, storage.requested, Some(id));
+            self.push("free_completed", address, storage.requested, Some(id));
+            self.allocator.free(view.id);
+        }
+    }
+
+    /// Whose each allocated block is, by segment and offset.
+    fn owners(&self) -> BTreeMap<(usize, Bytes), StorageId> {
+        let alive = self.blocks.iter().enumerate().filter_map(|(id, &block)| {
+            let view = self.allocator.block(block)?;
+            Some(((view.segment, view.offset), StorageId(id)))
+        });
+        sorted::map(alive)
+    }
+
+    fn push(
+        &mut self,
+        action: &'static str,
+        address: Bytes,
+        size: Bytes,
+        storage: Option<StorageId>,
+    ) {
+        self.entries.push(Entry { action, address, size, event: self.events, storage });
+    }
+
+    fn address(&self, block: &BlockView) -> Bytes {
+        self.segments.get(block.segment).map_or(FIRST_ADDRESS, |&(address, ..)| address)
+            + block.offset
+    }
+
+    /// Tells which segments are there now and were not, and the reverse.
+    fn segments_changed(&mut self) {
+        let segments = self.allocator.segments();
+        let held = sorted::map(segments.map(|segment| (segment.index(), segment.size())));
+        for index in 0..self.segments.len() {
+            let Some(segment) = self.segments.get_mut(index) else { continue };
+            let (address, size, _) = *segment;
+            if size > Bytes::ZERO && !held.contains_key(&index) {
+                segment.1 = Bytes::ZERO;
+                self.push("segment_free", address, size, None);
+            }
+        }
+        for (_, size) in held.range(self.segments.len()..) {
+            let address = self.next_address;
+            self.next_address += *size;
+            self.segments.push((address, *size, self.events));
+            self.push("segment_alloc", address, *size, None);
+        }
+    }
+}
+
+fn write_event(pickle: &mut Pickle, stacks: &mut Stacks<'_>, entry: &Entry) {
+    let &Entry { action, address, size, event, storage } = entry;
+    let owner = storage.and_then(|id| stacks.trace.storages.get(id.0));
+    let kind = owner.and_then(|owner| owner.tensor.as_ref());
+    pickle.open();
+    pickle.entries(&[
+        ("action", Value::Text(action)),
+        // As PyTorch does: what is free has the place of the address.
+        (if action == "oom" { "device_free" } else { "addr" }, Value::Number(address.0)),
+        ("size", Value::Number(size.0)),
+        ("stream", Value::Number(0)),
+        ("time_us", Value::Number(u64::try_from(event).unwrap_or(u64::MAX))),
+        ("compile_context", Value::Text("N/A")),
+        ("user_metadata", Value::Text(&kind.map(ToString::to_string).unwrap_or_default())),
+        ("pool_id", Value::ZeroPair),
+    ]);
+    match (action, owner) {
+        ("alloc", Some(owner)) => {
+            pickle.entries(&[("category", Value::Text(owner.category.name()))]);
+        }
+        // The viewer stumbles over a file that has categories and not this one.
+        ("snapshot", _) => pickle.entries(&[("category", Value::Text("unknown"))]),
+        _ => {}
+    }
+    stacks.write(pickle, event, storage);
+    pickle.close();
+}
+
+fn write_segment(
+    pickle: &mut Pickle,
+    stacks: &mut Stacks<'_>,
+    recording: &Recording,
+    owners: &BTreeMap<(usize, Bytes), StorageId>,
+    segment: &SegmentView<'_>,
+) {
+    let place = recording.segments.get(segment.index());
+    let &(address, _, event) = place.unwrap_or(&(FIRST_ADDRESS, Bytes::ZERO, 0));
+    let allocated = segment.blocks().filter(|block| block.allocated).map(|block| block.size).sum();
+    let requested = segment.blocks().map(|block| block.requested).sum();
+    let Bytes(allocated): Bytes = allocated;
+    let Bytes(requested): Bytes = requested;
+    pickle.open();
+    pickle.entries(&[
+        ("device", Value::Number(0)),
+        ("address", Value::Number(address.0)),
+        ("total_size", Value::Number(segment.size().0)),
+        ("allocated_size", Value::Number(allocated)),
+        ("active_size", Value::Number(allocated)),
+        ("requested_size", Value::Number(requested)),
+        ("stream", Value::Number(0)),
+        (
+            "segment_type",
+            Value::Text(match segment.pool() {
+                Pool::Small => "small",
+                Pool::Large => "large",
+            }),
+        ),
+        ("segment_pool_id", Value::ZeroPair),
+        ("is_expandable", Value::Flag(false)),
+    ]);
+    stacks.write(pickle, event, None);
+    pickle.text("blocks");
+    pickle.list(segment.blocks(), |pickle, block| {
+        let state = if block.allocated { "active_allocated" } else { "inactive" };
+        pickle.open();
+        pickle.entries(&[
+            ("address", Value::Number((address + block.offset).0)),
+            ("size", Value::Number(block.size.0)),
+            ("requested_size", Value::Number(block.requested.0)),
+            ("state", Value::Text(state)),
+        ]);
+        match owners.get(&(block.segment, block.offset)) {
+            Some(&id) => {
+                let born = recording.born.get(id.0).copied().unwrap_or(0);
+                stacks.write(pickle, born, Some(id));
+            }
+            None => {
+                pickle.text("frames");
+                pickle.list([(); 0], |_, ()| {});
+            }
+        }
+        pickle.close();
+    });
+    pickle.close();
+}
+
+/// Begin and end of every phase, as PyTorch notes them of its optimizers.
+fn write_phases(pickle: &mut Pickle, trace: &Trace, events: usize) {
+    let begun = trace.phases.iter().take_while(|mark| mark.event < events);
+    let ends = trace.phases.iter().skip(1).map(|mark| mark.event.min(events)).chain([events]);
+    let sides = begun.zip(ends).flat_map(|(mark, end)| {
+        [("START", mark, mark.event), ("END", mark, end)]
+    });
+    pickle.list(sides, |pickle, (stage, mark, event)| {
+        pickle.dict(&[
+            ("stage", Value::Text(stage)),
+            ("name", Value::Text(&format!("{}, iteration {}", mark.phase.name(), mark.iteration))),
+            ("device", Value::Number(0)),
+            ("time_us", Value::Number(u64::try_from(event).unwrap_or(u64::MAX))),
+        ]);
+    });
+}
+
+/// What is modelled, under PyTorch's names.
+fn write_settings(pickle: &mut Pickle, simulation: &Simulation) {
+    let settings = simulation.settings();
+    let limit = settings.max_split_size.map_or(Value::Unlimited, |size| Value::Number(size.0));
+    pickle.open();
+    pickle.entries(&[
+        ("PYTORCH_CUDA_ALLOC_CONF", Value::Text(&simulation.config().alloc_conf)),
+        ("max_split_size", limit),
+        ("garbage_collection_threshold", Value::ZeroReal),
+        ("expandable_segments", Value::Flag(false)),
+    ]);
+    pickle.text("roundup_power2_divisions");
+    pickle.open();
+    for (octave, &divisions) in (0_u32..).zip(&settings.roundup_power2_divisions) {
+        let from = 1_u64.checked_shl(octave).unwrap_or(0).to_string();
+        pickle.entries(&[(&from, Value::Number(divisions))]);
+    }
+    pickle.close();
+    pickle.close();
+}
+
+/// What tells stacks apart: a tensor's name, operator, module, iteration and phase.
+type Place = (Option<LabelId>, Option<LabelId>, Option<LabelId>, Option<(usize, Phase)>);
+
+/// Stacks and frames that were written already.
+struct Stacks<'a> {
+    trace: &'a Trace,
+    /// By the three parts of a frame.
+    frames: BTreeMap<(&'static str, usize, &'a str), Memo>,
+    known: BTreeMap<Place, Memo>,
+}
+
+impl Stacks<'_> {
+    /// Where an event happens, under the key `frames`; innermost first.
+    fn write(&mut self, pickle: &mut Pickle, event: usize, storage: Option<StorageId>) {
+        let trace = self.trace;
+        let said = |label: LabelId| Some(label).filter(|&label| !trace.label(label).is_empty());
+        let at = |labels: &[LabelId]| labels.get(event).copied().and_then(said);
+        let place = (
+            storage.and_then(|id| said(trace.storages.get(id.0)?.name)),
+            at(&trace.operators),
+            at(&trace.modules),
+            trace.phase_at(event).map(|mark| (mark.iteration, mark.phase)),
+        );
+        pickle.text("frames");
+        if let Some(&known) = self.known.get(&place) {
+            return pickle.recall(known);
+        }
+        let (name, operator, module, phase) = place;
+        let mut frames = Vec::new();
+        frames.extend(name.map(|name| ("tensor", 0, trace.label(name))));
+        frames.extend(operator.map(|operator| ("operator", 0, trace.label(operator))));
+        // Each module is called by the one around it.
+        let mut path = module.map(|module| trace.label(module));
+        while let Some(inner) = path {
+            frames.push(("module", 0, inner));
+            path = inner.rsplit_once('.').map(|(around, _)| around);
+        }
+        frames.extend(phase.map(|(iteration, phase)| ("iteration", iteration, phase.name())));
+        pickle.list(frames, |pickle, frame| self.frame(pickle, frame));
+        let memo = pickle.memoize();
+        self.known.insert(place, memo);
+    }
+}
+
+impl<'a> Stacks<'a> {
+    fn frame(&mut self, pickle: &mut Pickle, frame: (&'static str, usize, &'a str)) {
+        if let Some(&known) = self.frames.get(&frame) {
+            return pickle.recall(known);
+        }
+        let (kind, line, name) = frame;
+        pickle.dict(&[
+            ("filename", Value::Text(kind)),
+            ("line", Value::Number(u64::try_from(line).unwrap_or(u64::MAX))),
+            ("name", Value::Text(name)),
+        ]);
+        let memo = pickle.memoize();
+        self.frames.insert(frame, memo);
+    }
+}
