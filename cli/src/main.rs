@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
-use highwater_core::export::{self, Answer};
+use highwater_core::export::{self, Answer, Played};
 use highwater_core::{Error, ErrorKind, Model, formats};
 
 use crate::args::{Arguments, Command, Estimate, Table};
@@ -116,15 +116,12 @@ fn exports(arguments: &Estimate, answer: &Answer) -> Vec<(PathBuf, String)> {
 }
 
 /// The answer, and the run itself as a snapshot where one is to be written.
-fn answer(
-    arguments: &Estimate,
-    matches: &ArgMatches,
-) -> Result<(Answer, Option<Vec<u8>>), Error> {
+fn answer(arguments: &Estimate, matches: &ArgMatches) -> Result<(Answer, Option<Vec<u8>>), Error> {
     let model = open(&arguments.model)?;
     let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
     let config = arguments.config(matches, model.defaults());
     let answer = answer::answer(&model, &file_name.to_string_lossy(), &config)?;
-    let snapshot = || model.simulate(&config).map(|simulation| export::snapshot(&simulation));
+    let snapshot = || model.simulate(&config).map(|run| export::snapshot(&Played::of(&run)));
     let snapshot = arguments.snapshot.as_ref().map(|_| snapshot()).transpose()?;
     Ok((answer, snapshot))
 }

@@ -6,7 +6,7 @@
 //! | [`markdown`] | people: a report for an issue or a pull request |
 //! | [`csv`] | spreadsheets: the timeline, the tensors at the peak, the devices |
 //! | [`trace`] | ui.perfetto.dev: counters and slices over the events of the run |
-//! | [`snapshot`] | PyTorch's viewer of memory: the whole run, which an [`Answer`] is too little for |
+//! | [`snapshot`] | PyTorch's viewer of memory: the whole run, from [`Played`], since an [`Answer`] has not all of it |
 
 mod csv;
 mod json;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::csv::{devices, tensors, timeline};
 pub use self::json::{JsonConfig, JsonPeak, json};
 pub use self::markdown::markdown;
-pub use self::snapshot::snapshot;
+pub use self::snapshot::{Played, snapshot};
 pub use self::trace::trace;
 use crate::report::{DeviceVerdict, Report};
 use crate::trace::Phase;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// COUNT: items between a mark and the opcode that takes them, as CPython does; the viewer spreads them
+/// COUNT: items between a mark and the opcode that takes them, as `CPython` does; the viewer spreads them
 /// over the arguments of one call.
 const BATCH: usize = 1000;
 
@@ -25,7 +25,6 @@ pub(super) enum Value<'a> {
     Flag(bool),
     /// `(0, 0)`.
     ZeroPair,
-    Known(Memo),
 }
 
 /// A pickle that is being written.
@@ -94,12 +93,11 @@ impl Pickle {
         }
         // A text of 4 GiB would be cut short.
         let size = u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
-        match size {
-            [small, 0, 0, 0] => self.bytes.extend([0x8c, small]),
-            _ => {
-                self.bytes.push(b'X');
-                self.bytes.extend(size);
-            }
+        if let [small, 0, 0, 0] = size {
+            self.bytes.extend([0x8c, small]);
+        } else {
+            self.bytes.push(b'X');
+            self.bytes.extend(size);
         }
         self.bytes.extend(text.as_bytes());
         let memo = self.memoize();
@@ -115,12 +113,12 @@ impl Pickle {
     }
 
     pub(super) fn recall(&mut self, Memo(memo): Memo) {
-        match memo.to_le_bytes() {
-            [small, 0, 0, 0] => self.bytes.extend([b'h', small]),
-            long => {
-                self.bytes.push(b'j');
-                self.bytes.extend(long);
-            }
+        let memo = memo.to_le_bytes();
+        if let [small, 0, 0, 0] = memo {
+            self.bytes.extend([b'h', small]);
+        } else {
+            self.bytes.push(b'j');
+            self.bytes.extend(memo);
         }
     }
 
@@ -131,14 +129,13 @@ impl Pickle {
             Value::Unlimited => self.bytes.extend(b"J\xff\xff\xff\xff"),
             Value::ZeroReal => self.bytes.extend(b"G\0\0\0\0\0\0\0\0"),
             Value::Flag(is) => self.bytes.push(if is { 0x88 } else { 0x89 }),
-            Value::Known(memo) => self.recall(memo),
-            Value::ZeroPair => match self.zero_pair {
-                Some(known) => self.recall(known),
-                None => {
-                    self.bytes.extend(b"K\0K\0\x86");
-                    self.zero_pair = Some(self.memoize());
+            Value::ZeroPair => {
+                if let Some(known) = self.zero_pair {
+                    return self.recall(known);
                 }
-            },
+                self.bytes.extend(b"K\0K\0\x86");
+                self.zero_pair = Some(self.memoize());
+            }
         }
     }
 
@@ -150,13 +147,12 @@ impl Pickle {
             0x100..=0xffff => self.bytes.extend([b'M', a, b]),
             0x1_0000..=0x7fff_ffff => self.bytes.extend([b'J', a, b, c, d]),
             _ => {
-                // Two's complement: one more byte where the highest bit would be taken for a sign.
-                let used = 9_u8.saturating_sub(u8::try_from(n.leading_zeros() / 8).unwrap_or(0));
-                let sign_fits = n.leading_zeros() % 8 > 0;
-                let used = if sign_fits { used.saturating_sub(1) } else { used };
-                self.bytes.extend([0x8a, used]);
+                // In front of the highest bit there is one for the sign.
+                let used =
+                    u64::BITS.saturating_sub(n.leading_zeros()).saturating_add(1).div_ceil(8);
+                self.bytes.extend([0x8a, u8::try_from(used).unwrap_or(0)]);
                 let padded = bytes.into_iter().chain([0]);
-                self.bytes.extend(padded.take(usize::from(used)));
+                self.bytes.extend(padded.take(usize::try_from(used).unwrap_or(0)));
             }
         }
     }

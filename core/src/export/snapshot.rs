@@ -5,10 +5,13 @@
 //! first, is the tensor, the operator, the modules and the phase. Time is counted in
 //! calls to the allocator, a microsecond each, since what a run does between them is not simulated.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::pickle::{Memo, Pickle, Value};
-use crate::allocator::{Allocator, BlockId, BlockView, OutOfMemory, Pool, SegmentView};
+use crate::allocator::{Allocator, BlockId, BlockView, OutOfMemory, Pool, SegmentView, Settings};
 use crate::bytes::Bytes;
 use crate::estimate::Simulation;
 use crate::sorted;
@@ -18,11 +21,38 @@ use crate::trace::{Event, LabelId, Phase, StorageId, Trace};
 /// JavaScript would round addresses.
 const FIRST_ADDRESS: Bytes = Bytes(0x7f00_0000_0000);
 
+/// What a snapshot is written from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Played<'a> {
+    trace: Cow<'a, Trace>,
+    settings: Settings,
+    /// As it was written.
+    alloc_conf: Cow<'a, str>,
+    /// SIZE: what the allocator may reserve.
+    limit: Bytes,
+    /// SIZE: what the driver calls free before the allocator has reserved anything.
+    free: Bytes,
+}
+
+impl<'a> Played<'a> {
+    /// A run on its device.
+    pub fn of(simulation: &'a Simulation) -> Self {
+        let room = simulation.room();
+        Self {
+            trace: Cow::Borrowed(simulation.trace()),
+            settings: *simulation.settings(),
+            alloc_conf: Cow::Borrowed(&simulation.config().alloc_conf),
+            limit: room.limit(),
+            free: room.capacity - room.context - room.other_processes,
+        }
+    }
+}
+
 /// The pickle: events of the run on its device up to its end, or to where it runs out of memory,
 /// then the state at that moment.
-pub fn snapshot(simulation: &Simulation) -> Vec<u8> {
-    let recording = Recording::of(simulation);
-    let trace = simulation.trace();
+pub fn snapshot(played: &Played<'_>) -> Vec<u8> {
+    let recording = Recording::of(played);
+    let trace = &*played.trace;
     let mut stacks = Stacks { trace, frames: BTreeMap::new(), known: BTreeMap::new() };
     let mut pickle = Pickle::new();
     pickle.open();
@@ -39,7 +69,7 @@ pub fn snapshot(simulation: &Simulation) -> Vec<u8> {
     pickle.text("external_annotations");
     write_phases(&mut pickle, trace, recording.events);
     pickle.text("allocator_settings");
-    write_settings(&mut pickle, simulation);
+    write_settings(&mut pickle, played);
     pickle.close();
     pickle.finish()
 }
@@ -74,12 +104,11 @@ struct Recording {
 }
 
 impl Recording {
-    fn of(simulation: &Simulation) -> Self {
-        let trace = simulation.trace();
-        let room = simulation.room();
+    fn of(played: &Played<'_>) -> Self {
+        let trace = &*played.trace;
         let mut recording = Self {
             entries: Vec::new(),
-            allocator: Allocator::new(*simulation.settings(), Some(room.limit())),
+            allocator: Allocator::new(played.settings, Some(played.limit)),
             blocks: vec![BlockId::NULL; trace.storages.len()],
             born: vec![0; trace.storages.len()],
             segments: Vec::new(),
@@ -95,10 +124,8 @@ impl Recording {
                 }
             };
             if let Err(error) = outcome {
-                let size = simulation.settings().round_size(error.request);
-                let outside = room.context + room.other_processes;
-                let free = room.capacity - outside - error.reserved;
-                recording.push("oom", free, size, None);
+                let size = played.settings.round_size(error.request);
+                recording.push("oom", played.free - error.reserved, size, None);
             }
             recording.events = recording.events.saturating_add(1);
             if outcome.is_err() {
@@ -263,15 +290,12 @@ fn write_segment(
             ("requested_size", Value::Number(block.requested.0)),
             ("state", Value::Text(state)),
         ]);
-        match owners.get(&(block.segment, block.offset)) {
-            Some(&id) => {
-                let born = recording.born.get(id.0).copied().unwrap_or(0);
-                stacks.write(pickle, born, Some(id));
-            }
-            None => {
-                pickle.text("frames");
-                pickle.list([(); 0], |_, ()| {});
-            }
+        if let Some(&id) = owners.get(&(block.segment, block.offset)) {
+            let born = recording.born.get(id.0).copied().unwrap_or(0);
+            stacks.write(pickle, born, Some(id));
+        } else {
+            pickle.text("frames");
+            pickle.list([(); 0], |_, ()| {});
         }
         pickle.close();
     });
@@ -282,9 +306,8 @@ fn write_segment(
 fn write_phases(pickle: &mut Pickle, trace: &Trace, events: usize) {
     let begun = trace.phases.iter().take_while(|mark| mark.event < events);
     let ends = trace.phases.iter().skip(1).map(|mark| mark.event.min(events)).chain([events]);
-    let sides = begun.zip(ends).flat_map(|(mark, end)| {
-        [("START", mark, mark.event), ("END", mark, end)]
-    });
+    let sides =
+        begun.zip(ends).flat_map(|(mark, end)| [("START", mark, mark.event), ("END", mark, end)]);
     pickle.list(sides, |pickle, (stage, mark, event)| {
         pickle.dict(&[
             ("stage", Value::Text(stage)),
@@ -296,12 +319,12 @@ fn write_phases(pickle: &mut Pickle, trace: &Trace, events: usize) {
 }
 
 /// What is modelled, under PyTorch's names.
-fn write_settings(pickle: &mut Pickle, simulation: &Simulation) {
-    let settings = simulation.settings();
+fn write_settings(pickle: &mut Pickle, played: &Played<'_>) {
+    let settings = &played.settings;
     let limit = settings.max_split_size.map_or(Value::Unlimited, |size| Value::Number(size.0));
     pickle.open();
     pickle.entries(&[
-        ("PYTORCH_CUDA_ALLOC_CONF", Value::Text(&simulation.config().alloc_conf)),
+        ("PYTORCH_CUDA_ALLOC_CONF", Value::Text(&played.alloc_conf)),
         ("max_split_size", limit),
         ("garbage_collection_threshold", Value::ZeroReal),
         ("expandable_segments", Value::Flag(false)),
