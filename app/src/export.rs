@@ -122,6 +122,6 @@ mod tests {
         let run = model.simulate(&Config::default()).expect("it is simulated");
         let packed = postcard::to_stdvec(&Played::of(&run)).expect("it packs");
         assert_eq!(pickled(&packed), export::snapshot(&Played::of(&run)));
-        assert_eq!(pickled(&[1, 2]), []);
+        assert!(pickled(&[1, 2]).is_empty());
     }
 }

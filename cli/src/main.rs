@@ -13,6 +13,7 @@ mod autopsy;
 mod catalogue;
 mod explain;
 mod file;
+mod replay;
 mod table;
 mod text;
 
@@ -49,6 +50,10 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => match explain::explain(&arguments, &matches) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
+        },
+        Command::Replay(arguments) => match replay::replay(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(error) => return complain(&locate(&arguments.snapshot, &error), BAD_INPUT),
         },
         Command::Spec(arguments) => match spec(&arguments.model) {
             Ok(text) => (text, ExitCode::SUCCESS),

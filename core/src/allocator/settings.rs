@@ -95,7 +95,7 @@ impl Settings {
     }
 
     /// `should_split`: whether `remaining` bytes behind an allocation become a free block.
-    pub(super) fn should_split(&self, pool: Pool, size: Bytes, remaining: Bytes) -> bool {
+    pub(crate) fn should_split(&self, pool: Pool, size: Bytes, remaining: Bytes) -> bool {
         match pool {
             Pool::Small => remaining >= MIN_BLOCK_SIZE,
             Pool::Large => !self.is_oversize(size) && remaining > SMALL_SIZE,
