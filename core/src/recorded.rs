@@ -16,7 +16,7 @@ mod replay;
 
 use std::ops::Range;
 
-pub use self::history::{Live, Moment, Origin, Recorded};
+pub use self::history::{Live, Moment, Origin, Recorded, Sample};
 pub use self::replay::{Replayed, WhatIf};
 use crate::bytes::Bytes;
 use crate::error::Error;

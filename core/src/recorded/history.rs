@@ -137,6 +137,23 @@ pub struct Recorded<'s> {
     pub end: Moment,
     /// What was assumed, and what the file does not say.
     pub diagnostics: Vec<Diagnostic>,
+    origins: Vec<Origin>,
+    rules: Rules,
+    /// Before the first entry.
+    start: State,
+}
+
+/// Sums after one entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// The entry, counted from the beginning of the trace.
+    pub entry: usize,
+    /// SUM: asked for.
+    pub requested: Bytes,
+    /// SUM: of the blocks handed out.
+    pub allocated: Bytes,
+    /// SUM: of the segments.
+    pub reserved: Bytes,
 }
 
 /// How the allocator of the file was set.
@@ -263,49 +280,91 @@ impl<'s> Recorded<'s> {
         let trace = snapshot.traces.get(device).cloned().unwrap_or_default();
         let entries = snapshot.entries.get(trace).unwrap_or_default();
         let origins = origins(snapshot);
-        let rules = Rules::of(snapshot);
-        let mut walk = Walk { entries, origins: &origins, rules, state: State::default() };
         let (end, last) = ending(snapshot, device, &origins, entries.len());
-        walk.state.segments = beginning(&last, entries);
-        walk.state.reserved = walk.state.segments.values().copied().sum();
         let before = before(&last, entries);
+        let segments = beginning(&last, entries);
+        let reserved = segments.values().copied().sum();
+        let mut start = State { segments, reserved, ..State::default() };
         for &live in &before {
-            walk.state.add(live);
+            start.add(live);
         }
-        let start = walk.state.clone();
-        let mut reserved_peak = (walk.state.reserved, 0);
-        let mut highest = (walk.state.allocated, None);
-        for at in 0..entries.len() {
-            walk.step(at);
-            if walk.state.allocated > highest.0 {
-                highest = (walk.state.allocated, Some(at));
-            }
-            if walk.state.reserved > reserved_peak.0 {
-                reserved_peak = (walk.state.reserved, at);
-            }
-        }
-        let contradictions = walk.state.contradictions;
-        walk.state = start;
-        for at in 0..highest.1.map_or(0, |at: usize| at.saturating_add(1)) {
-            walk.step(at);
-        }
-        let peak = if entries.is_empty() {
-            end.clone()
-        } else {
-            moment(&walk.state, highest.1.unwrap_or(0), snapshot, device)
-        };
         let mut recorded = Self {
             snapshot,
             device,
             entries,
             before,
-            reserved_peak,
-            peak,
+            reserved_peak: (reserved, 0),
+            peak: end.clone(),
             end,
             diagnostics: Vec::new(),
+            origins,
+            rules: Rules::of(snapshot),
+            start,
         };
+        let contradictions = recorded.find_peaks();
         recorded.diagnose(contradictions);
         Ok(recorded)
+    }
+
+    /// The moment after an entry; one behind the last is the last.
+    pub fn at(&self, entry: usize) -> Moment {
+        let last = self.entries.len().saturating_sub(1);
+        let mut walk = self.walk();
+        for at in 0..=entry.min(last) {
+            walk.step(at);
+        }
+        moment(&walk.state, entry.min(last), self.snapshot, self.device)
+    }
+
+    /// Sums over time, at most so many: of neighbours, the one with the most allocated.
+    pub fn timeline(&self, most: usize) -> Vec<Sample> {
+        let stride = self.entries.len().div_ceil(most.max(1)).max(1);
+        let mut walk = self.walk();
+        let mut samples: Vec<Sample> = Vec::new();
+        let mut highest = Sample::default();
+        for entry in 0..self.entries.len() {
+            walk.step(entry);
+            let State { requested, allocated, reserved, .. } = walk.state;
+            if entry.is_multiple_of(stride) || allocated >= highest.allocated {
+                highest = Sample { entry, requested, allocated, reserved };
+            }
+            let next = entry.saturating_add(1);
+            if next.is_multiple_of(stride) || next == self.entries.len() {
+                samples.push(highest);
+            }
+        }
+        samples
+    }
+
+    fn walk(&self) -> Walk<'_> {
+        Walk {
+            entries: self.entries,
+            origins: &self.origins,
+            rules: self.rules,
+            state: self.start.clone(),
+        }
+    }
+
+    /// Sets the peaks; COUNT: entries that contradict those before them.
+    fn find_peaks(&mut self) -> usize {
+        let mut walk = self.walk();
+        let mut reserved = (walk.state.reserved, 0);
+        let mut allocated = (walk.state.allocated, 0);
+        for at in 0..self.entries.len() {
+            walk.step(at);
+            if walk.state.allocated > allocated.0 {
+                allocated = (walk.state.allocated, at);
+            }
+            if walk.state.reserved > reserved.0 {
+                reserved = (walk.state.reserved, at);
+            }
+        }
+        let contradictions = walk.state.contradictions;
+        self.reserved_peak = reserved;
+        if !self.entries.is_empty() {
+            self.peak = self.at(allocated.1);
+        }
+        contradictions
     }
 
     fn diagnose(&mut self, contradictions: usize) {

@@ -67,7 +67,9 @@ fn check(name: &str, expected: &Expect) {
 
 #[test]
 fn a_recorded_run() {
-    check("resnet18", &expect![[r#"
+    check(
+        "resnet18",
+        &expect![[r#"
         1143 entries, 0 before
         peak 562: 270070456 271696384 314572800, 204 blocks in 23 segments; 6 whole 25165824, 15 holes 17710592, largest [Bytes(2097152), Bytes(14680064)]
           forward 150969088, unknown 72304756, moved 46796608, backward 4
@@ -78,12 +80,15 @@ fn a_recorded_run() {
         `max_split_size_mb:128` 406847488 271696384
         `max_split_size_mb:512` 406847488 271696384
         `roundup_power2_divisions:8` 434110464 287854080
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_a_ring_buffer_forgot_is_found_backwards() {
-    check("resnet18_ring", &expect![[r#"
+    check(
+        "resnet18_ring",
+        &expect![[r#"
         600 entries, 331 before
         peak 146: 363586552 367659520 438304768, 328 blocks in 30 segments; 4 whole 41943040, 25 holes 28702208, largest [Bytes(2097152), Bytes(35651584)]
           unknown 223241848, optimizer 93516096, moved 46796608, forward 32000
@@ -95,12 +100,15 @@ fn what_a_ring_buffer_forgot_is_found_backwards() {
         `max_split_size_mb:512` 503316480 367413760
         `roundup_power2_divisions:8` 511705088 380825088
         begins-late
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn segments_may_grow() {
-    check("resnet18_expandable", &expect![[r#"
+    check(
+        "resnet18_expandable",
+        &expect![[r#"
         2140 entries, 0 before
         peak 1687: 363586552 363612672 398458880, 328 blocks in 2 segments; 0 whole 0, 15 holes 34846208, largest [Bytes(7066112), Bytes(16924160)]
           forward 150969088, optimizer 93516096, unknown 72304756, moved 46796608, backward 4
@@ -110,7 +118,8 @@ fn segments_may_grow() {
         `max_split_size_mb:128` 438304768 369216000
         `max_split_size_mb:512` 438304768 369216000
         `roundup_power2_divisions:8` 465567744 383446528
-    "#]]);
+    "#]],
+    );
 }
 
 /// To the byte, and so do the same calls to our allocator; a history without its beginning has to be
@@ -152,6 +161,9 @@ fn there_and_back(model: &Model, config: &Config) {
     assert_eq!(recorded.reserved_peak.0, report.peak.reserved);
     let ours = simulation.snapshot(report.peak.event);
     assert_eq!(recorded.peak.reserved, ours.reserved);
+    let samples = recorded.timeline(100);
+    let highest = samples.iter().max_by_key(|sample| sample.allocated).unwrap();
+    assert_eq!((highest.allocated, samples.len() <= 100), (report.peak.allocated, true));
     assert_eq!(recorded.peak.fragmentation(), Fragmentation::of(&ours.segments));
     let last = simulation.snapshot(usize::MAX);
     assert_eq!(recorded.end.fragmentation(), Fragmentation::of(&last.segments));
