@@ -3,6 +3,7 @@
 use highwater_core::allocator::Pool;
 use highwater_core::recorded::Moment;
 use highwater_core::report::Fragmentation;
+use highwater_core::trace::Category;
 use serde_json::{Value, json};
 
 use super::Answer;
@@ -59,7 +60,7 @@ fn moment(answer: &Answer<'_>, moment: &Moment) -> Value {
         json!({
             "bytes": live.requested.0,
             "origin": live.origin.name(),
-            "category": live.category.map(|category| category.name()),
+            "category": live.category.map(Category::name),
             "born": live.born,
             "frames": answer.recorded.snapshot.stack(live.stack).collect::<Vec<_>>(),
         })

@@ -113,40 +113,37 @@ fn largest(answer: &Answer<'_>) -> String {
 }
 
 fn unused(found: &Fragmentation) -> String {
-    let mut text = format!(
-        "  {} of {} in {} segments, {} %\n",
-        found.unused(),
-        found.reserved,
-        found.segments,
-        share(found.unused(), found.reserved, 100)
-    );
+    let mut table = Table::new([Align::Right, Align::Left, Align::Left]);
+    table.row([
+        found.unused().to_string().into(),
+        format!("of {} in {}", found.reserved, some(found.segments, "segment")).into(),
+        format!("{} %", share(found.unused(), found.reserved, 100)).into(),
+    ]);
     if found.whole.count > 0 {
-        text += &format!(
-            "  {} of it is {} whole segments: torch.cuda.empty_cache() gives them back\n",
-            found.whole.bytes, found.whole.count
-        );
+        table.row([
+            found.whole.bytes.to_string().into(),
+            format!("is {}", some(found.whole.count, "whole segment")).into(),
+            Cell::styled("torch.cuda.empty_cache() would give it back", FAINT),
+        ]);
     }
-    if found.split.count > 0 {
-        text += &format!(
-            "  {} is {} holes between blocks, which stay as long as these do:\n",
-            found.split.bytes, found.split.count
-        );
-    }
-    let mut table = Table::new([Align::Right, Align::Right, Align::Left, Align::Left]);
     for class in &found.classes {
         table.row([
             class.holes.bytes.to_string().into(),
-            format!("{} holes", class.holes.count).into(),
-            sizes(class).into(),
+            format!("is {} {}", some(class.holes.count, "hole"), sizes(class)).into(),
             Cell::styled(users(class), FAINT),
         ]);
     }
-    text += &table.render("    ");
     let [_, large] = found.largest;
-    if large > Bytes::ZERO {
-        text += &format!("  A request of more than {large} needs new memory from the driver\n");
+    let text = table.render("  ");
+    if large == Bytes::ZERO {
+        return text;
     }
-    text
+    format!("{text}  A tensor of more than {large} needs new memory from the driver.\n")
+}
+
+/// `1 hole`, `2 holes`.
+fn some(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn sizes(class: &Class) -> String {
@@ -161,7 +158,7 @@ const fn users(class: &Class) -> &'static str {
     match (class.pool, class.up_to) {
         (Pool::Small, _) => "for tensors of up to 1 MiB",
         (Pool::Large, Some(Bytes(end))) if end <= 1 << 20 => "for nothing: too small for this pool",
-        (Pool::Large, _) => "for tensors over 1 MiB that are no larger than the hole",
+        (Pool::Large, _) => "for tensors over 1 MiB that fit",
     }
 }
 
@@ -192,12 +189,12 @@ fn what_ifs(answer: &Answer<'_>) -> String {
             Cell::styled(verdict, style),
         ]);
     }
-    let mut text = table.render("  ");
-    if !answer.is_own {
-        let conf = answer.recorded.snapshot.alloc_conf.as_deref().unwrap_or_default();
-        text += &format!("  The settings of the run are not simulated: {conf}\n");
+    let text = table.render("  ");
+    if answer.is_own {
+        return text;
     }
-    text
+    let conf = answer.recorded.snapshot.alloc_conf.as_deref().unwrap_or_default();
+    format!("{text}  The settings of the run are not simulated: {conf}\n")
 }
 
 /// How far a replay is from what was recorded: `+0.52 %`.

@@ -1,8 +1,8 @@
 //! A history out of a snapshot: what its trace says, and what it leaves out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Entry, Snapshot};
+use super::{Action, Block, Entry, Segment, Snapshot};
 use crate::allocator::{Conf, MIN_BLOCK_SIZE, Pool, SMALL_BUFFER, Settings};
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -492,39 +492,31 @@ fn ending(
     entries: usize,
 ) -> (Moment, State) {
     let mut state = State::default();
-    let mut places: Vec<(usize, Vec<(Bytes, Option<u64>)>)> = Vec::new();
     let mut allocated = Bytes::ZERO;
-    for (number, segment) in segments_of(snapshot, device) {
+    let segments = segments_of(snapshot, device);
+    for segment in &segments {
         state.segments.insert(segment.address, segment.size);
         state.reserved += segment.size;
-        let mut address = segment.address;
-        let mut blocks = Vec::new();
-        for block in snapshot.blocks.get(segment.blocks.clone()).unwrap_or_default() {
-            blocks.push((block.size, block.allocated.then_some(address)));
-            if block.allocated {
-                let (stack, requested) = (block.stack, block.requested);
-                let origin = origins.get(stack).copied().unwrap_or(Origin::Unknown);
-                allocated += block.size;
-                let (size, category, born) = (block.size, None, None);
-                state.add(Live { address, requested, size, stack, origin, category, born });
-            }
-            address = address.saturating_add(block.size.0);
+        for (address, block) in blocks_of(snapshot, segment).filter(|(_, block)| block.allocated) {
+            let &Block { size, requested, stack, .. } = block;
+            let origin = origins.get(stack).copied().unwrap_or(Origin::Unknown);
+            allocated += size;
+            let (category, born) = (None, None);
+            state.add(Live { address, requested, size, stack, origin, category, born });
         }
-        places.push((number, blocks));
     }
     let live = largest_first(&state);
     let owners = sorted::map(live.iter().enumerate().map(|(at, live)| (live.address, at)));
-    let segments = places.into_iter().filter_map(|(number, blocks)| {
-        let segment = snapshot.segments.get(number)?;
-        let block = |(size, address): (Bytes, Option<u64>)| report::Block {
-            size,
-            tensor: address.and_then(|address| owners.get(&address).copied()),
-        };
-        Some(report::Segment {
+    let segments = segments.into_iter().map(|segment| {
+        let blocks = blocks_of(snapshot, segment).map(|(address, block)| report::Block {
+            size: block.size,
+            tensor: owners.get(&address).copied().filter(|_| block.allocated),
+        });
+        report::Segment {
             pool: if segment.small { Pool::Small } else { Pool::Large },
             size: segment.size,
-            blocks: blocks.into_iter().map(block).collect(),
-        })
+            blocks: blocks.collect(),
+        }
     });
     let moment = Moment {
         entry: entries.saturating_sub(1),
@@ -537,13 +529,26 @@ fn ending(
     (moment, state)
 }
 
-/// Segments of a device by address, with their positions in the table.
-fn segments_of(snapshot: &Snapshot, device: usize) -> Vec<(usize, &super::Segment)> {
-    let is_here = |segment: &super::Segment| usize::try_from(segment.device) == Ok(device);
-    let all = snapshot.segments.iter().enumerate();
-    let mut segments: Vec<_> = all.filter(|(_, segment)| is_here(segment)).collect();
-    sorted::by_key(&mut segments, |(_, segment)| segment.address);
+/// Segments of a device by address.
+fn segments_of(snapshot: &Snapshot, device: usize) -> Vec<&Segment> {
+    let is_here = |segment: &&Segment| usize::try_from(segment.device) == Ok(device);
+    let mut segments: Vec<_> = snapshot.segments.iter().filter(is_here).collect();
+    sorted::by_key(&mut segments, |segment| segment.address);
     segments
+}
+
+/// Blocks of a segment with their addresses.
+fn blocks_of<'s>(
+    snapshot: &'s Snapshot,
+    segment: &Segment,
+) -> impl Iterator<Item = (u64, &'s Block)> + use<'s> {
+    let blocks = snapshot.blocks.get(segment.blocks.clone()).unwrap_or_default();
+    let mut next = segment.address;
+    blocks.iter().map(move |block| {
+        let address = next;
+        next = next.saturating_add(block.size.0);
+        (address, block)
+    })
 }
 
 /// The driver's memory before the first entry: from the end backwards.
@@ -563,14 +568,14 @@ fn beginning(end: &State, entries: &[Entry]) -> BTreeMap<u64, Bytes> {
 /// Blocks that were alive before the first entry: what is freed and was never allocated, and
 /// what is there at the end and never was either.
 fn before(end: &State, entries: &[Entry]) -> Vec<Live> {
-    let mut born = BTreeMap::new();
+    let mut born = BTreeSet::new();
     let mut before = BTreeMap::new();
     for entry in entries {
         match entry.action {
             Action::Alloc => {
-                born.insert(entry.address, ());
+                born.insert(entry.address);
             }
-            Action::FreeCompleted if born.remove(&entry.address).is_none() => {
+            Action::FreeCompleted if !born.remove(&entry.address) => {
                 let live = Live {
                     address: entry.address,
                     requested: entry.size,
@@ -586,7 +591,7 @@ fn before(end: &State, entries: &[Entry]) -> Vec<Live> {
         }
     }
     for (address, live) in &end.blocks {
-        if !born.contains_key(address) {
+        if !born.contains(address) {
             before.entry(*address).or_insert(*live);
         }
     }
@@ -604,7 +609,7 @@ fn moment(state: &State, entry: usize, snapshot: &Snapshot, device: usize) -> Mo
     let live = largest_first(state);
     let owners = sorted::map(live.iter().enumerate().map(|(at, live)| (live.address, at)));
     let known = segments_of(snapshot, device);
-    let known = sorted::map(known.into_iter().map(|(_, segment)| (segment.address, segment)));
+    let known = sorted::map(known.into_iter().map(|segment| (segment.address, segment)));
     let segments = state.segments.iter().map(|(&start, &size)| {
         let around = known.range(..=start).next_back().map(|(_, segment)| *segment);
         let around =
