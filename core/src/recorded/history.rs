@@ -202,9 +202,8 @@ impl State {
     fn size_at(&self, address: u64, requested: Bytes, rules: &Rules) -> Bytes {
         let rounded = rules.settings.round_size(requested);
         let segment = self.segments.range(..=address).next_back();
-        let Some(end) = segment.map(|(&start, &size)| start.saturating_add(size.0)) else {
-            return rounded;
-        };
+        let end = segment.map(|(&start, &size)| start.saturating_add(size.0));
+        let Some(end) = end.filter(|&end| end > address) else { return rounded };
         let behind = self.blocks.range(address.saturating_add(1)..end).next();
         let room = behind.map_or(end, |(&next, _)| next).saturating_sub(address);
         let remaining = Bytes(room).saturating_sub(rounded);

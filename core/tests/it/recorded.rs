@@ -1,6 +1,7 @@
 //! Memory snapshots: those that PyTorch recorded, ours, and such as nobody should send.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use expect_test::{Expect, expect};
 use highwater_core::allocator::Settings;
@@ -197,11 +198,15 @@ proptest! {
         };
         there_and_back(&model, &config);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     /// Whatever is damaged is read or refused.
     #[test]
     fn damage_is_survived(places in prop::collection::vec((0_usize..4000, any::<u8>()), 1..8), cut in 0_usize..4000) {
-        let mut bytes = export::snapshot(&Played::of(&small()));
+        let mut bytes = SMALL.clone();
         for (place, byte) in places {
             if let Some(slot) = bytes.get_mut(place) {
                 *slot = byte;
@@ -217,9 +222,36 @@ proptest! {
     }
 }
 
-fn small() -> highwater_core::estimate::Simulation {
+/// The snapshot of a small run.
+static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let model = highwater_core::open(&mut MLP.as_bytes(), "mlp").unwrap();
-    model.simulate(&Config::default()).unwrap()
+    export::snapshot(&Played::of(&model.simulate(&Config::default()).unwrap()))
+});
+
+/// A block outside of all segments, at the end of all addresses, freed twice.
+#[test]
+fn addresses_may_be_absurd() {
+    let entry = |action: &str, address: &[u8]| {
+        let length = u8::try_from(action.len()).unwrap();
+        let action = [b"\x8c".as_slice(), &[length], action.as_bytes()].concat();
+        [b"}(\x8c\x06action", &*action, b"\x8c\x04addr", address, b"\x8c\x04sizeK\x64u"].concat()
+    };
+    let last = b"\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00".as_slice();
+    let entries = [
+        entry("segment_alloc", b"K\x10"),
+        entry("alloc", b"M\x00\x10"),
+        entry("alloc", last),
+        entry("alloc", last),
+        entry("free_completed", last),
+        entry("free_completed", last),
+        entry("segment_unmap", last),
+        entry("segment_free", b"K\x10"),
+    ];
+    let head = b"\x80\x02}(\x8c\x08segments]\x8c\x0ddevice_traces](](".as_slice();
+    let snapshot = read(&[head, &entries.concat(), b"eeu."].concat()).unwrap();
+    let recorded = Recorded::of(&snapshot, None).unwrap();
+    assert_eq!(recorded.entries.len(), entries.len());
+    assert!(told(&recorded).contains("contradictions"));
 }
 
 #[test]
