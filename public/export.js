@@ -1,6 +1,6 @@
 // Saves the answer in some form. A program of its own makes the texts; it is fetched when somebody
 // asks for the first one.
-import start, { written } from "./highwater-export.js";
+import start, { pickled, written } from "./highwater-export.js";
 
 const program = start({ module_or_path: new URL("highwater-export_bg.wasm", import.meta.url) });
 
@@ -14,6 +14,7 @@ const FORMS = {
   json: ["json", "application/json"],
   markdown: ["md", "text/markdown"],
   trace: ["trace.json", "application/json"],
+  snapshot: ["pickle", "application/octet-stream"],
 };
 // Tokens of the style sheet, in the order in which the program wants their values.
 const COLOURS = [
@@ -24,14 +25,14 @@ const COLOURS = [
 // Device pixels for one of the drawing's.
 const DENSITY = 2;
 
-/** Makes the text of a form out of a packed answer and hands it to the user as a file. */
+/** Makes a form out of a packed answer, the snapshot out of a packed run, and hands it to the user as a file. */
 export async function save(form, packed, name) {
   await program;
   const style = getComputedStyle(document.documentElement);
   const colours = COLOURS.map((token) => style.getPropertyValue(`--${token}`).trim());
-  const text = written(form, packed, colours);
+  const content = form === "snapshot" ? pickled(packed) : written(form, packed, colours);
   const [ending, type] = FORMS[form];
-  const blob = form === "png" ? await painted(text) : new Blob([text], { type });
+  const blob = form === "png" ? await painted(content) : new Blob([content], { type });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = `${name.replace(/\.\w+$/, "")}.${ending}`;

@@ -21,6 +21,7 @@ use crate::chart::scene::Part;
 use crate::embed;
 use crate::estimator::Pulled;
 use crate::explained::Explained;
+use crate::link;
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
 use crate::state::{
@@ -182,6 +183,13 @@ impl Engine {
         }
     }
 
+    /// Saves the newest run as a memory snapshot, once the worker has handed it out.
+    pub(crate) fn play(&self) {
+        if let Some(generation) = self.answered() {
+            self.line.borrow().send(&ToWorker::Play { generation }, &JsValue::NULL);
+        }
+    }
+
     /// Searches for the least that makes the newest answer fit on its device.
     pub(crate) fn search(&self) {
         if let Some(generation) = self.answered() {
@@ -310,6 +318,11 @@ impl Engine {
                 }
             }
             FromWorker::Seen { generation, snapshot } => self.seen(generation, snapshot),
+            FromWorker::Played { generation, packed } => {
+                if self.answered() == Some(generation) {
+                    link::save_run(self.state, packed);
+                }
+            }
             FromWorker::Pulled { generation, lever, pulled } => {
                 self.pulled(generation, lever, pulled);
             }

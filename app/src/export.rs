@@ -1,7 +1,7 @@
 //! The answer as a file: packed by the page, written by `bin/highwater-export`, which nobody waits
 //! for until somebody asks for one.
 
-use highwater_core::export::{self, Answer};
+use highwater_core::export::{self, Answer, Played};
 use highwater_core::{Bytes, Config};
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,11 @@ pub(crate) struct Form {
     pub(crate) about: &'static str,
 }
 
+/// The form that is made from the run itself, which is in the worker, and not from the answer.
+pub(crate) const SNAPSHOT: &str = "snapshot";
+
 /// All forms, in the order in which they are offered.
-pub(crate) const FORMS: [Form; 8] = [
+pub(crate) const FORMS: [Form; 9] = [
     Form { id: "png", title: "Picture (PNG)", about: "The timeline, to paste anywhere" },
     Form { id: "svg", title: "Drawing (SVG)", about: "The timeline, for papers and slides" },
     Form { id: "markdown", title: "Report (Markdown)", about: "For an issue or a pull request" },
@@ -28,6 +31,7 @@ pub(crate) const FORMS: [Form; 8] = [
     Form { id: "tensors", title: "Tensors at the peak (CSV)", about: "Largest first" },
     Form { id: "devices", title: "GPUs (CSV)", about: "Need, capacity, verdict" },
     Form { id: "trace", title: "Trace (Perfetto)", about: "Counters and operators over time" },
+    Form { id: SNAPSHOT, title: "Memory snapshot (PyTorch)", about: "For pytorch.org/memory_viz" },
 ];
 
 /// What is said around the picture, in the language of the page.
@@ -58,6 +62,12 @@ pub fn written(form: &str, packed: &[u8], colours: &[String]) -> String {
         "trace" => export::trace(&answer),
         _ => String::new(),
     }
+}
+
+/// The memory snapshot of a packed run; empty for what is none.
+pub fn pickled(packed: &[u8]) -> Vec<u8> {
+    postcard::from_bytes::<Played<'_>>(packed)
+        .map_or_else(|_| Vec::new(), |run| export::snapshot(&run))
 }
 
 fn picture(answer: &Answer, words: &Words, colours: &[String]) -> String {
@@ -101,7 +111,7 @@ mod tests {
         let words = Words { title: "Peaks <here>".to_owned(), ..Words::default() };
         let packed = (("resnet50.onnx", Some("batch"), &report, &devices), words);
         let packed = postcard::to_stdvec(&packed).expect("it packs");
-        for form in FORMS {
+        for form in FORMS.iter().filter(|form| form.id != SNAPSHOT) {
             let text = written(form.id, &packed, &[]);
             assert!(text.len() > 50, "{}: {text}", form.id);
         }
@@ -109,5 +119,9 @@ mod tests {
         assert!(svg.contains("Peaks &lt;here>") && svg.ends_with("</svg>\n"));
         assert_eq!(written("colour", &packed, &[]), "");
         assert_eq!(written("json", &[1, 2], &[]), "");
+        let run = model.simulate(&Config::default()).expect("it is simulated");
+        let packed = postcard::to_stdvec(&Played::of(&run)).expect("it packs");
+        assert_eq!(pickled(&packed), export::snapshot(&Played::of(&run)));
+        assert!(pickled(&[1, 2]).is_empty());
     }
 }

@@ -30,7 +30,7 @@ mod theme;
 mod worker;
 
 pub use explained::Explained;
-pub use export::written;
+pub use export::{pickled, written};
 pub use load::Opening;
 pub use protocol::{Fault, Found, Read};
 

@@ -17,6 +17,7 @@ use web_sys::File;
 use crate::chart::scene::{Part, View};
 use crate::chart::stack::Stack;
 use crate::examples::{EXAMPLES, Example};
+use crate::export::SNAPSHOT;
 use crate::load;
 use crate::protocol::LargestBatch;
 use crate::state::{Shared, State};
@@ -206,8 +207,18 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
     let name = input(state).map_or_else(String::new, |(name, _)| name);
     // In the order of `highwater_core::export::Answer`, without a copy of the report.
     let packed = postcard::to_stdvec(&((&name, batch, &*answer.report, devices), words));
+    hand_over(state, form, packed.unwrap_or_default(), name);
+}
+
+/// Saves the run as a memory snapshot.
+pub(crate) fn save_run(state: State, packed: Vec<u8>) {
+    let name = input(state).map_or_else(String::new, |(name, _)| name);
+    hand_over(state, SNAPSHOT, packed, name);
+}
+
+fn hand_over(state: State, form: &'static str, packed: Vec<u8>, name: String) {
     spawn_local(async move {
-        if save(form, packed.unwrap_or_default(), &name).await.is_err() {
+        if save(form, packed, &name).await.is_err() {
             state.notice.set(Some(keep::unsaved()));
         }
     });

@@ -78,6 +78,11 @@ pub(crate) enum ToWorker {
         /// Index of the event in its trace.
         event: usize,
     },
+    /// Pack the newest run, to be saved as a memory snapshot.
+    Play {
+        /// Number of the request whose answer it belongs to.
+        generation: u64,
+    },
     /// Find the least that makes the newest estimate fit on its device.
     Search {
         /// Number of the request whose answer it begins at.
@@ -187,6 +192,13 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// What is alive then, and where.
         snapshot: Snapshot,
+    },
+    /// The run that was asked for.
+    Played {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// What a snapshot is written from, packed.
+        packed: Vec<u8>,
     },
     /// What one lever makes of the run.
     Pulled {

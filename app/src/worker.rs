@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
+use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use js_sys::Uint8Array;
 use wasm_bindgen::prelude::*;
@@ -179,6 +180,14 @@ impl Desk {
                     && self.sweep.generation == generation
                 {
                     post(&FromWorker::Seen { generation, snapshot: newest.snapshot(event) });
+                }
+            }
+            ToWorker::Play { generation } => {
+                if let Some(newest) = &self.newest
+                    && self.sweep.generation == generation
+                {
+                    let packed = postcard::to_stdvec(&Played::of(newest)).unwrap_or_default();
+                    post(&FromWorker::Played { generation, packed });
                 }
             }
             ToWorker::Search { generation } => {

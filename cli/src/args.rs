@@ -43,7 +43,8 @@ Examples:
   highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'
   highwater advise gpt2.onnx --dim batch=16 --dim seq=1024 --fit t4
   highwater explain gpt2.onnx --dim batch=8 < error.log
-  nvidia-smi | highwater explain";
+  nvidia-smi | highwater explain
+  highwater replay snapshot.pickle --alloc-conf max_split_size_mb:256";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Advise(Advise),
     /// Explain an out-of-memory message or the output of `nvidia-smi`
     Explain(Explain),
+    /// Read a memory snapshot of PyTorch's: its peak, its holes, and the same run under other settings
+    Replay(Replay),
     /// Print what is loaded as a layer spec, to be changed by hand
     Spec(Spec),
     /// Print the JSON Schema of the layer spec, for editors
@@ -94,6 +97,10 @@ pub(crate) struct Estimate {
     /// Write a trace for ui.perfetto.dev: counters, phases, operators; `-` prints it
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+
+    /// Write the run as a memory snapshot, for PyTorch's own viewer of memory
+    #[arg(long, value_name = "FILE", value_parser = snapshot)]
+    pub(crate) snapshot: Option<PathBuf>,
 
     /// Write a table as CSV: `timeline`, `tensors` (at the peak) or `devices`; may be repeated; `-`
     /// prints it
@@ -152,6 +159,26 @@ pub(crate) struct Explain {
 
     #[command(flatten)]
     pub(crate) training: Training,
+
+    /// Print JSON, bytes as integers
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A memory snapshot.
+#[derive(Args, Debug)]
+pub(crate) struct Replay {
+    /// Pickle that `torch.cuda.memory._dump_snapshot` wrote; it is read as data and executes nothing
+    #[arg(value_name = "FILE")]
+    pub(crate) snapshot: PathBuf,
+
+    /// Settings of the allocator to try, as in `PYTORCH_CUDA_ALLOC_CONF`; else some that often help
+    #[arg(long, value_name = "SETTINGS")]
+    pub(crate) alloc_conf: Option<String>,
+
+    /// Number of the GPU; else the one with the longest history
+    #[arg(long, value_name = "N")]
+    pub(crate) gpu: Option<usize>,
 
     /// Print JSON, bytes as integers
     #[arg(long)]
@@ -368,6 +395,13 @@ Exit status:
 
 fn devices() -> PossibleValuesParser {
     PossibleValuesParser::new(device::all().iter().map(|device| device.id))
+}
+
+fn snapshot(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err("a snapshot is no text to print: name a file, such as out.pickle".to_owned()),
+        file => Ok(PathBuf::from(file)),
+    }
 }
 
 fn table(text: &str) -> Result<(Table, PathBuf), String> {

@@ -13,6 +13,7 @@ mod autopsy;
 mod catalogue;
 mod explain;
 mod file;
+mod replay;
 mod table;
 mod text;
 
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
-use highwater_core::export::{self, Answer};
+use highwater_core::export::{self, Answer, Played};
 use highwater_core::{Error, ErrorKind, Model, formats};
 
 use crate::args::{Arguments, Command, Estimate, Table};
@@ -50,6 +51,10 @@ fn main() -> ExitCode {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
+        Command::Replay(arguments) => match replay::replay(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(error) => return complain(&locate(&arguments.snapshot, &error), BAD_INPUT),
+        },
         Command::Spec(arguments) => match spec(&arguments.model) {
             Ok(text) => (text, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
@@ -68,7 +73,8 @@ fn main() -> ExitCode {
 
 /// What to print, and how to exit.
 fn estimate(arguments: &Estimate, matches: &ArgMatches) -> Result<(String, ExitCode), String> {
-    let answer = answer(arguments, matches).map_err(|error| locate(&arguments.model, &error))?;
+    let (answer, snapshot) =
+        answer(arguments, matches).map_err(|error| locate(&arguments.model, &error))?;
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);
@@ -81,11 +87,17 @@ fn estimate(arguments: &Estimate, matches: &ArgMatches) -> Result<(String, ExitC
         if path.as_os_str() == "-" {
             output = text;
         } else {
-            fs::write(&path, text)
-                .map_err(|error| format!("{}: cannot write: {error}", path.display()))?;
+            write(&path, text.as_bytes())?;
         }
     }
+    if let (Some(path), Some(pickle)) = (&arguments.snapshot, snapshot) {
+        write(path, &pickle)?;
+    }
     Ok((output, status))
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<(), String> {
+    fs::write(path, content).map_err(|error| format!("{}: cannot write: {error}", path.display()))
 }
 
 /// What is to be written besides the report, and where to; `-` stands for its place.
@@ -108,11 +120,15 @@ fn exports(arguments: &Estimate, answer: &Answer) -> Vec<(PathBuf, String)> {
     texts
 }
 
-fn answer(arguments: &Estimate, matches: &ArgMatches) -> Result<Answer, Error> {
+/// The answer, and the run itself as a snapshot where one is to be written.
+fn answer(arguments: &Estimate, matches: &ArgMatches) -> Result<(Answer, Option<Vec<u8>>), Error> {
     let model = open(&arguments.model)?;
     let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
     let config = arguments.config(matches, model.defaults());
-    answer::answer(&model, &file_name.to_string_lossy(), &config)
+    let answer = answer::answer(&model, &file_name.to_string_lossy(), &config)?;
+    let snapshot = || model.simulate(&config).map(|run| export::snapshot(&Played::of(&run)));
+    let snapshot = arguments.snapshot.as_ref().map(|_| snapshot()).transpose()?;
+    Ok((answer, snapshot))
 }
 
 fn open(path: &Path) -> Result<Model, Error> {

@@ -17,7 +17,7 @@ use crate::table::{Align, Cell, Table};
 
 pub(crate) const HEAD: Style = Style::new().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const CAUTION: Style = AnsiColor::Yellow.on_default();
 pub(crate) const FAINT: Style = Style::new().dimmed();
 

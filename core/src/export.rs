@@ -1,4 +1,4 @@
-//! The answer in forms for others to read: JSON, Markdown, CSV, a trace. Texts and no files.
+//! The answer in forms for others to read: JSON, Markdown, CSV, a trace, a snapshot. No files.
 //!
 //! | form | for whom |
 //! |---|---|
@@ -6,10 +6,13 @@
 //! | [`markdown`] | people: a report for an issue or a pull request |
 //! | [`csv`] | spreadsheets: the timeline, the tensors at the peak, the devices |
 //! | [`trace`] | ui.perfetto.dev: counters and slices over the events of the run |
+//! | [`snapshot`] | PyTorch's viewer of memory: the whole run, from [`Played`], since an [`Answer`] has not all of it |
 
 mod csv;
 mod json;
 mod markdown;
+mod pickle;
+mod snapshot;
 mod trace;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::csv::{devices, tensors, timeline};
 pub use self::json::{JsonConfig, JsonPeak, json};
 pub use self::markdown::markdown;
+pub use self::snapshot::{Played, snapshot};
 pub use self::trace::trace;
 use crate::report::{DeviceVerdict, Report};
 use crate::trace::Phase;

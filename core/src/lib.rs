@@ -15,6 +15,7 @@
 //! | [`device`] | what a GPU has, and what lies outside the allocator | models |
 //! | [`observed`] | a message of PyTorch's, or `nvidia-smi` → what it says of the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
+//! | [`recorded`] | a memory snapshot of PyTorch's → its history, and what other settings would make of it | models |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
 //! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
@@ -71,6 +72,8 @@ pub mod device;
 pub mod observed;
 
 pub mod report;
+
+pub mod recorded;
 
 pub mod autopsy;
 

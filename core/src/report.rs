@@ -1,6 +1,7 @@
 //! The answer: peaks, what was alive, the timeline, verdicts. Plain data for the page and scripts.
 
 pub mod difference;
+mod fragmentation;
 mod owners;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageI
 
 pub use crate::allocator::IterationPeaks;
 pub use crate::device::Verdict;
+pub use fragmentation::{Class, Fragmentation, Holes};
 pub use owners::Owner;
 
 use owners::{Ledger, Sizes};

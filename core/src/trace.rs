@@ -8,15 +8,15 @@ use crate::bytes::Bytes;
 use crate::tensor::TensorType;
 
 /// Position of an allocation in [`Trace::storages`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StorageId(pub usize);
 
 /// Position of a text in [`Trace::labels`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelId(pub usize);
 
 /// One call to the allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The storage is allocated.
     Alloc(StorageId),
@@ -104,7 +104,7 @@ impl Phase {
 }
 
 /// One allocation: its size and why it was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Storage {
     /// SIZE: bytes as the tensor asked for them, unrounded.
     pub requested: Bytes,
@@ -132,7 +132,7 @@ pub struct PhaseMark {
 }
 
 /// Allocations and frees of a few training iterations, in program order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Trace {
     /// Every call to the allocator.
     pub events: Vec<Event>,

@@ -183,6 +183,7 @@ test('the answer is saved in every form', async () => {
     ['Tensors at the peak (CSV)', 'resnet50.tensors.csv'],
     ['GPUs (CSV)', 'resnet50.devices.csv'],
     ['Trace (Perfetto)', 'resnet50.trace.json'],
+    ['Memory snapshot (PyTorch)', 'resnet50.pickle'],
   ]) {
     const file = await saved(page, form);
     assert.equal(file.name, name);
@@ -195,6 +196,8 @@ test('the answer is saved in every form', async () => {
   assert.equal(json.model.name, 'resnet50.onnx');
   assert.ok(json.devices.length > 30);
   assert.ok(JSON.parse(texts['Trace (Perfetto)']).traceEvents.length > 1000);
+  const pickle = texts['Memory snapshot (PyTorch)'];
+  assert.deepEqual([pickle[0], pickle[1], pickle.at(-1)], [0x80, 4, '.'.charCodeAt(0)]);
   assert.match(texts['Timeline (CSV)'].toString(), /^event,iteration,phase/);
   const { writeFile, mkdir } = await import('node:fs/promises');
   await mkdir(ARTIFACTS, { recursive: true });

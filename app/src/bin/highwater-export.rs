@@ -4,6 +4,12 @@ use wasm_bindgen::prelude::*;
 
 fn main() {}
 
+/// The memory snapshot of a packed run.
+#[wasm_bindgen]
+pub fn pickled(packed: &[u8]) -> Vec<u8> {
+    highwater_app::pickled(packed)
+}
+
 /// The text of a form, from a packed answer and the colours of the theme.
 #[wasm_bindgen]
 #[expect(clippy::needless_pass_by_value, reason = "a list comes from JavaScript as it is")]

@@ -35,6 +35,7 @@ use crate::embed;
 use crate::engine::Engine;
 use crate::estimator::OpenDim;
 use crate::examples::Example;
+use crate::export::SNAPSHOT;
 use crate::language::{Language, fill, tr};
 use crate::lessons::LESSONS;
 use crate::link;
@@ -104,6 +105,8 @@ struct Actions {
     close: Callback<()>,
     /// Look at a moment of the newest answer.
     look: Callback<usize>,
+    /// Save the newest run as a memory snapshot.
+    play: Callback<()>,
     /// Search for the least that makes the newest answer fit, or leave off.
     search: Callback<bool>,
     /// Show how the newest answer grows along a dimension.
@@ -148,6 +151,7 @@ impl Actions {
             forget_message: Callback::new(move |()| engine.with_value(Engine::forget_message)),
             close: Callback::new(move |()| engine.with_value(Engine::close)),
             look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
+            play: Callback::new(move |()| engine.with_value(Engine::play)),
             search: Callback::new(move |go| {
                 engine.with_value(|engine| if go { engine.search() } else { engine.stop_search() });
             }),
@@ -184,7 +188,7 @@ fn Page(
     dragging: ReadSignal<bool>,
 ) -> impl IntoView {
     let derived = Derived::of(state);
-    let keep = keep(state, derived);
+    let keep = keep(state, derived, actions.play);
     let is_loaded = Memo::new(move |_| state.answer.with(Option::is_some));
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
     let spec = Signal::derive(move || state.loaded.with(|l| l.as_ref()?.spec.clone()));
@@ -232,13 +236,16 @@ fn Page(
 }
 
 /// What outlives the visit.
-fn keep(state: State, derived: Derived) -> Keep {
+fn keep(state: State, derived: Derived, play: Callback<()>) -> Keep {
     Keep {
         shared: state.shared.into(),
         recent: state.recent.into(),
         on_share: Callback::new(move |()| link::share(state)),
         on_share_file: Callback::new(move |()| link::save_state(state)),
         on_save: Callback::new(move |form| {
+            if form == SNAPSHOT {
+                return play.run(());
+            }
             let title = derived.headline.with_untracked(|h| h.as_ref().map(|h| h.lead.clone()));
             link::save_answer(state, form, title.unwrap_or_default());
         }),

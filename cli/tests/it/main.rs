@@ -6,6 +6,7 @@ mod advise;
 mod explain;
 mod export;
 mod json;
+mod replay;
 mod run;
 mod text;
 mod usage;

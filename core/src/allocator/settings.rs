@@ -3,6 +3,8 @@
 //! Constants and names are those of `c10/core/AllocatorConfig.h` and
 //! `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.15.
 
+use serde::{Deserialize, Serialize};
+
 use super::Pool;
 use crate::bytes::Bytes;
 
@@ -28,7 +30,7 @@ const _: () = assert!(LARGE_BUFFER.0.is_multiple_of(ROUND_LARGE.0));
 const _: () = assert!(SMALL_SIZE.0.is_multiple_of(MIN_BLOCK_SIZE.0));
 
 /// The settings of `PYTORCH_CUDA_ALLOC_CONF` that are modelled. The default is PyTorch's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// `max_split_size_mb`: blocks of at least this size are never split, and serve only requests
     /// that are as large. `None`: no block is that large.
@@ -114,7 +116,7 @@ impl Settings {
     }
 
     /// `should_split`: whether `remaining` bytes behind an allocation become a free block.
-    pub(super) fn should_split(&self, pool: Pool, size: Bytes, remaining: Bytes) -> bool {
+    pub(crate) fn should_split(&self, pool: Pool, size: Bytes, remaining: Bytes) -> bool {
         if pool == Pool::Small || self.expandable_segments {
             remaining >= MIN_BLOCK_SIZE
         } else {

@@ -1,9 +1,9 @@
 //! [`Simulation`]: one run, kept so that every moment of it can be asked about.
 
 use super::{Model, Run, find, judge, without_workspaces};
-use crate::allocator::{self, Replay, Series};
+use crate::allocator::{self, Replay, Series, Settings};
 use crate::config::Config;
-use crate::device::Device;
+use crate::device::{Device, Room};
 use crate::diagnostic::Severity;
 use crate::error::Error;
 use crate::report::{DeviceVerdict, ModelSummary, Report, Snapshot};
@@ -65,6 +65,21 @@ impl Simulation {
         let event = event.min(trace.events.len().saturating_sub(1));
         let (allocator, blocks) = allocator::state_after(trace, &self.run.settings, event);
         Snapshot::of(trace, event, &allocator, &blocks)
+    }
+
+    /// The configuration, with the dimensions that were assumed.
+    pub const fn config(&self) -> &Config {
+        &self.run.config
+    }
+
+    /// How the allocator is set.
+    pub const fn settings(&self) -> &Settings {
+        &self.run.settings
+    }
+
+    /// What there is for the run on its device.
+    pub fn room(&self) -> Room {
+        Room::of(self.device, &self.run.config)
     }
 
     /// The events of the run.

@@ -13,6 +13,8 @@ COMMANDS = {
     'replay': ('replay.main', 'EVENTS.jsonl.gz: recorded events through the allocator again'),
     'allocator': ('allocator.main', '[SETTING…]: the allocator under every setting, call by call'),
     'programs': ('replay.main_programs', 'SEED COUNT OUT.jsonl.gz: random allocation programs'),
+    'open': ('snapshot.main_open', 'FILE.pickle [ESTIMATE.json]: opens a snapshot with PyTorch’s tools'),
+    'same': ('snapshot.main_same', 'TRUE.pickle OURS.pickle: where two snapshots differ'),
     'saved': ('fixtures.main_saved', 'EVENTS…: what each operator keeps for backward'),
     'results': ('fixtures.main_results', 'ROWS.jsonl… > FILE.csv: rows as a fixture'),
     'traces': ('fixtures.main_traces', 'FOLDER FILE…: events and programs as fixtures'),

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from truth import blocks, events, place, settings, zoo
+from truth import blocks, events, place, settings, snapshot, zoo
 
 #: Ours to the allocator's names.
 STATISTICS = {
@@ -328,8 +328,12 @@ def main() -> None:
             allow_bfloat16_convolutions()
     if chosen.model not in zoo.ZOO:
         place.fail(f'no model {chosen.model}; there are {", ".join(sorted(zoo.ZOO))}')
+    if chosen.snapshot:
+        snapshot.begin(chosen.entries)
     loop = Loop(chosen)
     loop.run()
+    if chosen.snapshot:
+        snapshot.write(Path(chosen.snapshot))
     row = describe(loop) | peaks(loop.peaks)
     if loop.tagger:
         recorded = events.read(loop.owners)

@@ -18,6 +18,8 @@ from truth import cudnn, place, settings
 def run(arguments: list[str]) -> dict[str, Any]:
     """The answer for one configuration, given as on the command line of `run`."""
     chosen = settings.parser().parse_args(arguments)
+    if chosen.snapshot and chosen.events:
+        place.fail('--snapshot and --events want histories of their own: choose one')
     if chosen.real and chosen.events:
         place.fail('--events needs the fake device')
     with tempfile.TemporaryDirectory() as folder:

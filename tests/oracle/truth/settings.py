@@ -70,6 +70,8 @@ def parser() -> argparse.ArgumentParser:
     add('--device', choices=place.devices(), default='a100')
     add('--real', action='store_true', help='on the CUDA device of this machine')
     add('--events', metavar='FILE.jsonl.gz', help='keep every allocation and free')
+    add('--snapshot', metavar='FILE.pickle', help='the run as a memory snapshot')
+    add('--entries', type=int, default=10_000_000, help='COUNT: what its history holds at most')
     add('--out', metavar='FILE.jsonl', help='append the answer to this file')
     return parser
 

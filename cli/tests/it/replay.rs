@@ -1,0 +1,71 @@
+//! `highwater replay`, and the snapshots that `estimate` writes.
+
+use expect_test::expect_file;
+use serde_json::Value;
+
+use crate::run::{file, highwater, model};
+
+/// Writes the snapshot of a simulated run; its path.
+fn written(name: &str) -> String {
+    let path = file(name, b"").to_string_lossy().into_owned();
+    let model = model("train/alexnet");
+    let outcome = highwater(&["estimate", &model, "--dim", "batch=64", "--snapshot", &path]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("peaks at"), "the report is printed beside it");
+    path
+}
+
+#[test]
+fn a_snapshot_is_explained() {
+    let outcome = highwater(&["replay", &written("alexnet.pickle")]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    expect_file!["replay.txt"].assert_eq(&outcome.stdout);
+}
+
+#[test]
+fn json_has_moments_and_replays() {
+    let path = written("alexnet-json.pickle");
+    let asked = ["replay", &path, "--json", "--alloc-conf", "max_split_size_mb:64"];
+    let outcome = highwater(&asked);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let keys = |pointer: &str| {
+        let object = json.pointer(pointer).unwrap().as_object().unwrap();
+        object.keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        keys(""),
+        "alloc_conf before diagnostics end entries gpu name peak replays reserved_peak"
+    );
+    assert_eq!(
+        keys("/peak"),
+        "allocated blocks entry fragmentation live origins requested reserved segments"
+    );
+    assert_eq!(keys("/peak/fragmentation"), "by_size holes largest unused whole_segments");
+    let outcomes = json["replays"]["outcomes"].as_array().unwrap();
+    assert_eq!(outcomes.len(), 2);
+    assert_eq!(outcomes[0]["reserved"], json["reserved_peak"]["reserved"]);
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused() {
+    let hostile = file("hostile.pickle", b"\x80\x04cos\nsystem\n.").to_string_lossy().into_owned();
+    let outcome = highwater(&["replay", &hostile]);
+    assert_eq!(outcome.status, Some(2));
+    assert!(
+        outcome.stderr.contains("hostile.pickle: byte 2: the opcode GLOBAL"),
+        "{}",
+        outcome.stderr
+    );
+    let path = written("alexnet-gpu.pickle");
+    let outcome = highwater(&["replay", &path, "--gpu", "3"]);
+    assert!(
+        outcome.stderr.contains("there is no GPU 3 in this snapshot of 1"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = highwater(&["replay", &path, "--alloc-conf", "max_split_size_mb:1"]);
+    assert!(outcome.stderr.contains("it must be more than 20"), "{}", outcome.stderr);
+    let outcome = highwater(&["estimate", &model("train/alexnet"), "--snapshot", "-"]);
+    assert!(outcome.stderr.contains("name a file, such as out.pickle"), "{}", outcome.stderr);
+}
