@@ -21,13 +21,15 @@ use std::collections::BTreeMap;
 pub use self::history::{Block, History};
 pub use self::told::{Kind, Told};
 use crate::allocator::{Conf, Replay, replay};
+use crate::bytes::Bytes;
 use crate::config::PyTorch;
 use crate::device;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
+use crate::sorted;
 use crate::source::Source;
-use crate::trace::Trace;
+use crate::trace::{Category, Event, Trace};
 
 /// Nanoseconds since some beginning.
 pub type Time = u64;
@@ -156,6 +158,29 @@ pub struct Prediction {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+impl Prediction {
+    /// SUM: requested bytes of each category where the most is allocated, largest first.
+    pub fn at_peak(&self) -> Vec<(Category, Bytes)> {
+        let until = self.replay.allocated.event;
+        let mut sums = [Bytes::ZERO; Category::ALL.len()];
+        for event in self.trace.events.iter().take(until.saturating_add(1)) {
+            let (Event::Alloc(id) | Event::Free(id)) = *event;
+            let Some(storage) = self.trace.storages.get(id.0) else { continue };
+            let slot = Category::ALL.iter().position(|category| *category == storage.category);
+            if let Some(sum) = slot.and_then(|slot| sums.get_mut(slot)) {
+                match event {
+                    Event::Alloc(_) => *sum += storage.requested,
+                    Event::Free(_) => *sum -= storage.requested,
+                }
+            }
+        }
+        let mut sums: Vec<_> = Category::ALL.into_iter().zip(sums).collect();
+        sums.retain(|(_, bytes)| *bytes > Bytes::ZERO);
+        sorted::by_key(&mut sums, |(_, bytes)| std::cmp::Reverse(*bytes));
+        sums
+    }
+}
+
 /// Reads a trace, plain or packed with gzip.
 ///
 /// # Errors
@@ -163,6 +188,18 @@ pub struct Prediction {
 /// message says what to do.
 pub fn open(source: &mut dyn Source) -> Result<Profile, Error> {
     read::profile(source)
+}
+
+/// Whether a file can be a trace rather than a pickle: JSON, or packed with gzip.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_trace(source: &mut dyn Source) -> Result<bool, Error> {
+    let mut first = [0];
+    if !source.is_empty() {
+        source.read_at(0, &mut first)?;
+    }
+    Ok(matches!(first, [0x1f | b'{' | b' ' | b'\n' | b'\r' | b'\t']))
 }
 
 /// What the training takes on a GPU.
@@ -187,10 +224,17 @@ pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<P
         threads_per_multiprocessor: device.threads_per_multiprocessor,
         cublas_workspace: device.cublas_workspace(pytorch),
     };
-    let (trace, diagnostics) = match rules {
+    let (trace, mut diagnostics) = match rules {
         Rules::Published => published::trace(history),
         Rules::Ours => ours::trace(history, hardware, pytorch),
     };
+    let message = format!(
+        "lifetimes are those that were seen on the CPU in {} steps, and kernels those of PyTorch 2.15 \
+         on {}: what the script does only on a GPU is not seen",
+        history.steps.len(),
+        device.name
+    );
+    diagnostics.push(Diagnostic::new(Severity::Info, "seen-on-cpu", message));
     let replay = replay(&trace, &conf.on(None, None), None);
     Ok(Prediction { rules, trace, replay, diagnostics })
 }

@@ -143,7 +143,7 @@ impl<'p> History<'p> {
         let named = |at: &&usize| !MAKERS.contains(&self.profile.operator(**at));
         let operator = stack.iter().rev().find(named).or_else(|| stack.first()).copied();
         let outermost = stack.first().copied();
-        let is_node = outermost.is_some_and(|at| self.profile.operator(at).starts_with(NODE));
+        let is_node = outermost.is_some_and(|at| is_node(self.profile.operator(at)));
         let phase = match self.profile.mark_at(born) {
             Some(phase) => phase,
             None if is_node => Phase::Backward,
@@ -185,6 +185,11 @@ impl<'p> History<'p> {
         };
         self.blocks.iter().filter(is_gradient).collect()
     }
+}
+
+/// Whether an operator is the engine, running a node of the graph.
+pub(super) fn is_node(operator: &str) -> bool {
+    operator.starts_with(NODE)
 }
 
 impl Span {
@@ -255,8 +260,7 @@ fn steps(profile: &Profile) -> Vec<Span> {
         let first = profile.changes.partition_point(|change| change.at < step.start);
         profile.changes.get(first).is_some_and(|change| change.at <= step.end)
     };
-    let counted: Vec<Span> =
-        profile.marks.iter().filter(named).copied().filter(is_used).collect();
+    let counted: Vec<Span> = profile.marks.iter().filter(named).copied().filter(is_used).collect();
     if !counted.is_empty() {
         return counted;
     }

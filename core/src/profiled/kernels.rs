@@ -24,8 +24,12 @@ pub(super) enum Call {
     Free { number: usize },
 }
 
-const FORWARD_ATTENTION: &str = "aten::_scaled_dot_product_flash_attention_for_cpu";
-const BACKWARD_ATTENTION: &str = "aten::_scaled_dot_product_flash_attention_for_cpu_backward";
+/// Attention, of which the CPU runs one kernel or spells it out, and the GPU always runs one kernel.
+pub(super) const ATTENTION: &str = "aten::scaled_dot_product_attention";
+/// Its backward, which goes by no operator of its own.
+pub(super) const ATTENTION_BACKWARD: &str = "aten::scaled_dot_product_attention_backward";
+/// [`Call::Output`] that stands for no block of the CPU's.
+pub(super) const NO_BLOCK: usize = usize::MAX;
 
 /// Whether an operator's inputs are asked for.
 pub(super) fn reads(operator: &str) -> bool {
@@ -40,8 +44,7 @@ pub(super) fn reads(operator: &str) -> bool {
             | "aten::embedding_dense_backward"
             | "aten::mm"
             | "aten::sum"
-            | FORWARD_ATTENTION
-            | BACKWARD_ATTENTION
+            | ATTENTION
     )
 }
 
@@ -65,8 +68,8 @@ pub(super) fn calls(
         "aten::dropout" => given.dropout()?,
         "aten::embedding_dense_backward" => given.embedding_backward()?,
         "aten::sum" => given.sum()?,
-        FORWARD_ATTENTION => given.attention()?,
-        BACKWARD_ATTENTION => given.attention_backward()?,
+        ATTENTION => given.attention()?,
+        ATTENTION_BACKWARD => given.attention_backward()?,
         _ => return None,
     };
     let trace = rt.into_trace();
@@ -76,8 +79,8 @@ pub(super) fn calls(
     Some(calls)
 }
 
-/// Which block of the CPU's an output stands for: the next of its size. A mask of dropout is noise there,
-/// and attention keeps two numbers of the random state besides its sums.
+/// Which block of the CPU's an output stands for: the next of its size, else the last. A mask of dropout is
+/// noise there; attention's output is what the CPU makes last, and what else it keeps goes by no block.
 fn assign(calls: &mut [Call], operator: &str, blocks: &[Bytes]) {
     let mut taken = vec![false; blocks.len()];
     let outputs = calls.iter_mut().filter_map(|call| match call {
@@ -90,6 +93,10 @@ fn assign(calls: &mut [Call], operator: &str, blocks: &[Bytes]) {
         };
         let found = match operator {
             "aten::dropout" => Some(at),
+            ATTENTION => {
+                let found = blocks.iter().rposition(|size| *size == bytes);
+                Some(found.filter(|at| taken.get(*at) == Some(&false)).unwrap_or(NO_BLOCK))
+            }
             _ => blocks.iter().enumerate().find_map(free),
         };
         *instead_of = found.unwrap_or(blocks.len().saturating_sub(1));
@@ -197,7 +204,12 @@ impl Given<'_> {
         let x = self.tensor(0)?;
         let dims = match self.value(1) {
             "" => (0..x.rank()).collect(),
-            _ => self.list(1)?.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>().ok()?,
+            _ => self
+                .list(1)?
+                .into_iter()
+                .map(usize::try_from)
+                .collect::<Result<Vec<_>, _>>()
+                .ok()?,
         };
         let reduced: Vec<bool> = (0..x.rank()).map(|dim| dims.contains(&dim)).collect();
         Some(held(kernels::reduce(self.rt, &x, &reduced, self.dtype(0))))
@@ -265,13 +277,10 @@ impl Given<'_> {
         Some(held(leaf))
     }
 
-    /// Half precision takes flash attention, single precision the memory-efficient kernel.
-    fn attend(&self, [q, k, v]: [&Tensor; 3]) -> Tensor {
-        if self.dtype(0).size() == Bytes(2) {
-            attention::flash_attention(self.rt, [q, k, v], false)
-        } else {
-            attention::efficient_attention(self.rt, [q, k, v], None, false)
-        }
+    fn attend(&self, operands: [&Tensor; 3]) -> Tensor {
+        let mask = self.dims(3).filter(|dims| !dims.is_empty()).and_then(|_| self.tensor(3));
+        let drops = !matches!(self.value(4), "" | "0" | "0." | "0.0");
+        attention::attention(self.rt, operands, mask.as_ref(), drops)
     }
 
     fn attention(&self) -> Option<Held> {
@@ -281,11 +290,25 @@ impl Given<'_> {
     }
 
     fn attention_backward(&self) -> Option<Held> {
-        let (q, k, v) = (self.trained(1)?, self.trained(2)?, self.trained(3)?);
+        let (q, k, v) = (self.trained(0)?, self.trained(1)?, self.trained(2)?);
         let y = self.rt.without_memory(|| self.attend([&q.0, &k.0, &v.0]));
         self.rt.backward(&y, &|_| {});
         Some([q.1, k.1, v.1].concat())
     }
+
+    /// SIZE: of an input.
+    fn size(&self, at: usize) -> Option<Bytes> {
+        Some(TensorType::new(self.dtype(at), self.dims(at)?).size())
+    }
+}
+
+/// SIZE: query, key and value of attention.
+pub(super) fn operands(
+    (hardware, pytorch): (Hardware, PyTorch),
+    inputs: &Inputs,
+) -> Option<[Bytes; 3]> {
+    let given = Given { rt: &Runtime::new(hardware, pytorch), inputs };
+    Some([given.size(0)?, given.size(1)?, given.size(2)?])
 }
 
 /// Sizes of a convolution's output (`conv_output_size`, `native/ConvUtils.h`).

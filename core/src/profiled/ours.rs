@@ -7,13 +7,16 @@
 //!   ([`super::kernels`]): workspaces, partial sums, masks of one byte.
 //! - The optimizer's step is that of [`crate::step::optimizer`], since PyTorch takes another
 //!   implementation on a GPU, where temporaries are lists as long as the parameters.
+//! - Attention is one kernel on the GPU, which keeps its operands for backward and writes its output as
+//!   the next layer reads it; the CPU spells it out where it drops anything, so that blocks of backward's
+//!   nodes with the sequence numbers of its parts are replaced too.
 //! - Everything else, the order of backward, sums of gradients, `zero_grad` and what Python's names
 //!   hold, is the same code on both, and taken as it was seen.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::history::{Block, History, Moment};
+use super::history::{self, Block, History, Moment};
 use super::kernels::{self, Call};
 use super::{Kind, Time, Told};
 use crate::bytes::Bytes;
@@ -35,10 +38,10 @@ pub(super) fn trace(
     let mut run = Run::new(history, Runtime::new(hardware, pytorch));
     run.set_up();
     run.all();
-    let Run { rt, held, parameters, model, diagnostics, .. } = run;
+    let Run { rt, held, parameters, model, attended, diagnostics, .. } = run;
     let trace = rt.into_trace();
     // What is alive at the end stays: only now does it go.
-    drop((held, parameters, model));
+    drop((held, parameters, model, attended));
     (trace, diagnostics)
 }
 
@@ -52,9 +55,30 @@ enum Turn {
 
 /// An operator that is run again.
 struct Again {
-    operator: usize,
+    what: What,
     /// What its CPU kernel has made.
     blocks: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// A position in [`super::Profile::operators`].
+    Operator(usize),
+    /// Backward of attention: a position in [`Run::attended`].
+    Attention(usize),
+}
+
+/// Attention that was run again, until its backward.
+struct Attended {
+    /// Its operator.
+    operator: usize,
+    /// Sequence numbers of its parts; the last once it is known.
+    first: u64,
+    last: Option<u64>,
+    /// What the kernel keeps for backward: its operands, its output, sums.
+    kept: Vec<Tensor>,
+    /// Its output until the first block after it, which may be a copy in another order.
+    output: Option<(Tensor, Bytes)>,
 }
 
 struct Run<'h> {
@@ -66,6 +90,7 @@ struct Run<'h> {
     parameters: Vec<Parameter>,
     optimizer: Option<State>,
     again: Option<Again>,
+    attended: Vec<Attended>,
     /// Position in the steps, and the phase.
     now: (usize, Phase),
     diagnostics: Vec<Diagnostic>,
@@ -81,6 +106,7 @@ impl<'h> Run<'h> {
             parameters: Vec::new(),
             optimizer: None,
             again: None,
+            attended: Vec::new(),
             now: (0, Phase::Setup),
             diagnostics: Vec::new(),
         }
@@ -163,6 +189,7 @@ impl<'h> Run<'h> {
             Turn::Step(step) => self.phase(step, Phase::ZeroGrad),
             Turn::ZeroGrad => self.phase(self.now.0, Phase::ZeroGrad),
             Turn::Optimizer => {
+                self.end_backward(None);
                 self.phase(self.now.0, Phase::Optimizer);
                 self.optimize();
             }
@@ -179,27 +206,113 @@ impl<'h> Run<'h> {
         self.parameters.iter().for_each(|parameter| parameter.leaf.clear());
     }
 
-    fn enter(&mut self, operator: usize) {
-        if self.again.is_none() && kernels::reads(self.history.profile.operator(operator)) {
-            self.again = Some(Again { operator, blocks: Vec::new() });
+    fn enter(&mut self, at: usize) {
+        let profile = self.history.profile;
+        let Some(operator) = profile.operators.get(at) else { return };
+        let name = profile.operator(at);
+        if let Some(sequence) = operator.sequence {
+            if history::is_node(name) {
+                self.end_backward(Some(sequence));
+                self.begin_backward(sequence);
+            } else if self.again.is_none()
+                && let Some(attended) = self.attended.last_mut()
+                && attended.last.is_none()
+            {
+                attended.last = Some(sequence.saturating_sub(1).max(attended.first));
+            }
+        }
+        if self.again.is_some() || !kernels::reads(name) {
+            return;
+        }
+        if name == kernels::ATTENTION {
+            let (kept, first) = (self.operands(at), operator.sequence.unwrap_or(u64::MAX));
+            self.attended.push(Attended { operator: at, first, last: None, kept, output: None });
+        }
+        self.again = Some(Again { what: What::Operator(at), blocks: Vec::new() });
+    }
+
+    /// The nodes of attention's parts begin to run.
+    fn begin_backward(&mut self, sequence: u64) {
+        let holds = |attended: &Attended| {
+            let last = attended.last.unwrap_or(attended.first);
+            (attended.first..=last).contains(&sequence) && !attended.kept.is_empty()
+        };
+        if self.again.is_none()
+            && let Some(at) = self.attended.iter().rposition(holds)
+        {
+            self.again = Some(Again { what: What::Attention(at), blocks: Vec::new() });
         }
     }
 
-    fn leave(&mut self, operator: usize) {
-        let Some(again) = self.again.take_if(|again| again.operator == operator) else { return };
-        let sizes: Vec<Bytes> = again.blocks.iter().filter_map(|&b| self.block(b)).map(|b| b.bytes).collect();
-        let profile = self.history.profile;
-        let name = profile.operator(operator);
-        let number = profile.operators.get(operator).map(|operator| operator.number);
-        let inputs = number.and_then(|number| profile.inputs.get(&number));
+    /// They are over when another node runs, or none.
+    fn end_backward(&mut self, next: Option<u64>) {
+        let Some(What::Attention(at)) = self.again.as_ref().map(|again| again.what) else { return };
+        let Some(attended) = self.attended.get_mut(at) else { return };
+        let last = attended.last.unwrap_or(attended.first);
+        if next.is_some_and(|next| (attended.first..=last).contains(&next)) {
+            return;
+        }
+        let operator = attended.operator;
+        let kept = std::mem::take(&mut attended.kept);
+        if let Some(again) = self.again.take() {
+            self.play(operator, kernels::ATTENTION_BACKWARD, &again.blocks);
+        }
+        drop(kept);
+    }
+
+    /// What attention reads: the blocks of that size that were made last, or one for all three.
+    fn operands(&self, operator: usize) -> Vec<Tensor> {
         let runtime = (self.rt.hardware, self.rt.pytorch);
-        let calls = inputs.and_then(|inputs| kernels::calls(runtime, name, inputs, &sizes));
+        let sizes = self.inputs(operator).and_then(|inputs| kernels::operands(runtime, inputs));
+        let mut wanted = sizes.map(Vec::from).unwrap_or_default();
+        let all: Bytes = wanted.iter().copied().sum();
+        let mut found = Vec::new();
+        for (&at, tensors) in self.held.iter().rev() {
+            let Some(block) = self.block(at).filter(|block| block.phase == Phase::Forward) else {
+                break;
+            };
+            if wanted.is_empty() {
+                break;
+            }
+            if wanted.len() == 3 && block.bytes == all {
+                wanted.clear();
+                found.extend(tensors.iter().cloned());
+            } else if let Some(position) = wanted.iter().position(|size| *size == block.bytes) {
+                wanted.remove(position);
+                found.extend(tensors.iter().cloned());
+            }
+        }
+        found
+    }
+
+    fn inputs(&self, operator: usize) -> Option<&'h super::Inputs> {
+        let profile = self.history.profile;
+        profile.inputs.get(&profile.operators.get(operator)?.number)
+    }
+
+    fn leave(&mut self, operator: usize) {
+        let is_it = |again: &mut Again| again.what == What::Operator(operator);
+        let Some(again) = self.again.take_if(is_it) else { return };
+        self.play(operator, self.history.profile.operator(operator), &again.blocks);
+    }
+
+    /// Makes the calls of a GPU's kernel; what it leaves behind lives as long as the CPU's blocks.
+    fn play(&mut self, operator: usize, name: &str, blocks: &[usize]) {
+        let sizes: Vec<Bytes> =
+            blocks.iter().filter_map(|&at| self.block(at)).map(|block| block.bytes).collect();
+        let runtime = (self.rt.hardware, self.rt.pytorch);
+        let calls =
+            self.inputs(operator).and_then(|inputs| kernels::calls(runtime, name, inputs, &sizes));
+        let is_attention = matches!(name, kernels::ATTENTION | kernels::ATTENTION_BACKWARD);
+        let drops_rest = is_attention && calls.is_some();
         let calls = calls.unwrap_or_default();
         let replaced = |at: usize| {
-            calls.iter().any(|call| matches!(call, Call::Output { instead_of, .. } if *instead_of == at))
+            calls
+                .iter()
+                .any(|call| matches!(call, Call::Output { instead_of, .. } if *instead_of == at))
         };
-        for (at, &block) in again.blocks.iter().enumerate() {
-            if !replaced(at) {
+        for (at, &block) in blocks.iter().enumerate() {
+            if !drops_rest && !replaced(at) {
                 self.place(block);
             }
         }
@@ -207,9 +320,8 @@ impl<'h> Run<'h> {
         for call in calls {
             match call {
                 Call::Output { bytes, instead_of } => {
-                    if let Some(&block) = again.blocks.get(instead_of) {
-                        self.place_as(block, bytes);
-                    }
+                    let block = blocks.get(instead_of).copied();
+                    self.output(name, block, bytes);
                 }
                 Call::Scratch { bytes, number } => {
                     self.rt.enter_unknown_operator(name);
@@ -218,6 +330,34 @@ impl<'h> Run<'h> {
                 Call::Free { number } => drop(scratch.remove(&number)),
             }
         }
+    }
+
+    /// What a kernel leaves behind; attention keeps all of it.
+    fn output(&mut self, name: &str, block: Option<usize>, bytes: Bytes) {
+        let tensor = match block {
+            Some(block) => self.place_as(block, bytes),
+            None => {
+                self.rt.enter_unknown_operator(name);
+                let ty = TensorType::new(DType::UInt8, [bytes.0]);
+                Some(self.rt.place(&ty, Category::Activation, ""))
+            }
+        };
+        if name == kernels::ATTENTION
+            && let (Some(tensor), Some(attended)) = (tensor, self.attended.last_mut())
+        {
+            if block.is_some() {
+                attended.output = Some((tensor.clone(), bytes));
+            }
+            attended.kept.push(tensor);
+        }
+    }
+
+    /// Whether a block is the copy of attention's output that brings its rows together: on the GPU they are.
+    fn is_copy(&mut self, block: &Block) -> Option<Tensor> {
+        let (tensor, bytes) = self.attended.last_mut()?.output.take()?;
+        let name = block.operator.map(|at| self.history.profile.operator(at))?;
+        let copies = matches!(name, "aten::contiguous" | "aten::clone" | "aten::reshape");
+        (copies && bytes == block.bytes).then_some(tensor)
     }
 
     fn block(&self, block: usize) -> Option<&'h Block> {
@@ -237,9 +377,12 @@ impl<'h> Run<'h> {
         if let (Some(step), Phase::Forward | Phase::Backward) = (block.step, block.phase) {
             self.phase(step, block.phase);
         }
-        match &mut self.again {
-            Some(again) => again.blocks.push(at),
-            None => self.place(at),
+        if let Some(again) = &mut self.again {
+            again.blocks.push(at);
+        } else if let Some(output) = self.is_copy(block) {
+            self.held.insert(at, vec![output]);
+        } else {
+            self.place(at);
         }
     }
 
@@ -257,13 +400,14 @@ impl<'h> Run<'h> {
     }
 
     /// A tensor that lives as long as a block.
-    fn place_as(&mut self, at: usize, bytes: Bytes) {
-        let Some(block) = self.block(at) else { return };
+    fn place_as(&mut self, at: usize, bytes: Bytes) -> Option<Tensor> {
+        let block = self.block(at)?;
         let profile = self.history.profile;
         self.rt.enter_unknown_operator(block.operator.map_or("", |at| profile.operator(at)));
         let category = category(self.history, block);
         let tensor = self.rt.place(&TensorType::new(DType::UInt8, [bytes.0]), category, "");
-        self.held.entry(at).or_default().push(tensor);
+        self.held.entry(at).or_default().push(tensor.clone());
+        Some(tensor)
     }
 }
 
@@ -273,7 +417,8 @@ fn size_of(tensor: &Tensor) -> Bytes {
 
 /// What a block is for, by its phase and by how long it lives.
 fn category(history: &History<'_>, block: &Block) -> Category {
-    let leaves = |end: Option<Time>| end.is_none_or(|end| block.freed.is_none_or(|freed| freed > end));
+    let leaves =
+        |end: Option<Time>| end.is_none_or(|end| block.freed.is_none_or(|freed| freed > end));
     let step = block.step.and_then(|step| history.steps.get(step));
     match block.phase {
         Phase::Optimizer if leaves(step.map(|step| step.end)) => Category::OptimizerState,
@@ -288,8 +433,12 @@ fn category(history: &History<'_>, block: &Block) -> Category {
 
 fn turns(history: &History<'_>) -> Vec<(Time, Turn)> {
     let profile = history.profile;
-    let mut turns: Vec<(Time, Turn)> =
-        history.steps.iter().enumerate().map(|(step, span)| (span.start, Turn::Step(step))).collect();
+    let mut turns: Vec<(Time, Turn)> = history
+        .steps
+        .iter()
+        .enumerate()
+        .map(|(step, span)| (span.start, Turn::Step(step)))
+        .collect();
     for mark in &profile.marks {
         if profile.is_step(mark) {
             turns.push((mark.start, Turn::Optimizer));

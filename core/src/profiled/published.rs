@@ -21,9 +21,7 @@ use super::{Kind, Span, Time};
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::sorted;
-use crate::trace::{
-    Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Trace,
-};
+use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Trace};
 
 /// Position of the step whose activity is taken.
 const TARGET: usize = 1;
@@ -34,22 +32,37 @@ pub(super) fn trace(history: &History<'_>) -> (Trace, Vec<Diagnostic>) {
     let mut lives = Vec::new();
     let model = model(history);
     let sizes: BTreeSet<Bytes> = sorted::set(model.iter().map(|(bytes, _)| *bytes));
-    lives.extend(model.iter().map(|&(bytes, category)| Life { bytes, category, born: 0, freed: None }));
+    lives.extend(model.iter().map(|&(bytes, category)| Life {
+        bytes,
+        category,
+        born: 0,
+        freed: None,
+    }));
     let length = window.end.saturating_sub(window.start).saturating_add(1);
     for copy in 0..2u64 {
-        let moved = |at: Time| at.saturating_sub(window.start).saturating_add(length.saturating_mul(copy)).saturating_add(1);
+        let moved = |at: Time| {
+            at.saturating_sub(window.start)
+                .saturating_add(length.saturating_mul(copy))
+                .saturating_add(1)
+        };
         for (bytes, category) in batch(history) {
             let freed = (copy == 0).then(|| moved(window.end));
             lives.push(Life { bytes, category, born: moved(window.start), freed });
         }
         for block in &history.blocks {
             let is_stepping = block.phase == Phase::Optimizer && sizes.contains(&block.bytes);
-            let first = history.steps.first().filter(|_| copy == 0 && is_stepping && block.step == Some(0));
+            let first =
+                history.steps.first().filter(|_| copy == 0 && is_stepping && block.step == Some(0));
             if let Some(first) = first {
                 // The state that the first step makes stays.
                 let at = block.born.saturating_sub(first.start).min(length.saturating_sub(1));
                 let born = moved(window.start.saturating_add(at));
-                lives.push(Life { bytes: block.bytes, category: Category::OptimizerState, born, freed: None });
+                lives.push(Life {
+                    bytes: block.bytes,
+                    category: Category::OptimizerState,
+                    born,
+                    freed: None,
+                });
             }
             let is_kept = match block.phase {
                 Phase::Optimizer => copy == 1 && is_stepping,
@@ -133,7 +146,8 @@ struct Module {
 impl Layers {
     fn of(history: &History<'_>, window: Span) -> Self {
         let profile = history.profile;
-        let within: Vec<&Span> = profile.modules.iter().filter(|module| window.holds(module)).collect();
+        let within: Vec<&Span> =
+            profile.modules.iter().filter(|module| window.holds(module)).collect();
         let mut modules = Vec::new();
         for (at, module) in within.iter().enumerate() {
             // Sorted by their beginnings, the first that a module holds comes right behind it.
@@ -144,7 +158,8 @@ impl Layers {
                 modules.push(Module { span: **module, keeps_all });
             }
         }
-        let mut layers = Self { modules, by_sequence: BTreeMap::new(), backward_ends: BTreeMap::new() };
+        let mut layers =
+            Self { modules, by_sequence: BTreeMap::new(), backward_ends: BTreeMap::new() };
         let of_window = profile.operators.iter().filter(|operator| window.holds(&operator.span));
         for operator in of_window {
             let Some(sequence) = operator.sequence else { continue };
@@ -160,7 +175,8 @@ impl Layers {
 
     /// The leaf module that runs at a time.
     fn around(&self, at: Time) -> Option<usize> {
-        let before = self.modules.partition_point(|module| module.span.start <= at).checked_sub(1)?;
+        let before =
+            self.modules.partition_point(|module| module.span.start <= at).checked_sub(1)?;
         self.modules.get(before).filter(|module| at <= module.span.end).map(|_| before)
     }
 
@@ -169,9 +185,9 @@ impl Layers {
         let profile = history.profile;
         let outermost = block.outermost.and_then(|at| profile.operators.get(at));
         let module = match block.phase {
-            Phase::Backward => outermost
-                .and_then(|operator| self.by_sequence.get(&operator.sequence?))
-                .copied(),
+            Phase::Backward => {
+                outermost.and_then(|operator| self.by_sequence.get(&operator.sequence?)).copied()
+            }
             _ => self.around(block.born),
         };
         let end = match (module, block.phase) {
@@ -205,7 +221,8 @@ fn written(lives: &[Life], length: Time) -> Trace {
             tensor: None,
         })
         .collect();
-    let begins = |at: Time| usize::try_from(at.saturating_sub(1).div_euclid(length)).unwrap_or(usize::MAX);
+    let begins =
+        |at: Time| usize::try_from(at.saturating_sub(1).div_euclid(length)).unwrap_or(usize::MAX);
     let mut iteration = 0;
     trace.phases.push(PhaseMark { event: 0, iteration, phase: Phase::Setup });
     for (at, is_alloc, life) in calls {

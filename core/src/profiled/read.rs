@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufReader, Read};
 
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde::de::{ IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 
 use super::unpack::{Bytes, Unpacked};
@@ -231,7 +231,7 @@ struct Arguments {
     #[serde(rename = "Device Type", default)]
     device: Option<i64>,
     #[serde(rename = "Sequence number", default)]
-    sequence: Option<i64>,
+    sequence: Option<i128>,
     #[serde(rename = "Input Dims", default)]
     dims: Vec<Dims>,
     #[serde(rename = "Input type", default)]

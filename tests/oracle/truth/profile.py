@@ -87,10 +87,8 @@ ARGUMENTS = (
 #: Operators of which inputs are read: `core/src/profiled/kernels.rs` has a kernel for each.
 DESCRIBED = frozenset(
     """
-    aten::_batch_norm_impl_index aten::_scaled_dot_product_flash_attention_for_cpu
-    aten::_scaled_dot_product_flash_attention_for_cpu_backward aten::addmm aten::baddbmm aten::bmm
-    aten::convolution aten::convolution_backward aten::dropout aten::embedding_dense_backward
-    aten::mm aten::nll_loss_backward aten::sum aten::to
+    aten::addmm aten::baddbmm aten::bmm aten::convolution aten::convolution_backward aten::dropout
+    aten::embedding_dense_backward aten::mm aten::scaled_dot_product_attention aten::sum
     """.split()
 )
 
