@@ -167,17 +167,17 @@ impl<'p> History<'p> {
         loaders.next().map(|mark| mark.end)
     }
 
-    /// When a step's first call of an optimizer is over.
-    pub(super) fn first_optimizer(&self, step: usize) -> Option<Time> {
+    /// A step's first call of an optimizer.
+    pub(super) fn first_optimizer(&self, step: usize) -> Option<Span> {
         let step = self.steps.get(step)?;
         let mut within = self.profile.marks.iter().filter(|mark| step.holds(mark));
-        within.find(|mark| self.profile.is_step(mark)).map(|mark| mark.end)
+        within.find(|mark| self.profile.is_step(mark)).copied()
     }
 
     /// Blocks that backward makes in a step, and that the optimizer leaves to `zero_grad`.
     pub(super) fn gradients(&self, step: usize) -> Vec<&Block> {
         let end = self.steps.get(step).map_or(0, |step| step.end);
-        let used = self.first_optimizer(step).unwrap_or(end);
+        let used = self.first_optimizer(step).map_or(end, |mark| mark.end);
         let is_gradient = |block: &&Block| {
             block.step == Some(step)
                 && block.phase == Phase::Backward

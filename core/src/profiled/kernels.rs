@@ -10,7 +10,7 @@ use crate::aten::{attention, dropout, embedding, matmul};
 use crate::bytes::Bytes;
 use crate::config::PyTorch;
 use crate::eager::{Hardware, Runtime, Tensor, kernels};
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, TensorType, numel};
 use crate::trace::{Category, Event, Trace};
 
 /// One call to the allocator on the GPU.
@@ -30,6 +30,9 @@ pub(super) const ATTENTION: &str = "aten::scaled_dot_product_attention";
 pub(super) const ATTENTION_BACKWARD: &str = "aten::scaled_dot_product_attention_backward";
 /// [`Call::Output`] that stands for no block of the CPU's.
 pub(super) const NO_BLOCK: usize = usize::MAX;
+
+/// COUNT: elements of the largest tensor that is taken for one: no CPU has trained with more.
+const NUMEL_MAX: u64 = 1 << 36;
 
 /// Whether an operator's inputs are asked for.
 pub(super) fn reads(operator: &str) -> bool {
@@ -58,6 +61,9 @@ pub(super) fn calls(
 ) -> Option<Vec<Call>> {
     let rt = Runtime::new(hardware, pytorch);
     let given = Given { rt: &rt, inputs };
+    if inputs.dims.iter().any(|dims| numel(dims) > NUMEL_MAX) {
+        return None;
+    }
     // What it holds is let go only once the trace is taken.
     let held = match operator {
         "aten::addmm" => given.addmm()?,
@@ -83,6 +89,7 @@ pub(super) fn calls(
 /// noise there; attention's output is what the CPU makes last, and what else it keeps goes by no block.
 fn assign(calls: &mut [Call], operator: &str, blocks: &[Bytes]) {
     let mut taken = vec![false; blocks.len()];
+    let last = blocks.len().saturating_sub(1);
     let outputs = calls.iter_mut().filter_map(|call| match call {
         Call::Output { bytes, instead_of } => Some((*bytes, instead_of)),
         Call::Scratch { .. } | Call::Free { .. } => None,
@@ -99,7 +106,7 @@ fn assign(calls: &mut [Call], operator: &str, blocks: &[Bytes]) {
             }
             _ => blocks.iter().enumerate().find_map(free),
         };
-        *instead_of = found.unwrap_or(blocks.len().saturating_sub(1));
+        *instead_of = found.unwrap_or(last);
         if let Some(taken) = taken.get_mut(*instead_of) {
             *taken = true;
         }
@@ -302,12 +309,17 @@ impl Given<'_> {
     }
 }
 
-/// SIZE: query, key and value of attention.
+/// SIZE: query, key and value of attention over `[B, H, S, D]`.
 pub(super) fn operands(
     (hardware, pytorch): (Hardware, PyTorch),
     inputs: &Inputs,
 ) -> Option<[Bytes; 3]> {
     let given = Given { rt: &Runtime::new(hardware, pytorch), inputs };
+    let is_usual =
+        |at: usize| given.dims(at).is_some_and(|dims| dims.len() == 4 && numel(dims) <= NUMEL_MAX);
+    if !(0..3).all(is_usual) {
+        return None;
+    }
     Some([given.size(0)?, given.size(1)?, given.size(2)?])
 }
 
@@ -319,10 +331,8 @@ fn output_sizes(
     padding: &[u64],
     more: &[u64],
 ) -> Option<Vec<u64>> {
-    let channels = match spec.transposed {
-        true => weight.size(1).checked_mul(spec.groups)?,
-        false => weight.size(0),
-    };
+    let channels =
+        if spec.transposed { weight.size(1).checked_mul(spec.groups)? } else { weight.size(0) };
     let mut sizes = vec![x.size(0), channels];
     for dim in 2..x.rank() {
         let at = dim.saturating_sub(2);

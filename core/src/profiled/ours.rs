@@ -190,6 +190,8 @@ impl<'h> Run<'h> {
             Turn::ZeroGrad => self.phase(self.now.0, Phase::ZeroGrad),
             Turn::Optimizer => {
                 self.end_backward(None);
+                // What no backward came for is not kept longer than its step.
+                self.attended.clear();
                 self.phase(self.now.0, Phase::Optimizer);
                 self.optimize();
             }
@@ -225,7 +227,8 @@ impl<'h> Run<'h> {
             return;
         }
         if name == kernels::ATTENTION {
-            let (kept, first) = (self.operands(at), operator.sequence.unwrap_or(u64::MAX));
+            // Without a number nothing is kept for backward.
+            let Some((first, kept)) = operator.sequence.zip(self.operands(at)) else { return };
             self.attended.push(Attended { operator: at, first, last: None, kept, output: None });
         }
         self.again = Some(Again { what: What::Operator(at), blocks: Vec::new() });
@@ -261,10 +264,9 @@ impl<'h> Run<'h> {
     }
 
     /// What attention reads: the blocks of that size that were made last, or one for all three.
-    fn operands(&self, operator: usize) -> Vec<Tensor> {
+    fn operands(&self, operator: usize) -> Option<Vec<Tensor>> {
         let runtime = (self.rt.hardware, self.rt.pytorch);
-        let sizes = self.inputs(operator).and_then(|inputs| kernels::operands(runtime, inputs));
-        let mut wanted = sizes.map(Vec::from).unwrap_or_default();
+        let mut wanted = Vec::from(kernels::operands(runtime, self.inputs(operator)?)?);
         let all: Bytes = wanted.iter().copied().sum();
         let mut found = Vec::new();
         for (&at, tensors) in self.held.iter().rev() {
@@ -282,7 +284,7 @@ impl<'h> Run<'h> {
                 found.extend(tensors.iter().cloned());
             }
         }
-        found
+        Some(found)
     }
 
     fn inputs(&self, operator: usize) -> Option<&'h super::Inputs> {
@@ -334,13 +336,12 @@ impl<'h> Run<'h> {
 
     /// What a kernel leaves behind; attention keeps all of it.
     fn output(&mut self, name: &str, block: Option<usize>, bytes: Bytes) {
-        let tensor = match block {
-            Some(block) => self.place_as(block, bytes),
-            None => {
-                self.rt.enter_unknown_operator(name);
-                let ty = TensorType::new(DType::UInt8, [bytes.0]);
-                Some(self.rt.place(&ty, Category::Activation, ""))
-            }
+        let tensor = if let Some(block) = block {
+            self.place_as(block, bytes)
+        } else {
+            self.rt.enter_unknown_operator(name);
+            let ty = TensorType::new(DType::UInt8, [bytes.0]);
+            Some(self.rt.place(&ty, Category::Activation, ""))
         };
         if name == kernels::ATTENTION
             && let (Some(tensor), Some(attended)) = (tensor, self.attended.last_mut())
@@ -420,14 +421,12 @@ fn category(history: &History<'_>, block: &Block) -> Category {
     let leaves =
         |end: Option<Time>| end.is_none_or(|end| block.freed.is_none_or(|freed| freed > end));
     let step = block.step.and_then(|step| history.steps.get(step));
+    let used = block.step.and_then(|step| history.first_optimizer(step)).map(|mark| mark.end);
     match block.phase {
         Phase::Optimizer if leaves(step.map(|step| step.end)) => Category::OptimizerState,
-        Phase::Optimizer | Phase::ZeroGrad | Phase::Setup => Category::Temporary,
-        Phase::Backward if leaves(block.step.and_then(|step| history.first_optimizer(step))) => {
-            Category::Gradient
-        }
-        Phase::Backward => Category::Temporary,
+        Phase::Backward if leaves(used) => Category::Gradient,
         Phase::Forward => Category::Activation,
+        _ => Category::Temporary,
     }
 }
 

@@ -11,7 +11,8 @@
 //!   them, gradients stand in for parameters.
 //! - The batch is there from the step's beginning to its end.
 //! - Gradients without a free are freed by the next `zero_grad`.
-//! - Of the optimizer's step what has the size of a parameter counts, and stays if the first step made it.
+//! - Of the optimizer's step what has the size of a parameter counts, and stays if the first step made it
+//!   and did not free it: that temporaries stay too, as the text could be read, would double the state.
 //! - Nothing stands for what only a GPU allocates.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,59 +29,89 @@ const TARGET: usize = 1;
 
 pub(super) fn trace(history: &History<'_>) -> (Trace, Vec<Diagnostic>) {
     let Some(&window) = history.steps.get(TARGET) else { return Default::default() };
-    let layers = Layers::of(history, window);
-    let mut lives = Vec::new();
     let model = model(history);
-    let sizes: BTreeSet<Bytes> = sorted::set(model.iter().map(|(bytes, _)| *bytes));
-    lives.extend(model.iter().map(|&(bytes, category)| Life {
-        bytes,
-        category,
-        born: 0,
-        freed: None,
-    }));
-    let length = window.end.saturating_sub(window.start).saturating_add(1);
-    for copy in 0..2u64 {
-        let moved = |at: Time| {
-            at.saturating_sub(window.start)
-                .saturating_add(length.saturating_mul(copy))
-                .saturating_add(1)
-        };
-        for (bytes, category) in batch(history) {
-            let freed = (copy == 0).then(|| moved(window.end));
-            lives.push(Life { bytes, category, born: moved(window.start), freed });
-        }
-        for block in &history.blocks {
-            let is_stepping = block.phase == Phase::Optimizer && sizes.contains(&block.bytes);
-            let first =
-                history.steps.first().filter(|_| copy == 0 && is_stepping && block.step == Some(0));
-            if let Some(first) = first {
-                // The state that the first step makes stays.
-                let at = block.born.saturating_sub(first.start).min(length.saturating_sub(1));
-                let born = moved(window.start.saturating_add(at));
-                lives.push(Life {
-                    bytes: block.bytes,
-                    category: Category::OptimizerState,
-                    born,
-                    freed: None,
-                });
-            }
-            let is_kept = match block.phase {
-                Phase::Optimizer => copy == 1 && is_stepping,
-                _ => layers.keeps(history, block),
-            };
-            if block.step == Some(TARGET) && is_kept {
-                let freed = freed(history, block, window).map(moved);
-                let category = category(block, window);
-                lives.push(Life { bytes: block.bytes, category, born: moved(block.born), freed });
-            }
-        }
-    }
+    let mut lives: Vec<Life> = model
+        .iter()
+        .map(|&(bytes, category)| Life { bytes, category, born: 0, freed: None })
+        .collect();
+    let steps = Steps {
+        history,
+        window,
+        layers: Layers::of(history, window),
+        sizes: sorted::set(model.iter().map(|(bytes, _)| *bytes)),
+    };
+    let (at, first) = steps.optimizers();
+    // Both steps are as long as either needs.
+    let rest = first.end.saturating_sub(first.start);
+    let length = at.saturating_add(rest).max(window.end).saturating_sub(window.start);
+    let length = length.saturating_add(2);
+    steps.activity(&mut lives, 1, true);
+    steps.first_optimizer(&mut lives);
+    steps.activity(&mut lives, length.saturating_add(1), false);
     let mut diagnostics = Vec::new();
     if history.profile.told.is_empty() {
         let message = "gradients stand in for parameters; buffers are not counted";
         diagnostics.push(Diagnostic::new(Severity::Warning, "model-not-told", message));
     }
     (written(&lives, length), diagnostics)
+}
+
+/// Two steps, made of the second one and the first one's optimizer.
+struct Steps<'h> {
+    history: &'h History<'h>,
+    window: Span,
+    layers: Layers,
+    /// Sizes of the model's tensors.
+    sizes: BTreeSet<Bytes>,
+}
+
+impl Steps<'_> {
+    /// Where the optimizer of the target step begins, and that of the first step.
+    fn optimizers(&self) -> (Time, Span) {
+        let end = Span { start: self.window.end, ..self.window };
+        let target = self.history.first_optimizer(TARGET).unwrap_or(end);
+        (target.start, self.history.first_optimizer(0).unwrap_or(target))
+    }
+
+    /// The target step's blocks, its window beginning at a time.
+    fn activity(&self, lives: &mut Vec<Life>, start: Time, is_first: bool) {
+        let moved = |at: Time| at.saturating_sub(self.window.start).saturating_add(start);
+        for (bytes, category) in batch(self.history) {
+            let freed = is_first.then(|| moved(self.window.end));
+            lives.push(Life { bytes, category, born: moved(self.window.start), freed });
+        }
+        for block in self.history.blocks.iter().filter(|block| block.step == Some(TARGET)) {
+            let is_kept = match block.phase {
+                Phase::Optimizer => !is_first && self.sizes.contains(&block.bytes),
+                _ => self.layers.keeps(self.history, block),
+            };
+            if is_kept {
+                let freed = freed(self.history, block, self.window).map(moved);
+                let category = category(block, self.window);
+                lives.push(Life { bytes: block.bytes, category, born: moved(block.born), freed });
+            }
+        }
+    }
+
+    /// What the first step's optimizer allocates, where the target step's stands.
+    fn first_optimizer(&self, lives: &mut Vec<Life>) {
+        let (at, first) = self.optimizers();
+        let start = at.saturating_sub(self.window.start).saturating_add(1);
+        let moved = |time: Time| time.saturating_sub(first.start).saturating_add(start);
+        let counts = |block: &&Block| {
+            block.step == Some(0)
+                && block.phase == Phase::Optimizer
+                && self.sizes.contains(&block.bytes)
+        };
+        for block in self.history.blocks.iter().filter(counts) {
+            let category = match block.freed {
+                Some(_) => Category::Temporary,
+                None => Category::OptimizerState,
+            };
+            let (born, freed) = (moved(block.born), block.freed.map(moved));
+            lives.push(Life { bytes: block.bytes, category, born, freed });
+        }
+    }
 }
 
 /// A block on the GPU; times begin with the first of two steps, at 1.

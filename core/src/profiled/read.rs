@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -43,17 +43,22 @@ fn events(reader: impl Read) -> Result<Kept, Error> {
 }
 
 fn refuse(error: &serde_json::Error) -> Error {
-    let (line, column) = (error.line(), error.column());
+    let (line, column, text) = (error.line(), error.column(), error.to_string());
+    // The place comes first here, as in all messages.
+    let why = text.split(" at line ").next().unwrap_or_default();
+    let is_cut = error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof);
     match error.classify() {
-        Category::Eof => {
+        Category::Io if !is_cut => {
+            Error::new(ErrorKind::Corrupt, format!("the trace breaks in line {line}: {why}; {HOW}"))
+        }
+        Category::Eof | Category::Io => {
             let message = format!(
                 "the trace ends in the middle, in line {line}: it was not written to its end; {HOW}"
             );
             Error::new(ErrorKind::Corrupt, message)
         }
-        Category::Io => Error::new(ErrorKind::Corrupt, format!("the trace breaks: {error}; {HOW}")),
         Category::Syntax | Category::Data => {
-            let message = format!("line {line}, column {column}: {error}; this is no trace: {HOW}");
+            let message = format!("line {line}, column {column}: {why}; this is no trace: {HOW}");
             Error::new(ErrorKind::WrongFormat, message)
         }
     }
@@ -317,7 +322,10 @@ impl<'de> Visitor<'de> for Anything {
         if digits.starts_with('-') {
             return Ok(Loose::Other);
         }
-        digits.parse().map(Loose::Number).map_err(|_| E::custom("a time out of all bounds"))
+        digits
+            .parse()
+            .map(Loose::Number)
+            .map_err(|error| E::custom(format!("{number} as a time: {error}")))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Loose, E> {

@@ -49,7 +49,9 @@ fn predictions_are_as_near_as_the_table_says() {
     let head = ["profile", "allocated", "published", "ours", "reserved", "published", "ours"];
     let mut row = |[name, rest @ ..]: [&str; 7]| {
         write!(text, "{name:30}").unwrap();
-        rest.iter().for_each(|cell| write!(text, " {cell:>10}").unwrap());
+        for cell in rest {
+            write!(text, " {cell:>10}").unwrap();
+        }
         text.push('\n');
     };
     row(head);
@@ -102,9 +104,7 @@ fn check_refused(bytes: &[u8], kind: ErrorKind, expected: &Expect) {
     let refused = read(bytes).and_then(|profile| History::of(&profile).map(|_| ()));
     let error = refused.unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
-    expected.assert_eq(
-        error.to_string().split_once("; record").map_or(&error.to_string(), |(why, _)| why),
-    );
+    expected.assert_eq(error.to_string().split("record it").next().unwrap());
 }
 
 /// A trace of these events.
@@ -120,17 +120,53 @@ const STEP: &str =
 #[test]
 fn what_is_no_trace_is_refused() {
     check_refused(b"", ErrorKind::Empty, &expect!["the file is empty"]);
-    check_refused(b"[1, 2]", ErrorKind::WrongFormat, &expect![[r#"line 1, column 1: invalid type: sequence, expected a trace of torch.profiler at line 1 column 1; this is no trace: record it with profile(activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=True) and export_chrome_trace("FILE.json.gz")"#]]);
-    check_refused(b"{\"a\": 1}", ErrorKind::WrongFormat, &expect!["this JSON has no traceEvents"]);
-    check_refused(b"{\"traceEvents\": [{\"ts\": 1}, {", ErrorKind::Corrupt, &expect!["the trace ends in the middle, in line 1: it was not written to its end"]);
-    check_refused(b"{\"traceEvents\": [{\"ts\": oh", ErrorKind::WrongFormat, &expect![[r#"line 1, column 25: expected value at line 1 column 25; this is no trace: record it with profile(activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=True) and export_chrome_trace("FILE.json.gz")"#]]);
-    check_refused(b"\x1f\x8bnothing", ErrorKind::Corrupt, &expect!["the trace breaks: this is not packed with gzip"]);
-    check_refused(&trace(&[STEP]), ErrorKind::NoGraph, &expect!["the trace has no allocations: profile_memory=True was missing"]);
-    check_refused(&trace(&[STEP, ALLOC]), ErrorKind::NoGraph, &expect!["the trace has one step of training: two or more are needed, since the first has no optimizer state yet. Give the profiler schedule(wait=0, warmup=0, active=3, repeat=1) and call its step() after each step of training"]);
+    check_refused(
+        b"[1, 2]",
+        ErrorKind::WrongFormat,
+        &expect!["line 1, column 1: invalid type: sequence, expected a trace of torch.profiler; this is no trace: "],
+    );
+    check_refused(b"{\"a\": 1}", ErrorKind::WrongFormat, &expect!["this JSON has no traceEvents; "]);
+    check_refused(
+        b"{\"traceEvents\": [{\"ts\": 1}, {",
+        ErrorKind::Corrupt,
+        &expect!["the trace ends in the middle, in line 1: it was not written to its end; "],
+    );
+    check_refused(
+        b"{\"traceEvents\": [{\"ts\": oh",
+        ErrorKind::WrongFormat,
+        &expect!["line 1, column 25: expected value; this is no trace: "],
+    );
+    check_refused(
+        b"\x1f\x8bnothing",
+        ErrorKind::Corrupt,
+        &expect!["the trace breaks in line 0: this is not packed with gzip; "],
+    );
+    check_refused(
+        &trace(&[STEP]),
+        ErrorKind::NoGraph,
+        &expect!["the trace has no allocations: profile_memory=True was missing; "],
+    );
+    check_refused(
+        &trace(&[STEP, ALLOC]),
+        ErrorKind::NoGraph,
+        &expect![
+            "the trace has one step of training: two or more are needed, since the first has no optimizer state yet. Give the profiler schedule(wait=0, warmup=0, active=3, repeat=1) and call its step() after each step of training"
+        ],
+    );
     let on_gpu = ALLOC.replace("Type\":0", "Type\":1");
-    check_refused(&trace(&[STEP, &on_gpu]), ErrorKind::WrongFormat, &expect!["the trace is of training on a GPU, and says by itself what that took; a snapshot of torch.cuda.memory._dump_snapshot() says more. To predict from a trace, train on the CPU"]);
+    check_refused(
+        &trace(&[STEP, &on_gpu]),
+        ErrorKind::WrongFormat,
+        &expect![
+            "the trace is of training on a GPU, and says by itself what that took; a snapshot of torch.cuda.memory._dump_snapshot() says more. To predict from a trace, train on the CPU"
+        ],
+    );
     let packed = fixtures::read("profiles/mlp_512_sgd.json.gz");
-    check_refused(&packed[..packed.len() / 2], ErrorKind::Corrupt, &expect!["the trace breaks: unexpected end of file at line 313 column 70"]);
+    check_refused(
+        &packed[..packed.len() / 2],
+        ErrorKind::Corrupt,
+        &expect!["the trace breaks: unexpected end of file at line 313 column 70"],
+    );
 }
 
 proptest! {
