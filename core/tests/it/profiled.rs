@@ -123,9 +123,15 @@ fn what_is_no_trace_is_refused() {
     check_refused(
         b"[1, 2]",
         ErrorKind::WrongFormat,
-        &expect!["line 1, column 1: invalid type: sequence, expected a trace of torch.profiler; this is no trace: "],
+        &expect![
+            "line 1, column 1: invalid type: sequence, expected a trace of torch.profiler; this is no trace: "
+        ],
     );
-    check_refused(b"{\"a\": 1}", ErrorKind::WrongFormat, &expect!["this JSON has no traceEvents; "]);
+    check_refused(
+        b"{\"a\": 1}",
+        ErrorKind::WrongFormat,
+        &expect!["this JSON has no traceEvents; "],
+    );
     check_refused(
         b"{\"traceEvents\": [{\"ts\": 1}, {",
         ErrorKind::Corrupt,
@@ -158,14 +164,14 @@ fn what_is_no_trace_is_refused() {
         &trace(&[STEP, &on_gpu]),
         ErrorKind::WrongFormat,
         &expect![
-            "the trace is of training on a GPU, and says by itself what that took; a snapshot of torch.cuda.memory._dump_snapshot() says more. To predict from a trace, train on the CPU"
+            "the trace is of training on a GPU, and says by itself what that took; a snapshot of torch.cuda.memory._dump_snapshot() says more. To predict from a trace, train on the CPU; "
         ],
     );
     let packed = fixtures::read("profiles/mlp_512_sgd.json.gz");
     check_refused(
         &packed[..packed.len() / 2],
         ErrorKind::Corrupt,
-        &expect!["the trace breaks: unexpected end of file at line 313 column 70"],
+        &expect!["the trace ends in the middle, in line 313: it was not written to its end; "],
     );
 }
 
