@@ -65,7 +65,7 @@ fn what_is_no_snapshot_is_refused() {
         outcome.stderr
     );
     let outcome = highwater(&["replay", &path, "--alloc-conf", "max_split_size_mb:1"]);
-    assert!(outcome.stderr.contains("it must be more than 20"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("it must be at least 20"), "{}", outcome.stderr);
     let outcome = highwater(&["estimate", &model("train/alexnet"), "--snapshot", "-"]);
     assert!(outcome.stderr.contains("name a file, such as out.pickle"), "{}", outcome.stderr);
 }
