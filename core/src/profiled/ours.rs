@@ -468,9 +468,10 @@ fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config, String> {
     let names = sorted::set(names.map(|mark| profile.name(mark.name)));
     let mut names = names.into_iter();
     let (Some(name), None) = (names.next(), names.next()) else {
-        return Err("not one optimizer steps in the trace: what its step allocated on the CPU is kept where \
-                    it has the size of a parameter"
-            .to_owned());
+        return Err(
+            "not one optimizer steps in the trace: what its step allocated on the CPU is kept"
+                .to_owned(),
+        );
     };
     let class = name.trim_start_matches("Optimizer.step#").trim_end_matches(".step");
     let optimizer = named(class, copies(history, parameters)).ok_or_else(|| {

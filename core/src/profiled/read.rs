@@ -58,7 +58,9 @@ fn refuse(error: &serde_json::Error) -> Error {
             Error::new(ErrorKind::Corrupt, message)
         }
         Category::Syntax | Category::Data => {
-            let message = format!("line {line}, column {column}: {why}; this is no trace: {HOW}");
+            let message = format!(
+                "line {line}, column {column}: {why}; this is no trace (unpack a memory snapshot first): {HOW}"
+            );
             Error::new(ErrorKind::WrongFormat, message)
         }
     }
