@@ -124,7 +124,7 @@ fn what_is_no_trace_is_refused() {
         b"[1, 2]",
         ErrorKind::WrongFormat,
         &expect![
-            "line 1, column 1: invalid type: sequence, expected a trace of torch.profiler; this is no trace: "
+            "line 1, column 1: invalid type: sequence, expected a trace of torch.profiler; this is no trace (unpack a memory snapshot first): "
         ],
     );
     check_refused(
@@ -140,7 +140,7 @@ fn what_is_no_trace_is_refused() {
     check_refused(
         b"{\"traceEvents\": [{\"ts\": oh",
         ErrorKind::WrongFormat,
-        &expect!["line 1, column 25: expected value; this is no trace: "],
+        &expect!["line 1, column 25: expected value; this is no trace (unpack a memory snapshot first): "],
     );
     check_refused(
         b"\x1f\x8bnothing",
