@@ -25,7 +25,8 @@ fn read(bytes: &[u8]) -> Result<Snapshot, Error> {
 fn told(recorded: &Recorded<'_>) -> String {
     let mut text = String::new();
     let (reserved, entry) = recorded.reserved_peak;
-    writeln!(text, "{} entries, {} before", recorded.entries.len(), recorded.before.len()).unwrap();
+    writeln!(text, "{} entries, {} before", recorded.entries().len(), recorded.before.len())
+        .unwrap();
     for (name, moment) in [("peak", &recorded.peak), ("end", &recorded.end)] {
         let Fragmentation { whole, split, largest, .. } = moment.fragmentation();
         writeln!(
@@ -254,7 +255,7 @@ fn addresses_may_be_absurd() {
     let head = b"\x80\x02}(\x8c\x08segments]\x8c\x0ddevice_traces](](".as_slice();
     let snapshot = read(&[head, &entries.concat(), b"eeu."].concat()).unwrap();
     let recorded = Recorded::of(&snapshot, None).unwrap();
-    assert_eq!(recorded.entries.len(), entries.len());
+    assert_eq!(recorded.entries().len(), entries.len());
     assert!(told(&recorded).contains("contradictions"));
 }
 
@@ -269,7 +270,8 @@ fn a_run_that_ends_says_so() {
     let recorded = Recorded::of(&snapshot, None).unwrap();
     let codes: Vec<_> = recorded.diagnostics.iter().map(|it| it.code.as_str()).collect();
     assert_eq!(codes, ["out-of-memory"]);
-    let failed = recorded.entries.iter().find(|entry| entry.action == Action::OutOfMemory).unwrap();
+    let failed =
+        recorded.entries().iter().find(|entry| entry.action == Action::OutOfMemory).unwrap();
     let room = simulation.room();
     let free = room.capacity - room.context - recorded.end.reserved;
     assert_eq!((failed.address, failed.size > free), (free.0, true));
