@@ -9,7 +9,9 @@ const reader = import("./highwater-reader.js").then(async (program) => {
   return program;
 });
 reader.catch(() => {});
-globalThis.readElsewhere = async (input, name) => (await reader).read(input, name);
+let program;
+globalThis.readElsewhere = async (input, name) => (program = await reader).read(input, name);
+globalThis.momentElsewhere = (event) => program.moment(event);
 
 onmessage = async ({ data: { main, module } }) => {
   onmessage = null;

@@ -32,7 +32,7 @@ mod worker;
 pub use explained::Explained;
 pub use export::{pickled, written};
 pub use load::Opening;
-pub use protocol::{Fault, Found, Read};
+pub use protocol::{Fault, Found, Read, Recording};
 
 use leptos::mount::mount_to_body;
 

@@ -8,9 +8,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gloo::timers::callback::Timeout;
-use highwater_core::Config;
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
+use highwater_core::recorded::WhatIf;
+use highwater_core::report::Snapshot;
+use highwater_core::{Config, sorted};
 use js_sys::Uint8Array;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
@@ -20,8 +22,8 @@ use crate::estimator::{self, Facts, LEVERS, Match, Model, Search, Searched, Simu
 use crate::explained::Sought;
 use crate::load::Opening;
 use crate::protocol::{
-    self, Estimate, Fault, Finding, Found, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker,
-    Trend, TrendPoint,
+    self, Estimate, Fault, Finding, Found, FromWorker, LargestBatch, Read, Recording,
+    SearchOutcome, ToWorker, Trend, TrendPoint,
 };
 
 /// Milliseconds of work between two looks at the messages.
@@ -39,6 +41,8 @@ thread_local! {
 #[derive(Default)]
 struct Desk {
     model: Option<Model>,
+    /// The recorded run that is open instead of a model.
+    recorded: Option<RecordedRun>,
     /// The newest run that was estimated, to look at its moments.
     newest: Option<Simulation>,
     sweep: Sweep,
@@ -51,6 +55,12 @@ struct Desk {
     sought: Option<Sought>,
     /// Whether it was not found with the estimate's own batch.
     try_batches: bool,
+}
+
+/// A recorded run, and what is known of it under other settings of the allocator.
+struct RecordedRun {
+    recording: Recording,
+    what_ifs: Vec<WhatIf>,
 }
 
 /// What the page wants opened, apart from the input itself.
@@ -67,6 +77,10 @@ extern "C" {
     /// `public/worker.js` has the readers of all other formats, which arrive behind the program.
     #[wasm_bindgen(js_name = readElsewhere, catch)]
     async fn read_elsewhere_js(input: &JsValue, name: &str) -> Result<JsValue, JsValue>;
+
+    /// A moment of the memory snapshot that was read there last, packed.
+    #[wasm_bindgen(js_name = momentElsewhere, catch)]
+    fn moment_elsewhere(event: usize) -> Result<Vec<u8>, JsValue>;
 }
 
 /// Has an input read that is not ONNX.
@@ -111,6 +125,8 @@ enum Task {
     TrendEnd,
     /// Go on with the search.
     Search,
+    /// Replay a recorded run under the next settings of the allocator.
+    WhatIf,
 }
 
 /// Listens, then says so: messages sent before would be lost.
@@ -150,10 +166,7 @@ impl Desk {
                 let request = Request { generation, name, config, edited, text };
                 let read = input.read_by(|source| estimator::open_onnx(source, &request.name));
                 if let Ok(Some(opened)) = read {
-                    self.take(
-                        request,
-                        Ok(Found { model: Some(opened), written: None, message: None }),
-                    );
+                    self.take(request, Ok(Found { model: Some(opened), ..Found::default() }));
                     return;
                 }
                 spawn_local(async move {
@@ -166,6 +179,13 @@ impl Desk {
                 });
             }
             ToWorker::Estimate { generation, config } => {
+                if self.recorded.is_some() {
+                    post(&match self.judge(generation, &config) {
+                        Ok(estimate) => FromWorker::Estimated { generation, estimate },
+                        Err(Fault { reason, .. }) => FromWorker::Failed { generation, reason },
+                    });
+                    return;
+                }
                 let Some(model) = &self.model else { return };
                 match estimate(model, &config) {
                     Ok((estimate, simulation)) => {
@@ -176,10 +196,13 @@ impl Desk {
                 }
             }
             ToWorker::Look { generation, event } => {
-                if let Some(newest) = &self.newest
-                    && self.sweep.generation == generation
-                {
-                    post(&FromWorker::Seen { generation, snapshot: newest.snapshot(event) });
+                let seen = match &self.newest {
+                    _ if self.sweep.generation != generation => None,
+                    Some(newest) => Some(newest.snapshot(event)),
+                    None => self.recorded.as_ref().and_then(|_| moment(event)),
+                };
+                if let Some(snapshot) = seen {
+                    post(&FromWorker::Seen { generation, snapshot });
                 }
             }
             ToWorker::Play { generation } => {
@@ -227,7 +250,11 @@ impl Desk {
     fn take(&mut self, request: Request, read: Read) {
         let Request { generation, name, config, edited, text } = request;
         let (model, message) = match read {
-            Ok(Found { model, written: None, message }) => (Ok(model), message),
+            Ok(Found { recorded: Some(recording), .. }) => {
+                self.open_recorded(generation, *recording, &config);
+                return;
+            }
+            Ok(Found { model, written: None, message, .. }) => (Ok(model), message),
             Ok(Found { written: Some(bytes), message, .. }) => {
                 let opened = estimator::open_written(&bytes);
                 (opened.map(Some).map_err(|error| Fault::of(&error)), message)
@@ -278,6 +305,7 @@ impl Desk {
         let (estimate, simulation) =
             estimate(&model, &config).map_err(|reason| Fault { reason, place: None })?;
         self.model = Some(model);
+        self.recorded = None;
         self.largest.clear();
         self.largest_for = None;
         Ok((dims, estimate, simulation))
@@ -325,6 +353,77 @@ impl Desk {
         self.newest = Some(simulation);
     }
 
+    /// Opens a recorded run. It is never refused here: what cannot be judged with these settings is
+    /// with the usual ones.
+    fn open_recorded(&mut self, generation: u64, recording: Recording, config: &Config) {
+        let (model, newest) = (self.model.take(), self.newest.take());
+        let before = self.recorded.replace(RecordedRun { recording, what_ifs: Vec::new() });
+        post(&match self.judge(generation, config) {
+            Ok(estimate) => {
+                let (dims, text, spec) = (Vec::new(), None, None);
+                FromWorker::Opened { generation, dims, text, spec, estimate }
+            }
+            Err(Fault { reason, place }) => {
+                (self.model, self.newest, self.recorded) = (model, newest, before);
+                FromWorker::Refused { generation, reason, place, text: None }
+            }
+        });
+    }
+
+    /// The recorded run on the device of a configuration; begins with what follows from it.
+    fn judge(&mut self, generation: u64, config: &Config) -> Result<Estimate, Fault> {
+        let begun = now();
+        let Some(RecordedRun { recording: Recording { report, calls }, .. }) = &self.recorded
+        else {
+            return Err(Fault { reason: String::new(), place: None });
+        };
+        let reserved = report.peak.reserved;
+        let verdict = calls.verdict(reserved, config, &config.device);
+        let mut report = report.clone();
+        report.verdict = verdict.map_err(|error| Fault::of(&error))?;
+        report.peak.process = reserved + report.verdict.context;
+        report.config = config.clone();
+        let ids = estimator::devices().into_iter().map(|device| device.id);
+        self.sweep = Sweep {
+            generation,
+            config: config.clone(),
+            tasks: ids.map(Task::Verdict).chain([Task::WhatIf]).collect(),
+            scheduled: Some(Timeout::new(0, slice)),
+            ..Sweep::default()
+        };
+        Ok(Estimate { report, millis: now() - begun })
+    }
+
+    fn perform_recorded(&mut self, task: Task) {
+        let Some(RecordedRun { recording, what_ifs }) = &mut self.recorded else { return };
+        let Sweep { generation, config, .. } = &self.sweep;
+        let generation = *generation;
+        match task {
+            Task::Verdict(id) => {
+                let reserved = recording.report.peak.reserved;
+                if let Ok(verdict) = recording.calls.verdict(reserved, config, &id) {
+                    post(&FromWorker::Verdict { generation, verdict });
+                }
+            }
+            Task::WhatIf => {
+                let tried = recording.calls.tried(&config.alloc_conf);
+                what_ifs.retain(|known| tried.contains(&known.alloc_conf));
+                let is_new =
+                    |conf: &&String| what_ifs.iter().all(|known| known.alloc_conf != **conf);
+                let next = tried.iter().find(is_new);
+                if let Some(outcome) = next.and_then(|conf| recording.calls.what_if(conf)) {
+                    what_ifs.push(outcome);
+                    self.sweep.tasks.push_front(Task::WhatIf);
+                }
+                let mut outcomes = what_ifs.clone();
+                let place = |outcome: &WhatIf| tried.iter().position(|t| *t == outcome.alloc_conf);
+                sorted::by_key(&mut outcomes, place);
+                post(&FromWorker::WhatIfs { generation, outcomes });
+            }
+            _ => {}
+        }
+    }
+
     /// Works for a few milliseconds, then makes room for messages.
     fn slice(&mut self) {
         let begun = now();
@@ -344,6 +443,10 @@ impl Desk {
     }
 
     fn perform(&mut self, task: Task) {
+        if self.recorded.is_some() {
+            self.perform_recorded(task);
+            return;
+        }
         let Some(model) = &self.model else { return };
         let Sweep { generation, config, facts, .. } = &self.sweep;
         let generation = *generation;
@@ -378,6 +481,7 @@ impl Desk {
                 let pulled = model.pull(lever, config, facts).ok().flatten();
                 post(&FromWorker::Pulled { generation, lever: index, pulled });
             }
+            Task::WhatIf => {}
             Task::Trend => self.spread_trend(),
             Task::TrendPoint(size) => self.trend_point(size),
             Task::TrendEnd => self.show_trend(),
@@ -473,6 +577,11 @@ impl Desk {
         post(&FromWorker::Trend { generation: *generation, trend: trend.clone() });
         self.sweep.trend_shown = now();
     }
+}
+
+/// A moment of the recorded run.
+fn moment(event: usize) -> Option<Snapshot> {
+    postcard::from_bytes(&moment_elsewhere(event).ok()?).ok()
 }
 
 fn slice() {

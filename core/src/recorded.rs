@@ -144,6 +144,12 @@ pub struct Frame {
     pub name: usize,
 }
 
+/// Whether a file begins as a pickle does; only a whole one may be a snapshot.
+pub fn begins(source: &mut dyn Source) -> bool {
+    let mut head = [0; 2];
+    source.len() > 2 && source.read_at(0, &mut head).is_ok() && matches!(head, [0x80, 2..=5])
+}
+
 /// Reads a snapshot.
 ///
 /// # Errors

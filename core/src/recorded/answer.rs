@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::replay::by_peak;
 use super::{Action, Entry, Live, Origin, Recorded};
 use crate::bytes::Bytes;
 use crate::config::Config;
@@ -38,13 +39,14 @@ struct Caller {
 }
 
 impl Recorded<'_> {
-    /// The answer, on the device of a configuration that says nothing else of it.
+    /// The answer, on the device of a configuration that says nothing else of it. The verdict is by
+    /// the peak alone: [`Calls::verdict`](super::Calls::verdict) tries whether less would do.
     ///
     /// # Errors
     /// When there is no such device.
     pub fn report(&self, name: &str, config: &Config) -> Result<Report, Error> {
         let (reserved, _) = self.reserved_peak;
-        let verdict = self.calls().verdict(reserved, config, &config.device)?;
+        let verdict = by_peak(reserved, config, &config.device)?;
         let phases = self.phases();
         let by_origin = self.is_by_origin();
         let peak = self.snapshot_of(&self.peak, &phases, by_origin);
@@ -197,6 +199,10 @@ impl Recorded<'_> {
                 }
             }
         }
+        // As a report of ours has it: a parameter is its module's, whoever put it there.
+        if let Some((module, _)) = caller.name.rsplit_once('.') {
+            caller.module = module.to_owned();
+        }
         caller
     }
 
@@ -214,18 +220,25 @@ impl Recorded<'_> {
         for (at, entry) in later.filter(|(_, entry)| entry.action == Action::FreeCompleted) {
             deaths.entry(entry.address).or_insert(at);
         }
-        let mut callers: BTreeMap<usize, (Caller, String)> = BTreeMap::new();
+        let mut callers: Vec<Option<(Caller, String)>> = vec![None; self.snapshot.stacks.len()];
         let mut categories = ByCategory::default();
-        let mut modules: BTreeMap<String, Bytes> = BTreeMap::new();
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        let mut modules: Vec<ModuleBytes> = Vec::new();
         let mut live = Vec::with_capacity(moment.live.len());
         for block in &moment.live {
-            let (caller, frames) = callers.entry(block.stack).or_insert_with(|| {
+            let Some(caller) = callers.get_mut(block.stack) else { continue };
+            let (caller, frames) = caller.get_or_insert_with(|| {
                 let frames: Vec<_> = self.snapshot.stack(block.stack).take(FRAMES_MAX).collect();
                 (self.caller(block.stack), frames.join("\n"))
             });
             let category = self.category(block, phases, by_origin);
             *categories.get_mut(category) += block.requested;
-            *modules.entry(caller.module.clone()).or_default() += block.requested;
+            let place = *places.entry(caller.module.clone()).or_insert(modules.len());
+            match modules.get_mut(place) {
+                Some(module) => module.bytes += block.requested,
+                None => modules
+                    .push(ModuleBytes { module: caller.module.clone(), bytes: block.requested }),
+            }
             live.push(LiveTensor {
                 bytes: block.requested,
                 category,
@@ -237,8 +250,6 @@ impl Recorded<'_> {
                 dies: deaths.get(&block.address).copied(),
             });
         }
-        let module = |(module, bytes)| ModuleBytes { module, bytes };
-        let mut modules: Vec<_> = modules.into_iter().map(module).collect();
         sorted::by_key(&mut modules, |module| Reverse(module.bytes));
         Snapshot {
             event: moment.entry,

@@ -1,7 +1,7 @@
 //! A history out of a snapshot: what its trace says, and what it leaves out.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{Action, Block, Entry, Segment, Snapshot};
@@ -587,14 +587,14 @@ fn beginning(end: &State, entries: &[Entry]) -> BTreeMap<u64, Bytes> {
 /// Blocks that were alive before the first entry: what is freed and was never allocated, and
 /// what is there at the end and never was either.
 fn before(end: &State, entries: &[Entry]) -> Vec<Live> {
-    let mut born = BTreeSet::new();
+    let mut born: BTreeMap<u64, usize> = BTreeMap::new();
     let mut before = BTreeMap::new();
     for entry in entries {
         match entry.action {
             Action::Alloc => {
-                born.insert(entry.address);
+                born.insert(entry.address, 0);
             }
-            Action::FreeCompleted if !born.remove(&entry.address) => {
+            Action::FreeCompleted if born.remove(&entry.address).is_none() => {
                 let live = Live {
                     address: entry.address,
                     requested: entry.size,
@@ -610,7 +610,7 @@ fn before(end: &State, entries: &[Entry]) -> Vec<Live> {
         }
     }
     for (address, live) in &end.blocks {
-        if !born.contains(address) {
+        if !born.contains_key(address) {
             before.entry(*address).or_insert(*live);
         }
     }
@@ -628,9 +628,9 @@ fn moment(state: &State, entry: usize, snapshot: &Snapshot, device: usize) -> Mo
     let live = largest_first(state);
     let owners = sorted::map(live.iter().enumerate().map(|(at, live)| (live.address, at)));
     let known = segments_of(snapshot, device);
-    let known = sorted::map(known.into_iter().map(|segment| (segment.address, segment)));
     let segments = state.segments.iter().map(|(&start, &size)| {
-        let around = known.range(..=start).next_back().map(|(_, segment)| *segment);
+        let after = known.partition_point(|segment| segment.address <= start);
+        let around = after.checked_sub(1).and_then(|at| known.get(at));
         let around =
             around.filter(|segment| segment.address.saturating_add(segment.size.0) > start);
         let is_small = around.map_or(size == SMALL_BUFFER, |segment| segment.small);

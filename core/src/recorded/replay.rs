@@ -140,32 +140,41 @@ impl Calls {
         config: &Config,
         device: &str,
     ) -> Result<DeviceVerdict, Error> {
-        let device = device::lookup(device).ok_or_else(|| {
-            Error::new(ErrorKind::BadConfig, format!("unknown device `{device}`"))
-        })?;
-        let room = Room::of(device, config);
-        let verdict = room.verdict(reserved).unwrap_or_else(|| {
+        let mut verdict = by_peak(reserved, config, device)?;
+        if verdict.verdict == Verdict::DoesNotFit {
             let own = Conf::read(self.alloc_conf.as_deref().unwrap_or_default());
-            let settings = own.unwrap_or_default().on(Some(room.capacity), room.allowed);
-            match self.within(&settings, Some(room.limit())) {
-                (_, true) => Verdict::FitsAfterFlush,
-                (_, false) => Verdict::DoesNotFit,
+            let settings = own.unwrap_or_default().on(Some(verdict.capacity), verdict.allowed);
+            let left = verdict.usable() - verdict.context;
+            if self.within(&settings, Some(left)).1 {
+                verdict.verdict = Verdict::FitsAfterFlush;
             }
-        });
-        Ok(DeviceVerdict {
-            id: device.id.to_owned(),
-            name: room.named(device),
-            capacity: room.capacity,
-            capacity_from: room.capacity_from,
-            need: reserved + room.context,
-            context: room.context,
-            context_from: room.context_from,
-            other_processes: room.other_processes,
-            allowed: room.allowed,
-            verdict,
-            out_of_memory: None,
-        })
+        }
+        Ok(verdict)
     }
+}
+
+/// How a run that reserved so much would end on a device that has no memory to spare.
+pub(super) fn by_peak(
+    reserved: Bytes,
+    config: &Config,
+    device: &str,
+) -> Result<DeviceVerdict, Error> {
+    let device = device::lookup(device)
+        .ok_or_else(|| Error::new(ErrorKind::BadConfig, format!("unknown device `{device}`")))?;
+    let room = Room::of(device, config);
+    Ok(DeviceVerdict {
+        id: device.id.to_owned(),
+        name: room.named(device),
+        capacity: room.capacity,
+        capacity_from: room.capacity_from,
+        need: reserved + room.context,
+        context: room.context,
+        context_from: room.context_from,
+        other_processes: room.other_processes,
+        allowed: room.allowed,
+        verdict: room.verdict(reserved).unwrap_or(Verdict::DoesNotFit),
+        out_of_memory: None,
+    })
 }
 
 impl Recorded<'_> {
