@@ -7,7 +7,7 @@
 use highwater_core::estimate::{Located, Match, Place};
 use highwater_core::formats::Opened;
 use highwater_core::levers::{Plan, Pulled};
-use highwater_core::recorded::{Calls, WhatIf};
+use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::trace::Phase;
 use highwater_core::{Bytes, Config, Error, Report};
@@ -32,16 +32,19 @@ pub struct Found {
     /// A message that memory ran out, or `nvidia-smi`.
     pub message: Option<Explained>,
     /// A run that was recorded.
-    pub recorded: Option<Box<Recording>>,
+    pub recorded: Option<Box<Report>>,
 }
 
-/// A run that was recorded, as far as the page needs it at once.
+/// What the worker asks of `bin/highwater-recorded` about the run that it read last.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Recording {
-    /// The answer, on the usual device.
-    pub report: Report,
-    /// What it asked of the allocator.
-    pub calls: Calls,
+pub enum Ask {
+    /// A moment, by its event: a [`Snapshot`].
+    Look(usize),
+    /// How it would end with a configuration on a device: a [`DeviceVerdict`].
+    Judge(Box<Config>, String),
+    /// What it reserves under one of the settings that are tried, those that somebody asks for among
+    /// them, by its number: a [`WhatIf`].
+    WhatIf(String, usize),
 }
 
 /// Why an input was refused.

@@ -11,9 +11,10 @@ use gloo::timers::callback::Timeout;
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
-use highwater_core::report::Snapshot;
-use highwater_core::{Config, sorted};
+use highwater_core::report::DeviceVerdict;
+use highwater_core::{Config, Report};
 use js_sys::Uint8Array;
+use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
@@ -22,8 +23,8 @@ use crate::estimator::{self, Facts, LEVERS, Match, Model, Search, Searched, Simu
 use crate::explained::Sought;
 use crate::load::Opening;
 use crate::protocol::{
-    self, Estimate, Fault, Finding, Found, FromWorker, LargestBatch, Read, Recording,
-    SearchOutcome, ToWorker, Trend, TrendPoint,
+    self, Ask, Estimate, Fault, Finding, Found, FromWorker, LargestBatch, Read, SearchOutcome,
+    ToWorker, Trend, TrendPoint,
 };
 
 /// Milliseconds of work between two looks at the messages.
@@ -42,7 +43,9 @@ thread_local! {
 struct Desk {
     model: Option<Model>,
     /// The recorded run that is open instead of a model.
-    recorded: Option<RecordedRun>,
+    recorded: Option<Report>,
+    /// What it reserves under other settings of the allocator, and which of them were asked for.
+    what_ifs: (String, Vec<WhatIf>),
     /// The newest run that was estimated, to look at its moments.
     newest: Option<Simulation>,
     sweep: Sweep,
@@ -55,12 +58,6 @@ struct Desk {
     sought: Option<Sought>,
     /// Whether it was not found with the estimate's own batch.
     try_batches: bool,
-}
-
-/// A recorded run, and what is known of it under other settings of the allocator.
-struct RecordedRun {
-    recording: Recording,
-    what_ifs: Vec<WhatIf>,
 }
 
 /// What the page wants opened, apart from the input itself.
@@ -78,9 +75,9 @@ extern "C" {
     #[wasm_bindgen(js_name = readElsewhere, catch)]
     async fn read_elsewhere_js(input: &JsValue, name: &str) -> Result<JsValue, JsValue>;
 
-    /// A moment of the memory snapshot that was read there last, packed.
-    #[wasm_bindgen(js_name = momentElsewhere, catch)]
-    fn moment_elsewhere(event: usize) -> Result<Vec<u8>, JsValue>;
+    /// Has a packed [`Ask`] answered, about the memory snapshot that was read there last.
+    #[wasm_bindgen(js_name = askElsewhere, catch)]
+    fn ask_elsewhere(ask: Vec<u8>) -> Result<Vec<u8>, JsValue>;
 }
 
 /// Has an input read that is not ONNX.
@@ -125,8 +122,8 @@ enum Task {
     TrendEnd,
     /// Go on with the search.
     Search,
-    /// Replay a recorded run under the next settings of the allocator.
-    WhatIf,
+    /// Replay a recorded run under other settings of the allocator, by their number.
+    WhatIf(usize),
 }
 
 /// Listens, then says so: messages sent before would be lost.
@@ -182,7 +179,7 @@ impl Desk {
                 if self.recorded.is_some() {
                     post(&match self.judge(generation, &config) {
                         Ok(estimate) => FromWorker::Estimated { generation, estimate },
-                        Err(Fault { reason, .. }) => FromWorker::Failed { generation, reason },
+                        Err(reason) => FromWorker::Failed { generation, reason },
                     });
                     return;
                 }
@@ -199,7 +196,7 @@ impl Desk {
                 let seen = match &self.newest {
                     _ if self.sweep.generation != generation => None,
                     Some(newest) => Some(newest.snapshot(event)),
-                    None => self.recorded.as_ref().and_then(|_| moment(event)),
+                    None => self.recorded.as_ref().and_then(|_| ask(&Ask::Look(event))),
                 };
                 if let Some(snapshot) = seen {
                     post(&FromWorker::Seen { generation, snapshot });
@@ -250,8 +247,8 @@ impl Desk {
     fn take(&mut self, request: Request, read: Read) {
         let Request { generation, name, config, edited, text } = request;
         let (model, message) = match read {
-            Ok(Found { recorded: Some(recording), .. }) => {
-                self.open_recorded(generation, *recording, &config);
+            Ok(Found { recorded: Some(report), .. }) => {
+                self.open_recorded(generation, *report, &config);
                 return;
             }
             Ok(Found { model, written: None, message, .. }) => (Ok(model), message),
@@ -353,41 +350,40 @@ impl Desk {
         self.newest = Some(simulation);
     }
 
-    /// Opens a recorded run. It is never refused here: what cannot be judged with these settings is
-    /// with the usual ones.
-    fn open_recorded(&mut self, generation: u64, recording: Recording, config: &Config) {
-        let (model, newest) = (self.model.take(), self.newest.take());
-        let before = self.recorded.replace(RecordedRun { recording, what_ifs: Vec::new() });
+    /// Opens a recorded run.
+    fn open_recorded(&mut self, generation: u64, report: Report, config: &Config) {
+        let before = self.recorded.replace(report);
         post(&match self.judge(generation, config) {
             Ok(estimate) => {
+                (self.model, self.newest) = (None, None);
+                self.what_ifs = Default::default();
                 let (dims, text, spec) = (Vec::new(), None, None);
                 FromWorker::Opened { generation, dims, text, spec, estimate }
             }
-            Err(Fault { reason, place }) => {
-                (self.model, self.newest, self.recorded) = (model, newest, before);
-                FromWorker::Refused { generation, reason, place, text: None }
+            Err(reason) => {
+                self.recorded = before;
+                FromWorker::Refused { generation, reason, place: None, text: None }
             }
         });
     }
 
     /// The recorded run on the device of a configuration; begins with what follows from it.
-    fn judge(&mut self, generation: u64, config: &Config) -> Result<Estimate, Fault> {
+    fn judge(&mut self, generation: u64, config: &Config) -> Result<Estimate, String> {
         let begun = now();
-        let Some(RecordedRun { recording: Recording { report, calls }, .. }) = &self.recorded
-        else {
-            return Err(Fault { reason: String::new(), place: None });
+        let judged =
+            ask::<DeviceVerdict>(&Ask::Judge(Box::new(config.clone()), config.device.clone()));
+        let (Some(verdict), Some(report)) = (judged, &self.recorded) else {
+            return Err("what reads memory snapshots stopped: open the file again".to_owned());
         };
-        let reserved = report.peak.reserved;
-        let verdict = calls.verdict(reserved, config, &config.device);
         let mut report = report.clone();
-        report.verdict = verdict.map_err(|error| Fault::of(&error))?;
-        report.peak.process = reserved + report.verdict.context;
+        report.peak.process = report.peak.reserved + verdict.context;
+        report.verdict = verdict;
         report.config = config.clone();
         let ids = estimator::devices().into_iter().map(|device| device.id);
         self.sweep = Sweep {
             generation,
             config: config.clone(),
-            tasks: ids.map(Task::Verdict).chain([Task::WhatIf]).collect(),
+            tasks: ids.map(Task::Verdict).chain([Task::WhatIf(0)]).collect(),
             scheduled: Some(Timeout::new(0, slice)),
             ..Sweep::default()
         };
@@ -395,30 +391,29 @@ impl Desk {
     }
 
     fn perform_recorded(&mut self, task: Task) {
-        let Some(RecordedRun { recording, what_ifs }) = &mut self.recorded else { return };
         let Sweep { generation, config, .. } = &self.sweep;
         let generation = *generation;
         match task {
             Task::Verdict(id) => {
-                let reserved = recording.report.peak.reserved;
-                if let Ok(verdict) = recording.calls.verdict(reserved, config, &id) {
+                if let Some(verdict) = ask(&Ask::Judge(Box::new(config.clone()), id)) {
                     post(&FromWorker::Verdict { generation, verdict });
                 }
             }
-            Task::WhatIf => {
-                let tried = recording.calls.tried(&config.alloc_conf);
-                what_ifs.retain(|known| tried.contains(&known.alloc_conf));
-                let is_new =
-                    |conf: &&String| what_ifs.iter().all(|known| known.alloc_conf != **conf);
-                let next = tried.iter().find(is_new);
-                if let Some(outcome) = next.and_then(|conf| recording.calls.what_if(conf)) {
-                    what_ifs.push(outcome);
-                    self.sweep.tasks.push_front(Task::WhatIf);
+            Task::WhatIf(number) => {
+                let (asked, outcomes) = &mut self.what_ifs;
+                if *asked != config.alloc_conf {
+                    asked.clone_from(&config.alloc_conf);
+                    outcomes.clear();
                 }
-                let mut outcomes = what_ifs.clone();
-                let place = |outcome: &WhatIf| tried.iter().position(|t| *t == outcome.alloc_conf);
-                sorted::by_key(&mut outcomes, place);
-                post(&FromWorker::WhatIfs { generation, outcomes });
+                let is_known = number < outcomes.len();
+                if !is_known && let Some(outcome) = ask(&Ask::WhatIf(asked.clone(), number)) {
+                    outcomes.push(outcome);
+                }
+                if number < outcomes.len() {
+                    self.sweep.tasks.push_front(Task::WhatIf(number + 1));
+                } else {
+                    post(&FromWorker::WhatIfs { generation, outcomes: outcomes.clone() });
+                }
             }
             _ => {}
         }
@@ -481,7 +476,7 @@ impl Desk {
                 let pulled = model.pull(lever, config, facts).ok().flatten();
                 post(&FromWorker::Pulled { generation, lever: index, pulled });
             }
-            Task::WhatIf => {}
+            Task::WhatIf(_) => {}
             Task::Trend => self.spread_trend(),
             Task::TrendPoint(size) => self.trend_point(size),
             Task::TrendEnd => self.show_trend(),
@@ -579,9 +574,10 @@ impl Desk {
     }
 }
 
-/// A moment of the recorded run.
-fn moment(event: usize) -> Option<Snapshot> {
-    postcard::from_bytes(&moment_elsewhere(event).ok()?).ok()
+/// Asks something about the recorded run.
+fn ask<T: DeserializeOwned>(ask: &Ask) -> Option<T> {
+    let answer = ask_elsewhere(postcard::to_stdvec(ask).ok()?).ok()?;
+    postcard::from_bytes(&answer).ok()
 }
 
 fn slice() {

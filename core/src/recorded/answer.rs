@@ -194,7 +194,7 @@ impl Recorded<'_> {
                         caller.module = format!("{short}:{} {name}", frame.line);
                     }
                     if caller.operator.is_empty() {
-                        caller.operator = name.to_owned();
+                        name.clone_into(&mut caller.operator);
                     }
                 }
             }

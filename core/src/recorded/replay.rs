@@ -45,7 +45,7 @@ const TRIED: [&str; 4] = [
 pub struct Calls {
     /// Value of `PYTORCH_CUDA_ALLOC_CONF`, where the file has the settings.
     pub alloc_conf: Option<String>,
-    calls: Vec<Call>,
+    list: Vec<Call>,
     /// COUNT: of allocations among them.
     allocations: usize,
 }
@@ -64,7 +64,7 @@ enum Call {
 impl Calls {
     fn malloc(&mut self, requested: Bytes) -> usize {
         let number = self.allocations;
-        self.calls.push(Call::Malloc(requested));
+        self.list.push(Call::Malloc(requested));
         self.allocations = number.saturating_add(1);
         number
     }
@@ -78,9 +78,9 @@ impl Calls {
     fn within(&self, settings: &Settings, limit: Option<Bytes>) -> (Replayed, bool) {
         let mut allocator = Allocator::new(*settings, limit);
         let mut blocks: Vec<Option<BlockId>> =
-            Vec::with_capacity(self.allocations.min(self.calls.len()));
+            Vec::with_capacity(self.allocations.min(self.list.len()));
         let mut is_enough = true;
-        for call in &self.calls {
+        for call in &self.list {
             match *call {
                 Call::Malloc(requested) => {
                     let block = allocator.malloc(requested).ok();
@@ -196,10 +196,10 @@ impl Recorded<'_> {
                 }
                 Action::FreeCompleted => {
                     if let Some(number) = blocks.remove(&entry.address) {
-                        calls.calls.push(Call::Free(number));
+                        calls.list.push(Call::Free(number));
                     }
                 }
-                _ if gives_back && !is_giving_back => calls.calls.push(Call::EmptyCache),
+                _ if gives_back && !is_giving_back => calls.list.push(Call::EmptyCache),
                 _ => {}
             }
             is_giving_back = gives_back;

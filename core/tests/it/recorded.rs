@@ -372,9 +372,55 @@ fn told_as_report(name: &str) -> String {
 #[test]
 fn phases_and_origins_follow_from_stacks() {
     let check = |name: &str, expected: Expect| expected.assert_eq(&told_as_report(name));
-    check("resnet18", expect![[""]]);
-    check("resnet18_ring", expect![[""]]);
-    check("gpt2", expect![[""]]);
+    check("resnet18", expect![[r#"
+        by origin true, begins late false
+        0 0 setup
+        130 1 forward
+        292 1 backward
+        832 1 optimizer
+        peak in backward of 1:  in 
+          parameter 46796608
+          gradient 67487796
+          activation 150969088
+          workspace 4816964
+        "" 67487792
+        "loop:80 prepare_model" 46796608
+        "resnet:269 _forward_impl" 25690624
+        25690112 conv.py:560 _conv_forward, conv.py:565 forward, module.py:1798 _call_impl 130..Some(818)
+    "#]]);
+    check("resnet18_ring", expect![[r#"
+        by origin true, begins late true
+        414 1 optimizer
+        peak in setup of 0:  in 
+          parameter 46796608
+          optimizer_state 93516096
+          activation 32000
+          workspace 223241848
+        "" 218424884
+        "loop:179 step" 93516096
+        "loop:80 prepare_model" 46796608
+        25690112  18446744073709551615..Some(401)
+    "#]]);
+    check("gpt2", expect![[r#"
+        by origin true, begins late false
+        0 0 setup
+        170 1 forward
+        916 1 backward
+        2740 1 optimizer
+        3830 2 forward
+        4535 2 backward
+        6355 2 optimizer
+        peak in optimizer of 2: _multi_tensor_adam in loop:179 step
+          parameter 497759232
+          optimizer_state 1493277696
+          gradient 497759232
+          activation 51463172
+          workspace 2048
+        "loop:179 step" 1493277696
+        "modeling_utils:3719 cuda" 497759232
+        "" 497759232
+        154389504 module.py:1098 <lambda>, module.py:966 _apply, module.py:933 _apply 1..None
+    "#]]);
 }
 
 /// A run of ours, read again, is the report that it was written from.
