@@ -287,6 +287,11 @@ pub(crate) fn block(snapshot: &Snapshot, segment: usize, at: usize) -> Option<St
     let owner = block.tensor.and_then(|tensor| snapshot.live.get(tensor));
     let number = segment + 1;
     Some(match owner {
+        // What has no name is called what it is for.
+        Some(owner) if tensor(owner) == category(owner.category) => fill(
+            "{size} {name}, in segment {n}",
+            &[("size", &block.size), ("name", &tensor(owner)), ("n", &number)],
+        ),
         Some(owner) => fill(
             "{size} {category} {name}, in segment {n}",
             &[

@@ -356,12 +356,8 @@ fn Workbench(
                     on_pin=Callback::new(move |event| state.pin.set(event))
                 />
                 <Show when=move || { rest.get() >= 1 }>
-                    <Show
-                        when=move || derived.recorded.get()
-                        fallback=move || view! { <AutopsyView report=derived.report /> }
-                    >
-                        <RecordedView report=derived.report what_ifs=state.what_ifs />
-                    </Show>
+                    <AutopsyView report=derived.report />
+                    <RecordedView report=derived.report what_ifs=state.what_ifs />
                     <Comparison
                         report=derived.report
                         name=Signal::derive(move || {
@@ -376,9 +372,7 @@ fn Workbench(
                     theme=state.theme
                     on_jump=Callback::new(move |event| state.pin.set(Some(event)))
                 />
-                <Show when=move || !derived.recorded.get()>
-                    <Variations state derived actions dims />
-                </Show>
+                <Variations state derived actions dims />
                 </Show>
                 <Show when=move || { rest.get() >= 2 }>
                 <GpuTable

@@ -372,7 +372,9 @@ fn told_as_report(name: &str) -> String {
 #[test]
 fn phases_and_origins_follow_from_stacks() {
     let check = |name: &str, expected: Expect| expected.assert_eq(&told_as_report(name));
-    check("resnet18", expect![[r#"
+    check(
+        "resnet18",
+        expect![[r#"
         by origin true, begins late false
         0 0 setup
         130 1 forward
@@ -387,8 +389,11 @@ fn phases_and_origins_follow_from_stacks() {
         "loop:80 prepare_model" 46796608
         "resnet:269 _forward_impl" 25690624
         25690112 conv.py:560 _conv_forward, conv.py:565 forward, module.py:1798 _call_impl 130..Some(818)
-    "#]]);
-    check("resnet18_ring", expect![[r#"
+    "#]],
+    );
+    check(
+        "resnet18_ring",
+        expect![[r#"
         by origin true, begins late true
         414 1 optimizer
         peak in setup of 0:  in 
@@ -400,8 +405,11 @@ fn phases_and_origins_follow_from_stacks() {
         "loop:179 step" 93516096
         "loop:80 prepare_model" 46796608
         25690112  18446744073709551615..Some(401)
-    "#]]);
-    check("gpt2", expect![[r#"
+    "#]],
+    );
+    check(
+        "gpt2",
+        expect![[r#"
         by origin true, begins late false
         0 0 setup
         170 1 forward
@@ -420,7 +428,8 @@ fn phases_and_origins_follow_from_stacks() {
         "modeling_utils:3719 cuda" 497759232
         "" 497759232
         154389504 module.py:1098 <lambda>, module.py:966 _apply, module.py:933 _apply 1..None
-    "#]]);
+    "#]],
+    );
 }
 
 /// A run of ours, read again, is the report that it was written from.
