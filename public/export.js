@@ -18,9 +18,10 @@ const FORMS = {
 };
 // Tokens of the style sheet, in the order in which the program wants their values.
 const COLOURS = [
-  "ground", "ink", "grid", "verdict-fails",
+  "ground", "ink", "grid", "accent",
   "category-parameter", "category-buffer", "category-optimizer-state", "category-input",
   "category-gradient", "category-activation", "category-temporary", "category-workspace",
+  "module-1", "module-2", "module-3", "module-4", "module-5", "module-6", "module-7", "module-other",
 ];
 // Device pixels for one of the drawing's.
 const DENSITY = 2;

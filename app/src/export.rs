@@ -2,9 +2,11 @@
 //! for until somebody asks for one.
 
 use highwater_core::export::{self, Answer, Played};
+use highwater_core::report::Timeline;
 use highwater_core::{Bytes, Config};
 use serde::{Deserialize, Serialize};
 
+use crate::chart::stack::Stack;
 use crate::chart::svg::{self, Around};
 
 /// A form that the answer can be saved in.
@@ -46,12 +48,17 @@ pub(crate) const FORMS: [Form; 9] = [
 pub(crate) struct Words {
     /// The sentence above it.
     pub(crate) title: String,
-    /// Names of the categories in the order of the stack, then of the reserved bytes.
+    /// Names of the layers in the order of the stack, then of the reserved bytes, then of the kept
+    /// run where there is one.
     pub(crate) legend: Vec<String>,
     /// Names of the phases, in their order.
     pub(crate) phases: Vec<String>,
     /// Iteration shown; `None` for all.
     pub(crate) iteration: Option<usize>,
+    /// Whether the layers are modules, not categories.
+    pub(crate) by_module: bool,
+    /// The kept run, to be drawn beside this one.
+    pub(crate) beside: Option<Timeline>,
 }
 
 /// The text of a form; empty for a form that there is not, or for what is no packed answer.
@@ -99,6 +106,8 @@ fn picture(answer: &Answer, words: &Words, colours: &[String]) -> String {
         legend: &words.legend,
         phases: &words.phases,
         iteration: words.iteration,
+        stack: if words.by_module { Stack::Module } else { Stack::Category },
+        beside: words.beside.as_ref(),
         colours,
     };
     svg::svg(&answer.report, around)

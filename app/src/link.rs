@@ -203,7 +203,10 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
         });
         known.collect()
     });
-    let words = keep::around_the_picture(title, state.view.get_untracked().part.iteration());
+    let words = state.kept.with_untracked(|kept| {
+        let view = state.view.get_untracked();
+        keep::around_the_picture(title, view, &answer.report.timeline, kept.as_ref())
+    });
     let name = input(state).map_or_else(String::new, |(name, _)| name);
     // In the order of `highwater_core::export::Answer`, without a copy of the report.
     let packed = postcard::to_stdvec(&((&name, batch, &*answer.report, devices), words));

@@ -44,7 +44,8 @@ Examples:
   highwater advise gpt2.onnx --dim batch=16 --dim seq=1024 --fit t4
   highwater explain gpt2.onnx --dim batch=8 < error.log
   nvidia-smi | highwater explain
-  highwater replay snapshot.pickle --alloc-conf max_split_size_mb:256";
+  highwater replay snapshot.pickle --alloc-conf max_split_size_mb:256
+  highwater replay trace.json.gz --device t4";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -54,7 +55,7 @@ pub(crate) enum Command {
     Advise(Advise),
     /// Explain an out-of-memory message or the output of `nvidia-smi`
     Explain(Explain),
-    /// Read a memory snapshot of PyTorch's: its peak, its holes, and the same run under other settings
+    /// Read a memory snapshot of PyTorch's, or a profiler trace from a CPU: its peaks on a GPU
     Replay(Replay),
     /// Print what is loaded as a layer spec, to be changed by hand
     Spec(Spec),
@@ -165,16 +166,21 @@ pub(crate) struct Explain {
     pub(crate) json: bool,
 }
 
-/// A memory snapshot.
+/// A memory snapshot, or a trace of the profiler's.
 #[derive(Args, Debug)]
 pub(crate) struct Replay {
-    /// Pickle that `torch.cuda.memory._dump_snapshot` wrote; it is read as data and executes nothing
+    /// Pickle that `torch.cuda.memory._dump_snapshot` wrote (it is read as data and executes nothing), or
+    /// a trace that `torch.profiler` exported of training on the CPU, `.json` or `.json.gz`
     #[arg(value_name = "FILE")]
     pub(crate) snapshot: PathBuf,
 
     /// Settings of the allocator to try, as in `PYTORCH_CUDA_ALLOC_CONF`; else some that often help
     #[arg(long, value_name = "SETTINGS")]
     pub(crate) alloc_conf: Option<String>,
+
+    /// Id of the GPU that a trace from the CPU is replayed on
+    #[arg(long, value_name = "ID", default_value = "a100-80gb")]
+    pub(crate) device: String,
 
     /// Number of the GPU; else the one with the longest history
     #[arg(long, value_name = "N")]

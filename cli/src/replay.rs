@@ -1,12 +1,14 @@
 //! `highwater replay`: what a memory snapshot of PyTorch's says, and what other settings of the allocator
-//! would have made of the same run.
+//! would have made of the same run; or what training takes on a GPU whose trace is from a CPU.
 
 mod json;
+mod profile;
 mod text;
 
 use std::path::Path;
 
 use highwater_core::Error;
+use highwater_core::profiled;
 use highwater_core::recorded::{self, Recorded, Snapshot, WhatIf};
 
 use crate::args::Replay;
@@ -25,13 +27,16 @@ struct Answer<'s> {
 
 /// What to print.
 pub(crate) fn replay(arguments: &Replay) -> Result<String, Error> {
-    let snapshot = open(&arguments.snapshot)?;
+    let path = &arguments.snapshot;
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    if profiled::is_trace(&mut FileSource::open(path)?)? {
+        return profile::replay(name, arguments);
+    }
+    let snapshot = open(path)?;
     let recorded = Recorded::of(&snapshot, arguments.gpu)?;
     let what_ifs = recorded.what_ifs(arguments.alloc_conf.as_deref())?;
     let own = snapshot.alloc_conf.as_deref().unwrap_or("");
     let is_own = what_ifs.first().is_some_and(|first| first.alloc_conf == own);
-    let path = &arguments.snapshot;
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let answer = Answer { name, recorded, what_ifs, is_own };
     Ok(if arguments.json { json::render(&answer) } else { text::render(&answer) })
 }

@@ -16,6 +16,7 @@
 //! | [`observed`] | a message of PyTorch's, or `nvidia-smi` → what it says of the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
 //! | [`recorded`] | a memory snapshot of PyTorch's → its history, and what other settings would make of it | models |
+//! | [`profiled`] | a profiler trace from the CPU → what the same training takes on a GPU | models |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
 //! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
@@ -74,6 +75,8 @@ pub mod observed;
 pub mod report;
 
 pub mod recorded;
+
+pub mod profiled;
 
 pub mod autopsy;
 

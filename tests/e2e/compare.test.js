@@ -1,6 +1,7 @@
 // Two answers on the same axes: settings against settings, model against model.
 
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { SCREENS, accessibilityFaults, openPage, startBrowser, takePictures } from './browser.js';
 
@@ -29,6 +30,14 @@ const accentPixels = (page) =>
     return count;
   });
 
+/** What is saved as a drawing (SVG). */
+async function savedDrawing(page) {
+  const download = page.waitForEvent('download');
+  await page.locator('summary[title="Save the answer"]').click();
+  await page.getByRole('button', { name: 'Drawing (SVG)' }).click();
+  return readFile(await (await download).path(), 'utf8');
+}
+
 test('an answer is kept, and what changes is told by category and by module', async () => {
   const { page, errors } = await openPage(browser);
   await page.locator('.example', { hasText: 'ResNet-50' }).click();
@@ -43,6 +52,10 @@ test('an answer is kept, and what changes is told by category and by module', as
   assert.ok(settings.some((row) => /^optimizer state: \u2212194\.98 MiB$/.test(row)), settings.join('\n'));
   assert.ok(settings.some((row) => row.startsWith('optimizer: \u2212')), settings.join('\n'));
   assert.ok((await accentPixels(page)) > 200, 'the kept run is a line on the timeline');
+  await page.getByRole('button', { name: 'by module' }).click();
+  const drawing = await savedDrawing(page);
+  assert.match(drawing, />layer1</);
+  assert.match(drawing, />Kept: resnet50\.onnx</);
   await panel.scrollIntoViewIfNeeded();
   await takePictures(page, 'compared');
   assert.deepEqual(await accessibilityFaults(page), []);

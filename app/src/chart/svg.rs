@@ -11,8 +11,10 @@ use highwater_core::trace::Category;
 
 use super::Span;
 use super::bands::bands;
+use super::beside::beside;
 use super::columns::columns;
 use super::pyramid::Pyramid;
+use super::stack::{Stack, layers};
 use super::ticks::ticks;
 
 const WIDTH: usize = 1200;
@@ -37,14 +39,36 @@ pub(crate) struct Around<'a> {
     pub(crate) title: &'a str,
     /// The settings, below it.
     pub(crate) about: &'a str,
-    /// Names of the categories in the order of the stack, then of the reserved bytes.
+    /// Names of the layers in the order of the stack, then of the reserved bytes, then of the run
+    /// beside.
     pub(crate) legend: &'a [String],
     /// Names of the phases, in their order.
     pub(crate) phases: &'a [String],
     /// Iteration shown; `None` for all.
     pub(crate) iteration: Option<usize>,
-    /// Ground, ink, grid, alarm, then the categories in the order of the stack.
+    /// What the layers are.
+    pub(crate) stack: Stack,
+    /// Another run on the same axes.
+    pub(crate) beside: Option<&'a Timeline>,
+    /// Ground, ink, grid, accent, then the categories in the order of the stack, then modules.
     pub(crate) colours: &'a [String],
+}
+
+/// Position among the colours: of the accent.
+const ACCENT: usize = 3;
+/// Position among the colours: of the first category.
+const CATEGORIES: usize = 4;
+/// COUNT: colours of modules; the last is for all others.
+const MODULES: usize = 8;
+
+/// Position of a layer's colour.
+fn layer_colour(stack: Stack, layer: usize, layers: usize) -> usize {
+    let first = CATEGORIES + Category::ALL.len();
+    match stack {
+        Stack::Category => CATEGORIES + layer,
+        Stack::Module if layer + 1 == layers => first + MODULES - 1,
+        Stack::Module => first + layer.min(MODULES - 2),
+    }
 }
 
 /// The drawing.
@@ -52,7 +76,8 @@ pub(crate) fn svg(report: &Report, around: Around<'_>) -> String {
     let mut pen = Pen::new(around.colours);
     let data = &report.timeline;
     let span = Span::of(data, around.iteration);
-    let highest = data.reserved.iter().copied().max().unwrap_or_default();
+    let other = around.beside.and_then(|other| other.allocated.iter().copied().max());
+    let highest = data.reserved.iter().copied().max().max(other).unwrap_or_default();
     let top = Bytes(highest.max(report.peak.allocated).0 / 100 * 112).max(Bytes(1));
     pen.path(&format!("M0 0H{WIDTH}V{HEIGHT}H0z"), pen.colour(0), "");
     let mut y = 36;
@@ -62,10 +87,10 @@ pub(crate) fn svg(report: &Report, around: Around<'_>) -> String {
     }
     pen.text((24, y), 13, "opacity=\"0.7\"", around.about);
     axis(&mut pen, top);
-    stack(&mut pen, data, span, top);
+    stacked(&mut pen, data, around, span, top);
     peak(&mut pen, report, span, top);
     phases(&mut pen, data, span, around.phases);
-    legend(&mut pen, around.legend);
+    legend(&mut pen, around);
     pen.end()
 }
 
@@ -125,25 +150,28 @@ fn axis(pen: &mut Pen<'_>, top: Bytes) {
     }
 }
 
-fn stack(pen: &mut Pen<'_>, data: &Timeline, span: Span, top: Bytes) {
+fn stacked(pen: &mut Pen<'_>, data: &Timeline, around: Around<'_>, span: Span, top: Bytes) {
     let columns = columns(data, &Pyramid::of(&data.allocated), span, PLOT_WIDTH);
+    let stacks: Vec<_> = columns.iter().map(|&at| layers(data, around.stack, at)).collect();
+    let count = stacks.first().map_or(0, Vec::len);
     let mut below: Vec<Bytes> = vec![Bytes::ZERO; columns.len()];
-    for (n, category) in Category::ALL.into_iter().enumerate() {
-        let above: Vec<Bytes> = columns
-            .iter()
-            .zip(&below)
-            .map(|(&at, &below)| {
-                below + data.categories.get(at).map_or(Bytes::ZERO, |c| c.get(category))
-            })
-            .collect();
+    for layer in 0..count {
+        let height = |stack: &Vec<Bytes>| stack.get(layer).copied().unwrap_or_default();
+        let above: Vec<Bytes> =
+            stacks.iter().zip(&below).map(|(stack, &below)| below + height(stack)).collect();
         if above != below {
             let mut edge = stairs(&above, top, false);
             edge.push('L');
             edge.push_str(stairs(&below, top, true).trim_start_matches('M'));
             edge.push('z');
-            pen.path(&edge, pen.colour(4 + n), "");
+            pen.path(&edge, pen.colour(layer_colour(around.stack, layer, count)), "");
         }
         below = above;
+    }
+    if let Some(other) = around.beside {
+        let line = stairs(&beside(data, &columns, other), top, false);
+        pen.line(&line, 0, "4", "");
+        pen.line(&line, ACCENT, "2", "");
     }
     let reserved: Vec<Bytes> =
         columns.iter().map(|&at| data.reserved.get(at).copied().unwrap_or_default()).collect();
@@ -220,15 +248,24 @@ const fn order(phase: highwater_core::trace::Phase) -> usize {
     }
 }
 
-fn legend(pen: &mut Pen<'_>, names: &[String]) {
-    for (n, name) in names.iter().enumerate() {
+fn legend(pen: &mut Pen<'_>, around: Around<'_>) {
+    let lines = 1 + usize::from(around.beside.is_some());
+    let layers = around.legend.len().saturating_sub(lines);
+    for (n, name) in around.legend.iter().enumerate() {
         let (x, y) = (LEFT + n % ABREAST * ENTRY, BOTTOM + 60 + n / ABREAST * 28);
-        if n < Category::ALL.len() {
-            pen.path(&format!("M{x} {}h12v12h-12z", y - 11), pen.colour(4 + n), "");
+        if n < layers {
+            let colour = pen.colour(layer_colour(around.stack, n, layers));
+            pen.path(&format!("M{x} {}h12v12h-12z", y - 11), colour, "");
         } else {
-            pen.line(&format!("M{x} {}h12", y - 5), 1, "2", "");
+            let colour = if n == layers { 1 } else { ACCENT };
+            pen.line(&format!("M{x} {}h12", y - 5), colour, "2", "");
         }
-        pen.text((x + 20, y), 13, "", name);
+        // A long name ends where the next begins.
+        let mut name: String = name.chars().take(ENTRY / 8).collect();
+        if name.chars().count() == ENTRY / 8 {
+            name.push('…');
+        }
+        pen.text((x + 20, y), 13, "", &name);
     }
 }
 

@@ -1,13 +1,16 @@
 //! Sentences about what outlives a visit: links, files, what was opened before.
 
+use highwater_core::report::Timeline;
 use highwater_core::trace::{Category, Phase};
 
 use super::{category, phase};
+use crate::chart::scene::View;
+use crate::chart::stack::Stack;
 use crate::export::Words;
 use crate::format;
 use crate::language::{fill, tr};
 use crate::link::CARRIED;
-use crate::state::{Notice, Shared};
+use crate::state::{Kept, Notice, Shared};
 
 /// An address or a file holds no state that can be read.
 pub(crate) fn unreadable_link() -> Notice {
@@ -73,12 +76,31 @@ pub(crate) fn in_the_link(shared: &Shared) -> String {
 }
 
 /// What is said around the picture of the timeline.
-pub(crate) fn around_the_picture(title: String, iteration: Option<usize>) -> Words {
-    let mut legend: Vec<_> = Category::ALL.iter().map(|&of| category(of)).collect();
+pub(crate) fn around_the_picture(
+    title: String,
+    view: View,
+    shown: &Timeline,
+    kept: Option<&Kept>,
+) -> Words {
+    let mut legend: Vec<_> = match view.stack {
+        Stack::Category => Category::ALL.iter().map(|&of| category(of)).collect(),
+        Stack::Module => {
+            let owners = shown.owners.iter().map(|owner| owner.module.clone());
+            owners.chain([tr("all others")]).collect()
+        }
+    };
     legend.push(tr("reserved"));
+    legend.extend(kept.map(|kept| fill("Kept: {name}", &[("name", &kept.name)])));
     let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
     let phases = phases.iter().map(|&of| phase(of)).collect();
-    Words { title, legend, phases, iteration }
+    Words {
+        title,
+        legend,
+        phases,
+        iteration: view.part.iteration(),
+        by_module: view.stack == Stack::Module,
+        beside: kept.map(|kept| kept.report.timeline.clone()),
+    }
 }
 
 /// What something was that was opened before.

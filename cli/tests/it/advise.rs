@@ -48,6 +48,7 @@ fn json_has_levers_and_a_plan() {
     let dim = format!("batch={}", config["dims"]["batch"]);
     let setting = |name: &str| config[name].as_str().unwrap().to_owned();
     let (precision, accumulate) = (setting("precision"), config["accumulate"].to_string());
+    let alloc_conf = setting("alloc_conf");
     let arguments = [
         "estimate",
         &alexnet,
@@ -60,6 +61,8 @@ fn json_has_levers_and_a_plan() {
         &precision,
         "--accumulate",
         &accumulate,
+        "--alloc-conf",
+        &alloc_conf,
     ];
     let estimate: Value = serde_json::from_str(&highwater(&arguments).stdout).unwrap();
     let last = at("/plan/steps").as_array().unwrap().last().unwrap();

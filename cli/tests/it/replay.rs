@@ -65,7 +65,30 @@ fn what_is_no_snapshot_is_refused() {
         outcome.stderr
     );
     let outcome = highwater(&["replay", &path, "--alloc-conf", "max_split_size_mb:1"]);
-    assert!(outcome.stderr.contains("it must be more than 20"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("it must be at least 20"), "{}", outcome.stderr);
     let outcome = highwater(&["estimate", &model("train/alexnet"), "--snapshot", "-"]);
     assert!(outcome.stderr.contains("name a file, such as out.pickle"), "{}", outcome.stderr);
+}
+
+/// Path of a recorded trace.
+fn trace(name: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/profiles");
+    format!("{root}/{name}.json.gz")
+}
+
+#[test]
+fn a_trace_from_the_cpu_is_replayed_on_a_gpu() {
+    let outcome = highwater(&["replay", &trace("resnet18_8_sgd_128")]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    expect_file!["profile.txt"].assert_eq(&outcome.stdout);
+    let outcome = highwater(&["replay", &trace("mlp_512_sgd"), "--json", "--device", "t4"]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let [ours, published] = json["predictions"].as_array().unwrap().as_slice() else { panic!() };
+    assert_eq!((&ours["rules"], &published["rules"]), (&"ours".into(), &"published".into()));
+    assert_eq!((&json["device"], &json["steps"]), (&"t4".into(), &3.into()));
+    let cut = file("cut.json", b"{\"traceEvents\": [{\"name\": \"").to_string_lossy().into_owned();
+    let outcome = highwater(&["replay", &cut]);
+    assert_eq!(outcome.status, Some(2));
+    assert!(outcome.stderr.contains("the trace ends in the middle"), "{}", outcome.stderr);
 }

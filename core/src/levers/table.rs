@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use super::{Cost, Lever};
+use crate::allocator::Conf;
 use crate::config::{
     Checkpoint, Config, Implementation, InPlace, LoopStyle, MemoryFormat, Optimizer, Precision,
     PyTorch, ZeroGrad,
@@ -14,6 +15,7 @@ pub const LEVERS: &[Lever] = &[
     STEP_FUNCTION,
     FUSED,
     IN_PLACE,
+    GROWING_SEGMENTS,
     FOR_LOOP,
     UPDATE,
     CHANNELS_LAST,
@@ -79,6 +81,28 @@ const IN_PLACE: Lever = Lever {
         "for module in model.modules():\n    if hasattr(module, \"inplace\"):\n        \
          module.inplace = True\n# and sums in forward(): x += shortcut\n"
             .to_owned()
+    },
+};
+
+const GROWING_SEGMENTS: Lever = Lever {
+    id: "expandable-segments",
+    title: "Let the allocator's segments grow",
+    cost: Cost::Nothing,
+    change: |config, _| {
+        let conf = Conf::read(&config.alloc_conf).ok()?;
+        (!conf.on(None, None).expandable_segments).then_some(())?;
+        // Of a setting that is said twice, the last one counts.
+        if !config.alloc_conf.is_empty() {
+            config.alloc_conf.push(',');
+        }
+        config.alloc_conf.push_str("expandable_segments:True");
+        Some(())
+    },
+    code: |config, _| {
+        let conf = &config.alloc_conf;
+        format!(
+            "import os\nos.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"{conf}\"  # before torch is imported\n"
+        )
     },
 };
 

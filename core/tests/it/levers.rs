@@ -82,6 +82,7 @@ fn what_helps_a_network_of_convolutions() {
             -0 B  step-function (nothing): peak in backward, Fits
             -18.00 MiB  fused (nothing): peak in backward, Fits
             +28.00 MiB  in-place (nothing): peak in backward, Fits
+            -974.00 MiB  expandable-segments (nothing): peak in backward, Fits
             -16.00 MiB  for-loop (little): peak in backward, Fits
             -398.00 MiB  channels-last (little): peak in backward, Fits
             -3.09 GiB  amp-bf16 (little): peak in backward, Fits
@@ -110,6 +111,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  step-function (nothing): peak in backward, DoesNotFit
             -0 B  fused (nothing): peak in backward, DoesNotFit
             -0 B  in-place (nothing): peak in backward, DoesNotFit
+            +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -970.00 MiB  amp-fp16 (little): peak in backward, DoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
@@ -120,7 +122,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -1.54 GiB  adafactor (training): peak in backward, DoesNotFit
             -0 B  sgd-momentum (training): peak in backward, DoesNotFit
             -2.81 GiB  lora (training): peak in backward, Fits
-            the least that fits, of 6:
+            the least that fits, of 7:
             -7.14 GiB  accumulate (little): peak in backward, Fits
         "#]],
     );
@@ -133,6 +135,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  step-function (nothing): peak in backward, DoesNotFit
             -0 B  fused (nothing): peak in backward, DoesNotFit
             -0 B  in-place (nothing): peak in backward, DoesNotFit
+            +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -970.00 MiB  amp-bf16 (little): peak in backward, DoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
@@ -144,7 +147,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  sgd-momentum (training): peak in backward, DoesNotFit
             -4.99 GiB  bf16 (training): peak in backward, Tight
             -2.81 GiB  lora (training): peak in backward, DoesNotFit
-            the least that fits, of 6:
+            the least that fits, of 7:
             -7.14 GiB  accumulate (little): peak in backward, Fits
         "#]],
     );
@@ -169,6 +172,7 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -1002.00 MiB  step-function (nothing): peak in optimizer, DoesNotFit
             -3.64 GiB  fused (nothing): peak in backward, DoesNotFit
             -0 B  in-place (nothing): peak in optimizer, DoesNotFit
+            -1.94 GiB  expandable-segments (nothing): peak in optimizer, DoesNotFit
             -3.64 GiB  for-loop (little): peak in backward, DoesNotFit
             -1.01 GiB  amp-fp16 (little): peak in optimizer, DoesNotFit
             -32.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
@@ -178,7 +182,7 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -12.74 GiB  adafactor (training): peak in backward, Fits
             -8.35 GiB  sgd-momentum (training): peak in backward, DoesNotFit
             -18.52 GiB  lora (training): peak in backward, Fits
-            the least that fits, of 61:
+            the least that fits, of 124:
             -12.74 GiB  adafactor (training): peak in backward, Fits
         "#]],
     );
@@ -187,25 +191,26 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
         "rtx-4090",
         4,
         &expect![[r#"
-        needs 25.44 GiB: DoesNotFit
-        -0 B  step-function (nothing): peak in optimizer, DoesNotFit
-        +12.00 MiB  fused (nothing): peak in backward, DoesNotFit
-        -0 B  in-place (nothing): peak in optimizer, DoesNotFit
-        -202.00 MiB  for-loop (little): peak in backward, DoesNotFit
-        +2.53 GiB  amp-bf16 (little): peak in backward, DoesNotFit
-        +1.59 GiB  accumulate (little): peak in optimizer, DoesNotFit
-        +10.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
-        -1002.00 MiB  checkpoint (time): peak in optimizer, DoesNotFit
-        -7.10 GiB  adamw-8bit (training): peak in backward, Fits
-        -4.07 GiB  lion (training): peak in optimizer, Fits
-        -9.15 GiB  adafactor (training): peak in backward, Fits
-        -4.54 GiB  sgd-momentum (training): peak in backward, Fits
-        -9.85 GiB  bf16 (training): peak in backward, Fits
-        -11.94 GiB  lora (training): peak in backward, Fits
-        the least that fits, of 12:
-        -202.00 MiB  for-loop (little): peak in backward, DoesNotFit
-        -2.45 GiB  checkpoint-half (little): peak in backward, Tight
-    "#]],
+            needs 25.44 GiB: DoesNotFit
+            -0 B  step-function (nothing): peak in optimizer, DoesNotFit
+            +12.00 MiB  fused (nothing): peak in backward, DoesNotFit
+            -0 B  in-place (nothing): peak in optimizer, DoesNotFit
+            -76.00 MiB  expandable-segments (nothing): peak in optimizer, DoesNotFit
+            -202.00 MiB  for-loop (little): peak in backward, DoesNotFit
+            +2.53 GiB  amp-bf16 (little): peak in backward, DoesNotFit
+            +1.59 GiB  accumulate (little): peak in optimizer, DoesNotFit
+            +10.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
+            -1002.00 MiB  checkpoint (time): peak in optimizer, DoesNotFit
+            -7.10 GiB  adamw-8bit (training): peak in backward, Fits
+            -4.07 GiB  lion (training): peak in optimizer, Fits
+            -9.15 GiB  adafactor (training): peak in backward, Fits
+            -4.54 GiB  sgd-momentum (training): peak in backward, Fits
+            -9.85 GiB  bf16 (training): peak in backward, Fits
+            -11.94 GiB  lora (training): peak in backward, Fits
+            the least that fits, of 28:
+            +10.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
+            -2.66 GiB  fused (nothing): peak in backward, Tight
+        "#]],
     );
 }
 

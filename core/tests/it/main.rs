@@ -19,6 +19,7 @@ mod onnx;
 mod onnx_writer;
 mod optimizers;
 mod printed;
+mod profiled;
 mod recorded;
 mod recording;
 mod replay;

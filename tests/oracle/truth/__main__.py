@@ -7,6 +7,7 @@ import sys
 COMMANDS = {
     'run': ('record.main', 'MODEL [--batch N …]: peaks of a training loop, as JSON'),
     'many': ('record.main_many', 'FILE OUT.jsonl: one run for each line of FILE'),
+    'profile': ('profile.main', 'MODEL … --out FILE.json.gz [--strip]: a profiler trace from the CPU'),
     'fail': ('fail.main', 'MIB MODEL …: runs out of memory on a device of so many MiB, as JSON'),
     'python': ('record.main_script', 'SCRIPT …: a script of your own on the fake device'),
     'export': ('export.main', 'FOLDER SETS MODEL…: ONNX files without weights'),

@@ -1,0 +1,240 @@
+//! A trace of `torch.profiler` from training on the CPU, and what the same training takes on a GPU.
+//!
+//! [`open`] reads the trace as a stream: every allocation and free, the operators around them, the
+//! marks of steps and of the optimizer. [`History::of`] pairs allocations with frees and says when each
+//! block was born, by which operator and in which phase. [`predict`] makes of it the calls that the same
+//! training makes to the CUDA allocator, by one of two sets of [`Rules`], and replays them.
+//!
+//! The names of events and arguments are those of `torch/csrc/profiler/collection.cpp` and of Kineto's
+//! `output_json.cpp`, PyTorch 2.15.
+
+mod history;
+mod kernels;
+mod ours;
+mod published;
+mod read;
+mod told;
+mod unpack;
+
+use std::collections::BTreeMap;
+
+pub use self::history::{Block, History};
+pub use self::told::{Kind, Told};
+use crate::allocator::{Conf, Replay, replay};
+use crate::bytes::Bytes;
+use crate::config::PyTorch;
+use crate::device;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::eager::Hardware;
+use crate::error::{Error, ErrorKind};
+use crate::sorted;
+use crate::source::Source;
+use crate::trace::{Category, Event, Trace};
+
+/// Nanoseconds since some beginning.
+pub type Time = u64;
+
+/// What a trace says, of the events that matter to memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Operators by the time at which they begin, outer ones first.
+    pub operators: Vec<Operator>,
+    /// Allocations and frees in their order.
+    pub changes: Vec<Change>,
+    /// Marks that Python set: `ProfilerStep#1`, `Optimizer.step#AdamW.step`.
+    pub marks: Vec<Span>,
+    /// Calls of modules, `nn.Module: Linear_3`.
+    pub modules: Vec<Span>,
+    /// Texts that the rest refers to.
+    pub names: Vec<String>,
+    /// What operators were given, of those whose kernels need to know.
+    pub inputs: BTreeMap<usize, Inputs>,
+    /// The model's tensors and the batch's, where the script told them.
+    pub told: Vec<Told>,
+}
+
+/// A named stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// A position in [`Profile::names`].
+    pub name: usize,
+    /// Where it begins.
+    pub start: Time,
+    /// Where it ends.
+    pub end: Time,
+}
+
+/// One call of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// What and when.
+    pub span: Span,
+    /// The thread it ran on.
+    pub thread: u64,
+    /// The number that it shares with its backward.
+    pub sequence: Option<u64>,
+    /// Its number in the file: the key of [`Profile::inputs`].
+    pub number: usize,
+}
+
+/// One allocation or free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When.
+    pub at: Time,
+    /// Where.
+    pub address: u64,
+    /// SIZE: bytes; negative where they are freed.
+    pub bytes: i64,
+    /// The thread.
+    pub thread: u64,
+}
+
+/// What an operator was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// Dimensions of each input; none of what is no tensor.
+    pub dims: Vec<Vec<u64>>,
+    /// The type of each: `float`, `long int`.
+    pub types: Vec<String>,
+    /// The value of each that is no tensor: `[1, 1]`, `False`.
+    pub values: Vec<String>,
+}
+
+impl Profile {
+    /// The text behind a position.
+    pub fn name(&self, name: usize) -> &str {
+        self.names.get(name).map_or("", String::as_str)
+    }
+}
+
+/// How lifetimes on the CPU become lifetimes on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rules {
+    /// As xMem's analyzer and orchestrator are described (Middleware '25, doi 10.1145/3721462.3770773).
+    Published,
+    /// Lifetimes as they were seen; kernels, workspaces and the optimizer as they are on the GPU.
+    Ours,
+}
+
+impl Rules {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Published, Self::Ours];
+
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Ours => "ours",
+        }
+    }
+}
+
+/// Where the training would run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Id of a device: it chooses kernels and sizes of workspaces.
+    pub device: String,
+    /// Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`.
+    pub alloc_conf: String,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self { device: "a100-80gb".to_owned(), alloc_conf: String::new() }
+    }
+}
+
+/// What a set of rules answers.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// Which rules.
+    pub rules: Rules,
+    /// Allocations and frees on the GPU.
+    pub trace: Trace,
+    /// What they come to in the allocator.
+    pub replay: Replay,
+    /// What was assumed.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Prediction {
+    /// SUM: requested bytes of each category where the most is allocated, largest first.
+    pub fn at_peak(&self) -> Vec<(Category, Bytes)> {
+        let until = self.replay.allocated.event;
+        let mut sums = [Bytes::ZERO; Category::ALL.len()];
+        for event in self.trace.events.iter().take(until.saturating_add(1)) {
+            let (Event::Alloc(id) | Event::Free(id)) = *event;
+            let Some(storage) = self.trace.storages.get(id.0) else { continue };
+            let slot = Category::ALL.iter().position(|category| *category == storage.category);
+            if let Some(sum) = slot.and_then(|slot| sums.get_mut(slot)) {
+                match event {
+                    Event::Alloc(_) => *sum += storage.requested,
+                    Event::Free(_) => *sum -= storage.requested,
+                }
+            }
+        }
+        let mut sums: Vec<_> = Category::ALL.into_iter().zip(sums).collect();
+        sums.retain(|(_, bytes)| *bytes > Bytes::ZERO);
+        sorted::by_key(&mut sums, |(_, bytes)| std::cmp::Reverse(*bytes));
+        sums
+    }
+}
+
+/// Reads a trace, plain or packed with gzip.
+///
+/// # Errors
+/// When the file is no trace, is cut, or was recorded in such a way that memory cannot be known; the
+/// message says what to do.
+pub fn open(source: &mut dyn Source) -> Result<Profile, Error> {
+    read::profile(source)
+}
+
+/// Whether a file can be a trace rather than a pickle: JSON, or packed with gzip.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_trace(source: &mut dyn Source) -> Result<bool, Error> {
+    let mut first = [0];
+    if !source.is_empty() {
+        source.read_at(0, &mut first)?;
+    }
+    Ok(matches!(first, [0x1f | b'{' | b' ' | b'\n' | b'\r' | b'\t']))
+}
+
+/// What the training takes on a GPU.
+///
+/// # Errors
+/// When the device is not known, or the allocator's settings are none or not modelled.
+pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<Prediction, Error> {
+    let device = device::lookup(&target.device).ok_or_else(|| {
+        let known: Vec<_> = device::all().iter().map(|device| device.id).collect();
+        let message = format!("unknown device `{}`; known are {}", target.device, known.join(", "));
+        Error::new(ErrorKind::BadConfig, message)
+    })?;
+    let conf = Conf::read(&target.alloc_conf)?;
+    if !conf.not_modelled.is_empty() {
+        let message = format!("not simulated: {}", conf.not_modelled.join(", "));
+        return Err(Error::new(ErrorKind::BadConfig, message));
+    }
+    let pytorch = PyTorch::V2_15;
+    let hardware = Hardware {
+        capability: device.compute_capability,
+        multiprocessors: device.multiprocessors,
+        threads_per_multiprocessor: device.threads_per_multiprocessor,
+        cublas_workspace: device.cublas_workspace(pytorch),
+    };
+    let (trace, mut diagnostics) = match rules {
+        Rules::Published => published::trace(history),
+        Rules::Ours => ours::trace(history, hardware, pytorch),
+    };
+    let message = format!(
+        "lifetimes are those that were seen on the CPU in {} steps, and kernels those of PyTorch 2.15 \
+         on {}: what the script does only on a GPU is not seen",
+        history.steps.len(),
+        device.name
+    );
+    diagnostics.push(Diagnostic::new(Severity::Info, "seen-on-cpu", message));
+    let replay = replay(&trace, &conf.on(None, None), None);
+    Ok(Prediction { rules, trace, replay, diagnostics })
+}

@@ -1,0 +1,350 @@
+//! The trace as a stream of events: of each, what matters here is kept and the rest forgotten.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, BufReader, Read};
+
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+
+use super::unpack::{Bytes, Unpacked};
+use super::{Change, Inputs, Operator, Profile, Span, Time, kernels, told};
+use crate::error::{Error, ErrorKind};
+use crate::sorted;
+use crate::source::Source;
+
+/// How to record a trace that can be read.
+const HOW: &str = "record it with profile(activities=[ProfilerActivity.CPU], profile_memory=True, \
+                   record_shapes=True, with_stack=True) and export_chrome_trace(\"FILE.json.gz\")";
+/// What Kineto says of where memory is: `c10::DeviceType`.
+const CPU: i64 = 0;
+
+pub(super) fn profile(source: &mut dyn Source) -> Result<Profile, Error> {
+    if source.is_empty() {
+        return Err(Error::new(ErrorKind::Empty, "the file is empty"));
+    }
+    let mut first = [0];
+    source.read_at(0, &mut first)?;
+    let bytes = Bytes::new(source);
+    let kept = match first {
+        [0x1f] => events(BufReader::new(Unpacked::new(bytes)))?,
+        _ => events(BufReader::new(bytes))?,
+    };
+    kept.finish()
+}
+
+fn events(reader: impl Read) -> Result<Kept, Error> {
+    let mut deserializer = serde_json::Deserializer::from_reader(reader);
+    let mut kept = Kept::default();
+    let read = Deserializer::deserialize_map(&mut deserializer, File(&mut kept));
+    read.and_then(|()| deserializer.end()).map_err(|error| refuse(&error))?;
+    Ok(kept)
+}
+
+fn refuse(error: &serde_json::Error) -> Error {
+    let (line, column, text) = (error.line(), error.column(), error.to_string());
+    // The place comes first here, as in all messages.
+    let why = text.split(" at line ").next().unwrap_or_default();
+    let is_cut = error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof);
+    match error.classify() {
+        Category::Io if !is_cut => {
+            Error::new(ErrorKind::Corrupt, format!("the trace breaks in line {line}: {why}; {HOW}"))
+        }
+        Category::Eof | Category::Io => {
+            let message = format!(
+                "the trace ends in the middle, in line {line}: it was not written to its end; {HOW}"
+            );
+            Error::new(ErrorKind::Corrupt, message)
+        }
+        Category::Syntax | Category::Data => {
+            let message = format!(
+                "line {line}, column {column}: {why}; this is no trace (unpack a memory snapshot first): {HOW}"
+            );
+            Error::new(ErrorKind::WrongFormat, message)
+        }
+    }
+}
+
+/// What is kept of the events that came so far.
+#[derive(Default)]
+struct Kept {
+    profile: Profile,
+    ids: BTreeMap<String, usize>,
+    found: bool,
+    /// COUNT: changes of memory of a device.
+    on_device: usize,
+}
+
+impl Kept {
+    fn name(&mut self, name: &str) -> usize {
+        if let Some(&id) = self.ids.get(name) {
+            return id;
+        }
+        let id = self.profile.names.len();
+        self.profile.names.push(name.to_owned());
+        self.ids.insert(name.to_owned(), id);
+        id
+    }
+
+    fn take(&mut self, event: Event) {
+        let Loose::Number(start) = event.ts else { return };
+        let Event { name: Loose::Text(name), cat: Loose::Text(category), args, .. } = event else {
+            return;
+        };
+        let thread = match event.tid {
+            Loose::Number(thread) => thread,
+            _ => 0,
+        };
+        if name == "[memory]" {
+            return self.change(start, thread, &args);
+        }
+        let Loose::Number(length) = event.dur else { return };
+        let end = start.saturating_add(length);
+        let is_module = name.starts_with("nn.Module: ");
+        match category.as_str() {
+            "user_annotation" => {
+                if let Some(told) = told::read(&name) {
+                    self.profile.told = told;
+                    return;
+                }
+                let span = Span { name: self.name(&name), start, end };
+                self.profile.marks.push(span);
+            }
+            "python_function" if is_module => {
+                let span = Span { name: self.name(&name), start, end };
+                self.profile.modules.push(span);
+            }
+            "cpu_op" => {
+                let number = self.profile.operators.len();
+                let span = Span { name: self.name(&name), start, end };
+                let sequence = args.sequence.and_then(|n| u64::try_from(n).ok());
+                self.profile.operators.push(Operator { span, thread, sequence, number });
+                if kernels::reads(&name) {
+                    self.profile.inputs.insert(number, args.inputs());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn change(&mut self, at: Time, thread: u64, args: &Arguments) {
+        let (Some(address), Some(bytes)) = (args.address, args.bytes) else { return };
+        if args.device.is_some_and(|device| device != CPU) {
+            self.on_device = self.on_device.saturating_add(1);
+        } else {
+            self.profile.changes.push(Change { at, address, bytes, thread });
+        }
+    }
+
+    /// The events in their order.
+    fn finish(self) -> Result<Profile, Error> {
+        let Self { mut profile, found, on_device, .. } = self;
+        let refuse = |kind, why: &str| Err(Error::new(kind, format!("{why}; {HOW}")));
+        if !found {
+            return refuse(ErrorKind::WrongFormat, "this JSON has no traceEvents");
+        }
+        if on_device > 0 {
+            let why = "the trace is of training on a GPU, and says by itself what that took; a \
+                       snapshot of torch.cuda.memory._dump_snapshot() says more. To predict from a \
+                       trace, train on the CPU";
+            return refuse(ErrorKind::WrongFormat, why);
+        }
+        if profile.changes.is_empty() {
+            let why = "the trace has no allocations: profile_memory=True was missing";
+            return refuse(ErrorKind::NoGraph, why);
+        }
+        sorted::by_key(&mut profile.changes, |change| change.at);
+        let order = |span: &Span| (span.start, std::cmp::Reverse(span.end));
+        sorted::by_key(&mut profile.operators, |operator| order(&operator.span));
+        sorted::by_key(&mut profile.marks, order);
+        sorted::by_key(&mut profile.modules, order);
+        Ok(profile)
+    }
+}
+
+/// The whole file: an object with a list of events.
+struct File<'k>(&'k mut Kept);
+
+impl<'de> Visitor<'de> for File<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a trace of torch.profiler")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "traceEvents" {
+                self.0.found = true;
+                map.next_value_seed(Events(self.0))?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Events<'k>(&'k mut Kept);
+
+impl<'de> serde::de::DeserializeSeed<'de> for Events<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Events<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(event) = list.next_element::<Event>()? {
+            self.0.take(event);
+        }
+        Ok(())
+    }
+}
+
+/// One event, of which nothing has to be there.
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    name: Loose,
+    #[serde(default)]
+    cat: Loose,
+    #[serde(default)]
+    tid: Loose,
+    #[serde(default)]
+    ts: Loose,
+    #[serde(default)]
+    dur: Loose,
+    #[serde(default)]
+    args: Arguments,
+}
+
+/// Arguments that are read.
+#[derive(Default, Deserialize)]
+struct Arguments {
+    #[serde(rename = "Addr", default)]
+    address: Option<u64>,
+    #[serde(rename = "Bytes", default)]
+    bytes: Option<i64>,
+    #[serde(rename = "Device Type", default)]
+    device: Option<i64>,
+    #[serde(rename = "Sequence number", default)]
+    sequence: Option<i128>,
+    #[serde(rename = "Input Dims", default)]
+    dims: Vec<Dims>,
+    #[serde(rename = "Input type", default)]
+    types: Vec<Loose>,
+    #[serde(rename = "Concrete Inputs", default)]
+    values: Vec<Loose>,
+}
+
+impl Arguments {
+    fn inputs(self) -> Inputs {
+        let texts = |list: Vec<Loose>| list.into_iter().map(Loose::text).collect();
+        Inputs {
+            dims: self.dims.into_iter().map(|dims| dims.0).collect(),
+            types: texts(self.types),
+            values: texts(self.values),
+        }
+    }
+}
+
+/// Dimensions of a tensor; lists of tensors are none.
+#[derive(Default)]
+struct Dims(Vec<u64>);
+
+impl<'de> Deserialize<'de> for Dims {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let numbers = Vec::<Loose>::deserialize(deserializer)?;
+        let number = |number| match number {
+            Loose::Number(number) => Some(number.div_euclid(1000)),
+            _ => None,
+        };
+        Ok(Self(numbers.into_iter().filter_map(number).collect()))
+    }
+}
+
+/// A number in thousandths, which for times are nanoseconds; a text; or something else.
+#[derive(Default)]
+enum Loose {
+    Number(u64),
+    Text(String),
+    #[default]
+    Other,
+}
+
+impl Loose {
+    fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Number(_) | Self::Other => String::new(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Loose {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Anything)
+    }
+}
+
+struct Anything;
+
+impl<'de> Visitor<'de> for Anything {
+    type Value = Loose;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number or a text")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Loose, E> {
+        Ok(Loose::Other)
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Loose, E> {
+        Ok(Loose::Number(number.saturating_mul(1000)))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Loose, E> {
+        Ok(Loose::Other)
+    }
+
+    /// Microseconds with three digits behind the point, which the shortest form gives back.
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Loose, E> {
+        let digits = format!("{number:.3}").replace('.', "");
+        if digits.starts_with('-') {
+            return Ok(Loose::Other);
+        }
+        digits
+            .parse()
+            .map(Loose::Number)
+            .map_err(|error| E::custom(format!("{number} as a time: {error}")))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Loose, E> {
+        Ok(Loose::Text(text.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Loose, E> {
+        Ok(Loose::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Loose, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Loose::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Loose, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Loose::Other)
+    }
+}
