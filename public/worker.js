@@ -3,13 +3,24 @@
 
 // What reads other formats than ONNX is a program of its own. It is asked for at once and awaited by
 // nobody until it is needed.
-const reader = import("./highwater-reader.js").then(async (program) => {
-  const wasm = fetch(new URL("highwater-reader_bg.wasm", import.meta.url));
-  await program.default({ module_or_path: wasm });
-  return program;
-});
+const reader = load("highwater-reader");
 reader.catch(() => {});
-globalThis.readElsewhere = async (input, name) => (await reader).read(input, name);
+// What reads memory snapshots, once there is one.
+let recorder;
+globalThis.readElsewhere = async (input, name) => {
+  const [first, version] = new Uint8Array(await new Response(input.slice(0, 2)).arrayBuffer());
+  const isPickle = first === 0x80 && version >= 2 && version <= 5;
+  if (!isPickle) return (await reader).read(input, name);
+  recorder ??= await load("highwater-recorded");
+  return recorder.read(input, name);
+};
+globalThis.askElsewhere = (ask) => recorder.answer(ask);
+
+async function load(name) {
+  const program = await import(`./${name}.js`);
+  await program.default({ module_or_path: fetch(new URL(`${name}_bg.wasm`, import.meta.url)) });
+  return program;
+}
 
 onmessage = async ({ data: { main, module } }) => {
   onmessage = null;

@@ -32,6 +32,7 @@ mod notice;
 mod phase_table;
 mod readout;
 mod recent_list;
+mod recorded;
 mod segment_canvas;
 mod segment_map;
 mod settings;

@@ -15,6 +15,8 @@ use crate::text::{self, Count, Headline};
 pub(crate) struct Derived {
     /// The newest report.
     pub(crate) report: Signal<Option<Arc<Report>>>,
+    /// Whether the newest report is of a run that was recorded: there is no model then.
+    pub(crate) recorded: Memo<bool>,
     /// Whether the page shows an older answer than the user asks for.
     pub(crate) stale: Memo<bool>,
     /// Number of the request that the newest report answers.
@@ -36,6 +38,9 @@ impl Derived {
         let answer = Memo::new(move |_| state.answer.get());
         let report =
             Signal::derive(move || answer.with(|answer| Some(answer.as_ref()?.report.clone())));
+        let recorded = Memo::new(move |_| {
+            answer.with(|answer| answer.as_ref().is_some_and(|a| a.report.recorded.is_some()))
+        });
         let generation =
             Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0, |a| a.generation)));
         let stale = Memo::new(move |_| {
@@ -71,7 +76,7 @@ impl Derived {
                 Some((answer.generation, chosen.unwrap_or(answer.report.peak.event)))
             })
         });
-        Self { report, stale, generation, headline, found, millis, moment }
+        Self { report, recorded, stale, generation, headline, found, millis, moment }
     }
 }
 

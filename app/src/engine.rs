@@ -323,6 +323,11 @@ impl Engine {
                     link::save_run(self.state, packed);
                 }
             }
+            FromWorker::WhatIfs { generation, outcomes } => {
+                if self.answered() == Some(generation) {
+                    self.state.what_ifs.set(outcomes);
+                }
+            }
             FromWorker::Pulled { generation, lever, pulled } => {
                 self.pulled(generation, lever, pulled);
             }
@@ -434,6 +439,7 @@ impl Engine {
         line.look_next = None;
         drop(line);
         let report = Arc::new(estimate.report);
+        text::speak_of(report.recorded.as_ref());
         state.answer.set(Some(Answer { generation, report, millis: estimate.millis }));
     }
 

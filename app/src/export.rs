@@ -20,6 +20,13 @@ pub(crate) struct Form {
     pub(crate) about: &'static str,
 }
 
+impl Form {
+    /// Whether a recorded run can be saved so: the others speak of a model and its settings.
+    pub(crate) fn takes_recorded(&self) -> bool {
+        matches!(self.id, "png" | "svg" | "devices")
+    }
+}
+
 /// The form that is made from the run itself, which is in the worker, and not from the answer.
 pub(crate) const SNAPSHOT: &str = "snapshot";
 
@@ -80,11 +87,14 @@ pub fn pickled(packed: &[u8]) -> Vec<u8> {
 fn picture(answer: &Answer, words: &Words, colours: &[String]) -> String {
     let Config { dims, optimizer, precision, .. } = &answer.report.config;
     let mut about = answer.name.clone();
-    for (name, size) in dims {
+    let is_simulated = answer.report.recorded.is_none();
+    for (name, size) in dims.iter().filter(|_| is_simulated) {
         about = format!("{about}, {name} = {size}");
     }
-    about = format!("{about}, {}, {}", optimizer.label(), precision.label());
-    for (name, value) in answer.report.config.unusual() {
+    if is_simulated {
+        about = format!("{about}, {}, {}", optimizer.label(), precision.label());
+    }
+    for (name, value) in answer.report.config.unusual().into_iter().filter(|_| is_simulated) {
         about = format!("{about}, {name} {value}");
     }
     let device = &answer.report.verdict;

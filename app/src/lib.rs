@@ -4,7 +4,8 @@
 //! The same WebAssembly runs twice: on the page, and in a worker where the estimates are made
 //! ([`worker`]). [`engine`] is the page's end of the line between them. A second program,
 //! `bin/highwater-reader`, reads what is not ONNX; it arrives behind the first, so that the page
-//! need not wait for it. A third, `bin/highwater-export`, is fetched when somebody saves an answer.
+//! need not wait for it. `bin/highwater-export` is fetched when somebody saves an answer,
+//! `bin/highwater-recorded` when somebody drops a memory snapshot.
 
 mod chart;
 mod components;
@@ -32,7 +33,7 @@ mod worker;
 pub use explained::Explained;
 pub use export::{pickled, written};
 pub use load::Opening;
-pub use protocol::{Fault, Found, Read};
+pub use protocol::{Ask, Fault, Found, Read};
 
 use leptos::mount::mount_to_body;
 

@@ -7,6 +7,7 @@
 use highwater_core::estimate::{Located, Match, Place};
 use highwater_core::formats::Opened;
 use highwater_core::levers::{Plan, Pulled};
+use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::trace::Phase;
 use highwater_core::{Bytes, Config, Error, Report};
@@ -22,7 +23,7 @@ use crate::explained::{Explained, Sought};
 pub type Read = Result<Found, Fault>;
 
 /// What is in an input; at least one of these.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Found {
     /// A model.
     pub model: Option<Opened>,
@@ -30,6 +31,20 @@ pub struct Found {
     pub written: Option<Vec<u8>>,
     /// A message that memory ran out, or `nvidia-smi`.
     pub message: Option<Explained>,
+    /// A run that was recorded.
+    pub recorded: Option<Box<Report>>,
+}
+
+/// What the worker asks of `bin/highwater-recorded` about the run that it read last.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Ask {
+    /// A moment, by its event: a [`Snapshot`].
+    Look(usize),
+    /// How it would end with a configuration on a device: a [`DeviceVerdict`].
+    Judge(Box<Config>, String),
+    /// What it reserves under one of the settings that are tried, those that somebody asks for among
+    /// them, by its number: a [`WhatIf`].
+    WhatIf(String, usize),
 }
 
 /// Why an input was refused.
@@ -199,6 +214,13 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// What a snapshot is written from, packed.
         packed: Vec<u8>,
+    },
+    /// What other settings of the allocator make of a recorded run.
+    WhatIfs {
+        /// Number of the request that they belong to.
+        generation: u64,
+        /// All that is known, the settings of the run first.
+        outcomes: Vec<WhatIf>,
     },
     /// What one lever makes of the run.
     Pulled {

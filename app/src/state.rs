@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
@@ -46,6 +47,8 @@ pub(crate) struct State {
     pub(crate) pin: RwSignal<Option<usize>>,
     /// The newest moment that was looked at.
     pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
+    /// A recorded run under other settings of the allocator.
+    pub(crate) what_ifs: RwSignal<Vec<WhatIf>>,
     /// What each lever leads to, in the order of the table, as far as it is known.
     pub(crate) levers: RwSignal<Vec<Option<Arc<Effected>>>>,
     /// Changes that were applied here, the newest last.
@@ -90,6 +93,7 @@ impl State {
             cursor: RwSignal::new(None),
             pin: RwSignal::new(None),
             snapshot: RwSignal::new(None),
+            what_ifs: RwSignal::new(Vec::new()),
             levers: RwSignal::new(vec![None; LEVERS.len()]),
             applied: RwSignal::new(Vec::new()),
             trend: RwSignal::new(Trend::default()),
@@ -115,6 +119,7 @@ impl State {
 
     /// Nothing is known any more of what would help, nor of how it grows.
     pub(crate) fn forget_variations(&self) {
+        self.what_ifs.set(Vec::new());
         self.levers.set(vec![None; LEVERS.len()]);
         self.applied.set(Vec::new());
         self.trend.set(Trend::default());

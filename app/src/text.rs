@@ -5,12 +5,15 @@ pub(crate) mod comparison;
 pub(crate) mod keep;
 pub(crate) mod levers;
 pub(crate) mod message;
+pub(crate) mod recorded;
 
 use std::fmt::Display;
 
 use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
-use highwater_core::report::{DeviceVerdict, LiveTensor, Peak, Report, Snapshot, Verdict};
+use highwater_core::report::{
+    DeviceVerdict, LiveTensor, Peak, Report, Snapshot, Timeline, Verdict,
+};
 use highwater_core::trace::{Category, Phase};
 
 use crate::chart::segments::{Pool, Totals};
@@ -18,6 +21,8 @@ use crate::format;
 use crate::language::{fill, tr};
 use crate::protocol::LargestBatch;
 use crate::state::Notice;
+
+pub(crate) use recorded::speak_of;
 
 /// Name of a model that is begun in the editor.
 pub(crate) fn new_spec() -> String {
@@ -59,12 +64,17 @@ pub(crate) struct Headline {
 /// The sentence at the top of the page.
 pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBatch>) -> Headline {
     let chosen = &report.verdict;
-    let peak = peak(&report.peak, report.lower_bound);
+    let peak = match &report.recorded {
+        Some(_) => recorded::peak(report),
+        None => peak(&report.peak, report.lower_bound),
+    };
     let on_devices = on_devices(count, report.lower_bound);
     let share = report.at_peak.activation;
     let requested = report.at_peak.total();
-    let activations =
-        fill("{share} is activations.", &[("share", &format::percent(share, requested))]);
+    let activations = match &report.recorded {
+        Some(_) => String::new(),
+        None => fill("{share} is activations.", &[("share", &format::percent(share, requested))]),
+    };
     let (lead, rest) = if chosen.verdict.survives() {
         (spaced(&[&peak, &on_devices]), on_chosen(chosen, largest))
     } else {
@@ -192,6 +202,9 @@ pub(crate) fn with_article(name: &str) -> String {
 
 /// A category in words.
 pub(crate) fn category(category: Category) -> String {
+    if let Some(name) = recorded::origin(category) {
+        return name;
+    }
     tr(match category {
         Category::Parameter => "parameters",
         Category::Buffer => "buffers",
@@ -206,6 +219,9 @@ pub(crate) fn category(category: Category) -> String {
 
 /// What a category means, for those who ask.
 pub(crate) fn category_meaning(category: Category) -> String {
+    if let Some(meaning) = recorded::origin_meaning(category) {
+        return meaning;
+    }
     tr(match category {
         Category::Parameter => "Trained tensors of the model",
         Category::Buffer => "Running statistics, masks and other untrained state",
@@ -240,6 +256,22 @@ pub(crate) fn phase_short(phase: Phase) -> String {
     })
 }
 
+/// `backward of iteration 2`.
+pub(crate) fn when(data: &Timeline, event: usize) -> String {
+    let after = data.phases.partition_point(|mark| mark.event <= event);
+    let mark = after.checked_sub(1).and_then(|at| data.phases.get(at));
+    mark.map_or_else(String::new, |mark| moment(mark.phase, mark.iteration))
+}
+
+/// `backward of iteration 2`.
+pub(crate) fn moment(phase: Phase, iteration: usize) -> String {
+    let name = self::phase(phase);
+    if phase == Phase::Setup {
+        return name;
+    }
+    fill("{phase} of iteration {n}", &[("phase", &name), ("n", &iteration)])
+}
+
 /// What a tensor is called: by its own name, else by its module, else by what it is for.
 pub(crate) fn tensor(tensor: &LiveTensor) -> String {
     match (tensor.name.as_str(), tensor.module.as_str()) {
@@ -255,6 +287,11 @@ pub(crate) fn block(snapshot: &Snapshot, segment: usize, at: usize) -> Option<St
     let owner = block.tensor.and_then(|tensor| snapshot.live.get(tensor));
     let number = segment + 1;
     Some(match owner {
+        // What has no name is called what it is for.
+        Some(owner) if tensor(owner) == category(owner.category) => fill(
+            "{size} {name}, in segment {n}",
+            &[("size", &block.size), ("name", &tensor(owner)), ("n", &number)],
+        ),
         Some(owner) => fill(
             "{size} {category} {name}, in segment {n}",
             &[

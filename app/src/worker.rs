@@ -8,10 +8,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gloo::timers::callback::Timeout;
-use highwater_core::Config;
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
+use highwater_core::recorded::WhatIf;
+use highwater_core::report::DeviceVerdict;
+use highwater_core::{Config, Report};
 use js_sys::Uint8Array;
+use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
@@ -20,8 +23,8 @@ use crate::estimator::{self, Facts, LEVERS, Match, Model, Search, Searched, Simu
 use crate::explained::Sought;
 use crate::load::Opening;
 use crate::protocol::{
-    self, Estimate, Fault, Finding, Found, FromWorker, LargestBatch, Read, SearchOutcome, ToWorker,
-    Trend, TrendPoint,
+    self, Ask, Estimate, Fault, Finding, Found, FromWorker, LargestBatch, Read, SearchOutcome,
+    ToWorker, Trend, TrendPoint,
 };
 
 /// Milliseconds of work between two looks at the messages.
@@ -39,6 +42,10 @@ thread_local! {
 #[derive(Default)]
 struct Desk {
     model: Option<Model>,
+    /// The recorded run that is open instead of a model.
+    recorded: Option<Report>,
+    /// What it reserves under other settings of the allocator, and which of them were asked for.
+    what_ifs: (String, Vec<WhatIf>),
     /// The newest run that was estimated, to look at its moments.
     newest: Option<Simulation>,
     sweep: Sweep,
@@ -67,6 +74,10 @@ extern "C" {
     /// `public/worker.js` has the readers of all other formats, which arrive behind the program.
     #[wasm_bindgen(js_name = readElsewhere, catch)]
     async fn read_elsewhere_js(input: &JsValue, name: &str) -> Result<JsValue, JsValue>;
+
+    /// Has a packed [`Ask`] answered, about the memory snapshot that was read there last.
+    #[wasm_bindgen(js_name = askElsewhere, catch)]
+    fn ask_elsewhere(ask: Vec<u8>) -> Result<Vec<u8>, JsValue>;
 }
 
 /// Has an input read that is not ONNX.
@@ -111,6 +122,8 @@ enum Task {
     TrendEnd,
     /// Go on with the search.
     Search,
+    /// Replay a recorded run under other settings of the allocator, by their number.
+    WhatIf(usize),
 }
 
 /// Listens, then says so: messages sent before would be lost.
@@ -150,10 +163,7 @@ impl Desk {
                 let request = Request { generation, name, config, edited, text };
                 let read = input.read_by(|source| estimator::open_onnx(source, &request.name));
                 if let Ok(Some(opened)) = read {
-                    self.take(
-                        request,
-                        Ok(Found { model: Some(opened), written: None, message: None }),
-                    );
+                    self.take(request, Ok(Found { model: Some(opened), ..Found::default() }));
                     return;
                 }
                 spawn_local(async move {
@@ -166,6 +176,13 @@ impl Desk {
                 });
             }
             ToWorker::Estimate { generation, config } => {
+                if self.recorded.is_some() {
+                    post(&match self.judge(generation, &config) {
+                        Ok(estimate) => FromWorker::Estimated { generation, estimate },
+                        Err(reason) => FromWorker::Failed { generation, reason },
+                    });
+                    return;
+                }
                 let Some(model) = &self.model else { return };
                 match estimate(model, &config) {
                     Ok((estimate, simulation)) => {
@@ -176,10 +193,13 @@ impl Desk {
                 }
             }
             ToWorker::Look { generation, event } => {
-                if let Some(newest) = &self.newest
-                    && self.sweep.generation == generation
-                {
-                    post(&FromWorker::Seen { generation, snapshot: newest.snapshot(event) });
+                let seen = match &self.newest {
+                    _ if self.sweep.generation != generation => None,
+                    Some(newest) => Some(newest.snapshot(event)),
+                    None => self.recorded.as_ref().and_then(|_| ask(&Ask::Look(event))),
+                };
+                if let Some(snapshot) = seen {
+                    post(&FromWorker::Seen { generation, snapshot });
                 }
             }
             ToWorker::Play { generation } => {
@@ -227,7 +247,11 @@ impl Desk {
     fn take(&mut self, request: Request, read: Read) {
         let Request { generation, name, config, edited, text } = request;
         let (model, message) = match read {
-            Ok(Found { model, written: None, message }) => (Ok(model), message),
+            Ok(Found { recorded: Some(report), .. }) => {
+                self.open_recorded(generation, *report, &config);
+                return;
+            }
+            Ok(Found { model, written: None, message, .. }) => (Ok(model), message),
             Ok(Found { written: Some(bytes), message, .. }) => {
                 let opened = estimator::open_written(&bytes);
                 (opened.map(Some).map_err(|error| Fault::of(&error)), message)
@@ -278,6 +302,7 @@ impl Desk {
         let (estimate, simulation) =
             estimate(&model, &config).map_err(|reason| Fault { reason, place: None })?;
         self.model = Some(model);
+        self.recorded = None;
         self.largest.clear();
         self.largest_for = None;
         Ok((dims, estimate, simulation))
@@ -325,6 +350,75 @@ impl Desk {
         self.newest = Some(simulation);
     }
 
+    /// Opens a recorded run.
+    fn open_recorded(&mut self, generation: u64, report: Report, config: &Config) {
+        let before = self.recorded.replace(report);
+        post(&match self.judge(generation, config) {
+            Ok(estimate) => {
+                (self.model, self.newest) = (None, None);
+                self.what_ifs = Default::default();
+                let (dims, text, spec) = (Vec::new(), None, None);
+                FromWorker::Opened { generation, dims, text, spec, estimate }
+            }
+            Err(reason) => {
+                self.recorded = before;
+                FromWorker::Refused { generation, reason, place: None, text: None }
+            }
+        });
+    }
+
+    /// The recorded run on the device of a configuration; begins with what follows from it.
+    fn judge(&mut self, generation: u64, config: &Config) -> Result<Estimate, String> {
+        let begun = now();
+        let judged =
+            ask::<DeviceVerdict>(&Ask::Judge(Box::new(config.clone()), config.device.clone()));
+        let (Some(verdict), Some(report)) = (judged, &self.recorded) else {
+            return Err("what reads memory snapshots stopped: open the file again".to_owned());
+        };
+        let mut report = report.clone();
+        report.peak.process = report.peak.reserved + verdict.context;
+        report.verdict = verdict;
+        report.config = config.clone();
+        let ids = estimator::devices().into_iter().map(|device| device.id);
+        self.sweep = Sweep {
+            generation,
+            config: config.clone(),
+            tasks: ids.map(Task::Verdict).chain([Task::WhatIf(0)]).collect(),
+            scheduled: Some(Timeout::new(0, slice)),
+            ..Sweep::default()
+        };
+        Ok(Estimate { report, millis: now() - begun })
+    }
+
+    fn perform_recorded(&mut self, task: Task) {
+        let Sweep { generation, config, .. } = &self.sweep;
+        let generation = *generation;
+        match task {
+            Task::Verdict(id) => {
+                if let Some(verdict) = ask(&Ask::Judge(Box::new(config.clone()), id)) {
+                    post(&FromWorker::Verdict { generation, verdict });
+                }
+            }
+            Task::WhatIf(number) => {
+                let (asked, outcomes) = &mut self.what_ifs;
+                if *asked != config.alloc_conf {
+                    asked.clone_from(&config.alloc_conf);
+                    outcomes.clear();
+                }
+                let is_known = number < outcomes.len();
+                if !is_known && let Some(outcome) = ask(&Ask::WhatIf(asked.clone(), number)) {
+                    outcomes.push(outcome);
+                }
+                if number < outcomes.len() {
+                    self.sweep.tasks.push_front(Task::WhatIf(number + 1));
+                } else {
+                    post(&FromWorker::WhatIfs { generation, outcomes: outcomes.clone() });
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Works for a few milliseconds, then makes room for messages.
     fn slice(&mut self) {
         let begun = now();
@@ -344,6 +438,10 @@ impl Desk {
     }
 
     fn perform(&mut self, task: Task) {
+        if self.recorded.is_some() {
+            self.perform_recorded(task);
+            return;
+        }
         let Some(model) = &self.model else { return };
         let Sweep { generation, config, facts, .. } = &self.sweep;
         let generation = *generation;
@@ -378,6 +476,7 @@ impl Desk {
                 let pulled = model.pull(lever, config, facts).ok().flatten();
                 post(&FromWorker::Pulled { generation, lever: index, pulled });
             }
+            Task::WhatIf(_) => {}
             Task::Trend => self.spread_trend(),
             Task::TrendPoint(size) => self.trend_point(size),
             Task::TrendEnd => self.show_trend(),
@@ -473,6 +572,12 @@ impl Desk {
         post(&FromWorker::Trend { generation: *generation, trend: trend.clone() });
         self.sweep.trend_shown = now();
     }
+}
+
+/// Asks something about the recorded run.
+fn ask<T: DeserializeOwned>(ask: &Ask) -> Option<T> {
+    let answer = ask_elsewhere(postcard::to_stdvec(ask).ok()?).ok()?;
+    postcard::from_bytes(&answer).ok()
 }
 
 fn slice() {

@@ -143,6 +143,7 @@ mod tests {
             verdict: verdict("A|1", Verdict::Fits),
             lower_bound: true,
             diagnostics: vec![Diagnostic::new(Severity::Info, "assumed", "a <loss>")],
+            recorded: None,
         };
         let devices = [("A|1", Verdict::Fits, Some(7)), ("B, 2", Verdict::DoesNotFit, None)];
         let devices = devices.map(|(name, ends, max_batch)| DeviceAnswer {

@@ -53,6 +53,8 @@ pub enum Fidelity {
     ApproximateOrder,
     /// Parameters and their sizes, and no operators.
     StatesOnly,
+    /// No model: what a real run did.
+    Recorded,
 }
 
 impl Fidelity {
@@ -63,6 +65,7 @@ impl Fidelity {
             Self::Template => "template",
             Self::ApproximateOrder => "approximate-order",
             Self::StatesOnly => "states-only",
+            Self::Recorded => "recorded",
         }
     }
 
@@ -73,6 +76,7 @@ impl Fidelity {
             Self::Template => "template",
             Self::ApproximateOrder => "approximate order",
             Self::StatesOnly => "states only",
+            Self::Recorded => "recorded",
         }
     }
 
@@ -87,6 +91,9 @@ impl Fidelity {
                 "it states modules, which are taken to run in the order in which they stand"
             }
             Self::StatesOnly => "it states parameters, so that activations are missing",
+            Self::Recorded => {
+                "it is what the allocator of a real run did, so that nothing is estimated"
+            }
         }
     }
 }

@@ -4,11 +4,12 @@
 //! segments, blocks, and frames that many of them share. [`Recorded::of`] makes a history of them: what
 //! was alive when the trace begins, since its ring buffer forgets, and what was held when. From that follow
 //! the peaks, what was alive there and where it lay; and the same calls can be made to our
-//! allocator under other settings ([`Recorded::replay`]).
+//! allocator under other settings ([`Recorded::replay`]). [`Recorded::report`] has it all in the form of an estimate.
 //!
 //! Names are those of `torch/csrc/cuda/memory_snapshot.cpp`, PyTorch 2.15; what older versions leave
 //! out is not asked for.
 
+mod answer;
 mod history;
 mod machine;
 mod opcodes;
@@ -17,7 +18,7 @@ mod replay;
 use std::ops::Range;
 
 pub use self::history::{Live, Moment, Origin, Recorded, Sample};
-pub use self::replay::{Replayed, WhatIf};
+pub use self::replay::{Calls, Replayed, WhatIf};
 use crate::bytes::Bytes;
 use crate::error::Error;
 use crate::source::Source;
@@ -141,6 +142,12 @@ pub struct Frame {
     pub line: u64,
     /// Name of the function.
     pub name: usize,
+}
+
+/// Whether a file begins as a pickle does; only a whole one may be a snapshot.
+pub fn begins(source: &mut dyn Source) -> bool {
+    let mut head = [0; 2];
+    source.len() > 2 && source.read_at(0, &mut head).is_ok() && matches!(head, [0x80, 2..=5])
 }
 
 /// Reads a snapshot.

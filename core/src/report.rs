@@ -56,6 +56,22 @@ pub struct Report {
     pub lower_bound: bool,
     /// Every assumption, recovery and gap.
     pub diagnostics: Vec<Diagnostic>,
+    /// What else is known of a run that was not simulated but recorded; of such a run there is no
+    /// model, and the settings say nothing but which device it is judged on.
+    pub recorded: Option<RecordedRun>,
+}
+
+/// A run that was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedRun {
+    /// Whether the file does not say what blocks were for. Categories then stand for where a block was
+    /// asked for: activations for forward, gradients for backward, optimizer state for the
+    /// optimizer's step, parameters for what was moved to the device, workspace for what is not known.
+    pub by_origin: bool,
+    /// Whether blocks were there before the first entry, so that a higher peak may lie before it.
+    pub begins_late: bool,
+    /// Value of `PYTORCH_CUDA_ALLOC_CONF`; `None` where the file does not say.
+    pub alloc_conf: Option<String>,
 }
 
 /// The lower end of what is likely.
@@ -189,7 +205,7 @@ pub struct LiveTensor {
     pub name: String,
     /// Its type; `None` for workspaces.
     pub tensor: Option<TensorType>,
-    /// Event that allocated it.
+    /// Event that allocated it; `usize::MAX` for what was there before the first, in a run that was recorded.
     pub born: usize,
     /// Event that frees it; `None` if it outlives the run.
     pub dies: Option<usize>,
@@ -379,6 +395,7 @@ impl Report {
             verdict,
             lower_bound: false,
             diagnostics: Vec::new(),
+            recorded: None,
         }
     }
 }

@@ -19,12 +19,12 @@ pub fn read(input: JsValue, name: &str) -> Vec<u8> {
     let read: Read = match (model, message) {
         (Err(error), None) => Err(Fault::of(&error)),
         (Ok(Other::Onnx(bytes)), message) => {
-            Ok(Found { model: None, written: Some(bytes), message })
+            Ok(Found { written: Some(bytes), message, ..Found::default() })
         }
         (Ok(Other::Model(opened)), message) => {
-            Ok(Found { model: Some(*opened), written: None, message })
+            Ok(Found { model: Some(*opened), message, ..Found::default() })
         }
-        (Err(_), message) => Ok(Found { model: None, written: None, message }),
+        (Err(_), message) => Ok(Found { message, ..Found::default() }),
     };
     postcard::to_stdvec(&read).unwrap_or_default()
 }

@@ -14,8 +14,9 @@ use web_sys::{HtmlElement, HtmlInputElement, KeyboardEvent};
 
 use super::capped::{label, shown};
 use super::island::{children, find, number_of, on, panel, said, set, watch};
-use super::readout::{class, moment, what, when};
+use super::readout::{class, what, when};
 use super::turns::in_turn;
+use crate::chart::stack::Stack;
 use crate::format::{grouped, length, percent, share};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
@@ -45,12 +46,12 @@ impl Moment {
         }
     }
 
-    fn words(&self) -> String {
+    fn words(&self, report: Option<&Report>) -> String {
         match self {
             Self::Peak(report) => when(&report.timeline, report.peak.event),
             Self::Seen(snapshot) => {
-                let when = moment(snapshot.phase, snapshot.iteration);
-                when + &what(&snapshot.operator, &snapshot.module)
+                let when = report.map(|report| when(&report.timeline, snapshot.event));
+                when.unwrap_or_default() + &what(&snapshot.operator, &snapshot.module)
             }
         }
     }
@@ -151,8 +152,8 @@ impl List {
 
     fn draw(&self, root: &HtmlElement) -> Option<()> {
         let moment = self.moment()?;
-        let peak =
-            self.report.with_untracked(|report| report.as_ref().map(|report| report.peak.event));
+        let report = self.report.get_untracked();
+        let peak = report.as_ref().map(|report| report.peak.event);
         let at = match &moment {
             Moment::Peak(_) => peak,
             Moment::Seen(snapshot) => Some(snapshot.event),
@@ -166,7 +167,7 @@ impl List {
         for (selector, words) in [
             (".panel-title", title),
             (".panel-note", summary(&moment, &found)),
-            (".alive-when", moment.words()),
+            (".alive-when", moment.words(report.as_deref())),
         ] {
             find(root, selector)?.set_text_content(Some(&words));
         }
@@ -175,6 +176,10 @@ impl List {
             let is_chosen = at == self.by.get();
             set(&tab, "aria-selected", if is_chosen { "true" } else { "false" });
             set(&tab, "tabindex", if is_chosen { "0" } else { "-1" });
+            let stack = if at == CATEGORY { Stack::Category } else { Stack::Module };
+            if at != TENSOR {
+                tab.set_text_content(Some(&text::recorded::stacked(stack)));
+            }
         }
         let mut rows = Markup::default();
         rows.raw("<ul class=\"alive-rows\">");
@@ -390,14 +395,24 @@ fn write_tensor(markup: &mut Markup, tensor: &LiveTensor, at: usize) {
         .text(&category)
         .raw(" </span>")
         .text(&name)
-        .raw("</span><span class=\"alive-about\" title=\"")
-        .text(&about)
-        .raw("\">")
-        .text(&about)
-        .raw("</span><span class=\"alive-life\">");
+        .raw("</span>");
+    match tensor.operator.split_once('\n') {
+        None => markup
+            .around("<span class=\"alive-about\" title=\"", &about, "\">")
+            .around("", &about, "</span>"),
+        // Of a recorded run: who called, innermost first.
+        Some((innermost, callers)) => markup
+            .around("<details class=\"alive-about\"><summary>", innermost, "</summary>")
+            .around("<pre>", callers, "</pre></details>"),
+    };
+    markup.raw("<span class=\"alive-life\">");
     let number = |event: usize| grouped(event as u64);
     let born = fill("born {event}", &[("event", &number(tensor.born))]);
-    write_jump(markup, tensor.born, &born, &name);
+    if tensor.born == usize::MAX {
+        markup.around("<span>", &tr("there before"), "</span>");
+    } else {
+        write_jump(markup, tensor.born, &born, &name);
+    }
     match tensor.dies {
         Some(event) => {
             let dies = fill("dies {event}", &[("event", &number(event))]);

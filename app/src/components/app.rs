@@ -24,6 +24,7 @@ use super::lesson_panel::LessonPanel;
 use super::message::MessageView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
+use super::recorded::RecordedView;
 use super::settings::Settings;
 use super::source_editor::SourceEditor;
 use super::timeline::Timeline;
@@ -251,6 +252,7 @@ fn keep(state: State, derived: Derived, play: Callback<()>) -> Keep {
         }),
         on_open: Callback::new(|fragment: String| link::visit(&fragment)),
         on_forget: Callback::new(move |place| link::forget_recent(state, place)),
+        recorded: derived.recorded.into(),
     }
 }
 
@@ -320,7 +322,11 @@ fn Workbench(
         state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
     });
     view! {
-        <div class="workbench" class:workbench-writing=move || is_writing.get()>
+        <div
+            class="workbench"
+            class:workbench-writing=move || is_writing.get()
+            class:workbench-recorded=move || derived.recorded.get()
+        >
             <div class="workbench-side">
                 <Show when=move || is_writing.get()>
                     <SourceEditor source=state.source spec is_spec on_text=actions.edit_text />
@@ -351,6 +357,7 @@ fn Workbench(
                 />
                 <Show when=move || { rest.get() >= 1 }>
                     <AutopsyView report=derived.report />
+                    <RecordedView report=derived.report what_ifs=state.what_ifs />
                     <Comparison
                         report=derived.report
                         name=Signal::derive(move || {

@@ -8,6 +8,7 @@ use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
+use crate::chart::stack::Stack;
 use crate::format;
 use crate::language::{fill, tr};
 use crate::markup::Markup;
@@ -64,8 +65,13 @@ fn invite(markup: &mut Markup) {
 }
 
 fn beside(markup: &mut Markup, kept: &Kept, report: &Report, name: &str) {
-    let changes = text::comparison::changed(&kept.report.config, &report.config);
-    let is_same_model = kept.name == name;
+    let are_simulated = [&kept.report, report].iter().all(|report| report.recorded.is_none());
+    let mut changes = text::comparison::changed(&kept.report.config, &report.config);
+    if !are_simulated {
+        // The settings say nothing of what was recorded.
+        changes.clear();
+    }
+    let is_same_model = kept.name == name && are_simulated;
     let lead = fill("Kept: {name}", &[("name", &kept.name)]);
     let said = match (is_same_model, changes.is_empty()) {
         (true, true) => tr("Nothing is different yet: change a setting, or open another model."),
@@ -105,7 +111,12 @@ fn table(markup: &mut Markup, kept: &Report, report: &Report) {
     };
     let categories: Vec<_> =
         Category::ALL.map(category).into_iter().filter(|row| row.size().0 > 0).collect();
-    group(markup, Some(tr("At the peak, by category")), &categories);
+    // Origins are not what categories are, and lines of code not what modules are.
+    if is_by_origin(kept) != is_by_origin(report) {
+        return phases(markup, kept, report);
+    }
+    let title = |stack| fill("At the peak, {how}", &[("how", &text::recorded::stacked(stack))]);
+    group(markup, Some(title(Stack::Category)), &categories);
     let mut modules = by_module(kept, report);
     modules.truncate(MODULES);
     for module in &mut modules {
@@ -113,7 +124,26 @@ fn table(markup: &mut Markup, kept: &Report, report: &Report) {
             module.name = tr("no module");
         }
     }
-    group(markup, Some(tr("At the peak, by module")), &modules);
+    group(markup, Some(title(Stack::Module)), &modules);
+    phases(markup, kept, report);
+}
+
+fn is_by_origin(report: &Report) -> bool {
+    report.recorded.as_ref().is_some_and(|run| run.by_origin)
+}
+
+/// The highest moment of each phase that both have, where one was recorded; ends the table.
+fn phases(markup: &mut Markup, kept: &Report, report: &Report) {
+    if kept.recorded.is_some() || report.recorded.is_some() {
+        let before = text::recorded::phases(&kept.timeline);
+        let after = text::recorded::phases(&report.timeline);
+        let both = after.into_iter().filter_map(|(name, after)| {
+            let (_, before) = before.iter().find(|(known, _)| *known == name)?;
+            Some(Difference { before: *before, name, after })
+        });
+        let both: Vec<_> = both.collect();
+        group(markup, Some(tr("The highest moment of each phase")), &both);
+    }
     markup.raw("</table>");
 }
 

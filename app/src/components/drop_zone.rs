@@ -70,7 +70,8 @@ fn notes() -> String {
     notes.around("<strong>", &tr("layer spec"), "</strong>").text(&tr(" of your own; or the "));
     notes.around("<strong>", &tr("out-of-memory message"), "</strong>");
     notes.text(&tr(" that you got, and what ")).raw("<strong>nvidia-smi</strong>");
-    notes.around("", &tr(" prints"), "</p><p class=\"drop-zone-promise\">");
+    notes.text(&tr(" prints; or the ")).around("<strong>", &tr("memory snapshot"), "</strong>");
+    notes.around("", &tr(" of a real run"), "</p><p class=\"drop-zone-promise\">");
     let promise = tr(
         "Nothing leaves this page: the file is read and estimated right here, and its weights are not even read.",
     );

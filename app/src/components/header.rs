@@ -34,6 +34,8 @@ pub(crate) struct Keep {
     pub(crate) on_open: Callback<String>,
     /// Something is to be forgotten: its place; all, where that is negative.
     pub(crate) on_forget: Callback<i32>,
+    /// Whether what is on the page was recorded.
+    pub(crate) recorded: Signal<bool>,
 }
 
 /// Name, open, examples, the open file, theme.
@@ -105,7 +107,7 @@ pub(crate) fn Header(
             </div>
             <Show when=move || loaded.with(Option::is_some)>
                 <ShareButton shared=keep.shared on_share=keep.on_share on_file=keep.on_share_file />
-                <ExportMenu on_save=keep.on_save />
+                <ExportMenu on_save=keep.on_save recorded=keep.recorded />
             </Show>
             <select
                 class="header-language"

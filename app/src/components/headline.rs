@@ -29,7 +29,10 @@ pub(crate) fn HeadlineView(
         Signal::derive(move || if stale.get() { "headline headline-stale" } else { "headline" });
     let markup = Signal::derive(move || {
         let is_bound = report.with(|report| report.as_ref().is_some_and(|r| r.lower_bound));
-        headline.with(|headline| Some(drawn(headline.as_ref()?, is_bound))).unwrap_or_default()
+        let is_recorded =
+            report.with(|report| report.as_ref().is_some_and(|r| r.recorded.is_some()));
+        let drawn = |headline: &Headline| drawn(headline, is_bound, is_recorded);
+        headline.with(|headline| headline.as_ref().map(drawn)).unwrap_or_default()
     });
     let spoken = calmed(headline);
     view! {
@@ -40,7 +43,7 @@ pub(crate) fn HeadlineView(
     }
 }
 
-fn drawn(headline: &Headline, is_bound: bool) -> String {
+fn drawn(headline: &Headline, is_bound: bool, is_recorded: bool) -> String {
     let mut markup = Markup::default();
     markup.raw("<span class=\"headline-sign ").raw(verdict_class(headline.verdict));
     markup.around("\" aria-hidden=\"true\">", format::verdict_symbol(headline.verdict), "</span>");
@@ -49,8 +52,11 @@ fn drawn(headline: &Headline, is_bound: bool) -> String {
     markup.around("", &headline.rest, "</p></div>");
     if is_bound {
         markup.around("<p class=\"headline-bound\"><strong>", &tr("Lower bound."), "</strong> ");
-        let meaning = tr("Parts of this model could not be estimated, so a real run needs this \
-                          much or more.");
+        let meaning = if is_recorded {
+            tr("The recording begins in the middle of the run, so a higher peak may lie before it.")
+        } else {
+            tr("Parts of this model could not be estimated, so a real run needs this much or more.")
+        };
         markup.text(&meaning).around(" <a href=\"#rests-on\">", &tr("See which"), "</a></p>");
     }
     markup.done()

@@ -40,6 +40,14 @@ fn drawn(report: &Report, millis: f64) -> String {
     fact(&mut markup, &tr("read as"), "", &model.recognised.format);
     let about = tr(&text::sentence(fidelity.about()));
     fact(&mut markup, &tr("which is"), &about, &tr(fidelity.label()));
+    if let Some(run) = &report.recorded {
+        let events = format::grouped(report.timeline.events as u64);
+        fact(&mut markup, &tr("events"), "", &events);
+        if let Some(conf) = &run.alloc_conf {
+            fact(&mut markup, &tr("allocator"), "", &text::recorded::settings(conf));
+        }
+        return markup.done();
+    }
     let count = format::short_count(model.parameters);
     fact(&mut markup, &tr("parameters"), &format::grouped(model.parameters), &count);
     markup.around("<dt>", &tr("their size"), "</dt><dd>").size(model.parameter_bytes).raw("</dd>");

@@ -8,6 +8,7 @@ use crate::chart::bands::bands;
 use crate::language::tr;
 use crate::markup::Markup;
 use crate::text;
+use crate::text::recorded::occurs;
 
 /// One row per phase.
 pub(super) fn table(data: &Timeline) -> String {
@@ -23,7 +24,7 @@ pub(super) fn table(data: &Timeline) -> String {
     ] {
         column(&mut markup, &head, is_number);
     }
-    for category in Category::ALL {
+    for category in Category::ALL.into_iter().filter(|&category| occurs(category)) {
         column(&mut markup, &text::category(category), true);
     }
     markup.raw("</tr></thead><tbody>");
@@ -43,7 +44,7 @@ pub(super) fn table(data: &Timeline) -> String {
             cell(&mut markup, sizes.get(highest).copied().unwrap_or_default());
         }
         let categories = data.categories.get(highest).copied().unwrap_or_default();
-        for category in Category::ALL {
+        for category in Category::ALL.into_iter().filter(|&category| occurs(category)) {
             cell(&mut markup, categories.get(category));
         }
         markup.raw("</tr>");

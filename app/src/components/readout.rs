@@ -2,7 +2,7 @@
 
 use highwater_core::Bytes;
 use highwater_core::report::{Owner, Timeline};
-use highwater_core::trace::{Category, Phase};
+use highwater_core::trace::Category;
 use web_sys::Element;
 
 use super::island::find;
@@ -11,6 +11,8 @@ use crate::chart::stack::{Stack, split};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
 use crate::text;
+use crate::text::recorded::occurs;
+pub(super) use crate::text::{moment, when};
 
 /// The style sheet's names of the layers that are modules; the last is for all others.
 pub(super) const MODULES: [&str; 8] = [
@@ -47,6 +49,10 @@ pub(super) fn draw(root: &Element, scene: &Scene, cursor: Option<usize>, pin: Op
     let mut values = Markup::default();
     for (layer, bytes) in split(data, scene.stack, &categories, sample).into_iter().enumerate() {
         let (class, name, meaning) = legend(scene, layer);
+        let is_category = scene.stack == Stack::Category;
+        if is_category && Category::ALL.get(layer).is_some_and(|&category| !occurs(category)) {
+            continue;
+        }
         value(&mut values, class, &name, &meaning, bytes);
     }
     let reserved = data.reserved.get(sample).copied().unwrap_or_default();
@@ -139,22 +145,6 @@ pub(super) fn what(operator: &str, module: &str) -> String {
             fill(", {operator} in {module}", &[("operator", &operator), ("module", &module)])
         }
     }
-}
-
-/// `backward of iteration 2`.
-pub(super) fn when(data: &Timeline, event: usize) -> String {
-    let after = data.phases.partition_point(|mark| mark.event <= event);
-    let mark = after.checked_sub(1).and_then(|at| data.phases.get(at));
-    mark.map_or_else(String::new, |mark| moment(mark.phase, mark.iteration))
-}
-
-/// `backward of iteration 2`.
-pub(super) fn moment(phase: Phase, iteration: usize) -> String {
-    let name = text::phase(phase);
-    if phase == Phase::Setup {
-        return name;
-    }
-    fill("{phase} of iteration {n}", &[("phase", &name), ("n", &iteration)])
 }
 
 /// One moment in words: `backward of iteration 2, event 120 of 900: 3.51 GiB allocated, …`.

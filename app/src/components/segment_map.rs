@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use highwater_core::report::Snapshot;
+use highwater_core::report::{Fragmentation, Snapshot};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{
@@ -56,7 +56,7 @@ fn inside() -> String {
         .raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"segments-title\">")
         .text(&title)
         .raw(
-            "</h2></div><p class=\"segments-totals\"></p><div class=\"segment-map\" tabindex=\"0\" \
+            "</h2></div><p class=\"segments-totals\"></p><p class=\"segments-unused\"></p><div class=\"segment-map\" tabindex=\"0\" \
          role=\"slider\" aria-valuemin=\"0\" aria-label=\"",
         )
         .text(&label)
@@ -152,6 +152,8 @@ impl Drawn {
     fn draw_words(&self, snapshot: &Snapshot) -> Option<()> {
         let totals = text::segments(&Totals::of(snapshot.segments.iter()));
         find(&self.root, ".segments-totals")?.set_text_content(Some(&totals));
+        let unused = text::recorded::unused(&Fragmentation::of(&snapshot.segments));
+        find(&self.root, ".segments-unused")?.set_text_content(Some(&unused));
         set(&self.frame, "aria-valuemax", &snapshot.segments.len().to_string());
         for (at, (&pool, map)) in POOLS.iter().zip(&*self.maps.borrow()).enumerate() {
             let own = snapshot.segments.iter().filter(|segment| segment.pool == pool);

@@ -175,6 +175,7 @@ fn live(root: &HtmlElement, shown: Shown) -> Option<()> {
     let (node, table) = (root.clone(), find(root, ".timeline-table .scroll-sideways")?);
     watch(Box::new(move || {
         if let Some(ground) = shown.ground.get() {
+            name_stacks(&node);
             draw_iterations(&node, &ground);
             draw_axis(&node, &ground);
             table.set_inner_html(&phase_table::table(ground.data()));
@@ -217,6 +218,18 @@ fn live(root: &HtmlElement, shown: Shown) -> Option<()> {
         }),
     );
     Some(())
+}
+
+/// What the picture is stacked by has another name where there is no model.
+fn name_stacks(root: &HtmlElement) {
+    for (does, stack) in [("category", Stack::Category), ("module", Stack::Module)] {
+        if let Some(button) = find(root, &format!("[data-do=\"{does}\"]")) {
+            let name = text::recorded::stacked(stack);
+            button.set_text_content(Some(&name));
+            set(&button, "aria-label", &name);
+            set(&button, "title", &name);
+        }
+    }
 }
 
 fn draw_iterations(root: &HtmlElement, ground: &Ground) {

@@ -138,9 +138,13 @@ fn from_tables() -> BTreeSet<String> {
     choices::<config::InPlace>(&mut asked);
     choices::<config::Recover>(&mut asked);
     asked.extend(fields::all().flat_map(|field| [field.label, field.about]).map(str::to_owned));
-    for fidelity in
-        [Fidelity::ExactGraph, Fidelity::Template, Fidelity::ApproximateOrder, Fidelity::StatesOnly]
-    {
+    for fidelity in [
+        Fidelity::ExactGraph,
+        Fidelity::Template,
+        Fidelity::ApproximateOrder,
+        Fidelity::StatesOnly,
+        Fidelity::Recorded,
+    ] {
         asked.extend([fidelity.label().to_owned(), sentence(fidelity.about())]);
     }
     for fits in [Match::Fails, Match::Allocated, Match::Near, Match::Size] {

@@ -40,7 +40,7 @@ pub(super) fn render(answer: &Answer<'_>) -> String {
     let answer = json!({
         "name": answer.name,
         "gpu": recorded.device,
-        "entries": recorded.entries.len(),
+        "entries": recorded.entries().len(),
         "alloc_conf": recorded.snapshot.alloc_conf,
         "before": { "blocks": recorded.before.len() },
         "reserved_peak": { "entry": entry, "reserved": reserved.0 },

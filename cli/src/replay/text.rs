@@ -19,7 +19,7 @@ const FRAMES_MAX: usize = 4;
 pub(super) fn render(answer: &Answer<'_>) -> String {
     let recorded = &answer.recorded;
     let peak = &recorded.peak;
-    let at = format!("entry {} of {}", count(peak.entry), count(recorded.entries.len()));
+    let at = format!("entry {} of {}", count(peak.entry), count(recorded.entries().len()));
     let mut parts = vec![
         format!(
             "{HEAD}{}: {} allocated at the peak, {} reserved at most{HEAD:#}\n",
@@ -31,7 +31,7 @@ pub(super) fn render(answer: &Answer<'_>) -> String {
         section("Reserved and not allocated, at the peak", &unused(&peak.fragmentation())),
         section("The same, at the end", &unused(&recorded.end.fragmentation())),
     ];
-    if !recorded.entries.is_empty() {
+    if !recorded.entries().is_empty() {
         parts.push(section("The same calls to our allocator", &what_ifs(answer)));
     }
     if !recorded.diagnostics.is_empty() {

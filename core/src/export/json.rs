@@ -156,6 +156,7 @@ impl<'a> JsonAnswer<'a> {
             verdict: _,
             lower_bound,
             diagnostics,
+            recorded: _,
         } = report;
         Self {
             model: JsonModel::of(name, model),

@@ -1,6 +1,8 @@
 //! A history out of a snapshot: what its trace says, and what it leaves out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::{Action, Block, Entry, Segment, Snapshot};
 use crate::allocator::{Conf, MIN_BLOCK_SIZE, Pool, SMALL_BUFFER, Settings};
@@ -122,11 +124,11 @@ impl Moment {
 #[derive(Clone, Debug)]
 pub struct Recorded<'s> {
     /// The tables it is made of.
-    pub snapshot: &'s Snapshot,
+    pub snapshot: Cow<'s, Snapshot>,
     /// Number of the device.
     pub device: usize,
-    /// Its entries.
-    pub entries: &'s [Entry],
+    /// Its entries: a range of [`Snapshot::entries`].
+    range: Range<usize>,
     /// Blocks that were alive before the first entry, by address.
     pub before: Vec<Live>,
     /// The most that was reserved, and the entry that reached it first.
@@ -137,7 +139,7 @@ pub struct Recorded<'s> {
     pub end: Moment,
     /// What was assumed, and what the file does not say.
     pub diagnostics: Vec<Diagnostic>,
-    origins: Vec<Origin>,
+    pub(super) origins: Vec<Origin>,
     rules: Rules,
     /// Before the first entry.
     start: State,
@@ -174,13 +176,13 @@ impl Rules {
 
 /// Blocks and memory of the driver at one moment.
 #[derive(Clone, Debug, Default)]
-struct State {
-    blocks: BTreeMap<u64, Live>,
-    requested: Bytes,
-    allocated: Bytes,
+pub(super) struct State {
+    pub(super) blocks: BTreeMap<u64, Live>,
+    pub(super) requested: Bytes,
+    pub(super) allocated: Bytes,
     /// Memory of the driver: SIZE, by its address.
     segments: BTreeMap<u64, Bytes>,
-    reserved: Bytes,
+    pub(super) reserved: Bytes,
     /// COUNT: entries that contradict those before them.
     contradictions: usize,
 }
@@ -265,6 +267,19 @@ impl<'s> Recorded<'s> {
     /// # Errors
     /// When the file says nothing of that device.
     pub fn of(snapshot: &'s Snapshot, device: Option<usize>) -> Result<Self, Error> {
+        Self::new(Cow::Borrowed(snapshot), device)
+    }
+
+    /// The same, and the tables are its own.
+    ///
+    /// # Errors
+    /// As [`Recorded::of`].
+    pub fn owning(snapshot: Snapshot, device: Option<usize>) -> Result<Recorded<'static>, Error> {
+        Recorded::new(Cow::Owned(snapshot), device)
+    }
+
+    fn new(tables: Cow<'s, Snapshot>, device: Option<usize>) -> Result<Self, Error> {
+        let snapshot = &*tables;
         let device = device.unwrap_or_else(|| longest(snapshot));
         if device >= snapshot.devices() {
             let message = match snapshot.devices() {
@@ -275,8 +290,8 @@ impl<'s> Recorded<'s> {
             };
             return Err(Error::new(ErrorKind::BadConfig, message));
         }
-        let trace = snapshot.traces.get(device).cloned().unwrap_or_default();
-        let entries = snapshot.entries.get(trace).unwrap_or_default();
+        let range = snapshot.traces.get(device).cloned().unwrap_or_default();
+        let entries = snapshot.entries.get(range.clone()).unwrap_or_default();
         let origins = origins(snapshot);
         let (end, last) = ending(snapshot, device, &origins, entries.len());
         let before = before(&last, entries);
@@ -286,17 +301,18 @@ impl<'s> Recorded<'s> {
         for &live in &before {
             start.add(live);
         }
+        let rules = Rules::of(snapshot);
         let mut recorded = Self {
-            snapshot,
+            snapshot: tables,
             device,
-            entries,
+            range,
             before,
             reserved_peak: (reserved, 0),
             peak: end.clone(),
             end,
             diagnostics: Vec::new(),
             origins,
-            rules: Rules::of(snapshot),
+            rules,
             start,
         };
         let contradictions = recorded.find_peaks();
@@ -304,39 +320,44 @@ impl<'s> Recorded<'s> {
         Ok(recorded)
     }
 
+    /// Its entries.
+    pub fn entries(&self) -> &[Entry] {
+        self.snapshot.entries.get(self.range.clone()).unwrap_or_default()
+    }
+
     /// The moment after an entry; one behind the last is the last.
     pub fn at(&self, entry: usize) -> Moment {
-        let last = self.entries.len().saturating_sub(1);
+        let last = self.entries().len().saturating_sub(1);
         let mut walk = self.walk();
         for at in 0..=entry.min(last) {
             walk.step(at);
         }
-        moment(&walk.state, entry.min(last), self.snapshot, self.device)
+        moment(&walk.state, entry.min(last), &self.snapshot, self.device)
     }
 
     /// Sums over time, at most so many: of neighbours, the one with the most allocated.
     pub fn timeline(&self, most: usize) -> Vec<Sample> {
-        let stride = self.entries.len().div_ceil(most.max(1)).max(1);
+        let stride = self.entries().len().div_ceil(most.max(1)).max(1);
         let mut walk = self.walk();
         let mut samples: Vec<Sample> = Vec::new();
         let mut highest = Sample::default();
-        for entry in 0..self.entries.len() {
+        for entry in 0..self.entries().len() {
             walk.step(entry);
             let State { requested, allocated, reserved, .. } = walk.state;
             if entry.is_multiple_of(stride) || allocated >= highest.allocated {
                 highest = Sample { entry, requested, allocated, reserved };
             }
             let next = entry.saturating_add(1);
-            if next.is_multiple_of(stride) || next == self.entries.len() {
+            if next.is_multiple_of(stride) || next == self.entries().len() {
                 samples.push(highest);
             }
         }
         samples
     }
 
-    fn walk(&self) -> Walk<'_> {
+    pub(super) fn walk(&self) -> Walk<'_> {
         Walk {
-            entries: self.entries,
+            entries: self.entries(),
             origins: &self.origins,
             rules: self.rules,
             state: self.start.clone(),
@@ -348,7 +369,7 @@ impl<'s> Recorded<'s> {
         let mut walk = self.walk();
         let mut reserved = (walk.state.reserved, 0);
         let mut allocated = (walk.state.allocated, 0);
-        for at in 0..self.entries.len() {
+        for at in 0..self.entries().len() {
             walk.step(at);
             if walk.state.allocated > allocated.0 {
                 allocated = (walk.state.allocated, at);
@@ -359,7 +380,7 @@ impl<'s> Recorded<'s> {
         }
         let contradictions = walk.state.contradictions;
         self.reserved_peak = reserved;
-        if !self.entries.is_empty() {
+        if !self.entries().is_empty() {
             self.peak = self.at(allocated.1);
         }
         contradictions
@@ -370,7 +391,7 @@ impl<'s> Recorded<'s> {
         let mut note = |severity, code: &str, message: String| {
             notes.push(Diagnostic::new(severity, code, message));
         };
-        if self.entries.is_empty() {
+        if self.entries().is_empty() {
             let message = "no history was recorded, so that only the end is known: call \
                            torch.cuda.memory._record_memory_history() before the training loop";
             note(Severity::Warning, "no-history", message.to_owned());
@@ -385,7 +406,7 @@ impl<'s> Recorded<'s> {
             note(Severity::Info, "begins-late", message);
         }
         let is_block = |entry: &&Entry| entry.action == Action::Alloc;
-        let streams = sorted::set(self.entries.iter().filter(is_block).map(|entry| entry.stream));
+        let streams = sorted::set(self.entries().iter().filter(is_block).map(|entry| entry.stream));
         if streams.len() > 1 {
             let message = format!(
                 "{} streams allocate; blocks of one are not used by another, while replays have one \
@@ -397,7 +418,7 @@ impl<'s> Recorded<'s> {
         let others = self.snapshot.devices().saturating_sub(1);
         if others > 0 {
             let message = format!(
-                "this is GPU {} of {}: choose another with --gpu",
+                "this is GPU {} of {}, counted from 0: `highwater replay --gpu` shows another",
                 self.device,
                 others.saturating_add(1)
             );
@@ -410,7 +431,7 @@ impl<'s> Recorded<'s> {
             );
             note(Severity::Warning, "contradictions", message);
         }
-        if self.entries.iter().any(|entry| entry.action == Action::OutOfMemory) {
+        if self.entries().iter().any(|entry| entry.action == Action::OutOfMemory) {
             let message = "memory ran out in this run".to_owned();
             note(Severity::Info, "out-of-memory", message);
         }
@@ -445,15 +466,15 @@ fn origins(snapshot: &Snapshot) -> Vec<Origin> {
 }
 
 /// Goes through a trace.
-struct Walk<'a> {
+pub(super) struct Walk<'a> {
     entries: &'a [Entry],
     origins: &'a [Origin],
     rules: Rules,
-    state: State,
+    pub(super) state: State,
 }
 
 impl Walk<'_> {
-    fn step(&mut self, at: usize) {
+    pub(super) fn step(&mut self, at: usize) {
         let Some(&entry) = self.entries.get(at) else { return };
         let Entry { action, address, size, stack, category, .. } = entry;
         match action {
@@ -566,14 +587,14 @@ fn beginning(end: &State, entries: &[Entry]) -> BTreeMap<u64, Bytes> {
 /// Blocks that were alive before the first entry: what is freed and was never allocated, and
 /// what is there at the end and never was either.
 fn before(end: &State, entries: &[Entry]) -> Vec<Live> {
-    let mut born = BTreeSet::new();
+    let mut born: BTreeMap<u64, usize> = BTreeMap::new();
     let mut before = BTreeMap::new();
     for entry in entries {
         match entry.action {
             Action::Alloc => {
-                born.insert(entry.address);
+                born.insert(entry.address, 0);
             }
-            Action::FreeCompleted if !born.remove(&entry.address) => {
+            Action::FreeCompleted if born.remove(&entry.address).is_none() => {
                 let live = Live {
                     address: entry.address,
                     requested: entry.size,
@@ -589,7 +610,7 @@ fn before(end: &State, entries: &[Entry]) -> Vec<Live> {
         }
     }
     for (address, live) in &end.blocks {
-        if !born.contains(address) {
+        if !born.contains_key(address) {
             before.entry(*address).or_insert(*live);
         }
     }
@@ -607,9 +628,9 @@ fn moment(state: &State, entry: usize, snapshot: &Snapshot, device: usize) -> Mo
     let live = largest_first(state);
     let owners = sorted::map(live.iter().enumerate().map(|(at, live)| (live.address, at)));
     let known = segments_of(snapshot, device);
-    let known = sorted::map(known.into_iter().map(|segment| (segment.address, segment)));
     let segments = state.segments.iter().map(|(&start, &size)| {
-        let around = known.range(..=start).next_back().map(|(_, segment)| *segment);
+        let after = known.partition_point(|segment| segment.address <= start);
+        let around = after.checked_sub(1).and_then(|at| known.get(at));
         let around =
             around.filter(|segment| segment.address.saturating_add(segment.size.0) > start);
         let is_small = around.map_or(size == SMALL_BUFFER, |segment| segment.small);

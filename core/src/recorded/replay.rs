@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Action, Recorded};
 use crate::allocator::{Allocator, BlockId, Conf, Settings};
 use crate::bytes::Bytes;
+use crate::config::Config;
+use crate::device::{self, Room, Verdict};
 use crate::error::{Error, ErrorKind};
+use crate::report::DeviceVerdict;
 
 /// What the calls of a history ask of the allocator, with as much memory as it wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replayed {
     /// The most that is allocated.
     pub allocated: Bytes,
@@ -19,7 +24,7 @@ pub struct Replayed {
 }
 
 /// A replay under other settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// As in `PYTORCH_CUDA_ALLOC_CONF`.
     pub alloc_conf: String,
@@ -35,42 +40,176 @@ const TRIED: [&str; 4] = [
     "roundup_power2_divisions:8",
 ];
 
-impl Recorded<'_> {
-    /// Makes the calls of the history. What was alive before comes first, in the order of addresses.
-    /// Where memory went back to the driver, all that is free does, as with `empty_cache`.
+/// What a history asks of its allocator, without the rest of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// Value of `PYTORCH_CUDA_ALLOC_CONF`, where the file has the settings.
+    pub alloc_conf: Option<String>,
+    list: Vec<Call>,
+    /// COUNT: of allocations among them.
+    allocations: usize,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Call {
+    /// So much is asked for.
+    Malloc(Bytes),
+    /// The block of the allocation with this number is given back.
+    Free(usize),
+    /// All that is free goes back to the driver.
+    EmptyCache,
+}
+
+impl Calls {
+    fn malloc(&mut self, requested: Bytes) -> usize {
+        let number = self.allocations;
+        self.list.push(Call::Malloc(requested));
+        self.allocations = number.saturating_add(1);
+        number
+    }
+
+    /// Makes the calls with as much memory as they want.
     pub fn replay(&self, settings: &Settings) -> Replayed {
-        let mut allocator = Allocator::new(*settings, None);
-        let mut blocks: BTreeMap<u64, BlockId> = BTreeMap::new();
-        for live in &self.before {
-            if let Ok(id) = allocator.malloc(live.requested) {
-                blocks.insert(live.address, id);
-            }
-        }
-        let mut is_giving_back = false;
-        for entry in self.entries {
-            let gives_back = matches!(entry.action, Action::SegmentFree | Action::SegmentUnmap);
-            match entry.action {
-                Action::Alloc => {
-                    if let Ok(id) = allocator.malloc(entry.size) {
-                        blocks.insert(entry.address, id);
-                    }
+        self.within(settings, None).0
+    }
+
+    /// Makes the calls with so much memory; whether it was enough for all of them.
+    fn within(&self, settings: &Settings, limit: Option<Bytes>) -> (Replayed, bool) {
+        let mut allocator = Allocator::new(*settings, limit);
+        let mut blocks: Vec<Option<BlockId>> =
+            Vec::with_capacity(self.allocations.min(self.list.len()));
+        let mut is_enough = true;
+        for call in &self.list {
+            match *call {
+                Call::Malloc(requested) => {
+                    let block = allocator.malloc(requested).ok();
+                    is_enough &= block.is_some();
+                    blocks.push(block);
                 }
-                Action::FreeCompleted => {
-                    if let Some(id) = blocks.remove(&entry.address) {
+                Call::Free(number) => {
+                    if let Some(id) = blocks.get_mut(number).and_then(Option::take) {
                         allocator.free(id);
                     }
                 }
-                _ if gives_back && !is_giving_back => allocator.empty_cache(),
+                Call::EmptyCache => allocator.empty_cache(),
+            }
+            if !is_enough {
+                break;
+            }
+        }
+        let statistics = allocator.statistics();
+        let replayed = Replayed {
+            allocated: statistics.all.allocated.peak,
+            reserved: statistics.all.reserved.peak,
+            segments: statistics.all.segments.peak,
+        };
+        (replayed, is_enough)
+    }
+
+    /// Settings to replay: those of the run, then those that somebody asks for, then some that often
+    /// help. Each once; those that are not simulated are left out.
+    pub fn tried(&self, asked: &str) -> Vec<String> {
+        let own = self.alloc_conf.as_deref().unwrap_or_default();
+        let asked = Some(asked).filter(|asked| !asked.is_empty());
+        let mut tried: Vec<String> = Vec::new();
+        for conf in [own].into_iter().chain(asked).chain(TRIED) {
+            let is_simulated = Conf::read(conf).is_ok_and(|conf| conf.not_modelled.is_empty());
+            if is_simulated && tried.iter().all(|other| other != conf) {
+                tried.push(conf.to_owned());
+            }
+        }
+        tried
+    }
+
+    /// The replay under other settings; `None` where they are none.
+    pub fn what_if(&self, alloc_conf: &str) -> Option<WhatIf> {
+        let conf = Conf::read(alloc_conf).ok()?;
+        let replayed = self.replay(&conf.on(None, None));
+        Some(WhatIf { alloc_conf: alloc_conf.to_owned(), replayed })
+    }
+
+    /// How a run that reserved so much would end on a device: by that and the context where it
+    /// stays below the capacity, else by whether the replay gets along with what there is.
+    ///
+    /// # Errors
+    /// When there is no such device.
+    pub fn verdict(
+        &self,
+        reserved: Bytes,
+        config: &Config,
+        device: &str,
+    ) -> Result<DeviceVerdict, Error> {
+        let mut verdict = by_peak(reserved, config, device)?;
+        if verdict.verdict == Verdict::DoesNotFit {
+            let own = Conf::read(self.alloc_conf.as_deref().unwrap_or_default());
+            let settings = own.unwrap_or_default().on(Some(verdict.capacity), verdict.allowed);
+            let left = verdict.usable() - verdict.context;
+            if self.within(&settings, Some(left)).1 {
+                verdict.verdict = Verdict::FitsAfterFlush;
+            }
+        }
+        Ok(verdict)
+    }
+}
+
+/// How a run that reserved so much would end on a device that has no memory to spare.
+pub(super) fn by_peak(
+    reserved: Bytes,
+    config: &Config,
+    device: &str,
+) -> Result<DeviceVerdict, Error> {
+    let device = device::lookup(device)
+        .ok_or_else(|| Error::new(ErrorKind::BadConfig, format!("unknown device `{device}`")))?;
+    let room = Room::of(device, config);
+    Ok(DeviceVerdict {
+        id: device.id.to_owned(),
+        name: room.named(device),
+        capacity: room.capacity,
+        capacity_from: room.capacity_from,
+        need: reserved + room.context,
+        context: room.context,
+        context_from: room.context_from,
+        other_processes: room.other_processes,
+        allowed: room.allowed,
+        verdict: room.verdict(reserved).unwrap_or(Verdict::DoesNotFit),
+        out_of_memory: None,
+    })
+}
+
+impl Recorded<'_> {
+    /// The calls of the history. What was alive before comes first, in the order of addresses.
+    /// Where memory went back to the driver, all that is free does, as with `empty_cache`.
+    pub fn calls(&self) -> Calls {
+        let alloc_conf = self.snapshot.alloc_conf.clone();
+        let mut calls = Calls { alloc_conf, ..Calls::default() };
+        let mut blocks: BTreeMap<u64, usize> = BTreeMap::new();
+        for live in &self.before {
+            blocks.insert(live.address, calls.malloc(live.requested));
+        }
+        let mut is_giving_back = false;
+        for entry in self.entries() {
+            let gives_back = matches!(entry.action, Action::SegmentFree | Action::SegmentUnmap);
+            match entry.action {
+                Action::Alloc => {
+                    blocks.insert(entry.address, calls.malloc(entry.size));
+                }
+                Action::FreeCompleted => {
+                    if let Some(number) = blocks.remove(&entry.address) {
+                        calls.list.push(Call::Free(number));
+                    }
+                }
+                _ if gives_back && !is_giving_back => calls.list.push(Call::EmptyCache),
                 _ => {}
             }
             is_giving_back = gives_back;
         }
-        let statistics = allocator.statistics();
-        Replayed {
-            allocated: statistics.all.allocated.peak,
-            reserved: statistics.all.reserved.peak,
-            segments: statistics.all.segments.peak,
-        }
+        calls
+    }
+
+    /// Makes the calls of the history.
+    pub fn replay(&self, settings: &Settings) -> Replayed {
+        self.calls().replay(settings)
     }
 
     /// How the allocator was set, as far as the file says; what is not modelled is in it by name.
@@ -93,6 +232,7 @@ impl Recorded<'_> {
             Some(conf) => tried.push(conf.to_owned()),
             None => tried.extend(TRIED.map(str::to_owned)),
         }
+        let calls = self.calls();
         let mut outcomes: Vec<WhatIf> = Vec::new();
         for (at, alloc_conf) in tried.into_iter().enumerate() {
             let conf = match Conf::read(&alloc_conf) {
@@ -108,7 +248,7 @@ impl Recorded<'_> {
                 continue;
             }
             if outcomes.iter().all(|outcome| outcome.alloc_conf != alloc_conf) {
-                let replayed = self.replay(&conf.on(None, None));
+                let replayed = calls.replay(&conf.on(None, None));
                 outcomes.push(WhatIf { alloc_conf, replayed });
             }
         }

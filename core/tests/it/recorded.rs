@@ -7,8 +7,9 @@ use expect_test::{Expect, expect};
 use highwater_core::allocator::Settings;
 use highwater_core::export::{self, Played};
 use highwater_core::recorded::{self, Action, Recorded, Snapshot};
-use highwater_core::report::Fragmentation;
-use highwater_core::{Bytes, Config, Error, ErrorKind, Model};
+use highwater_core::report::{Fragmentation, Peak};
+use highwater_core::trace::Category;
+use highwater_core::{Bytes, Config, Error, ErrorKind, Model, Report};
 use proptest::prelude::*;
 
 use crate::{fixtures, runs};
@@ -25,7 +26,8 @@ fn read(bytes: &[u8]) -> Result<Snapshot, Error> {
 fn told(recorded: &Recorded<'_>) -> String {
     let mut text = String::new();
     let (reserved, entry) = recorded.reserved_peak;
-    writeln!(text, "{} entries, {} before", recorded.entries.len(), recorded.before.len()).unwrap();
+    writeln!(text, "{} entries, {} before", recorded.entries().len(), recorded.before.len())
+        .unwrap();
     for (name, moment) in [("peak", &recorded.peak), ("end", &recorded.end)] {
         let Fragmentation { whole, split, largest, .. } = moment.fragmentation();
         writeln!(
@@ -254,7 +256,7 @@ fn addresses_may_be_absurd() {
     let head = b"\x80\x02}(\x8c\x08segments]\x8c\x0ddevice_traces](](".as_slice();
     let snapshot = read(&[head, &entries.concat(), b"eeu."].concat()).unwrap();
     let recorded = Recorded::of(&snapshot, None).unwrap();
-    assert_eq!(recorded.entries.len(), entries.len());
+    assert_eq!(recorded.entries().len(), entries.len());
     assert!(told(&recorded).contains("contradictions"));
 }
 
@@ -269,7 +271,8 @@ fn a_run_that_ends_says_so() {
     let recorded = Recorded::of(&snapshot, None).unwrap();
     let codes: Vec<_> = recorded.diagnostics.iter().map(|it| it.code.as_str()).collect();
     assert_eq!(codes, ["out-of-memory"]);
-    let failed = recorded.entries.iter().find(|entry| entry.action == Action::OutOfMemory).unwrap();
+    let failed =
+        recorded.entries().iter().find(|entry| entry.action == Action::OutOfMemory).unwrap();
     let room = simulation.room();
     let free = room.capacity - room.context - recorded.end.reserved;
     assert_eq!((failed.address, failed.size > free), (free.0, true));
@@ -325,4 +328,152 @@ fn what_costs_too_much_is_refused() {
     assert!(refused(&heap).contains("more than a million values"));
     assert!(refused(b"\x80\x04\x8b\xff\xff\xff\x7f").contains("a number of 2147483647 bytes"));
     assert!(refused(b"\x80\x04Nr\xff\xff\xff\x7f").contains("the memo has a gap"));
+}
+
+/// What a report says of a recorded run.
+fn told_as_report(name: &str) -> String {
+    let snapshot = read(&unpacked(name)).unwrap();
+    let recorded = Recorded::owning(snapshot, None).unwrap();
+    let report = recorded.report(name, &Config::default()).unwrap();
+    let run = report.recorded.as_ref().unwrap();
+    assert_eq!(report.at_peak.total(), report.peak.requested);
+    assert_eq!(report.peak.allocated, recorded.peak.allocated);
+    for (sample, categories) in report.timeline.categories.iter().enumerate() {
+        let owned: Bytes = report.timeline.owners.iter().map(|owner| owner.at(sample)).sum();
+        assert!(owned <= categories.total(), "{name}: {sample}");
+    }
+    let look = recorded.look(report.peak.event);
+    assert_eq!(look.live, report.live_at_peak);
+    assert_eq!(look.categories, report.at_peak);
+    assert_eq!(Fragmentation::of(&look.segments), recorded.peak.fragmentation());
+    let mut text = format!("by origin {}, begins late {}\n", run.by_origin, run.begins_late);
+    for mark in &report.timeline.phases {
+        writeln!(text, "{} {} {}", mark.event, mark.iteration, mark.phase.name()).unwrap();
+    }
+    let Peak { phase, iteration, operator, module, .. } = &report.peak;
+    writeln!(text, "peak in {} of {iteration}: {operator} in {module}", phase.name()).unwrap();
+    for category in Category::ALL {
+        let bytes = report.at_peak.get(category);
+        if bytes > Bytes::ZERO {
+            writeln!(text, "  {} {}", category.name(), bytes.0).unwrap();
+        }
+    }
+    for owner in report.modules_at_peak.iter().take(3) {
+        writeln!(text, "{:?} {}", owner.module, owner.bytes.0).unwrap();
+    }
+    if let Some(live) = report.live_at_peak.first() {
+        let frames: Vec<_> = live.operator.lines().take(3).collect();
+        writeln!(text, "{} {} {:?}..{:?}", live.bytes.0, frames.join(", "), live.born, live.dies)
+            .unwrap();
+    }
+    text
+}
+
+#[test]
+fn phases_and_origins_follow_from_stacks() {
+    let check = |name: &str, expected: Expect| expected.assert_eq(&told_as_report(name));
+    check(
+        "resnet18",
+        expect![[r#"
+        by origin true, begins late false
+        0 0 setup
+        130 1 forward
+        292 1 backward
+        832 1 optimizer
+        peak in backward of 1:  in 
+          parameter 46796608
+          gradient 67487796
+          activation 150969088
+          workspace 4816964
+        "" 67487792
+        "loop:80 prepare_model" 46796608
+        "resnet:269 _forward_impl" 25690624
+        25690112 conv.py:560 _conv_forward, conv.py:565 forward, module.py:1798 _call_impl 130..Some(818)
+    "#]],
+    );
+    check(
+        "resnet18_ring",
+        expect![[r#"
+        by origin true, begins late true
+        414 1 optimizer
+        peak in setup of 0:  in 
+          parameter 46796608
+          optimizer_state 93516096
+          activation 32000
+          workspace 223241848
+        "" 218424884
+        "loop:179 step" 93516096
+        "loop:80 prepare_model" 46796608
+        25690112  18446744073709551615..Some(401)
+    "#]],
+    );
+    check(
+        "gpt2",
+        expect![[r#"
+        by origin true, begins late false
+        0 0 setup
+        170 1 forward
+        916 1 backward
+        2740 1 optimizer
+        3830 2 forward
+        4535 2 backward
+        6355 2 optimizer
+        peak in optimizer of 2: _multi_tensor_adam in loop:179 step
+          parameter 497759232
+          optimizer_state 1493277696
+          gradient 497759232
+          activation 51463172
+          workspace 2048
+        "loop:179 step" 1493277696
+        "modeling_utils:3719 cuda" 497759232
+        "" 497759232
+        154389504 module.py:1098 <lambda>, module.py:966 _apply, module.py:933 _apply 1..None
+    "#]],
+    );
+}
+
+/// A run of ours, read again, is the report that it was written from.
+#[test]
+fn a_simulated_run_comes_back_as_it_was() {
+    let model = zoo("resnet18");
+    let config = Config { dims: [("batch".to_owned(), 8)].into(), ..Config::default() };
+    let simulation = model.simulate(&config).unwrap();
+    let ours = simulation.report();
+    let snapshot = read(&export::snapshot(&Played::of(&simulation))).unwrap();
+    let recorded = Recorded::owning(snapshot, None).unwrap();
+    let report = recorded.report("again", &config).unwrap();
+    assert!(!report.recorded.as_ref().unwrap().by_origin);
+    assert_eq!(report.at_peak, ours.at_peak);
+    assert_eq!(report.peak.allocated, ours.peak.allocated);
+    assert_eq!(report.peak.reserved, ours.peak.reserved);
+    assert_eq!(report.peak.process, ours.peak.process);
+    assert_eq!(report.verdict, ours.verdict);
+    assert_eq!((report.peak.phase, report.peak.iteration), (ours.peak.phase, ours.peak.iteration));
+    assert_eq!(report.iterations.len(), ours.iterations.len());
+    let names = |report: &Report| -> Vec<String> {
+        report.modules_at_peak.iter().map(|module| module.module.clone()).take(4).collect()
+    };
+    assert_eq!(names(&report), names(&ours));
+}
+
+/// What is too large for a card by its peak may still run there, if giving the cache back is enough.
+#[test]
+fn verdicts_are_by_what_was_reserved() {
+    let snapshot = read(&unpacked("resnet18")).unwrap();
+    let recorded = Recorded::of(&snapshot, None).unwrap();
+    let (calls, reserved) = (recorded.calls(), recorded.reserved_peak.0);
+    let ends = |mib: u64| {
+        let config = Config {
+            device: "t4".to_owned(),
+            capacity: Some(Bytes::mib(mib)),
+            context: Some(Bytes::mib(100)),
+            ..Config::default()
+        };
+        calls.verdict(reserved, &config, "t4").unwrap().verdict.name()
+    };
+    assert_eq!(
+        [600, 490, 460, 200].map(ends),
+        ["fits", "tight", "fits-after-flush", "does-not-fit"]
+    );
+    assert!(calls.verdict(reserved, &Config::default(), "abacus").is_err());
 }
