@@ -2,17 +2,19 @@
 //!
 //! What compresses is what a window of 32 kB has seen before. So all styles become one file, and
 //! the functions of a program stand in the order of their names, where the copies of one generic
-//! function are neighbours; `wasm-bindgen` leaves them by their sizes.
+//! function are neighbours; `wasm-bindgen` leaves them by their sizes. And what compresses worst is
+//! chance: the hashes in the names by which a program and its script know each other become numbers.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
 
 use wasm_encoder::reencode::{Error as Reencoding, Reencode};
-use wasm_encoder::{CodeSection, FunctionSection, Module};
+use wasm_encoder::{CodeSection, FunctionSection, ImportSection, Module};
 use wasmparser::{
     BinaryReaderError, CodeSectionReader, CustomSectionReader, FunctionBody, FunctionSectionReader,
-    KnownCustom, Name, Parser, Payload, TypeRef,
+    ImportSectionReader, KnownCustom, Name, Parser, Payload, TypeRef,
 };
 
 use crate::offline::fingerprint;
@@ -29,10 +31,59 @@ pub(crate) fn shrink(folder: &Path) -> Result<()> {
         if path.extension().is_some_and(|extension| extension == "wasm") {
             let doing = format!("putting {} in order", path.display());
             let program = fs::read(&path).during(&doing)?;
-            fs::write(&path, by_name(&program).during(&doing)?).during(&doing)?;
+            let short = short_names(&program).during(&doing)?;
+            let script = path.to_string_lossy().replace("_bg.wasm", ".js");
+            let glue = fs::read_to_string(&script).during(&doing)?;
+            fs::write(&path, by_name(&program, &short).during(&doing)?).during(&doing)?;
+            fs::write(script, trimmed(&glue, &short)).during(&doing)?;
         }
     }
     Ok(())
+}
+
+/// Shorter names for what a program imports under a name that ends with a hash.
+fn short_names(program: &[u8]) -> std::result::Result<BTreeMap<String, String>, BinaryReaderError> {
+    let mut short = BTreeMap::new();
+    for payload in Parser::new(0).parse_all(program) {
+        if let Payload::ImportSection(imports) = payload? {
+            for import in imports.into_imports() {
+                let name = import?.name;
+                let hash = name.rsplit('_').next().unwrap_or_default();
+                if hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                    let number = short.len();
+                    short.entry(name.to_owned()).or_insert_with(|| format!("i{number}"));
+                }
+            }
+        }
+    }
+    Ok(short)
+}
+
+/// A script that `wasm-bindgen` wrote, without its comments and its indentation, and with short
+/// names.
+fn trimmed(script: &str, short: &BTreeMap<String, String>) -> String {
+    let mut is_comment = false;
+    let mut kept = String::new();
+    for line in script.lines().map(str::trim) {
+        is_comment |= line.starts_with("/*");
+        if !is_comment && !line.is_empty() && !line.starts_with("//") {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+        is_comment &= !line.ends_with("*/");
+    }
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
+    let mut text = String::new();
+    let mut rest = kept.as_str();
+    while let Some(begin) = rest.find(is_part) {
+        let (between, word) = rest.split_at(begin);
+        let end = word.find(|letter| !is_part(letter)).unwrap_or(word.len());
+        let (word, behind) = word.split_at(end);
+        text.push_str(between);
+        text.push_str(short.get(word).map_or(word, String::as_str));
+        rest = behind;
+    }
+    text + rest
 }
 
 /// Start of a line of `index.html` that asks for a style.
@@ -61,23 +112,32 @@ fn join_styles(folder: &Path) -> Result<()> {
     fs::write(path, kept.join("\n") + "\n").during("writing the page")
 }
 
-/// A program with its functions in the order of their names, which it loses.
-fn by_name(program: &[u8]) -> std::result::Result<Vec<u8>, Reencoding> {
+/// A program with its functions in the order of their names, which it loses, and its imports under
+/// short ones.
+fn by_name(
+    program: &[u8],
+    short: &BTreeMap<String, String>,
+) -> std::result::Result<Vec<u8>, Reencoding> {
     let mut module = Module::new();
-    ByName::of(program)?.parse_core_module(&mut module, Parser::new(0), program)?;
+    ByName::of(program, short)?.parse_core_module(&mut module, Parser::new(0), program)?;
     Ok(module.finish())
 }
 
 /// An order of functions.
-struct ByName {
+struct ByName<'a> {
     /// Positions of a program's own functions, in the order in which they shall stand.
     order: Vec<usize>,
     /// The number that each function gets, those that are imported first.
     numbers: Vec<u32>,
+    /// Other names for what is imported.
+    short: &'a BTreeMap<String, String>,
 }
 
-impl ByName {
-    fn of(program: &[u8]) -> std::result::Result<Self, BinaryReaderError> {
+impl<'a> ByName<'a> {
+    fn of(
+        program: &[u8],
+        short: &'a BTreeMap<String, String>,
+    ) -> std::result::Result<Self, BinaryReaderError> {
         let (mut imported, mut own, mut names) = (0, 0, Vec::new());
         for payload in Parser::new(0).parse_all(program) {
             match payload? {
@@ -103,7 +163,7 @@ impl ByName {
         for (number, &function) in (0..).skip(imported).zip(&order) {
             numbers[imported + function] = number;
         }
-        Ok(Self { order, numbers })
+        Ok(Self { order, numbers, short })
     }
 }
 
@@ -122,8 +182,22 @@ fn function_names<'a>(
     Ok(functions)
 }
 
-impl Reencode for ByName {
+impl Reencode for ByName<'_> {
     type Error = Infallible;
+
+    fn parse_import_section(
+        &mut self,
+        imports: &mut ImportSection,
+        section: ImportSectionReader<'_>,
+    ) -> std::result::Result<(), Reencoding> {
+        for import in section.into_imports() {
+            let import = import?;
+            let name = self.short.get(import.name).map_or(import.name, String::as_str);
+            let kind = self.entity_type(import.ty)?;
+            imports.import(import.module, name, kind);
+        }
+        Ok(())
+    }
 
     fn function_index(&mut self, function: u32) -> std::result::Result<u32, Reencoding> {
         Ok(self.numbers[function as usize])
@@ -170,6 +244,16 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_script_loses_what_only_people_read() {
+        let short = [("__wbg_now_0123456789abcdef".to_owned(), "i0".to_owned())].into();
+        let script = "/**\n * @returns\n */\nexport function f() {\n    // why\n    return {\n        \
+                      __wbg_now_0123456789abcdef: () => x.__wbg_now_0123456789abcdef1,\n    };\n}\n";
+        let expected =
+            "export function f() {\nreturn {\ni0: () => x.__wbg_now_0123456789abcdef1,\n};\n}\n";
+        assert_eq!(trimmed(script, &short), expected);
+    }
 
     /// A program of functions that return their positions; the last calls the first.
     fn program(names: &[&str]) -> Vec<u8> {
@@ -221,7 +305,8 @@ mod tests {
 
     #[test]
     fn functions_stand_by_name_and_stay_themselves() {
-        let ordered = by_name(&program(&["pear", "apple", "fig"])).expect("a program");
+        let ordered =
+            by_name(&program(&["pear", "apple", "fig"]), &BTreeMap::new()).expect("a program");
         assert_eq!(
             exports(&ordered),
             [

@@ -140,7 +140,9 @@ fn what_is_no_trace_is_refused() {
     check_refused(
         b"{\"traceEvents\": [{\"ts\": oh",
         ErrorKind::WrongFormat,
-        &expect!["line 1, column 25: expected value; this is no trace (unpack a memory snapshot first): "],
+        &expect![
+            "line 1, column 25: expected value; this is no trace (unpack a memory snapshot first): "
+        ],
     );
     check_refused(
         b"\x1f\x8bnothing",
