@@ -65,7 +65,7 @@ impl Field {
 }
 
 /// Ways of checkpointing: their names in a configuration, and what people call them.
-const CHECKPOINTS: [(&str, &str); 4] = [
+pub(crate) const CHECKPOINTS: [(&str, &str); 4] = [
     ("none", "none"),
     ("blocks", "every block"),
     ("2", "every 2nd block"),

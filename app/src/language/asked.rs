@@ -21,19 +21,8 @@ use crate::text::sentence;
 /// What stands before the first argument, or the value, that is asked for.
 const MARKS: [&str; 4] = ["tr(", "fill(", "Sentence::of(", "let english ="];
 /// Texts of small tables in the components.
-const LISTED: [&str; 11] = [
-    "all",
-    "it fits on",
-    "too small",
-    "GPU",
-    "need",
-    "need of capacity",
-    "verdict",
-    "capacity",
-    "every block",
-    "every 2nd block",
-    "every 4th block",
-];
+const LISTED: [&str; 8] =
+    ["all", "it fits on", "too small", "GPU", "need", "need of capacity", "verdict", "capacity"];
 
 /// Everything that is asked for.
 pub(super) fn all() -> BTreeSet<String> {
@@ -137,6 +126,7 @@ fn from_tables() -> BTreeSet<String> {
     choices::<config::PyTorch>(&mut asked);
     choices::<config::InPlace>(&mut asked);
     choices::<config::Recover>(&mut asked);
+    asked.extend(fields::CHECKPOINTS.map(|(_, label)| label.to_owned()));
     asked.extend(fields::all().flat_map(|field| [field.label, field.about]).map(str::to_owned));
     for fidelity in [
         Fidelity::ExactGraph,
