@@ -40,7 +40,7 @@ mod settings;
 mod statistics;
 
 pub use conf::Conf;
-use free_blocks::{FreeBlock, FreeBlocks};
+use free_blocks::{FreeBlock, FreeBlocks, Place};
 pub use out_of_memory::{DeviceMemory, OutOfMemory};
 pub use replay::{
     Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series, state_after,
@@ -268,12 +268,15 @@ impl Allocator {
         }
         let size = self.settings.round_size(request);
         let pool = Pool::of(size);
-        let found = self.take_free_block(pool, size);
-        let id = match found.map_or_else(|| self.take_new_block(pool, size), Ok) {
-            Ok(id) => id,
-            Err(refused) => return Err(self.out_of_memory(request, size, refused)),
+        let found = self.find_free_block(pool, size);
+        let (place, id) = match found {
+            Some((place, block)) => (Some(place), block.id),
+            None => match self.take_new_block(pool, size) {
+                Ok(id) => (None, id),
+                Err(refused) => return Err(self.out_of_memory(request, size, refused)),
+            },
         };
-        self.hand_out(id, pool, request, size);
+        self.hand_out(id, place, pool, request, size);
         Ok(id)
     }
 
@@ -339,8 +342,8 @@ impl Allocator {
 
 // The steps of an allocation, in the order in which they are tried.
 impl Allocator {
-    /// The smallest free block that is large enough, out of the free set.
-    fn take_free_block(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
+    /// The smallest free block that is large enough, and its place in the free set.
+    fn find_free_block(&mut self, pool: Pool, size: Bytes) -> Option<(Place, FreeBlock)> {
         if pool == Pool::Large {
             self.searches = self.searches.saturating_add(1);
         }
@@ -348,12 +351,8 @@ impl Allocator {
             self.best_fit_expandable(pool, size)
         } else {
             self.free_set(pool).first_at_least(size)
-        }?;
-        if !self.settings.may_reuse(size, found.size) {
-            return None;
-        }
-        self.free_set_mut(pool).remove(found.size, found.address);
-        Some(found.id)
+        };
+        found.filter(|(_, block)| self.settings.may_reuse(size, block.size))
     }
 
     /// The block of a new segment, after giving segments back if that is what it takes.
@@ -433,7 +432,7 @@ impl Allocator {
     fn release_oversize(&mut self, pool: Pool, size: Bytes) -> bool {
         let Some(oversize) = self.settings.max_split_size else { return false };
         let wanted = size.max(oversize);
-        if let Some(found) = self.free_set(pool).first_at_least(wanted) {
+        if let Some((_, found)) = self.free_set(pool).first_at_least(wanted) {
             return self.release(pool, found.id);
         }
         let mut released = Bytes::ZERO;
@@ -463,19 +462,34 @@ impl Allocator {
         true
     }
 
-    /// Marks a block that is in no free set as allocated, and splits off what is worth keeping.
-    fn hand_out(&mut self, id: BlockId, pool: Pool, request: Bytes, size: Bytes) {
+    /// Marks a block as allocated, and splits off what is worth keeping: that takes the block's
+    /// place in the free set, where it has one.
+    fn hand_out(
+        &mut self,
+        id: BlockId,
+        place: Option<Place>,
+        pool: Pool,
+        request: Bytes,
+        size: Bytes,
+    ) {
         let Some(block) = self.blocks.get_mut(id.0) else { return };
         block.requested = request;
         block.state = State::Allocated;
         let whole = *block;
         let remaining = whole.size - size;
         let (mut kept, mut handed_out) = ((Bytes::ZERO, 0), whole.size);
+        let mut rest = None;
         if self.settings.should_split(pool, size, remaining) {
             (kept, handed_out) = ((remaining, 1), size);
-            let rest = self.split(id, size, State::Free);
-            let address = whole.address + size;
-            self.free_set_mut(pool).insert(FreeBlock { size: remaining, address, id: rest });
+            let id = self.split(id, size, State::Free);
+            rest = Some(FreeBlock { size: remaining, address: whole.address + size, id });
+        }
+        let set = self.free_set_mut(pool);
+        match (place, rest) {
+            (Some(place), Some(rest)) => set.replace(place, rest),
+            (Some(place), None) => set.remove_at(place),
+            (None, Some(rest)) => set.insert(rest),
+            (None, None) => {}
         }
         self.books.hand_out(pool, request, handed_out);
         self.books.oversize_allocations.increase(self.settings.is_oversize(handed_out));
@@ -533,17 +547,19 @@ impl Allocator {
         // always does.
         let (mut merged, mut joined) = (*block, alone);
         let (mut subsumed, mut count) = joined.subsumed;
+        // Of the neighbours in the set, the one whose place the result takes.
+        let mut replaced = None;
         if let Some(next) = self.neighbour(merged.next, merged.state) {
-            let key = next.in_set(merged.next);
-            self.set_mut(pool, merged.state).remove(key.size, key.address);
+            replaced = Some(next.in_set(merged.next));
             self.vacant.push(merged.next);
             (subsumed, count) = (next.size, 1);
             merged.size += next.size;
             merged.next = next.next;
         }
         if let Some(previous) = self.neighbour(merged.previous, merged.state) {
-            let key = previous.in_set(merged.previous);
-            self.set_mut(pool, merged.state).remove(key.size, key.address);
+            if let Some(next) = replaced.replace(previous.in_set(merged.previous)) {
+                self.set_mut(pool, merged.state).remove(next.size, next.address);
+            }
             self.vacant.push(id);
             joined.id = merged.previous;
             subsumed += previous.size;
@@ -560,7 +576,11 @@ impl Allocator {
         {
             next.previous = joined.id;
         }
-        self.set_mut(pool, merged.state).insert(merged.in_set(joined.id));
+        let set = self.set_mut(pool, merged.state);
+        match replaced.and_then(|block| set.find(block.size, block.address)) {
+            Some(place) => set.replace(place, merged.in_set(joined.id)),
+            None => set.insert(merged.in_set(joined.id)),
+        }
         joined.size = merged.size;
         joined.is_split = merged.is_split();
         joined.subsumed = (subsumed, count);

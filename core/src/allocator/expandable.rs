@@ -7,14 +7,18 @@
 //! and what of them is unmapped is mapped, as whole pieces. Whole pieces that are free can be given
 //! back from anywhere in a range.
 
-use super::free_blocks::FreeBlock;
+use super::free_blocks::{FreeBlock, Place};
 use super::{Allocator, Block, BlockId, Pool, Segment, State};
 use crate::bytes::Bytes;
 
 impl Allocator {
     /// `get_free_block`, where segments expand: a block that can grow counts as large as it can
     /// become, so that one that cannot is taken before it.
-    pub(super) fn best_fit_expandable(&self, pool: Pool, size: Bytes) -> Option<FreeBlock> {
+    pub(super) fn best_fit_expandable(
+        &self,
+        pool: Pool,
+        size: Bytes,
+    ) -> Option<(Place, FreeBlock)> {
         let room = |block: &FreeBlock| {
             let next = self.blocks.get(block.id.0).and_then(|found| self.blocks.get(found.next.0));
             let behind = next.filter(|next| next.state == State::Unmapped);
@@ -23,7 +27,7 @@ impl Allocator {
         let mut found = self.free_set(pool).from(size);
         let mut best = found.next()?;
         for next in found {
-            if room(&next) >= room(&best) {
+            if room(&next.1) >= room(&best.1) {
                 break;
             }
             best = next;

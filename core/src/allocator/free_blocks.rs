@@ -7,13 +7,16 @@
 //! that the address alone says both. Up to 2.11 ties went by the driver's addresses, which mostly
 //! grow as well.
 //!
-//! A B-tree comes within a tenth of the fastest structure tried, a sorted row in chunks, and with a
-//! hundred thousand free blocks is nearly as fast as with a hundred: `examples/replay_speed.rs`.
-
-use std::collections::BTreeMap;
+//! A training run has some dozen free blocks at a time, so they are one sorted row: a search in it
+//! takes few steps, and to insert moves little. A row that grows long is halved, so that a hundred
+//! thousand free blocks cost not much more: `examples/replay_speed.rs`.
 
 use super::BlockId;
 use crate::bytes::Bytes;
+
+/// COUNT: blocks that stay in a row when it is halved, which is when it has twice as many. Training
+/// runs seldom do, and to move so many costs about as much as to find one.
+const HALF: usize = 256;
 
 /// A free block, as the search sees it.
 #[derive(Clone, Copy, Debug)]
@@ -23,45 +26,130 @@ pub(super) struct FreeBlock {
     pub(super) id: BlockId,
 }
 
+impl FreeBlock {
+    fn key(&self) -> u128 {
+        key(self.size, self.address)
+    }
+}
+
+/// Size and address as one number: two of them compare without a branch, which the processor could
+/// not foresee.
+fn key(size: Bytes, address: Bytes) -> u128 {
+    (u128::from(size.0) << 64) | u128::from(address.0)
+}
+
+/// Where a block is in its set, until the set changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    row: usize,
+    at: usize,
+}
+
 /// An ordered set of free blocks.
 #[derive(Clone, Debug)]
 pub(super) struct FreeBlocks {
-    by_size_and_address: BTreeMap<(Bytes, Bytes), BlockId>,
+    /// One behind the other, in order. No row is empty, unless it is the only one.
+    rows: Vec<Vec<FreeBlock>>,
 }
 
 impl FreeBlocks {
     pub(super) const fn new() -> Self {
-        Self { by_size_and_address: BTreeMap::new() }
+        Self { rows: Vec::new() }
     }
 
     /// The first block of at least this size: the best fit.
-    pub(super) fn first_at_least(&self, size: Bytes) -> Option<FreeBlock> {
-        self.from(size).next()
+    pub(super) fn first_at_least(&self, size: Bytes) -> Option<(Place, FreeBlock)> {
+        let place = self.place(key(size, Bytes::ZERO));
+        Some((place, *self.rows.get(place.row)?.get(place.at)?))
     }
 
     /// All blocks of at least this size, smallest first.
-    pub(super) fn from(&self, size: Bytes) -> impl Iterator<Item = FreeBlock> + '_ {
-        let found = self.by_size_and_address.range((size, Bytes::ZERO)..);
-        found.map(|(&(size, address), &id)| FreeBlock { size, address, id })
+    pub(super) fn from(&self, size: Bytes) -> impl Iterator<Item = (Place, FreeBlock)> + '_ {
+        let first = self.place(key(size, Bytes::ZERO));
+        let places = self.rows.iter().enumerate().skip(first.row).flat_map(|(row, blocks)| {
+            blocks.iter().enumerate().map(move |(at, &block)| (Place { row, at }, block))
+        });
+        places.skip(first.at)
     }
 
     /// The largest block.
     pub(super) fn last(&self) -> Option<FreeBlock> {
-        let last = self.by_size_and_address.last_key_value();
-        last.map(|(&(size, address), &id)| FreeBlock { size, address, id })
+        self.rows.last()?.last().copied()
     }
 
     /// All blocks, smallest first.
     pub(super) fn ids(&self) -> impl Iterator<Item = BlockId> + '_ {
-        self.by_size_and_address.values().copied()
+        self.rows.iter().flatten().map(|block| block.id)
     }
 
     pub(super) fn insert(&mut self, block: FreeBlock) {
-        self.by_size_and_address.insert((block.size, block.address), block.id);
+        let Place { row, at } = self.place(block.key());
+        let Some(blocks) = self.rows.get_mut(row) else {
+            self.rows.push(vec![block]);
+            return;
+        };
+        blocks.insert(at, block);
+        if blocks.len() >= 2 * HALF {
+            let upper = blocks.split_off(HALF);
+            self.rows.insert(row.saturating_add(1), upper);
+        }
     }
 
     /// Takes a block out; one that is not in the set is ignored.
     pub(super) fn remove(&mut self, size: Bytes, address: Bytes) {
-        self.by_size_and_address.remove(&(size, address));
+        if let Some(place) = self.find(size, address) {
+            self.remove_at(place);
+        }
+    }
+
+    /// Takes the block at a place out and puts another in: where they are near each other, only what
+    /// lies between them moves.
+    pub(super) fn replace(&mut self, Place { row, at }: Place, block: FreeBlock) {
+        let to = self.place(block.key());
+        let blocks = self.rows.get_mut(row).filter(|_| to.row == row);
+        let slot = match blocks {
+            Some(blocks) if to.at <= at => {
+                let between = blocks.get_mut(to.at..=at).unwrap_or_default();
+                between.rotate_right(1);
+                between.first_mut()
+            }
+            Some(blocks) => {
+                let between = blocks.get_mut(at..to.at).unwrap_or_default();
+                between.rotate_left(1);
+                between.last_mut()
+            }
+            None => {
+                self.remove_at(Place { row, at });
+                return self.insert(block);
+            }
+        };
+        if let Some(slot) = slot {
+            *slot = block;
+        }
+    }
+
+    pub(super) fn remove_at(&mut self, Place { row, at }: Place) {
+        let Some(blocks) = self.rows.get_mut(row) else { return };
+        blocks.remove(at);
+        if blocks.is_empty() && self.rows.len() > 1 {
+            self.rows.remove(row);
+        }
+    }
+
+    pub(super) fn find(&self, size: Bytes, address: Bytes) -> Option<Place> {
+        let place = self.place(key(size, address));
+        let found = self.rows.get(place.row)?.get(place.at)?;
+        (found.address == address).then_some(place)
+    }
+
+    /// Where a block with this key is or would be: behind all smaller ones.
+    fn place(&self, key: u128) -> Place {
+        let in_front = |row: &Vec<FreeBlock>| row.last().is_some_and(|last| last.key() < key);
+        let row = match self.rows.as_slice() {
+            [] => return Place { row: 0, at: 0 },
+            [others @ .., _] => others.partition_point(in_front),
+        };
+        let at = self.rows.get(row).map_or(0, |row| row.partition_point(|block| block.key() < key));
+        Place { row, at }
     }
 }
