@@ -27,15 +27,11 @@ pub(super) struct FreeBlock {
 }
 
 impl FreeBlock {
-    fn key(&self) -> u128 {
-        key(self.size, self.address)
+    /// Whether it comes before a block of this size and address. Both are always compared: a branch
+    /// between them is one that the processor could not foresee.
+    fn is_before(&self, size: Bytes, address: Bytes) -> bool {
+        (self.size < size) | ((self.size == size) & (self.address < address))
     }
-}
-
-/// Size and address as one number: two of them compare without a branch, which the processor could
-/// not foresee.
-fn key(size: Bytes, address: Bytes) -> u128 {
-    (u128::from(size.0) << 64) | u128::from(address.0)
 }
 
 /// Where a block is in its set, until the set changes.
@@ -59,13 +55,13 @@ impl FreeBlocks {
 
     /// The first block of at least this size: the best fit.
     pub(super) fn first_at_least(&self, size: Bytes) -> Option<(Place, FreeBlock)> {
-        let place = self.place(key(size, Bytes::ZERO));
+        let place = self.place(size, Bytes::ZERO);
         Some((place, *self.rows.get(place.row)?.get(place.at)?))
     }
 
     /// All blocks of at least this size, smallest first.
     pub(super) fn from(&self, size: Bytes) -> impl Iterator<Item = (Place, FreeBlock)> + '_ {
-        let first = self.place(key(size, Bytes::ZERO));
+        let first = self.place(size, Bytes::ZERO);
         let places = self.rows.iter().enumerate().skip(first.row).flat_map(|(row, blocks)| {
             blocks.iter().enumerate().map(move |(at, &block)| (Place { row, at }, block))
         });
@@ -83,7 +79,7 @@ impl FreeBlocks {
     }
 
     pub(super) fn insert(&mut self, block: FreeBlock) {
-        let Place { row, at } = self.place(block.key());
+        let Place { row, at } = self.place(block.size, block.address);
         let Some(blocks) = self.rows.get_mut(row) else {
             self.rows.push(vec![block]);
             return;
@@ -105,7 +101,7 @@ impl FreeBlocks {
     /// Takes the block at a place out and puts another in: where they are near each other, only what
     /// lies between them moves.
     pub(super) fn replace(&mut self, Place { row, at }: Place, block: FreeBlock) {
-        let to = self.place(block.key());
+        let to = self.place(block.size, block.address);
         let blocks = self.rows.get_mut(row).filter(|_| to.row == row);
         let slot = match blocks {
             Some(blocks) if to.at <= at => {
@@ -137,19 +133,23 @@ impl FreeBlocks {
     }
 
     pub(super) fn find(&self, size: Bytes, address: Bytes) -> Option<Place> {
-        let place = self.place(key(size, address));
+        let place = self.place(size, address);
         let found = self.rows.get(place.row)?.get(place.at)?;
         (found.address == address).then_some(place)
     }
 
-    /// Where a block with this key is or would be: behind all smaller ones.
-    fn place(&self, key: u128) -> Place {
-        let in_front = |row: &Vec<FreeBlock>| row.last().is_some_and(|last| last.key() < key);
+    /// Where a block of this size and address is or would be: behind all smaller ones.
+    fn place(&self, size: Bytes, address: Bytes) -> Place {
+        let in_front =
+            |row: &Vec<FreeBlock>| row.last().is_some_and(|last| last.is_before(size, address));
         let row = match self.rows.as_slice() {
             [] => return Place { row: 0, at: 0 },
             [others @ .., _] => others.partition_point(in_front),
         };
-        let at = self.rows.get(row).map_or(0, |row| row.partition_point(|block| block.key() < key));
+        let at = self
+            .rows
+            .get(row)
+            .map_or(0, |row| row.partition_point(|block| block.is_before(size, address)));
         Place { row, at }
     }
 }
