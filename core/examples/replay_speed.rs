@@ -1,7 +1,7 @@
 //! How fast the allocator replays, in events per second, each recording in its fastest replay.
 //!
 //! `cargo run --release -p highwater-core --example replay_speed FILE.txt.gz…`, with files of
-//! `tests/fixtures/traces/training`.
+//! `tests/fixtures/traces/training`; `replay_speed.mjs` runs it as WebAssembly.
 #![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "prints its result")]
 

@@ -14,8 +14,8 @@
 use super::BlockId;
 use crate::bytes::Bytes;
 
-/// COUNT: blocks that stay in a row when it is halved, which is when it has twice as many. Training
-/// runs seldom do, and to move so many costs about as much as to find one.
+/// COUNT: blocks that stay in a row when it is halved, which is when it has twice as many. No
+/// recorded training run does.
 const HALF: usize = 256;
 
 /// A free block, as the search sees it.
@@ -135,7 +135,7 @@ impl FreeBlocks {
     pub(super) fn find(&self, size: Bytes, address: Bytes) -> Option<Place> {
         let place = self.place(size, address);
         let found = self.rows.get(place.row)?.get(place.at)?;
-        (found.address == address).then_some(place)
+        ((found.size, found.address) == (size, address)).then_some(place)
     }
 
     /// Where a block of this size and address is or would be: behind all smaller ones.
