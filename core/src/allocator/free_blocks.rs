@@ -27,8 +27,11 @@ pub(super) struct FreeBlock {
 }
 
 impl FreeBlock {
-    /// Whether it comes before a block of this size and address. Both are always compared: a branch
-    /// between them is one that the processor could not foresee.
+    /// Whether it comes before a block of this size and address.
+    #[expect(
+        clippy::needless_bitwise_bool,
+        reason = "the processor foresees no branch in a search"
+    )]
     fn is_before(&self, size: Bytes, address: Bytes) -> bool {
         (self.size < size) | ((self.size == size) & (self.address < address))
     }
