@@ -3,18 +3,49 @@
 
 // What reads other formats than ONNX is a program of its own. It is asked for at once and awaited by
 // nobody until it is needed.
-const reader = load("highwater-reader");
+const reader = load('highwater-reader');
 reader.catch(() => {});
-// What reads memory snapshots, once there is one.
-let recorder;
-globalThis.readElsewhere = async (input, name) => {
-  const [first, version] = new Uint8Array(await new Response(input.slice(0, 2)).arrayBuffer());
-  const isPickle = first === 0x80 && version >= 2 && version <= 5;
-  if (!isPickle) return (await reader).read(input, name);
-  recorder ??= await load("highwater-recorded");
-  return recorder.read(input, name);
+
+// What reads recorded runs, once there is one, by the names of the programs; the one that read last,
+// and the one whose run is on the page.
+const recorders = {};
+let last = null;
+let shown = null;
+
+globalThis.readElsewhere = async (input, name, config) => {
+  const kind = await recorderOf(input);
+  if (!kind) return (await reader).read(input, name);
+  last = recorders[kind] ??= await load(kind);
+  return last.read(input, name, config);
 };
-globalThis.askElsewhere = (ask) => recorder.answer(ask);
+
+globalThis.keepElsewhere = (isRecorded) => {
+  const next = isRecorded ? last : null;
+  if (shown !== next) shown?.forget();
+  shown = next;
+};
+
+globalThis.askElsewhere = (ask) => shown.answer(ask);
+
+// The name of the program that reads a recorded run; nothing for what is none, as far as its beginning
+// tells: a pickle is a memory snapshot, JSON with events a profiler's trace.
+async function recorderOf(input) {
+  const head = await beginning(input);
+  if (head[0] === 0x80 && head[1] >= 2 && head[1] <= 5) return 'highwater-recorded';
+  const text = new TextDecoder().decode(head).trimStart();
+  if (text[0] === '{' && /"(traceEvents|schemaVersion)"/.test(text)) return 'highwater-profiled';
+}
+
+// The first bytes of an input, or of what gzip packed in it.
+async function beginning(input) {
+  const head = new Response(input.slice(0, 1 << 16));
+  const packed = new Uint8Array(await head.clone().arrayBuffer());
+  if (packed[0] !== 0x1f || packed[1] !== 0x8b) return packed;
+  const unpacked = head.body.pipeThrough(new DecompressionStream('gzip')).getReader();
+  // What ends in the middle is an error, but not with its first chunk.
+  const { value } = await unpacked.read().catch(() => ({}));
+  return value ?? packed;
+}
 
 async function load(name) {
   const program = await import(`./${name}.js`);

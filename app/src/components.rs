@@ -30,6 +30,7 @@ mod minimap;
 mod model_facts;
 mod notice;
 mod phase_table;
+mod readings;
 mod readout;
 mod recent_list;
 mod recorded;

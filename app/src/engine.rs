@@ -25,7 +25,7 @@ use crate::link;
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
 use crate::state::{
-    Answer, DeviceRow, Effected, Loaded, Message, SearchState, SourceProblem, State,
+    Answer, Arriving, DeviceRow, Effected, Loaded, Message, SearchState, SourceProblem, State,
 };
 use crate::text;
 
@@ -70,14 +70,14 @@ struct Line {
     /// What to open as soon as the worker is free.
     open_next: Option<Opening>,
     /// What to estimate as soon as the worker is free.
-    estimate_next: Option<Config>,
+    estimate_next: Option<Wanted>,
     /// The event that the worker is looking at.
     looking: Option<usize>,
     /// The event to look at as soon as it has answered.
     look_next: Option<usize>,
     frame: Option<AnimationFrame>,
-    /// The newest input that opened, and the newest configuration that had an answer.
-    good: Option<(Input, Config)>,
+    /// The newest input that opened, and what was wanted of it that had an answer.
+    good: Option<(Input, Wanted)>,
     /// What that input says, where it is text.
     good_text: Option<String>,
     /// COUNT: workers that died since the user last asked for something.
@@ -88,7 +88,15 @@ struct Line {
 #[derive(Clone, Debug)]
 enum Request {
     Open(Opening),
-    Estimate(Config),
+    Estimate(Wanted),
+}
+
+/// What an estimate is wanted for.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    config: Config,
+    /// Which reading of a recorded run.
+    reading: usize,
 }
 
 /// An input on its way in.
@@ -112,6 +120,12 @@ enum By {
     Restart,
 }
 
+impl Opening {
+    fn again(input: Input, good: Wanted) -> Self {
+        Self { input, config: good.config, by: By::Restart }
+    }
+}
+
 impl Engine {
     /// Starts the worker.
     pub(crate) fn start(state: State) -> Self {
@@ -125,14 +139,14 @@ impl Engine {
     /// Sizes chosen for one model mean nothing to the next: it gets `dims`, and defaults for the
     /// rest.
     pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
-        self.state.opening.set(Some(input.name()));
+        self.state.opening.set(Some(Arriving::new(input.name())));
         let config = Config { dims, ..self.state.config.get_untracked() };
         self.queue(Opening { input, config, by: By::File });
     }
 
     /// Opens a text from outside.
     pub(crate) fn open_text(&self, name: &str, text: &str) {
-        self.state.opening.set(Some(name.to_owned()));
+        self.state.opening.set(Some(Arriving::new(name.to_owned())));
         let config = Config { dims: BTreeMap::new(), ..self.state.config.get_untracked() };
         self.queue(Opening { input: Input::text(name, text), config, by: By::Text });
     }
@@ -159,11 +173,28 @@ impl Engine {
         self.pump();
     }
 
-    /// Asks for an estimate with the next frame.
-    pub(crate) fn estimate(&self, config: Config) {
+    /// Leaves off opening. The worker is in the middle of a file and hears nothing: it makes way for
+    /// another one, which opens again what was open.
+    pub(crate) fn leave_off(&self) {
         let mut line = self.line.borrow_mut();
-        let asked = line.good.as_ref().is_some_and(|(_, good)| *good != config);
-        line.estimate_next = Some(config);
+        if let Some(worker) = line.worker.take() {
+            worker.terminate();
+        }
+        line.ready = false;
+        line.under_way = None;
+        line.looking = None;
+        line.open_next = line.good.clone().map(|(input, good)| Opening::again(input, good));
+        drop(line);
+        self.state.opening.set(None);
+        self.start_worker();
+    }
+
+    /// Asks for an estimate with the next frame.
+    pub(crate) fn estimate(&self, config: Config, reading: usize) {
+        let wanted = Wanted { config, reading };
+        let mut line = self.line.borrow_mut();
+        let asked = line.good.as_ref().is_some_and(|(_, good)| *good != wanted);
+        line.estimate_next = Some(wanted);
         let engine = self.clone();
         line.frame = Some(request_animation_frame(move |_| engine.pump()));
         drop(line);
@@ -262,17 +293,17 @@ impl Engine {
             };
             line.send(&message, &opening.input.to_value());
             line.under_way = Some(Request::Open(opening));
-        } else if let Some(config) = line.estimate_next.take() {
-            if line.good.as_ref().is_none_or(|(_, good)| *good == config) {
+        } else if let Some(wanted) = line.estimate_next.take() {
+            if line.good.as_ref().is_none_or(|(_, good)| *good == wanted) {
                 drop(line);
                 self.state.config_problem.set(None);
                 return;
             }
             line.generation += 1;
-            let message =
-                ToWorker::Estimate { generation: line.generation, config: config.clone() };
-            line.send(&message, &JsValue::NULL);
-            line.under_way = Some(Request::Estimate(config));
+            let Wanted { config, reading } = wanted.clone();
+            let generation = line.generation;
+            line.send(&ToWorker::Estimate { generation, config, reading }, &JsValue::NULL);
+            line.under_way = Some(Request::Estimate(wanted));
         }
     }
 
@@ -299,8 +330,8 @@ impl Engine {
             }
             FromWorker::Estimated { generation, estimate } => {
                 let request = self.line.borrow_mut().answered(generation);
-                if let Some(Request::Estimate(config)) = request {
-                    self.answer(generation, estimate, config);
+                if let Some(Request::Estimate(wanted)) = request {
+                    self.answer(generation, estimate, wanted);
                 }
             }
             FromWorker::Failed { generation, reason } => {
@@ -358,14 +389,17 @@ impl Engine {
             return;
         };
         let config = estimate.report.config.clone();
+        let reading = estimate.report.recorded.as_ref().map_or(0, |run| run.shown);
+        let wanted = Wanted { config: config.clone(), reading };
         let name = opening.input.name();
         let own_file = matches!(opening.input, Input::File(_));
         let mut line = self.line.borrow_mut();
-        line.good = Some((opening.input, config.clone()));
+        line.good = Some((opening.input, wanted.clone()));
         line.good_text.clone_from(&text);
         drop(line);
         let state = self.state;
         state.opening.set(None);
+        state.reading.set(reading);
         if opening.by == By::Typing {
             state.notice.set(None);
             state.source.update(|source| {
@@ -373,7 +407,7 @@ impl Engine {
                     source.problem = None;
                 }
             });
-            state.config.set(config.clone());
+            state.config.set(config);
         } else if opening.by != By::Restart {
             state.notice.set(None);
             state.edit(&name, text, None);
@@ -384,11 +418,11 @@ impl Engine {
                 row.verdict.set(None);
                 row.largest.set(None);
             }
-            state.config.set(config.clone());
+            state.config.set(config);
         }
         let is_new = matches!(opening.by, By::File | By::Text);
         state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
-        self.answer(generation, estimate, config);
+        self.answer(generation, estimate, wanted);
         if is_new {
             begin_at_the_top();
         }
@@ -421,9 +455,9 @@ impl Engine {
         }
     }
 
-    fn answer(&self, generation: u64, estimate: Estimate, config: Config) {
+    fn answer(&self, generation: u64, estimate: Estimate, wanted: Wanted) {
         if let Some((_, good)) = &mut self.line.borrow_mut().good {
-            *good = config;
+            *good = wanted;
         }
         let state = self.state;
         // What is pinned stays where the run has the same events, as with another batch.
@@ -551,10 +585,10 @@ impl Engine {
         }
         let kept = good.as_ref().map(|(input, _)| input.name());
         self.state.notice.set(Some(text::restarted(at_fault.as_deref(), kept.as_deref())));
-        if let Some((input, config)) = good {
+        if let Some((input, good)) = good {
             // Back to settings that are known to work; what the user chooses from now on counts.
-            self.state.config.set(config.clone());
-            self.line.borrow_mut().open_next = Some(Opening { input, config, by: By::Restart });
+            self.state.config.set(good.config.clone());
+            self.line.borrow_mut().open_next = Some(Opening::again(input, good));
         }
         // What kills one worker after the other is not started again until the user asks for more.
         if deaths < 2 {
@@ -586,7 +620,14 @@ impl Engine {
         };
         let engine = self.clone();
         let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
-            if let Some((message, _)) = protocol::unpack(event.data()) {
+            // A number says how much of a file was read.
+            if let Some(percent) = event.data().as_f64() {
+                engine.state.opening.update(|opening| {
+                    if let Some(arriving) = opening {
+                        arriving.percent = Some(percent);
+                    }
+                });
+            } else if let Some((message, _)) = protocol::unpack(event.data()) {
                 engine.receive(message);
             }
         });

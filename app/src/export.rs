@@ -69,7 +69,7 @@ pub fn written(form: &str, packed: &[u8], colours: &[String]) -> String {
     match form {
         "png" | "svg" => picture(&answer, &words, colours),
         "markdown" => export::markdown(&answer),
-        "json" => export::json(&answer),
+        "json" => export::json(&answer, None),
         "timeline" => export::timeline(&answer.report),
         "tensors" => export::tensors(&answer.report),
         "devices" => export::devices(&answer),

@@ -5,7 +5,8 @@
 //! ([`worker`]). [`engine`] is the page's end of the line between them. A second program,
 //! `bin/highwater-reader`, reads what is not ONNX; it arrives behind the first, so that the page
 //! need not wait for it. `bin/highwater-export` is fetched when somebody saves an answer,
-//! `bin/highwater-recorded` when somebody drops a memory snapshot.
+//! `bin/highwater-recorded` when somebody drops a memory snapshot, `bin/highwater-profiled` when it
+//! is a profiler's trace.
 
 mod chart;
 mod components;
@@ -24,6 +25,7 @@ mod link;
 mod load;
 mod markup;
 mod protocol;
+mod recorder;
 mod state;
 mod teach;
 mod text;
@@ -34,6 +36,7 @@ pub use explained::Explained;
 pub use export::{pickled, written};
 pub use load::Opening;
 pub use protocol::{Ask, Fault, Found, Read};
+pub use recorder::{Keeper, Recording};
 
 use leptos::mount::mount_to_body;
 

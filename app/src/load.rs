@@ -2,16 +2,20 @@
 
 use highwater_core::source::Source;
 use highwater_core::{Error, ErrorKind};
-use js_sys::{Array, ArrayBuffer, Uint8Array};
+use js_sys::{Array, ArrayBuffer, Date, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Blob, File, FileReaderSync, HtmlAnchorElement, Response, Url};
+use web_sys::{
+    Blob, DedicatedWorkerGlobalScope, File, FileReaderSync, HtmlAnchorElement, Response, Url,
+};
 
 use crate::language::fill;
 
 /// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
 /// few bytes of each; a block saves a round trip through the browser for each of them.
 const BLOCK: u64 = 64 << 10;
+/// Milliseconds between two words of how much of a file was read.
+const NEWS: f64 = 150.0;
 /// SIZE: of texts that the page shows in its editor.
 const TEXT_MAX: usize = 256 << 10;
 
@@ -137,6 +141,8 @@ pub struct FileSource {
     length: u64,
     block: Vec<u8>,
     block_at: u64,
+    /// When the page was told last.
+    told: f64,
 }
 
 impl FileSource {
@@ -147,13 +153,26 @@ impl FileSource {
     )]
     pub(crate) fn new(file: File) -> Self {
         let length = file.size() as u64;
-        Self { file, length, block: Vec::new(), block_at: 0 }
+        Self { file, length, block: Vec::new(), block_at: 0, told: Date::now() }
     }
 
     fn fetch(&self, offset: u64, end: u64) -> Result<Vec<u8>, JsValue> {
         let blob: Blob = self.file.slice_with_f64_and_f64(to_f64(offset), to_f64(end))?;
         let buffer = FileReaderSync::new()?.read_as_array_buffer(&blob)?;
         Ok(Uint8Array::new(&buffer).to_vec())
+    }
+
+    /// Tells the page how far reading has come, in percent, if it takes its time.
+    fn tell(&mut self, offset: u64) {
+        let now = Date::now();
+        if now - self.told < NEWS {
+            return;
+        }
+        self.told = now;
+        let percent = offset.saturating_mul(100).checked_div(self.length).unwrap_or_default();
+        let scope: DedicatedWorkerGlobalScope = js_sys::global().unchecked_into();
+        // Fails only for values that cannot be cloned, and numbers always can.
+        drop(scope.post_message(&JsValue::from_f64(to_f64(percent))));
     }
 
     fn copy_from_block(&self, offset: u64, buffer: &mut [u8]) -> Option<()> {
@@ -180,6 +199,7 @@ impl Source for FileSource {
         if self.copy_from_block(offset, buffer).is_some() {
             return Ok(());
         }
+        self.tell(offset);
         let block_end = end.max(offset.saturating_add(BLOCK)).min(self.length);
         self.block = self.fetch(offset, block_end).map_err(|_reason| {
             Error::new(

@@ -35,10 +35,13 @@ pub struct Found {
     pub recorded: Option<Box<Report>>,
 }
 
-/// What the worker asks of `bin/highwater-recorded` about the run that it read last.
+/// What the worker asks of `bin/highwater-recorded` or `bin/highwater-profiled` about the run that it
+/// read last.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Ask {
-    /// A moment, by its event: a [`Snapshot`].
+    /// The answer with a configuration, of one of the readings: a [`Report`], or why there is none.
+    Answer(Box<Config>, usize),
+    /// A moment of that answer, by its event: a [`Snapshot`].
     Look(usize),
     /// How it would end with a configuration on a device: a [`DeviceVerdict`].
     Judge(Box<Config>, String),
@@ -85,6 +88,8 @@ pub(crate) enum ToWorker {
         generation: u64,
         /// The configuration.
         config: Config,
+        /// Which reading of a recorded run.
+        reading: usize,
     },
     /// Show one moment of the newest estimate.
     Look {

@@ -23,10 +23,12 @@ pub(crate) struct State {
     pub(crate) loaded: RwSignal<Option<Loaded>>,
     /// The text that the model is written in, or is being written.
     pub(crate) source: RwSignal<Option<SourceText>>,
-    /// Name of what is being opened right now.
-    pub(crate) opening: RwSignal<Option<String>>,
+    /// What is being opened right now.
+    pub(crate) opening: RwSignal<Option<Arriving>>,
     /// What the user wants estimated.
     pub(crate) config: RwSignal<Config>,
+    /// Which reading of a recorded run the user wants: a position.
+    pub(crate) reading: RwSignal<usize>,
     /// The newest answer; it stays until the next one is here.
     pub(crate) answer: RwSignal<Option<Answer>>,
     /// One row per device, in the order of the catalogue.
@@ -83,6 +85,7 @@ impl State {
             source: RwSignal::new(None),
             opening: RwSignal::new(None),
             config: RwSignal::new(Config::default()),
+            reading: RwSignal::new(0),
             answer: RwSignal::new(None),
             devices: RwSignal::new(Vec::new()),
             config_problem: RwSignal::new(None),
@@ -146,6 +149,22 @@ pub(crate) struct SearchState {
     pub(crate) tried: usize,
     /// How it ended; `None` while it goes on.
     pub(crate) outcome: Option<SearchOutcome>,
+}
+
+/// An input on its way in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Arriving {
+    /// Its name.
+    pub(crate) name: String,
+    /// How much of it was read, once that takes its time.
+    pub(crate) percent: Option<f64>,
+}
+
+impl Arriving {
+    /// Of which nothing was read yet.
+    pub(crate) const fn new(name: String) -> Self {
+        Self { name, percent: None }
+    }
 }
 
 /// The model on the page.

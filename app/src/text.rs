@@ -64,16 +64,16 @@ pub(crate) struct Headline {
 /// The sentence at the top of the page.
 pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBatch>) -> Headline {
     let chosen = &report.verdict;
-    let peak = match &report.recorded {
-        Some(_) => recorded::peak(report),
-        None => peak(&report.peak, report.lower_bound),
-    };
+    let has_happened = report.recorded.as_ref().is_some_and(|run| !run.is_prediction());
+    let peak =
+        if has_happened { recorded::peak(report) } else { peak(&report.peak, report.lower_bound) };
     let on_devices = on_devices(count, report.lower_bound);
     let share = report.at_peak.activation;
     let requested = report.at_peak.total();
-    let activations = match &report.recorded {
-        Some(_) => String::new(),
-        None => fill("{share} is activations.", &[("share", &format::percent(share, requested))]),
+    let activations = if has_happened {
+        String::new()
+    } else {
+        fill("{share} is activations.", &[("share", &format::percent(share, requested))])
     };
     let (lead, rest) = if chosen.verdict.survives() {
         (spaced(&[&peak, &on_devices]), on_chosen(chosen, largest))

@@ -11,7 +11,6 @@ use gloo::timers::callback::Timeout;
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
-use highwater_core::report::DeviceVerdict;
 use highwater_core::{Config, Report};
 use js_sys::Uint8Array;
 use serde::de::DeserializeOwned;
@@ -42,10 +41,10 @@ thread_local! {
 #[derive(Default)]
 struct Desk {
     model: Option<Model>,
-    /// The recorded run that is open instead of a model.
-    recorded: Option<Report>,
-    /// What it reserves under other settings of the allocator, and which of them were asked for.
-    what_ifs: (String, Vec<WhatIf>),
+    /// Whether a recorded run is open instead of a model.
+    is_recorded: bool,
+    /// What it reserves under other settings of the allocator, as far as they were tried.
+    what_ifs: Vec<WhatIf>,
     /// The newest run that was estimated, to look at its moments.
     newest: Option<Simulation>,
     sweep: Sweep,
@@ -71,18 +70,28 @@ struct Request {
 
 #[wasm_bindgen]
 extern "C" {
-    /// `public/worker.js` has the readers of all other formats, which arrive behind the program.
+    /// `public/worker.js` has the readers of all other formats, which arrive behind the program. A
+    /// recorded run is answered with a packed [`Config`].
     #[wasm_bindgen(js_name = readElsewhere, catch)]
-    async fn read_elsewhere_js(input: &JsValue, name: &str) -> Result<JsValue, JsValue>;
+    async fn read_elsewhere_js(
+        input: &JsValue,
+        name: &str,
+        config: Vec<u8>,
+    ) -> Result<JsValue, JsValue>;
 
-    /// Has a packed [`Ask`] answered, about the memory snapshot that was read there last.
+    /// What was read elsewhere last is a recorded run that is on the page from now on, or none is.
+    #[wasm_bindgen(js_name = keepElsewhere)]
+    fn keep_elsewhere(is_recorded: bool);
+
+    /// Has a packed [`Ask`] answered, about the recorded run that is on the page.
     #[wasm_bindgen(js_name = askElsewhere, catch)]
     fn ask_elsewhere(ask: Vec<u8>) -> Result<Vec<u8>, JsValue>;
 }
 
 /// Has an input read that is not ONNX.
-async fn read_elsewhere(input: &JsValue, name: &str) -> Read {
-    let read = read_elsewhere_js(input, name).await.ok();
+async fn read_elsewhere(input: &JsValue, name: &str, config: &Config) -> Read {
+    let config = postcard::to_stdvec(config).unwrap_or_default();
+    let read = read_elsewhere_js(input, name, config).await.ok();
     let bytes = read.and_then(|read| read.dyn_into::<Uint8Array>().ok());
     let read = bytes.and_then(|bytes| postcard::from_bytes::<Read>(&bytes.to_vec()).ok());
     read.unwrap_or_else(|| {
@@ -167,7 +176,7 @@ impl Desk {
                     return;
                 }
                 spawn_local(async move {
-                    let mut found = read_elsewhere(&beside, &request.name).await;
+                    let mut found = read_elsewhere(&beside, &request.name, &request.config).await;
                     // What is no model and no text may still be a log, with the colours of a terminal.
                     if let (Err(fault), Err(error)) = (&mut found, read) {
                         *fault = Fault::of(&error);
@@ -175,12 +184,9 @@ impl Desk {
                     DESK.with_borrow_mut(|desk| desk.take(request, found));
                 });
             }
-            ToWorker::Estimate { generation, config } => {
-                if self.recorded.is_some() {
-                    post(&match self.judge(generation, &config) {
-                        Ok(estimate) => FromWorker::Estimated { generation, estimate },
-                        Err(reason) => FromWorker::Failed { generation, reason },
-                    });
+            ToWorker::Estimate { generation, config, reading } => {
+                if self.is_recorded {
+                    self.answer_recorded(generation, &config, reading);
                     return;
                 }
                 let Some(model) = &self.model else { return };
@@ -196,7 +202,8 @@ impl Desk {
                 let seen = match &self.newest {
                     _ if self.sweep.generation != generation => None,
                     Some(newest) => Some(newest.snapshot(event)),
-                    None => self.recorded.as_ref().and_then(|_| ask(&Ask::Look(event))),
+                    None if self.is_recorded => ask(&Ask::Look(event)),
+                    None => None,
                 };
                 if let Some(snapshot) = seen {
                     post(&FromWorker::Seen { generation, snapshot });
@@ -239,7 +246,10 @@ impl Desk {
                     }
                 }
             }
-            ToWorker::Close => *self = Self { sought: self.sought.take(), ..Self::default() },
+            ToWorker::Close => {
+                keep_elsewhere(false);
+                *self = Self { sought: self.sought.take(), ..Self::default() };
+            }
         }
     }
 
@@ -248,7 +258,12 @@ impl Desk {
         let Request { generation, name, config, edited, text } = request;
         let (model, message) = match read {
             Ok(Found { recorded: Some(report), .. }) => {
-                self.open_recorded(generation, *report, &config);
+                keep_elsewhere(true);
+                (self.model, self.newest, self.is_recorded) = (None, None, true);
+                let estimate = Estimate { millis: 0.0, report: *report };
+                self.follow_recorded(generation, &estimate.report);
+                let (dims, text, spec) = (Vec::new(), None, None);
+                post(&FromWorker::Opened { generation, dims, text, spec, estimate });
                 return;
             }
             Ok(Found { model, written: None, message, .. }) => (Ok(model), message),
@@ -302,7 +317,8 @@ impl Desk {
         let (estimate, simulation) =
             estimate(&model, &config).map_err(|reason| Fault { reason, place: None })?;
         self.model = Some(model);
-        self.recorded = None;
+        self.is_recorded = false;
+        keep_elsewhere(false);
         self.largest.clear();
         self.largest_for = None;
         Ok((dims, estimate, simulation))
@@ -350,44 +366,33 @@ impl Desk {
         self.newest = Some(simulation);
     }
 
-    /// Opens a recorded run.
-    fn open_recorded(&mut self, generation: u64, report: Report, config: &Config) {
-        let before = self.recorded.replace(report);
-        post(&match self.judge(generation, config) {
-            Ok(estimate) => {
-                (self.model, self.newest) = (None, None);
-                self.what_ifs = Default::default();
-                let (dims, text, spec) = (Vec::new(), None, None);
-                FromWorker::Opened { generation, dims, text, spec, estimate }
+    /// Answers with the recorded run on the device of a configuration.
+    fn answer_recorded(&mut self, generation: u64, config: &Config, reading: usize) {
+        let begun = now();
+        let answer: Option<Result<Report, String>> =
+            ask(&Ask::Answer(Box::new(config.clone()), reading));
+        let stopped = || "what reads recorded runs stopped: open the file again".to_owned();
+        post(&match answer.unwrap_or_else(|| Err(stopped())) {
+            Ok(report) => {
+                self.follow_recorded(generation, &report);
+                let estimate = Estimate { report, millis: now() - begun };
+                FromWorker::Estimated { generation, estimate }
             }
-            Err(reason) => {
-                self.recorded = before;
-                FromWorker::Refused { generation, reason, place: None, text: None }
-            }
+            Err(reason) => FromWorker::Failed { generation, reason },
         });
     }
 
-    /// The recorded run on the device of a configuration; begins with what follows from it.
-    fn judge(&mut self, generation: u64, config: &Config) -> Result<Estimate, String> {
-        let begun = now();
-        let judged =
-            ask::<DeviceVerdict>(&Ask::Judge(Box::new(config.clone()), config.device.clone()));
-        let (Some(verdict), Some(report)) = (judged, &self.recorded) else {
-            return Err("what reads memory snapshots stopped: open the file again".to_owned());
-        };
-        let mut report = report.clone();
-        report.peak.process = report.peak.reserved + verdict.context;
-        report.verdict = verdict;
-        report.config = config.clone();
+    /// Begins to work off what follows from a recorded run.
+    fn follow_recorded(&mut self, generation: u64, report: &Report) {
         let ids = estimator::devices().into_iter().map(|device| device.id);
+        self.what_ifs.clear();
         self.sweep = Sweep {
             generation,
-            config: config.clone(),
+            config: report.config.clone(),
             tasks: ids.map(Task::Verdict).chain([Task::WhatIf(0)]).collect(),
             scheduled: Some(Timeout::new(0, slice)),
             ..Sweep::default()
         };
-        Ok(Estimate { report, millis: now() - begun })
     }
 
     fn perform_recorded(&mut self, task: Task) {
@@ -400,19 +405,13 @@ impl Desk {
                 }
             }
             Task::WhatIf(number) => {
-                let (asked, outcomes) = &mut self.what_ifs;
-                if *asked != config.alloc_conf {
-                    asked.clone_from(&config.alloc_conf);
-                    outcomes.clear();
-                }
-                let is_known = number < outcomes.len();
-                if !is_known && let Some(outcome) = ask(&Ask::WhatIf(asked.clone(), number)) {
-                    outcomes.push(outcome);
-                }
-                if number < outcomes.len() {
-                    self.sweep.tasks.push_front(Task::WhatIf(number + 1));
-                } else {
-                    post(&FromWorker::WhatIfs { generation, outcomes: outcomes.clone() });
+                let outcomes = &mut self.what_ifs;
+                match ask(&Ask::WhatIf(config.alloc_conf.clone(), number)) {
+                    Some(outcome) => {
+                        outcomes.push(outcome);
+                        self.sweep.tasks.push_front(Task::WhatIf(number + 1));
+                    }
+                    None => post(&FromWorker::WhatIfs { generation, outcomes: outcomes.clone() }),
                 }
             }
             _ => {}
@@ -438,7 +437,7 @@ impl Desk {
     }
 
     fn perform(&mut self, task: Task) {
-        if self.recorded.is_some() {
+        if self.is_recorded {
             self.perform_recorded(task);
             return;
         }

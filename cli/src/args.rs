@@ -45,7 +45,8 @@ Examples:
   highwater explain gpt2.onnx --dim batch=8 < error.log
   nvidia-smi | highwater explain
   highwater replay snapshot.pickle --alloc-conf max_split_size_mb:256
-  highwater replay trace.json.gz --device t4";
+  highwater replay trace.json.gz --device t4
+  highwater estimate resnet18.onnx --dim batch=8 --beside snapshot.pickle";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -102,6 +103,11 @@ pub(crate) struct Estimate {
     /// Write the run as a memory snapshot, for PyTorch's own viewer of memory
     #[arg(long, value_name = "FILE", value_parser = snapshot)]
     pub(crate) snapshot: Option<PathBuf>,
+
+    /// Compare with what was recorded of the same training, phase by phase: a memory snapshot of PyTorch's,
+    /// or a profiler trace from a CPU
+    #[arg(long, value_name = "FILE")]
+    pub(crate) beside: Option<PathBuf>,
 
     /// Write a table as CSV: `timeline`, `tensors` (at the peak) or `devices`; may be repeated; `-`
     /// prints it

@@ -10,6 +10,7 @@ mod advise;
 mod answer;
 mod args;
 mod autopsy;
+mod beside;
 mod catalogue;
 mod explain;
 mod file;
@@ -82,7 +83,15 @@ fn estimate(arguments: &Estimate, matches: &ArgMatches) -> Result<(String, ExitC
             status = complain(&text::refusal(device), DOES_NOT_FIT);
         }
     }
-    let mut output = if arguments.json { export::json(&answer) } else { text::render(&answer) };
+    let beside = arguments.beside.as_ref().map(|path| {
+        beside::open(path, &answer.report.config).map_err(|error| locate(path, &error))
+    });
+    let beside = beside.transpose()?;
+    let mut output = if arguments.json {
+        export::json(&answer, beside.as_ref())
+    } else {
+        text::render(&answer, beside.as_ref())
+    };
     for (path, text) in exports(arguments, &answer) {
         if path.as_os_str() == "-" {
             output = text;

@@ -12,8 +12,8 @@ use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
 use highwater_core::trace::Category;
 use highwater_core::{Bytes, Diagnostic, Severity};
 
-use crate::autopsy;
 use crate::table::{Align, Cell, Table};
+use crate::{autopsy, beside};
 
 pub(crate) const HEAD: Style = Style::new().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -27,9 +27,9 @@ const MODULES_MAX: usize = 8;
 const BAR: u64 = 32;
 
 /// The whole report, with styles as escape sequences that the terminal's stream keeps or strips.
-pub(crate) fn render(answer: &Answer) -> String {
+pub(crate) fn render(answer: &Answer, beside: Option<&Report>) -> String {
     let report = &answer.report;
-    [
+    let mut sections = vec![
         format!("{HEAD}{}{HEAD:#}\n", headline(answer)),
         setting(report),
         section("Peaks", &peaks(report)),
@@ -39,8 +39,13 @@ pub(crate) fn render(answer: &Answer) -> String {
         section("Largest modules at that moment", &modules(report)),
         section("GPUs", &devices(answer)),
         section("What this rests on", &diagnostics(report)),
-    ]
-    .join("\n")
+    ];
+    if let Some(beside) = beside {
+        let title = format!("Beside a {}", beside.model.recognised.format);
+        let body = [beside::render(report, beside), listed(&beside.diagnostics)].concat();
+        sections.insert(4, section(&title, &body));
+    }
+    sections.join("\n")
 }
 
 pub(crate) fn section(title: &str, body: &str) -> String {

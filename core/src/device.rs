@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::Replay;
 use crate::bytes::Bytes;
 use crate::config::PyTorch;
+use crate::eager::Hardware;
+use crate::error::{Error, ErrorKind};
 
 mod room;
 mod seen;
@@ -45,6 +47,16 @@ pub struct Device {
 }
 
 impl Device {
+    /// What PyTorch's choice of kernels and workspaces depends on.
+    pub const fn hardware(&self, pytorch: PyTorch) -> Hardware {
+        Hardware {
+            capability: self.compute_capability,
+            multiprocessors: self.multiprocessors,
+            threads_per_multiprocessor: self.threads_per_multiprocessor,
+            cublas_workspace: self.cublas_workspace(pytorch),
+        }
+    }
+
     /// The CUDA context and the libraries' own memory, for one process with lazy module loading:
     /// 100 MiB and 1.92 KiB for each thread that can be resident.
     ///
@@ -167,6 +179,18 @@ pub const fn all() -> &'static [Device] {
 /// ```
 pub fn lookup(id: &str) -> Option<&'static Device> {
     TABLE.iter().find(|device| device.id == id)
+}
+
+/// A device of the table, by its id.
+///
+/// # Errors
+/// When there is none; the message has those that there are.
+pub fn find(id: &str) -> Result<&'static Device, Error> {
+    lookup(id).ok_or_else(|| {
+        let known: Vec<_> = all().iter().map(|device| device.id).collect();
+        let message = format!("unknown device `{id}`; known are {}", known.join(", "));
+        Error::new(ErrorKind::BadConfig, message)
+    })
 }
 
 /// Whether a device holds the run.

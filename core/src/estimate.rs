@@ -11,16 +11,15 @@ use std::cmp::Reverse;
 use crate::adapt;
 use crate::allocator::{self, Conf, Replay, Settings};
 use crate::bytes::Bytes;
-use crate::config::{Attention, Config, Precision, PyTorch};
-use crate::device::{self, Device, Room, Verdict};
+use crate::config::{Attention, Config, Precision};
+use crate::device::{self, Device, Room};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover;
-use crate::report::{self, Band, DeviceVerdict, Report};
+use crate::report::{Band, DeviceVerdict, Report};
 use crate::sorted;
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
@@ -123,7 +122,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn verdict(&self, config: &Config, device_id: &str) -> Result<DeviceVerdict, Error> {
-        let device = find(device_id)?;
+        let device = device::find(device_id)?;
         let run = self.run(config, device)?;
         let replay = allocator::replay(&run.trace, &run.settings, None);
         Ok(judge(&run, &replay, device))
@@ -134,7 +133,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
-        Ok(self.run(config, find(&config.device)?)?.trace)
+        Ok(self.run(config, device::find(&config.device)?)?.trace)
     }
 
     /// The largest batch that survives on a device; `None` if not even one sample does, or the model
@@ -149,7 +148,7 @@ impl Model {
     /// As [`Model::estimate`].
     pub fn largest_batch(&self, config: &Config, device_id: &str) -> Result<Option<u64>, Error> {
         const ABSURD: u64 = 1 << 22;
-        let device = find(device_id)?;
+        let device = device::find(device_id)?;
         let Some(batch) = self.open_dims().into_iter().find(|dim| dim.batch) else {
             return Ok(None);
         };
@@ -212,7 +211,7 @@ impl Model {
         }
         adapt::adapt(&mut program, config);
         let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
-        let hardware = hardware(device, config.pytorch);
+        let hardware = device.hardware(config.pytorch);
         let recorded = step::record(&program, &program.typed, &loss, config, hardware)?;
         let mut diagnostics = graph.diagnostics.clone();
         diagnostics.extend(self.attention_setting(config));
@@ -312,23 +311,6 @@ fn without_workspaces(run: &Run) -> Option<Band> {
     })
 }
 
-fn find(id: &str) -> Result<&'static Device, Error> {
-    device::lookup(id).ok_or_else(|| {
-        let known: Vec<_> = device::all().iter().map(|device| device.id).collect();
-        let message = format!("unknown device `{id}`; known are {}", known.join(", "));
-        Error::new(ErrorKind::BadConfig, message)
-    })
-}
-
-fn hardware(device: &Device, pytorch: PyTorch) -> Hardware {
-    Hardware {
-        capability: device.compute_capability,
-        multiprocessors: device.multiprocessors,
-        threads_per_multiprocessor: device.threads_per_multiprocessor,
-        cublas_workspace: device.cublas_workspace(pytorch),
-    }
-}
-
 /// A setting of the allocator that changes what is reserved, in a way that is not simulated.
 fn not_modelled(setting: &str) -> Diagnostic {
     let message = format!(
@@ -337,30 +319,6 @@ fn not_modelled(setting: &str) -> Diagnostic {
     Diagnostic::new(Severity::Warning, "allocator-setting", message)
 }
 
-/// The verdict: by the peak where it stays below the capacity, else by what happens at the limit.
 fn judge(run: &Run, unlimited: &Replay, device: &Device) -> DeviceVerdict {
-    let room = run.room(device);
-    let mut verdict = DeviceVerdict {
-        id: device.id.to_owned(),
-        name: room.named(device),
-        capacity: room.capacity,
-        capacity_from: room.capacity_from,
-        need: unlimited.reserved.bytes + room.context,
-        context: room.context,
-        context_from: room.context_from,
-        other_processes: room.other_processes,
-        allowed: room.allowed,
-        verdict: Verdict::DoesNotFit,
-        out_of_memory: None,
-    };
-    if let Some(fits) = room.verdict(unlimited.reserved.bytes) {
-        verdict.verdict = fits;
-    } else {
-        let limited = allocator::replay(&run.trace, &run.settings, Some(room.left()));
-        verdict.verdict = Verdict::under_limit(&limited);
-        verdict.out_of_memory = limited
-            .out_of_memory
-            .map(|failure| report::OutOfMemory::of(&run.trace, &failure, &room));
-    }
-    verdict
+    DeviceVerdict::of(&run.trace, &run.settings, unlimited, (device, &run.room(device)))
 }

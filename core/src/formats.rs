@@ -55,6 +55,8 @@ pub enum Fidelity {
     StatesOnly,
     /// No model: what a real run did.
     Recorded,
+    /// No model: what a run on a CPU did, as it is on a GPU.
+    SeenOnCpu,
 }
 
 impl Fidelity {
@@ -66,6 +68,7 @@ impl Fidelity {
             Self::ApproximateOrder => "approximate-order",
             Self::StatesOnly => "states-only",
             Self::Recorded => "recorded",
+            Self::SeenOnCpu => "seen-on-cpu",
         }
     }
 
@@ -77,6 +80,7 @@ impl Fidelity {
             Self::ApproximateOrder => "approximate order",
             Self::StatesOnly => "states only",
             Self::Recorded => "recorded",
+            Self::SeenOnCpu => "seen on a CPU",
         }
     }
 
@@ -93,6 +97,9 @@ impl Fidelity {
             Self::StatesOnly => "it states parameters, so that activations are missing",
             Self::Recorded => {
                 "it is what the allocator of a real run did, so that nothing is estimated"
+            }
+            Self::SeenOnCpu => {
+                "it is what a run on a CPU did, from which follows what the same run does on a GPU"
             }
         }
     }

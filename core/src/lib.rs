@@ -44,6 +44,8 @@ pub mod diagnostic;
 pub mod config;
 pub mod source;
 
+mod unpack;
+
 pub mod graph;
 
 pub mod formats;

@@ -8,16 +8,18 @@
 //! The names of events and arguments are those of `torch/csrc/profiler/collection.cpp` and of Kineto's
 //! `output_json.cpp`, PyTorch 2.15.
 
+mod answer;
 mod history;
 mod kernels;
 mod ours;
 mod published;
 mod read;
 mod told;
-mod unpack;
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 
+pub use self::answer::{Traced, verdict};
 pub use self::history::{Block, History};
 pub use self::told::{Kind, Told};
 use crate::allocator::{Conf, Replay, replay};
@@ -25,11 +27,11 @@ use crate::bytes::Bytes;
 use crate::config::PyTorch;
 use crate::device;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
 use crate::sorted;
 use crate::source::Source;
 use crate::trace::{Category, Event, Trace};
+use crate::unpack::Stream;
 
 /// Nanoseconds since some beginning.
 pub type Time = u64;
@@ -190,16 +192,15 @@ pub fn open(source: &mut dyn Source) -> Result<Profile, Error> {
     read::profile(source)
 }
 
-/// Whether a file can be a trace rather than a pickle: JSON, or packed with gzip.
+/// Whether a file can be a trace rather than a pickle: JSON, packed with gzip or not.
 ///
 /// # Errors
 /// When it cannot be read.
 pub fn is_trace(source: &mut dyn Source) -> Result<bool, Error> {
     let mut first = [0];
-    if !source.is_empty() {
-        source.read_at(0, &mut first)?;
-    }
-    Ok(matches!(first, [0x1f | b'{' | b' ' | b'\n' | b'\r' | b'\t']))
+    // What is packed badly is neither: whoever reads it says so.
+    let read = Stream::of(source)?.read(&mut first);
+    Ok(read.is_ok_and(|count| count == 1) && matches!(first, [b'{' | b' ' | b'\n' | b'\r' | b'\t']))
 }
 
 /// What the training takes on a GPU.
@@ -207,23 +208,14 @@ pub fn is_trace(source: &mut dyn Source) -> Result<bool, Error> {
 /// # Errors
 /// When the device is not known, or the allocator's settings are none or not modelled.
 pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<Prediction, Error> {
-    let device = device::lookup(&target.device).ok_or_else(|| {
-        let known: Vec<_> = device::all().iter().map(|device| device.id).collect();
-        let message = format!("unknown device `{}`; known are {}", target.device, known.join(", "));
-        Error::new(ErrorKind::BadConfig, message)
-    })?;
+    let device = device::find(&target.device)?;
     let conf = Conf::read(&target.alloc_conf)?;
     if !conf.not_modelled.is_empty() {
         let message = format!("not simulated: {}", conf.not_modelled.join(", "));
         return Err(Error::new(ErrorKind::BadConfig, message));
     }
     let pytorch = PyTorch::V2_15;
-    let hardware = Hardware {
-        capability: device.compute_capability,
-        multiprocessors: device.multiprocessors,
-        threads_per_multiprocessor: device.threads_per_multiprocessor,
-        cublas_workspace: device.cublas_workspace(pytorch),
-    };
+    let hardware = device.hardware(pytorch);
     let (trace, mut diagnostics) = match rules {
         Rules::Published => published::trace(history),
         Rules::Ours => ours::trace(history, hardware, pytorch),

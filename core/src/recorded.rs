@@ -21,6 +21,7 @@ pub use self::history::{Live, Moment, Origin, Recorded, Sample};
 pub use self::replay::{Calls, Replayed, WhatIf};
 use crate::bytes::Bytes;
 use crate::error::Error;
+use crate::report::Reading;
 use crate::source::Source;
 use crate::trace::Category;
 
@@ -157,6 +158,14 @@ pub fn begins(source: &mut dyn Source) -> bool {
 /// the offset.
 pub fn open(source: &mut dyn Source) -> Result<Snapshot, Error> {
     machine::read(source)
+}
+
+/// The histories of all GPUs that the file says something of.
+pub fn readings(snapshot: &Snapshot) -> Vec<Reading> {
+    let devices = 0..snapshot.devices();
+    let recorded = devices.filter_map(|device| Recorded::of(snapshot, Some(device)).ok());
+    let readings = recorded.map(|recorded| recorded.reading());
+    readings.filter(|reading| reading.reserved > Bytes::ZERO).collect()
 }
 
 impl Snapshot {

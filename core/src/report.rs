@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::allocator::{
-    Allocator, BlockId, DeviceMemory, Failure, Pool, Replay, SegmentView, Series,
+    self, Allocator, BlockId, DeviceMemory, Failure, Pool, Replay, SegmentView, Series, Settings,
 };
 use crate::bytes::Bytes;
 use crate::config::Config;
-use crate::device::{Provenance, Room};
+use crate::device::{Device, Provenance, Room};
 use crate::diagnostic::Diagnostic;
 use crate::formats::Recognised;
 use crate::graph::Graph;
@@ -61,9 +61,13 @@ pub struct Report {
     pub recorded: Option<RecordedRun>,
 }
 
-/// A run that was recorded.
+/// A run that was recorded: on a GPU by the allocator, or on a CPU by a profiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRun {
+    /// What the file can be read as; one or more.
+    pub readings: Vec<Reading>,
+    /// Which of them this is: a position in `readings`.
+    pub shown: usize,
     /// Whether the file does not say what blocks were for. Categories then stand for where a block was
     /// asked for: activations for forward, gradients for backward, optimizer state for the
     /// optimizer's step, parameters for what was moved to the device, workspace for what is not known.
@@ -72,6 +76,37 @@ pub struct RecordedRun {
     pub begins_late: bool,
     /// Value of `PYTORCH_CUDA_ALLOC_CONF`; `None` where the file does not say.
     pub alloc_conf: Option<String>,
+}
+
+impl RecordedRun {
+    /// Whether what was recorded is on a CPU, and this is what follows from it for a GPU.
+    pub fn is_prediction(&self) -> bool {
+        let shown = self.readings.get(self.shown);
+        shown.is_some_and(|reading| !matches!(reading.by, By::Gpu(_)))
+    }
+}
+
+/// One of the runs that a file can be read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Which.
+    pub by: By,
+    /// `max_memory_allocated`.
+    pub allocated: Bytes,
+    /// `max_memory_reserved`.
+    pub reserved: Bytes,
+}
+
+/// What tells the readings of one file apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// A memory snapshot has the histories of several GPUs: the number of one.
+    Gpu(usize),
+    /// A profiler trace, by our rules.
+    Ours,
+    /// The same, by the rules that xMem's authors describe.
+    Published,
 }
 
 /// The lower end of what is likely.
@@ -315,6 +350,42 @@ pub struct DeviceVerdict {
 }
 
 impl DeviceVerdict {
+    /// How a run that reserves so much ends where there is room enough, and that it does not fit
+    /// anywhere else.
+    pub(crate) fn by_peak(reserved: Bytes, device: &Device, room: &Room) -> Self {
+        Self {
+            id: device.id.to_owned(),
+            name: room.named(device),
+            capacity: room.capacity,
+            capacity_from: room.capacity_from,
+            need: reserved + room.context,
+            context: room.context,
+            context_from: room.context_from,
+            other_processes: room.other_processes,
+            allowed: room.allowed,
+            verdict: room.verdict(reserved).unwrap_or(Verdict::DoesNotFit),
+            out_of_memory: None,
+        }
+    }
+
+    /// How a run ends: by its peaks where memory had no limit, if they stay below the capacity,
+    /// else by what happens at the limit.
+    pub(crate) fn of(
+        trace: &Trace,
+        settings: &Settings,
+        unlimited: &Replay,
+        (device, room): (&Device, &Room),
+    ) -> Self {
+        let mut verdict = Self::by_peak(unlimited.reserved.bytes, device, room);
+        if verdict.verdict == Verdict::DoesNotFit {
+            let limited = allocator::replay(trace, settings, Some(room.left()));
+            verdict.verdict = Verdict::under_limit(&limited);
+            verdict.out_of_memory =
+                limited.out_of_memory.map(|failure| OutOfMemory::of(trace, &failure, room));
+        }
+        verdict
+    }
+
     /// What of the capacity is this process's to use, its context included: all that other
     /// processes do not hold, or what a fraction allows.
     pub fn usable(&self) -> Bytes {
@@ -341,6 +412,17 @@ pub struct OutOfMemory {
 impl ModelSummary {
     /// Summarises a model from what set-up put on the device.
     pub fn of(name: &str, recognised: &Recognised, graph: &Graph, trace: &Trace) -> Self {
+        Self {
+            name: if name.is_empty() { graph.name.clone() } else { name.to_owned() },
+            producer: graph.producer.clone(),
+            recognised: recognised.clone(),
+            operators: graph.nodes.len(),
+            ..Self::placed(trace)
+        }
+    }
+
+    /// Summarises only what set-up put on the device.
+    pub(crate) fn placed(trace: &Trace) -> Self {
         let placed = |category| {
             trace.storages.iter().filter(move |storage| {
                 storage.category == category && trace.label(storage.operator).is_empty()
@@ -348,13 +430,10 @@ impl ModelSummary {
         };
         let elements = |storage: &Storage| storage.tensor.as_ref().map_or(0, TensorType::numel);
         Self {
-            name: if name.is_empty() { graph.name.clone() } else { name.to_owned() },
-            producer: graph.producer.clone(),
-            recognised: recognised.clone(),
             parameters: placed(Category::Parameter).map(elements).sum(),
             parameter_bytes: placed(Category::Parameter).map(|s| s.requested).sum(),
             buffer_bytes: placed(Category::Buffer).map(|s| s.requested).sum(),
-            operators: graph.nodes.len(),
+            ..Self::default()
         }
     }
 }

@@ -121,24 +121,26 @@ export function longestTaskMs(page) {
 
 /** Drops a file of tests/fixtures (or `{ name, bytes }`) onto an element, as a person would. */
 export async function dropFile(page, file, selector = 'body') {
-  const { name, bytes } =
+  const { name, bytes, repeated } =
     typeof file === 'string'
       ? { name: basename(file), bytes: await readFile(join(FIXTURES, file)) }
       : file;
   const transfer = await page.evaluateHandle(makeTransfer, {
     name,
     base64: Buffer.from(bytes).toString('base64'),
+    repeated,
   });
   for (const event of ['dragenter', 'dragover', 'drop']) {
     await page.dispatchEvent(selector, event, { dataTransfer: transfer });
   }
 }
 
-/** Runs inside the page: what the browser hands to a drop handler. */
-function makeTransfer({ name, base64 }) {
+/** Runs inside the page: what the browser hands to a drop handler. A large file is the same text
+ * before many copies of another: `repeated: [text, times]`. */
+function makeTransfer({ name, base64, repeated: [text, times] = ['', 0] }) {
   const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
   const transfer = new DataTransfer();
-  transfer.items.add(new File([bytes], name));
+  transfer.items.add(new File([bytes, ...Array(times).fill(text)], name));
   return transfer;
 }
 

@@ -29,6 +29,11 @@ const RECORDED: &str = "highwater-recorded";
 /// SIZE: its program, compressed.
 const RECORDED_GZIP: usize = 100_000;
 
+/// Files of the program that reads profiler traces, fetched when somebody drops one.
+const PROFILED: &str = "highwater-profiled";
+/// SIZE: its program, compressed.
+const PROFILED_GZIP: usize = 200_000;
+
 /// How the page is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavour {
@@ -75,7 +80,7 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
 /// `dist/` cannot be read, or WebAssembly and script together are too heavy.
 pub(crate) fn weigh() -> Result<()> {
     let (mut program_gzip, mut reader_gzip) = (0, 0);
-    let (mut on_demand_gzip, mut recorded_gzip) = (0, 0);
+    let (mut on_demand_gzip, mut recorded_gzip, mut profiled_gzip) = (0, 0, 0);
     println!("{:>10} {:>10}  file of dist/", "raw", "gzip");
     for name in program_files(&place::dist())? {
         let bytes = fs::read(place::dist().join(&name)).during(format_args!("reading {name}"))?;
@@ -85,6 +90,8 @@ pub(crate) fn weigh() -> Result<()> {
             reader_gzip += gzip;
         } else if name.starts_with(RECORDED) {
             recorded_gzip += gzip;
+        } else if name.starts_with(PROFILED) {
+            profiled_gzip += gzip;
         } else if ON_DEMAND.iter().any(|file| name.starts_with(file)) {
             on_demand_gzip += gzip;
         } else {
@@ -94,7 +101,8 @@ pub(crate) fn weigh() -> Result<()> {
     within("the page", program_gzip, BUDGET_GZIP)?;
     within("the readers behind it", reader_gzip, READER_GZIP)?;
     within("what is fetched when asked for", on_demand_gzip, ON_DEMAND_GZIP)?;
-    within("what reads memory snapshots", recorded_gzip, RECORDED_GZIP)
+    within("what reads memory snapshots", recorded_gzip, RECORDED_GZIP)?;
+    within("what reads profiler traces", profiled_gzip, PROFILED_GZIP)
 }
 
 /// Prints a sum, and refuses it beyond its budget.

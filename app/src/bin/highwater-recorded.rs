@@ -1,64 +1,106 @@
 //! Reads memory snapshots that `PyTorch` recorded, and answers what is asked of the one read last. A
 //! program of its own: most visits never drop one.
 
-use std::cell::RefCell;
-
-use highwater_app::{Ask, Fault, Found, Opening, Read};
+use highwater_app::{Keeper, Recording};
 use highwater_core::recorded::{self, Calls, Recorded};
-use highwater_core::{Config, Error};
-use serde::Serialize;
+use highwater_core::report::{By, DeviceVerdict, Reading, Snapshot};
+use highwater_core::{Config, Error, Report, Source};
 use wasm_bindgen::prelude::*;
 
 thread_local! {
-    static HISTORY: RefCell<Option<History>> = const { RefCell::new(None) };
-}
-
-/// What was read last.
-struct History {
-    recorded: Recorded<'static>,
-    calls: Calls,
+    static KEEPER: Keeper<File> = const { Keeper::new() };
 }
 
 fn main() {}
 
-/// Reads an input (a `File` or an `ArrayBuffer`, in a worker) into a packed [`Read`]; what was read
-/// before stays if that fails.
+/// [`Keeper::read`].
 #[wasm_bindgen]
-pub fn read(input: JsValue, name: &str) -> Vec<u8> {
-    let read: Read = opened(&mut Opening::of(input), name).map_err(|error| Fault::of(&error));
-    packed(&read)
+pub fn read(input: JsValue, name: &str, config: &[u8]) -> Vec<u8> {
+    KEEPER.with(|keeper| keeper.read(input, name, config))
 }
 
-fn opened(input: &mut Opening, name: &str) -> Result<Found, Error> {
-    let snapshot = input.read_by(|source| recorded::open(source))?;
-    let recorded = Recorded::owning(snapshot, None)?;
-    let report = recorded.report(name, &Config::default())?;
-    let calls = recorded.calls();
-    HISTORY.set(Some(History { recorded, calls }));
-    Ok(Found { recorded: Some(Box::new(report)), ..Found::default() })
-}
-
-/// Answers a packed [`Ask`]; with nothing, where there is no answer.
+/// [`Keeper::answer`].
 #[wasm_bindgen]
 pub fn answer(ask: &[u8]) -> Vec<u8> {
-    HISTORY.with_borrow(|history| {
-        let asked = history.as_ref().zip(postcard::from_bytes(ask).ok());
-        let Some((History { recorded, calls }, ask)) = asked else { return Vec::new() };
-        match ask {
-            Ask::Look(event) => packed(&recorded.look(event)),
-            Ask::Judge(config, device) => {
-                let verdict = calls.verdict(recorded.reserved_peak.0, &config, &device);
-                verdict.map_or_else(|_| Vec::new(), |verdict| packed(&verdict))
-            }
-            Ask::WhatIf(asked, number) => {
-                let tried = calls.tried(&asked);
-                let outcome = tried.get(number).and_then(|conf| calls.what_if(conf));
-                outcome.map_or_else(Vec::new, |outcome| packed(&outcome))
-            }
-        }
-    })
+    KEEPER.with(|keeper| keeper.answer(ask))
 }
 
-fn packed<T: Serialize>(answer: &T) -> Vec<u8> {
-    postcard::to_stdvec(answer).unwrap_or_default()
+/// [`Keeper::forget`].
+#[wasm_bindgen]
+pub fn forget() {
+    KEEPER.with(Keeper::forget);
+}
+
+/// A snapshot, and the history of one of its GPUs.
+struct File {
+    recorded: Recorded<'static>,
+    calls: Calls,
+    /// Histories of all GPUs, where there are several.
+    readings: Vec<Reading>,
+    report: Report,
+}
+
+impl File {
+    fn of(
+        recorded: Recorded<'static>,
+        readings: Vec<Reading>,
+        name: &str,
+        config: &Config,
+    ) -> Result<Self, Error> {
+        let report = recorded.report(name, config)?;
+        let mut file = Self { calls: recorded.calls(), recorded, readings, report };
+        file.judge_anew(config)?;
+        let shown = file.recorded.reading();
+        if let Some(run) = file.report.recorded.as_mut().filter(|_| !file.readings.is_empty()) {
+            run.shown = file.readings.iter().position(|known| *known == shown).unwrap_or_default();
+            run.readings.clone_from(&file.readings);
+        }
+        Ok(file)
+    }
+
+    fn judge_anew(&mut self, config: &Config) -> Result<(), Error> {
+        self.report.verdict = self.judge(config)?;
+        self.report.peak.process = self.report.peak.reserved + self.report.verdict.context;
+        self.report.config = config.clone();
+        Ok(())
+    }
+}
+
+impl Recording for File {
+    fn read(source: &mut dyn Source, name: &str, config: &Config) -> Result<Self, Error> {
+        let snapshot = recorded::open(source)?;
+        // Of one there is nothing to choose, and its history is not made twice.
+        let several = snapshot.devices() > 1;
+        let readings = if several { recorded::readings(&snapshot) } else { Vec::new() };
+        Self::of(Recorded::owning(snapshot, None)?, readings, name, config)
+    }
+
+    fn report(&self) -> Report {
+        self.report.clone()
+    }
+
+    fn change(&mut self, config: &Config, reading: usize) -> Result<(), Error> {
+        match self.readings.get(reading).map(|reading| reading.by) {
+            Some(By::Gpu(gpu)) if gpu != self.recorded.device => {
+                let snapshot = std::mem::take(self.recorded.snapshot.to_mut());
+                let recorded = Recorded::owning(snapshot, Some(gpu))?;
+                let readings = std::mem::take(&mut self.readings);
+                *self = Self::of(recorded, readings, &self.report.model.name, config)?;
+                Ok(())
+            }
+            _ => self.judge_anew(config),
+        }
+    }
+
+    fn look(&self, event: usize) -> Snapshot {
+        self.recorded.look(event)
+    }
+
+    fn judge(&self, config: &Config) -> Result<DeviceVerdict, Error> {
+        self.calls.verdict(self.recorded.reserved_peak.0, config, &config.device)
+    }
+
+    fn calls(&self) -> &Calls {
+        &self.calls
+    }
 }

@@ -24,6 +24,7 @@ use super::lesson_panel::LessonPanel;
 use super::message::MessageView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
+use super::readings::Readings;
 use super::recorded::RecordedView;
 use super::settings::Settings;
 use super::source_editor::SourceEditor;
@@ -41,7 +42,7 @@ use crate::language::{Language, fill, tr};
 use crate::lessons::LESSONS;
 use crate::link;
 use crate::load::{self, Input};
-use crate::state::{Answer, Notice, State};
+use crate::state::{Answer, Arriving, Notice, State};
 use crate::teach::{Lessons, Teaching};
 use crate::text;
 use crate::theme::Theme;
@@ -65,8 +66,8 @@ pub(crate) fn App() -> impl IntoView {
     });
     Theme::on_preference(move |theme| state.theme.set(theme));
     Effect::new(move |_| {
-        let config = state.config.get();
-        engine.with_value(|engine| engine.estimate(config));
+        let (config, reading) = (state.config.get(), state.reading.get());
+        engine.with_value(|engine| engine.estimate(config, reading));
     });
     let actions = Actions::of(state, engine);
     let dragging = accept_drops(actions.open_file, actions.open_text, state.notice);
@@ -104,6 +105,8 @@ struct Actions {
     forget_message: Callback<()>,
     /// Take the model off the page.
     close: Callback<()>,
+    /// Leave off opening.
+    leave_off: Callback<()>,
     /// Look at a moment of the newest answer.
     look: Callback<usize>,
     /// Save the newest run as a memory snapshot.
@@ -151,6 +154,7 @@ impl Actions {
             openers,
             forget_message: Callback::new(move |()| engine.with_value(Engine::forget_message)),
             close: Callback::new(move |()| engine.with_value(Engine::close)),
+            leave_off: Callback::new(move |()| engine.with_value(Engine::leave_off)),
             look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
             play: Callback::new(move |()| engine.with_value(Engine::play)),
             search: Callback::new(move |go| {
@@ -207,6 +211,7 @@ fn Page(
             on_file=actions.open_file
             on_example=actions.open_example
             on_close=actions.close
+            on_leave_off=actions.leave_off
             on_theme=Callback::new(move |()| {
                 state.theme.update(|theme| *theme = theme.other());
                 state.theme.get_untracked().store();
@@ -357,6 +362,7 @@ fn Workbench(
                 />
                 <Show when=move || { rest.get() >= 1 }>
                     <AutopsyView report=derived.report />
+                    <Readings report=derived.report reading=state.reading />
                     <RecordedView report=derived.report what_ifs=state.what_ifs />
                     <Comparison
                         report=derived.report
@@ -518,7 +524,7 @@ fn choose_batch(state: State, batch: u64) {
 /// Fetches an example from where the page came from, and opens it.
 fn example_opener(state: State, engine: StoredValue<Engine, LocalStorage>) -> Callback<Example> {
     Callback::new(move |example: Example| {
-        state.opening.set(Some(example.file.to_owned()));
+        state.opening.set(Some(Arriving::new(example.file.to_owned())));
         spawn_local(async move {
             match load::example(example.path, example.file).await {
                 Ok(input) => engine.with_value(|engine| engine.open(input, example.dims())),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater_core::report::difference::{Difference, by_module};
+use highwater_core::report::difference::{Difference, PhaseDifference, by_module, by_phase};
 use highwater_core::trace::Category;
 use highwater_core::{Config, Report};
 use leptos::prelude::*;
@@ -135,14 +135,16 @@ fn is_by_origin(report: &Report) -> bool {
 /// The highest moment of each phase that both have, where one was recorded; ends the table.
 fn phases(markup: &mut Markup, kept: &Report, report: &Report) {
     if kept.recorded.is_some() || report.recorded.is_some() {
-        let before = text::recorded::phases(&kept.timeline);
-        let after = text::recorded::phases(&report.timeline);
-        let both = after.into_iter().filter_map(|(name, after)| {
-            let (_, before) = before.iter().find(|(known, _)| *known == name)?;
-            Some(Difference { before: *before, name, after })
-        });
-        let both: Vec<_> = both.collect();
-        group(markup, Some(tr("The highest moment of each phase")), &both);
+        let row = |row: PhaseDifference| {
+            let mut name = text::moment(row.phase, row.iteration);
+            if let Some((category, _)) = row.mostly {
+                let mostly = text::category(category);
+                name = fill("{phase}: mostly {what}", &[("phase", &name), ("what", &mostly)]);
+            }
+            Difference { name, before: row.before, after: row.after }
+        };
+        let rows: Vec<_> = by_phase(kept, report).into_iter().map(row).collect();
+        group(markup, Some(tr("The highest moment of each phase, and what differs there")), &rows);
     }
     markup.raw("</table>");
 }

@@ -10,14 +10,15 @@ use super::recent_list::RecentList;
 use crate::examples::{EXAMPLES, Example, Silhouette, outline};
 use crate::language::tr;
 use crate::markup::Markup;
+use crate::state::Arriving;
 use crate::teach::Lessons;
 
 /// Invites to drop a model, and says what happens to it: nothing leaves the page.
 #[component]
 pub(crate) fn DropZone(
-    /// Name of what is being opened.
+    /// What is being opened.
     #[prop(into)]
-    opening: Signal<Option<String>>,
+    opening: Signal<Option<Arriving>>,
     /// A file was chosen.
     on_file: Callback<File>,
     /// An example was chosen.
@@ -71,7 +72,8 @@ fn notes() -> String {
     notes.around("<strong>", &tr("out-of-memory message"), "</strong>");
     notes.text(&tr(" that you got, and what ")).raw("<strong>nvidia-smi</strong>");
     notes.text(&tr(" prints; or the ")).around("<strong>", &tr("memory snapshot"), "</strong>");
-    notes.around("", &tr(" of a real run"), "</p><p class=\"drop-zone-promise\">");
+    notes.text(&tr(" of a real run, or a ")).around("<strong>", &tr("profiler trace"), "</strong>");
+    notes.around("", &tr(" from a CPU"), "</p><p class=\"drop-zone-promise\">");
     let promise = tr(
         "Nothing leaves this page: the file is read and estimated right here, and its weights are not even read.",
     );

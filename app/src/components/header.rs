@@ -13,7 +13,7 @@ use crate::examples::{EXAMPLES, Example};
 use crate::language::{Language, fill, tr};
 use crate::lessons::LESSONS;
 use crate::link::Recent;
-use crate::state::Shared;
+use crate::state::{Arriving, Shared};
 use crate::teach::Lessons;
 use crate::theme::Theme;
 
@@ -45,7 +45,7 @@ pub(crate) fn Header(
     loaded: Signal<Option<String>>,
     /// Name of what is being opened.
     #[prop(into)]
-    opening: Signal<Option<String>>,
+    opening: Signal<Option<Arriving>>,
     /// The theme.
     #[prop(into)]
     theme: Signal<Theme>,
@@ -58,6 +58,8 @@ pub(crate) fn Header(
     on_example: Callback<Example>,
     /// The model is to be taken off the page.
     on_close: Callback<()>,
+    /// What is being opened is not wanted any more.
+    on_leave_off: Callback<()>,
     /// The other theme is wanted.
     on_theme: Callback<()>,
     /// Another language is wanted.
@@ -67,6 +69,10 @@ pub(crate) fn Header(
     /// What can be kept of what is on the page.
     keep: Keep,
 ) -> impl IntoView {
+    // The percentage changes by itself, so that what has the focus beside it keeps it.
+    let arriving = Memo::new(move |_| opening.with(|o| Some(o.as_ref()?.name.clone())));
+    let percent = Memo::new(move |_| opening.with(|o| o.as_ref()?.percent));
+    let is_slow = Memo::new(move |_| percent.get().is_some());
     view! {
         <header class="header">
             <p class="header-name">
@@ -80,9 +86,24 @@ pub(crate) fn Header(
                 <LessonMenu lessons />
             </Show>
             <div class="header-file" aria-live="polite">
-                {move || match (opening.get(), loaded.get()) {
+                {move || match (arriving.get(), loaded.get()) {
                     (Some(name), _) => {
-                        view! { <span class="chip chip-busy">{fill("Opening {file}…", &[("file", &name)])}</span> }
+                        view! {
+                            <span class="chip chip-busy" class:chip-slow=is_slow>
+                                <span class="chip-text">{fill("Opening {file}…", &[("file", &name)])}</span>
+                                <span class="chip-percent" aria-hidden="true">
+                                    {move || percent.get().map(|percent| format!("{percent}\u{a0}%"))}
+                                </span>
+                                <button
+                                    type="button"
+                                    class="chip-close"
+                                    aria-label=tr("Leave off opening")
+                                    on:click=move |_| on_leave_off.run(())
+                                >
+                                    <CloseIcon />
+                                </button>
+                            </span>
+                        }
                             .into_any()
                     }
                     (None, Some(name)) => {

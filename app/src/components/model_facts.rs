@@ -46,12 +46,16 @@ fn drawn(report: &Report, millis: f64) -> String {
         if let Some(conf) = &run.alloc_conf {
             fact(&mut markup, &tr("allocator"), "", &text::recorded::settings(conf));
         }
-        return markup.done();
+        if !run.is_prediction() {
+            return markup.done();
+        }
     }
     let count = format::short_count(model.parameters);
     fact(&mut markup, &tr("parameters"), &format::grouped(model.parameters), &count);
     markup.around("<dt>", &tr("their size"), "</dt><dd>").size(model.parameter_bytes).raw("</dd>");
-    fact(&mut markup, &tr("operators"), "", &format::grouped(model.operators as u64));
+    if report.recorded.is_none() {
+        fact(&mut markup, &tr("operators"), "", &format::grouped(model.operators as u64));
+    }
     if !model.producer.is_empty() {
         fact(&mut markup, &tr("written by"), "", &model.producer);
     }

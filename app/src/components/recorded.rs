@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use highwater_core::Report;
 use highwater_core::recorded::WhatIf;
+use highwater_core::report::RecordedRun;
 use leptos::prelude::*;
 
 use super::drawn::Drawn;
@@ -49,10 +50,12 @@ fn drawn(report: &Report, what_ifs: &[WhatIf]) -> String {
     }
     markup.raw("</tr></thead><tbody>");
     let (own, recorded) = (text::baseline(what_ifs, report), report.peak.reserved);
+    let is_prediction = report.recorded.as_ref().is_some_and(RecordedRun::is_prediction);
     for outcome in what_ifs {
         let reserved = outcome.replayed.reserved;
         let said = match text::is_own(outcome, report) {
             false => format::difference(reserved, own),
+            true if is_prediction => tr("as it is set"),
             true if reserved == recorded => tr("as recorded"),
             true => fill("recorded: {size}", &[("size", &recorded)]),
         };

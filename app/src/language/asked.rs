@@ -134,6 +134,7 @@ fn from_tables() -> BTreeSet<String> {
         Fidelity::ApproximateOrder,
         Fidelity::StatesOnly,
         Fidelity::Recorded,
+        Fidelity::SeenOnCpu,
     ] {
         asked.extend([fidelity.label().to_owned(), sentence(fidelity.about())]);
     }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use highwater_core::Bytes;
 use highwater_core::allocator::Pool;
 use highwater_core::recorded::WhatIf;
-use highwater_core::report::{Class, Fragmentation, RecordedRun, Report, Timeline};
+use highwater_core::report::{By, Class, Fragmentation, RecordedRun, Report};
 use highwater_core::trace::Category;
 
 use crate::chart::stack::Stack;
@@ -169,21 +169,18 @@ pub(crate) fn is_own(outcome: &WhatIf, report: &Report) -> bool {
     run.is_some_and(|run| run.alloc_conf.as_deref().unwrap_or_default() == outcome.alloc_conf)
 }
 
-/// The highest moment of each phase.
-pub(crate) fn phases(timeline: &Timeline) -> Vec<(String, Bytes)> {
-    let ends = timeline.phases.iter().skip(1).map(|mark| mark.event).chain([timeline.events]);
-    let mut highest: Vec<(String, Bytes)> = Vec::new();
-    for (mark, end) in timeline.phases.iter().zip(ends) {
-        let place = |event: usize| timeline.event.partition_point(|&at| at < event);
-        let samples = timeline.allocated.get(place(mark.event)..place(end)).unwrap_or_default();
-        let Some(&most) = samples.iter().max() else { continue };
-        let name = when(timeline, mark.event);
-        match highest.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = most.max(*known),
-            None => highest.push((name, most)),
-        }
+/// What tells the readings of one file apart.
+pub(crate) fn readings(run: &RecordedRun) -> String {
+    tr(if run.is_prediction() { "By which rules" } else { "GPUs in this snapshot" })
+}
+
+/// What a reading is called, and what it means.
+pub(crate) fn reading(by: By) -> (String, String) {
+    match by {
+        By::Gpu(gpu) => (fill("GPU {n}", &[("n", &gpu)]), String::new()),
+        By::Ours => (tr("Highwater's rules"), tr("kernels and optimizer as on the GPU")),
+        By::Published => (tr("published rules"), tr("as xMem's authors describe them")),
     }
-    highest
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `highwater replay`, and the snapshots that `estimate` writes.
 
-use expect_test::expect_file;
+use expect_test::{expect, expect_file};
 use serde_json::Value;
 
 use crate::run::{file, highwater, model};
@@ -91,4 +91,42 @@ fn a_trace_from_the_cpu_is_replayed_on_a_gpu() {
     let outcome = highwater(&["replay", &cut]);
     assert_eq!(outcome.status, Some(2));
     assert!(outcome.stderr.contains("the trace ends in the middle"), "{}", outcome.stderr);
+}
+
+/// The estimate beside its own recording, and beside a trace of something else.
+#[test]
+fn an_estimate_is_laid_beside_what_was_recorded() {
+    let path = written("alexnet-beside.pickle");
+    let model = model("train/alexnet");
+    let asked = ["estimate", &model, "--dim", "batch=64", "--beside", &path];
+    let outcome = highwater(&asked);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let beside = outcome.stdout.split("\n\n").find(|part| part.starts_with("Beside")).unwrap();
+    expect![[r#"
+        Beside a memory snapshot
+                                    estimate  alexnet-beside.pickle
+          allocated                 1.18 GiB               1.18 GiB  =
+          reserved                  1.46 GiB               1.46 GiB  =
+          set-up                  270.21 MiB             270.21 MiB  =
+          1 forward               466.88 MiB             466.88 MiB  =
+          1 backward              735.41 MiB             735.41 MiB  =
+          1 the optimizer's step    1.18 GiB               1.18 GiB  =
+          2 forward               934.60 MiB             934.60 MiB  =
+          2 backward                1.17 GiB               1.17 GiB  =
+          2 the optimizer's step    1.18 GiB               1.18 GiB  =
+          3 forward               934.60 MiB             934.60 MiB  =
+          3 backward                1.17 GiB               1.17 GiB  =
+          3 the optimizer's step    1.18 GiB               1.18 GiB  ="#]].assert_eq(beside);
+    let outcome = highwater(&[asked.as_slice(), &["--json"]].concat());
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(json["beside"]["peak"]["allocated"], json["peak"]["allocated"]);
+    assert_eq!(json["beside"]["phases"].as_array().unwrap().len(), 10);
+
+    let profiles = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/profiles");
+    let trace = format!("{profiles}/resnet18_8_sgd_128.json.gz");
+    let outcome = highwater(&["estimate", &model, "--beside", &trace]);
+    assert!(outcome.stdout.contains("by the published rules"), "{}", outcome.stdout);
+    let outcome = highwater(&["estimate", &model, "--beside", &model]);
+    assert_eq!(outcome.status, Some(2));
+    assert!(outcome.stderr.contains("this is no pickle"), "{}", outcome.stderr);
 }

@@ -7,10 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Model, Run, find};
+use super::{Model, Run};
 use crate::allocator::{self, OutOfMemory};
 use crate::bytes::{Bytes, Printed};
 use crate::config::Config;
+use crate::device;
 use crate::error::{Error, ErrorKind};
 use crate::observed::Message;
 use crate::report;
@@ -119,7 +120,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn locate(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        let run = self.run(config, find(&config.device)?)?;
+        let run = self.run(config, device::find(&config.device)?)?;
         let mut located = within(&run, message);
         let best = located.places.first().map(|place| place.fits);
         if best != Some(Match::Fails) && message.allocated.is_some() {
@@ -134,7 +135,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn locate_here(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        Ok(within(&self.run(config, find(&config.device)?)?, message))
+        Ok(within(&self.run(config, device::find(&config.device)?)?, message))
     }
 
     /// A batch with which the run fails as the message says.
@@ -154,7 +155,7 @@ impl Model {
         let simulate = |batch: u64| -> Result<Option<Run>, Error> {
             let mut config = run.config.clone();
             config.dims.insert(dim.name.clone(), batch);
-            match self.run(&config, find(&config.device)?) {
+            match self.run(&config, device::find(&config.device)?) {
                 Ok(run) => Ok(Some(run)),
                 Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
                 Err(error) => Err(error),

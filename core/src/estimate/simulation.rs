@@ -1,9 +1,9 @@
 //! [`Simulation`]: one run, kept so that every moment of it can be asked about.
 
-use super::{Model, Run, find, judge, without_workspaces};
+use super::{Model, Run, judge, without_workspaces};
 use crate::allocator::{self, Replay, Series, Settings};
 use crate::config::Config;
-use crate::device::{Device, Room};
+use crate::device::{self, Device, Room};
 use crate::diagnostic::Severity;
 use crate::error::Error;
 use crate::report::{DeviceVerdict, ModelSummary, Report, Snapshot};
@@ -25,7 +25,7 @@ impl Model {
     /// # Errors
     /// When the configuration names a device or a dimension that there is not, or an absurd size.
     pub fn simulate(&self, config: &Config) -> Result<Simulation, Error> {
-        let device = find(&config.device)?;
+        let device = device::find(&config.device)?;
         let run = self.run(config, device)?;
         let summary = ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
         let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);

@@ -13,6 +13,7 @@ use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
 use crate::formats::Recognised;
+use crate::report::difference::{PhaseDifference, by_phase};
 use crate::report::{Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report};
 use crate::step;
 
@@ -27,6 +28,27 @@ struct JsonAnswer<'a> {
     devices: Vec<JsonDevice<'a>>,
     lower_bound: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beside: Option<JsonBeside<'a>>,
+}
+
+/// What was recorded of the same training.
+#[derive(Serialize)]
+struct JsonBeside<'a> {
+    name: &'a str,
+    format: &'a str,
+    peak: JsonPeak<'a>,
+    phases: Vec<JsonPhase>,
+    diagnostics: Vec<JsonDiagnostic<'a>>,
+}
+
+/// The highest moment of a phase.
+#[derive(Serialize)]
+struct JsonPhase {
+    iteration: usize,
+    phase: &'static str,
+    estimate: u64,
+    beside: u64,
 }
 
 #[derive(Serialize)]
@@ -134,10 +156,30 @@ struct JsonDiagnostic<'a> {
     node: Option<&'a str>,
 }
 
-/// The answer as JSON, indented, with a line end.
-pub fn json(answer: &Answer) -> String {
+/// The answer as JSON, indented, with a line end; and what was recorded of the same training.
+pub fn json(answer: &Answer, beside: Option<&Report>) -> String {
+    let mut json = JsonAnswer::of(answer);
+    json.beside = beside.map(|beside| JsonBeside::of(&answer.report, beside));
     // Fails only for maps whose keys are no texts, and there are none.
-    serde_json::to_string_pretty(&JsonAnswer::of(answer)).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&json).unwrap_or_default() + "\n"
+}
+
+impl<'a> JsonBeside<'a> {
+    fn of(estimate: &Report, beside: &'a Report) -> Self {
+        let phase = |row: &PhaseDifference| JsonPhase {
+            iteration: row.iteration,
+            phase: row.phase.name(),
+            estimate: row.before.0,
+            beside: row.after.0,
+        };
+        Self {
+            name: &beside.model.name,
+            format: &beside.model.recognised.format,
+            peak: JsonPeak::of(&beside.peak),
+            phases: by_phase(estimate, beside).iter().map(phase).collect(),
+            diagnostics: beside.diagnostics.iter().map(JsonDiagnostic::of).collect(),
+        }
+    }
 }
 
 impl<'a> JsonAnswer<'a> {
@@ -168,6 +210,7 @@ impl<'a> JsonAnswer<'a> {
             devices: devices.iter().map(JsonDevice::of).collect(),
             lower_bound: *lower_bound,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
+            beside: None,
         }
     }
 }

@@ -8,11 +8,11 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
-use super::unpack::{Bytes, Unpacked};
 use super::{Change, Inputs, Operator, Profile, Span, Time, kernels, told};
 use crate::error::{Error, ErrorKind};
 use crate::sorted;
 use crate::source::Source;
+use crate::unpack::Stream;
 
 /// How to record a trace that can be read.
 const HOW: &str = "record it with profile(activities=[ProfilerActivity.CPU], profile_memory=True, \
@@ -24,13 +24,7 @@ pub(super) fn profile(source: &mut dyn Source) -> Result<Profile, Error> {
     if source.is_empty() {
         return Err(Error::new(ErrorKind::Empty, "the file is empty"));
     }
-    let mut first = [0];
-    source.read_at(0, &mut first)?;
-    let bytes = Bytes::new(source);
-    let kept = match first {
-        [0x1f] => events(BufReader::new(Unpacked::new(bytes)))?,
-        _ => events(BufReader::new(bytes))?,
-    };
+    let kept = events(BufReader::new(Stream::of(source)?))?;
     kept.finish()
 }
 
@@ -58,9 +52,7 @@ fn refuse(error: &serde_json::Error) -> Error {
             Error::new(ErrorKind::Corrupt, message)
         }
         Category::Syntax | Category::Data => {
-            let message = format!(
-                "line {line}, column {column}: {why}; this is no trace (unpack a memory snapshot first): {HOW}"
-            );
+            let message = format!("line {line}, column {column}: {why}; this is no trace: {HOW}");
             Error::new(ErrorKind::WrongFormat, message)
         }
     }

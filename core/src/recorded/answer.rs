@@ -14,8 +14,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::formats::{Fidelity, Recognised};
 use crate::report::{
-    ByCategory, IterationPeaks, LiveTensor, ModelSummary, ModuleBytes, Owner, Peak, RecordedRun,
-    Report, Snapshot, Timeline,
+    By, ByCategory, IterationPeaks, LiveTensor, ModelSummary, ModuleBytes, Owner, Peak, Reading,
+    RecordedRun, Report, Snapshot, Timeline,
 };
 use crate::sorted;
 use crate::trace::{Category, Phase, PhaseMark};
@@ -82,11 +82,19 @@ impl Recorded<'_> {
             lower_bound: !self.before.is_empty(),
             diagnostics: self.diagnostics.clone(),
             recorded: Some(RecordedRun {
+                readings: vec![self.reading()],
+                shown: 0,
                 by_origin,
                 begins_late: !self.before.is_empty(),
                 alloc_conf: self.snapshot.alloc_conf.clone(),
             }),
         })
+    }
+
+    /// Which of the histories in its file it is.
+    pub fn reading(&self) -> Reading {
+        let (allocated, (reserved, _)) = (self.peak.allocated, self.reserved_peak);
+        Reading { by: By::Gpu(self.device), allocated, reserved }
     }
 
     /// One moment of it; one behind the last is the last.

@@ -44,6 +44,18 @@ impl Origin {
         }
     }
 
+    /// What a category stands for in a report that knows origins only
+    /// ([`RecordedRun::by_origin`](report::RecordedRun::by_origin)).
+    pub const fn behind(category: Category) -> Self {
+        match category {
+            Category::OptimizerState => Self::Optimizer,
+            Category::Gradient => Self::Backward,
+            Category::Activation => Self::Forward,
+            Category::Parameter => Self::Moved,
+            _ => Self::Unknown,
+        }
+    }
+
     /// By one frame: ours name the phase; PyTorch's are known by file and function.
     fn of_frame(file: &str, name: &str) -> Self {
         let is = |part: &str| file.contains(part);

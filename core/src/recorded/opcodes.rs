@@ -3,11 +3,14 @@
 //! Names and meanings are those of `Lib/pickletools.py`, `CPython` 3.14. Nothing is imported, called or
 //! executed: an opcode that asks for that is refused by its name.
 
+use std::io::{self, Read as _};
+
 use crate::error::{Error, ErrorKind};
 use crate::source::Source;
+use crate::unpack::Stream;
 
 /// SIZE: what is read at once.
-const CHUNK: u64 = 1 << 18;
+const CHUNK: usize = 1 << 18;
 /// SIZE: the longest text that is taken for one.
 const TEXT_MAX: u64 = 1 << 24;
 
@@ -46,7 +49,7 @@ pub(super) enum Step {
 
 /// Reads steps.
 pub(super) struct Scanner<'s> {
-    source: &'s mut dyn Source,
+    stream: Stream<'s>,
     buffer: Vec<u8>,
     /// Position in `buffer`.
     at: usize,
@@ -60,11 +63,11 @@ pub(super) struct Scanner<'s> {
 impl<'s> Scanner<'s> {
     /// At the first opcode behind the head.
     pub(super) fn new(source: &'s mut dyn Source) -> Result<Self, Error> {
-        let mut scanner =
-            Self { source, buffer: Vec::new(), at: 0, end: 0, opcode: 0, text: String::new() };
-        if scanner.source.is_empty() {
+        if source.is_empty() {
             return Err(Error::new(ErrorKind::Empty, "the file is empty"));
         }
+        let (stream, buffer) = (Stream::of(source)?, Vec::new());
+        let mut scanner = Self { stream, buffer, at: 0, end: 0, opcode: 0, text: String::new() };
         match scanner.byte()? {
             0x80 => {
                 let version = scanner.byte()?;
@@ -74,7 +77,6 @@ impl<'s> Scanner<'s> {
                 }
                 Ok(scanner)
             }
-            0x1f => Err(scanner.refuse("this is packed with gzip: unpack it first")),
             b'P' => {
                 Err(scanner
                     .refuse("this is a zip archive, as torch.save makes it, and no snapshot"))
@@ -166,8 +168,9 @@ impl<'s> Scanner<'s> {
         self.end.saturating_sub(u64::try_from(left).unwrap_or(0))
     }
 
+    /// SIZE: bytes to come, as far as the file tells.
     fn left(&self) -> u64 {
-        self.source.len().saturating_sub(self.offset())
+        self.stream.len().map_or(u64::MAX, |size| size.saturating_sub(self.offset()))
     }
 
     fn byte(&mut self) -> Result<u8, Error> {
@@ -175,13 +178,10 @@ impl<'s> Scanner<'s> {
             self.at = self.at.saturating_add(1);
             return Ok(byte);
         }
-        let size = CHUNK.min(self.source.len().saturating_sub(self.end));
-        if size == 0 {
-            return Err(self.ends());
-        }
-        self.buffer.resize(usize::try_from(size).unwrap_or(0), 0);
-        self.source.read_at(self.end, &mut self.buffer)?;
-        self.end = self.end.saturating_add(size);
+        self.buffer.resize(CHUNK, 0);
+        let read = self.stream.read(&mut self.buffer).map_err(|error| unreadable(&error))?;
+        self.buffer.truncate(read);
+        self.end = self.end.saturating_add(u64::try_from(read).unwrap_or(0));
         self.at = 1;
         self.buffer.first().copied().ok_or_else(|| self.ends())
     }
@@ -189,7 +189,7 @@ impl<'s> Scanner<'s> {
     fn ends(&self) -> Error {
         let message = format!(
             "the file ends at byte {}, in the middle of the pickle: copy it again, or dump it again",
-            self.source.len()
+            self.stream.len().unwrap_or(self.end)
         );
         Error::new(ErrorKind::Corrupt, message)
     }
@@ -254,6 +254,17 @@ impl<'s> Scanner<'s> {
         };
         Ok(Step::Text)
     }
+}
+
+/// Why the file cannot be read, or not be unpacked.
+fn unreadable(error: &io::Error) -> Error {
+    let message = match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            "what gzip packed ends in the middle: copy the file again".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    Error::new(ErrorKind::Corrupt, message)
 }
 
 /// Why there is no step for an opcode.

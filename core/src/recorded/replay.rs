@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::device::{self, Room, Verdict};
 use crate::error::{Error, ErrorKind};
 use crate::report::DeviceVerdict;
+use crate::trace::{Event, Trace};
 
 /// What the calls of a history ask of the allocator, with as much memory as it wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +63,27 @@ enum Call {
 }
 
 impl Calls {
+    /// The calls of a simulated run, whose allocator is set so.
+    pub fn of(trace: &Trace, alloc_conf: &str) -> Self {
+        let mut calls = Self { alloc_conf: Some(alloc_conf.to_owned()), ..Self::default() };
+        let mut numbers = vec![usize::MAX; trace.storages.len()];
+        for event in &trace.events {
+            match *event {
+                Event::Alloc(id) => {
+                    if let Some((storage, number)) =
+                        trace.storages.get(id.0).zip(numbers.get_mut(id.0))
+                    {
+                        *number = calls.malloc(storage.requested);
+                    }
+                }
+                Event::Free(id) => {
+                    calls.list.extend(numbers.get(id.0).copied().map(Call::Free));
+                }
+            }
+        }
+        calls
+    }
+
     fn malloc(&mut self, requested: Bytes) -> usize {
         let number = self.allocations;
         self.list.push(Call::Malloc(requested));
@@ -159,22 +181,8 @@ pub(super) fn by_peak(
     config: &Config,
     device: &str,
 ) -> Result<DeviceVerdict, Error> {
-    let device = device::lookup(device)
-        .ok_or_else(|| Error::new(ErrorKind::BadConfig, format!("unknown device `{device}`")))?;
-    let room = Room::of(device, config);
-    Ok(DeviceVerdict {
-        id: device.id.to_owned(),
-        name: room.named(device),
-        capacity: room.capacity,
-        capacity_from: room.capacity_from,
-        need: reserved + room.context,
-        context: room.context,
-        context_from: room.context_from,
-        other_processes: room.other_processes,
-        allowed: room.allowed,
-        verdict: room.verdict(reserved).unwrap_or(Verdict::DoesNotFit),
-        out_of_memory: None,
-    })
+    let device = device::find(device)?;
+    Ok(DeviceVerdict::by_peak(reserved, device, &Room::of(device, config)))
 }
 
 impl Recorded<'_> {

@@ -5,8 +5,9 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect, expect_file};
-use highwater_core::profiled::{self, History, Prediction, Profile, Rules, Target};
-use highwater_core::{Error, ErrorKind};
+use highwater_core::device::Verdict;
+use highwater_core::profiled::{self, History, Prediction, Profile, Rules, Target, Traced};
+use highwater_core::{Bytes, Config, Error, ErrorKind};
 use proptest::prelude::*;
 
 use crate::fixtures;
@@ -100,6 +101,37 @@ fn where_the_model_is_not_told_gradients_stand_in() {
     }
 }
 
+/// In the form of an estimate it says the same, on every card.
+#[test]
+fn a_trace_is_answered_as_an_estimate_is() {
+    let profile = read(&fixtures::read("profiles/resnet18_8_sgd_128.json.gz")).unwrap();
+    let history = History::of(&profile).unwrap();
+    let t4 = Config { device: "t4".to_owned(), ..Config::default() };
+    for (config, shown) in [(&Config::default(), 0), (&Config::default(), 1), (&t4, 0)] {
+        let traced = Traced::of(&history, config, shown).unwrap();
+        let report = traced.report("it");
+        let target = Target { device: config.device.clone(), ..Target::default() };
+        let prediction = profiled::predict(&history, traced.rules(), &target).unwrap();
+        let found = [report.peak.allocated.0, report.peak.reserved.0];
+        assert_eq!(found, peaks(&prediction));
+        let run = report.recorded.unwrap();
+        assert!(run.is_prediction() && run.shown == shown && run.readings.len() == 2);
+        assert_eq!(run.readings[shown].allocated, report.peak.allocated);
+        assert_eq!(traced.look(report.peak.event).allocated, report.peak.allocated);
+        assert_eq!(profiled::verdict(&history, traced.rules(), config).unwrap(), report.verdict);
+        let replayed = traced.calls().what_if("").unwrap().replayed;
+        assert_eq!(replayed.reserved, report.peak.reserved);
+    }
+    // The told tensors are the model.
+    let model = Traced::of(&history, &t4, 0).unwrap().report("it").model;
+    assert_eq!(model.parameters, 11_689_512);
+    // Where there is too little, it says where that shows.
+    let small = Config { capacity: Some(Bytes::mib(360)), ..t4 };
+    let ends = profiled::verdict(&history, Rules::Ours, &small).unwrap();
+    assert_eq!(ends.verdict, Verdict::DoesNotFit);
+    assert!(ends.out_of_memory.unwrap().message.contains("CUDA out of memory"));
+}
+
 fn check_refused(bytes: &[u8], kind: ErrorKind, expected: &Expect) {
     let refused = read(bytes).and_then(|profile| History::of(&profile).map(|_| ()));
     let error = refused.unwrap_err();
@@ -124,7 +156,7 @@ fn what_is_no_trace_is_refused() {
         b"[1, 2]",
         ErrorKind::WrongFormat,
         &expect![
-            "line 1, column 1: invalid type: sequence, expected a trace of torch.profiler; this is no trace (unpack a memory snapshot first): "
+            "line 1, column 1: invalid type: sequence, expected a trace of torch.profiler; this is no trace: "
         ],
     );
     check_refused(
@@ -140,9 +172,7 @@ fn what_is_no_trace_is_refused() {
     check_refused(
         b"{\"traceEvents\": [{\"ts\": oh",
         ErrorKind::WrongFormat,
-        &expect![
-            "line 1, column 25: expected value; this is no trace (unpack a memory snapshot first): "
-        ],
+        &expect!["line 1, column 25: expected value; this is no trace: "],
     );
     check_refused(
         b"\x1f\x8bnothing",

@@ -7,7 +7,8 @@ use expect_test::{Expect, expect};
 use highwater_core::allocator::Settings;
 use highwater_core::export::{self, Played};
 use highwater_core::recorded::{self, Action, Recorded, Snapshot};
-use highwater_core::report::{Fragmentation, Peak};
+use highwater_core::report::difference::by_phase;
+use highwater_core::report::{By, Fragmentation, Peak};
 use highwater_core::trace::Category;
 use highwater_core::{Bytes, Config, Error, ErrorKind, Model, Report};
 use proptest::prelude::*;
@@ -186,6 +187,68 @@ fn simulated_runs_are_read_as_they_were_written() {
     }
 }
 
+#[test]
+fn what_gzip_packed_is_read_as_it_is() {
+    let packed = fixtures::read("snapshots/resnet18.pickle.gz");
+    assert_eq!(read(&packed).unwrap(), read(&unpacked("resnet18")).unwrap());
+    let message = refused(&packed[..packed.len() / 2]);
+    assert!(message.contains("what gzip packed ends in the middle"), "{message}");
+}
+
+#[test]
+fn a_snapshot_has_a_reading_for_each_gpu() {
+    let mut snapshot = read(&unpacked("resnet18")).unwrap();
+    assert_eq!(recorded::readings(&snapshot).len(), 1);
+    // The same history once more, on another GPU, and a third that is idle.
+    let trace = snapshot.traces[0].clone();
+    snapshot.traces = vec![trace.clone(), 0..0, trace];
+    let on_second =
+        |segment: &recorded::Segment| recorded::Segment { device: 2, ..segment.clone() };
+    let more: Vec<_> = snapshot.segments.iter().map(on_second).collect();
+    snapshot.segments.extend(more);
+    let readings = recorded::readings(&snapshot);
+    assert_eq!(readings.iter().map(|it| it.by).collect::<Vec<_>>(), [By::Gpu(0), By::Gpu(2)]);
+    assert_eq!(readings[0].reserved, readings[1].reserved);
+    let second = Recorded::of(&snapshot, Some(2)).unwrap();
+    assert_eq!(second.reading(), readings[1]);
+}
+
+/// A simulated run beside its own recording: the same in every phase.
+#[test]
+fn phases_are_compared() {
+    let model = zoo("resnet18");
+    let simulation = model.simulate(&Config::default()).unwrap();
+    let estimate = simulation.report();
+    let snapshot = read(&export::snapshot(&Played::of(&simulation))).unwrap();
+    let recorded = Recorded::of(&snapshot, None).unwrap().report("it", &Config::default()).unwrap();
+    let phases = by_phase(&estimate, &recorded);
+    assert_eq!(phases.len(), 10, "{phases:#?}");
+    assert!(phases.iter().all(|row| row.before == row.after && row.mostly.is_none()));
+
+    // Beside a real one: its stacks tell origins only, and a backward pass only from its second node on.
+    let snapshot = read(&unpacked("resnet18_expandable")).unwrap();
+    let recorded = Recorded::of(&snapshot, None).unwrap().report("it", &Config::default()).unwrap();
+    let mut config =
+        Config { alloc_conf: "expandable_segments:True".to_owned(), ..Config::default() };
+    config.dims.insert("batch".to_owned(), 8);
+    let estimate = model.estimate(&config).unwrap();
+    let mut text = String::new();
+    for row in by_phase(&estimate, &recorded) {
+        let mostly = row.mostly.map_or("-", |(category, _)| category.name());
+        let (phase, before, after) = (row.phase.name(), row.before.0, row.after.0);
+        writeln!(text, "{} {phase} {before} {after} {mostly}", row.iteration).unwrap();
+    }
+    expect![[r#"
+        0 setup 51629568 51629568 -
+        1 forward 234628096 234758144 workspace
+        1 backward 270090752 270090752 -
+        1 optimizer 238706176 238706176 -
+        2 forward 328182784 328312832 workspace
+        2 backward 363612672 363612672 -
+        2 optimizer 238706176 238706176 -
+    "#]].assert_eq(&text);
+}
+
 const MLP: &str = "input: [N, 256]\nlayers:\n  - linear: 1024\n  - relu\n  - linear: 10\n";
 
 proptest! {
@@ -291,7 +354,7 @@ fn what_is_no_snapshot_is_refused() {
     let long = b"\x80\x04X\xff\xff\xff\x7fabc".as_slice();
     let cases: [(&[u8], &str); 19] = [
         (b"", "the file is empty"),
-        (b"\x1f\x8b", "unpack it first"),
+        (b"\x1f\x8b", "what gzip packed ends in the middle"),
         (b"PK\x03\x04", "zip archive"),
         (b"(dp0\n.", "no pickle of protocol 2 to 5"),
         (b"\x80\x06.", "protocol 6"),

@@ -1,17 +1,57 @@
-//! A [`Source`] read from its beginning to its end, unpacked where it is packed with gzip (RFC 1952).
+//! A [`Source`] read from its beginning to its end: [`Stream`] unpacks what is packed with gzip (RFC 1952).
 
 use std::io::{self, Read};
 
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZFlush, MZStatus};
 
+use crate::error::Error;
 use crate::source::Source;
 
 /// SIZE: what is read at once.
 const CHUNK: u64 = 1 << 18;
 
+/// The bytes of a file in their order, or what gzip packed in it.
+pub(crate) enum Stream<'s> {
+    Plain(Bytes<'s>),
+    Packed(Unpacked<'s>),
+}
+
+impl<'s> Stream<'s> {
+    /// From the beginning, which tells whether it is packed.
+    pub(crate) fn of(source: &'s mut dyn Source) -> Result<Self, Error> {
+        let mut head = [0; 2];
+        if source.len() >= 2 {
+            source.read_at(0, &mut head)?;
+        }
+        let bytes = Bytes::new(source);
+        Ok(if head == [0x1f, 0x8b] {
+            Self::Packed(Unpacked::new(bytes))
+        } else {
+            Self::Plain(bytes)
+        })
+    }
+
+    /// SIZE: of all of it, where the file says.
+    pub(crate) fn len(&self) -> Option<u64> {
+        match self {
+            Self::Plain(bytes) => Some(bytes.source.len()),
+            Self::Packed(_) => None,
+        }
+    }
+}
+
+impl Read for Stream<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(bytes) => bytes.read(into),
+            Self::Packed(unpacked) => unpacked.read(into),
+        }
+    }
+}
+
 /// The bytes of a file in their order.
-pub(super) struct Bytes<'s> {
+pub(crate) struct Bytes<'s> {
     source: &'s mut dyn Source,
     buffer: Vec<u8>,
     /// Position in `buffer`.
@@ -21,7 +61,7 @@ pub(super) struct Bytes<'s> {
 }
 
 impl<'s> Bytes<'s> {
-    pub(super) fn new(source: &'s mut dyn Source) -> Self {
+    fn new(source: &'s mut dyn Source) -> Self {
         Self { source, buffer: Vec::new(), at: 0, offset: 0 }
     }
 
@@ -70,14 +110,14 @@ impl Read for Bytes<'_> {
 }
 
 /// What gzip packed.
-pub(super) struct Unpacked<'s> {
+pub(crate) struct Unpacked<'s> {
     packed: Bytes<'s>,
     /// Of the member that is read; `None` between members.
     state: Option<Box<InflateState>>,
 }
 
 impl<'s> Unpacked<'s> {
-    pub(super) const fn new(packed: Bytes<'s>) -> Self {
+    const fn new(packed: Bytes<'s>) -> Self {
         Self { packed, state: None }
     }
 

@@ -1,0 +1,122 @@
+// A trace of torch.profiler from a CPU, as an input like any other.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import {
+  SCREENS,
+  accessibilityFaults,
+  dropFile,
+  longestTaskMs,
+  openExample,
+  openPage,
+  startBrowser,
+  takePictures,
+} from './browser.js';
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser?.close());
+
+const TRACE = 'profiles/resnet18_8_sgd_128.json.gz';
+const lead = (page) => page.locator('.headline-lead');
+
+test('a trace is answered by our rules or the published ones, on any card', async () => {
+  const { page, errors, loaded, requests } = await openPage(browser);
+  loaded();
+  await longestTaskMs(page);
+  await dropFile(page, TRACE);
+  await lead(page).getByText(/^Peaks at 189\.69 MiB in .+ Fits on all \d+ GPUs\.$/).waitFor();
+  await page.locator('.facts, dl').getByText('profiler trace', { exact: true }).waitFor();
+
+  // Both sets of rules, of which one is shown.
+  const rules = page.locator('.readings');
+  const ours = rules.getByRole('radio', { name: "Highwater's rules" });
+  const published = rules.getByRole('radio', { name: 'published rules' });
+  assert.ok(await ours.isChecked());
+  await published.check();
+  await lead(page).getByText(/^Peaks at 185\.3\d MiB in /).waitFor();
+  assert.ok(await published.isChecked());
+  await ours.check();
+  await lead(page).getByText(/^Peaks at 189\.69 MiB in /).waitFor();
+
+  // Categories are real ones, settings of the allocator are tried, and another card is another answer.
+  await page.locator('.timeline-tools').getByRole('button', { name: 'by category' }).waitFor();
+  await page.locator('.what-ifs').getByText(/this run would have reserved/).waitFor();
+  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await page.locator('.headline-rest').getByText(/^On a T4 it leaves /).waitFor();
+  await page.getByRole('slider', { name: /Memory over time/ }).focus();
+  await page.keyboard.press('Home');
+  await page.locator('#alive-title').getByText('Alive at this moment').waitFor();
+  await page.keyboard.press('Escape');
+  for (const gone of ['.autopsy', '.helps', '.trend', '#optimizer', '#precision', '.gpu-batch']) {
+    assert.equal(await page.locator(gone).filter({ visible: true }).count(), 0, gone);
+  }
+  const fetched = requests.map((address) => address.split('/').at(-1));
+  assert.deepEqual(fetched, ['highwater-profiled.js', 'highwater-profiled_bg.wasm'], 'what reads it, and nothing else');
+  assert.ok((await longestTaskMs(page)) < 400, 'the page stays alive');
+
+  await page.evaluate(() => globalThis.scrollTo(0, 0));
+  await takePictures(page, 'profiled');
+  await rules.evaluate((panel) => panel.scrollIntoView());
+  await takePictures(page, 'profiled-rules');
+  assert.deepEqual(await accessibilityFaults(page), []);
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('a prediction from the graph is kept beside the trace', async () => {
+  const { page, errors } = await openExample(browser, 'ResNet-50');
+  const panel = page.locator('.comparison');
+  await panel.getByRole('button', { name: 'Keep this answer' }).click();
+  await panel.getByText('Nothing is different yet').waitFor();
+  await dropFile(page, TRACE);
+  await panel.getByText('Now: resnet18_8_sgd_128.json.gz').waitFor();
+  const rows = await panel.locator('tbody tr').evaluateAll((all) => all.map((row) => row.cells[0].textContent));
+  assert.ok(rows.includes('activations'), rows.join());
+  assert.ok(rows.some((row) => /^backward of iteration 2: mostly /.test(row)), rows.join());
+  await panel.evaluate((panel) => panel.scrollIntoView());
+  await takePictures(page, 'profiled-compared');
+  await page.setViewportSize(SCREENS.desktop);
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('what is no trace is refused, and what was there stays', async () => {
+  const { page, errors } = await openPage(browser);
+  await dropFile(page, TRACE);
+  await lead(page).getByText(/^Peaks at 189/).waitFor();
+  const notice = page.locator('.notice');
+  const cut = Buffer.from('{"schemaVersion": 1, "traceEvents": [{"ts": 1}, {');
+  await dropFile(page, { name: 'cut.json', bytes: cut });
+  await notice.getByText(/The trace ends in the middle, in line 1.*resnet18_8_sgd_128\.json\.gz is still here/).waitFor();
+  // What it says can still be asked for.
+  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await page.locator('.headline-rest').getByText(/^On a T4 it leaves /).waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('a large file says how far it is, and can be left off', async () => {
+  const { page, errors } = await openExample(browser, 'ResNet-50');
+  const large = {
+    name: 'large.json',
+    bytes: Buffer.from('{"schemaVersion": 1, "traceEvents": [{"ts": 1}'),
+    repeated: [',{"ph":"X","cat":"other","name":"something","ts":1.5,"dur":2}'.repeat(20_000), 500],
+  };
+  await dropFile(page, large);
+  const chip = page.locator('.chip-busy');
+  await chip.getByText('Opening large.json…').waitFor();
+  await chip.getByText(/^\d+\s%$/).waitFor();
+  assert.ok((await longestTaskMs(page)) < 400, 'the page stays alive');
+  await takePictures(page, 'opening');
+  await page.setViewportSize(SCREENS.desktop);
+  await chip.getByRole('button', { name: 'Leave off opening' }).click();
+  await page.locator('.chip-text').getByText('resnet50.onnx').waitFor();
+  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await page.locator('.headline-rest').getByText(/^On a T4 it leaves /).waitFor();
+  assert.equal(await page.locator('.notice').count(), 0);
+  assert.deepEqual(errors, []);
+  await page.close();
+});
