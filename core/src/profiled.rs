@@ -11,6 +11,8 @@
 mod answer;
 mod history;
 mod kernels;
+mod modules;
+mod optimizer;
 mod ours;
 mod published;
 mod read;
@@ -49,8 +51,11 @@ pub struct Profile {
     pub modules: Vec<Span>,
     /// Texts that the rest refers to.
     pub names: Vec<String>,
-    /// What operators were given, of those whose kernels need to know.
-    pub inputs: BTreeMap<usize, Inputs>,
+    /// What operators were given, of those whose kernels need to know: positions in
+    /// [`Profile::given`].
+    pub inputs: BTreeMap<usize, usize>,
+    /// Each once, since all steps are alike.
+    pub given: Vec<Inputs>,
     /// The model's tensors and the batch's, where the script told them.
     pub told: Vec<Told>,
 }
@@ -93,10 +98,12 @@ pub struct Change {
 }
 
 /// What an operator was given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inputs {
     /// Dimensions of each input; none of what is no tensor.
     pub dims: Vec<Vec<u64>>,
+    /// Strides of each input, where the trace has them.
+    pub strides: Vec<Vec<u64>>,
     /// The type of each: `float`, `long int`.
     pub types: Vec<String>,
     /// The value of each that is no tensor: `[1, 1]`, `False`.

@@ -116,7 +116,8 @@ fn an_estimate_is_laid_beside_what_was_recorded() {
           2 the optimizer's step    1.18 GiB               1.18 GiB  =
           3 forward               934.60 MiB             934.60 MiB  =
           3 backward                1.17 GiB               1.17 GiB  =
-          3 the optimizer's step    1.18 GiB               1.18 GiB  ="#]].assert_eq(beside);
+          3 the optimizer's step    1.18 GiB               1.18 GiB  ="#]]
+    .assert_eq(beside);
     let outcome = highwater(&[asked.as_slice(), &["--json"]].concat());
     let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(json["beside"]["peak"]["allocated"], json["peak"]["allocated"]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Profile, Span, Time};
+use super::{Operator, Profile, Span, Time};
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::trace::Phase;
@@ -33,6 +33,8 @@ const MAKERS: [&str; 20] = [
     "aten::zeros",
     "aten::zeros_like",
 ];
+/// SIZE: the largest number, complex in double precision.
+const NUMBER: Bytes = Bytes(16);
 /// COUNT: marks that are looked at to find one around a time.
 const NEAR: usize = 8;
 /// What the engine calls a node of the graph.
@@ -51,10 +53,19 @@ pub struct Block {
     pub operator: Option<usize>,
     /// The outermost operator then: a node of the engine, in backward.
     pub outermost: Option<usize>,
+    /// Whether it is the copy of an operand that lies in another order than the operator wants.
+    pub(super) is_copy: bool,
     /// The part of the step.
     pub phase: Phase,
     /// Position in [`History::steps`]; `None`: outside of all.
     pub step: Option<usize>,
+}
+
+impl Block {
+    /// Whether it is a number that Python made a tensor of, outside of all operators: it stays on the CPU.
+    pub(super) fn is_number(&self) -> bool {
+        self.operator.is_none() && self.bytes <= NUMBER
+    }
 }
 
 /// What happens, in order.
@@ -140,8 +151,11 @@ impl<'p> History<'p> {
     }
 
     fn block(&self, born: Time, bytes: Bytes, stack: &[usize]) -> Block {
-        let named = |at: &&usize| !MAKERS.contains(&self.profile.operator(**at));
-        let operator = stack.iter().rev().find(named).or_else(|| stack.first()).copied();
+        let is_named = |at: &usize| !MAKERS.contains(&self.profile.operator(*at));
+        let named = stack.iter().rposition(is_named);
+        let operator = named.and_then(|at| stack.get(at)).or_else(|| stack.first()).copied();
+        let maker = named.and_then(|at| stack.get(at.saturating_add(1)));
+        let is_copy = maker.is_some_and(|at| self.profile.operator(*at) == "aten::contiguous");
         let outermost = stack.first().copied();
         let is_node = outermost.is_some_and(|at| is_node(self.profile.operator(at)));
         let phase = match self.profile.mark_at(born) {
@@ -150,13 +164,15 @@ impl<'p> History<'p> {
             None => Phase::Forward,
         };
         let step = self.steps.iter().rposition(|step| step.start <= born && born <= step.end);
-        Block { bytes, born, freed: None, operator, outermost, phase, step }
+        Block { bytes, born, freed: None, operator, outermost, is_copy, phase, step }
     }
 
     /// Whether a block lives and dies within the operator that asked for it: scratch of a CPU kernel.
+    /// Copies of operands are none: they are asked for before it is known which kernel runs.
     pub(super) fn is_scratch(&self, block: &Block) -> bool {
         let operator = block.operator.and_then(|at| self.profile.operators.get(at));
-        operator.zip(block.freed).is_some_and(|(operator, freed)| freed <= operator.span.end)
+        let dies = |(operator, freed): (&Operator, Time)| freed <= operator.span.end;
+        !block.is_copy && operator.zip(block.freed).is_some_and(dies)
     }
 
     /// When the loader around a time is done; `None`: there is none.

@@ -34,8 +34,16 @@ pub(super) const NO_BLOCK: usize = usize::MAX;
 /// COUNT: elements of the largest tensor that is taken for one: no CPU has trained with more.
 const NUMEL_MAX: u64 = 1 << 36;
 
+/// Operators that bring a tensor into another order, of which it is asked which.
+pub(super) const COPIES: [&str; 3] = ["aten::clone", "aten::contiguous", "aten::reshape"];
+
 /// Whether an operator's inputs are asked for.
 pub(super) fn reads(operator: &str) -> bool {
+    plays(operator) || COPIES.contains(&operator)
+}
+
+/// Whether an operator calls something else on the GPU.
+pub(super) fn plays(operator: &str) -> bool {
     matches!(
         operator,
         "aten::addmm"
@@ -182,8 +190,14 @@ impl Given<'_> {
 
     /// An input, which is there already.
     fn tensor(&self, at: usize) -> Option<Tensor> {
-        let ty = TensorType::new(self.dtype(at), self.dims(at)?);
-        Some(self.rt.without_memory(|| self.rt.place(&ty, Category::Temporary, "")))
+        let dims = self.dims(at)?;
+        let ty = TensorType::new(self.dtype(at), dims);
+        let tensor = self.rt.without_memory(|| self.rt.place(&ty, Category::Temporary, ""));
+        let strides = self.inputs.strides.get(at).filter(|strides| strides.len() == dims.len());
+        Some(match strides {
+            Some(strides) => tensor.alias(dims.to_vec(), strides.clone()),
+            None => tensor,
+        })
     }
 
     /// An input that gets a gradient.
@@ -309,18 +323,34 @@ impl Given<'_> {
     }
 }
 
-/// SIZE: query, key and value of attention over `[B, H, S, D]`.
+/// SIZE: query, key and value of attention over `[B, H, S, D]`, then the bias, if there is one.
 pub(super) fn operands(
     (hardware, pytorch): (Hardware, PyTorch),
     inputs: &Inputs,
-) -> Option<[Bytes; 3]> {
+) -> Option<Vec<Bytes>> {
     let given = Given { rt: &Runtime::new(hardware, pytorch), inputs };
     let is_usual =
         |at: usize| given.dims(at).is_some_and(|dims| dims.len() == 4 && numel(dims) <= NUMEL_MAX);
     if !(0..3).all(is_usual) {
         return None;
     }
-    Some([given.size(0)?, given.size(1)?, given.size(2)?])
+    let mut sizes = vec![given.size(0)?, given.size(1)?, given.size(2)?];
+    // Of booleans a bias is made first.
+    if is_usual(3) && given.dtype(3) != DType::Bool {
+        sizes.extend(given.size(3));
+    }
+    Some(sizes)
+}
+
+/// Whether the queries of attention, `[B, H, S, D]`, lie by steps before they lie by samples.
+pub(super) fn is_steps_first(inputs: &Inputs) -> bool {
+    let query = inputs.dims.first().zip(inputs.strides.first());
+    query.is_some_and(|(dims, strides)| match (dims.as_slice(), strides.as_slice()) {
+        (&[batch, _, rows, _], &[of_sample, _, of_step, _]) => {
+            batch > 1 && rows > 1 && of_step > of_sample
+        }
+        _ => false,
+    })
 }
 
 /// Sizes of a convolution's output (`conv_output_size`, `native/ConvUtils.h`).

@@ -18,9 +18,11 @@ use std::rc::Rc;
 
 use super::history::{self, Block, History, Moment};
 use super::kernels::{self, Call};
+use super::modules::{Modules, OPTIMIZER};
+use super::optimizer::chosen;
 use super::{Kind, Time, Told};
 use crate::bytes::Bytes;
-use crate::config::{Config, Implementation, Optimizer, PyTorch};
+use crate::config::PyTorch;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::recorder::Storage;
 use crate::eager::{Hardware, Runtime, Tensor};
@@ -44,6 +46,9 @@ pub(super) fn trace(
     drop((held, parameters, model, attended));
     (trace, diagnostics)
 }
+
+/// Attention as one kernel of the CPU's.
+const ATTENTION_ON_CPU: &str = "aten::_scaled_dot_product_flash_attention_for_cpu";
 
 /// What a moment brings besides what blocks do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +84,10 @@ struct Attended {
     kept: Vec<Tensor>,
     /// Its output until the first block after it, which may be a copy in another order.
     output: Option<(Tensor, Bytes)>,
+    /// Whether the CPU's output lies otherwise than the GPU's, in which samples come before steps.
+    differs: bool,
+    /// The copy of its output that is made on the GPU only, and the operator that it is for.
+    copy: Option<(u64, Tensor)>,
 }
 
 struct Run<'h> {
@@ -93,6 +102,7 @@ struct Run<'h> {
     attended: Vec<Attended>,
     /// Position in the steps, and the phase.
     now: (usize, Phase),
+    modules: Modules<'h>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -108,6 +118,7 @@ impl<'h> Run<'h> {
             again: None,
             attended: Vec::new(),
             now: (0, Phase::Setup),
+            modules: Modules::new(history.profile),
             diagnostics: Vec::new(),
         }
     }
@@ -138,6 +149,33 @@ impl<'h> Run<'h> {
         }
         if let Some(optimizer) = &mut self.optimizer {
             optimizer.construct(&self.rt, &self.parameters);
+        }
+        self.warn();
+    }
+
+    /// What runs otherwise on a GPU and is taken as it was seen.
+    fn warn(&mut self) {
+        let profile = self.history.profile;
+        let is_half = |inputs: &super::Inputs| {
+            let mut types = inputs.types.iter();
+            types.any(|name| matches!(name.as_str(), "c10::BFloat16" | "c10::Half"))
+        };
+        let mut parameters = profile.told.iter().filter(|told| told.kind == Kind::Parameter);
+        let is_single = parameters.all(|told| told.tensor.dtype == DType::Float32);
+        if is_single && profile.given.iter().any(is_half) {
+            let message = "autocast runs other operators in single precision on a GPU than on a CPU \
+                           (softmax, normalizations, losses): their types are as on the CPU, and the \
+                           peak may be off by a tenth or more";
+            self.note(Severity::Warning, "autocast-as-on-cpu", message);
+        }
+        let recurrent = ["aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"];
+        let mut names = profile.names.iter();
+        if let Some(name) = names.find(|name| recurrent.contains(&name.as_str())) {
+            let message = format!(
+                "{name} is one call of cuDNN on a GPU: what it keeps is as on the CPU, which runs each \
+                 step by itself"
+            );
+            self.note(Severity::Warning, "recurrent-as-on-cpu", message);
         }
     }
 
@@ -201,6 +239,7 @@ impl<'h> Run<'h> {
     /// Gradients are those of the trace; the optimizer only asks whether there are any.
     fn optimize(&mut self) {
         let Some(optimizer) = &mut self.optimizer else { return };
+        self.rt.enter_module(self.rt.label(OPTIMIZER));
         for Parameter { tensor, leaf } in &self.parameters {
             leaf.set(self.rt.without_memory(|| self.rt.empty_like(tensor)));
         }
@@ -216,26 +255,37 @@ impl<'h> Run<'h> {
             if history::is_node(name) {
                 self.end_backward(Some(sequence));
                 self.begin_backward(sequence);
-            } else if self.again.is_none()
-                && let Some(attended) = self.attended.last_mut()
-                && attended.last.is_none()
-            {
-                attended.last = Some(sequence.saturating_sub(1).max(attended.first));
+            } else {
+                self.modules.remember(sequence, operator.span.start);
+                if self.again.is_none()
+                    && let Some(attended) = self.attended.last_mut()
+                    && attended.last.is_none()
+                {
+                    attended.last = Some(sequence.saturating_sub(1).max(attended.first));
+                }
             }
         }
-        if self.again.is_some() || !kernels::reads(name) {
+        if self.again.is_some() || !kernels::plays(name) {
             return;
         }
         if name == kernels::ATTENTION {
             // Without a number nothing is kept for backward.
-            let Some((first, kept)) = operator.sequence.zip(self.operands(at)) else { return };
-            self.attended.push(Attended { operator: at, first, last: None, kept, output: None });
+            let first = operator.sequence.unwrap_or(u64::MAX);
+            let kept = operator.sequence.and_then(|_| self.operands(at)).unwrap_or_default();
+            let (last, output, copy) = (None, None, None);
+            let attended =
+                Attended { operator: at, first, last, kept, output, differs: true, copy };
+            self.attended.push(attended);
         }
         self.again = Some(Again { what: What::Operator(at), blocks: Vec::new() });
     }
 
     /// The nodes of attention's parts begin to run.
     fn begin_backward(&mut self, sequence: u64) {
+        for attended in &mut self.attended {
+            // Whatever read the copy has run.
+            attended.copy.take_if(|(user, _)| sequence < *user);
+        }
         let holds = |attended: &Attended| {
             let last = attended.last.unwrap_or(attended.first);
             (attended.first..=last).contains(&sequence) && !attended.kept.is_empty()
@@ -263,11 +313,13 @@ impl<'h> Run<'h> {
         drop(kept);
     }
 
-    /// What attention reads: the blocks of that size that were made last, or one for all three.
+    /// What attention reads: the blocks of that size that were made last, or one for queries, keys and
+    /// values.
     fn operands(&self, operator: usize) -> Option<Vec<Tensor>> {
         let runtime = (self.rt.hardware, self.rt.pytorch);
-        let mut wanted = Vec::from(kernels::operands(runtime, self.inputs(operator)?)?);
-        let all: Bytes = wanted.iter().copied().sum();
+        let mut wanted = kernels::operands(runtime, self.inputs(operator)?)?;
+        let all: Bytes = wanted.iter().take(3).copied().sum();
+        let count = wanted.len();
         let mut found = Vec::new();
         for (&at, tensors) in self.held.iter().rev() {
             let Some(block) = self.block(at).filter(|block| block.phase == Phase::Forward) else {
@@ -276,8 +328,8 @@ impl<'h> Run<'h> {
             if wanted.is_empty() {
                 break;
             }
-            if wanted.len() == 3 && block.bytes == all {
-                wanted.clear();
+            if wanted.len() == count && block.bytes == all {
+                wanted = wanted.into_iter().skip(3).collect();
                 found.extend(tensors.iter().cloned());
             } else if let Some(position) = wanted.iter().position(|size| *size == block.bytes) {
                 wanted.remove(position);
@@ -289,13 +341,16 @@ impl<'h> Run<'h> {
 
     fn inputs(&self, operator: usize) -> Option<&'h super::Inputs> {
         let profile = self.history.profile;
-        profile.inputs.get(&profile.operators.get(operator)?.number)
+        profile.given.get(*profile.inputs.get(&profile.operators.get(operator)?.number)?)
     }
 
     fn leave(&mut self, operator: usize) {
         let is_it = |again: &mut Again| again.what == What::Operator(operator);
         let Some(again) = self.again.take_if(is_it) else { return };
         self.play(operator, self.history.profile.operator(operator), &again.blocks);
+        if let Some(attended) = self.attended.last_mut().filter(|a| a.first == u64::MAX) {
+            attended.kept.clear();
+        }
     }
 
     /// Makes the calls of a GPU's kernel; what it leaves behind lives as long as the CPU's blocks.
@@ -307,7 +362,15 @@ impl<'h> Run<'h> {
             self.inputs(operator).and_then(|inputs| kernels::calls(runtime, name, inputs, &sizes));
         let is_attention = matches!(name, kernels::ATTENTION | kernels::ATTENTION_BACKWARD);
         let drops_rest = is_attention && calls.is_some();
+        let differs = !self.is_one_kernel(blocks)
+            || self.inputs(operator).is_some_and(kernels::is_steps_first);
+        if let Some(attended) = self.attended.last_mut().filter(|_| name == kernels::ATTENTION) {
+            attended.differs = differs;
+        }
         let calls = calls.unwrap_or_default();
+        if let Some(block) = blocks.first().and_then(|&at| self.block(at)) {
+            self.enter_module(block);
+        }
         let replaced = |at: usize| {
             calls
                 .iter()
@@ -334,6 +397,12 @@ impl<'h> Run<'h> {
         }
     }
 
+    /// Whether the CPU ran attention as one kernel, whose output lies as its queries do.
+    fn is_one_kernel(&self, blocks: &[usize]) -> bool {
+        let operators = blocks.iter().filter_map(|&at| self.block(at)?.operator);
+        operators.into_iter().any(|at| self.history.profile.operator(at) == ATTENTION_ON_CPU)
+    }
+
     /// What a kernel leaves behind; attention keeps all of it.
     fn output(&mut self, name: &str, block: Option<usize>, bytes: Bytes) {
         let tensor = if let Some(block) = block {
@@ -346,19 +415,50 @@ impl<'h> Run<'h> {
         if name == kernels::ATTENTION
             && let (Some(tensor), Some(attended)) = (tensor, self.attended.last_mut())
         {
-            if block.is_some() {
+            if block.is_some() && attended.differs {
                 attended.output = Some((tensor.clone(), bytes));
             }
             attended.kept.push(tensor);
         }
     }
 
-    /// Whether a block is the copy of attention's output that brings its rows together: on the GPU they are.
-    fn is_copy(&mut self, block: &Block) -> Option<Tensor> {
-        let (tensor, bytes) = self.attended.last_mut()?.output.take()?;
-        let name = block.operator.map(|at| self.history.profile.operator(at))?;
-        let copies = matches!(name, "aten::contiguous" | "aten::clone" | "aten::reshape");
-        (copies && bytes == block.bytes).then_some(tensor)
+    /// Whether a block is the copy of attention's output that brings its rows together: on the GPU they
+    /// are. Where steps come before samples it is a copy there too, and the CPU may have made none.
+    fn is_copy(&mut self, at: usize, block: &Block) -> Option<Tensor> {
+        let attended = self.attended.last_mut()?;
+        let (tensor, bytes) = attended.output.take()?;
+        let attention = attended.operator;
+        let operator = block.operator?;
+        let copies = kernels::COPIES.contains(&self.history.profile.operator(operator));
+        let dims = |operator: usize| self.inputs(operator)?.dims.first().map(Vec::as_slice);
+        let is_by_row = match (dims(operator), dims(attention)) {
+            (Some(&[a, b, c, _]), Some(&[batch, heads, rows, _])) => {
+                [a, b, c] == [batch, rows, heads]
+            }
+            _ => true,
+        };
+        if copies && bytes == block.bytes {
+            return is_by_row.then_some(tensor);
+        }
+        self.copy_by_steps(attention, at, bytes);
+        None
+    }
+
+    /// The copy of attention's output that the CPU, whose kernel writes it by steps, has no need of.
+    fn copy_by_steps(&mut self, attention: usize, at: usize, bytes: Bytes) {
+        let profile = self.history.profile;
+        let user =
+            self.block(at).and_then(|block| profile.operators.get(block.outermost?)?.sequence);
+        if let Some(user) =
+            user.filter(|_| self.inputs(attention).is_some_and(kernels::is_steps_first))
+        {
+            self.rt.enter_unknown_operator("aten::contiguous");
+            let ty = TensorType::new(DType::UInt8, [bytes.0]);
+            let copy = self.rt.place(&ty, Category::Activation, "");
+            if let Some(attended) = self.attended.last_mut() {
+                attended.copy = Some((user, copy));
+            }
+        }
     }
 
     fn block(&self, block: usize) -> Option<&'h Block> {
@@ -372,16 +472,17 @@ impl<'h> Run<'h> {
         let is_loaders = loader.is_some_and(|end| is_told || block.freed.is_some_and(|f| f <= end));
         let is_optimizers = block.phase == Phase::Optimizer && self.optimizer.is_some();
         let is_before = block.step.is_none() && is_told;
-        if is_loaders || is_optimizers || is_before || self.history.is_scratch(block) {
+        let is_elsewhere = self.history.is_scratch(block) || block.is_number();
+        if is_loaders || is_optimizers || is_before || is_elsewhere {
             return;
         }
         if let (Some(step), Phase::Forward | Phase::Backward) = (block.step, block.phase) {
             self.phase(step, block.phase);
         }
-        if let Some(again) = &mut self.again {
-            again.blocks.push(at);
-        } else if let Some(output) = self.is_copy(block) {
+        if let Some(output) = self.is_copy(at, block) {
             self.held.insert(at, vec![output]);
+        } else if let Some(again) = &mut self.again {
+            again.blocks.push(at);
         } else {
             self.place(at);
         }
@@ -400,11 +501,18 @@ impl<'h> Run<'h> {
         }
     }
 
+    /// What is made from now on belongs to the module of a block.
+    fn enter_module(&mut self, block: &Block) {
+        let module = self.rt.label(self.modules.of(block));
+        self.rt.enter_module(module);
+    }
+
     /// A tensor that lives as long as a block.
     fn place_as(&mut self, at: usize, bytes: Bytes) -> Option<Tensor> {
         let block = self.block(at)?;
         let profile = self.history.profile;
         self.rt.enter_unknown_operator(block.operator.map_or("", |at| profile.operator(at)));
+        self.enter_module(block);
         let category = category(self.history, block);
         let tensor = self.rt.place(&TensorType::new(DType::UInt8, [bytes.0]), category, "");
         self.held.entry(at).or_default().push(tensor.clone());
@@ -459,63 +567,4 @@ fn time(history: &History<'_>, moment: &Moment) -> Time {
         Moment::Free(at) => block(at).and_then(|block| block.freed),
     }
     .unwrap_or_default()
-}
-
-/// The optimizer that the marks name, with as much state as the first step left behind.
-fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config, String> {
-    let profile = history.profile;
-    let names = profile.marks.iter().filter(|mark| profile.is_step(mark));
-    let names = sorted::set(names.map(|mark| profile.name(mark.name)));
-    let mut names = names.into_iter();
-    let (Some(name), None) = (names.next(), names.next()) else {
-        return Err(
-            "not one optimizer steps in the trace: what its step allocated on the CPU is kept"
-                .to_owned(),
-        );
-    };
-    let class = name.trim_start_matches("Optimizer.step#").trim_end_matches(".step");
-    let optimizer = named(class, copies(history, parameters)).ok_or_else(|| {
-        format!("the optimizer {class} is not known: what its step allocated on the CPU is kept")
-    })?;
-    let runs = |part: &str| {
-        let within = profile.operators.iter().map(|operator| profile.name(operator.span.name));
-        within.into_iter().any(|name| name.starts_with(part))
-    };
-    let optimizer_impl =
-        if runs("aten::_fused_") { Implementation::Fused } else { Implementation::Auto };
-    Ok(Config { optimizer, optimizer_impl, ..Config::default() })
-}
-
-/// COUNT: copies of the parameters that the first step leaves behind, to the nearest.
-fn copies(history: &History<'_>, parameters: Bytes) -> u64 {
-    let is_state = |block: &&Block| {
-        block.phase == Phase::Optimizer && block.step == Some(0) && block.freed.is_none()
-    };
-    let state: Bytes = history.blocks.iter().filter(is_state).map(|block| block.bytes).sum();
-    let half = parameters.0.div_euclid(2);
-    state.0.saturating_add(half).checked_div(parameters.0).unwrap_or_default()
-}
-
-/// A class of `torch.optim`, by its state.
-fn named(class: &str, copies: u64) -> Option<Optimizer> {
-    Some(match (class, copies) {
-        ("SGD", 0) => Optimizer::Sgd,
-        ("SGD", _) => Optimizer::SgdMomentum,
-        ("Adam", ..=2) => Optimizer::Adam,
-        ("Adam", _) => Optimizer::AdamAmsgrad,
-        ("AdamW", ..=2) => Optimizer::AdamW,
-        ("AdamW", _) => Optimizer::AdamWAmsgrad,
-        ("NAdam", _) => Optimizer::NAdam,
-        ("RAdam", _) => Optimizer::RAdam,
-        ("Adamax", _) => Optimizer::Adamax,
-        ("RMSprop", ..=1) => Optimizer::RmsProp,
-        ("RMSprop", _) => Optimizer::RmsPropMomentum,
-        ("Adagrad", _) => Optimizer::Adagrad,
-        ("Adadelta", _) => Optimizer::Adadelta,
-        ("Rprop", _) => Optimizer::Rprop,
-        ("ASGD", _) => Optimizer::Asgd,
-        ("Adafactor", _) => Optimizer::Adafactor,
-        ("Lion", _) => Optimizer::Lion,
-        _ => return None,
-    })
 }

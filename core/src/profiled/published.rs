@@ -145,8 +145,13 @@ fn freed(history: &History<'_>, block: &Block, window: Span) -> Option<Time> {
     let profile = history.profile;
     let is_open = block.freed.is_none_or(|freed| freed > window.end);
     if block.phase == Phase::Backward && is_open {
-        let mut later = profile.marks.iter().filter(|mark| mark.start > block.born);
-        return later.find(|mark| profile.is_zero_grad(mark)).map(|mark| mark.start);
+        let mut marks = profile.marks.iter().filter(|mark| profile.is_zero_grad(mark));
+        let mut later = marks.clone().filter(|mark| mark.start > block.born);
+        // The trace may end with this step: the next one would begin as it did.
+        let again = marks
+            .find(|mark| window.holds(mark))
+            .map(|mark| mark.start.saturating_sub(window.start).saturating_add(window.end));
+        return later.next().map(|mark| mark.start).or(again);
     }
     block.freed
 }

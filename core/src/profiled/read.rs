@@ -63,6 +63,8 @@ fn refuse(error: &serde_json::Error) -> Error {
 struct Kept {
     profile: Profile,
     ids: BTreeMap<String, usize>,
+    /// Positions in [`Profile::given`].
+    given: BTreeMap<Inputs, usize>,
     found: bool,
     /// COUNT: changes of memory of a device.
     on_device: usize,
@@ -77,6 +79,16 @@ impl Kept {
         self.profile.names.push(name.to_owned());
         self.ids.insert(name.to_owned(), id);
         id
+    }
+
+    fn given(&mut self, inputs: Inputs) -> usize {
+        if let Some(&known) = self.given.get(&inputs) {
+            return known;
+        }
+        let position = self.profile.given.len();
+        self.profile.given.push(inputs.clone());
+        self.given.insert(inputs, position);
+        position
     }
 
     fn take(&mut self, event: Event) {
@@ -113,7 +125,8 @@ impl Kept {
                 let sequence = args.sequence.and_then(|n| u64::try_from(n).ok());
                 self.profile.operators.push(Operator { span, thread, sequence, number });
                 if kernels::reads(&name) {
-                    self.profile.inputs.insert(number, args.inputs());
+                    let given = self.given(args.inputs());
+                    self.profile.inputs.insert(number, given);
                 }
             }
             _ => {}
@@ -233,6 +246,8 @@ struct Arguments {
     sequence: Option<i128>,
     #[serde(rename = "Input Dims", default)]
     dims: Vec<Dims>,
+    #[serde(rename = "Input Strides", default)]
+    strides: Vec<Dims>,
     #[serde(rename = "Input type", default)]
     types: Vec<Loose>,
     #[serde(rename = "Concrete Inputs", default)]
@@ -244,13 +259,14 @@ impl Arguments {
         let texts = |list: Vec<Loose>| list.into_iter().map(Loose::text).collect();
         Inputs {
             dims: self.dims.into_iter().map(|dims| dims.0).collect(),
+            strides: self.strides.into_iter().map(|strides| strides.0).collect(),
             types: texts(self.types),
             values: texts(self.values),
         }
     }
 }
 
-/// Dimensions of a tensor; lists of tensors are none.
+/// Dimensions of a tensor, or its strides; lists of tensors are none.
 #[derive(Default)]
 struct Dims(Vec<u64>);
 

@@ -246,7 +246,8 @@ fn phases_are_compared() {
         2 forward 328182784 328312832 workspace
         2 backward 363612672 363612672 -
         2 optimizer 238706176 238706176 -
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 const MLP: &str = "input: [N, 256]\nlayers:\n  - linear: 1024\n  - relu\n  - linear: 10\n";

@@ -147,19 +147,7 @@ class Loop:
 
     def forward(self) -> tuple[Tensor, Any]:
         """The loss, and what the model returned."""
-        if zoo.ZOO[self.chosen.model].kind == 'example':
-            out = self.model(self.batch)
-            if out.dim() > 3:
-                return functional.cross_entropy(out, self.target), out
-            return criterion(self.chosen.loss or 'cross-entropy', out, self.target), out
-        if zoo.ZOO[self.chosen.model].kind == 'image':
-            out = self.model(self.batch)
-            return criterion(self.chosen.loss or 'cross-entropy', out, self.target), out
-        if self.chosen.loss:
-            out = self.model(input_ids=self.batch).logits
-            return criterion(self.chosen.loss, out, self.target), out
-        out = self.model(input_ids=self.batch, labels=self.target)
-        return out.loss, out
+        return forward(self.chosen, self.model, self.batch, self.target)
 
     def step(self) -> None:
         """Clipping and the optimizer, through the scaler if there is one."""
@@ -224,6 +212,24 @@ def is_dropout(module: nn.Module) -> bool:
 def is_meant(name: str, pattern: str) -> bool:
     """Whether a pattern is the parameter's name or begins it, `*` being any text."""
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, pattern + '.*')
+
+
+def forward(chosen: Namespace, model: nn.Module, batch: Tensor, target: Tensor) -> tuple[Tensor, Any]:
+    """The loss, and what the model returned."""
+    kind = zoo.ZOO[chosen.model].kind
+    if kind == 'example':
+        out = model(batch)
+        if out.dim() > 3:
+            return functional.cross_entropy(out, target), out
+        return criterion(chosen.loss or 'cross-entropy', out, target), out
+    if kind == 'image':
+        out = model(batch)
+        return criterion(chosen.loss or 'cross-entropy', out, target), out
+    if chosen.loss:
+        out = model(input_ids=batch).logits
+        return criterion(chosen.loss, out, target), out
+    out = model(input_ids=batch, labels=target)
+    return out.loss, out
 
 
 def criterion(name: str, logits: Tensor, target: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ batch, is told in an annotation, as the snippet of `docs/profiles.md` does.
 """
 
 import bisect
+import contextlib
 import gzip
 import json
 import tempfile
@@ -32,8 +33,11 @@ def told(model: nn.Module, batch: list[Tensor]) -> str:
 
 
 def record(chosen: Namespace, out: Path) -> None:
-    """Three iterations on the CPU."""
-    model = zoo.build(chosen.model).train()
+    """Iterations on the CPU, each as `loop.py` has it."""
+    model = zoo.build(chosen.model, **(dict(attn=chosen.attn) if chosen.attn else {})).train()
+    for name, parameter in model.named_parameters():
+        if any(loop.is_meant(name, pattern) for pattern in chosen.freeze):
+            parameter.requires_grad_(False)
     entry = zoo.ZOO[chosen.model]
     if entry.example:
         batch, target = entry.example(chosen.batch)
@@ -45,6 +49,7 @@ def record(chosen: Namespace, out: Path) -> None:
     if chosen.foreach is not None:
         arguments['foreach'] = bool(chosen.foreach)
     optimizer = getattr(torch.optim, name)(model.parameters(), lr=1e-3, **arguments)
+    amp = getattr(torch, chosen.amp) if chosen.amp else None
     tensors = [batch] if target is batch else [batch, target]
     options = dict(profile_memory=True, record_shapes=True, with_stack=True)
     options['schedule'] = schedule(wait=0, warmup=0, active=chosen.iters, repeat=1)
@@ -54,15 +59,16 @@ def record(chosen: Namespace, out: Path) -> None:
         for _ in range(chosen.iters):
             if chosen.zero_grad == 'start':
                 optimizer.zero_grad()
-            if entry.kind in ('image', 'example'):
-                outcome = model(batch)
-                loss = loop.criterion('cross-entropy', outcome, target)
-            else:
-                outcome = model(input_ids=batch, labels=target)
-                loss = outcome.loss
-            if chosen.zero_grad == 'backward':
-                optimizer.zero_grad()
-            loss.backward()
+            for micro in range(chosen.accumulate):
+                with torch.autocast('cpu', dtype=amp) if amp else contextlib.nullcontext():
+                    loss, outcome = loop.forward(chosen, model, batch, target)
+                if chosen.zero_grad == 'backward' and micro == 0:
+                    optimizer.zero_grad()
+                if chosen.accumulate > 1:
+                    loss = loss / chosen.accumulate
+                loss.backward()
+            if chosen.clip:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), chosen.clip)
             optimizer.step()
             if chosen.zero_grad == 'end':
                 optimizer.zero_grad()
@@ -77,18 +83,17 @@ ARGUMENTS = (
     'Addr',
     'Bytes',
     'Device Type',
-    'Input Dims',
-    'Input type',
-    'Concrete Inputs',
     'Sequence number',
+    *(INPUTS := ('Input Dims', 'Input Strides', 'Input type', 'Concrete Inputs')),
 )
 
 
 #: Operators of which inputs are read: `core/src/profiled/kernels.rs` has a kernel for each.
 DESCRIBED = frozenset(
     """
-    aten::addmm aten::baddbmm aten::bmm aten::convolution aten::convolution_backward aten::dropout
-    aten::embedding_dense_backward aten::mm aten::scaled_dot_product_attention aten::sum
+    aten::addmm aten::baddbmm aten::bmm aten::clone aten::contiguous aten::convolution
+    aten::convolution_backward aten::dropout aten::embedding_dense_backward aten::mm aten::reshape
+    aten::scaled_dot_product_attention aten::sum
     """.split()
 )
 
@@ -112,7 +117,7 @@ def strip(path: Path) -> bytes:
     for event in filter(is_read, recorded):
         arguments = {key: value for key, value in event.get('args', {}).items() if key in ARGUMENTS}
         if event['cat'] == 'cpu_op' and event['name'] not in DESCRIBED:
-            for key in ('Input Dims', 'Input type', 'Concrete Inputs'):
+            for key in INPUTS:
                 arguments.pop(key, None)
         kept = {key: event[key] for key in ('ph', 'cat', 'name', 'tid', 'ts', 'dur') if key in event}
         events.append({**kept, 'args': arguments})
