@@ -8,6 +8,10 @@ use highwater_core::Bytes;
 
 use crate::format;
 
+/// A picture of a cross.
+pub(crate) const CLOSE: &str = "<svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">\
+    <path d=\"M4 4l8 8M12 4l-8 8\"/></svg>";
+
 /// Markup under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Markup(String);
@@ -75,9 +79,7 @@ impl Markup {
 
     /// A button with a cross: it closes, dismisses, forgets.
     pub(crate) fn cross(&mut self, class: &'static str, act: &str, name: &str) -> &mut Self {
-        self.labelled(class, act, name);
-        self.raw("<svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">");
-        self.raw("<path d=\"M4 4l8 8M12 4l-8 8\"/></svg></button>")
+        self.labelled(class, act, name).raw(CLOSE).raw("</button>")
     }
 
     /// Something to unfold, whose name tells it from others of the panel.

@@ -4,8 +4,9 @@ use leptos::html;
 use leptos::prelude::*;
 use web_sys::File;
 
+use super::drawn::{Act, Drawn};
 use super::export_menu::ExportMenu;
-use super::icons::{CloseIcon, Mark, OpenIcon, ThemeIcon};
+use super::icons::{NAME, OPEN, THEME};
 use super::menu::{Choices, Menu, close};
 use super::recent_list::RecentList;
 use super::share_button::ShareButton;
@@ -13,6 +14,7 @@ use crate::examples::{EXAMPLES, Example};
 use crate::language::{Language, fill, tr};
 use crate::lessons::LESSONS;
 use crate::link::Recent;
+use crate::markup::Markup;
 use crate::state::{Arriving, Shared};
 use crate::teach::Lessons;
 use crate::theme::Theme;
@@ -69,63 +71,23 @@ pub(crate) fn Header(
     /// What can be kept of what is on the page.
     keep: Keep,
 ) -> impl IntoView {
-    // The percentage changes by itself, so that what has the focus beside it keeps it.
-    let arriving = Memo::new(move |_| opening.with(|o| Some(o.as_ref()?.name.clone())));
-    let percent = Memo::new(move |_| opening.with(|o| o.as_ref()?.percent));
-    let is_slow = Memo::new(move |_| percent.get().is_some());
+    let file = Signal::derive(move || {
+        opening.with(|opening| loaded.with(|loaded| file(opening.as_ref(), loaded.as_deref())))
+    });
+    let on_act = Callback::new(move |act: Act| match act.name.as_str() {
+        "close" => on_close.run(()),
+        _ => on_leave_off.run(()),
+    });
     view! {
         <header class="header">
-            <p class="header-name">
-                <Mark />
-                "Highwater"
-            </p>
+            <p class="header-name" inner_html=NAME></p>
             // The empty page offers both itself.
             <Show when=move || loaded.with(Option::is_some)>
                 <OpenButton on_file />
                 <Examples on_example keep />
                 <LessonMenu lessons />
             </Show>
-            <div class="header-file" aria-live="polite">
-                {move || match (arriving.get(), loaded.get()) {
-                    (Some(name), _) => {
-                        view! {
-                            <span class="chip chip-busy" class:chip-slow=is_slow>
-                                <span class="chip-text">{fill("Opening {file}…", &[("file", &name)])}</span>
-                                <span class="chip-percent" aria-hidden="true">
-                                    {move || percent.get().map(|percent| format!("{percent}\u{a0}%"))}
-                                </span>
-                                <button
-                                    type="button"
-                                    class="chip-close"
-                                    aria-label=tr("Leave off opening")
-                                    on:click=move |_| on_leave_off.run(())
-                                >
-                                    <CloseIcon />
-                                </button>
-                            </span>
-                        }
-                            .into_any()
-                    }
-                    (None, Some(name)) => {
-                        let title = name.clone();
-                        view! {
-                            <span class="chip" title=title>
-                                <span class="chip-text">{name}</span>
-                                <button
-                                    type="button"
-                                    class="chip-close"
-                                    aria-label=tr("Close this model")
-                                    on:click=move |_| on_close.run(())
-                                >
-                                    <CloseIcon />
-                                </button>
-                            </span>
-                        }
-                            .into_any()
-                    }
-                    (None, None) => ().into_any(),
-                }}
-            </div>
+            <Drawn class="header-file" role="status" at_once=true markup=file on_act />
             <Show when=move || loaded.with(Option::is_some)>
                 <ShareButton shared=keep.shared on_share=keep.on_share on_file=keep.on_share_file />
                 <ExportMenu on_save=keep.on_save recorded=keep.recorded />
@@ -165,11 +127,39 @@ pub(crate) fn Header(
                     })
                 }
                 on:click=move |_| on_theme.run(())
-            >
-                <ThemeIcon />
-            </button>
+                inner_html=THEME
+            ></button>
         </header>
     }
+}
+
+/// What is open, or on its way in and how far.
+fn file(opening: Option<&Arriving>, loaded: Option<&str>) -> String {
+    let mut markup = Markup::default();
+    match (opening, loaded) {
+        (Some(Arriving { name, percent }), _) => {
+            let said = fill("Opening {file}…", &[("file", name)]);
+            markup.raw("<span class=\"chip chip-busy\"><span class=\"chip-text\">");
+            markup.around("", &said, "</span>");
+            if let Some(percent) = percent {
+                let percent = format!("{percent:.0}\u{a0}%");
+                markup.around(
+                    "<span class=\"chip-percent\" aria-hidden=\"true\">",
+                    &percent,
+                    "</span>",
+                );
+                markup.cross("chip-close", "leave-off", &tr("Leave off opening"));
+            }
+        }
+        (None, Some(name)) => {
+            markup.around("<span class=\"chip\" title=\"", name, "\"><span class=\"chip-text\">");
+            markup.around("", name, "</span>");
+            markup.cross("chip-close", "close", &tr("Close this model"));
+        }
+        (None, None) => return markup.done(),
+    }
+    markup.raw("</span>");
+    markup.done()
 }
 
 /// A menu with the lessons.
@@ -232,10 +222,8 @@ pub(crate) fn OpenButton(
                     input.click();
                 }
             }
-        >
-            <OpenIcon />
-            {tr("Open a file")}
-        </button>
+            inner_html=[OPEN, &tr("Open a file")].concat()
+        ></button>
         <input
             node_ref=input
             type="file"

@@ -4,9 +4,9 @@ use gloo::timers::callback::Timeout;
 use leptos::html;
 use leptos::prelude::*;
 
-use super::icons::CloseIcon;
 use crate::language::tr;
 use crate::load;
+use crate::markup::CLOSE;
 use crate::state::{SourceProblem, SourceText};
 use crate::text;
 
@@ -150,9 +150,8 @@ fn SourceHead(
                 class="quiet-button"
                 aria-label=tr("Close the editor")
                 on:click=move |_| on_close.run(())
-            >
-                <CloseIcon />
-            </button>
+                inner_html=CLOSE
+            ></button>
         </div>
     }
 }
