@@ -305,17 +305,14 @@ pub(crate) fn block(snapshot: &Snapshot, segment: usize, at: usize) -> Option<St
     })
 }
 
-/// `31 segments, 3.35 GiB reserved, 2.90 GiB in use, 460 MiB in 57 holes, the largest 128 MiB`.
+/// `31 segments, 3.35 GiB reserved, 2.90 GiB in use`.
 pub(crate) fn segments(totals: &Totals) -> String {
     fill(
-        "{segments} segments, {reserved} reserved, {used} in use, {free} in {holes} holes, the largest {largest}",
+        "{segments} segments, {reserved} reserved, {used} in use",
         &[
             ("segments", &format::grouped(totals.segments as u64)),
             ("reserved", &totals.reserved),
             ("used", &totals.used),
-            ("free", &totals.reserved.saturating_sub(totals.used)),
-            ("holes", &format::grouped(totals.holes as u64)),
-            ("largest", &totals.largest),
         ],
     )
 }

@@ -53,9 +53,10 @@ fn drawn(report: &Report, millis: f64) -> String {
     let count = format::short_count(model.parameters);
     fact(&mut markup, &tr("parameters"), &format::grouped(model.parameters), &count);
     markup.around("<dt>", &tr("their size"), "</dt><dd>").size(model.parameter_bytes).raw("</dd>");
-    if report.recorded.is_none() {
-        fact(&mut markup, &tr("operators"), "", &format::grouped(model.operators as u64));
+    if report.recorded.is_some() {
+        return markup.done();
     }
+    fact(&mut markup, &tr("operators"), "", &format::grouped(model.operators as u64));
     if !model.producer.is_empty() {
         fact(&mut markup, &tr("written by"), "", &model.producer);
     }

@@ -6,7 +6,6 @@ use highwater_core::Report;
 use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
-use crate::format;
 use crate::language::tr;
 use crate::markup::Markup;
 use crate::text::recorded as text;
@@ -39,7 +38,7 @@ fn drawn(report: &Report) -> String {
     markup.around(title, &text::readings(run), "</h2></div>");
     markup.raw("<table class=\"table\"><caption class=\"hidden-text\">");
     markup.around("", &text::readings(run), "</caption><thead><tr><td></td>");
-    for name in ["Peak allocated", "Peak reserved", "difference"] {
+    for name in ["Peak allocated", "Peak reserved"] {
         markup.around("<th scope=\"col\" class=\"number\">", &tr(name), "</th>");
     }
     markup.raw("</tr></thead><tbody>");
@@ -54,12 +53,7 @@ fn drawn(report: &Report) -> String {
         for bytes in [reading.allocated, reading.reserved] {
             markup.raw("<td class=\"number\">").size(bytes).raw("</td>");
         }
-        let said = if is_shown {
-            tr("shown")
-        } else {
-            format::difference(reading.reserved, report.peak.reserved)
-        };
-        markup.around("<td class=\"number\">", &said, "</td></tr>");
+        markup.raw("</tr>");
     }
     markup.raw("</tbody></table>");
     markup.done()

@@ -50,10 +50,13 @@ impl<'p> Modules<'p> {
         while self.running.pop_if(|(end, _)| *end < time).is_some() {}
     }
 
-    /// An operator of the forward begins that has a sequence number.
+    /// An operator begins that has a sequence number. Those of backward have their forward's, and
+    /// run outside all modules.
     pub(super) fn remember(&mut self, sequence: u64, start: Time) {
         let path = self.at(start).to_owned();
-        self.by_sequence.insert(sequence, path);
+        if !path.is_empty() {
+            self.by_sequence.insert(sequence, path);
+        }
     }
 
     /// The module of a block; empty where it has none.

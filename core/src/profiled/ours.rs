@@ -41,10 +41,22 @@ pub(super) fn trace(
     run.set_up();
     run.all();
     let Run { rt, held, parameters, model, attended, diagnostics, .. } = run;
-    let trace = rt.into_trace();
+    let mut trace = rt.into_trace();
     // What is alive at the end stays: only now does it go.
     drop((held, parameters, model, attended));
+    forget_types(&mut trace);
     (trace, diagnostics)
+}
+
+/// Of a block no more is known than its bytes, which [`Run::place_as`] places as so many numbers of one.
+fn forget_types(trace: &mut Trace) {
+    let Trace { storages, labels, .. } = trace;
+    for storage in storages {
+        let is_block = labels.get(storage.operator.0).is_some_and(|operator| !operator.is_empty());
+        if is_block && storage.tensor.as_ref().is_some_and(|tensor| tensor.dtype == DType::UInt8) {
+            storage.tensor = None;
+        }
+    }
 }
 
 /// Attention as one kernel of the CPU's.

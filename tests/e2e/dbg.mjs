@@ -1,0 +1,16 @@
+import { dropFile, openExample, openPage, startBrowser } from '/work/main/tests/e2e/browser.js';
+const browser = await startBrowser();
+const { page, errors } = await openPage(browser);
+await dropFile(page, 'profiles/gpt2_1_sgd0_64.json.gz');
+await page.locator('.headline-lead').getByText(/^Peaks at/).waitFor();
+await page.locator('.what-ifs').getByText(/would have reserved/).waitFor();
+console.log(await page.locator('.headline').textContent());
+await page.locator('.readings').screenshot({ path: '/tmp/readings.png' });
+await page.locator('.timeline-tools').getByRole('button', { name: 'by module' }).click();
+await page.waitForTimeout(500);
+await page.locator('.timeline').screenshot({ path: '/tmp/modules.png' });
+await page.setViewportSize({width:390,height:844});
+await page.waitForTimeout(500);
+await page.locator('.readings').screenshot({ path: '/tmp/readings-phone.png' });
+console.log(errors);
+await browser.close();
