@@ -2,7 +2,7 @@
 //!
 //! Integers only, and nothing but integers: it knows no tensors, no operators and no device, only
 //! sizes and a limit. The rules are those of PyTorch 2.15, `c10/cuda/CUDACachingAllocator.cpp`,
-//! for one device and one stream:
+//! for one device:
 //!
 //! - Memory comes from the driver in *segments*. A segment is a row of *blocks*; the allocator
 //!   hands out blocks and never moves them.
@@ -22,8 +22,10 @@
 //! - Settings change sizes, what is split and what is given back ([`Settings`]), or where segments
 //!   come from (`expandable`).
 //!
-//! A freed block is reusable at once, because all work is queued on one stream; so *active* bytes
-//! are the allocated bytes. Several streams are not modelled.
+//! - A segment serves requests of one stream. Training without streams of its own runs on the default one.
+//!
+//! A freed block is reusable at once, because work on its stream is queued; so *active* bytes are the
+//! allocated bytes. Blocks that another stream uses as well (`record_stream`) are not modelled.
 
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +81,43 @@ impl Pool {
     }
 }
 
+/// A stream, by a number; small ones, since each has sets of its own.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Stream(pub u32);
+
+impl Stream {
+    /// The default one.
+    pub const DEFAULT: Self = Self(0);
+}
+
+/// What tells segments apart: blocks of one shelf serve requests of no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shelf {
+    pool: Pool,
+    stream: Stream,
+}
+
+/// The blocks of one stream that are not handed out.
+#[derive(Clone, Debug)]
+struct Sets {
+    small: FreeBlocks,
+    large: FreeBlocks,
+    /// Unmapped blocks of segments that expand.
+    unmapped_small: FreeBlocks,
+    unmapped_large: FreeBlocks,
+}
+
+impl Sets {
+    const EMPTY: Self = Self {
+        small: FreeBlocks::new(),
+        large: FreeBlocks::new(),
+        unmapped_small: FreeBlocks::new(),
+        unmapped_large: FreeBlocks::new(),
+    };
+}
+
 /// The allocator of one device.
 ///
 /// ```
@@ -113,11 +152,10 @@ pub struct Allocator {
     /// Where the next segment begins. Addresses grow and are never used twice, so that the order
     /// of addresses is the order of (creation of the segment, offset in it).
     next_address: Bytes,
-    small: FreeBlocks,
-    large: FreeBlocks,
-    /// Unmapped blocks of segments that expand.
-    unmapped_small: FreeBlocks,
-    unmapped_large: FreeBlocks,
+    /// Of the default stream.
+    sets: Sets,
+    /// Of the streams from 1 on.
+    others: Vec<Sets>,
     /// COUNT: searches of the large pool; a clock for the collection of garbage.
     searches: u64,
     books: Books,
@@ -141,7 +179,7 @@ struct Block {
     previous: BlockId,
     next: BlockId,
     state: State,
-    pool: Pool,
+    shelf: Shelf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +192,7 @@ enum State {
 
 impl Block {
     /// The only block of a segment, with a size yet to be said.
-    const fn whole(pool: Pool, segment: usize, address: Bytes) -> Self {
+    const fn whole(shelf: Shelf, segment: usize, address: Bytes) -> Self {
         Self {
             address,
             size: Bytes::ZERO,
@@ -163,7 +201,7 @@ impl Block {
             previous: BlockId::NULL,
             next: BlockId::NULL,
             state: State::Free,
-            pool,
+            shelf,
         }
     }
 
@@ -212,10 +250,8 @@ impl Allocator {
             gone: 0,
             next_segment: 0,
             next_address: Bytes::ZERO,
-            small: FreeBlocks::new(),
-            large: FreeBlocks::new(),
-            unmapped_small: FreeBlocks::new(),
-            unmapped_large: FreeBlocks::new(),
+            sets: Sets::EMPTY,
+            others: Vec::new(),
             searches: 0,
             books: Books::EMPTY,
         }
@@ -257,26 +293,34 @@ impl Allocator {
         self.books.reset_peaks();
     }
 
+    /// Allocates on the default stream.
+    ///
+    /// # Errors
+    /// As [`Allocator::malloc_on`].
+    pub fn malloc(&mut self, request: Bytes) -> Result<BlockId, OutOfMemory> {
+        self.malloc_on(Stream::DEFAULT, request)
+    }
+
     /// Allocates.
     ///
     /// # Errors
     /// If the limit leaves no room, even after cached segments were given back; with
     /// [`Settings::reject_above`], before that.
-    pub fn malloc(&mut self, request: Bytes) -> Result<BlockId, OutOfMemory> {
+    pub fn malloc_on(&mut self, stream: Stream, request: Bytes) -> Result<BlockId, OutOfMemory> {
         if request == Bytes::ZERO {
             return Ok(BlockId::NULL);
         }
         let size = self.settings.round_size(request);
-        let pool = Pool::of(size);
-        let found = self.find_free_block(pool, size);
+        let shelf = Shelf { pool: Pool::of(size), stream };
+        let found = self.find_free_block(shelf, size);
         let (place, id) = match found {
             Some((place, block)) => (Some(place), block.id),
-            None => match self.take_new_block(pool, size) {
+            None => match self.take_new_block(shelf, size) {
                 Ok(id) => (None, id),
                 Err(refused) => return Err(self.out_of_memory(request, size, refused)),
             },
         };
-        self.hand_out(id, place, pool, request, size);
+        self.hand_out(id, place, request, size);
         Ok(id)
     }
 
@@ -286,12 +330,12 @@ impl Allocator {
         if block.state != State::Allocated {
             return;
         }
-        let Block { pool, requested, size, .. } = *block;
+        let Block { shelf: Shelf { pool, .. }, requested, size, .. } = *block;
         block.state = State::Free;
         block.requested = Bytes(self.searches);
         self.books.take_back(pool, requested, size);
         self.books.oversize_allocations.decrease(self.settings.is_oversize(size));
-        let joined = self.join(pool, id);
+        let joined = self.join(id);
         if !self.settings.expandable_segments {
             let inactive = if joined.is_split { (joined.size, 1) } else { (Bytes::ZERO, 0) };
             self.books.change_inactive(pool, inactive, joined.subsumed);
@@ -300,42 +344,67 @@ impl Allocator {
 
     /// Gives every segment that is one free block back to the driver: `torch.cuda.empty_cache()`.
     pub fn empty_cache(&mut self) {
-        for pool in [Pool::Large, Pool::Small] {
-            if self.settings.expandable_segments {
-                self.unmap_all(pool);
-                continue;
-            }
-            let ids: Vec<BlockId> = self.free_set(pool).ids().collect();
+        for shelf in self.shelves() {
+            let ids: Vec<BlockId> = self.free_set(shelf).ids().collect();
             for id in ids {
-                self.release(pool, id);
+                if self.settings.expandable_segments {
+                    self.unmap(id);
+                } else {
+                    self.release(id);
+                }
             }
         }
     }
 
-    const fn free_set(&self, pool: Pool) -> &FreeBlocks {
-        match pool {
-            Pool::Small => &self.small,
-            Pool::Large => &self.large,
+    /// All that there are.
+    fn shelves(&self) -> impl Iterator<Item = Shelf> + use<> {
+        let streams = 0..=u32::try_from(self.others.len()).unwrap_or(u32::MAX);
+        streams
+            .map(Stream)
+            .flat_map(|stream| [Pool::Large, Pool::Small].map(|pool| Shelf { pool, stream }))
+    }
+
+    fn sets(&self, Stream(stream): Stream) -> &Sets {
+        const NONE: &Sets = &Sets::EMPTY;
+        match stream.checked_sub(1).map(usize::try_from) {
+            None => &self.sets,
+            Some(at) => at.ok().and_then(|at| self.others.get(at)).unwrap_or(NONE),
         }
     }
 
-    const fn free_set_mut(&mut self, pool: Pool) -> &mut FreeBlocks {
-        self.set_mut(pool, State::Free)
+    fn sets_mut(&mut self, Stream(stream): Stream) -> &mut Sets {
+        let Some(at) = stream.checked_sub(1).and_then(|at| usize::try_from(at).ok()) else {
+            return &mut self.sets;
+        };
+        if at >= self.others.len() {
+            self.others.resize(at.saturating_add(1), Sets::EMPTY);
+        }
+        self.others.get_mut(at).unwrap_or(&mut self.sets)
     }
 
-    const fn unmapped(&self, pool: Pool) -> &FreeBlocks {
+    fn free_set(&self, Shelf { pool, stream }: Shelf) -> &FreeBlocks {
+        let sets = self.sets(stream);
         match pool {
-            Pool::Small => &self.unmapped_small,
-            Pool::Large => &self.unmapped_large,
+            Pool::Small => &sets.small,
+            Pool::Large => &sets.large,
         }
     }
 
-    const fn set_mut(&mut self, pool: Pool, state: State) -> &mut FreeBlocks {
+    fn unmapped(&self, Shelf { pool, stream }: Shelf) -> &FreeBlocks {
+        let sets = self.sets(stream);
+        match pool {
+            Pool::Small => &sets.unmapped_small,
+            Pool::Large => &sets.unmapped_large,
+        }
+    }
+
+    fn set_mut(&mut self, Shelf { pool, stream }: Shelf, state: State) -> &mut FreeBlocks {
+        let sets = self.sets_mut(stream);
         match (pool, state) {
-            (Pool::Small, State::Unmapped) => &mut self.unmapped_small,
-            (Pool::Large, State::Unmapped) => &mut self.unmapped_large,
-            (Pool::Small, _) => &mut self.small,
-            (Pool::Large, _) => &mut self.large,
+            (Pool::Small, State::Unmapped) => &mut sets.unmapped_small,
+            (Pool::Large, State::Unmapped) => &mut sets.unmapped_large,
+            (Pool::Small, _) => &mut sets.small,
+            (Pool::Large, _) => &mut sets.large,
         }
     }
 }
@@ -343,38 +412,38 @@ impl Allocator {
 // The steps of an allocation, in the order in which they are tried.
 impl Allocator {
     /// The smallest free block that is large enough, and its place in the free set.
-    fn find_free_block(&mut self, pool: Pool, size: Bytes) -> Option<(Place, FreeBlock)> {
-        if pool == Pool::Large {
+    fn find_free_block(&mut self, shelf: Shelf, size: Bytes) -> Option<(Place, FreeBlock)> {
+        if shelf.pool == Pool::Large {
             self.searches = self.searches.saturating_add(1);
         }
         let found = if self.settings.expandable_segments {
-            self.best_fit_expandable(pool, size)
+            self.best_fit_expandable(shelf, size)
         } else {
-            self.free_set(pool).first_at_least(size)
+            self.free_set(shelf).first_at_least(size)
         };
         found.filter(|(_, block)| self.settings.may_reuse(size, block.size))
     }
 
     /// The block of a new segment, after giving segments back if that is what it takes.
-    fn take_new_block(&mut self, pool: Pool, size: Bytes) -> Result<BlockId, Refused> {
+    fn take_new_block(&mut self, shelf: Shelf, size: Bytes) -> Result<BlockId, Refused> {
         self.collect_garbage();
-        match self.obtain(pool, size) {
+        match self.obtain(shelf, size) {
             Err(Refused::NoMemory) => {}
             done => return done,
         }
-        if self.release_oversize(pool, size) {
-            match self.obtain(pool, size) {
+        if self.release_oversize(shelf, size) {
+            match self.obtain(shelf, size) {
                 Err(Refused::NoMemory) => {}
                 done => return done,
             }
         }
         self.empty_cache();
         self.books.num_alloc_retries = self.books.num_alloc_retries.saturating_add(1);
-        self.obtain(pool, size)
+        self.obtain(shelf, size)
     }
 
     /// `alloc_block`: a free block out of new memory, within what the process may reserve.
-    fn obtain(&mut self, pool: Pool, size: Bytes) -> Result<BlockId, Refused> {
+    fn obtain(&mut self, shelf: Shelf, size: Bytes) -> Result<BlockId, Refused> {
         let segment = self.settings.allocation_size(size);
         let reserved = self.reserved() + segment;
         let over = |most: Option<Bytes>| most.is_some_and(|most| reserved > most);
@@ -385,9 +454,9 @@ impl Allocator {
             return Err(Refused::Unasked);
         }
         let found = if self.settings.expandable_segments {
-            self.expand(pool, size)
+            self.expand(shelf, size)
         } else {
-            self.new_segment(pool, segment)
+            self.new_segment(shelf, segment)
         };
         found.ok_or(Refused::NoMemory)
     }
@@ -411,7 +480,7 @@ impl Allocator {
     }
 
     /// `cudaMalloc`; `None` where the limit or the address space ends.
-    fn new_segment(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
+    fn new_segment(&mut self, shelf: Shelf, size: Bytes) -> Option<BlockId> {
         let granules = size.round_up(ROUND_LARGE);
         // Asked first: addresses that no memory was found for would be lost.
         self.next_address.0.checked_add(granules.0)?;
@@ -420,25 +489,25 @@ impl Allocator {
         }
         let address = self.take_addresses(granules)?;
         let number = self.next_segment;
-        let id = self.add_block(Block { size, ..Block::whole(pool, number, address) });
-        self.add_segment(Segment { number, address, pool, first: id });
-        self.books.reserve(pool, size, 1);
+        let id = self.add_block(Block { size, ..Block::whole(shelf, number, address) });
+        self.add_segment(Segment { number, address, shelf, first: id });
+        self.books.reserve(shelf.pool, size, 1);
         self.books.oversize_segments.increase(self.settings.is_oversize(size));
         Some(id)
     }
 
     /// Gives oversize free blocks back, as many as a request of this size needs. Only with
     /// [`Settings::max_split_size`]; says whether enough was given back.
-    fn release_oversize(&mut self, pool: Pool, size: Bytes) -> bool {
+    fn release_oversize(&mut self, shelf: Shelf, size: Bytes) -> bool {
         let Some(oversize) = self.settings.max_split_size else { return false };
         let wanted = size.max(oversize);
-        if let Some((_, found)) = self.free_set(pool).first_at_least(wanted) {
-            return self.release(pool, found.id);
+        if let Some((_, found)) = self.free_set(shelf).first_at_least(wanted) {
+            return self.release(found.id);
         }
         let mut released = Bytes::ZERO;
         while released < wanted {
-            match self.free_set(pool).last() {
-                Some(found) if found.size >= oversize && self.release(pool, found.id) => {
+            match self.free_set(shelf).last() {
+                Some(found) if found.size >= oversize && self.release(found.id) => {
                     released += found.size;
                 }
                 _ => return false,
@@ -448,34 +517,28 @@ impl Allocator {
     }
 
     /// `cudaFree` of the segment that this free block fills; refuses a block that fills none.
-    fn release(&mut self, pool: Pool, id: BlockId) -> bool {
+    fn release(&mut self, id: BlockId) -> bool {
         let Some(block) = self.blocks.get(id.0).copied() else { return false };
         if block.is_split() || self.settings.expandable_segments {
             return false;
         }
-        self.free_set_mut(pool).remove(block.size, block.address);
+        self.set_mut(block.shelf, State::Free).remove(block.size, block.address);
         self.vacant.push(id);
         self.drop_segment(block.segment);
         self.held -= block.size.round_up(ROUND_LARGE);
-        self.books.give_back(pool, block.size, 1);
+        self.books.give_back(block.shelf.pool, block.size, 1);
         self.books.oversize_segments.decrease(self.settings.is_oversize(block.size));
         true
     }
 
     /// Marks a block as allocated, and splits off what is worth keeping: that takes the block's
     /// place in the free set, where it has one.
-    fn hand_out(
-        &mut self,
-        id: BlockId,
-        place: Option<Place>,
-        pool: Pool,
-        request: Bytes,
-        size: Bytes,
-    ) {
+    fn hand_out(&mut self, id: BlockId, place: Option<Place>, request: Bytes, size: Bytes) {
         let Some(block) = self.blocks.get_mut(id.0) else { return };
         block.requested = request;
         block.state = State::Allocated;
         let whole = *block;
+        let Shelf { pool, .. } = whole.shelf;
         let remaining = whole.size - size;
         let (mut kept, mut handed_out) = ((Bytes::ZERO, 0), whole.size);
         let mut rest = None;
@@ -484,7 +547,7 @@ impl Allocator {
             let id = self.split(id, size, State::Free);
             rest = Some(FreeBlock { size: remaining, address: whole.address + size, id });
         }
-        let set = self.free_set_mut(pool);
+        let set = self.set_mut(whole.shelf, State::Free);
         match (place, rest) {
             (Some(place), Some(rest)) => set.replace(place, rest),
             (Some(place), None) => set.remove_at(place),
@@ -540,7 +603,7 @@ impl Allocator {
 
     /// `try_merge_blocks`: joins a block that is in no set with neighbours of its state, and puts the
     /// result into the set of that state.
-    fn join(&mut self, pool: Pool, id: BlockId) -> Joined {
+    fn join(&mut self, id: BlockId) -> Joined {
         let alone = Joined { id, size: Bytes::ZERO, is_split: false, subsumed: (Bytes::ZERO, 0) };
         let Some(block) = self.blocks.get(id.0) else { return alone };
         // The block with the lower address keeps its slot, so that the first one of a segment
@@ -558,7 +621,7 @@ impl Allocator {
         }
         if let Some(previous) = self.neighbour(merged.previous, merged.state) {
             if let Some(next) = replaced.replace(previous.in_set(merged.previous)) {
-                self.set_mut(pool, merged.state).remove(next.size, next.address);
+                self.set_mut(merged.shelf, merged.state).remove(next.size, next.address);
             }
             self.vacant.push(id);
             joined.id = merged.previous;
@@ -576,7 +639,7 @@ impl Allocator {
         {
             next.previous = joined.id;
         }
-        let set = self.set_mut(pool, merged.state);
+        let set = self.set_mut(merged.shelf, merged.state);
         match replaced.and_then(|block| set.find(block.size, block.address)) {
             Some(place) => set.replace(place, merged.in_set(joined.id)),
             None => set.insert(merged.in_set(joined.id)),

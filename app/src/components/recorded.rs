@@ -63,9 +63,7 @@ fn drawn(report: &Report, what_ifs: &[WhatIf]) -> String {
         markup.raw("</code></th><td class=\"number\">").size(reserved);
         markup.around("</td><td class=\"number\">", &said, "</td></tr>");
     }
-    let hint = tr(
-        "Replayed with one stream. Any other setting can be typed under \u{201c}Your card\u{201d}.",
-    );
+    let hint = tr("Any other setting can be typed under \u{201c}Your card\u{201d}.");
     markup.around("</tbody></table><p class=\"hint\">", &hint, "</p>");
     markup.done()
 }

@@ -8,7 +8,7 @@
 //! back from anywhere in a range.
 
 use super::free_blocks::{FreeBlock, Place};
-use super::{Allocator, Block, BlockId, Pool, Segment, State};
+use super::{Allocator, Block, BlockId, Segment, Shelf, State};
 use crate::bytes::Bytes;
 
 impl Allocator {
@@ -16,7 +16,7 @@ impl Allocator {
     /// become, so that one that cannot is taken before it.
     pub(super) fn best_fit_expandable(
         &self,
-        pool: Pool,
+        shelf: Shelf,
         size: Bytes,
     ) -> Option<(Place, FreeBlock)> {
         let room = |block: &FreeBlock| {
@@ -24,7 +24,7 @@ impl Allocator {
             let behind = next.filter(|next| next.state == State::Unmapped);
             block.size + behind.map_or(Bytes::ZERO, |next| next.size)
         };
-        let mut found = self.free_set(pool).from(size);
+        let mut found = self.free_set(shelf).from(size);
         let mut best = found.next()?;
         for next in found {
             if room(&next.1) >= room(&best.1) {
@@ -37,26 +37,26 @@ impl Allocator {
 
     /// `try_allocate_expandable_block`: a free block of at least this size, out of the free set.
     /// Pieces that were mapped before the driver had no more stay free.
-    pub(super) fn expand(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
-        let start = self.find_room(pool, size)?;
+    pub(super) fn expand(&mut self, shelf: Shelf, size: Bytes) -> Option<BlockId> {
+        let start = self.find_room(shelf, size)?;
         let mut id = start;
         loop {
             let block = *self.blocks.get(id.0)?;
             let (unmapped, missing) = match block.state {
                 State::Unmapped => (id, size),
                 _ if block.size >= size => {
-                    self.free_set_mut(pool).remove(block.size, block.address);
+                    self.set_mut(shelf, State::Free).remove(block.size, block.address);
                     return Some(id);
                 }
                 _ => (block.next, size - block.size),
             };
-            id = self.map(pool, unmapped, missing)?;
+            id = self.map(unmapped, missing)?;
         }
     }
 
     /// `find_expandable_block`: where free and unmapped blocks begin that are wide enough together.
-    fn find_room(&mut self, pool: Pool, size: Bytes) -> Option<BlockId> {
-        let ids = self.unmapped(pool).ids();
+    fn find_room(&mut self, shelf: Shelf, size: Bytes) -> Option<BlockId> {
+        let ids = self.unmapped(shelf).ids();
         let mut starts = ids.filter_map(|id| {
             let before = self.blocks.get(id.0)?.previous;
             let start = if self.is(before, State::Free) { before } else { id };
@@ -66,7 +66,7 @@ impl Allocator {
             return Some(start);
         }
         drop(starts);
-        self.add_range(pool)
+        self.add_range(shelf)
     }
 
     fn is_wide(&self, start: BlockId, size: Bytes) -> bool {
@@ -82,32 +82,34 @@ impl Allocator {
     }
 
     /// A new range of addresses, nothing of it mapped.
-    fn add_range(&mut self, pool: Pool) -> Option<BlockId> {
+    fn add_range(&mut self, shelf: Shelf) -> Option<BlockId> {
         /// SIZE: no device is as wide, and there may be a hundred thousand such ranges.
         const WIDE: Bytes = Bytes(1 << 46);
-        let size = self.settings.address_space.unwrap_or(WIDE).round_up(self.settings.piece(pool));
+        let size =
+            self.settings.address_space.unwrap_or(WIDE).round_up(self.settings.piece(shelf.pool));
         let address = self.take_addresses(size)?;
         let number = self.next_segment;
         let id = self.add_block(Block {
             size,
             state: State::Unmapped,
-            ..Block::whole(pool, number, address)
+            ..Block::whole(shelf, number, address)
         });
-        self.add_segment(Segment { number, address, pool, first: id });
-        self.set_mut(pool, State::Unmapped).insert(FreeBlock { size: Bytes::ZERO, address, id });
+        self.add_segment(Segment { number, address, shelf, first: id });
+        self.set_mut(shelf, State::Unmapped).insert(FreeBlock { size: Bytes::ZERO, address, id });
         Some(id)
     }
 
     /// `map_block`: maps pieces from the start of an unmapped block, as many as this size needs,
     /// or as the block has. The free block that they are now part of; `None` if the driver has no
     /// more.
-    fn map(&mut self, pool: Pool, id: BlockId, size: Bytes) -> Option<BlockId> {
+    fn map(&mut self, id: BlockId, size: Bytes) -> Option<BlockId> {
         let block = *self.blocks.get(id.0).filter(|block| block.state == State::Unmapped)?;
+        let Shelf { pool, .. } = block.shelf;
         let mapped = size.round_up(self.settings.piece(pool)).min(block.size);
         if !self.take_from_driver(mapped) {
             return None;
         }
-        self.set_mut(pool, State::Unmapped).remove(Bytes::ZERO, block.address);
+        self.set_mut(block.shelf, State::Unmapped).remove(Bytes::ZERO, block.address);
         self.split(id, mapped, State::Unmapped);
         if let Some(block) = self.blocks.get_mut(id.0) {
             block.state = State::Free;
@@ -115,31 +117,23 @@ impl Allocator {
         if mapped < block.size {
             let address = block.address + mapped;
             let rest = self.blocks.get(id.0)?.next;
-            self.set_mut(pool, State::Unmapped).insert(FreeBlock {
+            self.set_mut(block.shelf, State::Unmapped).insert(FreeBlock {
                 size: Bytes::ZERO,
                 address,
                 id: rest,
             });
         }
-        let id = self.join(pool, id).id;
+        let id = self.join(id).id;
         self.books.reserve(pool, mapped, 0);
         Some(id)
     }
 
-    /// `release_blocks`: gives back every piece of a pool that is free as a whole, and every range
-    /// of which nothing is mapped any more.
-    pub(super) fn unmap_all(&mut self, pool: Pool) {
-        let ids: Vec<BlockId> = self.free_set(pool).ids().collect();
-        for id in ids {
-            self.unmap(pool, id);
-        }
-    }
-
-    /// `unmap_block`.
-    fn unmap(&mut self, pool: Pool, id: BlockId) {
+    /// `unmap_block`: gives back the whole pieces of a free block, and its range, if nothing of it is mapped
+    /// any more.
+    pub(super) fn unmap(&mut self, id: BlockId) {
         let Some(block) = self.blocks.get(id.0).copied() else { return };
         let Some(segment) = self.segment(block.segment) else { return };
-        let piece = self.settings.piece(pool);
+        let (shelf, piece) = (block.shelf, self.settings.piece(block.shelf.pool));
         let start = block.address - segment.address;
         let before = start.round_up(piece) - start;
         let end = start + block.size;
@@ -148,26 +142,30 @@ impl Allocator {
             return;
         }
         let size = block.size - before - behind;
-        self.free_set_mut(pool).remove(block.size, block.address);
+        self.set_mut(shelf, State::Free).remove(block.size, block.address);
         let mut unmapped = id;
         if before > Bytes::ZERO {
             unmapped = self.split(id, before, State::Free);
-            self.free_set_mut(pool).insert(FreeBlock { size: before, address: block.address, id });
+            self.set_mut(shelf, State::Free).insert(FreeBlock {
+                size: before,
+                address: block.address,
+                id,
+            });
         }
         if behind > Bytes::ZERO {
             let id = self.split(unmapped, size, State::Free);
             let address = block.address + before + size;
-            self.free_set_mut(pool).insert(FreeBlock { size: behind, address, id });
+            self.set_mut(shelf, State::Free).insert(FreeBlock { size: behind, address, id });
         }
         if let Some(block) = self.blocks.get_mut(unmapped.0) {
             block.state = State::Unmapped;
         }
-        let whole = self.join(pool, unmapped).id;
-        self.books.give_back(pool, size, 0);
+        let whole = self.join(unmapped).id;
+        self.books.give_back(shelf.pool, size, 0);
         self.held -= size;
         let Some(left) = self.blocks.get(whole.0).filter(|block| !block.is_split()) else { return };
         let address = left.address;
-        self.set_mut(pool, State::Unmapped).remove(Bytes::ZERO, address);
+        self.set_mut(shelf, State::Unmapped).remove(Bytes::ZERO, address);
         self.vacant.push(whole);
         self.drop_segment(block.segment);
     }

@@ -1,8 +1,8 @@
-//! [`FreeBlocks`]: the free blocks of one pool, in the order in which they are chosen.
+//! [`FreeBlocks`]: the free blocks of one pool and stream, in the order in which they are chosen.
 //!
 //! The unmapped blocks of a pool are such a set too, all of size zero: in the order of addresses.
 //!
-//! By size, then by address. PyTorch compares the stream first; there is one. Since 2.13 it breaks
+//! By size, then by address. PyTorch has one set for all streams, and compares the stream first. Since 2.13 it breaks
 //! ties by the creation of the segment, then by address; our addresses grow with each segment, so
 //! that the address alone says both. Up to 2.11 ties went by the driver's addresses, which mostly
 //! grow as well.

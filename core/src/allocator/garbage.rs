@@ -18,7 +18,8 @@ impl Allocator {
         let mut missing = reserved - most;
         let searches = self.searches;
         let mut cached: Vec<(BlockId, u64, Bytes)> = Vec::new();
-        let free = self.free_set(Pool::Large).ids().filter_map(|id| {
+        let large = self.shelves().filter(|shelf| shelf.pool == Pool::Large);
+        let free = large.flat_map(|shelf| self.free_set(shelf).ids()).filter_map(|id| {
             let block = self.blocks.get(id.0).filter(|block| !block.is_split())?;
             Some((id, searches.saturating_sub(block.requested.0), block.size))
         });
@@ -28,7 +29,7 @@ impl Allocator {
             let count = u128::try_from(cached.len()).unwrap_or(u128::MAX);
             let is_old = |age: u64| u128::from(age).saturating_mul(count) >= ages;
             for &(id, age, size) in &cached {
-                if is_old(age) && self.release(Pool::Large, id) {
+                if is_old(age) && self.release(id) {
                     missing -= size;
                 }
             }

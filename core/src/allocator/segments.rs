@@ -1,6 +1,6 @@
 //! [`SegmentView`], [`BlockView`]: what `torch.cuda.memory_snapshot()` shows, to test and draw.
 
-use super::{Allocator, Block, BlockId, Pool, State};
+use super::{Allocator, Block, BlockId, Pool, Shelf, State, Stream};
 use crate::bytes::Bytes;
 
 /// One piece of memory from the driver, or a range of addresses that it maps memory into.
@@ -9,7 +9,7 @@ pub(super) struct Segment {
     /// Counted from the first ever created.
     pub(super) number: usize,
     pub(super) address: Bytes,
-    pub(super) pool: Pool,
+    pub(super) shelf: Shelf,
     /// The block at its first byte; [`BlockId::NULL`] once the segment was given back.
     pub(super) first: BlockId,
 }
@@ -139,7 +139,12 @@ impl<'a> SegmentView<'a> {
 
     /// The pool it serves.
     pub const fn pool(&self) -> Pool {
-        self.segment.pool
+        self.segment.shelf.pool
+    }
+
+    /// The stream whose requests it serves.
+    pub const fn stream(&self) -> Stream {
+        self.segment.shelf.stream
     }
 
     /// Its blocks in the order of their addresses.

@@ -421,11 +421,10 @@ impl<'s> Recorded<'s> {
         let streams = sorted::set(self.entries().iter().filter(is_block).map(|entry| entry.stream));
         if streams.len() > 1 {
             let message = format!(
-                "{} streams allocate; blocks of one are not used by another, while replays have one \
-                 stream only and may reserve less",
+                "{} streams allocate: what one has given back is not used by another",
                 streams.len()
             );
-            note(Severity::Warning, "several-streams", message);
+            note(Severity::Info, "several-streams", message);
         }
         let others = self.snapshot.devices().saturating_sub(1);
         if others > 0 {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Action, Recorded};
-use crate::allocator::{Allocator, BlockId, Conf, Settings};
+use crate::allocator::{Allocator, BlockId, Conf, Settings, Stream};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{self, Room, Verdict};
 use crate::error::{Error, ErrorKind};
 use crate::report::DeviceVerdict;
+use crate::sorted;
 use crate::trace::{Event, Trace};
 
 /// What the calls of a history ask of the allocator, with as much memory as it wants.
@@ -54,8 +55,8 @@ pub struct Calls {
 /// One call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Call {
-    /// So much is asked for.
-    Malloc(Bytes),
+    /// So much is asked for on a stream.
+    Malloc(Bytes, Stream),
     /// The block of the allocation with this number is given back.
     Free(usize),
     /// All that is free goes back to the driver.
@@ -73,7 +74,7 @@ impl Calls {
                     if let Some((storage, number)) =
                         trace.storages.get(id.0).zip(numbers.get_mut(id.0))
                     {
-                        *number = calls.malloc(storage.requested);
+                        *number = calls.malloc(storage.requested, Stream::DEFAULT);
                     }
                 }
                 Event::Free(id) => {
@@ -84,9 +85,9 @@ impl Calls {
         calls
     }
 
-    fn malloc(&mut self, requested: Bytes) -> usize {
+    fn malloc(&mut self, requested: Bytes, stream: Stream) -> usize {
         let number = self.allocations;
-        self.list.push(Call::Malloc(requested));
+        self.list.push(Call::Malloc(requested, stream));
         self.allocations = number.saturating_add(1);
         number
     }
@@ -104,8 +105,8 @@ impl Calls {
         let mut is_enough = true;
         for call in &self.list {
             match *call {
-                Call::Malloc(requested) => {
-                    let block = allocator.malloc(requested).ok();
+                Call::Malloc(requested, stream) => {
+                    let block = allocator.malloc_on(stream, requested).ok();
                     is_enough &= block.is_some();
                     blocks.push(block);
                 }
@@ -185,6 +186,37 @@ pub(super) fn by_peak(
     Ok(DeviceVerdict::by_peak(reserved, device, &Room::of(device, config)))
 }
 
+/// Streams by small numbers, in the order in which they come; the default one, whose handle is null, first.
+struct Streams {
+    numbers: BTreeMap<u64, u32>,
+    /// Segments that are there at the end: where they begin and end, and the handle of their stream.
+    segments: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Streams {
+    fn of(recorded: &Recorded<'_>) -> Self {
+        let device = u64::try_from(recorded.device).unwrap_or(u64::MAX);
+        let own = recorded.snapshot.segments.iter().filter(|segment| segment.device == device);
+        let segments = own.map(|segment| {
+            let end = segment.address.saturating_add(segment.size.0);
+            (segment.address, (end, segment.stream))
+        });
+        Self { numbers: BTreeMap::from([(0, 0)]), segments: sorted::map(segments) }
+    }
+
+    fn number(&mut self, handle: u64) -> Stream {
+        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        Stream(*self.numbers.entry(handle).or_insert(next))
+    }
+
+    /// Of a block that was there before the first entry; the default one, if its segment is gone.
+    fn at(&mut self, address: u64) -> Stream {
+        let before = self.segments.range(..=address).next_back();
+        let handle = before.filter(|(_, (end, _))| address < *end).map(|(_, (_, handle))| *handle);
+        self.number(handle.unwrap_or_default())
+    }
+}
+
 impl Recorded<'_> {
     /// The calls of the history. What was alive before comes first, in the order of addresses.
     /// Where memory went back to the driver, all that is free does, as with `empty_cache`.
@@ -192,15 +224,18 @@ impl Recorded<'_> {
         let alloc_conf = self.snapshot.alloc_conf.clone();
         let mut calls = Calls { alloc_conf, ..Calls::default() };
         let mut blocks: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut streams = Streams::of(self);
         for live in &self.before {
-            blocks.insert(live.address, calls.malloc(live.requested));
+            let stream = streams.at(live.address);
+            blocks.insert(live.address, calls.malloc(live.requested, stream));
         }
         let mut is_giving_back = false;
         for entry in self.entries() {
             let gives_back = matches!(entry.action, Action::SegmentFree | Action::SegmentUnmap);
             match entry.action {
                 Action::Alloc => {
-                    blocks.insert(entry.address, calls.malloc(entry.size));
+                    let stream = streams.number(entry.stream);
+                    blocks.insert(entry.address, calls.malloc(entry.size, stream));
                 }
                 Action::FreeCompleted => {
                     if let Some(number) = blocks.remove(&entry.address) {

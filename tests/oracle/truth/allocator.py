@@ -65,12 +65,19 @@ SETTINGS: dict[str, tuple[str, float | None]] = {
         'expandable_segments:True,throw_on_cudamalloc_oom:True,per_process_memory_fraction:0.2',
         None,
     ),
+    'streams': ('', None),
+    'streams_max_split': ('max_split_size_mb:24', None),
+    'streams_collect': ('garbage_collection_threshold:0.4', 0.3),
+    'streams_expandable': ('expandable_segments:True', None),
+    'streams_expandable_fraction': ('expandable_segments:True,per_process_memory_fraction:0.2', None),
     'many': (
         'max_split_size_mb:50,roundup_power2_divisions:[1:2,16:4,>:1],'
         'garbage_collection_threshold:0.7,large_segment_size_mb:24',
         0.5,
     ),
 }
+#: COUNT: streams that programs of settings whose names begin so allocate on, by turns.
+STREAMS = {'streams': 3}
 #: Statistics in the order in which a line has them.
 STATISTICS = [
     'allocation',
@@ -105,7 +112,8 @@ def main(arguments: list[str]) -> None:
             speed()
         case ['training']:
             path = place.FIXTURES / 'allocator/training.txt'
-            path.write_text(''.join(start(setting, arguments, 80 << 30) for setting in SETTINGS))
+            alone = [setting for setting in SETTINGS if streams_of(setting) == 1]
+            path.write_text(''.join(start(setting, arguments, 80 << 30) for setting in alone))
         case _:
             for setting in arguments or SETTINGS:
                 start(setting, ['record'], DEVICE)
@@ -151,7 +159,7 @@ def size(rng: random.Random, kind: str) -> int:
 class Machine:
     """PyTorch's allocator, and what was got from it."""
 
-    def __init__(self, fraction: float | None) -> None:
+    def __init__(self, fraction: float | None, streams: int = 1) -> None:
         import torch
 
         self.torch = torch
@@ -160,6 +168,9 @@ class Machine:
         torch.cuda.current_stream()
         if fraction is not None:
             torch.cuda.set_per_process_memory_fraction(fraction)
+        self.streams = [torch.cuda.current_stream()]
+        self.streams += [torch.cuda.Stream() for _ in range(streams - 1)]
+        self.stream = 0
         self.live: list[int] = []
         self.taken = ctypes.c_void_p()
         self.base: int | None = None
@@ -169,13 +180,15 @@ class Machine:
         torch = self.torch
         for address in self.live:
             torch.cuda.caching_allocator_delete(address)
-        self.live, self.base = [], None
+        self.live, self.base, self.stream = [], None, 0
         torch.cuda.empty_cache()
         if self.taken.value:
             self.cuda.cudaFree(self.taken)
         # A range of addresses in which nothing could be mapped goes only once something was.
-        for bytes_ in (1, 2 * MIB):
-            torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(bytes_))
+        for stream in self.streams:
+            for bytes_ in (1, 2 * MIB):
+                address = torch.cuda.caching_allocator_alloc(bytes_, stream=stream)
+                torch.cuda.caching_allocator_delete(address)
         torch.cuda.empty_cache()
         self.taken = ctypes.c_void_p()
         total = torch.cuda.mem_get_info()[1]
@@ -187,7 +200,8 @@ class Machine:
     def alloc(self, bytes_: int) -> str:
         """What came of it."""
         try:
-            address = self.torch.cuda.caching_allocator_alloc(bytes_)
+            stream = self.streams[self.stream]
+            address = self.torch.cuda.caching_allocator_alloc(bytes_, stream=stream)
         except self.torch.OutOfMemoryError as error:
             return NO_PROCESS.sub('', str(error))
         self.live.append(address)
@@ -234,8 +248,12 @@ class Machine:
 NEWEST, OLDEST = 'abcdefghijklmnopqrstuvwxyz', '0123456789'
 
 
-def choose(rng: random.Random, sizes: list[int], chance: float, live: int) -> str:
+def choose(
+    rng: random.Random, sizes: list[int], chance: float, live: int, streams: int
+) -> str:
     """The next call: the letter of a size, of a free, or of another call."""
+    if streams > 1 and rng.random() < 0.2:
+        return '>'
     dice = rng.random()
     if dice < 0.012:
         return '!'
@@ -252,6 +270,8 @@ def call(machine: Machine, letter: str, sizes: list[int]) -> str:
     """Runs one call; what came of it."""
     if letter == '!':
         machine.torch.cuda.empty_cache()
+    elif letter == '>':
+        machine.stream = (machine.stream + 1) % len(machine.streams)
     elif letter == '^':
         machine.torch.cuda.reset_peak_memory_stats()
     elif letter in NEWEST:
@@ -269,7 +289,7 @@ def run(machine: Machine, rng: random.Random, explain: bool) -> list[str]:
     machine.begin(room)
     calls, sums, sum_ = '', '', 0
     for _ in range(rng.randint(20, CALLS)):
-        letter = choose(rng, sizes, chance, len(machine.live))
+        letter = choose(rng, sizes, chance, len(machine.live), len(machine.streams))
         try:
             line = machine.state(call(machine, letter, sizes))
         except RuntimeError as error:
@@ -283,10 +303,15 @@ def run(machine: Machine, rng: random.Random, explain: bool) -> list[str]:
     return [f'{room} {" ".join(map(str, sizes))}', calls, f'{sums} {sum_:08x}']
 
 
+def streams_of(name: str) -> int:
+    """COUNT: streams of a setting's programs."""
+    return STREAMS.get(name.partition('_')[0], 1)
+
+
 def record(name: str) -> None:
     """Writes the fixture of a setting."""
     conf, fraction = SETTINGS[name]
-    machine, rng = Machine(fraction), random.Random(name)
+    machine, rng = Machine(fraction, streams_of(name)), random.Random(name)
     total = machine.torch.cuda.mem_get_info()[1]
     lines = [f'{conf or "-"} {fraction or "-"} {total}']
     for _ in range(PROGRAMS):
@@ -303,7 +328,7 @@ def pack(name: str, lines: list[str]) -> None:
 
 def explain(name: str, number: int) -> None:
     """Prints every line of one program."""
-    machine, rng = Machine(SETTINGS[name][1]), random.Random(name)
+    machine, rng = Machine(SETTINGS[name][1], streams_of(name)), random.Random(name)
     for index in range(number + 1):
         run(machine, rng, explain=index == number)
 
