@@ -173,6 +173,11 @@ impl Engine {
         self.pump();
     }
 
+    /// Whether what is being read is what the page says is being opened: another input may wait.
+    fn is_opening_newest(&self) -> bool {
+        self.line.borrow().open_next.is_none()
+    }
+
     /// Leaves off opening. The worker is in the middle of a file and hears nothing: it makes way for
     /// another one, which opens again what was open.
     pub(crate) fn leave_off(&self) {
@@ -622,6 +627,9 @@ impl Engine {
         let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
             // A number says how much of a file was read.
             if let Some(percent) = event.data().as_f64() {
+                if !engine.is_opening_newest() {
+                    return;
+                }
                 engine.state.opening.update(|opening| {
                     if let Some(arriving) = opening {
                         arriving.percent = Some(percent);

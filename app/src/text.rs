@@ -12,7 +12,7 @@ use std::fmt::Display;
 use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
 use highwater_core::report::{
-    DeviceVerdict, LiveTensor, Peak, Report, Snapshot, Timeline, Verdict,
+    DeviceVerdict, Gap, LiveTensor, Peak, Report, Snapshot, Timeline, Verdict,
 };
 use highwater_core::trace::{Category, Phase};
 
@@ -89,6 +89,31 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
         (does_not_fit(chosen), spaced(&[&peak, &most, &on_devices]))
     };
     Headline { lead, rest: spaced(&[&rest, &activations]), verdict: chosen.verdict }
+}
+
+/// Why the truth may be another, in a word and in a sentence: what a recording leaves out, and the first
+/// warning of one.
+pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
+    let bound = |why| (tr("Lower bound."), tr(why));
+    let Some(run) = &report.recorded else {
+        let why =
+            "Parts of this model could not be estimated, so a real run needs this much or more.";
+        return report.lower_bound.then(|| bound(why));
+    };
+    match run.gap {
+        Some(Gap::RunsOut) => {
+            Some(bound("Memory ran out in this run, so it needs more than it had."))
+        }
+        Some(Gap::OnlyEnd) => Some(bound("No history was recorded, so only the end is known.")),
+        Some(Gap::BeginsLate) => Some(bound(
+            "The recording begins in the middle of the run, so a higher peak may lie before it.",
+        )),
+        None => {
+            let mut warnings = report.diagnostics.iter();
+            let warning = warnings.find(|warning| warning.severity == Severity::Warning)?;
+            Some((tr("Uncertain."), sentence(&warning.message)))
+        }
+    }
 }
 
 /// Sentences one behind the other; those that say nothing are left out.

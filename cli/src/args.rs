@@ -185,10 +185,10 @@ pub(crate) struct Replay {
     pub(crate) alloc_conf: Option<String>,
 
     /// Id of the GPU that a trace from the CPU is replayed on
-    #[arg(long, value_name = "ID", default_value = "a100-80gb")]
+    #[arg(long, value_name = "ID", default_value = "a100-80gb", value_parser = devices(), hide_possible_values = true)]
     pub(crate) device: String,
 
-    /// Number of the GPU; else the one with the longest history
+    /// Number of the GPU in a snapshot; else the one with the longest history
     #[arg(long, value_name = "N")]
     pub(crate) gpu: Option<usize>,
 

@@ -227,11 +227,14 @@ pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<P
         Rules::Published => published::trace(history),
         Rules::Ours => ours::trace(history, hardware, pytorch),
     };
+    let kernels = match rules {
+        Rules::Published => "as are sizes",
+        Rules::Ours => &format!("and kernels those of PyTorch 2.15 on {}", device.name),
+    };
     let message = format!(
-        "lifetimes are those that were seen on the CPU in {} steps, and kernels those of PyTorch 2.15 \
-         on {}: what the script does only on a GPU is not seen",
-        history.steps.len(),
-        device.name
+        "lifetimes are those that were seen on the CPU in {} steps, {kernels}: what the script does \
+         only on a GPU is not seen",
+        history.steps.len()
     );
     diagnostics.push(Diagnostic::new(Severity::Info, "seen-on-cpu", message));
     let replay = replay(&trace, &conf.on(None, None), None);

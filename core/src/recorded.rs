@@ -102,6 +102,13 @@ pub struct Entry {
     pub stack: usize,
 }
 
+impl Entry {
+    /// Whether it says that memory ran out.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        matches!(self.action, Action::OutOfMemory)
+    }
+}
+
 /// One segment at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {

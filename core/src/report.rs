@@ -72,10 +72,22 @@ pub struct RecordedRun {
     /// asked for: activations for forward, gradients for backward, optimizer state for the
     /// optimizer's step, parameters for what was moved to the device, workspace for what is not known.
     pub by_origin: bool,
-    /// Whether blocks were there before the first entry, so that a higher peak may lie before it.
-    pub begins_late: bool,
+    /// Why it may need more than is shown.
+    pub gap: Option<Gap>,
     /// Value of `PYTORCH_CUDA_ALLOC_CONF`; `None` where the file does not say.
     pub alloc_conf: Option<String>,
+}
+
+/// Why a recorded run may need more than its file shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gap {
+    /// Memory ran out in it.
+    RunsOut,
+    /// Blocks were there before the first entry, so that a higher peak may lie before it.
+    BeginsLate,
+    /// No history was recorded: only the end is known.
+    OnlyEnd,
 }
 
 impl RecordedRun {

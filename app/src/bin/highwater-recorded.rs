@@ -97,7 +97,7 @@ impl Recording for File {
     }
 
     fn judge(&self, config: &Config) -> Result<DeviceVerdict, Error> {
-        self.calls.verdict(self.recorded.reserved_peak.0, config, &config.device)
+        self.calls.verdict(self.recorded.needed, config, &config.device)
     }
 
     fn calls(&self) -> &Calls {

@@ -11,7 +11,7 @@ use super::gpu_table::verdict_class;
 use crate::format;
 use crate::language::tr;
 use crate::markup::Markup;
-use crate::text::Headline;
+use crate::text::{self, Headline};
 
 /// Says whether the run fits, where it peaks, and how far the batch can go.
 #[component]
@@ -28,10 +28,8 @@ pub(crate) fn HeadlineView(
     let class =
         Signal::derive(move || if stale.get() { "headline headline-stale" } else { "headline" });
     let markup = Signal::derive(move || {
-        let is_bound = report.with(|report| report.as_ref().is_some_and(|r| r.lower_bound));
-        let is_recorded =
-            report.with(|report| report.as_ref().is_some_and(|r| r.recorded.is_some()));
-        let drawn = |headline: &Headline| drawn(headline, is_bound, is_recorded);
+        let doubt = report.with(|report| report.as_ref().and_then(|report| text::doubt(report)));
+        let drawn = |headline: &Headline| drawn(headline, doubt.clone());
         headline.with(|headline| headline.as_ref().map(drawn)).unwrap_or_default()
     });
     let spoken = calmed(headline);
@@ -43,21 +41,16 @@ pub(crate) fn HeadlineView(
     }
 }
 
-fn drawn(headline: &Headline, is_bound: bool, is_recorded: bool) -> String {
+fn drawn(headline: &Headline, doubt: Option<(String, String)>) -> String {
     let mut markup = Markup::default();
     markup.raw("<span class=\"headline-sign ").raw(verdict_class(headline.verdict));
     markup.around("\" aria-hidden=\"true\">", format::verdict_symbol(headline.verdict), "</span>");
     markup.raw("<div class=\"headline-text\"><h1 class=\"headline-lead\">");
     markup.around("", &headline.lead, "</h1><p class=\"headline-rest\">");
     markup.around("", &headline.rest, "</p></div>");
-    if is_bound {
-        markup.around("<p class=\"headline-bound\"><strong>", &tr("Lower bound."), "</strong> ");
-        let meaning = if is_recorded {
-            tr("The recording begins in the middle of the run, so a higher peak may lie before it.")
-        } else {
-            tr("Parts of this model could not be estimated, so a real run needs this much or more.")
-        };
-        markup.text(&meaning).around(" <a href=\"#rests-on\">", &tr("See which"), "</a></p>");
+    if let Some((word, why)) = doubt {
+        markup.around("<p class=\"headline-bound\"><strong>", &word, "</strong> ").prose(&why);
+        markup.around(" <a href=\"#rests-on\">", &tr("See which"), "</a></p>");
     }
     markup.done()
 }

@@ -37,19 +37,19 @@ pub(crate) fn Menu(
     let on_key = move |event: ev::KeyboardEvent| {
         if event.key() == "Escape" {
             close(menu);
-            if let Some(button) = menu.get().and_then(|menu| menu.first_element_child()) {
+            if let Some(button) = element(menu).and_then(|menu| menu.first_element_child()) {
                 focus(button.unchecked_ref());
             }
         }
     };
     let on_focus_out = move |event: ev::FocusEvent| {
         let next = event.related_target().and_then(|to| to.dyn_into::<web_sys::Node>().ok());
-        if menu.get().is_some_and(|menu| next.is_some() && !menu.contains(next.as_ref())) {
+        if element(menu).is_some_and(|menu| next.is_some() && !menu.contains(next.as_ref())) {
             close(menu);
         }
     };
     let on_toggle = move |_: ev::Event| {
-        if let (Some(told), Some(menu)) = (on_toggle, menu.get()) {
+        if let (Some(told), Some(menu)) = (on_toggle, element(menu)) {
             told.run(menu.open());
         }
     };
@@ -119,7 +119,13 @@ pub(crate) fn Choices(
 
 /// Closes a menu.
 pub(crate) fn close(menu: NodeRef<html::Details>) {
-    if let Some(menu) = menu.get_untracked() {
+    if let Some(menu) = element(menu) {
         menu.set_open(false);
     }
+}
+
+/// The element of a menu. Its events may come when the page has been drawn anew, in another language,
+/// and the menu is gone.
+fn element(menu: NodeRef<html::Details>) -> Option<web_sys::HtmlDetailsElement> {
+    menu.try_get_untracked().flatten()
 }

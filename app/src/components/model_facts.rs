@@ -50,8 +50,11 @@ fn drawn(report: &Report, millis: f64) -> String {
             return markup.done();
         }
     }
-    let count = format::short_count(model.parameters);
-    fact(&mut markup, &tr("parameters"), &format::grouped(model.parameters), &count);
+    // Some rules of traces know sizes only.
+    if model.parameters > 0 || report.recorded.is_none() {
+        let count = format::short_count(model.parameters);
+        fact(&mut markup, &tr("parameters"), &format::grouped(model.parameters), &count);
+    }
     markup.around("<dt>", &tr("their size"), "</dt><dd>").size(model.parameter_bytes).raw("</dd>");
     if report.recorded.is_some() {
         return markup.done();

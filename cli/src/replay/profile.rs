@@ -2,13 +2,14 @@
 
 use highwater_core::diagnostic::Diagnostic;
 use highwater_core::profiled::{self, History, Prediction, Rules, Target};
-use highwater_core::{Bytes, Error};
+use highwater_core::report::DeviceVerdict;
+use highwater_core::{Bytes, Config, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::args::Replay;
 use crate::file::FileSource;
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, HEAD, listed, section, share};
+use crate::text::{FAINT, HEAD, listed, section, share, told};
 
 /// What to print.
 pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> {
@@ -18,9 +19,20 @@ pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> 
         device: arguments.device.clone(),
         alloc_conf: arguments.alloc_conf.clone().unwrap_or_default(),
     };
+    if arguments.gpu.is_some() {
+        let message = "--gpu is for memory snapshots; a trace is of a CPU, and --device says which GPU \
+                       it is replayed on";
+        return Err(Error::new(ErrorKind::BadConfig, message));
+    }
+    let config = Config {
+        device: target.device.clone(),
+        alloc_conf: target.alloc_conf.clone(),
+        ..Config::default()
+    };
+    let verdict = profiled::verdict(&history, Rules::Ours, &config)?;
     let predict = |rules| profiled::predict(&history, rules, &target);
     let predictions = [predict(Rules::Ours)?, predict(Rules::Published)?];
-    let answer = Answer { name, history: &history, target: &target, predictions };
+    let answer = Answer { name, history: &history, target: &target, predictions, verdict };
     Ok(if arguments.json { answer.json() } else { answer.text() })
 }
 
@@ -31,16 +43,21 @@ struct Answer<'h> {
     target: &'h Target,
     /// Ours first.
     predictions: [Prediction; 2],
+    /// By ours.
+    verdict: DeviceVerdict,
 }
 
 impl Answer<'_> {
     fn text(&self) -> String {
         let [ours, _] = &self.predictions;
         let (allocated, reserved) = (ours.replay.allocated.bytes, ours.replay.reserved.bytes);
+        let DeviceVerdict { name, need, capacity, verdict, .. } = &self.verdict;
+        let (verdict, _) = told(*verdict);
         let parts = [
             format!(
-                "{HEAD}{}: {allocated} allocated at the peak, {reserved} reserved at most, on {}{HEAD:#}\n",
-                self.name, self.target.device
+                "{HEAD}{}: {allocated} allocated at the peak, {reserved} reserved at most{HEAD:#}\n\
+                 {name}: needs {need} of {capacity} with the CUDA context, {verdict}\n",
+                self.name
             ),
             section("Peaks", &self.peaks()),
             section("Alive at the peak, by Highwater’s rules", &categories(ours)),
@@ -76,6 +93,9 @@ impl Answer<'_> {
             "steps": self.history.steps.len(),
             "blocks": self.history.blocks.len(),
             "predictions": predictions,
+            "need": self.verdict.need.0,
+            "capacity": self.verdict.capacity.0,
+            "verdict": self.verdict.verdict.name(),
         });
         format!("{answer:#}\n")
     }

@@ -118,9 +118,8 @@ impl Traced {
             recorded: Some(RecordedRun {
                 readings: self.readings.clone(),
                 shown: self.shown,
-                by_origin: false,
-                begins_late: false,
                 alloc_conf: Some(self.config.alloc_conf.clone()),
+                ..RecordedRun::default()
             }),
             ..Report::of(trace, &replay, &series, verdict)
         }

@@ -277,7 +277,8 @@ fn steps(profile: &Profile) -> Vec<Span> {
         profile.changes.get(first).is_some_and(|change| change.at <= step.end)
     };
     let counted: Vec<Span> = profile.marks.iter().filter(named).copied().filter(is_used).collect();
-    if !counted.is_empty() {
+    // One is what there is where a schedule was given and nobody called the profiler's step().
+    if counted.len() > 1 {
         return counted;
     }
     let mut steps: Vec<Span> = Vec::new();
@@ -287,5 +288,5 @@ fn steps(profile: &Profile) -> Vec<Span> {
             steps.push(Span { start, ..*mark });
         }
     }
-    steps
+    if steps.len() > 1 { steps } else { counted }
 }

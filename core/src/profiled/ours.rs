@@ -162,7 +162,23 @@ impl<'h> Run<'h> {
         if let Some(optimizer) = &mut self.optimizer {
             optimizer.construct(&self.rt, &self.parameters);
         }
+        self.compare_gradients(all);
         self.warn();
+    }
+
+    /// Whether the mark tells of as much that is trained as gradients are seen.
+    fn compare_gradients(&mut self, trained: Bytes) {
+        let seen: Bytes = self.history.gradients(0).iter().map(|block| block.bytes).sum();
+        let quarter = trained.0.div_euclid(4);
+        if self.history.profile.told.is_empty() || seen.0.abs_diff(trained.0) <= quarter {
+            return;
+        }
+        let message = format!(
+            "the mark tells of {trained} of parameters that are trained, and the first step leaves \
+             {seen} of gradients: say `frozen:` of what is not trained, and tell all that is; where \
+             gradients are dropped before the optimizer has stepped, this is nothing"
+        );
+        self.note(Severity::Warning, "mark-contradicted", message);
     }
 
     /// What runs otherwise on a GPU and is taken as it was seen.
@@ -179,6 +195,12 @@ impl<'h> Run<'h> {
                            (softmax, normalizations, losses): their types are as on the CPU, and the \
                            peak may be off by a tenth or more";
             self.note(Severity::Warning, "autocast-as-on-cpu", message);
+        }
+        let has_none = |inputs: &super::Inputs| inputs.dims.iter().all(Vec::is_empty);
+        if !profile.given.is_empty() && profile.given.iter().all(has_none) {
+            let message = "the trace has no shapes (record_shapes=True was missing), so that no kernel is \
+                           run again: workspaces are missing, and scratch is as on the CPU";
+            self.note(Severity::Warning, "no-shapes", message);
         }
         let recurrent = ["aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"];
         let mut names = profile.names.iter();

@@ -32,7 +32,13 @@ pub(super) fn trace(history: &History<'_>) -> (Trace, Vec<Diagnostic>) {
     let model = model(history);
     let mut lives: Vec<Life> = model
         .iter()
-        .map(|&(bytes, category)| Life { bytes, category, born: 0, freed: None })
+        .map(|&(bytes, category)| Life {
+            bytes,
+            category,
+            phase: Phase::Setup,
+            born: 0,
+            freed: None,
+        })
         .collect();
     let steps = Steps {
         history,
@@ -78,7 +84,8 @@ impl Steps<'_> {
         let moved = |at: Time| at.saturating_sub(self.window.start).saturating_add(start);
         for (bytes, category) in batch(self.history) {
             let freed = is_first.then(|| moved(self.window.end));
-            lives.push(Life { bytes, category, born: moved(self.window.start), freed });
+            let (phase, born) = (Phase::Forward, moved(self.window.start));
+            lives.push(Life { bytes, category, phase, born, freed });
         }
         for block in self.history.blocks.iter().filter(|block| block.step == Some(TARGET)) {
             let is_kept = match block.phase {
@@ -88,7 +95,8 @@ impl Steps<'_> {
             if is_kept {
                 let freed = freed(self.history, block, self.window).map(moved);
                 let category = category(block, self.window);
-                lives.push(Life { bytes: block.bytes, category, born: moved(block.born), freed });
+                let Block { bytes, phase, .. } = *block;
+                lives.push(Life { bytes, category, phase, born: moved(block.born), freed });
             }
         }
     }
@@ -109,7 +117,8 @@ impl Steps<'_> {
                 None => Category::OptimizerState,
             };
             let (born, freed) = (moved(block.born), block.freed.map(moved));
-            lives.push(Life { bytes: block.bytes, category, born, freed });
+            let Block { bytes, phase, .. } = *block;
+            lives.push(Life { bytes, category, phase, born, freed });
         }
     }
 }
@@ -118,6 +127,7 @@ impl Steps<'_> {
 struct Life {
     bytes: Bytes,
     category: Category,
+    phase: Phase,
     born: Time,
     freed: Option<Time>,
 }
@@ -259,14 +269,20 @@ fn written(lives: &[Life], length: Time) -> Trace {
         .collect();
     let begins =
         |at: Time| usize::try_from(at.saturating_sub(1).div_euclid(length)).unwrap_or(usize::MAX);
-    let mut iteration = 0;
-    trace.phases.push(PhaseMark { event: 0, iteration, phase: Phase::Setup });
+    let mut before = (0, Phase::Setup);
+    trace.phases.push(PhaseMark { event: 0, iteration: 0, phase: Phase::Setup });
     for (at, is_alloc, life) in calls {
-        let now = if at == 0 { 0 } else { begins(at).min(1).saturating_add(1) };
-        if now > iteration {
-            iteration = now;
-            let event = trace.events.len();
-            trace.phases.push(PhaseMark { event, iteration, phase: Phase::Forward });
+        let iteration = if at == 0 { 0 } else { begins(at).min(1).saturating_add(1) };
+        // What is freed says nothing of what runs, but for when the second step begins.
+        let born = lives.get(life).map(|life| life.phase).filter(|_| is_alloc);
+        let phase = match born {
+            Some(phase) => phase,
+            None if iteration > before.0 => Phase::Forward,
+            None => before.1,
+        };
+        if (iteration, phase) != before {
+            before = (iteration, phase);
+            trace.phases.push(PhaseMark { event: trace.events.len(), iteration, phase });
         }
         let id = StorageId(life);
         trace.events.push(if is_alloc { Event::Alloc(id) } else { Event::Free(id) });

@@ -66,6 +66,8 @@ struct Kept {
     /// Positions in [`Profile::given`].
     given: BTreeMap<Inputs, usize>,
     found: bool,
+    /// A word of the script's mark.
+    not_understood: Option<String>,
     /// COUNT: changes of memory of a device.
     on_device: usize,
 }
@@ -109,7 +111,10 @@ impl Kept {
         match category.as_str() {
             "user_annotation" => {
                 if let Some(told) = told::read(&name) {
-                    self.profile.told = told;
+                    match told {
+                        Ok(told) => self.profile.told = told,
+                        Err(word) => self.not_understood = Some(word),
+                    }
                     return;
                 }
                 let span = Span { name: self.name(&name), start, end };
@@ -144,10 +149,17 @@ impl Kept {
 
     /// The events in their order.
     fn finish(self) -> Result<Profile, Error> {
-        let Self { mut profile, found, on_device, .. } = self;
+        let Self { mut profile, found, on_device, not_understood, .. } = self;
         let refuse = |kind, why: &str| Err(Error::new(kind, format!("{why}; {HOW}")));
         if !found {
             return refuse(ErrorKind::WrongFormat, "this JSON has no traceEvents");
+        }
+        if let Some(word) = not_understood {
+            let why = format!(
+                "the mark `highwater …` has `{word}`, which is not understood: write it as \
+                 docs/profiles.md does"
+            );
+            return refuse(ErrorKind::WrongFormat, &why);
         }
         if on_device > 0 {
             let why = "the trace is of training on a GPU, and says by itself what that took; a \

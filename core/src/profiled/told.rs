@@ -43,9 +43,10 @@ pub struct Told {
     pub tensor: TensorType,
 }
 
-/// The tensors that a mark tells of; `None` where it is another mark, or one of its words is not understood.
-pub(super) fn read(name: &str) -> Option<Vec<Told>> {
-    name.strip_prefix(HEAD)?.split_whitespace().map(tensor).collect()
+/// The tensors that a mark tells of, or the word that is not understood; `None` where it is another mark.
+pub(super) fn read(name: &str) -> Option<Result<Vec<Told>, String>> {
+    let words = name.strip_prefix(HEAD)?.split_whitespace();
+    Some(words.map(|word| tensor(word).ok_or_else(|| word.to_owned())).collect())
 }
 
 fn tensor(word: &str) -> Option<Told> {

@@ -14,8 +14,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::formats::{Fidelity, Recognised};
 use crate::report::{
-    By, ByCategory, IterationPeaks, LiveTensor, ModelSummary, ModuleBytes, Owner, Peak, Reading,
-    RecordedRun, Report, Snapshot, Timeline,
+    By, ByCategory, Gap, IterationPeaks, LiveTensor, ModelSummary, ModuleBytes, Owner, Peak,
+    Reading, RecordedRun, Report, Snapshot, Timeline,
 };
 use crate::sorted;
 use crate::trace::{Category, Phase, PhaseMark};
@@ -46,11 +46,17 @@ impl Recorded<'_> {
     /// When there is no such device.
     pub fn report(&self, name: &str, config: &Config) -> Result<Report, Error> {
         let (reserved, _) = self.reserved_peak;
-        let verdict = by_peak(reserved, config, &config.device)?;
+        let verdict = by_peak(self.needed, config, &config.device)?;
         let phases = self.phases();
         let by_origin = self.is_by_origin();
         let peak = self.snapshot_of(&self.peak, &phases, by_origin);
         let modules = peak.modules.clone();
+        let gap = match () {
+            () if self.runs_out() => Some(Gap::RunsOut),
+            () if self.entries().is_empty() => Some(Gap::OnlyEnd),
+            () if !self.before.is_empty() => Some(Gap::BeginsLate),
+            () => None,
+        };
         Ok(Report {
             model: ModelSummary {
                 name: name.to_owned(),
@@ -79,13 +85,13 @@ impl Recorded<'_> {
             modules_at_peak: modules,
             live_at_peak: peak.live,
             verdict,
-            lower_bound: !self.before.is_empty(),
+            lower_bound: gap.is_some(),
             diagnostics: self.diagnostics.clone(),
             recorded: Some(RecordedRun {
                 readings: vec![self.reading()],
                 shown: 0,
                 by_origin,
-                begins_late: !self.before.is_empty(),
+                gap,
                 alloc_conf: self.snapshot.alloc_conf.clone(),
             }),
         })

@@ -145,6 +145,8 @@ pub struct Recorded<'s> {
     pub before: Vec<Live>,
     /// The most that was reserved, and the entry that reached it first.
     pub reserved_peak: (Bytes, usize),
+    /// What it needs: the most that was reserved; where memory ran out, with what was asked for then.
+    pub needed: Bytes,
     /// Where the most was allocated.
     pub peak: Moment,
     /// How it ends.
@@ -293,11 +295,14 @@ impl<'s> Recorded<'s> {
     fn new(tables: Cow<'s, Snapshot>, device: Option<usize>) -> Result<Self, Error> {
         let snapshot = &*tables;
         let device = device.unwrap_or_else(|| longest(snapshot));
-        if device >= snapshot.devices() {
+        let is_silent = snapshot.entries.is_empty() && snapshot.segments.is_empty();
+        if device >= snapshot.devices() || is_silent {
             let message = match snapshot.devices() {
-                0 => "the snapshot has neither segments nor entries: record a history first, with \
+                _ if is_silent => {
+                    "the snapshot has neither segments nor entries: record a history first, with \
                       torch.cuda.memory._record_memory_history()"
-                    .to_owned(),
+                        .to_owned()
+                }
                 count => format!("there is no GPU {device} in this snapshot of {count}"),
             };
             return Err(Error::new(ErrorKind::BadConfig, message));
@@ -320,6 +325,7 @@ impl<'s> Recorded<'s> {
             range,
             before,
             reserved_peak: (reserved, 0),
+            needed: reserved,
             peak: end.clone(),
             end,
             diagnostics: Vec::new(),
@@ -335,6 +341,11 @@ impl<'s> Recorded<'s> {
     /// Its entries.
     pub fn entries(&self) -> &[Entry] {
         self.snapshot.entries.get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// Whether memory ran out in it.
+    pub fn runs_out(&self) -> bool {
+        self.entries().iter().any(Entry::is_refusal)
     }
 
     /// The moment after an entry; one behind the last is the last.
@@ -381,6 +392,7 @@ impl<'s> Recorded<'s> {
         let mut walk = self.walk();
         let mut reserved = (walk.state.reserved, 0);
         let mut allocated = (walk.state.allocated, 0);
+        let mut needed = Bytes::ZERO;
         for at in 0..self.entries().len() {
             walk.step(at);
             if walk.state.allocated > allocated.0 {
@@ -389,9 +401,13 @@ impl<'s> Recorded<'s> {
             if walk.state.reserved > reserved.0 {
                 reserved = (walk.state.reserved, at);
             }
+            if let Some(refused) = self.entries().get(at).filter(|entry| entry.is_refusal()) {
+                needed = needed.max(walk.state.reserved + refused.size);
+            }
         }
         let contradictions = walk.state.contradictions;
         self.reserved_peak = reserved;
+        self.needed = needed.max(reserved.0);
         if !self.entries().is_empty() {
             self.peak = self.at(allocated.1);
         }
@@ -442,9 +458,12 @@ impl<'s> Recorded<'s> {
             );
             note(Severity::Warning, "contradictions", message);
         }
-        if self.entries().iter().any(|entry| entry.action == Action::OutOfMemory) {
-            let message = "memory ran out in this run".to_owned();
-            note(Severity::Info, "out-of-memory", message);
+        if self.runs_out() {
+            let message = format!(
+                "memory ran out in this run, which needs {} or more of reserved memory",
+                self.needed
+            );
+            note(Severity::Warning, "out-of-memory", message);
         }
         self.diagnostics = notes;
     }

@@ -81,7 +81,10 @@ impl<'s> Scanner<'s> {
                 Err(scanner
                     .refuse("this is a zip archive, as torch.save makes it, and no snapshot"))
             }
-            _ => Err(scanner.refuse("this is no pickle of protocol 2 to 5")),
+            _ => Err(scanner.refuse(
+                "this is no pickle of protocol 2 to 5, as memory snapshots are, and no JSON, as profiler \
+                 traces are",
+            )),
         }
     }
 

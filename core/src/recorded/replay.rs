@@ -242,6 +242,11 @@ impl Recorded<'_> {
                         calls.list.push(Call::Free(number));
                     }
                 }
+                // What was refused is given back at once, should the run have gone on.
+                Action::OutOfMemory => {
+                    let number = calls.malloc(entry.size, streams.number(entry.stream));
+                    calls.list.push(Call::Free(number));
+                }
                 _ if gives_back && !is_giving_back => calls.list.push(Call::EmptyCache),
                 _ => {}
             }

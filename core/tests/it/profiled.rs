@@ -133,6 +133,19 @@ fn a_trace_is_answered_as_an_estimate_is() {
     assert!(ends.out_of_memory.unwrap().message.contains("CUDA out of memory"));
 }
 
+/// A schedule whose profiler nobody steps counts one step: then optimizers do.
+#[test]
+fn steps_are_those_of_the_optimizer_where_the_profiler_counts_one() {
+    let text = String::from_utf8(unpacked("mlp_64_adamw")).unwrap();
+    let counted = read(text.as_bytes()).unwrap();
+    let last = text.rfind("ProfilerStep#").unwrap();
+    let (before, after) = text.split_at(last);
+    let alone = [&before.replace("ProfilerStep#", "Other#"), after].concat();
+    let alone = read(alone.as_bytes()).unwrap();
+    assert_eq!(History::of(&alone).unwrap().steps.len(), 3);
+    assert_eq!(peaks(&predict(&alone, Rules::Ours)), peaks(&predict(&counted, Rules::Ours)));
+}
+
 fn check_warned(text: &str, expected: &[&str]) {
     let found = predict(&read(text.as_bytes()).unwrap(), Rules::Ours).diagnostics;
     let warnings = found.iter().filter(|diagnostic| diagnostic.severity == Severity::Warning);
@@ -149,6 +162,9 @@ fn what_a_trace_cannot_tell_is_said() {
     let plain = of("mlp_64_adamw");
     check_warned(&plain.replacen("AdamW.step", "SGD.step", 1), &["optimizer-as-on-cpu"]);
     check_warned(&plain.replace("AdamW.step", "Own.step"), &["optimizer-as-on-cpu"]);
+    let frozen = plain.replace("parameter:", "frozen:");
+    check_warned(&frozen, &["mark-contradicted"]);
+    check_warned(&of("mlp_512_sgd").replace("\"Input Dims\"", "\"Dims\""), &["no-shapes"]);
     // Two of a class: each has calls of its own, whose first makes state.
     check_warned(&two_optimizers(), &["model-not-told", "optimizer-as-on-cpu"]);
 }
@@ -224,6 +240,14 @@ fn what_is_no_trace_is_refused() {
         b"\x1f\x8bnothing",
         ErrorKind::Corrupt,
         &expect!["the trace breaks in line 0: this is not packed with gzip; "],
+    );
+    let mark = r#"{"ph":"X","cat":"user_annotation","name":"highwater batch:int64[8] weight:float32[2]","tid":1,"ts":1,"dur":1}"#;
+    check_refused(
+        &trace(&[STEP, mark, ALLOC]),
+        ErrorKind::WrongFormat,
+        &expect![
+            "the mark `highwater …` has `weight:float32[2]`, which is not understood: write it as docs/profiles.md does; "
+        ],
     );
     check_refused(
         &trace(&[STEP]),

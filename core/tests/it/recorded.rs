@@ -8,7 +8,7 @@ use highwater_core::allocator::Settings;
 use highwater_core::export::{self, Played};
 use highwater_core::recorded::{self, Action, Recorded, Snapshot};
 use highwater_core::report::difference::by_phase;
-use highwater_core::report::{By, Fragmentation, Peak};
+use highwater_core::report::{By, Fragmentation, Gap, Peak, Verdict};
 use highwater_core::trace::Category;
 use highwater_core::{Bytes, Config, Error, ErrorKind, Model, Report};
 use proptest::prelude::*;
@@ -335,6 +335,12 @@ fn a_run_that_ends_says_so() {
     let recorded = Recorded::of(&snapshot, None).unwrap();
     let codes: Vec<_> = recorded.diagnostics.iter().map(|it| it.code.as_str()).collect();
     assert_eq!(codes, ["out-of-memory"]);
+    // On such a card it does not fit, although all that it reserved would.
+    let report = recorded.report("it", &config).unwrap();
+    assert_eq!(report.recorded.unwrap().gap, Some(Gap::RunsOut));
+    let verdict = recorded.calls().verdict(recorded.needed, &config, &config.device).unwrap();
+    assert_eq!([report.verdict.verdict, verdict.verdict], [Verdict::DoesNotFit; 2]);
+    assert!(recorded.reserved_peak.0 + verdict.context <= verdict.capacity);
     let failed =
         recorded.entries().iter().find(|entry| entry.action == Action::OutOfMemory).unwrap();
     let room = simulation.room();
@@ -346,6 +352,15 @@ fn refused(bytes: &[u8]) -> String {
     let error = read(bytes).map(|_| ()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::WrongFormat | ErrorKind::Corrupt | ErrorKind::Empty));
     error.to_string()
+}
+
+/// As dumps are where no history was begun and nothing was allocated.
+#[test]
+fn a_snapshot_that_says_nothing_is_refused() {
+    let silent = b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces](]]eu.";
+    let snapshot = read(silent).unwrap();
+    let error = Recorded::of(&snapshot, None).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("neither segments nor entries"), "{error}");
 }
 
 /// Hostile and foreign files are refused with what and where; nothing is executed.
@@ -410,7 +425,7 @@ fn told_as_report(name: &str) -> String {
     assert_eq!(look.live, report.live_at_peak);
     assert_eq!(look.categories, report.at_peak);
     assert_eq!(Fragmentation::of(&look.segments), recorded.peak.fragmentation());
-    let mut text = format!("by origin {}, begins late {}\n", run.by_origin, run.begins_late);
+    let mut text = format!("by origin {}, {:?}\n", run.by_origin, run.gap);
     for mark in &report.timeline.phases {
         writeln!(text, "{} {} {}", mark.event, mark.iteration, mark.phase.name()).unwrap();
     }
@@ -439,60 +454,60 @@ fn phases_and_origins_follow_from_stacks() {
     check(
         "resnet18",
         expect![[r#"
-        by origin true, begins late false
-        0 0 setup
-        130 1 forward
-        292 1 backward
-        832 1 optimizer
-        peak in backward of 1:  in 
-          parameter 46796608
-          gradient 67487796
-          activation 150969088
-          workspace 4816964
-        "" 67487792
-        "loop:80 prepare_model" 46796608
-        "resnet:269 _forward_impl" 25690624
-        25690112 conv.py:560 _conv_forward, conv.py:565 forward, module.py:1798 _call_impl 130..Some(818)
-    "#]],
+            by origin true, None
+            0 0 setup
+            130 1 forward
+            292 1 backward
+            832 1 optimizer
+            peak in backward of 1:  in 
+              parameter 46796608
+              gradient 67487796
+              activation 150969088
+              workspace 4816964
+            "" 67487792
+            "loop:80 prepare_model" 46796608
+            "resnet:269 _forward_impl" 25690624
+            25690112 conv.py:560 _conv_forward, conv.py:565 forward, module.py:1798 _call_impl 130..Some(818)
+        "#]],
     );
     check(
         "resnet18_ring",
         expect![[r#"
-        by origin true, begins late true
-        414 1 optimizer
-        peak in setup of 0:  in 
-          parameter 46796608
-          optimizer_state 93516096
-          activation 32000
-          workspace 223241848
-        "" 218424884
-        "loop:179 step" 93516096
-        "loop:80 prepare_model" 46796608
-        25690112  18446744073709551615..Some(401)
-    "#]],
+            by origin true, Some(BeginsLate)
+            414 1 optimizer
+            peak in setup of 0:  in 
+              parameter 46796608
+              optimizer_state 93516096
+              activation 32000
+              workspace 223241848
+            "" 218424884
+            "loop:179 step" 93516096
+            "loop:80 prepare_model" 46796608
+            25690112  18446744073709551615..Some(401)
+        "#]],
     );
     check(
         "gpt2",
         expect![[r#"
-        by origin true, begins late false
-        0 0 setup
-        170 1 forward
-        916 1 backward
-        2740 1 optimizer
-        3830 2 forward
-        4535 2 backward
-        6355 2 optimizer
-        peak in optimizer of 2: _multi_tensor_adam in loop:179 step
-          parameter 497759232
-          optimizer_state 1493277696
-          gradient 497759232
-          activation 51463172
-          workspace 2048
-        "loop:179 step" 1493277696
-        "modeling_utils:3719 cuda" 497759232
-        "" 497759232
-        154389504 module.py:1098 <lambda>, module.py:966 _apply, module.py:933 _apply 1..None
-    "#]],
+            by origin true, None
+            0 0 setup
+            170 1 forward
+            916 1 backward
+            2740 1 optimizer
+            3830 2 forward
+            4535 2 backward
+            6355 2 optimizer
+            peak in optimizer of 2: _multi_tensor_adam in loop:179 step
+              parameter 497759232
+              optimizer_state 1493277696
+              gradient 497759232
+              activation 51463172
+              workspace 2048
+            "loop:179 step" 1493277696
+            "modeling_utils:3719 cuda" 497759232
+            "" 497759232
+            154389504 module.py:1098 <lambda>, module.py:966 _apply, module.py:933 _apply 1..None
+        "#]],
     );
 }
 
