@@ -220,3 +220,16 @@ test('it prints on one page, in either theme', async () => {
     await page.close();
   }
 });
+
+test('a menu that was open does not outlive its language', async () => {
+  const { page, errors } = await openExample(browser, 'ResNet-50');
+  await page.locator('summary[aria-label="Save the answer"]').click();
+  await page.keyboard.press('Escape');
+  await page.getByLabel('Language').selectOption('zh-Hans');
+  await page.locator('summary[aria-label="保存结果"]').click();
+  await page.locator('.menu-item').filter({ visible: true }).first().waitFor();
+  await page.locator('.header-language').selectOption('en');
+  await page.locator('.headline-lead').getByText(/^Peaks at /).waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});

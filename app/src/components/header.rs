@@ -101,21 +101,8 @@ pub(crate) fn Header(
                         on_language.run(wanted);
                     }
                 }
-            >
-                {Language::ALL
-                    .map(|known| {
-                        view! {
-                            <option
-                                value=known.tag()
-                                lang=known.tag()
-                                selected=move || language.get() == known
-                            >
-                                {known.name()}
-                            </option>
-                        }
-                    })
-                    .collect_view()}
-            </select>
+                inner_html=languages(language.get_untracked())
+            ></select>
             <PresentButton />
             <button
                 type="button"
@@ -131,6 +118,17 @@ pub(crate) fn Header(
             ></button>
         </header>
     }
+}
+
+/// All languages, of which the page speaks one: another draws all of it anew.
+fn languages(spoken: Language) -> String {
+    let mut markup = Markup::default();
+    for known in Language::ALL {
+        markup.around("<option lang=\"", known.tag(), "\" value=\"").text(known.tag());
+        markup.raw(if known == spoken { "\" selected>" } else { "\">" });
+        markup.around("", known.name(), "</option>");
+    }
+    markup.done()
 }
 
 /// What is open, or on its way in and how far.
@@ -196,9 +194,8 @@ fn PresentButton() -> impl IntoView {
             title=tr("Large type, for a projector")
             aria-pressed=move || large.get().to_string()
             on:click=move |_| large.update(|large| *large = !*large)
-        >
-            <span aria-hidden="true">"Aa"</span>
-        </button>
+            inner_html="<span aria-hidden=\"true\">Aa</span>"
+        ></button>
     }
 }
 

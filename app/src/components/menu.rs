@@ -53,6 +53,13 @@ pub(crate) fn Menu(
             told.run(menu.open());
         }
     };
+    let mut face = Markup::default();
+    if !picture.is_empty() {
+        face.raw("<svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\"><path d=\"");
+        face.raw(picture).raw("\"/></svg>");
+    }
+    face.around("<span class=\"menu-word\">", &word, "</span>");
+    let face = face.done();
     // What is seen on a button must be in its name.
     let name = if word.is_empty() { label.clone() } else { word.clone() };
     let (class, button, list) = if framed {
@@ -68,17 +75,7 @@ pub(crate) fn Menu(
             on:focusout=on_focus_out
             on:toggle=on_toggle
         >
-            <summary class=button aria-label=name title=label>
-                <svg
-                    class="icon"
-                    class:hidden=picture.is_empty()
-                    viewBox="0 0 16 16"
-                    aria-hidden="true"
-                >
-                    <path d=picture />
-                </svg>
-                <span class="menu-word">{word}</span>
-            </summary>
+            <summary class=button aria-label=name title=label inner_html=face></summary>
             <div class=list>{children()}</div>
         </details>
     }
