@@ -94,26 +94,23 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
 /// Why the truth may be another, in a word and in a sentence: what a recording leaves out, and the first
 /// warning of one.
 pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
-    let bound = |why| (tr("Lower bound."), tr(why));
-    let Some(run) = &report.recorded else {
-        let why =
-            "Parts of this model could not be estimated, so a real run needs this much or more.";
-        return report.lower_bound.then(|| bound(why));
-    };
-    match run.gap {
-        Some(Gap::RunsOut) => {
-            Some(bound("Memory ran out in this run, so it needs more than it had."))
+    let why = match report.recorded.as_ref().map(|run| run.gap) {
+        Some(Some(Gap::RunsOut)) => tr("Memory ran out in this run, so it needs more than it had."),
+        Some(Some(Gap::OnlyEnd)) => tr("No history was recorded, so only the end is known."),
+        Some(Some(Gap::BeginsLate)) => {
+            tr("The recording begins in the middle of the run, so a higher peak may lie before it.")
         }
-        Some(Gap::OnlyEnd) => Some(bound("No history was recorded, so only the end is known.")),
-        Some(Gap::BeginsLate) => Some(bound(
-            "The recording begins in the middle of the run, so a higher peak may lie before it.",
-        )),
-        None => {
+        Some(None) => {
             let mut warnings = report.diagnostics.iter();
             let warning = warnings.find(|warning| warning.severity == Severity::Warning)?;
-            Some((tr("Uncertain."), sentence(&warning.message)))
+            return Some((tr("Uncertain."), sentence(&warning.message)));
         }
-    }
+        None if report.lower_bound => {
+            tr("Parts of this model could not be estimated, so a real run needs this much or more.")
+        }
+        None => return None,
+    };
+    Some((tr("Lower bound."), why))
 }
 
 /// Sentences one behind the other; those that say nothing are left out.

@@ -1,4 +1,4 @@
-//! Reads traces of PyTorch's profiler from a CPU, and answers what is asked of the one read last. A
+//! Reads traces of `PyTorch`'s profiler from a CPU, and answers what is asked of the one read last. A
 //! program of its own: most visits never drop one.
 
 use highwater_app::{Keeper, Recording};

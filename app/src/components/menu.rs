@@ -61,7 +61,7 @@ pub(crate) fn Menu(
     face.around("<span class=\"menu-word\">", &word, "</span>");
     let face = face.done();
     // What is seen on a button must be in its name.
-    let name = if word.is_empty() { label.clone() } else { word.clone() };
+    let name = if word.is_empty() { label.clone() } else { word };
     let (class, button, list) = if framed {
         ("menu", "button", "menu-list")
     } else {

@@ -186,10 +186,11 @@ pub(crate) fn reading(by: By) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::{Count, category, headline};
+    use crate::text::{Count, category, doubt, headline, moment};
     use highwater_core::Config;
     use highwater_core::recorded::{self, Recorded};
-    use highwater_core::report::Holes;
+    use highwater_core::report::difference::by_phase;
+    use highwater_core::report::{Gap, Holes};
 
     fn snapshot() -> Vec<u8> {
         let path = format!("{}/../public/examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
@@ -215,9 +216,14 @@ mod tests {
         assert_eq!(baseline(&outcomes, &report), report.peak.reserved);
         let told = what_ifs(&outcomes, &report);
         assert!(told.contains("expandable_segments:True"), "{told}");
-        let named: Vec<_> = phases(&report.timeline).into_iter().map(|(name, _)| name).collect();
+        let phases = by_phase(&report, &report).into_iter();
+        let named: Vec<_> = phases.map(|row| moment(row.phase, row.iteration)).collect();
         assert_eq!(named.first().map(String::as_str), Some("set-up"));
         assert!(named.contains(&"step of iteration 3".to_owned()), "{named:?}");
+        assert_eq!(doubt(&report), None);
+        let run = Some(RecordedRun { gap: Some(Gap::RunsOut), ..RecordedRun::default() });
+        let (word, why) = doubt(&Report { recorded: run, ..report }).expect("it says why");
+        assert!(word == "Lower bound." && why.starts_with("Memory ran out"), "{why}");
     }
 
     #[test]
