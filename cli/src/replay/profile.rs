@@ -29,9 +29,10 @@ pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> 
         alloc_conf: target.alloc_conf.clone(),
         ..Config::default()
     };
-    let verdict = profiled::verdict(&history, Rules::Ours, &config)?;
     let predict = |rules| profiled::predict(&history, rules, &target);
     let predictions = [predict(Rules::Ours)?, predict(Rules::Published)?];
+    let [ours, _] = &predictions;
+    let verdict = ours.verdict(&config)?;
     let answer = Answer { name, history: &history, target: &target, predictions, verdict };
     Ok(if arguments.json { answer.json() } else { answer.text() })
 }

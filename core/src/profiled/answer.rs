@@ -69,8 +69,17 @@ pub fn verdict(
     rules: Rules,
     config: &Config,
 ) -> Result<DeviceVerdict, Error> {
-    let prediction = predict(history, rules, &Target::of(config))?;
-    Ok(Card::of(config)?.verdict(&prediction))
+    predict(history, rules, &Target::of(config))?.verdict(config)
+}
+
+impl Prediction {
+    /// How it ends on the device of a configuration: the one that it was made for.
+    ///
+    /// # Errors
+    /// As [`predict`].
+    pub fn verdict(&self, config: &Config) -> Result<DeviceVerdict, Error> {
+        Ok(Card::of(config)?.verdict(self))
+    }
 }
 
 impl Traced {
