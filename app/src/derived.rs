@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use highwater_core::Report;
+use highwater_core::estimate::LargestBatch;
 use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
-use crate::protocol::{Finding, LargestBatch};
+use crate::protocol::Finding;
 use crate::state::{SourceText, State};
 use crate::text::{self, Count, Headline};
 
@@ -97,6 +98,6 @@ fn count(state: State) -> Count {
 fn largest(state: State, device: &str) -> Option<LargestBatch> {
     state.devices.with(|rows| {
         let row = rows.iter().find(|row| row.device.with_value(|known| known.id == device))?;
-        row.largest.with(|known| known.map(|(_, batch)| batch))
+        row.largest.with(|known| known.and_then(|(_, batch)| batch))
     })
 }

@@ -25,7 +25,8 @@ use crate::link;
 use crate::load::Input;
 use crate::protocol::{self, Estimate, FromWorker, ToWorker};
 use crate::state::{
-    Answer, Arriving, DeviceRow, Effected, Loaded, Message, SearchState, SourceProblem, State,
+    Answer, Arriving, ConfigProblem, DeviceRow, Effected, Loaded, Message, SearchState,
+    SourceProblem, State,
 };
 use crate::text;
 
@@ -321,8 +322,10 @@ impl Engine {
                 self.line.borrow_mut().ready = true;
                 self.seek(false);
             }
-            FromWorker::Opened { generation, dims, text, spec, estimate } => {
+            FromWorker::Opened { generation, dims, text, spec, estimate, fault } => {
                 self.opened(generation, dims, text, spec, estimate);
+                let taken_back = |fault| ConfigProblem { fault, taken_back: true };
+                self.state.config_problem.set(fault.map(taken_back));
             }
             FromWorker::Refused { reason, place, text, .. } => {
                 self.refused(SourceProblem { reason, place }, text);
@@ -339,9 +342,10 @@ impl Engine {
                     self.answer(generation, estimate, wanted);
                 }
             }
-            FromWorker::Failed { generation, reason } => {
+            FromWorker::Failed { generation, fault } => {
                 self.line.borrow_mut().answered(generation);
-                self.state.config_problem.set(Some(reason));
+                let problem = ConfigProblem { fault, taken_back: false };
+                self.state.config_problem.set(Some(problem));
             }
             FromWorker::Verdict { generation, verdict } => {
                 if let Some(row) = self.row(generation, &verdict.id) {

@@ -86,8 +86,8 @@ pub(crate) fn suggested(by: &Config, page: Config) -> Config {
 mod tests {
     use super::*;
     use crate::examples::EXAMPLES;
-    use crate::protocol::LargestBatch;
     use crate::text::{self, Count};
+    use highwater_core::estimate::LargestBatch;
 
     #[test]
     fn every_example_opens_and_reads_as_a_sentence() {
@@ -104,7 +104,7 @@ mod tests {
             let report: highwater_core::Report =
                 postcard::from_bytes(&postcard::to_stdvec(&report).expect("it packs"))
                     .expect("it unpacks");
-            let largest = Some(LargestBatch::UpTo(7));
+            let largest = Some(LargestBatch { without_flush: Some(7), with_flush: Some(7) });
             let headline = text::headline(&report, Count { all: 2, known: 2, survive: 2 }, largest);
             assert!(headline.lead.starts_with("Peaks at "), "{}", headline.lead);
             assert!(headline.rest.contains(" is activations."), "{}", headline.rest);

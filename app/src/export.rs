@@ -116,6 +116,7 @@ fn picture(answer: &Answer, words: &Words, colours: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use highwater_core::estimate::LargestBatch;
     use highwater_core::export::DeviceAnswer;
     use highwater_core::open;
 
@@ -126,7 +127,8 @@ mod tests {
         let bytes = std::fs::read(path).expect("the example travels with the page");
         let model = open(&mut bytes.as_slice(), "resnet50.onnx").expect("it opens");
         let report = model.estimate(&Config::default()).expect("it is estimated");
-        let devices = vec![DeviceAnswer { verdict: report.verdict.clone(), max_batch: Some(7) }];
+        let largest = LargestBatch { without_flush: Some(7), with_flush: Some(8) };
+        let devices = vec![DeviceAnswer { verdict: report.verdict.clone(), largest }];
         let words = Words { title: "Peaks <here>".to_owned(), ..Words::default() };
         let packed = (("resnet50.onnx", Some("batch"), &report, &devices), words);
         let packed = postcard::to_stdvec(&packed).expect("it packs");

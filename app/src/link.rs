@@ -19,7 +19,6 @@ use crate::chart::stack::Stack;
 use crate::examples::{EXAMPLES, Example};
 use crate::export::SNAPSHOT;
 use crate::load;
-use crate::protocol::LargestBatch;
 use crate::state::{Shared, State};
 use crate::text::keep;
 
@@ -195,11 +194,8 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
     let devices: Vec<_> = state.devices.with_untracked(|rows| {
         let known = rows.iter().filter_map(|row| {
             let (_, verdict) = row.verdict.get_untracked()?;
-            let max_batch = match row.largest.get_untracked() {
-                Some((_, LargestBatch::UpTo(batch))) => Some(batch),
-                _ => None,
-            };
-            Some(DeviceAnswer { verdict, max_batch })
+            let largest = row.largest.get_untracked().and_then(|(_, largest)| largest);
+            Some(DeviceAnswer { verdict, largest: largest.unwrap_or_default() })
         });
         known.collect()
     });

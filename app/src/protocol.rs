@@ -4,7 +4,7 @@
 //! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
-use highwater_core::estimate::{Located, Match, Place};
+use highwater_core::estimate::{LargestBatch, Located, Match, Place};
 use highwater_core::formats::Opened;
 use highwater_core::levers::{Plan, Pulled};
 use highwater_core::recorded::WhatIf;
@@ -50,20 +50,23 @@ pub enum Ask {
     WhatIf(String, usize),
 }
 
-/// Why an input was refused.
-#[derive(Debug, Serialize, Deserialize)]
+/// Why an input or its settings were refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Why, as a sentence without its full stop.
     pub reason: String,
     /// Line and column, counted from 1.
     pub place: Option<(usize, usize)>,
+    /// The setting that is to blame, where it is one.
+    pub setting: Option<String>,
 }
 
 impl Fault {
     /// What an error says.
     pub fn of(error: &Error) -> Self {
         let place = error.place().map(|place| (place.line, place.column));
-        Self { reason: error.to_string(), place }
+        let setting = error.setting().map(str::to_owned);
+        Self { reason: error.to_string(), place, setting }
     }
 }
 
@@ -148,6 +151,8 @@ pub(crate) enum FromWorker {
         spec: Option<String>,
         /// Its first estimate.
         estimate: Estimate,
+        /// Why a setting of the page means nothing to this model, and was taken back.
+        fault: Option<Fault>,
     },
     /// The input cannot be opened or estimated; nothing else changed.
     Refused {
@@ -187,8 +192,8 @@ pub(crate) enum FromWorker {
     Failed {
         /// Number of the request.
         generation: u64,
-        /// Why, as a sentence without its full stop.
-        reason: String,
+        /// Why.
+        fault: Fault,
     },
     /// How the run ends on one device.
     Verdict {
@@ -197,14 +202,14 @@ pub(crate) enum FromWorker {
         /// The verdict.
         verdict: DeviceVerdict,
     },
-    /// The largest batch that survives on one device.
+    /// How far the batch can go on one device.
     LargestBatch {
         /// Number of the request that it belongs to.
         generation: u64,
         /// Id of the device.
         device: String,
-        /// The batch, or why there is none.
-        batch: LargestBatch,
+        /// How far it can go; nothing where the model has no open batch, or the search failed.
+        batch: Option<LargestBatch>,
     },
     /// The moment that was asked for.
     Seen {
@@ -360,17 +365,6 @@ pub(crate) struct Estimate {
     pub(crate) report: Report,
     /// Milliseconds in the worker.
     pub(crate) millis: f64,
-}
-
-/// Answer to "how far can the batch go".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum LargestBatch {
-    /// This one survives, the next does not.
-    UpTo(u64),
-    /// Not even one sample survives.
-    None,
-    /// The model has no open batch dimension, or the search failed.
-    Unknown,
 }
 
 /// Packs a message and what travels beside it.

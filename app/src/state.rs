@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use highwater_core::estimate::LargestBatch;
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
 use highwater_core::{Bytes, Config, Report};
@@ -12,7 +13,7 @@ use crate::estimator::{Device, LEVERS, OpenDim, Pulled};
 use crate::explained::Explained;
 use crate::language::Language;
 use crate::link::{Recent, Waiting};
-use crate::protocol::{Finding, LargestBatch, SearchOutcome, Trend};
+use crate::protocol::{Fault, Finding, SearchOutcome, Trend};
 use crate::teach::Teaching;
 use crate::theme::Theme;
 
@@ -34,7 +35,7 @@ pub(crate) struct State {
     /// One row per device, in the order of the catalogue.
     pub(crate) devices: RwSignal<Vec<DeviceRow>>,
     /// Why the newest configuration has no answer.
-    pub(crate) config_problem: RwSignal<Option<String>>,
+    pub(crate) config_problem: RwSignal<Option<ConfigProblem>>,
     /// A message about memory that the user has shown.
     pub(crate) message: RwSignal<Option<Message>>,
     /// Where its allocation is, and in which answer.
@@ -228,6 +229,15 @@ impl PartialEq for Answer {
     }
 }
 
+/// Why settings have no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConfigProblem {
+    /// Why, and which setting is to blame.
+    pub(crate) fault: Fault,
+    /// Whether the setting was taken back, so that the answer is for what is set now.
+    pub(crate) taken_back: bool,
+}
+
 /// One device and what is known about it so far.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceRow {
@@ -235,8 +245,8 @@ pub(crate) struct DeviceRow {
     pub(crate) device: StoredValue<Device>,
     /// The newest verdict, and the request it belongs to.
     pub(crate) verdict: RwSignal<Option<(u64, DeviceVerdict)>>,
-    /// The newest largest batch, and the request it belongs to.
-    pub(crate) largest: RwSignal<Option<(u64, LargestBatch)>>,
+    /// How far the batch can go, and the request it belongs to.
+    pub(crate) largest: RwSignal<Option<(u64, Option<LargestBatch>)>>,
 }
 
 impl DeviceRow {

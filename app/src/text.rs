@@ -19,8 +19,8 @@ use highwater_core::trace::{Category, Phase};
 use crate::chart::segments::{Pool, Totals};
 use crate::format;
 use crate::language::{fill, tr};
-use crate::protocol::LargestBatch;
 use crate::state::Notice;
+use highwater_core::estimate::LargestBatch;
 
 pub(crate) use recorded::speak_of;
 
@@ -78,14 +78,7 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
     let (lead, rest) = if chosen.verdict.survives() {
         (spaced(&[&peak, &on_devices]), on_chosen(chosen, largest))
     } else {
-        let most = match largest {
-            Some(LargestBatch::UpTo(batch)) => {
-                let batch = format::grouped(batch);
-                fill("The largest batch that fits is {batch}.", &[("batch", &batch)])
-            }
-            Some(LargestBatch::None) => tr("Not even a batch of 1 fits."),
-            Some(LargestBatch::Unknown) | None => String::new(),
-        };
+        let most = largest.map(most).unwrap_or_default();
         (does_not_fit(chosen), spaced(&[&peak, &most, &on_devices]))
     };
     Headline { lead, rest: spaced(&[&rest, &activations]), verdict: chosen.verdict }
@@ -171,24 +164,49 @@ fn on_devices(count: Count, lower_bound: bool) -> String {
 fn on_chosen(device: &DeviceVerdict, largest: Option<LargestBatch>) -> String {
     let name = with_article(&device.name);
     let spare = device.usable() - device.need;
-    let batch = match largest {
-        Some(LargestBatch::UpTo(batch)) => Some(format::grouped(batch)),
-        _ => None,
-    };
-    let count = batch.clone().unwrap_or_default();
-    let parts: [(&str, &dyn Display); 3] = [("gpu", &name), ("spare", &spare), ("batch", &count)];
-    let english = match (device.verdict, batch) {
-        (Verdict::Tight, None) => "On {gpu} it is tight: {spare} to spare.",
-        (Verdict::Tight, Some(_)) => {
+    let sizes = largest.unwrap_or_default();
+    let size = |size: Option<u64>| size.map_or_else(String::new, format::grouped);
+    let (batch, flushing) = (size(sizes.without_flush), size(sizes.with_flush));
+    let parts: [(&str, &dyn Display); 4] =
+        [("gpu", &name), ("spare", &spare), ("batch", &batch), ("flushing", &flushing)];
+    let english = match (device.verdict, sizes.without_flush, sizes.only_with_flush()) {
+        (Verdict::FitsAfterFlush, None, _) => {
+            "On {gpu} it fits, but PyTorch must flush its cache on the way, which is slow."
+        }
+        (Verdict::FitsAfterFlush, Some(_), _) => {
+            "On {gpu} it fits, but PyTorch must flush its cache on the way, which is slow: up to batch \
+             {batch} there is room, up to {flushing} with flushes."
+        }
+        (Verdict::Tight, None, _) => "On {gpu} it is tight: {spare} to spare.",
+        (Verdict::Tight, Some(_), None) => {
             "On {gpu} it is tight, with {spare} to spare: up to batch {batch}."
         }
-        (Verdict::FitsAfterFlush, _) => {
-            "On {gpu} it fits only because the allocator drops its cache on the way, which is slow."
+        (Verdict::Tight, Some(_), Some(_)) => {
+            "On {gpu} it is tight, with {spare} to spare: up to batch {batch} with room, {flushing} with \
+             cache flushes."
         }
-        (_, None) => "On {gpu} it leaves {spare} to spare.",
-        (_, Some(_)) => "On {gpu}: up to batch {batch}.",
+        (_, None, _) => "On {gpu} it leaves {spare} to spare.",
+        (_, Some(_), None) => "On {gpu}: up to batch {batch}.",
+        (_, Some(_), Some(_)) => {
+            "On {gpu}: up to batch {batch} with room, {flushing} with cache flushes."
+        }
     };
     fill(english, &parts)
+}
+
+/// How far the batch can go where the run does not fit.
+fn most(largest: LargestBatch) -> String {
+    let size = |size: Option<u64>| size.map_or_else(String::new, format::grouped);
+    let (batch, flushing) = (size(largest.without_flush), size(largest.with_flush));
+    let english = match (largest.without_flush, largest.only_with_flush()) {
+        (Some(_), None) => "The largest batch that fits is {batch}.",
+        (Some(_), Some(_)) => {
+            "The largest batch that fits is {batch}, or {flushing} with cache flushes."
+        }
+        (None, Some(_)) => "Up to batch {flushing} survives, but only with cache flushes.",
+        (None, None) => "Not even a batch of 1 fits.",
+    };
+    fill(english, &[("batch", &batch), ("flushing", &flushing)])
 }
 
 fn does_not_fit(device: &DeviceVerdict) -> String {
@@ -498,7 +516,22 @@ mod tests {
             "Does not fit on a T4: needs 819.00 MiB more, first fails in backward of encoder.layer.7."
         );
         let fits = device(1000, 2048, Verdict::Fits);
-        assert_eq!(on_chosen(&fits, Some(LargestBatch::UpTo(118))), "On a T4: up to batch 118.");
+        let up_to = |without_flush, with_flush| LargestBatch { without_flush, with_flush };
+        let same = up_to(Some(118), Some(118));
+        assert_eq!(on_chosen(&fits, Some(same)), "On a T4: up to batch 118.");
+        let further = up_to(Some(118), Some(1250));
+        assert_eq!(
+            on_chosen(&fits, Some(further)),
+            "On a T4: up to batch 118 with room, 1,250 with cache flushes."
+        );
+        for (largest, expected) in [
+            (same, "The largest batch that fits is 118."),
+            (further, "The largest batch that fits is 118, or 1,250 with cache flushes."),
+            (up_to(None, Some(2)), "Up to batch 2 survives, but only with cache flushes."),
+            (up_to(None, None), "Not even a batch of 1 fits."),
+        ] {
+            assert_eq!(most(largest), expected);
+        }
         assert_eq!(on_chosen(&fits, None), "On a T4 it leaves 1.02 GiB to spare.");
         let tight = device(2000, 2048, Verdict::Tight);
         assert_eq!(on_chosen(&tight, None), "On a T4 it is tight: 48.00 MiB to spare.");

@@ -8,10 +8,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gloo::timers::callback::Timeout;
+use highwater_core::estimate::LargestBatch;
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
-use highwater_core::{Config, Report};
+use highwater_core::{Config, Error, Report};
 use js_sys::Uint8Array;
 use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
@@ -22,8 +23,8 @@ use crate::estimator::{self, Facts, LEVERS, Match, Model, Search, Searched, Simu
 use crate::explained::Sought;
 use crate::load::Opening;
 use crate::protocol::{
-    self, Ask, Estimate, Fault, Finding, Found, FromWorker, LargestBatch, Read, SearchOutcome,
-    ToWorker, Trend, TrendPoint,
+    self, Ask, Estimate, Fault, Finding, Found, FromWorker, Read, SearchOutcome, ToWorker, Trend,
+    TrendPoint,
 };
 
 /// Milliseconds of work between two looks at the messages.
@@ -49,7 +50,7 @@ struct Desk {
     newest: Option<Simulation>,
     sweep: Sweep,
     /// Largest batches already found, and for which configuration (its batch does not matter).
-    largest: BTreeMap<String, LargestBatch>,
+    largest: BTreeMap<String, Option<LargestBatch>>,
     largest_for: Option<Config>,
     /// The dimension along which the user wants the trend; the batch where the model has no such.
     axis: Option<String>,
@@ -97,7 +98,7 @@ async fn read_elsewhere(input: &JsValue, name: &str, config: &Config) -> Read {
     read.unwrap_or_else(|| {
         let reason = "the readers of formats other than ONNX did not arrive, or stopped; is the page \
                       still reachable";
-        Err(Fault { reason: reason.to_owned(), place: None })
+        Err(Fault { reason: reason.to_owned(), place: None, setting: None })
     })
 }
 
@@ -190,12 +191,12 @@ impl Desk {
                     return;
                 }
                 let Some(model) = &self.model else { return };
-                match estimate(model, &config) {
+                match estimate(model, &config).map_err(|error| Fault::of(&error)) {
                     Ok((estimate, simulation)) => {
                         self.follow(generation, &estimate.report.config, simulation);
                         post(&FromWorker::Estimated { generation, estimate });
                     }
-                    Err(reason) => post(&FromWorker::Failed { generation, reason }),
+                    Err(fault) => post(&FromWorker::Failed { generation, fault }),
                 }
             }
             ToWorker::Look { generation, event } => {
@@ -263,7 +264,8 @@ impl Desk {
                 let estimate = Estimate { millis: 0.0, report: *report };
                 self.follow_recorded(generation, &estimate.report);
                 let (dims, text, spec) = (Vec::new(), None, None);
-                post(&FromWorker::Opened { generation, dims, text, spec, estimate });
+                let fault = None;
+                post(&FromWorker::Opened { generation, dims, text, spec, estimate, fault });
                 return;
             }
             Ok(Found { model, written: None, message, .. }) => (Ok(model), message),
@@ -281,12 +283,12 @@ impl Desk {
         let alone = answer.is_none();
         if let Some(answer) = answer {
             post(&match answer {
-                Ok((dims, estimate, simulation)) => {
+                Ok((dims, estimate, simulation, fault)) => {
                     self.follow(generation, &estimate.report.config, simulation);
                     let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
-                    FromWorker::Opened { generation, dims, text, spec, estimate }
+                    FromWorker::Opened { generation, dims, text, spec, estimate, fault }
                 }
-                Err(Fault { reason, place }) => {
+                Err(Fault { reason, place, .. }) => {
                     FromWorker::Refused { generation, reason, place, text }
                 }
             });
@@ -301,27 +303,39 @@ impl Desk {
     /// Estimates, and only then lets go of the model before.
     ///
     /// Settings that the input suggests replace those on the page, unless they were suggested
-    /// before the text changed and the user has moved on.
+    /// before the text changed and the user has moved on. A setting that means nothing to this model,
+    /// such as names of another one's layers, is taken back.
     fn open(
         &mut self,
         model: Model,
         mut config: Config,
         edited: bool,
-    ) -> Result<(Vec<estimator::OpenDim>, Estimate, Simulation), Fault> {
+    ) -> Result<(Vec<estimator::OpenDim>, Estimate, Simulation, Option<Fault>), Fault> {
         let dims = estimator::open_dims(&model);
         let known = self.model.as_ref().is_some_and(|old| old.defaults() == model.defaults());
         if *model.defaults() != Config::default() && !(edited && known) {
             config = estimator::suggested(model.defaults(), config);
         }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
-        let (estimate, simulation) =
-            estimate(&model, &config).map_err(|reason| Fault { reason, place: None })?;
+        let mut taken_back = None;
+        let (estimate, simulation) = loop {
+            match estimate(&model, &config) {
+                Ok(answer) => break answer,
+                Err(error) => {
+                    let fault = Fault::of(&error);
+                    if !error.setting().is_some_and(|setting| take_back(&mut config, setting)) {
+                        return Err(fault);
+                    }
+                    taken_back.get_or_insert(fault);
+                }
+            }
+        };
         self.model = Some(model);
         self.is_recorded = false;
         keep_elsewhere(false);
         self.largest.clear();
         self.largest_for = None;
-        Ok((dims, estimate, simulation))
+        Ok((dims, estimate, simulation, taken_back))
     }
 
     /// Keeps a run to be looked at, begins to work off what follows from it, and drops older work.
@@ -378,7 +392,10 @@ impl Desk {
                 let estimate = Estimate { report, millis: now() - begun };
                 FromWorker::Estimated { generation, estimate }
             }
-            Err(reason) => FromWorker::Failed { generation, reason },
+            Err(reason) => {
+                let fault = Fault { reason, place: None, setting: None };
+                FromWorker::Failed { generation, fault }
+            }
         });
     }
 
@@ -458,14 +475,8 @@ impl Desk {
             }
             Task::LargestBatch(device) => {
                 let batch = *self.largest.entry(device.clone()).or_insert_with(|| {
-                    if !estimator::open_dims(model).iter().any(|dim| dim.batch) {
-                        return LargestBatch::Unknown;
-                    }
-                    match model.largest_batch(config, &device) {
-                        Ok(Some(batch)) => LargestBatch::UpTo(batch),
-                        Ok(None) => LargestBatch::None,
-                        Err(_) => LargestBatch::Unknown,
-                    }
+                    // What cannot be estimated has no largest batch, and the estimate says why.
+                    model.largest_batch(config, &device).ok().flatten()
                 });
                 post(&FromWorker::LargestBatch { generation, device, batch });
             }
@@ -526,7 +537,7 @@ impl Desk {
         let Some(dim) = wanted.or_else(|| dims.first()) else { return };
         let size = self.sweep.config.dims.get(&dim.name).copied().unwrap_or(dim.default);
         let largest = match self.largest.get(&self.sweep.config.device) {
-            Some(LargestBatch::UpTo(largest)) if dim.batch => *largest,
+            Some(Some(largest)) if dim.batch => largest.with_flush.unwrap_or_default(),
             _ => 0,
         };
         let reach = if dim.batch {
@@ -583,10 +594,16 @@ fn slice() {
     DESK.with_borrow_mut(Desk::slice);
 }
 
+/// Puts a setting back to what is usual; false where it is that already.
+fn take_back(config: &mut Config, setting: &str) -> bool {
+    let usual = Config::default().text(setting);
+    config.text(setting) != usual && config.say(setting, &usual)
+}
+
 /// Runs a configuration once: its answer, and the run itself.
-fn estimate(model: &Model, config: &Config) -> Result<(Estimate, Simulation), String> {
+fn estimate(model: &Model, config: &Config) -> Result<(Estimate, Simulation), Error> {
     let begun = now();
-    let simulation = model.simulate(config).map_err(|error| error.to_string())?;
+    let simulation = model.simulate(config)?;
     let report = simulation.report();
     Ok((Estimate { report, millis: now() - begun }, simulation))
 }

@@ -44,6 +44,6 @@ fn on_all_devices(model: &Model, config: &Config) -> Result<Vec<DeviceAnswer>, E
 
 fn on_device(model: &Model, config: &Config, device: &Device) -> Result<DeviceAnswer, Error> {
     let verdict = model.verdict(config, device.id)?;
-    let max_batch = model.largest_batch(config, device.id)?;
-    Ok(DeviceAnswer { verdict, max_batch })
+    let largest = model.largest_batch(config, device.id)?.unwrap_or_default();
+    Ok(DeviceAnswer { verdict, largest })
 }

@@ -68,10 +68,16 @@ fn headline(answer: &Answer) -> String {
     let telling = survivors
         .into_iter()
         .min_by_key(|device| device.verdict.capacity)
-        .or_else(|| devices.iter().max_by_key(|device| device.max_batch));
+        .or_else(|| devices.iter().max_by_key(|device| device.largest.with_flush));
     let batch = telling.and_then(|device| {
-        let dim = answer.batch.as_deref()?;
-        Some(format!("; {}: up to {dim} {}", device.verdict.name, device.max_batch?))
+        let (dim, name) = (answer.batch.as_deref()?, &device.verdict.name);
+        Some(match (device.largest.without_flush, device.largest.only_with_flush()) {
+            (Some(room), None) => format!("; {name}: up to {dim} {room}"),
+            (Some(room), Some(flush)) => {
+                format!("; {name}: up to {dim} {room}, {flush} with cache flushes")
+            }
+            (None, flush) => format!("; {name}: up to {dim} {}, only with cache flushes", flush?),
+        })
     });
     format!(
         "{name} peaks at {least}{} allocated in {}: {fits}{}",
@@ -227,13 +233,15 @@ fn devices(answer: &Answer) -> String {
         Align::Right,
         Align::Right,
         Align::Right,
+        Align::Right,
     ]);
     let batch = answer.batch.as_deref().map_or_else(String::new, |dim| format!("largest {dim}"));
-    let heads = ["", "verdict", "need", "capacity", "margin", &batch];
+    let flushes = if answer.batch.is_some() { "with flushes" } else { "" };
+    let heads = ["", "verdict", "need", "capacity", "margin", &batch, flushes];
     table.row(heads.map(|head| Cell::styled(head, FAINT)));
     let mut devices: Vec<_> = answer.devices.iter().collect();
     devices.sort_by_key(|device| device.verdict.capacity);
-    for DeviceAnswer { verdict: device, max_batch } in devices {
+    for DeviceAnswer { verdict: device, largest } in devices {
         let (verdict, style) = told(device.verdict);
         let available = device.usable();
         let margin = if device.need <= available {
@@ -241,7 +249,7 @@ fn devices(answer: &Answer) -> String {
         } else {
             format!("-{}", device.need - available)
         };
-        let largest = match (max_batch, &answer.batch) {
+        let size = |size: Option<u64>| match (size, &answer.batch) {
             (Some(size), _) => size.to_string(),
             (None, Some(_)) => "none".to_owned(),
             (None, None) => String::new(),
@@ -252,7 +260,8 @@ fn devices(answer: &Answer) -> String {
             device.need.to_string().into(),
             device.capacity.to_string().into(),
             margin.into(),
-            largest.into(),
+            size(largest.without_flush).into(),
+            size(largest.with_flush).into(),
         ]);
     }
     table.render("  ")
@@ -303,10 +312,14 @@ pub(crate) fn listed(diagnostics: &[Diagnostic]) -> String {
 
 /// Why a required device was refused.
 pub(crate) fn refusal(answer: &DeviceAnswer) -> String {
-    let DeviceAnswer { verdict: device, max_batch } = answer;
-    let largest = match max_batch {
-        Some(batch) => format!("the largest batch that fits is {batch}"),
-        None => "no batch size fits".to_owned(),
+    let DeviceAnswer { verdict: device, largest } = answer;
+    let largest = match (largest.without_flush, largest.only_with_flush()) {
+        (Some(batch), None) => format!("the largest batch that fits is {batch}"),
+        (Some(batch), Some(flush)) => {
+            format!("the largest batch that fits is {batch}, or {flush} with cache flushes")
+        }
+        (None, Some(flush)) => format!("up to batch {flush} survives, but only with cache flushes"),
+        (None, None) => "no batch size fits".to_owned(),
     };
     let need =
         format!("does not fit on {}: needs {} of {}", device.name, device.need, device.capacity);

@@ -9,14 +9,18 @@ use std::borrow::Cow;
 
 use crate::config::{Config, pattern};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::{Error, ErrorKind};
 use crate::graph::{Literal, Node, ValueId};
 use crate::recover::{DOMAIN, Program, add_value};
 use crate::tensor::{DType, TensorType};
 
 /// Puts adapters beside the layers that the configuration names.
-pub fn adapt(program: &mut Program<'_>, config: &Config) {
+///
+/// # Errors
+/// When it names none that there is: nothing would be trained.
+pub fn adapt(program: &mut Program<'_>, config: &Config) -> Result<(), Error> {
     if config.lora.is_empty() {
-        return;
+        return Ok(());
     }
     let mut adapted = 0_usize;
     let mut nodes = Vec::with_capacity(program.nodes.len());
@@ -35,28 +39,25 @@ pub fn adapt(program: &mut Program<'_>, config: &Config) {
         }
     }
     program.nodes = nodes;
-    program.diagnostics.push(diagnostic(adapted, config));
-}
-
-/// Whether a parameter is an adapter's.
-pub fn is_adapter(name: &str) -> bool {
-    name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight")
-}
-
-fn diagnostic(adapted: usize, config: &Config) -> Diagnostic {
     let (patterns, rank) = (config.lora.join(", "), config.lora_rank);
     if adapted == 0 {
         let message = format!(
-            "no linear layer is called {patterns} or lies in a module of that name, so that nothing \
-             is adapted and nothing trained; write a layer's path, or `*` for any text"
+            "no linear layer is called {patterns} or lies in a module of that name, so that no adapter \
+             is added and nothing is trained; write a layer's path, or `*` for any text"
         );
-        return Diagnostic::new(Severity::Warning, "lora-matches-nothing", message);
+        return Err(Error::new(ErrorKind::BadConfig, message).about("lora"));
     }
     let message = format!(
         "{adapted} linear layers get adapters of rank {rank}, without dropout; all other parameters \
          are frozen"
     );
-    Diagnostic::new(Severity::Info, "lora", message)
+    program.diagnostics.push(Diagnostic::new(Severity::Info, "lora", message));
+    Ok(())
+}
+
+/// Whether a parameter is an adapter's.
+pub fn is_adapter(name: &str) -> bool {
+    name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight")
 }
 
 /// A linear layer to adapt.

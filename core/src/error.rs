@@ -48,12 +48,13 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     place: Option<Place>,
+    setting: Option<&'static str>,
 }
 
 impl Error {
     /// An error of this kind; `message` is a sentence without its full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), place: None }
+        Self { kind, message: message.into(), place: None, setting: None }
     }
 
     /// The same, about a place in a text.
@@ -61,6 +62,18 @@ impl Error {
     pub const fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
+    }
+
+    /// The same, about a setting, by its name on the command line.
+    #[must_use]
+    pub const fn about(mut self, setting: &'static str) -> Self {
+        self.setting = Some(setting);
+        self
+    }
+
+    /// The setting that it is about, where one alone can be blamed.
+    pub const fn setting(&self) -> Option<&'static str> {
+        self.setting
     }
 
     /// Where in the text it is, for formats that people write by hand.

@@ -2,6 +2,7 @@
 //!
 //! [`Model::estimate`] reads as the stage table of the crate.
 
+mod largest;
 mod locate;
 mod simulation;
 
@@ -10,11 +11,10 @@ use std::cmp::Reverse;
 
 use crate::adapt;
 use crate::allocator::{self, Conf, Replay, Settings};
-use crate::bytes::Bytes;
 use crate::config::{Attention, Config, Precision};
 use crate::device::{self, Device, Room};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
@@ -25,6 +25,7 @@ use crate::source::Source;
 use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
 
+pub use self::largest::LargestBatch;
 pub use self::locate::{Located, Match, Place};
 pub use self::simulation::Simulation;
 
@@ -136,71 +137,6 @@ impl Model {
         Ok(self.run(config, device::find(&config.device)?)?.trace)
     }
 
-    /// The largest batch that survives on a device; `None` if not even one sample does, or the model
-    /// has no batch.
-    ///
-    /// Every candidate is simulated. What is allocated grows along a nearly straight line, so the
-    /// search first goes where that line meets the limit, then steps away from there until it has
-    /// a batch that survives and one that does not, then bisects. Survival is not quite monotone
-    /// in the batch, since fragmentation is not: the result survives, and the next batch does not.
-    ///
-    /// # Errors
-    /// As [`Model::estimate`].
-    pub fn largest_batch(&self, config: &Config, device_id: &str) -> Result<Option<u64>, Error> {
-        const ABSURD: u64 = 1 << 22;
-        let device = device::find(device_id)?;
-        let Some(batch) = self.open_dims().into_iter().find(|dim| dim.batch) else {
-            return Ok(None);
-        };
-        let mut probe = config.clone();
-        let limit = Room::of(device, config).limit();
-        let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
-        let mut points: Vec<(u64, Bytes)> = Vec::new();
-        let (mut fits, mut fails) = (0, ABSURD);
-        let (mut on_the_line, mut gap) = (4, 0);
-        while fails - fits > 1 {
-            let by_line = crossing(&points, limit)
-                .filter(|&guess| on_the_line > 0 && fits < guess && guess < fails);
-            let guess = match by_line {
-                _ if points.is_empty() && fails == ABSURD => start.clamp(1, ABSURD - 1),
-                Some(guess) => {
-                    on_the_line -= 1;
-                    guess
-                }
-                None if fits == 0 || fails == ABSURD => {
-                    let reached = fits.max(fails.rem_euclid(ABSURD));
-                    gap = (gap * 2).max(reached.div_euclid(128)).max(1);
-                    if fits == 0 { fails.saturating_sub(gap).max(1) } else { fits + gap }
-                }
-                None => fits.midpoint(fails),
-            };
-            let guess = guess.clamp(fits + 1, fails - 1);
-            probe.dims.insert(batch.name.clone(), guess);
-            let (survives, allocated) = self.survives(&probe, device)?;
-            points.extend(allocated.map(|bytes| (guess, bytes)));
-            *(if survives { &mut fits } else { &mut fails }) = guess;
-        }
-        Ok((fits > 0).then_some(fits))
-    }
-
-    /// Whether a run survives on a device, and what it would allocate there without a limit.
-    fn survives(&self, config: &Config, device: &Device) -> Result<(bool, Option<Bytes>), Error> {
-        let run = match self.run(config, device) {
-            Ok(run) => run,
-            Err(error) if error.kind() == ErrorKind::TooLarge => return Ok((false, None)),
-            Err(error) => return Err(error),
-        };
-        let (settings, room) = (&run.settings, run.room(device));
-        let limit = room.limit();
-        let unlimited = allocator::replay(&run.trace, settings, None);
-        let survives = unlimited.reserved.bytes <= limit
-            || unlimited.requested_at_peak <= limit
-                && allocator::replay(&run.trace, settings, Some(room.left()))
-                    .out_of_memory
-                    .is_none();
-        Ok((survives, Some(unlimited.allocated.bytes)))
-    }
-
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
         let conf = Conf::read(&config.alloc_conf)?;
         let graph = &*self.graph_for(config)?;
@@ -209,7 +145,7 @@ impl Model {
         if let Some(dtype) = config.precision.converts_to() {
             program.typed.to_mut().convert_floats(dtype);
         }
-        adapt::adapt(&mut program, config);
+        adapt::adapt(&mut program, config)?;
         let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
         let hardware = device.hardware(config.pytorch);
         let recorded = step::record(&program, &program.typed, &loss, config, hardware)?;
@@ -281,24 +217,6 @@ impl Model {
         );
         (!others.is_empty()).then(|| Diagnostic::new(Severity::Info, "other-settings", message))
     }
-}
-
-/// Where the straight line through the two points nearest to the limit meets it; through one point
-/// and the origin, where there is only one.
-fn crossing(points: &[(u64, Bytes)], limit: Bytes) -> Option<u64> {
-    let mut nearest: Vec<_> = points.to_vec();
-    sorted::by_key(&mut nearest, |&(_, allocated)| allocated.0.abs_diff(limit.0));
-    let ((n1, b1), (n2, b2)) = match nearest.as_slice() {
-        [] => return None,
-        [only] => (*only, (0, Bytes::ZERO)),
-        [first, second, ..] => (*first, *second),
-    };
-    // n1 + (limit - b1) · (n2 - n1) / (b2 - b1)
-    let rise = i128::from(b2.0) - i128::from(b1.0);
-    let run = i128::from(n2) - i128::from(n1);
-    let wanted = i128::from(limit.0) - i128::from(b1.0);
-    let step = (wanted * run).checked_div_euclid(rise)?;
-    u64::try_from(i128::from(n1) + step).ok()
 }
 
 /// The run again, had no convolution taken a workspace.

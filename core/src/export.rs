@@ -22,6 +22,7 @@ pub use self::json::{JsonConfig, JsonPeak, json};
 pub use self::markdown::markdown;
 pub use self::snapshot::{Played, snapshot};
 pub use self::trace::trace;
+use crate::estimate::LargestBatch;
 use crate::report::{DeviceVerdict, Report};
 use crate::trace::Phase;
 
@@ -30,7 +31,7 @@ use crate::trace::Phase;
 pub struct Answer {
     /// Name of the file.
     pub name: String,
-    /// Name of the dimension that `max_batch` varies, where there is one.
+    /// Name of the dimension that `largest` varies, where there is one.
     pub batch: Option<String>,
     /// The estimate.
     pub report: Report,
@@ -43,8 +44,8 @@ pub struct Answer {
 pub struct DeviceAnswer {
     /// The verdict.
     pub verdict: DeviceVerdict,
-    /// The largest batch that survives; `None` where not even one sample does.
-    pub max_batch: Option<u64>,
+    /// How far the batch can go.
+    pub largest: LargestBatch,
 }
 
 /// Where in an iteration something happens: `backward of layer1.0.conv2`.
@@ -145,11 +146,13 @@ mod tests {
             diagnostics: vec![Diagnostic::new(Severity::Info, "assumed", "a <loss>")],
             recorded: None,
         };
-        let devices = [("A|1", Verdict::Fits, Some(7)), ("B, 2", Verdict::DoesNotFit, None)];
-        let devices = devices.map(|(name, ends, max_batch)| DeviceAnswer {
-            verdict: verdict(name, ends),
-            max_batch,
-        });
+        let up_to = |without_flush, with_flush| LargestBatch { without_flush, with_flush };
+        let devices = [
+            ("A|1", Verdict::Fits, up_to(Some(7), Some(9))),
+            ("B, 2", Verdict::DoesNotFit, up_to(None, None)),
+        ];
+        let devices = devices
+            .map(|(name, ends, largest)| DeviceAnswer { verdict: verdict(name, ends), largest });
         let (name, batch) = ("net.onnx".to_owned(), Some("batch".to_owned()));
         Answer { name, batch, report, devices: devices.to_vec() }
     }
@@ -180,9 +183,9 @@ mod tests {
         check(
             &devices(&answer),
             &expect![[r#"
-            id,name,verdict,need,capacity,context,other_processes,max_batch
-            a|1,A|1,fits,125829120,104857600,10485760,0,7
-            b, 2,"B, 2",does-not-fit,125829120,104857600,10485760,0,
+            id,name,verdict,need,capacity,context,other_processes,max_batch,max_batch_with_flush
+            a|1,A|1,fits,125829120,104857600,10485760,0,7,9
+            b, 2,"B, 2",does-not-fit,125829120,104857600,10485760,0,,
         "#]],
         );
     }
@@ -228,10 +231,10 @@ mod tests {
 
             ## GPUs
 
-            | | verdict | need | capacity | largest batch |
-            |---|---|--:|--:|--:|
-            | A\|1 | fits | 120.00 MiB | 100.00 MiB | 7 |
-            | B, 2 | does not fit | 120.00 MiB | 100.00 MiB | none |
+            | | verdict | need | capacity | largest batch | with cache flushes |
+            |---|---|--:|--:|--:|--:|
+            | A\|1 | fits | 120.00 MiB | 100.00 MiB | 7 | 9 |
+            | B, 2 | does not fit | 120.00 MiB | 100.00 MiB | none | none |
 
             ## What this rests on
 

@@ -54,6 +54,9 @@ pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
 fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> Role {
     let Some(ty) = typed.types.get(id.0).and_then(Option::as_ref) else { return Role::Host };
     let name = graph.value_name(id);
+    if uses.is_adapter(id) {
+        return Role::Parameter;
+    }
     if uses.is_statistic(id) {
         return Role::Buffer;
     }
@@ -95,13 +98,20 @@ struct Uses {
     statistic: Vec<bool>,
     weight: Vec<bool>,
     table: Vec<bool>,
+    /// Matrices of adapters, which no exporter lists: they are put in after the file was read.
+    adapter: Vec<bool>,
 }
 
 impl Uses {
     fn of(program: &Program<'_>) -> Self {
         let none = vec![false; program.graph.values.len()];
-        let mut uses =
-            Self { read: none.clone(), statistic: none.clone(), weight: none.clone(), table: none };
+        let mut uses = Self {
+            read: none.clone(),
+            statistic: none.clone(),
+            weight: none.clone(),
+            table: none.clone(),
+            adapter: none,
+        };
         for node in &program.nodes {
             for (position, input) in node.inputs.iter().enumerate() {
                 let Some(input) = input else { continue };
@@ -127,6 +137,7 @@ impl Uses {
                     )
                     | ("MatMul", _) => mark(&mut uses.weight, *input),
                     ("Gather", 0) => mark(&mut uses.table, *input),
+                    ("Lora", 2..) => mark(&mut uses.adapter, *input),
                     _ => {}
                 }
             }
@@ -143,6 +154,10 @@ impl Uses {
 
     fn is_statistic(&self, id: ValueId) -> bool {
         self.statistic.get(id.0).copied().unwrap_or(false)
+    }
+
+    fn is_adapter(&self, id: ValueId) -> bool {
+        self.adapter.get(id.0).copied().unwrap_or(false)
     }
 
     fn is_table(&self, id: ValueId) -> bool {

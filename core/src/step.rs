@@ -93,6 +93,7 @@ pub fn record(
     let mut training = Training::begin(&rt, config, &device)?;
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
+    let mut learning = None;
     for iteration in 1..=ITERATIONS {
         rt.enter_phase(iteration, Phase::ZeroGrad);
         if config.zero_grad == ZeroGrad::Start {
@@ -118,6 +119,9 @@ pub fn record(
             }
             bound = value.map(|value| (value, outputs));
         }
+        if iteration == 1 {
+            learning = device.check_gradients(config)?;
+        }
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
         training.step(&rt, config, &device.parameters);
@@ -129,6 +133,7 @@ pub fn record(
         }
     }
     let mut diagnostics = forward.diagnostics();
+    diagnostics.extend(learning);
     diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
     diagnostics.extend(training.optimizer.diagnostics());
     diagnostics.extend(training.masters.is_some().then(Masters::diagnostic));
@@ -295,7 +300,7 @@ impl Device {
     /// `model.to("cuda")`: parameters and buffers in the order of the module.
     ///
     /// # Errors
-    /// When PyTorch would refuse to convert a parameter.
+    /// When PyTorch would refuse to convert a parameter, or to train where all are frozen.
     fn load(
         rt: &Runtime,
         program: &Program<'_>,
@@ -350,8 +355,28 @@ impl Device {
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
-        let diagnostics = frozen.diagnostics(parameters.is_empty());
+        let diagnostics = frozen.check(parameters.is_empty())?;
         Ok(Self { roles, values, parameters, state, diagnostics })
+    }
+
+    /// That backward reached no parameter at all: PyTorch raises there.
+    ///
+    /// # Errors
+    /// When that is so because of what the configuration freezes or adapts.
+    fn check_gradients(&self, config: &Config) -> Result<Option<Diagnostic>, Error> {
+        if self.parameters.is_empty() || self.parameters.iter().any(|p| p.leaf.grad().is_some()) {
+            return Ok(None);
+        }
+        let message = "the loss depends on none of the parameters that are trained, so that there are no \
+                       gradients";
+        for (setting, is_set) in
+            [("lora", !config.lora.is_empty()), ("freeze", !config.freeze.is_empty())]
+        {
+            if is_set {
+                return Err(Error::new(ErrorKind::BadConfig, message).about(setting));
+            }
+        }
+        Ok(Some(Diagnostic::new(Severity::Error, "no-gradients", message)))
     }
 
     /// The batch: the model's inputs, then labels where the loss needs their own.

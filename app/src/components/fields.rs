@@ -15,7 +15,7 @@ use web_sys::{Event, HtmlElement, HtmlInputElement};
 use super::island::{find, on, panel, said, set, watch};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
-use crate::state::DeviceRow;
+use crate::state::{ConfigProblem, DeviceRow};
 use crate::text;
 
 /// One setting.
@@ -152,6 +152,8 @@ pub(super) struct Form {
     pub(super) devices: Signal<Vec<DeviceRow>>,
     /// The report, for the figures that hold where none is typed.
     pub(super) report: Signal<Option<Arc<Report>>>,
+    /// Why these settings have no answer.
+    pub(super) problem: Signal<Option<ConfigProblem>>,
     /// Others are wanted.
     pub(super) on_config: Callback<Config>,
 }
@@ -261,6 +263,21 @@ fn live(root: &HtmlElement, form: Form) {
             if let Some(control) = find(&node, &["#", field.id].concat()) {
                 set(&control, "placeholder", &field.usual(report.as_deref()));
             }
+        }
+    }));
+    let (node, told) = (root.clone(), RefCell::new(None));
+    watch(Box::new(move || {
+        // What was said of another field is no longer true.
+        if let Some(field) = told.take() {
+            let text = form.config.with_untracked(|config| Field::text(field, config));
+            let _told = tell(&node, field, &text, None);
+        }
+        let problem = form.problem.get().filter(|problem| !problem.taken_back);
+        if let Some(fault) = problem.map(|problem| problem.fault)
+            && let Some(field) = all().find(|field| fault.setting.as_deref() == Some(field.id))
+        {
+            let _told = tell(&node, field, "", Some(&text::sentence(&fault.reason)));
+            told.replace(Some(field));
         }
     }));
     let node = root.clone();

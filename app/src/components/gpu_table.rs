@@ -16,7 +16,6 @@ use super::turns::in_turn;
 use crate::format::{self, grouped, length, share};
 use crate::language::{fill, tr};
 use crate::markup::Markup;
-use crate::protocol::LargestBatch;
 use crate::state::DeviceRow;
 
 /// What the table is sorted by.
@@ -261,12 +260,18 @@ fn cells(row: DeviceRow, is_chosen: bool) -> String {
     });
     let batch = row.largest.with(|known| match known {
         None => "…".to_owned(),
-        Some((_, LargestBatch::UpTo(batch))) => grouped(*batch),
-        Some((_, LargestBatch::None)) => tr("none"),
-        Some((_, LargestBatch::Unknown)) => "–".to_owned(),
+        Some((_, None)) => "–".to_owned(),
+        Some((_, Some(largest))) => largest.without_flush.map_or_else(|| tr("none"), grouped),
     });
+    let flushing =
+        row.largest.with(|known| known.and_then(|(_, largest)| largest?.only_with_flush()));
     markup.around("<td class=\"number gpu-batch\" data-label=\"", &tr("largest batch"), "\">");
-    markup.around("", &batch, "</td>");
+    markup.around("", &batch, "");
+    if let Some(batch) = flushing {
+        let text = fill("{n} with flushes", &[("n", &grouped(batch))]);
+        markup.around("<span class=\"gpu-flushing\">", &text, "</span>");
+    }
+    markup.raw("</td>");
     markup.done()
 }
 

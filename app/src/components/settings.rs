@@ -9,7 +9,7 @@ use super::dimension_field::DimensionField;
 use super::fields::{Form, fields};
 use crate::estimator::OpenDim;
 use crate::language::{fill, tr};
-use crate::state::DeviceRow;
+use crate::state::{ConfigProblem, DeviceRow};
 use crate::text;
 
 /// The column of settings: dimensions, precision, optimizer, device, and the details of training.
@@ -27,13 +27,18 @@ pub(crate) fn Settings(
     report: Signal<Option<Arc<Report>>>,
     /// Why these settings have no answer.
     #[prop(into)]
-    problem: Signal<Option<String>>,
+    problem: Signal<Option<ConfigProblem>>,
     /// Other settings are wanted.
     on_config: Callback<Config>,
 ) -> impl IntoView {
-    let said = move |reason: String| {
-        let why = text::sentence(&reason);
-        fill("{why} The page still shows the settings before.", &[("why", &why)])
+    let said = move |problem: ConfigProblem| {
+        let why = text::sentence(&problem.fault.reason);
+        let english = if problem.taken_back {
+            "{why} The setting was reset for this model."
+        } else {
+            "{why} The page still shows the settings before."
+        };
+        fill(english, &[("why", &why)])
     };
     view! {
         <form class="settings" aria-label=tr("Settings") on:submit=|event| event.prevent_default()>
@@ -54,7 +59,7 @@ pub(crate) fn Settings(
             <p class="problem" role="alert">
                 {move || problem.get().map(said)}
             </p>
-            {fields(Form { config, devices, report, on_config })}
+            {fields(Form { config, devices, report, problem, on_config })}
         </form>
     }
 }

@@ -89,7 +89,7 @@ fn limit(rows: &[DeviceRow], id: &str, is_batch: bool) -> Option<Limit> {
         let allowed = verdict.allowed.map_or(limit, |allowed| allowed + verdict.context);
         Some((verdict.name.clone(), limit.min(allowed)))
     })?;
-    let largest = row.largest.get().filter(|_| is_batch).map(|(_, largest)| largest);
+    let largest = row.largest.get().filter(|_| is_batch).and_then(|(_, largest)| largest);
     Some(Limit { name, room, largest })
 }
 

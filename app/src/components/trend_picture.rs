@@ -4,13 +4,14 @@
 //! which is stretched, holds the lines.
 
 use highwater_core::Bytes;
+use highwater_core::estimate::LargestBatch;
 
 use crate::chart::ticks::ticks;
 use crate::chart::trend::{Frame, crossing, pixels};
 use crate::format::grouped;
 use crate::language::fill;
 use crate::markup::Markup;
-use crate::protocol::{LargestBatch, Trend, TrendPoint};
+use crate::protocol::{Trend, TrendPoint};
 use crate::text::levers as text;
 
 /// COUNT: lines across the picture, at most.
@@ -108,7 +109,7 @@ fn dot(markup: &mut Markup, class: &'static str, at: (f64, f64), said: &str) {
 /// How far a device reaches, and what is said of it.
 fn reaches(points: &[TrendPoint], limit: &Limit) -> Option<(u64, String)> {
     if let Some(largest) = limit.largest {
-        let at = if let LargestBatch::UpTo(batch) = largest { batch } else { 0 };
+        let at = largest.without_flush.unwrap_or_default();
         return Some((at, text::largest(&limit.name, largest)));
     }
     let at = crossing(points, limit.room)?;

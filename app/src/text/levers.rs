@@ -1,12 +1,13 @@
 //! What would help and how it grows, in words.
 
+use highwater_core::estimate::LargestBatch;
 use highwater_core::levers::{Cost, Outcome};
 use highwater_core::report::{Report, Verdict};
 
 use super::{place, with_article};
 use crate::format::{self, grouped};
 use crate::language::{fill, tr};
-use crate::protocol::{LargestBatch, SearchOutcome, TrendPoint};
+use crate::protocol::{SearchOutcome, TrendPoint};
 use crate::state::SearchState;
 
 /// What a lever costs.
@@ -70,14 +71,15 @@ pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
     )
 }
 
-/// How far a device reaches: `largest on T4: 118`.
+/// How far a device reaches: `largest on T4: 118, 125 with flushes`.
 pub(crate) fn largest(device: &str, largest: LargestBatch) -> String {
-    match largest {
-        LargestBatch::UpTo(batch) => {
-            fill("largest on {device}: {n}", &[("device", &device), ("n", &grouped(batch))])
-        }
-        LargestBatch::None | LargestBatch::Unknown => {
-            fill("none fits on {device}", &[("device", &device)])
-        }
-    }
+    let size = |size: Option<u64>| size.map_or_else(String::new, grouped);
+    let (n, flushing) = (size(largest.without_flush), size(largest.with_flush));
+    let english = match (largest.without_flush, largest.only_with_flush()) {
+        (Some(_), None) => "largest on {device}: {n}",
+        (Some(_), Some(_)) => "largest on {device}: {n}, {flushing} with flushes",
+        (None, Some(_)) => "largest on {device}: {flushing}, with flushes",
+        (None, None) => "none fits on {device}",
+    };
+    fill(english, &[("device", &device), ("n", &n), ("flushing", &flushing)])
 }

@@ -22,7 +22,10 @@ fn tables_have_a_name_for_every_column() {
     for (table, columns) in [
         ("timeline", "event,iteration,phase,operator,module,allocated,reserved,parameter,"),
         ("tensors", "bytes,category,name,module,operator,type,born,dies\n"),
-        ("devices", "id,name,verdict,need,capacity,context,other_processes,max_batch\n"),
+        (
+            "devices",
+            "id,name,verdict,need,capacity,context,other_processes,max_batch,max_batch_with_flush\n",
+        ),
     ] {
         let outcome = estimate(&["--csv", &format!("{table}=-")]);
         assert!(outcome.stdout.starts_with(columns), "{}", outcome.stdout);

@@ -109,7 +109,8 @@ fn keys_are_those_of_the_contract() {
             "other_processes",
             "allowed",
             "verdict",
-            "max_batch"
+            "max_batch",
+            "max_batch_with_flush"
         ])
     );
     assert_eq!(at("/diagnostics/0"), sorted(["severity", "code", "message", "node"]));
@@ -149,7 +150,11 @@ fn devices_are_judged_by_what_they_have() {
         };
         assert!(expected.contains(&device["verdict"].as_str().unwrap()), "{device}");
         let fits = device["verdict"] != "does-not-fit";
-        assert_eq!(device["max_batch"].as_u64().unwrap() >= 64, fits, "{device}");
+        let [roomy, flushing] =
+            ["max_batch", "max_batch_with_flush"].map(|key| device[key].as_u64().unwrap());
+        assert!(roomy <= flushing, "{device}");
+        assert_eq!(roomy >= 64, need <= capacity, "{device}");
+        assert_eq!(flushing >= 64, fits, "{device}");
         same |= device["id"] == json["config"]["device"] && need == json["peak"]["process"];
     }
     assert!(same, "the configured device needs the process peak");

@@ -68,13 +68,15 @@ pub fn tensors(report: &Report) -> String {
 
 /// How the run ends on every device.
 pub fn devices(answer: &Answer) -> String {
-    let mut text = "id,name,verdict,need,capacity,context,other_processes,max_batch\n".to_owned();
+    let mut text = "id,name,verdict,need,capacity,context,other_processes,max_batch,\
+                    max_batch_with_flush\n"
+        .to_owned();
     for device in &answer.devices {
         let verdict = &device.verdict;
-        let largest = device.max_batch.map(|batch| batch.to_string()).unwrap_or_default();
+        let size = |batch: Option<u64>| batch.map(|batch| batch.to_string()).unwrap_or_default();
         writeln!(
             text,
-            "{},{},{},{},{},{},{},{largest}",
+            "{},{},{},{},{},{},{},{},{}",
             verdict.id,
             cell(&verdict.name),
             verdict.verdict.name(),
@@ -82,6 +84,8 @@ pub fn devices(answer: &Answer) -> String {
             verdict.capacity.0,
             verdict.context.0,
             verdict.other_processes.0,
+            size(device.largest.without_flush),
+            size(device.largest.with_flush),
         )
         .ok();
     }

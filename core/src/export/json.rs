@@ -146,6 +146,7 @@ struct JsonDevice<'a> {
     allowed: Option<u64>,
     verdict: &'a str,
     max_batch: Option<u64>,
+    max_batch_with_flush: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -359,7 +360,7 @@ impl JsonCategories {
 
 impl<'a> JsonDevice<'a> {
     fn of(answer: &'a DeviceAnswer) -> Self {
-        let DeviceAnswer { verdict, max_batch } = answer;
+        let DeviceAnswer { verdict, largest } = answer;
         let DeviceVerdict {
             id,
             name,
@@ -384,7 +385,8 @@ impl<'a> JsonDevice<'a> {
             other_processes: *other_processes,
             allowed: allowed.map(|Bytes(bytes)| bytes),
             verdict: verdict.name(),
-            max_batch: *max_batch,
+            max_batch: largest.without_flush,
+            max_batch_with_flush: largest.with_flush,
         }
     }
 }

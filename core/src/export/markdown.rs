@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Answer, place};
 use crate::bytes::Bytes;
+use crate::estimate::LargestBatch;
 use crate::report::Report;
 use crate::sorted;
 use crate::trace::Category;
@@ -115,18 +116,19 @@ fn devices(text: &mut String, answer: &Answer) {
     *text += "\n## GPUs\n\n| | verdict | need | capacity |";
     let batch = answer.batch.as_deref();
     if let Some(batch) = batch {
-        write!(text, " largest {} |", line(batch)).ok();
+        write!(text, " largest {} | with cache flushes |", line(batch)).ok();
     }
     *text += "\n|---|---|--:|--:|";
-    *text += if batch.is_some() { "--:|\n" } else { "\n" };
+    *text += if batch.is_some() { "--:|--:|\n" } else { "\n" };
     for device in &answer.devices {
         let verdict = &device.verdict;
         let name = line(&verdict.name);
         let ends = verdict.verdict.name().replace('-', " ");
         write!(text, "| {name} | {ends} | {} | {} |", verdict.need, verdict.capacity).ok();
         if batch.is_some() {
-            let largest = device.max_batch.map_or_else(|| "none".to_owned(), |n| n.to_string());
-            write!(text, " {largest} |").ok();
+            let size = |n: Option<u64>| n.map_or_else(|| "none".to_owned(), |n| n.to_string());
+            let LargestBatch { without_flush, with_flush } = device.largest;
+            write!(text, " {} | {} |", size(without_flush), size(with_flush)).ok();
         }
         text.push('\n');
     }

@@ -3,6 +3,7 @@
 use crate::adapt::is_adapter;
 use crate::config::{Config, pattern};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::{Error, ErrorKind};
 
 /// Patterns of names, and what they have matched.
 #[derive(Debug)]
@@ -30,9 +31,24 @@ impl<'a> Frozen<'a> {
         any
     }
 
-    /// Patterns that matched nothing; and whether there is anything left to train.
-    pub(super) fn diagnostics(self, nothing_left: bool) -> Vec<Diagnostic> {
+    /// Patterns that matched nothing.
+    ///
+    /// # Errors
+    /// When all parameters are frozen: PyTorch raises where such a model is trained.
+    pub(super) fn check(self, nothing_left: bool) -> Result<Vec<Diagnostic>, Error> {
+        let freezes = self.patterns.iter().any(|(_, count)| *count > 0);
+        if nothing_left && (freezes || self.adapters_only) {
+            let message =
+                "all parameters are frozen, so that nothing is trained: freeze fewer of them";
+            let setting = if freezes { "freeze" } else { "lora" };
+            return Err(Error::new(ErrorKind::BadConfig, message).about(setting));
+        }
         let mut found = Vec::new();
+        if nothing_left {
+            let message = "the file has no parameters, so that nothing is trained and there is no backward: \
+                           what is shown is a forward pass";
+            found.push(Diagnostic::new(Severity::Error, "nothing-to-train", message));
+        }
         for (pattern, count) in &self.patterns {
             if *count == 0 {
                 let message = format!(
@@ -42,10 +58,6 @@ impl<'a> Frozen<'a> {
                 found.push(Diagnostic::new(Severity::Warning, "freeze-matches-nothing", message));
             }
         }
-        if nothing_left && !self.patterns.is_empty() {
-            let message = "all parameters are frozen: nothing is trained";
-            found.push(Diagnostic::new(Severity::Warning, "nothing-to-train", message));
-        }
-        found
+        Ok(found)
     }
 }

@@ -23,3 +23,19 @@ pub(crate) fn unpack(name: &str) -> Option<Vec<u8>> {
     GzDecoder::new(file).read_to_end(&mut bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
     Some(bytes)
 }
+
+/// The files of a folder, by their names below the fixtures, in order.
+pub(crate) fn names(folder: &str) -> Vec<String> {
+    let entries = path(folder).read_dir().unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let names =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text"));
+    let mut names: Vec<String> = names.map(|name| format!("{folder}/{name}")).collect();
+    names.sort();
+    names
+}
+
+/// Contents of a fixture, unpacked where its name ends in `.gz`.
+pub(crate) fn unpack_or_read(name: &str) -> Vec<u8> {
+    let is_packed = Path::new(name).extension().is_some_and(|ending| ending == "gz");
+    if is_packed { unpack(name).unwrap_or_else(|| panic!("{name} is missing")) } else { read(name) }
+}

@@ -26,3 +26,4 @@ mod replay;
 mod runs;
 mod snapshots;
 mod spec;
+mod training;
