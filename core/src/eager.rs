@@ -163,6 +163,19 @@ impl Runtime {
         self.recorder.borrow_mut().set_module(module);
     }
 
+    /// The text behind a name.
+    pub fn label_text(&self, label: LabelId) -> String {
+        self.recorder.borrow().trace.label(label).to_owned()
+    }
+
+    /// Runs `body`, after which the operator and the module are those of before.
+    pub fn aside<T>(&self, body: impl FnOnce() -> T) -> T {
+        let before = self.recorder.borrow().place();
+        let result = body();
+        self.recorder.borrow_mut().set_place(before);
+        result
+    }
+
     /// A phase of an iteration begins.
     pub fn enter_phase(&self, iteration: usize, phase: Phase) {
         self.recorder.borrow_mut().set_phase(iteration, phase);

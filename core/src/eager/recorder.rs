@@ -144,6 +144,15 @@ impl Recorder {
         self.module = module;
     }
 
+    /// The operator and the module that run.
+    pub(super) const fn place(&self) -> (LabelId, LabelId) {
+        (self.operator, self.module)
+    }
+
+    pub(super) const fn set_place(&mut self, (operator, module): (LabelId, LabelId)) {
+        (self.operator, self.module) = (operator, module);
+    }
+
     pub(super) fn set_name(&mut self, name: &str) {
         self.name = self.label(name);
     }

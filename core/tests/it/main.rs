@@ -8,6 +8,7 @@ mod allocator_truth;
 mod autopsy;
 mod fixtures;
 mod hf_config;
+mod hooks;
 mod infer;
 mod inputs;
 mod keras;
