@@ -15,12 +15,23 @@ pub struct StorageId(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelId(pub usize);
 
-/// One call to the allocator.
+/// A stream, by a number; small ones, since the allocator keeps free blocks for each.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Stream(pub u32);
+
+impl Stream {
+    /// The default one.
+    pub const DEFAULT: Self = Self(0);
+}
+
+/// One call to the allocator, on the stream of its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The storage is allocated.
     Alloc(StorageId),
-    /// Its last holder let go.
+    /// Its last holder let go, and no other stream uses it any more.
     Free(StorageId),
 }
 
@@ -110,6 +121,9 @@ pub struct Storage {
     pub requested: Bytes,
     /// What it is for.
     pub category: Category,
+    /// The stream that it is allocated on.
+    #[serde(default)]
+    pub stream: Stream,
     /// Operator that made it, such as `aten::convolution`.
     pub operator: LabelId,
     /// Path of the module it belongs to; empty for what belongs to none.
@@ -152,6 +166,12 @@ impl Trace {
     /// The text behind an id.
     pub fn label(&self, id: LabelId) -> &str {
         self.labels.get(id.0).map_or("", String::as_str)
+    }
+
+    /// What an event allocates or frees.
+    pub fn storage(&self, event: Event) -> Option<&Storage> {
+        let (Event::Alloc(id) | Event::Free(id)) = event;
+        self.storages.get(id.0)
     }
 
     /// The same run without some of its allocations.

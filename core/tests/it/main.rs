@@ -27,3 +27,4 @@ mod replay;
 mod runs;
 mod snapshots;
 mod spec;
+mod streams;
