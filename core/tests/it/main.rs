@@ -6,6 +6,7 @@ mod accuracy;
 mod allocator;
 mod allocator_truth;
 mod autopsy;
+mod categories;
 mod fixtures;
 mod hf_config;
 mod hooks;
