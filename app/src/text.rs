@@ -245,16 +245,7 @@ pub(crate) fn category(category: Category) -> String {
     if let Some(name) = recorded::origin(category) {
         return name;
     }
-    tr(match category {
-        Category::Parameter => "parameters",
-        Category::Buffer => "buffers",
-        Category::Input => "inputs",
-        Category::Activation => "activations",
-        Category::Temporary => "temporaries",
-        Category::Workspace => "workspace",
-        Category::Gradient => "gradients",
-        Category::OptimizerState => "optimizer state",
-    })
+    tr(category.label())
 }
 
 /// What a category means, for those who ask.
@@ -262,16 +253,7 @@ pub(crate) fn category_meaning(category: Category) -> String {
     if let Some(meaning) = recorded::origin_meaning(category) {
         return meaning;
     }
-    tr(match category {
-        Category::Parameter => "Trained tensors of the model",
-        Category::Buffer => "Running statistics, masks and other untrained state",
-        Category::Input => "What the data loader put on the device",
-        Category::Activation => "Results of the forward pass, kept for the backward pass",
-        Category::Temporary => "Tensors that live only within a forward, a backward or a step",
-        Category::Workspace => "Scratch memory of single kernels",
-        Category::Gradient => "The .grad of each parameter",
-        Category::OptimizerState => "Moments and momentum buffers",
-    })
+    tr(category.about())
 }
 
 /// A phase as it is called on the timeline.

@@ -1,6 +1,5 @@
 //! The answer for people: the headline first, then what it rests on.
 
-use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
@@ -9,7 +8,6 @@ use highwater_core::device::Verdict;
 pub(crate) use highwater_core::export::place;
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
-use highwater_core::trace::Category;
 use highwater_core::{Bytes, Diagnostic, Severity};
 
 use crate::table::{Align, Cell, Table};
@@ -178,14 +176,8 @@ fn iterations(report: &Report) -> String {
 fn categories(report: &Report) -> String {
     let at_peak: &ByCategory = &report.at_peak;
     let total = at_peak.total();
-    let mut present: Vec<_> = Category::ALL
-        .into_iter()
-        .map(|category| (category, at_peak.get(category)))
-        .filter(|(_, bytes)| *bytes > Bytes::ZERO)
-        .collect();
-    present.sort_by_key(|(_, bytes)| Reverse(*bytes));
     let mut table = Table::new([Align::Left, Align::Right, Align::Right, Align::Left]);
-    for (category, bytes) in present {
+    for (category, bytes) in at_peak.largest_first() {
         let bar = "█".repeat(usize::try_from(share(bytes, total, BAR)).unwrap_or(0));
         table.row([
             category.name().replace('_', " ").into(),

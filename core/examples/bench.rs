@@ -82,7 +82,7 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let typed = infer::infer(&graph, &config.dims)?;
     let program = recover::recover(&graph, &typed, &config);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
-    let run = || step::record(&program, &program.typed, &loss, &config, hardware(device));
+    let run = || step::record(&program, &program.typed, &loss, &config, hardware(device), &());
     let trace = run()?.trace;
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 

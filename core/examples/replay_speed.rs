@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use highwater_core::Bytes;
 use highwater_core::allocator::{Settings, replay};
-use highwater_core::trace::{Category, Event, LabelId, Storage, StorageId, Trace};
+use highwater_core::trace::{Category, Event, LabelId, Storage, StorageId, Stream, Trace};
 
 const REPLAYS: usize = 100;
 
@@ -76,6 +76,7 @@ fn push(trace: &mut Trace, requested: Bytes) {
     trace.storages.push(Storage {
         requested,
         category: Category::Temporary,
+        stream: Stream::DEFAULT,
         operator: none,
         module: none,
         name: none,

@@ -25,7 +25,8 @@
 //! - A segment serves requests of one stream. Training without streams of its own runs on the default one.
 //!
 //! A freed block is reusable at once, because work on its stream is queued; so *active* bytes are the
-//! allocated bytes. Blocks that another stream uses as well (`record_stream`) are not modelled.
+//! allocated bytes. A block that another stream uses as well (`record_stream`) is freed when that is over: the
+//! trace says when.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,7 @@ mod segments;
 mod settings;
 mod statistics;
 
+pub use crate::trace::Stream;
 pub use conf::Conf;
 use free_blocks::{FreeBlock, FreeBlocks, Place};
 pub use out_of_memory::{DeviceMemory, OutOfMemory};
@@ -79,17 +81,6 @@ impl Pool {
     pub fn of(rounded: Bytes) -> Self {
         if rounded <= SMALL_SIZE { Self::Small } else { Self::Large }
     }
-}
-
-/// A stream, by a number; small ones, since each has sets of its own.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-pub struct Stream(pub u32);
-
-impl Stream {
-    /// The default one.
-    pub const DEFAULT: Self = Self(0);
 }
 
 /// What tells segments apart: blocks of one shelf serve requests of no other.

@@ -31,7 +31,7 @@ use self::recorder::{Recorder, Storage};
 use crate::bytes::Bytes;
 use crate::config::{MemoryFormat, PyTorch};
 use crate::tensor::{DType, TensorType};
-use crate::trace::{Category, LabelId, Phase, Trace};
+use crate::trace::{Category, LabelId, Phase, Stream, Trace};
 
 /// Properties of a device that decide which kernels run and what scratch they take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +46,7 @@ pub struct Hardware {
     pub cublas_workspace: Bytes,
 }
 
-/// One process with one CUDA device and one stream.
+/// One process with one CUDA device.
 #[derive(Debug)]
 pub struct Runtime {
     /// The device.
@@ -163,6 +163,19 @@ impl Runtime {
         self.recorder.borrow_mut().set_module(module);
     }
 
+    /// The text behind a name.
+    pub fn label_text(&self, label: LabelId) -> String {
+        self.recorder.borrow().trace.label(label).to_owned()
+    }
+
+    /// Runs `body`, after which the operator and the module are those of before.
+    pub fn aside<T>(&self, body: impl FnOnce() -> T) -> T {
+        let before = self.recorder.borrow().place();
+        let result = body();
+        self.recorder.borrow_mut().set_place(before);
+        result
+    }
+
     /// A phase of an iteration begins.
     pub fn enter_phase(&self, iteration: usize, phase: Phase) {
         self.recorder.borrow_mut().set_phase(iteration, phase);
@@ -179,6 +192,25 @@ impl Runtime {
         let result = body();
         self.grad_enabled.set(before);
         result
+    }
+
+    /// Runs `body` as under `torch.cuda.stream(stream)`.
+    pub fn on_stream<T>(&self, stream: Stream, body: impl FnOnce() -> T) -> T {
+        let before = self.recorder.borrow_mut().set_stream(stream);
+        let result = body();
+        self.recorder.borrow_mut().set_stream(before);
+        result
+    }
+
+    /// `tensor.record_stream(stream)`: the memory is not free before the stream is done with it, which
+    /// [`Runtime::synchronize`] says.
+    pub fn record_stream(&self, tensor: &Tensor, stream: Stream) {
+        self.recorder.borrow_mut().record_stream(tensor.storage_id(), stream);
+    }
+
+    /// `stream.synchronize()`: the stream is done with everything that it was given.
+    pub fn synchronize(&self, stream: Stream) {
+        self.recorder.borrow_mut().synchronize(stream);
     }
 
     /// COUNT: allocator calls so far.

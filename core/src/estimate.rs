@@ -148,7 +148,7 @@ impl Model {
         adapt::adapt(&mut program, config)?;
         let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
         let hardware = device.hardware(config.pytorch);
-        let recorded = step::record(&program, &program.typed, &loss, config, hardware)?;
+        let recorded = step::record(&program, &program.typed, &loss, config, hardware, &())?;
         let mut diagnostics = graph.diagnostics.clone();
         diagnostics.extend(self.attention_setting(config));
         diagnostics.extend(typed.diagnostics.iter().cloned());

@@ -25,14 +25,12 @@ pub use self::answer::{Traced, verdict};
 pub use self::history::{Block, History};
 pub use self::told::{Kind, Told};
 use crate::allocator::{Conf, Replay, replay};
-use crate::bytes::Bytes;
 use crate::config::PyTorch;
 use crate::device;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::sorted;
 use crate::source::Source;
-use crate::trace::{Category, Event, Trace};
+use crate::trace::{ByCategory, Trace};
 use crate::unpack::Stream;
 
 /// Nanoseconds since some beginning.
@@ -168,24 +166,13 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// SUM: requested bytes of each category where the most is allocated, largest first.
-    pub fn at_peak(&self) -> Vec<(Category, Bytes)> {
+    /// SUM: requested bytes of each category where the most is allocated.
+    pub fn at_peak(&self) -> ByCategory {
+        let mut sums = ByCategory::default();
         let until = self.replay.allocated.event;
-        let mut sums = [Bytes::ZERO; Category::ALL.len()];
-        for event in self.trace.events.iter().take(until.saturating_add(1)) {
-            let (Event::Alloc(id) | Event::Free(id)) = *event;
-            let Some(storage) = self.trace.storages.get(id.0) else { continue };
-            let slot = Category::ALL.iter().position(|category| *category == storage.category);
-            if let Some(sum) = slot.and_then(|slot| sums.get_mut(slot)) {
-                match event {
-                    Event::Alloc(_) => *sum += storage.requested,
-                    Event::Free(_) => *sum -= storage.requested,
-                }
-            }
+        for &event in self.trace.events.iter().take(until.saturating_add(1)) {
+            sums.apply(&self.trace, event);
         }
-        let mut sums: Vec<_> = Category::ALL.into_iter().zip(sums).collect();
-        sums.retain(|(_, bytes)| *bytes > Bytes::ZERO);
-        sorted::by_key(&mut sums, |(_, bytes)| std::cmp::Reverse(*bytes));
         sums
     }
 }

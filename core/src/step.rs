@@ -17,6 +17,7 @@ pub mod average;
 pub mod clip;
 pub mod forward;
 mod freeze;
+pub mod hooks;
 pub mod loss;
 pub mod masters;
 pub mod optimizer;
@@ -40,6 +41,7 @@ use crate::trace::{Category, Phase, Trace};
 
 use self::forward::Forward;
 use self::freeze::Frozen;
+use self::hooks::{Direction, Hooks, InBackward, Modules};
 use self::loss::{Loss, Target};
 use self::masters::Masters;
 use self::scaler::Scaler;
@@ -79,18 +81,20 @@ pub fn record(
     loss: &Loss,
     config: &Config,
     hardware: Hardware,
+    hooks: &dyn Hooks,
 ) -> Result<Recorded, Error> {
     let batches = batches(config)?;
     let rt = Runtime::new(hardware, config.pytorch);
-    let mut device = Device::load(&rt, program, typed, config)?;
+    let mut device = Device::load(&rt, program, typed, config, hooks)?;
     let target = device.load_batch(&rt, &program.graph, typed, loss, config.memory_format);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
     let autocast = config.precision.autocast();
     // Backward runs checkpointed regions again, under the autocast that they first ran under.
-    let recompute =
-        |region: &Region| rt.autocast(autocast, || forward.run_again(&rt, &device.values, region));
+    let recompute = |region: &Region| {
+        rt.autocast(autocast, || forward.run_again(&rt, &device.values, region, hooks))
+    };
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
-    let mut training = Training::begin(&rt, config, &device)?;
+    let mut training = Training::begin(&rt, config, &device, hooks)?;
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     let mut learning = None;
@@ -102,7 +106,7 @@ pub fn record(
         for batch in 0..batches {
             rt.enter_phase(iteration, Phase::Forward);
             let (value, outputs) = rt.autocast(autocast, || {
-                let outputs = forward.run(&rt, &device.values);
+                let outputs = forward.run(&rt, &device.values, hooks);
                 rt.enter_module(loss_label);
                 let value = loss.run(&rt, &outputs, target.as_ref());
                 unbind(bound.take());
@@ -112,10 +116,12 @@ pub fn record(
             if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
                 training.zero_grad(&device.parameters);
             }
-            match (&value, &mut training.scaler) {
-                (Some(value), Some(scaler)) => rt.backward(&scaler.scale(&rt, value), &recompute),
-                (Some(value), None) => rt.backward(value, &recompute),
-                (None, _) => {}
+            if let Some(value) = &value {
+                let scaled = training.scaler.as_mut().map(|scaler| scaler.scale(&rt, value));
+                let modules = Modules::begin(&rt, hooks, Direction::Backward);
+                let observer = InBackward { modules, loss: loss_label, recompute };
+                rt.backward(scaled.as_ref().unwrap_or(value), &observer);
+                observer.modules.end();
             }
             bound = value.map(|value| (value, outputs));
         }
@@ -124,7 +130,9 @@ pub fn record(
         }
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
+        rt.aside(|| hooks.before_optimizer(&rt, &device.parameters));
         training.step(&rt, config, &device.parameters);
+        rt.aside(|| hooks.after_optimizer(&rt, &device.parameters));
         if config.zero_grad == ZeroGrad::End {
             training.zero_grad(&device.parameters);
         }
@@ -144,6 +152,8 @@ pub fn record(
 
 /// What the loop holds besides the model.
 struct Training {
+    /// What the optimizer is given instead of the model's parameters.
+    substitutes: Option<Vec<Parameter>>,
     optimizer: optimizer::State,
     masters: Option<Masters>,
     scaler: Option<Scaler>,
@@ -152,26 +162,35 @@ struct Training {
 
 impl Training {
     /// Constructors, in the order of the script: the scaler makes its numbers at its first use.
-    fn begin(rt: &Runtime, config: &Config, device: &Device) -> Result<Self, Error> {
+    fn begin(
+        rt: &Runtime,
+        config: &Config,
+        device: &Device,
+        hooks: &dyn Hooks,
+    ) -> Result<Self, Error> {
+        let substitutes = rt.aside(|| hooks.loaded(rt, &device.parameters));
+        let given = substitutes.as_ref().unwrap_or(&device.parameters);
         let mut optimizer = optimizer::State::new(config)?;
-        let masters = config.precision.has_masters().then(|| Masters::of(rt, &device.parameters));
-        let updated = masters.as_ref().map_or(&device.parameters, |masters| &masters.parameters);
+        let masters = config.precision.has_masters().then(|| Masters::of(rt, given));
+        let updated = masters.as_ref().map_or(given, |masters| &masters.parameters);
         optimizer.construct(rt, updated);
         let average = config.ema.then(|| average::Model::of(rt, &device.state));
         let scaler = config.precision.scales_gradients().then(Scaler::default);
-        Ok(Self { optimizer, masters, scaler, average })
+        Ok(Self { substitutes, optimizer, masters, scaler, average })
     }
 
     fn zero_grad(&self, parameters: &[Parameter]) {
         let masters = self.masters.iter().flat_map(|masters| &masters.parameters);
-        for parameter in parameters.iter().chain(masters) {
+        let substitutes = self.substitutes.iter().flatten();
+        for parameter in parameters.iter().chain(substitutes).chain(masters) {
             parameter.leaf.clear();
         }
     }
 
     /// What stands between `backward` and the next `zero_grad`.
     fn step(&mut self, rt: &Runtime, config: &Config, parameters: &[Parameter]) {
-        let Self { optimizer, masters, scaler, average } = self;
+        let Self { substitutes, optimizer, masters, scaler, average } = self;
+        let parameters = substitutes.as_deref().unwrap_or(parameters);
         if let Some(masters) = masters {
             masters.take_gradients(rt, parameters);
         }
@@ -306,6 +325,7 @@ impl Device {
         program: &Program<'_>,
         typed: &Typed,
         config: &Config,
+        hooks: &dyn Hooks,
     ) -> Result<Self, Error> {
         let graph = &program.graph;
         rt.enter_phase(0, Phase::Setup);
@@ -341,7 +361,8 @@ impl Device {
         let mut trained = BTreeMap::new();
         let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();
         let mut frozen = Frozen::new(config);
-        for Loaded { id, name, category, mut tensor, beside } in loaded {
+        for Loaded { id, name, category, tensor, beside } in loaded {
+            let mut tensor = rt.aside(|| hooks.load(rt, name, category, tensor));
             if category == Category::Parameter && !frozen.has(name) {
                 let leaf;
                 (tensor, leaf) = rt.parameter(&tensor, name);

@@ -2,9 +2,12 @@
 //!
 //! Made by `step`, replayed by `allocator`, read by `report`. Plain data.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 use crate::bytes::Bytes;
+use crate::sorted;
 use crate::tensor::TensorType;
 
 /// Position of an allocation in [`Trace::storages`].
@@ -15,62 +18,129 @@ pub struct StorageId(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelId(pub usize);
 
-/// One call to the allocator.
+/// A stream, by a number; small ones, since the allocator keeps free blocks for each.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Stream(pub u32);
+
+impl Stream {
+    /// The default one.
+    pub const DEFAULT: Self = Self(0);
+}
+
+/// One call to the allocator, on the stream of its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The storage is allocated.
     Alloc(StorageId),
-    /// Its last holder let go.
+    /// Its last holder let go, and no other stream uses it any more.
     Free(StorageId),
 }
 
-/// What a storage is for; the categories of PyTorch's memory profiler, and workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Category {
-    /// A trained tensor of the model.
-    Parameter,
-    /// State of the model that is not trained: running statistics, masks.
-    Buffer,
-    /// What the data loader put on the device.
-    Input,
-    /// Made in a forward and alive after the operator that made it returned.
-    Activation,
-    /// Lives within a forward, a backward or an optimizer step.
-    Temporary,
-    /// Scratch of one kernel or library call.
-    Workspace,
-    /// A `.grad` of a parameter.
-    Gradient,
-    /// Moments, momentum buffers.
-    OptimizerState,
+/// Declares [`Category`] and [`ByCategory`] from one row for each: the variant, its key, its place in
+/// stacks counted from the bottom, the name of its colour, and words.
+macro_rules! categories {
+    ($($variant:ident, $key:ident, $place:literal, $color:literal, $label:literal, $about:literal;)+) => {
+        /// What a storage is for; the categories of PyTorch's memory profiler, and workspace.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Category {
+            $(#[doc = concat!($about, ".")] $variant,)+
+        }
+
+        impl Category {
+            /// COUNT: categories.
+            pub const COUNT: usize = [$(Self::$variant),+].len();
+
+            /// All categories, in the order in which they are stacked from the bottom.
+            pub const ALL: [Self; Self::COUNT] = {
+                let mut all = [Self::Parameter; Self::COUNT];
+                $(all[$place] = Self::$variant;)+
+                all
+            };
+
+            /// The key in JSON and events: `optimizer_state`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($key)),+ }
+            }
+
+            /// The class and the colour of style sheets: `category-optimizer-state`.
+            pub const fn color(self) -> &'static str {
+                match self { $(Self::$variant => concat!("category-", $color)),+ }
+            }
+
+            /// What people call them: `activations`.
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $label),+ }
+            }
+
+            /// What belongs to it: no full stop.
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about),+ }
+            }
+        }
+
+        /// Bytes in each [`Category`].
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct ByCategory {
+            $(#[doc = concat!("[`Category::", stringify!($variant), "`].")] pub $key: Bytes,)+
+        }
+
+        impl ByCategory {
+            /// Bytes of one category.
+            pub const fn get(&self, category: Category) -> Bytes {
+                match category { $(Category::$variant => self.$key),+ }
+            }
+
+            /// Bytes of one category, to change.
+            pub const fn get_mut(&mut self, category: Category) -> &mut Bytes {
+                match category { $(Category::$variant => &mut self.$key),+ }
+            }
+        }
+    };
 }
 
-impl Category {
-    /// All categories, in the order in which the page stacks them from the bottom.
-    pub const ALL: [Self; 8] = [
-        Self::Parameter,
-        Self::Buffer,
-        Self::OptimizerState,
-        Self::Input,
-        Self::Gradient,
-        Self::Activation,
-        Self::Temporary,
-        Self::Workspace,
-    ];
+// In the order in which JSON has them.
+categories! {
+    Parameter, parameter, 0, "parameter", "parameters", "Trained tensors of the model";
+    Buffer, buffer, 1, "buffer", "buffers", "Running statistics, masks and other untrained state";
+    Input, input, 3, "input", "inputs", "What the data loader put on the device";
+    Activation, activation, 5, "activation", "activations",
+        "Results of the forward pass, kept for the backward pass";
+    Temporary, temporary, 6, "temporary", "temporaries",
+        "Tensors that live only within a forward, a backward or a step";
+    Workspace, workspace, 7, "workspace", "workspace", "Scratch memory of single kernels";
+    Gradient, gradient, 4, "gradient", "gradients", "The .grad of each parameter";
+    OptimizerState, optimizer_state, 2, "optimizer-state", "optimizer state",
+        "Moments and momentum buffers";
+}
 
-    /// The name in JSON, style sheets and events: `optimizer_state`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Parameter => "parameter",
-            Self::Buffer => "buffer",
-            Self::Input => "input",
-            Self::Activation => "activation",
-            Self::Temporary => "temporary",
-            Self::Workspace => "workspace",
-            Self::Gradient => "gradient",
-            Self::OptimizerState => "optimizer_state",
+impl ByCategory {
+    /// Takes note of an allocation or a free.
+    pub fn apply(&mut self, trace: &Trace, event: Event) {
+        let Some(storage) = trace.storage(event) else { return };
+        let bytes = self.get_mut(storage.category);
+        match event {
+            Event::Alloc(_) => *bytes += storage.requested,
+            Event::Free(_) => *bytes -= storage.requested,
         }
+    }
+
+    /// Bytes in all.
+    pub fn total(&self) -> Bytes {
+        Category::ALL.iter().map(|&category| self.get(category)).sum()
+    }
+
+    /// Categories that have any, the largest first.
+    pub fn largest_first(&self) -> Vec<(Category, Bytes)> {
+        let all = Category::ALL.map(|category| (category, self.get(category)));
+        let mut present: Vec<_> =
+            all.into_iter().filter(|(_, bytes)| *bytes > Bytes::ZERO).collect();
+        sorted::by_key(&mut present, |(_, bytes)| Reverse(*bytes));
+        present
     }
 }
 
@@ -110,6 +180,9 @@ pub struct Storage {
     pub requested: Bytes,
     /// What it is for.
     pub category: Category,
+    /// The stream that it is allocated on.
+    #[serde(default)]
+    pub stream: Stream,
     /// Operator that made it, such as `aten::convolution`.
     pub operator: LabelId,
     /// Path of the module it belongs to; empty for what belongs to none.
@@ -152,6 +225,12 @@ impl Trace {
     /// The text behind an id.
     pub fn label(&self, id: LabelId) -> &str {
         self.labels.get(id.0).map_or("", String::as_str)
+    }
+
+    /// What an event allocates or frees.
+    pub fn storage(&self, event: Event) -> Option<&Storage> {
+        let (Event::Alloc(id) | Event::Free(id)) = event;
+        self.storages.get(id.0)
     }
 
     /// The same run without some of its allocations.

@@ -116,16 +116,7 @@ fn value(values: &mut Markup, class: &str, name: &str, meaning: &str, bytes: Byt
 
 /// The style sheet's name of a category.
 pub(super) const fn class(category: Category) -> &'static str {
-    match category {
-        Category::Parameter => "category-parameter",
-        Category::Buffer => "category-buffer",
-        Category::Input => "category-input",
-        Category::Activation => "category-activation",
-        Category::Temporary => "category-temporary",
-        Category::Workspace => "category-workspace",
-        Category::Gradient => "category-gradient",
-        Category::OptimizerState => "category-optimizer-state",
-    }
+    category.color()
 }
 
 /// What ran at a sample: `, aten::convolution in layer1.0.conv2`.

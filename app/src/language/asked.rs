@@ -10,6 +10,7 @@ use highwater_core::estimate::Match;
 use highwater_core::formats::Fidelity;
 use highwater_core::levers::LEVERS;
 use highwater_core::observed::Cause;
+use highwater_core::trace::Category;
 
 use crate::components::fields;
 use crate::examples::EXAMPLES;
@@ -155,6 +156,9 @@ fn from_tables() -> BTreeSet<String> {
             asked.extend([step.text.to_owned(), step.reveal.to_owned()]);
             asked.extend(step.ask.as_ref().map(|ask| ask.question.to_owned()));
         }
+    }
+    for category in Category::ALL {
+        asked.extend([category.label().to_owned(), category.about().to_owned()]);
     }
     asked.extend(EXAMPLES.map(|example| example.about.to_owned()));
     asked.extend(FORMS.iter().flat_map(|form| [form.title, form.about]).map(str::to_owned));

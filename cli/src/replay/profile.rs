@@ -3,7 +3,7 @@
 use highwater_core::diagnostic::Diagnostic;
 use highwater_core::profiled::{self, History, Prediction, Rules, Target};
 use highwater_core::report::DeviceVerdict;
-use highwater_core::{Bytes, Config, Error, ErrorKind};
+use highwater_core::{Config, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::args::Replay;
@@ -104,10 +104,9 @@ impl Answer<'_> {
 
 fn categories(prediction: &Prediction) -> String {
     let sums = prediction.at_peak();
-    let all: Bytes = sums.iter().map(|(_, bytes)| *bytes).sum();
     let mut table = Table::new([Align::Right, Align::Right, Align::Left]);
-    for (category, bytes) in sums {
-        let percent = format!("{} %", share(bytes, all, 100));
+    for (category, bytes) in sums.largest_first() {
+        let percent = format!("{} %", share(bytes, sums.total(), 100));
         let name = category.name().replace('_', " ");
         table.row([bytes.to_string().into(), percent.into(), name.into()]);
     }
@@ -118,6 +117,7 @@ fn prediction(prediction: &Prediction) -> Value {
     let replay = &prediction.replay;
     let at_peak: serde_json::Map<_, _> = prediction
         .at_peak()
+        .largest_first()
         .into_iter()
         .map(|(category, bytes)| (category.name().to_owned(), json!(bytes.0)))
         .collect();

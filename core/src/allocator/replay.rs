@@ -161,7 +161,7 @@ fn apply(
     match call {
         Event::Alloc(id) => {
             if let (Some(storage), Some(block)) = (trace.storages.get(id.0), blocks.get_mut(id.0)) {
-                *block = allocator.malloc(storage.requested)?;
+                *block = allocator.malloc_on(storage.stream, storage.requested)?;
             }
         }
         Event::Free(id) => {

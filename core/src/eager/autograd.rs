@@ -55,6 +55,20 @@ impl Pass<'_> {
     }
 }
 
+/// Who follows a backward: called by the engine as it walks.
+pub trait Observer {
+    /// Runs a checkpointed region once more, where there are any.
+    fn recompute(&self, _region: &Region) {}
+
+    /// The operators that a module left behind run from here on.
+    fn enter_module(&self, _module: LabelId) {}
+
+    /// A `.grad` has been set or added to; what came in is still held.
+    fn after_accumulation(&self, _leaf: &Leaf) {}
+}
+
+impl Observer for () {}
+
 type Formula = Box<dyn Fn(&Pass<'_>) -> Gradients>;
 
 /// Where a gradient goes: one output of the operator behind a node.
@@ -217,14 +231,14 @@ impl Runtime {
         Rc::new(GradNode { id, name, module, next, outputs: RefCell::default(), body })
     }
 
-    /// `loss.backward()`; `recompute` runs a checkpointed region once more.
-    pub fn backward(&self, loss: &Tensor, recompute: &dyn Fn(&Region)) {
+    /// `loss.backward()`.
+    pub fn backward(&self, loss: &Tensor, observer: &dyn Observer) {
         let Some(root) = loss.edge().cloned() else { return };
         self.no_grad(|| {
             self.enter_operator("aten::ones_like");
             let ones = self.empty_like(loss);
             // Python's frame holds the root gradient until the call returns.
-            let mut engine = Engine::new(self, &root.node, recompute);
+            let mut engine = Engine::new(self, &root.node, observer);
             self.in_backward_thread(|| engine.run(root, ones.clone()));
             drop(ones);
         });
@@ -244,7 +258,7 @@ fn outputs_of(node: &Rc<GradNode>, outputs: &[Tensor]) -> Vec<Tensor> {
 /// One walk over the graph.
 struct Engine<'a> {
     rt: &'a Runtime,
-    recompute: &'a dyn Fn(&Region),
+    observer: &'a dyn Observer,
     /// Nodes that are to run, by their ids.
     waiting: BTreeMap<usize, Waiting>,
     /// Nodes whose gradients are complete.
@@ -290,7 +304,7 @@ impl PartialEq for Ready {
 impl Eq for Ready {}
 
 impl<'a> Engine<'a> {
-    fn new(rt: &'a Runtime, root: &Rc<GradNode>, recompute: &'a dyn Fn(&Region)) -> Self {
+    fn new(rt: &'a Runtime, root: &Rc<GradNode>, observer: &'a dyn Observer) -> Self {
         let mut waiting: BTreeMap<usize, Waiting> = BTreeMap::new();
         let mut stack = vec![Rc::clone(root)];
         while let Some(node) = stack.pop() {
@@ -302,7 +316,7 @@ impl<'a> Engine<'a> {
                 waiting.missing += 1;
             }
         }
-        Self { rt, recompute, waiting, ready: BinaryHeap::new() }
+        Self { rt, observer, waiting, ready: BinaryHeap::new() }
     }
 
     fn run(&mut self, root: Edge, ones: Tensor) {
@@ -311,10 +325,16 @@ impl<'a> Engine<'a> {
         while let Some(Ready(node)) = self.ready.pop() {
             let waiting = self.waiting.get_mut(&node.id);
             let grads = waiting.map(|waiting| mem::take(&mut waiting.grads)).unwrap_or_default();
-            self.enter(&node);
             match &node.body {
-                Body::Accumulate(leaf) => self.accumulate_leaf(leaf, grads),
-                Body::Formula(formula) => self.run_node(&node, formula.borrow_mut().take(), grads),
+                Body::Accumulate(leaf) => {
+                    self.enter(&node);
+                    self.accumulate_leaf(leaf, grads);
+                }
+                Body::Formula(formula) => {
+                    self.observer.enter_module(node.module);
+                    self.enter(&node);
+                    self.run_node(&node, formula.borrow_mut().take(), grads);
+                }
             }
         }
     }
@@ -326,7 +346,7 @@ impl<'a> Engine<'a> {
 
     fn run_node(&mut self, node: &Rc<GradNode>, body: Option<(Formula, Saved)>, grads: Gradients) {
         let Some((formula, saved)) = body else { return };
-        let (mut saved, region) = self.rt.unpack(saved, self.recompute);
+        let (mut saved, region) = self.rt.unpack(saved, self.observer);
         if region.is_some() {
             self.enter(node);
         }
@@ -389,21 +409,20 @@ impl<'a> Engine<'a> {
 
     fn accumulate_leaf(&self, leaf: &Leaf, grads: Gradients) {
         let Some(grad) = grads.into_iter().flatten().next() else { return };
-        let mut slot = leaf.grad.borrow_mut();
-        if slot.is_some() {
-            return; // Added in place; the incoming gradient dies here.
+        // A second gradient is added in place.
+        if leaf.grad.borrow().is_none() {
+            let obeys_layout = !layout::is_dense(grad.sizes(), &leaf.strides)
+                || same_layout(grad.sizes(), grad.strides(), &leaf.strides);
+            let kept = if grad.is_unique() && grad.is_dense() && obeys_layout {
+                grad.clone()
+            } else {
+                self.rt.empty_strided(grad.dtype(), grad.sizes(), leaf.strides.clone())
+            };
+            self.rt.becomes_gradient(&kept, &leaf.name);
+            leaf.set(kept);
         }
-        let obeys_layout = !layout::is_dense(grad.sizes(), &leaf.strides)
-            || same_layout(grad.sizes(), grad.strides(), &leaf.strides);
-        let kept = if grad.is_unique() && grad.is_dense() && obeys_layout {
-            grad
-        } else {
-            let clone = self.rt.empty_strided(grad.dtype(), grad.sizes(), leaf.strides.clone());
-            drop(grad);
-            clone
-        };
-        self.rt.becomes_gradient(&kept, &leaf.name);
-        *slot = Some(kept);
+        self.observer.after_accumulation(leaf);
+        drop(grad);
     }
 }
 

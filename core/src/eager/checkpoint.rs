@@ -9,6 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use super::autograd::Observer;
 use super::{Runtime, Tensor};
 
 /// A part of the forward that is run again in backward.
@@ -129,7 +130,7 @@ impl Runtime {
     pub(super) fn unpack(
         &self,
         saved: Saved,
-        recompute: &dyn Fn(&Region),
+        observer: &dyn Observer,
     ) -> (Vec<Tensor>, Option<Rc<Region>>) {
         let (region, node) = match saved {
             Saved::Held(tensors) => return (tensors, None),
@@ -138,7 +139,7 @@ impl Runtime {
         let tensors = region.restored(node).unwrap_or_else(|| {
             self.checkpoint.second_run.replace(Some(Vec::new()));
             let before = self.grad_enabled.replace(true);
-            recompute(&region);
+            observer.recompute(&region);
             self.grad_enabled.set(before);
             region.restore(self.checkpoint.second_run.take().unwrap_or_default());
             region.restored(node).unwrap_or_default()

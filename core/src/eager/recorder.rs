@@ -1,13 +1,13 @@
 //! Storages and the record of their births and deaths.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::bytes::Bytes;
 use crate::sorted;
 use crate::tensor::TensorType;
-use crate::trace::{self, Category, Event, LabelId, Phase, PhaseMark, StorageId, Trace};
+use crate::trace::{self, Category, Event, LabelId, Phase, PhaseMark, StorageId, Stream, Trace};
 
 /// Memory that tensors share; freed when the last of them goes.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Storage {
 impl Drop for Storage {
     fn drop(&mut self) {
         if !self.is_empty {
-            self.recorder.borrow_mut().free(self.id);
+            self.recorder.borrow_mut().release(self.id);
         }
     }
 }
@@ -45,6 +45,11 @@ pub struct Recorder {
     name: LabelId,
     born: Vec<(usize, Phase)>,
     muted: bool,
+    stream: Stream,
+    /// Streams besides its own that use a storage.
+    users: BTreeMap<StorageId, BTreeSet<Stream>>,
+    /// Storages that nobody holds and that other streams still use.
+    awaiting: Vec<(StorageId, BTreeSet<Stream>)>,
     iteration: usize,
     phase: Phase,
 }
@@ -61,6 +66,9 @@ impl Default for Recorder {
             name: nothing,
             born: Vec::new(),
             muted: false,
+            stream: Stream::DEFAULT,
+            users: BTreeMap::new(),
+            awaiting: Vec::new(),
             iteration: 0,
             phase: Phase::Setup,
         }
@@ -84,6 +92,7 @@ impl Recorder {
         let storage = trace::Storage {
             requested,
             category: category.unwrap_or(by_phase),
+            stream: recorder.stream,
             operator: recorder.operator,
             module: recorder.module,
             name: recorder.name,
@@ -97,6 +106,43 @@ impl Recorder {
             recorder.push(Event::Alloc(id));
         }
         Rc::new(Storage { id, is_empty, recorder: Rc::clone(this) })
+    }
+
+    /// The last holder let go.
+    fn release(&mut self, id: StorageId) {
+        match self.users.remove(&id) {
+            Some(users) => self.awaiting.push((id, users)),
+            None => self.free(id),
+        }
+    }
+
+    /// Another stream uses a storage.
+    pub(super) fn record_stream(&mut self, id: StorageId, stream: Stream) {
+        if self.trace.storages.get(id.0).is_some_and(|storage| storage.stream != stream) {
+            self.users.entry(id).or_default().insert(stream);
+        }
+    }
+
+    /// What a stream has been given to do is done.
+    pub(super) fn synchronize(&mut self, stream: Stream) {
+        self.users.retain(|_, users| {
+            users.remove(&stream);
+            !users.is_empty()
+        });
+        let awaiting = std::mem::take(&mut self.awaiting);
+        for (id, mut users) in awaiting {
+            users.remove(&stream);
+            if users.is_empty() {
+                self.free(id);
+            } else {
+                self.awaiting.push((id, users));
+            }
+        }
+    }
+
+    /// Allocations from here on are on this stream; returns that of before.
+    pub(super) const fn set_stream(&mut self, stream: Stream) -> Stream {
+        std::mem::replace(&mut self.stream, stream)
     }
 
     fn free(&mut self, id: StorageId) {
@@ -142,6 +188,15 @@ impl Recorder {
 
     pub(super) const fn set_module(&mut self, module: LabelId) {
         self.module = module;
+    }
+
+    /// The operator and the module that run.
+    pub(super) const fn place(&self) -> (LabelId, LabelId) {
+        (self.operator, self.module)
+    }
+
+    pub(super) const fn set_place(&mut self, (operator, module): (LabelId, LabelId)) {
+        (self.operator, self.module) = (operator, module);
     }
 
     pub(super) fn set_name(&mut self, name: &str) {

@@ -24,7 +24,7 @@ struct JsonAnswer<'a> {
     peak: JsonPeak<'a>,
     without_workspaces: Option<JsonBand>,
     iterations: Vec<JsonIteration>,
-    at_peak: JsonCategories,
+    at_peak: ByCategory,
     devices: Vec<JsonDevice<'a>>,
     lower_bound: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
@@ -122,18 +122,6 @@ struct JsonBand {
 }
 
 #[derive(Serialize)]
-struct JsonCategories {
-    parameter: u64,
-    buffer: u64,
-    input: u64,
-    activation: u64,
-    temporary: u64,
-    workspace: u64,
-    gradient: u64,
-    optimizer_state: u64,
-}
-
-#[derive(Serialize)]
 struct JsonDevice<'a> {
     id: &'a str,
     name: &'a str,
@@ -207,7 +195,7 @@ impl<'a> JsonAnswer<'a> {
             peak: JsonPeak::of(peak),
             without_workspaces: without_workspaces.as_ref().map(JsonBand::of),
             iterations: iterations.iter().map(JsonIteration::of).collect(),
-            at_peak: JsonCategories::of(at_peak),
+            at_peak: *at_peak,
             devices: devices.iter().map(JsonDevice::of).collect(),
             lower_bound: *lower_bound,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
@@ -330,31 +318,6 @@ impl JsonBand {
     const fn of(band: &Band) -> Self {
         let Band { allocated: Bytes(allocated), reserved: Bytes(reserved) } = *band;
         Self { allocated, reserved }
-    }
-}
-
-impl JsonCategories {
-    const fn of(bytes: &ByCategory) -> Self {
-        let ByCategory {
-            parameter: Bytes(parameter),
-            buffer: Bytes(buffer),
-            input: Bytes(input),
-            activation: Bytes(activation),
-            temporary: Bytes(temporary),
-            workspace: Bytes(workspace),
-            gradient: Bytes(gradient),
-            optimizer_state: Bytes(optimizer_state),
-        } = *bytes;
-        Self {
-            parameter,
-            buffer,
-            input,
-            activation,
-            temporary,
-            workspace,
-            gradient,
-            optimizer_state,
-        }
     }
 }
 

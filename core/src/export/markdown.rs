@@ -6,8 +6,6 @@ use super::{Answer, place};
 use crate::bytes::Bytes;
 use crate::estimate::LargestBatch;
 use crate::report::Report;
-use crate::sorted;
-use crate::trace::Category;
 
 /// COUNT: tensors and modules that are listed.
 const LISTED: usize = 12;
@@ -88,13 +86,7 @@ fn at_peak(text: &mut String, report: &Report) {
     writeln!(text, "\n## At the peak: iteration {}, {place}\n", peak.iteration).ok();
     *text += "| category | size | share |\n|---|--:|--:|\n";
     let total = report.at_peak.total();
-    let mut present: Vec<_> = Category::ALL
-        .into_iter()
-        .map(|category| (category, report.at_peak.get(category)))
-        .filter(|(_, bytes)| *bytes > Bytes::ZERO)
-        .collect();
-    sorted::by_key(&mut present, |(_, bytes)| std::cmp::Reverse(*bytes));
-    for (category, bytes) in present {
+    for (category, bytes) in report.at_peak.largest_first() {
         let name = category.name().replace('_', " ");
         writeln!(text, "| {name} | {bytes} | {} % |", percent(bytes, total)).ok();
     }

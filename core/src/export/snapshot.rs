@@ -15,7 +15,7 @@ use crate::allocator::{Allocator, BlockId, OutOfMemory, Pool, SegmentView, Setti
 use crate::bytes::Bytes;
 use crate::estimate::Simulation;
 use crate::sorted;
-use crate::trace::{Event, LabelId, Phase, StorageId, Trace};
+use crate::trace::{Event, LabelId, Phase, StorageId, Stream, Trace};
 
 /// Where the first segment lies: somewhere where drivers put them, far below 2⁵³, from where on
 /// JavaScript would round addresses.
@@ -82,9 +82,13 @@ struct Entry {
     size: Bytes,
     /// Index in [`Trace::events`].
     event: usize,
+    stream: Stream,
     /// Whose block it is, where it is a block.
     storage: Option<StorageId>,
 }
+
+/// Where a stretch of addresses begins, its SIZE, and the stream that it serves.
+type Stretch = (Bytes, Bytes, Stream);
 
 /// The run, seen from the driver and from the tensors.
 #[derive(Debug)]
@@ -95,8 +99,8 @@ struct Recording {
     blocks: Vec<BlockId>,
     /// The event that allocated each storage: parallel to [`Trace::storages`].
     born: Vec<usize>,
-    /// Stretches of addresses that are held, in their order: where each begins, and its SIZE.
-    held: Vec<(Bytes, Bytes)>,
+    /// Stretches of addresses that are held, in their order.
+    held: Vec<Stretch>,
     /// The event that obtained what begins at an address.
     obtained: BTreeMap<Bytes, usize>,
     /// Whether memory is mapped into wide segments piece by piece.
@@ -128,28 +132,29 @@ impl Recording {
             };
             if let Err(error) = outcome {
                 let size = played.settings.round_size(error.request);
-                recording.push("oom", played.free - error.reserved, size, None);
+                let stream = trace.storage(call).map_or(Stream::DEFAULT, |storage| storage.stream);
+                recording.push("oom", (played.free - error.reserved, size, stream), None);
             }
             recording.events = recording.events.saturating_add(1);
             if outcome.is_err() {
                 break;
             }
         }
-        recording.push("snapshot", Bytes::ZERO, Bytes::ZERO, None);
+        recording.push("snapshot", (Bytes::ZERO, Bytes::ZERO, Stream::DEFAULT), None);
         recording
     }
 
     fn alloc(&mut self, trace: &Trace, id: StorageId) -> Result<(), OutOfMemory> {
         let Some(storage) = trace.storages.get(id.0) else { return Ok(()) };
         let before = self.driver_calls();
-        let outcome = self.allocator.malloc(storage.requested);
+        let outcome = self.allocator.malloc_on(storage.stream, storage.requested);
         if self.driver_calls() != before {
             self.follow_driver();
         }
         let block = outcome?;
         let Some(view) = self.allocator.block(block) else { return Ok(()) };
         let address = FIRST_ADDRESS + view.address;
-        self.push("alloc", address, storage.requested, Some(id));
+        self.push("alloc", (address, storage.requested, storage.stream), Some(id));
         let slots = (self.blocks.get_mut(id.0), self.born.get_mut(id.0));
         if let (Some(slot), Some(born)) = slots {
             (*slot, *born) = (block, self.events);
@@ -162,10 +167,10 @@ impl Recording {
         let block = self.blocks.get_mut(id.0).map(|slot| std::mem::replace(slot, BlockId::NULL));
         let view = block.and_then(|block| self.allocator.block(block));
         if let (Some(storage), Some(view)) = (storage, view) {
-            let address = FIRST_ADDRESS + view.address;
-            // No other stream is waited for.
-            self.push("free_requested", address, storage.requested, Some(id));
-            self.push("free_completed", address, storage.requested, Some(id));
+            let block = (FIRST_ADDRESS + view.address, storage.requested, storage.stream);
+            // Where another stream had to be waited for, this is when that was over.
+            self.push("free_requested", block, Some(id));
+            self.push("free_completed", block, Some(id));
             self.allocator.free(view.id);
         }
     }
@@ -182,11 +187,11 @@ impl Recording {
     fn push(
         &mut self,
         action: &'static str,
-        address: Bytes,
-        size: Bytes,
+        (address, size, stream): Stretch,
         storage: Option<StorageId>,
     ) {
-        self.entries.push(Entry { action, address, size, event: self.events, storage });
+        let event = self.events;
+        self.entries.push(Entry { action, address, size, event, stream, storage });
     }
 
     /// What changes whenever the driver gives or takes.
@@ -198,33 +203,35 @@ impl Recording {
     /// Tells what is held now and was not, and the reverse.
     fn follow_driver(&mut self) {
         let segments = self.allocator.segments();
-        let now: Vec<_> = segments.map(|segment| (segment.address(), segment.size())).collect();
+        let stretch =
+            |segment: SegmentView<'_>| (segment.address(), segment.size(), segment.stream());
+        let now: Vec<Stretch> = segments.map(stretch).collect();
         let before = std::mem::replace(&mut self.held, now.clone());
         let (obtains, gives_back) = if self.is_expandable {
             ("segment_map", "segment_unmap")
         } else {
             ("segment_alloc", "segment_free")
         };
-        for (address, size) in without(&before, &now) {
+        for (address, size, stream) in without(&before, &now) {
             self.obtained.remove(&address);
-            self.push(gives_back, FIRST_ADDRESS + address, size, None);
+            self.push(gives_back, (FIRST_ADDRESS + address, size, stream), None);
         }
-        for (address, size) in without(&now, &before) {
+        for (address, size, stream) in without(&now, &before) {
             self.obtained.insert(address, self.events);
-            self.push(obtains, FIRST_ADDRESS + address, size, None);
+            self.push(obtains, (FIRST_ADDRESS + address, size, stream), None);
         }
     }
 }
 
 /// What of some stretches lies in none of the others; all in the order of their addresses.
-fn without(stretches: &[(Bytes, Bytes)], others: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
+fn without(stretches: &[Stretch], others: &[Stretch]) -> Vec<Stretch> {
     let mut left = Vec::new();
     let mut others = others.iter().copied().peekable();
-    for &(mut begin, size) in stretches {
+    for &(mut begin, size, stream) in stretches {
         let end = begin + size;
-        while let Some(&(other, size)) = others.peek().filter(|(other, _)| *other < end) {
+        while let Some(&(other, size, _)) = others.peek().filter(|(other, ..)| *other < end) {
             if other > begin {
-                left.push((begin, other - begin));
+                left.push((begin, other - begin, stream));
             }
             begin = begin.max((other + size).min(end));
             // One that reaches further may take from the next stretch as well.
@@ -234,14 +241,14 @@ fn without(stretches: &[(Bytes, Bytes)], others: &[(Bytes, Bytes)]) -> Vec<(Byte
             others.next();
         }
         if begin < end {
-            left.push((begin, end - begin));
+            left.push((begin, end - begin, stream));
         }
     }
     left
 }
 
 fn write_event(pickle: &mut Pickle, stacks: &mut Stacks<'_>, entry: &Entry) {
-    let &Entry { action, address, size, event, storage } = entry;
+    let &Entry { action, address, size, event, stream, storage } = entry;
     let owner = storage.and_then(|id| stacks.trace.storages.get(id.0));
     let kind = owner.and_then(|owner| owner.tensor.as_ref());
     pickle.open();
@@ -250,7 +257,7 @@ fn write_event(pickle: &mut Pickle, stacks: &mut Stacks<'_>, entry: &Entry) {
         // As PyTorch does: what is free has the place of the address.
         (if action == "oom" { "device_free" } else { "addr" }, Value::Number(address.0)),
         ("size", Value::Number(size.0)),
-        ("stream", Value::Number(0)),
+        ("stream", Value::Number(stream.0.into())),
         ("time_us", Value::Number(u64::try_from(event).unwrap_or(u64::MAX))),
         ("compile_context", Value::Text("N/A")),
         ("user_metadata", Value::Text(&kind.map(ToString::to_string).unwrap_or_default())),
@@ -290,7 +297,7 @@ fn write_segment(
         ("allocated_size", Value::Number(allocated)),
         ("active_size", Value::Number(allocated)),
         ("requested_size", Value::Number(requested)),
-        ("stream", Value::Number(0)),
+        ("stream", Value::Number(segment.stream().0.into())),
         (
             "segment_type",
             Value::Text(match segment.pool() {
@@ -430,8 +437,9 @@ mod tests {
     #[test]
     fn what_is_new_lies_in_nothing_that_was_there() {
         let check = |stretches: &[(u64, u64)], others: &[(u64, u64)], expected: &[(u64, u64)]| {
-            let bytes = |pairs: &[(u64, u64)]| -> Vec<_> {
-                pairs.iter().map(|&(begin, size)| (Bytes(begin), Bytes(size))).collect()
+            let bytes = |pairs: &[(u64, u64)]| -> Vec<Stretch> {
+                let stretch = |&(begin, size)| (Bytes(begin), Bytes(size), Stream::DEFAULT);
+                pairs.iter().map(stretch).collect()
             };
             assert_eq!(without(&bytes(stretches), &bytes(others)), bytes(expected));
         };

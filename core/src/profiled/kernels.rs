@@ -282,7 +282,7 @@ impl Given<'_> {
             let bias = bias.as_ref().map(|(bias, _)| bias);
             conv::convolution(self.rt, &x_tensor, &weight_tensor, bias, &spec)
         });
-        self.rt.backward(&y, &|_| {});
+        self.rt.backward(&y, &());
         Some([x.1, weight.1, held(bias.map(|(_, leaf)| leaf))].concat())
     }
 
@@ -294,7 +294,7 @@ impl Given<'_> {
         let table = self.rt.without_memory(|| self.rt.place(&ty, Category::Parameter, ""));
         let (table, leaf) = self.rt.parameter(&table, "");
         let y = self.rt.without_memory(|| embedding::embedding(self.rt, &table, &indices));
-        self.rt.backward(&y, &|_| {});
+        self.rt.backward(&y, &());
         Some(held(leaf))
     }
 
@@ -313,7 +313,7 @@ impl Given<'_> {
     fn attention_backward(&self) -> Option<Held> {
         let (q, k, v) = (self.trained(0)?, self.trained(1)?, self.trained(2)?);
         let y = self.rt.without_memory(|| self.attend([&q.0, &k.0, &v.0]));
-        self.rt.backward(&y, &|_| {});
+        self.rt.backward(&y, &());
         Some([q.1, k.1, v.1].concat())
     }
 

@@ -22,7 +22,7 @@ use super::{Kind, Span, Time};
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::sorted;
-use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Trace};
+use crate::trace::{Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Stream, Trace};
 
 /// Position of the step whose activity is taken.
 const TARGET: usize = 1;
@@ -261,6 +261,7 @@ fn written(lives: &[Life], length: Time) -> Trace {
         .map(|life| Storage {
             requested: life.bytes,
             category: life.category,
+            stream: Stream::DEFAULT,
             operator: none,
             module: none,
             name: none,

@@ -74,7 +74,7 @@ impl Calls {
                     if let Some((storage, number)) =
                         trace.storages.get(id.0).zip(numbers.get_mut(id.0))
                     {
-                        *number = calls.malloc(storage.requested, Stream::DEFAULT);
+                        *number = calls.malloc(storage.requested, storage.stream);
                     }
                 }
                 Event::Free(id) => {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ModuleBytes, module_of};
+use super::ModuleBytes;
+use super::alive::module_of;
 use crate::bytes::Bytes;
 use crate::sorted;
 use crate::trace::{Event, StorageId, Trace};

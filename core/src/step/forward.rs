@@ -24,6 +24,8 @@ use crate::roles::Role;
 use crate::sorted;
 use crate::trace::LabelId;
 
+use super::hooks::{self, Direction, Hooks, Modules};
+
 /// A graph ready to run, any number of times.
 #[derive(Debug)]
 pub struct Forward<'a> {
@@ -129,21 +131,24 @@ impl<'a> Forward<'a> {
     }
 
     /// Runs the graph on tensors that lie on the device; returns the model's outputs.
-    pub fn run(&self, rt: &Runtime, device: &[Option<Tensor>]) -> Vec<Tensor> {
+    pub fn run(&self, rt: &Runtime, device: &[Option<Tensor>], hooks: &dyn Hooks) -> Vec<Tensor> {
         let mut values: Vec<Option<Tensor>> = device.to_vec();
         values.resize(self.graph.values.len(), None);
         let mut regions = self.regions.iter().enumerate().peekable();
+        let modules = Modules::begin(rt, hooks, Direction::Forward);
         for (index, step) in self.steps.iter().enumerate() {
             if let Some((id, region)) = regions.next_if(|(_, region)| *region.start() == index) {
                 rt.enter_region(id, self.arguments(region, device, &values));
             }
             rt.enter_region_step(index);
+            modules.enter(step.module);
             self.run_step(rt, step, &mut values);
             if self.regions.iter().any(|region| *region.end() == index) {
                 rt.leave_region();
             }
             step.forget(&mut values);
         }
+        modules.end();
         rt.enter_module(LabelId(0));
         let outputs = self.graph.outputs.iter();
         outputs.filter_map(|output| values.get(output.0).cloned().flatten()).collect()
@@ -165,7 +170,13 @@ impl<'a> Forward<'a> {
     }
 
     /// Runs a checkpointed region again, as far as something is saved.
-    pub fn run_again(&self, rt: &Runtime, device: &[Option<Tensor>], region: &Region) {
+    pub fn run_again(
+        &self,
+        rt: &Runtime,
+        device: &[Option<Tensor>],
+        region: &Region,
+        hooks: &dyn Hooks,
+    ) {
         let mut values: Vec<Option<Tensor>> = device.to_vec();
         values.resize(self.graph.values.len(), None);
         for (id, tensor) in &region.arguments {
@@ -175,7 +186,9 @@ impl<'a> Forward<'a> {
         }
         let (last, allocates) = region.last_step();
         let Some(steps) = self.regions.get(region.id) else { return };
+        let modules = Modules::resume(rt, hooks, self.around(steps));
         for (index, step) in self.steps.iter().enumerate().take(last + 1).skip(*steps.start()) {
+            modules.enter(step.module);
             if index == last && !allocates {
                 rt.without_memory(|| self.run_step(rt, step, &mut values));
             } else {
@@ -183,8 +196,19 @@ impl<'a> Forward<'a> {
                 step.forget(&mut values);
             }
         }
+        modules.end();
         // Stopping unwinds the frames.
         values.into_iter().for_each(drop);
+    }
+
+    /// The module that a block is a part of.
+    fn around(&self, block: &RangeInclusive<usize>) -> &'a str {
+        let module = |step: usize| self.steps.get(step).map_or("", |step| &step.node.module);
+        let shared =
+            hooks::ancestors(module(*block.start())).zip(hooks::ancestors(module(*block.end())));
+        let shared = shared.take_while(|(a, b)| a == b).map(|(path, _)| path);
+        let path = shared.filter(|path| path.ends_with(|last: char| last.is_ascii_digit())).last();
+        path.and_then(|path| path.rsplit_once('.')).map_or("", |(around, _)| around)
     }
 
     fn run_step(&self, rt: &Runtime, step: &Step<'a>, values: &mut [Option<Tensor>]) {

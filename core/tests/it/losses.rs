@@ -39,7 +39,7 @@ fn events(case: &str) -> Vec<String> {
     let mut marks = vec![rt.events()];
     let value = rt.autocast(precision.autocast(), || compute(&rt, choice, &logits, &target));
     marks.push(rt.events());
-    rt.backward(&value, &|_| ());
+    rt.backward(&value, &());
     marks.push(rt.events());
     recording::phases(&rt.into_trace(), &marks)
 }

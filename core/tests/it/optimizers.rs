@@ -136,6 +136,6 @@ fn run_steps(config: &Config, dtype: DType, shapes: &[&[u64]], steps: usize) -> 
 fn with_grad(rt: &Runtime, dtype: DType, sizes: &[u64]) -> Parameter {
     let tensor = rt.place(&TensorType::new(dtype, sizes), Category::Parameter, "");
     let (tensor, leaf) = rt.parameter(&tensor, "");
-    rt.backward(&aten::loss::sum_of(rt, &tensor), &|_| ());
+    rt.backward(&aten::loss::sum_of(rt, &tensor), &());
     Parameter { tensor, leaf }
 }

@@ -12,7 +12,7 @@ use highwater_core::allocator::{
     Allocator, BlockId, Conf, Count, IterationPeaks, Pool, Settings, replay, replay_series,
 };
 use highwater_core::trace::{
-    Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Trace,
+    Category, Event, LabelId, Phase, PhaseMark, Storage, StorageId, Stream, Trace,
 };
 
 /// A training run as it was recorded.
@@ -129,6 +129,7 @@ fn trace(recording: &Recording) -> Trace {
                 trace.storages.push(Storage {
                     requested,
                     category: Category::Temporary,
+                    stream: Stream::DEFAULT,
                     operator: label,
                     module: label,
                     name: label,
