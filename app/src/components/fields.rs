@@ -13,10 +13,10 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{Event, HtmlElement, HtmlInputElement};
 
 use super::island::{find, on, panel, said, set, watch};
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::state::DeviceRow;
-use crate::text;
+use super::markup::Markup;
+use crate::model::state::DeviceRow;
+use crate::words;
+use crate::words::language::{fill, tr};
 
 /// One setting.
 #[derive(Debug)]
@@ -302,7 +302,7 @@ impl Field {
         let known = match self.kind {
             Kind::Figure(figure) => {
                 let read = figure.read(typed, config);
-                return read.map_err(|error| text::sentence(&error.to_string()));
+                return read.map_err(|error| words::sentence(&error.to_string()));
             }
             Kind::Device => {
                 config.choose_device(typed);
