@@ -13,9 +13,16 @@ pub(crate) mod svg;
 pub(crate) mod ticks;
 pub(crate) mod trend;
 
+use highwater_core::Bytes;
 use highwater_core::report::Timeline;
 
 use scene::Part;
+
+/// Bytes for drawing: exact to 2⁵³, which is more than any device has.
+#[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
+pub(crate) const fn float(bytes: Bytes) -> f64 {
+    bytes.0 as f64
+}
 
 /// Events that the timeline shows: from the first to before the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,42 +1,41 @@
 //! The page: drop a model, see what its training needs, and on which GPU it fits.
 //!
-//! Data flows one way: [`state`] → [`derived`] → [`components`], and events set [`state`] again.
-//! The same WebAssembly runs twice: on the page, and in a worker where the estimates are made
-//! ([`worker`]). [`engine`] is the page's end of the line between them. A second program,
-//! `bin/highwater-reader`, reads what is not ONNX; it arrives behind the first, so that the page
-//! need not wait for it. `bin/highwater-export` is fetched when somebody saves an answer,
-//! `bin/highwater-recorded` when somebody drops a memory snapshot, `bin/highwater-profiled` when it
-//! is a profiler's trace.
+//! A folder uses only folders declared above it here, and files of one folder use each other without a
+//! circle; `cargo xtask check-tree` looks.
+//!
+//! | folder | concern |
+//! |---|---|
+//! | [`model`] | what the page knows: its state, what follows from it, what page and worker post to each other |
+//! | [`words`] | what it says: sentences, numbers, languages |
+//! | [`worker`] | what is open, and every estimate |
+//! | [`page`] | what goes on without being seen: the line to the worker, links, lessons, the page around this one |
+//! | [`components`] | what is seen |
+//!
+//! Events write the state, components read it. The same WebAssembly runs twice: on the page, and in the
+//! worker. Other programs arrive when they are needed: `bin/highwater-reader` reads what is not ONNX,
+//! `bin/highwater-recorded` memory snapshots, `bin/highwater-profiled` profiler traces, and
+//! `bin/highwater-export` writes what is saved.
 
 mod chart;
-mod components;
-mod derived;
-mod embed;
-mod engine;
-mod estimator;
-mod examples;
-mod explained;
-mod export;
-mod format;
-mod kept;
-mod language;
-mod lessons;
-mod link;
-mod load;
-mod markup;
-mod protocol;
-mod recorder;
-mod state;
-mod teach;
-mod text;
-mod theme;
+
+mod model;
+
+mod words;
+
 mod worker;
 
-pub use explained::Explained;
-pub use export::{pickled, written};
-pub use load::Opening;
-pub use protocol::{Ask, Fault, Found, Read};
-pub use recorder::{Keeper, Recording};
+mod page;
+
+mod components;
+
+#[cfg(test)]
+mod asked;
+
+pub use model::explained::Explained;
+pub use model::export::{pickled, written};
+pub use model::protocol::{Ask, Fault, Found, Read};
+pub use worker::load::Opening;
+pub use worker::recorder::{Keeper, Recording};
 
 use leptos::mount::mount_to_body;
 

@@ -4,6 +4,10 @@
 //! batch on each, what every lever saves and what other batches need, is worked off in slices of a
 //! few milliseconds between messages, and dropped when a newer request comes.
 
+pub(crate) mod estimator;
+pub(crate) mod load;
+pub(crate) mod recorder;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,12 +23,13 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
-use crate::estimator::{self, Facts, LEVERS, Match, Model, Search, Searched, Simulation};
-use crate::explained::Sought;
-use crate::load::Opening;
-use crate::protocol::{
-    self, Ask, Estimate, Fault, Finding, Found, FromWorker, Read, SearchOutcome, ToWorker, Trend,
-    TrendPoint,
+use self::estimator::{Facts, LEVERS, Match, Model, Search, Searched, Simulation};
+use self::load::Opening;
+use crate::chart::trend::TrendPoint;
+use crate::model::explained::Sought;
+use crate::model::protocol::{
+    self, Ask, Estimate, Fault, Finding, Found, FromWorker, OpenDim, Read, SearchOutcome, ToWorker,
+    Trend,
 };
 
 /// Milliseconds of work between two looks at the messages.
@@ -310,7 +315,7 @@ impl Desk {
         model: Model,
         mut config: Config,
         edited: bool,
-    ) -> Result<(Vec<estimator::OpenDim>, Estimate, Simulation, Option<Fault>), Fault> {
+    ) -> Result<(Vec<OpenDim>, Estimate, Simulation, Option<Fault>), Fault> {
         let dims = estimator::open_dims(&model);
         let known = self.model.as_ref().is_some_and(|old| old.defaults() == model.defaults());
         if *model.defaults() != Config::default() && !(edited && known) {

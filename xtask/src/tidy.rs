@@ -4,7 +4,8 @@
 //! - No mark of unfinished work stays behind.
 //! - No file is a blob; no text names a folder of somebody's machine; no lock file a registry.
 //! - Only the ONNX reader knows the crate that reads ONNX.
-//! - In `core`, a module uses only modules declared above it.
+//! - In `core` and `app`, a module at the root uses only modules declared above it.
+//! - In a folder of `app`, files use each other without a circle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,14 +36,8 @@ pub(crate) fn check() -> Result<()> {
     for name in tracked_files()? {
         check_file(&root, &name, &mut findings)?;
     }
-    let library = fs::read_to_string(root.join("core/src/lib.rs")).during("reading core's root")?;
-    let order = ModuleOrder::of(&library);
-    for name in tracked_files()? {
-        if let Some(module) = core_module(&name) {
-            let text =
-                fs::read_to_string(root.join(&name)).during(format_args!("reading {name}"))?;
-            findings.extend(order.violations(module, &text).map(|use_| format!("{name}: {use_}")));
-        }
+    for sources in ["core/src/", "app/src/"] {
+        findings.extend(order_findings(&root, sources)?);
     }
     if findings.is_empty() {
         return Ok(());
@@ -132,10 +127,75 @@ fn is_word_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The module of `core` that a file belongs to: `core/src/a/b.rs` belongs to `a`.
-fn core_module(name: &str) -> Option<&str> {
-    let inside = name.strip_prefix("core/src/")?.strip_suffix(".rs")?;
-    inside.split('/').next().filter(|module| *module != "lib")
+/// Uses of later modules, and in `app` circles among files.
+fn order_findings(root: &Path, sources: &str) -> Result<Vec<String>> {
+    let library = format!("{sources}lib.rs");
+    let text = fs::read_to_string(root.join(&library)).during(format_args!("reading {library}"))?;
+    let order = ModuleOrder::of(&text);
+    let mut findings = Vec::new();
+    let mut uses = BTreeMap::new();
+    for name in tracked_files()? {
+        let Some(path) = module_path(&name, sources) else { continue };
+        let text = fs::read_to_string(root.join(&name)).during(format_args!("reading {name}"))?;
+        let code = code(&text);
+        let module = path.split("::").next().unwrap_or_default();
+        let later = order.violations(module, &code);
+        findings.extend(later.map(|later| format!("{name}: {later} in {library}")));
+        uses.insert(path.clone(), used_paths(&path, &code));
+    }
+    if sources == "app/src/" {
+        findings.extend(circle(&uses).map(|files| format!("{sources}: a circle: {files}")));
+    }
+    Ok(findings)
+}
+
+/// The module that a file is: `core/src/a/b.rs` is `a::b`; nothing for roots and for programs.
+fn module_path(name: &str, sources: &str) -> Option<String> {
+    let inside = name.strip_prefix(sources)?.strip_suffix(".rs")?;
+    let is_root = matches!(inside, "lib" | "main") || inside.starts_with("bin/");
+    (!is_root).then(|| inside.replace('/', "::"))
+}
+
+/// A text without its tests and comments.
+fn code(text: &str) -> String {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Modules that use each other, directly or not.
+fn circle(uses: &BTreeMap<String, Vec<String>>) -> Option<String> {
+    // What uses nothing that is left is in no circle.
+    let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (module, paths) in uses {
+        let used = paths.iter().filter_map(|path| {
+            let known = uses.keys().filter(|known| is_inside(path, known));
+            known.max_by_key(|known| known.len()).filter(|known| *known != module)
+        });
+        left.insert(module, used.map(String::as_str).collect());
+    }
+    loop {
+        let before = left.len();
+        let known: Vec<&str> = left.keys().copied().collect();
+        left.retain(|_, used| used.iter().any(|used| known.contains(used)));
+        if left.len() == before {
+            break;
+        }
+    }
+    // From any of these, uses lead into a circle and around it.
+    let mut way = vec![*left.keys().next()?];
+    loop {
+        let next = *left[way.last()?].iter().find(|used| left.contains_key(**used))?;
+        if let Some(begin) = way.iter().position(|module| *module == next) {
+            return Some([&way[begin..], &[next]].concat().join(" → "));
+        }
+        way.push(next);
+    }
+}
+
+/// Whether a path leads to a module or into it.
+fn is_inside(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// The order in which a library declares its modules, and what it re-exports from each.
@@ -165,19 +225,17 @@ impl ModuleOrder {
         Self { index_of }
     }
 
-    /// The uses of later modules in a module's text, its tests and comments left out.
-    fn violations(&self, module: &str, text: &str) -> impl Iterator<Item = String> {
+    /// The uses of later modules in the code of a module.
+    fn violations(&self, module: &str, code: &str) -> impl Iterator<Item = String> {
         let own = self.index_of.get(module).copied();
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        let code: Vec<&str> =
-            code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        let mut later: Vec<String> = used_names(&code.join("\n"))
+        let mut later: Vec<String> = paths_after("crate::", code)
             .into_iter()
+            .map(|path| head(&path))
             .filter(|name| own < self.index_of.get(name).copied())
-            .map(|name| format!("`{module}` uses `{name}`, declared below it in core/src/lib.rs"))
+            .map(|name| format!("`{module}` uses `{name}`, declared below it"))
             .collect();
         if own.is_none() {
-            later.push(format!("`{module}` is not declared in core/src/lib.rs"));
+            later.push(format!("`{module}` is not declared"));
         }
         later.into_iter()
     }
@@ -190,38 +248,49 @@ fn declared_module(line: &str) -> Option<&str> {
     (visibility.is_empty() || visibility.starts_with("pub")).then_some(name)
 }
 
-/// What is named directly after `crate::`, also in a group: `crate::{a, b::{c, d}}` names a and b.
-fn used_names(code: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (start, path) in code.match_indices("crate::") {
-        // `$crate::` and `other_crate::` are not this crate's own paths, or not checked here.
-        if code[..start].chars().next_back().is_some_and(is_word_part) {
-            continue;
-        }
-        let rest = &code[start + path.len()..];
-        match rest.strip_prefix('{') {
-            Some(group) => names.extend(group_heads(group)),
-            None => names.push(head(rest)),
-        }
-    }
-    names
+/// The paths from the root that the code of a module uses.
+fn used_paths(module: &str, code: &str) -> Vec<String> {
+    let (above, _) = module.rsplit_once("::").unwrap_or_default();
+    let siblings = paths_after("super::", code).into_iter();
+    let own = paths_after("self::", code).into_iter();
+    let mut paths = paths_after("crate::", code);
+    paths.extend(siblings.map(|path| format!("{above}::{path}")));
+    paths.extend(own.map(|path| format!("{module}::{path}")));
+    paths
 }
 
-/// The first segment of each path in a `use` group whose opening brace is behind us.
-fn group_heads(group: &str) -> Vec<String> {
-    let mut heads = vec![head(group.trim_start())];
-    let mut depth = 1_usize;
+/// The paths behind a prefix, those in a group one by one: `crate::{a, b::{c, d}}` has `a`, `b::c` and `b::d`.
+fn paths_after(prefix: &str, code: &str) -> Vec<String> {
+    let is_whole = |start: &usize| !code[..*start].ends_with(|c| is_word_part(c) || c == ':');
+    // `$crate::` and `other_crate::` are not this crate's own paths, or not checked here.
+    let starts = code.match_indices(prefix).map(|(start, _)| start).filter(is_whole);
+    starts.flat_map(|start| expanded(&code[start + prefix.len()..])).collect()
+}
+
+/// The paths at the beginning of a text.
+fn expanded(text: &str) -> Vec<String> {
+    let text = text.trim_start();
+    let end = text.find(|c| !is_word_part(c) && c != ':').unwrap_or(text.len());
+    let (base, rest) = text.split_at(end);
+    let Some(group) = rest.strip_prefix('{') else {
+        return if base.is_empty() { Vec::new() } else { vec![base.to_owned()] };
+    };
+    let (mut depth, mut begin, mut paths) = (0_usize, 0, Vec::new());
     for (at, c) in group.char_indices() {
         match c {
             '{' => depth += 1,
-            '}' if depth == 1 => break,
-            '}' => depth -= 1,
-            ',' if depth == 1 => heads.push(head(group[at + 1..].trim_start())),
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                paths.extend(expanded(&group[begin..at]).iter().map(|path| [base, path].concat()));
+                begin = at + 1;
+            }
             _ => {}
         }
+        if c == '}' && begin == at + 1 {
+            break;
+        }
     }
-    heads.retain(|head| !head.is_empty());
-    heads
+    paths
 }
 
 fn head(path: &str) -> String {
@@ -230,7 +299,9 @@ fn head(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ModuleOrder, check, has_folder, has_word, used_names};
+    use std::collections::BTreeMap;
+
+    use super::{ModuleOrder, check, circle, code, has_folder, has_word, paths_after, used_paths};
 
     #[test]
     fn the_tree_is_tidy() {
@@ -259,7 +330,7 @@ mod tests {
     #[test]
     fn names_after_crate_are_found() {
         let code = "use crate::{a, b::{c, d},\n    e};\nfn f() -> crate::g::H { other_crate::i() }";
-        assert_eq!(used_names(code), ["a", "b", "e", "g"]);
+        assert_eq!(paths_after("crate::", code), ["a", "b::c", "b::d", "e", "g::H"]);
     }
 
     #[test]
@@ -275,7 +346,27 @@ mod tests {
             ("d", "", 1),
         ];
         for (module, text, expected) in cases {
-            assert_eq!(order.violations(module, text).count(), expected, "{module}: {text}");
+            assert_eq!(order.violations(module, &code(text)).count(), expected, "{module}: {text}");
+        }
+    }
+
+    #[test]
+    fn circles_are_found() {
+        let cases = [
+            ([("f::a", "use super::b;"), ("f::b", ""), ("g", "use crate::f::a;")], None),
+            (
+                [
+                    ("f::a", "use super::b;"),
+                    ("f::b", "use crate::g::h;"),
+                    ("g", "use crate::f::a;"),
+                ],
+                Some("f::a → f::b → g → f::a"),
+            ),
+        ];
+        for (files, expected) in cases {
+            let uses: BTreeMap<_, _> =
+                files.map(|(name, code)| (name.to_owned(), used_paths(name, code))).into();
+            assert_eq!(circle(&uses).as_deref(), expected);
         }
     }
 }

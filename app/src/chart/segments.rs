@@ -5,7 +5,7 @@ use highwater_core::report::{Block, Segment, Snapshot};
 
 pub(crate) use highwater_core::allocator::Pool;
 
-use crate::format::float;
+use super::float;
 
 /// CSS pixels: height of a line.
 pub(crate) const LINE: f64 = 14.0;

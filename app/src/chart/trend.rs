@@ -1,9 +1,22 @@
 //! The geometry of a curve over sizes: a square of a thousand by a thousand, its origin above.
 
 use highwater_core::Bytes;
+use serde::{Deserialize, Serialize};
 
-use crate::format::float;
-use crate::protocol::TrendPoint;
+use super::float;
+
+/// What a run needs at one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TrendPoint {
+    /// The size of the dimension.
+    pub(crate) size: u64,
+    /// `max_memory_allocated`.
+    pub(crate) allocated: Bytes,
+    /// `max_memory_reserved`, with unlimited memory.
+    pub(crate) reserved: Bytes,
+    /// That and the CUDA context.
+    pub(crate) need: Bytes,
+}
 
 /// What the square shows.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,13 +14,13 @@ use web_sys::{HtmlElement, HtmlInputElement, KeyboardEvent};
 
 use super::capped::{label, shown};
 use super::island::{children, find, number_of, on, panel, said, set, watch};
+use super::markup::Markup;
 use super::readout::{class, what, when};
 use super::turns::in_turn;
 use crate::chart::stack::Stack;
-use crate::format::{grouped, length, percent, share};
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::text;
+use crate::words::Vocabulary;
+use crate::words::format::{grouped, length, percent, share};
+use crate::words::language::{fill, tr};
 
 /// COUNT: rows shown at first.
 const FIRST: usize = 10;
@@ -172,18 +172,19 @@ impl List {
             find(root, selector)?.set_text_content(Some(&words));
         }
         let tabs = find(root, ".choice")?;
+        let vocabulary = report.as_deref().map(Vocabulary::of).unwrap_or_default();
         for (at, tab) in children(&tabs).enumerate() {
             let is_chosen = at == self.by.get();
             set(&tab, "aria-selected", if is_chosen { "true" } else { "false" });
             set(&tab, "tabindex", if is_chosen { "0" } else { "-1" });
             let stack = if at == CATEGORY { Stack::Category } else { Stack::Module };
             if at != TENSOR {
-                tab.set_text_content(Some(&text::recorded::stacked(stack)));
+                tab.set_text_content(Some(&vocabulary.stacked(stack)));
             }
         }
         let mut rows = Markup::default();
         rows.raw("<ul class=\"alive-rows\">");
-        let all = self.rows(&mut rows, &moment, &found, shown(is_open, FIRST));
+        let all = self.rows(&mut rows, &moment, &found, vocabulary, shown(is_open, FIRST));
         rows.raw("</ul>");
         if all == 0 {
             rows.raw("<p class=\"hint\">").text(&tr("Nothing alive has such a name.")).raw("</p>");
@@ -197,16 +198,24 @@ impl List {
     }
 
     /// Writes the rows; how many there are in all.
-    fn rows(&self, markup: &mut Markup, moment: &Moment, found: &[usize], most: usize) -> usize {
+    fn rows(
+        &self,
+        markup: &mut Markup,
+        moment: &Moment,
+        found: &[usize],
+        vocabulary: Vocabulary,
+        most: usize,
+    ) -> usize {
         if self.by.get() == TENSOR {
             for &at in found.iter().take(most) {
                 if let Some(tensor) = moment.live().get(at) {
-                    write_tensor(markup, tensor, at);
+                    write_tensor(markup, tensor, at, vocabulary);
                 }
             }
             return found.len();
         }
-        let groups = groups(moment.live(), found, self.by.get() == CATEGORY);
+        let named = (self.by.get() == CATEGORY).then_some(vocabulary);
+        let groups = groups(moment.live(), found, named);
         let largest = groups.first().map_or(Bytes::ZERO, |group| group.bytes);
         let total = groups.iter().map(|group| group.bytes).sum();
         for group in groups.iter().take(most) {
@@ -327,15 +336,16 @@ struct Group {
     bytes: Bytes,
 }
 
-fn groups(live: &[LiveTensor], found: &[usize], by_category: bool) -> Vec<Group> {
+/// Sums by category, where there are names for them, else by module.
+fn groups(live: &[LiveTensor], found: &[usize], by: Option<Vocabulary>) -> Vec<Group> {
     let tensors = || found.iter().filter_map(|&at| live.get(at));
     let mut groups = Vec::new();
-    if by_category {
+    if let Some(vocabulary) = by {
         for category in Category::ALL {
             let own = tensors().filter(|tensor| tensor.category == category);
             groups.push(Group {
-                name: text::category(category),
-                meaning: text::category_meaning(category),
+                name: vocabulary.category(category),
+                meaning: vocabulary.meaning(category),
                 class: class(category),
                 bytes: own.map(|tensor| tensor.bytes).sum(),
             });
@@ -377,13 +387,13 @@ fn write_group(markup: &mut Markup, group: &Group, largest: Bytes, total: Bytes)
         .raw("\"/></svg></li>");
 }
 
-fn write_tensor(markup: &mut Markup, tensor: &LiveTensor, at: usize) {
-    let name = text::tensor(tensor);
+fn write_tensor(markup: &mut Markup, tensor: &LiveTensor, at: usize, vocabulary: Vocabulary) {
+    let name = vocabulary.tensor(tensor);
     let kind = tensor.tensor.as_ref().map(ToString::to_string).unwrap_or_default();
     let mut about = vec![tensor.operator.as_str(), tensor.module.as_str(), kind.as_str()];
     about.retain(|part| !part.is_empty() && *part != name);
     let (about, at) = (about.join(" · "), at.to_string());
-    let category = text::category(tensor.category);
+    let category = vocabulary.category(tensor.category);
     markup.raw("<li class=\"alive-row\" data-at=\"").text(&at).raw("\">");
     markup.size(tensor.bytes);
     markup

@@ -32,20 +32,24 @@ use super::timeline::Timeline;
 use super::trend::TrendView;
 use super::what_helps::WhatHelps;
 use crate::chart::scene::Part;
-use crate::derived::Derived;
-use crate::embed;
-use crate::engine::Engine;
-use crate::estimator::OpenDim;
-use crate::examples::Example;
-use crate::export::SNAPSHOT;
-use crate::language::{Language, fill, tr};
-use crate::lessons::LESSONS;
-use crate::link;
-use crate::load::{self, Input};
-use crate::state::{Answer, Arriving, Notice, State};
-use crate::teach::{Lessons, Teaching};
-use crate::text;
-use crate::theme::Theme;
+use crate::model::derived::Derived;
+use crate::model::examples::Example;
+use crate::model::export::SNAPSHOT;
+use crate::model::input::Input;
+use crate::model::language::Language;
+use crate::model::lessons::LESSONS;
+use crate::model::lessons::Teaching;
+use crate::model::protocol::OpenDim;
+use crate::model::state::{Answer, Arriving, Notice, State};
+use crate::model::theme::Theme;
+use crate::page::embed;
+use crate::page::engine::Engine;
+use crate::page::files;
+use crate::page::link;
+use crate::page::preferences;
+use crate::page::teach::Lessons;
+use crate::words;
+use crate::words::language::{fill, tr};
 
 /// What the editor begins with.
 const STARTER: &str = "input: [N, 784]
@@ -58,13 +62,13 @@ layers:
 /// The page: what lives as long as it does, and its view in the language that is chosen.
 #[component]
 pub(crate) fn App() -> impl IntoView {
-    let state = State::new();
+    let state = State::new(preferences::theme());
     let engine = StoredValue::new_local(Engine::start(state));
+    preferences::follow_theme(state.theme);
     Effect::new(move |_| {
-        state.theme.get().apply();
+        state.theme.track();
         forget_colours();
     });
-    Theme::on_preference(move |theme| state.theme.set(theme));
     Effect::new(move |_| {
         let (config, reading) = (state.config.get(), state.reading.get());
         engine.with_value(|engine| engine.estimate(config, reading));
@@ -79,7 +83,7 @@ pub(crate) fn App() -> impl IntoView {
     if let Some(lesson) = LESSONS.iter().position(|lesson| Some(lesson.id) == wanted.as_deref()) {
         actions.lessons.begin.run(lesson);
     }
-    speak(state.language, Language::stored_or_preferred());
+    preferences::speak(state.language, preferences::language());
     move || {
         state.language.track();
         view! { <Page state actions dragging /> }
@@ -161,9 +165,8 @@ impl Actions {
                 engine.with_value(|engine| if go { engine.search() } else { engine.stop_search() });
             }),
             trend: Callback::new(move |dim| engine.with_value(|engine| engine.trend(dim))),
-            speak: Callback::new(move |language: Language| {
-                language.store();
-                speak(state.language, language);
+            speak: Callback::new(move |language| {
+                preferences::choose_language(state.language, language);
             }),
             lessons: Lessons::of(state, engine),
             open: Callback::new(move |input| {
@@ -171,15 +174,6 @@ impl Actions {
             }),
         }
     }
-}
-
-/// Changes the language of the page as soon as its catalogue is here.
-fn speak(current: RwSignal<Language>, wanted: Language) {
-    spawn_local(async move {
-        if wanted != current.get_untracked() && wanted.speak().await {
-            current.set(wanted);
-        }
-    });
 }
 
 /// Everything that is seen.
@@ -212,10 +206,7 @@ fn Page(
             on_example=actions.open_example
             on_close=actions.close
             on_leave_off=actions.leave_off
-            on_theme=Callback::new(move |()| {
-                state.theme.update(|theme| *theme = theme.other());
-                state.theme.get_untracked().store();
-            })
+            on_theme=Callback::new(move |()| preferences::choose_other_theme(state.theme))
             on_language=actions.speak
             lessons=actions.lessons
             keep
@@ -232,7 +223,7 @@ fn Page(
                 when=move || is_loaded.get()
                 fallback=move || view! { <EmptyPage state spec is_spec actions keep /> }
             >
-                <HeadlineView headline=derived.headline stale=derived.stale report=derived.report />
+                <HeadlineView headline=Memo::new(move |_| words::newest_headline(derived)) stale=derived.stale report=derived.report />
                 <Workbench state derived actions spec is_spec />
                 <p class="print-link">{move || link::printed(&state.address.get())}</p>
             </Show>
@@ -252,7 +243,7 @@ fn keep(state: State, derived: Derived, play: Callback<()>) -> Keep {
             if form == SNAPSHOT {
                 return play.run(());
             }
-            let title = derived.headline.with_untracked(|h| h.as_ref().map(|h| h.lead.clone()));
+            let title = untrack(|| words::newest_headline(derived)).map(|headline| headline.lead);
             link::save_answer(state, form, title.unwrap_or_default());
         }),
         on_open: Callback::new(|fragment: String| link::visit(&fragment)),
@@ -482,7 +473,8 @@ fn EmptyPage(
     /// What outlives the visit.
     keep: Keep,
 ) -> impl IntoView {
-    let begin = Callback::new(move |()| actions.write.run((text::new_spec(), STARTER.to_owned())));
+    let begin =
+        Callback::new(move |()| actions.write.run((words::notice::new_spec(), STARTER.to_owned())));
     view! {
         <Show when=move || state.source.with(Option::is_some)>
             <div class="source-alone">
@@ -526,7 +518,7 @@ fn example_opener(state: State, engine: StoredValue<Engine, LocalStorage>) -> Ca
     Callback::new(move |example: Example| {
         state.opening.set(Some(Arriving::new(example.file.to_owned())));
         spawn_local(async move {
-            match load::example(example.path, example.file).await {
+            match files::example(example.path, example.file).await {
                 Ok(input) => engine.with_value(|engine| engine.open(input, example.dims())),
                 Err(detail) => {
                     state.opening.set(None);
@@ -554,7 +546,7 @@ fn accept_pastes(on_file: Callback<File>, on_text: Callback<(String, String)>) {
             on_file.run(file);
         } else if let Some(pasted) = said(&data) {
             event.prevent_default();
-            on_text.run((text::pasted(), pasted));
+            on_text.run((words::notice::pasted(), pasted));
         }
     });
     listener.forget();
@@ -604,8 +596,8 @@ fn accept_drops(
             let file = data.as_ref().and_then(|data| data.files()?.get(0));
             match (file, data.and_then(|data| said(&data))) {
                 (Some(file), _) => on_file.run(file),
-                (None, Some(dropped)) => on_text.run((text::dropped(), dropped)),
-                (None, None) => notice.set(Some(text::not_a_file())),
+                (None, Some(dropped)) => on_text.run((words::notice::dropped(), dropped)),
+                (None, None) => notice.set(Some(words::notice::not_a_file())),
             }
         }),
     );

@@ -8,7 +8,8 @@ use leptos::prelude::*;
 
 use super::alive::AlivePanel;
 use super::segment_map::SegmentMap;
-use crate::theme::Theme;
+use crate::model::theme::Theme;
+use crate::words::Vocabulary;
 
 /// The two panels below the timeline.
 #[component]
@@ -25,6 +26,8 @@ pub(crate) fn AtCursor(
     on_jump: Callback<usize>,
 ) -> impl IntoView {
     let marked = RwSignal::new(None);
+    let vocabulary =
+        Signal::derive(move || report.get().as_deref().map(Vocabulary::of).unwrap_or_default());
     Effect::new(move |_| {
         snapshot.track();
         marked.set(None);
@@ -32,7 +35,7 @@ pub(crate) fn AtCursor(
     view! {
         <div class="at-cursor">
             <AlivePanel report snapshot marked on_jump />
-            <SegmentMap snapshot marked theme />
+            <SegmentMap snapshot marked vocabulary theme />
         </div>
     }
 }

@@ -8,11 +8,11 @@ use highwater_core::trace::Category;
 use leptos::prelude::*;
 
 use super::drawn::Drawn;
+use super::markup::Markup;
 use super::readout::class;
-use crate::format::{exact, percent};
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::text::autopsy as text;
+use crate::words::autopsy as words;
+use crate::words::format::{exact, percent};
+use crate::words::language::tr;
 
 /// Which tensors set the peak, why they are alive, and what would be the peak without them.
 #[component]
@@ -38,7 +38,7 @@ fn drawn(report: &Report) -> String {
     let mut markup = Markup::default();
     let title = "<h2 class=\"panel-title\" id=\"autopsy-title\">";
     markup.around(title, &tr("What sets the peak"), "</h2>");
-    markup.around("<p>", &text::peak(&report.peak), "</p>");
+    markup.around("<p>", &words::peak(&report.peak), "</p>");
     markup.raw("<ul class=\"autopsy-groups\">");
     for group in &autopsy.groups {
         markup.raw("<li><span class=\"swatch ").raw(class(category(group.why)));
@@ -46,7 +46,7 @@ fn drawn(report: &Report) -> String {
         markup.text(&exact(group.bytes)).around("\">", &group.bytes.to_string(), "</span>");
         let share = percent(group.bytes, autopsy.total);
         markup.around("<span class=\"autopsy-share\">", &share, "</span>");
-        markup.around("<span class=\"autopsy-what\">", &text::what(group), ": ");
+        markup.around("<span class=\"autopsy-what\">", &words::what(group), ": ");
         markup.around(
             "<span class=\"autopsy-why\">",
             &tr(group.why.about()),
@@ -55,11 +55,11 @@ fn drawn(report: &Report) -> String {
     }
     markup.raw("</ul>");
     if let Some(scores) = &autopsy.scores {
-        markup.around("<p class=\"autopsy-scores\">", &text::scores(scores, &autopsy), "</p>");
+        markup.around("<p class=\"autopsy-scores\">", &words::scores(scores, &autopsy), "</p>");
         markup.unfold("autopsy-code", &tr("How to compute it in chunks (not simulated)"));
-        markup.code(text::CHUNKED_LOSS, &tr("Copy")).raw("</details>");
+        markup.code(words::CHUNKED_LOSS, &tr("Copy")).raw("</details>");
     }
-    markup.around("<p>", &text::next(autopsy.next.as_ref(), report), "</p>");
+    markup.around("<p>", &words::next(autopsy.next.as_ref(), report), "</p>");
     markup.done()
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 
-use crate::format::grouped;
-use crate::language::fill;
-use crate::markup::Markup;
+use super::markup::Markup;
+use crate::words::format::grouped;
+use crate::words::language::fill;
 
 /// COUNT: entries shown at most; the whole of a very long list would stall the browser.
 pub(super) const MOST: usize = 1000;

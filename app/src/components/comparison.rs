@@ -8,12 +8,12 @@ use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
+use super::markup::Markup;
 use crate::chart::stack::Stack;
-use crate::format;
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::state::Kept;
-use crate::text;
+use crate::model::state::Kept;
+use crate::words::format;
+use crate::words::language::{fill, tr};
+use crate::words::{self, Vocabulary};
 
 /// COUNT: modules that are shown, at most.
 const MODULES: usize = 8;
@@ -66,7 +66,7 @@ fn invite(markup: &mut Markup) {
 
 fn beside(markup: &mut Markup, kept: &Kept, report: &Report, name: &str) {
     let are_simulated = [&kept.report, report].iter().all(|report| report.recorded.is_none());
-    let mut changes = text::comparison::changed(&kept.report.config, &report.config);
+    let mut changes = words::comparison::changed(&kept.report.config, &report.config);
     if !are_simulated {
         // The settings say nothing of what was recorded.
         changes.clear();
@@ -104,18 +104,19 @@ fn table(markup: &mut Markup, kept: &Report, report: &Report) {
         peak("Process peak", kept.peak.process, report.peak.process),
     ];
     group(markup, None, &peaks);
+    let vocabulary = Vocabulary::of(report);
     let category = |category| Difference {
-        name: text::category(category),
+        name: vocabulary.category(category),
         before: kept.at_peak.get(category),
         after: report.at_peak.get(category),
     };
     let categories: Vec<_> =
         Category::ALL.map(category).into_iter().filter(|row| row.size().0 > 0).collect();
     // Origins are not what categories are, and lines of code not what modules are.
-    if is_by_origin(kept) != is_by_origin(report) {
+    if Vocabulary::of(kept) != vocabulary {
         return phases(markup, kept, report);
     }
-    let title = |stack| fill("At the peak, {how}", &[("how", &text::recorded::stacked(stack))]);
+    let title = |stack| fill("At the peak, {how}", &[("how", &vocabulary.stacked(stack))]);
     group(markup, Some(title(Stack::Category)), &categories);
     let mut modules = by_module(kept, report);
     modules.truncate(MODULES);
@@ -128,17 +129,13 @@ fn table(markup: &mut Markup, kept: &Report, report: &Report) {
     phases(markup, kept, report);
 }
 
-fn is_by_origin(report: &Report) -> bool {
-    report.recorded.as_ref().is_some_and(|run| run.by_origin)
-}
-
 /// The highest moment of each phase that both have, where one was recorded; ends the table.
 fn phases(markup: &mut Markup, kept: &Report, report: &Report) {
     if kept.recorded.is_some() || report.recorded.is_some() {
         let row = |row: PhaseDifference| {
-            let mut name = text::moment(row.phase, row.iteration);
+            let mut name = words::moment(row.phase, row.iteration);
             if let Some((category, _)) = row.mostly {
-                let mostly = text::category(category);
+                let mostly = Vocabulary::of(report).category(category);
                 name = fill("{phase}: mostly {what}", &[("phase", &name), ("what", &mostly)]);
             }
             Difference { name, before: row.before, after: row.after }

@@ -9,9 +9,9 @@ use leptos::prelude::*;
 
 use super::capped::{show_all, shown};
 use super::drawn::Drawn;
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::text;
+use super::markup::Markup;
+use crate::words;
+use crate::words::language::tr;
 
 /// COUNT: diagnostics shown at first.
 const FIRST: usize = 8;
@@ -63,9 +63,9 @@ fn row(markup: &mut Markup, diagnostic: &Diagnostic) {
              <span class=\"severity-sign\" aria-hidden=\"true\">✕</span>"
         }
     });
-    markup.around("", &text::severity(diagnostic.severity), "</span>");
+    markup.around("", &words::severity(diagnostic.severity), "</span>");
     markup.around("<p class=\"rests-on-message\" title=\"", &diagnostic.code, "\">");
-    markup.prose(&text::sentence(&diagnostic.message));
+    markup.prose(&words::sentence(&diagnostic.message));
     if let Some(node) = &diagnostic.node {
         markup.around("<code class=\"rests-on-node\" title=\"", node, "\">");
         markup.around("", node, "</code>");

@@ -5,8 +5,8 @@ use std::fmt::Display;
 use leptos::prelude::*;
 
 use super::island::set;
-use crate::estimator::OpenDim;
-use crate::language::{fill, tr};
+use crate::model::protocol::OpenDim;
+use crate::words::language::{fill, tr};
 
 /// Sizes that the slider stops at: each power of two and the one half way to the next.
 const STOPS: [u64; 31] = [

@@ -1,4 +1,4 @@
-//! A panel that is drawn as a whole from [`Markup`](crate::markup::Markup).
+//! A panel that is drawn as a whole from [`Markup`](super::markup::Markup).
 //!
 //! What was unfolded stays unfolded and what had the focus keeps it, by their ids. Buttons and their
 //! like say with `data-act` what they do; the one with `data-copy` copies the code before it. The page's
@@ -9,7 +9,8 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{Element, HtmlElement, HtmlInputElement};
 
 use super::turns::in_turn;
-use crate::language::tr;
+use crate::page::focus::{focus, focus_text};
+use crate::words::language::tr;
 
 /// What the user did in a panel.
 #[derive(Clone, Debug)]
@@ -196,16 +197,4 @@ pub(super) fn redraw(place: &Element, markup: &str) {
             focus_text(title.unchecked_ref());
         }
     }
-}
-
-/// Gives the focus to an element.
-pub(crate) fn focus(element: &HtmlElement) {
-    // Fails only for elements that cannot have it.
-    drop(element.focus());
-}
-
-/// Gives the focus to a text, so that what follows it comes next.
-pub(crate) fn focus_text(element: &HtmlElement) {
-    element.set_tab_index(-1);
-    focus(element);
 }

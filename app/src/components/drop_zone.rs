@@ -6,12 +6,12 @@ use web_sys::File;
 use super::drawn::{Act, Drawn};
 use super::header::{Keep, OpenButton};
 use super::lesson_panel;
+use super::markup::Markup;
 use super::recent_list::RecentList;
-use crate::examples::{EXAMPLES, Example, Silhouette, outline};
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::state::Arriving;
-use crate::teach::Lessons;
+use crate::model::examples::{EXAMPLES, Example, Silhouette, outline};
+use crate::model::state::Arriving;
+use crate::page::teach::Lessons;
+use crate::words::language::tr;
 
 /// Invites to drop a model, and says what happens to it: nothing leaves the page.
 #[component]

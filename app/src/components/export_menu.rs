@@ -4,8 +4,8 @@ use leptos::html;
 use leptos::prelude::*;
 
 use super::menu::{self, Choices, Menu};
-use crate::export::FORMS;
-use crate::language::tr;
+use crate::model::export::FORMS;
+use crate::words::language::tr;
 
 /// A menu of forms.
 #[component]

@@ -13,10 +13,10 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{Event, HtmlElement, HtmlInputElement};
 
 use super::island::{find, on, panel, said, set, watch};
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::state::{ConfigProblem, DeviceRow};
-use crate::text;
+use super::markup::Markup;
+use crate::model::state::{ConfigProblem, DeviceRow};
+use crate::words;
+use crate::words::language::{fill, tr};
 
 /// One setting.
 #[derive(Debug)]
@@ -276,7 +276,7 @@ fn live(root: &HtmlElement, form: Form) {
         if let Some(fault) = problem.map(|problem| problem.fault)
             && let Some(field) = all().find(|field| fault.setting.as_deref() == Some(field.id))
         {
-            let _told = tell(&node, field, "", Some(&text::sentence(&fault.reason)));
+            let _told = tell(&node, field, "", Some(&words::sentence(&fault.reason)));
             told.replace(Some(field));
         }
     }));
@@ -319,7 +319,7 @@ impl Field {
         let known = match self.kind {
             Kind::Figure(figure) => {
                 let read = figure.read(typed, config);
-                return read.map_err(|error| text::sentence(&error.to_string()));
+                return read.map_err(|error| words::sentence(&error.to_string()));
             }
             Kind::Device => {
                 config.choose_device(typed);

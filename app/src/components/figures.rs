@@ -7,8 +7,8 @@ use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
 
 use super::drawn::terms;
-use crate::language::{fill, tr};
-use crate::markup::Markup;
+use super::markup::Markup;
+use crate::words::language::{fill, tr};
 
 /// The peaks that `PyTorch` and `nvidia-smi` would report.
 #[component]

@@ -4,19 +4,19 @@ use highwater_core::Report;
 use highwater_core::levers::Plan;
 
 use super::gpu_table::verdict_class;
-use crate::format;
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::protocol::SearchOutcome;
-use crate::state::SearchState;
-use crate::text::levers as text;
+use super::markup::Markup;
+use crate::model::protocol::SearchOutcome;
+use crate::model::state::SearchState;
+use crate::words::format;
+use crate::words::language::tr;
+use crate::words::levers as words;
 
 /// What there is of it.
 pub(super) fn draw(markup: &mut Markup, report: &Report, search: Option<&SearchState>) {
     markup.raw("<div class=\"fit-search\">");
     match search {
         _ if report.verdict.verdict.survives() => {
-            let said = text::found(0, true, &report.verdict.name);
+            let said = words::found(0, true, &report.verdict.name);
             markup.around("<p class=\"hint\">", &said, "</p>");
         }
         None => {
@@ -25,7 +25,7 @@ pub(super) fn draw(markup: &mut Markup, report: &Report, search: Option<&SearchS
         }
         Some(search) => match &search.outcome {
             None => {
-                markup.around("<p>", &text::searching(search), "</p>");
+                markup.around("<p>", &words::searching(search), "</p>");
                 markup.button("button", "stop", &tr("Stop"));
             }
             Some(SearchOutcome::Found(plan)) => draw_plan(markup, report, plan, true),
@@ -37,7 +37,7 @@ pub(super) fn draw(markup: &mut Markup, report: &Report, search: Option<&SearchS
 
 fn draw_plan(markup: &mut Markup, report: &Report, plan: &Plan, fits: bool) {
     let count = plan.steps.len();
-    let said = text::found(count, fits, &report.verdict.name);
+    let said = words::found(count, fits, &report.verdict.name);
     markup.around("<div class=\"fit-plan\"><p>", &said, "</p><ol>");
     let mut before = report.verdict.need;
     for (at, pulled) in plan.steps.iter().enumerate() {
@@ -46,8 +46,8 @@ fn draw_plan(markup: &mut Markup, report: &Report, plan: &Plan, fits: bool) {
         markup.text(&format::difference(after.need, before)).raw(" → ");
         markup.text(&after.need.to_string()).raw(", <span class=\"");
         markup.raw(verdict_class(after.verdict));
-        markup.around("\">", &text::verdict(after.verdict), "</span>");
-        markup.around("<p class=\"hint\">", &text::cost(pulled.cost), "</p>");
+        markup.around("\">", &words::verdict(after.verdict), "</span>");
+        markup.around("<p class=\"hint\">", &words::cost(pulled.cost), "</p>");
         markup.unfold(&["plan-", &at.to_string()].concat(), &tr("Code"));
         markup.code(&pulled.code, &tr("Copy")).raw("</details></li>");
         before = after.need;

@@ -12,11 +12,11 @@ use web_sys::{Event, HtmlElement, HtmlInputElement};
 use super::drawn::redraw;
 use super::island::{children, find, on, panel, said, set, watch};
 use super::ladder;
+use super::markup::Markup;
 use super::turns::in_turn;
-use crate::format::{self, grouped, length, share};
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::state::DeviceRow;
+use crate::model::state::DeviceRow;
+use crate::words::format::{self, grouped, length, share};
+use crate::words::language::{fill, tr};
 
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,17 +7,18 @@ use web_sys::File;
 use super::drawn::{Act, Drawn};
 use super::export_menu::ExportMenu;
 use super::icons::{NAME, OPEN, THEME};
+use super::markup::Markup;
 use super::menu::{Choices, Menu, close};
 use super::recent_list::RecentList;
 use super::share_button::ShareButton;
-use crate::examples::{EXAMPLES, Example};
-use crate::language::{Language, fill, tr};
-use crate::lessons::LESSONS;
-use crate::link::Recent;
-use crate::markup::Markup;
-use crate::state::{Arriving, Shared};
-use crate::teach::Lessons;
-use crate::theme::Theme;
+use crate::model::examples::{EXAMPLES, Example};
+use crate::model::language::Language;
+use crate::model::lessons::LESSONS;
+use crate::model::state::{Arriving, Shared};
+use crate::model::theme::Theme;
+use crate::model::visit::Recent;
+use crate::page::teach::Lessons;
+use crate::words::language::{fill, tr};
 
 /// What outlives the visit, and what the user can ask of it.
 #[derive(Clone, Copy)]
@@ -178,7 +179,7 @@ fn LessonMenu(
 /// Makes everything larger, for a room that looks at a projector.
 #[component]
 fn PresentButton() -> impl IntoView {
-    let large = RwSignal::new(crate::embed::parameter("present").is_some());
+    let large = RwSignal::new(crate::page::embed::parameter("present").is_some());
     Effect::new(move |_| {
         let document = web_sys::window().and_then(|window| window.document());
         if let Some(root) = document.and_then(|document| document.document_element()) {

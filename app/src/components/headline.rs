@@ -8,10 +8,10 @@ use leptos::prelude::*;
 
 use super::drawn::Drawn;
 use super::gpu_table::verdict_class;
-use crate::format;
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::text::{self, Headline};
+use super::markup::Markup;
+use crate::words::format;
+use crate::words::language::tr;
+use crate::words::{self, Headline};
 
 /// Says whether the run fits, where it peaks, and how far the batch can go.
 #[component]
@@ -28,7 +28,7 @@ pub(crate) fn HeadlineView(
     let class =
         Signal::derive(move || if stale.get() { "headline headline-stale" } else { "headline" });
     let markup = Signal::derive(move || {
-        let doubt = report.with(|report| report.as_ref().and_then(|report| text::doubt(report)));
+        let doubt = report.with(|report| report.as_ref().and_then(|report| words::doubt(report)));
         let drawn = |headline: &Headline| drawn(headline, doubt.clone());
         headline.with(|headline| headline.as_ref().map(drawn)).unwrap_or_default()
     });

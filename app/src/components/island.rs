@@ -1,4 +1,4 @@
-//! Parts of the page that are written as text and drawn by hand: [`Markup`](crate::markup::Markup), brought to life.
+//! Parts of the page that are written as text and drawn by hand: [`Markup`](super::markup::Markup), brought to life.
 //!
 //! A leptos view is a type for every element and code for every type, which is worth it where
 //! people type and choose. What follows the cursor is rows and marks: written here as text, with
@@ -10,7 +10,7 @@ use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, Event, EventTarget, HtmlElement, ResizeObserver};
 
-use crate::format::length;
+use crate::words::format::length;
 
 /// A panel whose inside is `text`, brought to life once it is on the page.
 pub(super) fn panel(

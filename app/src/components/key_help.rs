@@ -4,8 +4,8 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{Element, HtmlDialogElement, HtmlElement, KeyboardEvent};
 
 use super::island::{find, on};
-use crate::language::tr;
-use crate::markup::Markup;
+use super::markup::Markup;
+use crate::words::language::tr;
 
 /// Writes the sheet, closed.
 pub(super) fn sheet(markup: &mut Markup) {

@@ -5,9 +5,9 @@ use std::fmt::Display;
 use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
 
-use crate::format::{length, share};
-use crate::language::{fill, tr};
-use crate::markup::Markup;
+use super::markup::Markup;
+use crate::words::format::{length, share};
+use crate::words::language::{fill, tr};
 
 /// The steps from a card's nameplate down to what this run leaves free.
 pub(super) fn draw(markup: &mut Markup, report: &Report, nameplate: &str) {

@@ -8,11 +8,12 @@ use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
 use super::island::set;
-use crate::language::{fill, tr};
-use crate::lessons::{Ask, LESSONS, parts};
-use crate::markup::Markup;
-use crate::teach::{Lessons, Teaching};
-use crate::text;
+use super::markup::Markup;
+use crate::model::lessons::Teaching;
+use crate::model::lessons::{Ask, LESSONS, parts};
+use crate::page::teach::Lessons;
+use crate::words;
+use crate::words::language::{fill, tr};
 
 /// COUNT: stops of the slider that guesses.
 const STOPS: u64 = 200;
@@ -106,7 +107,7 @@ fn question(markup: &mut Markup, ask: &Ask, revealed: bool, stop: u64, report: O
     markup.around(" aria-valuetext=\"", &says, if revealed { "\" disabled>" } else { "\">" });
     markup.around("<output class=\"lesson-guess\" for=\"lesson-guess\">", &says, "</output>");
     if revealed {
-        let verdict = report.map(|report| text::guessed(guess, (ask.of)(report)));
+        let verdict = report.map(|report| words::notice::guessed(guess, (ask.of)(report)));
         markup.around("<p class=\"lesson-verdict\">", &verdict.unwrap_or_default(), "</p>");
     } else {
         let show = tr("That is my guess: show me");

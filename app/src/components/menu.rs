@@ -4,8 +4,9 @@ use leptos::prelude::*;
 use leptos::{ev, html};
 use wasm_bindgen::JsCast as _;
 
-use super::drawn::{Act, Drawn, focus};
-use crate::markup::Markup;
+use super::drawn::{Act, Drawn};
+use super::markup::Markup;
+use crate::page::focus::focus;
 
 /// Two links of a chain: share.
 pub(super) const LINK: &str = "M6.5 9.5l3-3M7 4.5l1.7-1.7a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.7 1.7a3.2 3.2 0 0 1-4.5-4.5L4.5 7";

@@ -8,13 +8,13 @@ use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
-use crate::explained::{Explained, Held};
-use crate::format::{length, share};
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::protocol::Finding;
-use crate::state::Message;
-use crate::text::message as text;
+use super::markup::Markup;
+use crate::model::explained::{Explained, Held};
+use crate::model::protocol::Finding;
+use crate::model::state::Message;
+use crate::words::format::{length, share};
+use crate::words::language::{fill, tr};
+use crate::words::message as words;
 
 /// The message that the user has shown, if any.
 #[component]
@@ -63,7 +63,7 @@ pub(crate) fn MessageView(
         let fits_on = fits.then_some(report.verdict.name.as_str());
         Some(found.with(|found| {
             let found = found.as_ref();
-            (text::lead(found), text::detail(found, fits_on))
+            (words::lead(found), words::detail(found, fits_on))
         }))
     };
     let markup = Signal::derive(move || {
@@ -166,10 +166,10 @@ fn memory(markup: &mut Markup, told: &Explained) {
     }
     markup.raw("<dl class=\"message-parts\">");
     for &(held, bytes) in &told.parts {
-        markup.around("<div title=\"", &text::held_meaning(held), "\"><dt><span class=\"swatch ");
+        markup.around("<div title=\"", &words::held_meaning(held), "\"><dt><span class=\"swatch ");
         markup.raw(class(held)).around(
             "\" aria-hidden=\"true\"></span>",
-            &text::held(held),
+            &words::held(held),
             "</dt>",
         );
         markup.raw("<dd>").size(bytes).raw("</dd></div>");
@@ -205,7 +205,7 @@ fn draw_place(markup: &mut Markup, place: Option<(String, String)>, found: Optio
     }
     markup.raw("</p>");
     if let Some((batch, spot)) = found.and_then(|found| found.batch.as_ref()) {
-        markup.around("<p>", &text::other_batch(*batch, spot), " ");
+        markup.around("<p>", &words::other_batch(*batch, spot), " ");
         markup.button("link-button", "message-batch", &tr("Take this batch")).raw("</p>");
     }
     markup.raw("</div>");

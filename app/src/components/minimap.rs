@@ -11,12 +11,12 @@ use web_sys::{HtmlCanvasElement, HtmlElement, PointerEvent};
 
 use super::canvas::{colour, pen, whole};
 use super::island::{children, find, on, size_of, stretch, watch};
-use super::timeline::{Shown, phase_class};
+use super::markup::Markup;
+use super::shown::{Shown, phase_class};
 use crate::chart::Span;
 use crate::chart::bands::bands;
+use crate::chart::float;
 use crate::chart::scene::Ground;
-use crate::format::float;
-use crate::markup::Markup;
 
 /// What [`live`] brings to life.
 pub(super) const PLACE: &str = "<div class=\"minimap\" aria-hidden=\"true\">\

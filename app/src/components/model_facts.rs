@@ -6,9 +6,9 @@ use highwater_core::Report;
 use leptos::prelude::*;
 
 use super::drawn::terms;
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::{format, text};
+use super::markup::Markup;
+use crate::words::language::tr;
+use crate::words::{self, format};
 
 /// Parameters, operators, who wrote the file, and how long the estimate took.
 #[component]
@@ -38,13 +38,13 @@ fn drawn(report: &Report, millis: f64) -> String {
     };
     let fidelity = model.recognised.fidelity;
     fact(&mut markup, &tr("read as"), "", &model.recognised.format);
-    let about = tr(&text::sentence(fidelity.about()));
+    let about = tr(&words::sentence(fidelity.about()));
     fact(&mut markup, &tr("which is"), &about, &tr(fidelity.label()));
     if let Some(run) = &report.recorded {
         let events = format::grouped(report.timeline.events as u64);
         fact(&mut markup, &tr("events"), "", &events);
         if let Some(conf) = &run.alloc_conf {
-            fact(&mut markup, &tr("allocator"), "", &text::recorded::settings(conf));
+            fact(&mut markup, &tr("allocator"), "", &words::recorded::settings(conf));
         }
         if !run.is_prediction() {
             return markup.done();

@@ -3,9 +3,9 @@
 use leptos::prelude::*;
 
 use super::drawn::Drawn;
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::state::Notice;
+use super::markup::Markup;
+use crate::model::state::Notice;
+use crate::words::language::tr;
 
 /// Tells what went wrong, why, what to do, and what is still there.
 #[component]

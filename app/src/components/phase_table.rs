@@ -1,17 +1,15 @@
 //! The timeline for those who do not see it: the highest moment of each phase, as a table.
 
 use highwater_core::report::Timeline;
-use highwater_core::trace::Category;
 
+use super::markup::Markup;
 use crate::chart::Span;
 use crate::chart::bands::bands;
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::text;
-use crate::text::recorded::occurs;
+use crate::words::language::tr;
+use crate::words::{self, Vocabulary};
 
 /// One row per phase.
-pub(super) fn table(data: &Timeline) -> String {
+pub(super) fn table(data: &Timeline, vocabulary: Vocabulary) -> String {
     let mut markup = Markup::default();
     let caption = tr("The highest moment of each phase");
     markup.raw("<table class=\"table\"><caption class=\"hidden-text\">").text(&caption);
@@ -24,8 +22,8 @@ pub(super) fn table(data: &Timeline) -> String {
     ] {
         column(&mut markup, &head, is_number);
     }
-    for category in Category::ALL.into_iter().filter(|&category| occurs(category)) {
-        column(&mut markup, &text::category(category), true);
+    for category in vocabulary.categories() {
+        column(&mut markup, &vocabulary.category(category), true);
     }
     markup.raw("</tr></thead><tbody>");
     for band in bands(data, Span::of(data, None)) {
@@ -33,7 +31,7 @@ pub(super) fn table(data: &Timeline) -> String {
         let next = data.phases.iter().map(|mark| mark.event).find(|&event| event > band.event);
         let end = next.map_or(data.event.len(), |n| data.event.partition_point(|&event| event < n));
         let Some(highest) = (begin..end).max_by_key(|&at| data.allocated.get(at)) else { continue };
-        let (iteration, phase) = (band.iteration.to_string(), text::phase(band.phase));
+        let (iteration, phase) = (band.iteration.to_string(), words::phase(band.phase));
         markup
             .raw("<tr><th scope=\"row\">")
             .text(&iteration)
@@ -44,7 +42,7 @@ pub(super) fn table(data: &Timeline) -> String {
             cell(&mut markup, sizes.get(highest).copied().unwrap_or_default());
         }
         let categories = data.categories.get(highest).copied().unwrap_or_default();
-        for category in Category::ALL.into_iter().filter(|&category| occurs(category)) {
+        for category in vocabulary.categories() {
             cell(&mut markup, categories.get(category));
         }
         markup.raw("</tr>");

@@ -6,9 +6,9 @@ use highwater_core::Report;
 use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::text::recorded as text;
+use super::markup::Markup;
+use crate::words::language::tr;
+use crate::words::recorded as words;
 
 /// The readings beside each other, of which one is on the page; nothing where there is no other.
 #[component]
@@ -35,16 +35,16 @@ fn drawn(report: &Report) -> String {
         return markup.done();
     };
     let title = "<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"readings-title\">";
-    markup.around(title, &text::readings(run), "</h2></div>");
+    markup.around(title, &words::readings(run), "</h2></div>");
     markup.raw("<table class=\"table\"><caption class=\"hidden-text\">");
-    markup.around("", &text::readings(run), "</caption><thead><tr><td></td>");
+    markup.around("", &words::readings(run), "</caption><thead><tr><td></td>");
     for name in ["Peak allocated", "Peak reserved"] {
         markup.around("<th scope=\"col\" class=\"number\">", &tr(name), "</th>");
     }
     markup.raw("</tr></thead><tbody>");
     for (at, reading) in run.readings.iter().enumerate() {
         let is_shown = at == run.shown;
-        let (name, about) = text::reading(reading.by);
+        let (name, about) = words::reading(reading.by);
         markup.raw("<tr><th scope=\"row\"><label><input type=\"radio\" name=\"reading\" id=\"");
         let act = ["reading-", &at.to_string()].concat();
         markup.text(&act).around("\" data-act=\"", &act, "\"");

@@ -6,13 +6,12 @@ use highwater_core::trace::Category;
 use web_sys::Element;
 
 use super::island::find;
+use super::markup::Markup;
 use crate::chart::scene::{Scene, sample_at};
 use crate::chart::stack::{Stack, split};
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::text;
-use crate::text::recorded::occurs;
-pub(super) use crate::text::{moment, when};
+use crate::words::Vocabulary;
+use crate::words::language::{fill, tr};
+pub(super) use crate::words::{moment, when};
 
 /// The style sheet's names of the layers that are modules; the last is for all others.
 pub(super) const MODULES: [&str; 8] = [
@@ -45,12 +44,15 @@ pub(super) fn draw(root: &Element, scene: &Scene, cursor: Option<usize>, pin: Op
         "{when}{running}, {size} allocated",
         &[("when", &when(data, event)), ("running", &running(data, sample)), ("size", &allocated)],
     );
+    let vocabulary = Vocabulary::of(report);
     let categories = data.categories.get(sample).copied().unwrap_or_default();
     let mut values = Markup::default();
     for (layer, bytes) in split(data, scene.stack, &categories, sample).into_iter().enumerate() {
-        let (class, name, meaning) = legend(scene, layer);
+        let (class, name, meaning) = legend(scene, layer, vocabulary);
         let is_category = scene.stack == Stack::Category;
-        if is_category && Category::ALL.get(layer).is_some_and(|&category| !occurs(category)) {
+        if is_category
+            && Category::ALL.get(layer).is_some_and(|&category| !vocabulary.occurs(category))
+        {
             continue;
         }
         value(&mut values, class, &name, &meaning, bytes);
@@ -69,11 +71,11 @@ pub(super) fn draw(root: &Element, scene: &Scene, cursor: Option<usize>, pin: Op
 }
 
 /// Class, name and meaning of a layer.
-fn legend(scene: &Scene, layer: usize) -> (&'static str, String, String) {
+fn legend(scene: &Scene, layer: usize, vocabulary: Vocabulary) -> (&'static str, String, String) {
     match scene.stack {
         Stack::Category => {
             let category = Category::ALL[layer.min(Category::ALL.len() - 1)];
-            (class(category), text::category(category), text::category_meaning(category))
+            (class(category), vocabulary.category(category), vocabulary.meaning(category))
         }
         Stack::Module => match scene.ground.data().owners.get(layer) {
             Some(owner) => {
@@ -151,7 +153,7 @@ pub(super) fn in_words(data: &Timeline, event: usize) -> String {
             ("when", &when(data, event)),
             ("running", &running(data, sample)),
             ("event", &event),
-            ("count", &crate::format::grouped(data.events as u64)),
+            ("count", &crate::words::format::grouped(data.events as u64)),
             ("allocated", allocated),
             ("reserved", reserved),
         ],

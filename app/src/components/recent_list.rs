@@ -3,10 +3,10 @@
 use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
-use crate::language::{fill, tr};
-use crate::link::Recent;
-use crate::markup::Markup;
-use crate::text::keep;
+use super::markup::Markup;
+use crate::model::visit::Recent;
+use crate::words::keep;
+use crate::words::language::{fill, tr};
 
 /// Entries to open again or to forget; nothing where there are none.
 #[component]

@@ -8,10 +8,10 @@ use highwater_core::report::RecordedRun;
 use leptos::prelude::*;
 
 use super::drawn::Drawn;
-use crate::format;
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::text::recorded as text;
+use super::markup::Markup;
+use crate::words::format;
+use crate::words::language::{fill, tr};
+use crate::words::recorded as words;
 
 /// What the same calls would have reserved.
 #[component]
@@ -38,7 +38,7 @@ fn drawn(report: &Report, what_ifs: &[WhatIf]) -> String {
         markup.around("<p class=\"hint\">", &waiting, "</p>");
         return markup.done();
     }
-    markup.raw("<p>").prose(&text::what_ifs(what_ifs, report)).raw("</p>");
+    markup.raw("<p>").prose(&words::what_ifs(what_ifs, report)).raw("</p>");
     markup.raw("<table class=\"table\"><caption class=\"hidden-text\">");
     markup.around("", &tr("What the same calls reserve"), "</caption><thead><tr>");
     for (name, class) in [
@@ -49,17 +49,17 @@ fn drawn(report: &Report, what_ifs: &[WhatIf]) -> String {
         markup.around(class, &name, "</th>");
     }
     markup.raw("</tr></thead><tbody>");
-    let (own, recorded) = (text::baseline(what_ifs, report), report.peak.reserved);
+    let (own, recorded) = (words::baseline(what_ifs, report), report.peak.reserved);
     let is_prediction = report.recorded.as_ref().is_some_and(RecordedRun::is_prediction);
     for outcome in what_ifs {
         let reserved = outcome.replayed.reserved;
-        let said = match text::is_own(outcome, report) {
+        let said = match words::is_own(outcome, report) {
             false => format::difference(reserved, own),
             true if is_prediction => tr("as it is set"),
             true if reserved == recorded => tr("as recorded"),
             true => fill("recorded: {size}", &[("size", &recorded)]),
         };
-        markup.raw("<tr><th scope=\"row\"><code>").text(&text::settings(&outcome.alloc_conf));
+        markup.raw("<tr><th scope=\"row\"><code>").text(&words::settings(&outcome.alloc_conf));
         markup.raw("</code></th><td class=\"number\">").size(reserved);
         markup.around("</td><td class=\"number\">", &said, "</td></tr>");
     }

@@ -12,14 +12,14 @@ use web_sys::{
 };
 
 use super::island::{find, number_of, on, panel, set, size_of, style, watch};
+use super::markup::Markup;
 use super::phase_table::{cell, column};
 use super::segment_canvas;
 use super::turns::in_turn;
 use crate::chart::segments::{Map, Pool, Totals, block, map};
-use crate::language::tr;
-use crate::markup::Markup;
-use crate::text;
-use crate::theme::Theme;
+use crate::model::theme::Theme;
+use crate::words::language::tr;
+use crate::words::{self, Vocabulary};
 
 /// COUNT: rows of the table at most.
 const MOST: usize = 1000;
@@ -37,11 +37,13 @@ pub(crate) fn SegmentMap(
     snapshot: Signal<Option<Arc<Snapshot>>>,
     /// The tensor that is marked, by its place in the moment.
     marked: RwSignal<Option<usize>>,
+    /// What categories are called.
+    vocabulary: Signal<Vocabulary>,
     /// The theme.
     theme: Signal<Theme>,
 ) -> impl IntoView {
     let live = move |root: HtmlElement| {
-        let _lives = live(&root, snapshot, marked, theme);
+        let _lives = live(&root, snapshot, marked, vocabulary, theme);
     };
     panel("panel segments", "segments-title", inside(), Box::new(live))
 }
@@ -83,6 +85,7 @@ struct Drawn {
     frame: HtmlElement,
     snapshot: Signal<Option<Arc<Snapshot>>>,
     marked: RwSignal<Option<usize>>,
+    vocabulary: Signal<Vocabulary>,
     maps: RefCell<[Map; 2]>,
     /// The block under the pointer or the cursor.
     at: Cell<Option<Place>>,
@@ -94,6 +97,7 @@ fn live(
     root: &HtmlElement,
     snapshot: Signal<Option<Arc<Snapshot>>>,
     marked: RwSignal<Option<usize>>,
+    vocabulary: Signal<Vocabulary>,
     theme: Signal<Theme>,
 ) -> Option<()> {
     let frame = find(root, ".segment-map")?;
@@ -103,6 +107,7 @@ fn live(
         frame: frame.clone(),
         snapshot,
         marked,
+        vocabulary,
         maps: RefCell::default(),
         at: Cell::new(None),
         turn: RwSignal::new(0),
@@ -150,14 +155,14 @@ fn live(
 impl Drawn {
     /// What changes with the moment only.
     fn draw_words(&self, snapshot: &Snapshot) -> Option<()> {
-        let totals = text::segments(&Totals::of(snapshot.segments.iter()));
+        let totals = words::segments(&Totals::of(snapshot.segments.iter()));
         find(&self.root, ".segments-totals")?.set_text_content(Some(&totals));
-        let unused = text::recorded::unused(&Fragmentation::of(&snapshot.segments));
+        let unused = words::recorded::unused(&Fragmentation::of(&snapshot.segments));
         find(&self.root, ".segments-unused")?.set_text_content(Some(&unused));
         set(&self.frame, "aria-valuemax", &snapshot.segments.len().to_string());
         for (at, (&pool, map)) in POOLS.iter().zip(&*self.maps.borrow()).enumerate() {
             let own = snapshot.segments.iter().filter(|segment| segment.pool == pool);
-            let words = text::pool(pool, &Totals::of(own), map.line);
+            let words = words::pool(pool, &Totals::of(own), map.line);
             let title = find(&self.frame, &format!("[data-pool-title=\"{at}\"]"))?;
             title.set_text_content(Some(&words));
             let canvas = self.canvas(at)?;
@@ -192,7 +197,7 @@ impl Drawn {
     fn words(&self, snapshot: &Snapshot) -> Option<String> {
         let marked = || place_of(snapshot, self.marked.get_untracked()?);
         let (segment, at) = self.at.get().or_else(marked)?;
-        text::block(snapshot, segment, at)
+        self.vocabulary.get_untracked().block(snapshot, segment, at)
     }
 
     fn choose(&self, place: Option<Place>) {
@@ -283,7 +288,7 @@ fn segment_table(snapshot: &Snapshot) -> String {
     markup.raw("</tr></thead><tbody>");
     for (at, segment) in snapshot.segments.iter().enumerate().take(MOST) {
         let totals = Totals::of(std::iter::once(segment));
-        let (number, pool) = ((at + 1).to_string(), text::pool_name(segment.pool));
+        let (number, pool) = ((at + 1).to_string(), words::pool_name(segment.pool));
         markup
             .raw("<tr><th scope=\"row\">")
             .text(&number)

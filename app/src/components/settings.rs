@@ -7,10 +7,10 @@ use leptos::prelude::*;
 
 use super::dimension_field::DimensionField;
 use super::fields::{Form, fields};
-use crate::estimator::OpenDim;
-use crate::language::{fill, tr};
-use crate::state::{ConfigProblem, DeviceRow};
-use crate::text;
+use crate::model::protocol::OpenDim;
+use crate::model::state::{ConfigProblem, DeviceRow};
+use crate::words;
+use crate::words::language::{fill, tr};
 
 /// The column of settings: dimensions, precision, optimizer, device, and the details of training.
 #[component]
@@ -32,7 +32,7 @@ pub(crate) fn Settings(
     on_config: Callback<Config>,
 ) -> impl IntoView {
     let said = move |problem: ConfigProblem| {
-        let why = text::sentence(&problem.fault.reason);
+        let why = words::sentence(&problem.fault.reason);
         let english = if problem.taken_back {
             "{why} The setting was reset for this model."
         } else {

@@ -4,9 +4,9 @@ use leptos::html;
 use leptos::prelude::*;
 
 use super::menu::{self, Menu};
-use crate::language::tr;
-use crate::state::Shared;
-use crate::text::keep;
+use crate::model::state::Shared;
+use crate::words::keep;
+use crate::words::language::tr;
 
 /// Copies the link as soon as it is opened, and offers a file where the link is too long.
 #[component]

@@ -4,11 +4,11 @@ use gloo::timers::callback::Timeout;
 use leptos::html;
 use leptos::prelude::*;
 
-use crate::language::tr;
-use crate::load;
-use crate::markup::CLOSE;
-use crate::state::{SourceProblem, SourceText};
-use crate::text;
+use super::markup::CLOSE;
+use crate::model::state::{SourceProblem, SourceText};
+use crate::page::files;
+use crate::words;
+use crate::words::language::tr;
 
 /// Milliseconds without a keystroke before the text is estimated.
 const PAUSE: u32 = 180;
@@ -120,7 +120,7 @@ fn SourceHead(
 ) -> impl IntoView {
     let save = move || {
         if let Some(spec) = spec.get_untracked() {
-            let _saved = load::save("model.yaml", &spec);
+            let _saved = files::save("model.yaml", &spec);
         }
     };
     view! {
@@ -172,7 +172,7 @@ fn problem_view(problem: &SourceProblem, area: NodeRef<html::Textarea>) -> impl 
         }
     });
     view! {
-        <p class="problem">{text::sentence(&problem.reason)} " " {go}</p>
+        <p class="problem">{words::sentence(&problem.reason)} " " {go}</p>
     }
 }
 

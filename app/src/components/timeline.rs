@@ -3,56 +3,20 @@
 use std::sync::Arc;
 
 use highwater_core::report::Report;
-use highwater_core::trace::Phase;
 use leptos::prelude::*;
 use web_sys::HtmlElement;
 
 use super::island::{children, find, on, panel, said, set, stretch, style, watch};
+use super::markup::Markup;
+use super::shown::{Shown, phase_class};
 use super::{key_help, minimap, phase_table, readout, timeline_plot};
-use crate::chart::Span;
 use crate::chart::bands::bands;
 use crate::chart::scene::{Ground, Part, Scene, View};
 use crate::chart::stack::Stack;
-use crate::format::{grouped, share};
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::text;
-use crate::theme::Theme;
-
-/// What the parts of the timeline read and ask for.
-#[derive(Clone, Copy)]
-pub(super) struct Shown {
-    /// What the report needs, whichever part of it is shown.
-    pub(super) ground: ReadSignal<Option<Arc<Ground>>>,
-    /// What is shown, and how.
-    pub(super) view: Signal<View>,
-    /// The event under the cursor.
-    pub(super) cursor: Signal<Option<usize>>,
-    /// The event that is pinned.
-    pub(super) pin: Signal<Option<usize>>,
-    /// The theme, whose colours are painted.
-    pub(super) theme: Signal<Theme>,
-    /// Something else is to be shown.
-    on_view: Callback<View>,
-    /// The cursor moved.
-    pub(super) on_cursor: Callback<Option<usize>>,
-    /// Another moment is to be pinned, or none.
-    pub(super) on_pin: Callback<Option<usize>>,
-}
-
-impl Shown {
-    /// What is drawn.
-    pub(super) fn scene(self) -> Option<Scene> {
-        Some(Scene::of(self.ground.get()?, self.view.get()))
-    }
-
-    /// Shows other events.
-    pub(super) fn show(self, span: Span) {
-        if let Some(scene) = untrack(move || self.scene()).filter(|scene| scene.span != span) {
-            self.on_view.run(View { part: scene.part(span), ..self.view.get_untracked() });
-        }
-    }
-}
+use crate::model::theme::Theme;
+use crate::words::format::{grouped, share};
+use crate::words::language::{fill, tr};
+use crate::words::{self, Vocabulary};
 
 /// The timeline: the picture with a cursor and a pin, what part of it is shown, and its numbers.
 #[component]
@@ -175,10 +139,11 @@ fn live(root: &HtmlElement, shown: Shown) -> Option<()> {
     let (node, table) = (root.clone(), find(root, ".timeline-table .scroll-sideways")?);
     watch(Box::new(move || {
         if let Some(ground) = shown.ground.get() {
-            name_stacks(&node);
+            name_stacks(&node, Vocabulary::of(&ground.report));
             draw_iterations(&node, &ground);
             draw_axis(&node, &ground);
-            table.set_inner_html(&phase_table::table(ground.data()));
+            table
+                .set_inner_html(&phase_table::table(ground.data(), Vocabulary::of(&ground.report)));
         }
     }));
     let node = root.clone();
@@ -221,10 +186,10 @@ fn live(root: &HtmlElement, shown: Shown) -> Option<()> {
 }
 
 /// What the picture is stacked by has another name where there is no model.
-fn name_stacks(root: &HtmlElement) {
+fn name_stacks(root: &HtmlElement, vocabulary: Vocabulary) {
     for (does, stack) in [("category", Stack::Category), ("module", Stack::Module)] {
         if let Some(button) = find(root, &format!("[data-do=\"{does}\"]")) {
-            let name = text::recorded::stacked(stack);
+            let name = vocabulary.stacked(stack);
             button.set_text_content(Some(&name));
             set(&button, "aria-label", &name);
             set(&button, "title", &name);
@@ -284,7 +249,7 @@ fn draw_phases(root: &HtmlElement, scene: &Scene) {
     let mut markup = Markup::default();
     for band in &bands {
         let title = readout::moment(band.phase, band.iteration);
-        let (name, short) = (text::phase(band.phase), text::phase_short(band.phase));
+        let (name, short) = (words::phase(band.phase), words::phase_short(band.phase));
         markup
             .raw("<div class=\"timeline-phase ")
             .text(phase_class(band.phase))
@@ -311,15 +276,5 @@ fn draw_phases(root: &HtmlElement, scene: &Scene) {
     );
     if let Some(place) = find(root, ".timeline-range") {
         place.set_text_content(Some(&range));
-    }
-}
-
-/// The style sheet's name of a phase.
-pub(super) const fn phase_class(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Setup | Phase::ZeroGrad => "timeline-phase-other",
-        Phase::Forward => "timeline-phase-forward",
-        Phase::Backward => "timeline-phase-backward",
-        Phase::Optimizer => "timeline-phase-optimizer",
     }
 }

@@ -9,9 +9,9 @@ use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
 
 use super::canvas::{brush, colour, density, pixels, resize};
 use crate::chart::beside::beside;
+use crate::chart::float;
 use crate::chart::scene::Scene;
 use crate::chart::stack::{Stack, layers};
-use crate::format::float;
 
 /// Paints a scene at this many CSS pixels.
 pub(super) fn paint(canvas: &HtmlCanvasElement, css: (f64, f64), scene: &Scene) -> Option<()> {

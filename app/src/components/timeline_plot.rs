@@ -9,16 +9,16 @@ use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent
 
 use super::canvas::whole;
 use super::island::{find, on, set, size_of, stretch, style, watch};
+use super::markup::Markup;
 use super::readout::in_words;
-use super::timeline::Shown;
+use super::shown::Shown;
 use super::timeline_canvas;
 use crate::chart::Span;
 use crate::chart::columns::column_at;
 use crate::chart::keys::{Act, Key, act};
 use crate::chart::scene::Scene;
-use crate::format::share;
-use crate::language::{fill, tr};
-use crate::markup::Markup;
+use crate::words::format::share;
+use crate::words::language::{fill, tr};
 
 /// CSS pixels that a pointer may move and still mean one place.
 const STILL: f64 = 4.0;

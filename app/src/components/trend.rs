@@ -6,15 +6,15 @@ use highwater_core::Report;
 use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
+use super::markup::Markup;
 use super::trend_picture::{self, Limit};
-use crate::chart::trend::{self, nearest};
-use crate::estimator::OpenDim;
-use crate::format::grouped;
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::protocol::{Trend, TrendPoint};
-use crate::state::DeviceRow;
-use crate::text::levers as text;
+use crate::chart::trend::{self, TrendPoint, nearest};
+use crate::model::protocol::OpenDim;
+use crate::model::protocol::Trend;
+use crate::model::state::DeviceRow;
+use crate::words::format::grouped;
+use crate::words::language::{fill, tr};
+use crate::words::levers as words;
 
 /// The device beside the chosen one at first, and what takes its place where it is the chosen one.
 const BESIDE: [&str; 2] = ["t4", "a100-80gb"];
@@ -135,7 +135,7 @@ fn head(markup: &mut Markup, curve: &Trend, dims: &[OpenDim], rows: &[DeviceRow]
 fn plot(markup: &mut Markup, curve: &Trend, limits: &[Limit], report: &Report) {
     let size = report.config.dims.get(&curve.dim).copied().unwrap_or(1);
     let last = curve.points.last().map_or(1, |point| point.size);
-    let said = nearest(&curve.points, size).map(|point| text::at_size(&curve.dim, &point));
+    let said = nearest(&curve.points, size).map(|point| words::at_size(&curve.dim, &point));
     let said = said.unwrap_or_default();
     let name = fill("{dim}, by what it needs", &[("dim", &curve.dim)]);
     markup.raw(

@@ -6,13 +6,13 @@
 use highwater_core::Bytes;
 use highwater_core::estimate::LargestBatch;
 
+use super::markup::Markup;
 use crate::chart::ticks::ticks;
-use crate::chart::trend::{Frame, crossing, pixels};
-use crate::format::grouped;
-use crate::language::fill;
-use crate::markup::Markup;
-use crate::protocol::{Trend, TrendPoint};
-use crate::text::levers as text;
+use crate::chart::trend::{Frame, TrendPoint, crossing, pixels};
+use crate::model::protocol::Trend;
+use crate::words::format::grouped;
+use crate::words::language::fill;
+use crate::words::levers as words;
 
 /// COUNT: lines across the picture, at most.
 const TICKS: u64 = 4;
@@ -65,7 +65,7 @@ pub(super) fn draw(markup: &mut Markup, curve: &Trend, limits: &[Limit], size: u
         }
     }
     for point in points {
-        let said = text::at_size(&curve.dim, point);
+        let said = words::at_size(&curve.dim, point);
         dot(markup, "trend-point", (frame.x(point.size), frame.y(point.need)), &said);
     }
     if size <= frame.reach {
@@ -110,7 +110,7 @@ fn dot(markup: &mut Markup, class: &'static str, at: (f64, f64), said: &str) {
 fn reaches(points: &[TrendPoint], limit: &Limit) -> Option<(u64, String)> {
     if let Some(largest) = limit.largest {
         let at = largest.without_flush.unwrap_or_default();
-        return Some((at, text::largest(&limit.name, largest)));
+        return Some((at, words::largest(&limit.name, largest)));
     }
     let at = crossing(points, limit.room)?;
     let said = fill("{device}: about {n}", &[("device", &limit.name), ("n", &grouped(at))]);

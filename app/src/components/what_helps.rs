@@ -9,12 +9,12 @@ use leptos::prelude::*;
 use super::drawn::{Act, Drawn};
 use super::fit_search;
 use super::gpu_table::verdict_class;
-use crate::format;
-use crate::language::{fill, tr};
-use crate::markup::Markup;
-use crate::protocol::SearchOutcome;
-use crate::state::{Applied, Effected, SearchState};
-use crate::text::levers as text;
+use super::markup::Markup;
+use crate::model::protocol::SearchOutcome;
+use crate::model::state::{Applied, Effected, SearchState};
+use crate::words::format;
+use crate::words::language::{fill, tr};
+use crate::words::levers as words;
 
 /// Levers, those that save most first.
 #[component]
@@ -83,8 +83,8 @@ pub(crate) fn WhatHelps(
     });
     // Spoken by those who do not see it: what was done, and what was found.
     let said = move || {
-        let done = undoable.get().map(|last| text::applied(&last.title));
-        let found = search.with(|search| text::outcome(search.as_ref()?, report.get().as_ref()?));
+        let done = undoable.get().map(|last| words::applied(&last.title));
+        let found = search.with(|search| words::outcome(search.as_ref()?, report.get().as_ref()?));
         done.or(found)
     };
     view! {
@@ -113,7 +113,7 @@ fn head(markup: &mut Markup, report: &Report, undoable: Option<&Applied>) {
     markup.around("", &tr("What would help"), "</h2><p class=\"panel-note\">");
     markup.around("", &note, "</p></div>");
     if let Some(last) = undoable {
-        markup.around("<p class=\"helps-applied\"><span>", &text::applied(&last.title), "</span>");
+        markup.around("<p class=\"helps-applied\"><span>", &words::applied(&last.title), "</span>");
         markup.raw(
             "<button type=\"button\" class=\"button\" id=\"undo\" data-act=\"undo\" data-next>",
         );
@@ -153,13 +153,13 @@ fn row(markup: &mut Markup, lever: &Effected, is_stale: bool) {
     markup.raw("<span class=\"lever-saved\" title=\"").text(&format::exact(*before - after.need));
     markup.around("\">", &format::difference(after.need, *before), "</span>");
     markup.around("<div class=\"lever-what\"><p><strong>", &title, "</strong></p>");
-    markup.around("<p class=\"hint\">", &text::cost(pulled.cost), "; ");
-    markup.text(&text::moves_to(outcome)).raw("</p>");
+    markup.around("<p class=\"hint\">", &words::cost(pulled.cost), "; ");
+    markup.text(&words::moves_to(outcome)).raw("</p>");
     markup.unfold(&["code-", &pulled.id].concat(), &tr("Code"));
     markup.code(&pulled.code, &tr("Copy")).raw("</details></div><span class=\"lever-after\">");
     markup.around("<span>", &after.need.to_string(), "</span><span class=\"");
     markup.raw(verdict_class(after.verdict));
-    markup.around("\">", &text::verdict(after.verdict), "</span></span>");
+    markup.around("\">", &words::verdict(after.verdict), "</span></span>");
     markup.raw("<button type=\"button\" class=\"button lever-apply\" id=\"apply-").text(&pulled.id);
     markup.raw("\" data-act=\"").text(&pulled.id).around("\">", &tr("Apply"), "");
     markup.around("<span class=\"hidden-text\">: ", &title, "</span></button></li>");

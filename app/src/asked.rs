@@ -1,0 +1,192 @@
+//! What the program asks the catalogues for: read from its own sources, and from the tables whose
+//! texts it asks for at run time.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use highwater_core::autopsy::Why;
+use highwater_core::config::{self, Choice, MachineField};
+use highwater_core::estimate::Match;
+use highwater_core::formats::Fidelity;
+use highwater_core::levers::LEVERS;
+use highwater_core::observed::Cause;
+use highwater_core::trace::Category;
+
+use crate::components::fields;
+use crate::model::examples::EXAMPLES;
+use crate::model::export::FORMS;
+use crate::model::language::Language;
+use crate::model::lessons::LESSONS;
+use crate::words::{explained, sentence};
+
+/// What stands before the first argument, or the value, that is asked for.
+const MARKS: [&str; 4] = ["tr(", "fill(", "Sentence::of(", "let english ="];
+/// Texts of small tables in the components.
+const LISTED: [&str; 8] =
+    ["all", "it fits on", "too small", "GPU", "need", "need of capacity", "verdict", "capacity"];
+
+/// The names in braces.
+fn names(text: &str) -> BTreeSet<&str> {
+    text.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0)).collect()
+}
+
+#[test]
+fn a_catalogue_has_what_the_page_says_and_nothing_else() {
+    let asked = all();
+    for language in Language::ALL.into_iter().filter(|&known| known != Language::English) {
+        let path =
+            format!("{}/../public/languages/{}.json", env!("CARGO_MANIFEST_DIR"), language.tag());
+        let file = std::fs::read_to_string(path).expect("there is a catalogue");
+        let texts = literals(&file);
+        let known: BTreeSet<String> =
+            texts.chunks(2).filter_map(|pair| pair.first().cloned()).collect();
+        let missing: Vec<_> = asked.difference(&known).collect();
+        assert!(missing.is_empty(), "missing: {missing:#?}");
+        let idle: Vec<_> = known.difference(&asked).collect();
+        assert!(idle.is_empty(), "nobody asks for: {idle:#?}");
+        for pair in texts.chunks(2) {
+            let [english, translated] = pair else { panic!("a text without another") };
+            assert!(names(translated).is_subset(&names(english)), "{english}: {translated}");
+        }
+    }
+}
+
+/// Everything that is asked for.
+fn all() -> BTreeSet<String> {
+    let mut asked = from_tables();
+    asked.extend(LISTED.map(str::to_owned));
+    read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut asked);
+    asked.remove("");
+    asked
+}
+
+/// Collects from all sources in a folder.
+fn read(folder: &Path, asked: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("the sources are there") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            read(&path, asked);
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).expect("sources are text");
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        if path.ends_with("src/asked.rs") {
+            continue;
+        }
+        for mark in MARKS {
+            for (at, _) in source.match_indices(mark) {
+                let is_name = source[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+                if !is_name {
+                    asked.extend(literals(argument(&source[at + mark.len()..])));
+                }
+            }
+        }
+    }
+}
+
+/// The beginning of a code up to the comma, the bracket or the semicolon that ends it.
+fn argument(code: &str) -> &str {
+    let (mut depth, mut quoted, mut escaped) = (0, false, false);
+    for (at, letter) in code.char_indices() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' if depth > 0 => depth -= 1,
+            ')' | ',' | ';' if depth == 0 => return &code[..at],
+            _ => {}
+        }
+    }
+    code
+}
+
+/// What the literals in a code say.
+fn literals(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut letters = code.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '"' {
+            continue;
+        }
+        let mut literal = String::new();
+        while let Some(letter) = letters.next().filter(|&letter| letter != '"') {
+            if letter != '\\' {
+                literal.push(letter);
+                continue;
+            }
+            match letters.next() {
+                Some('n') => literal.push('\n'),
+                Some('u') => {
+                    let code: String = letters.by_ref().skip(1).take_while(|&c| c != '}').collect();
+                    literal.extend(u32::from_str_radix(&code, 16).ok().and_then(char::from_u32));
+                }
+                // A line that is continued.
+                Some('\n') => while letters.next_if(|c| c.is_whitespace()).is_some() {},
+                Some(letter) => literal.push(letter),
+                None => {}
+            }
+        }
+        found.push(literal);
+    }
+    found
+}
+
+fn choices<T: Choice>(asked: &mut BTreeSet<String>) {
+    for choice in T::TABLE {
+        asked.extend([choice.label.to_owned(), choice.about.to_owned()]);
+    }
+}
+
+/// What the tables of the program and of its core say.
+fn from_tables() -> BTreeSet<String> {
+    let mut asked = BTreeSet::new();
+    choices::<MachineField>(&mut asked);
+    choices::<config::Precision>(&mut asked);
+    choices::<config::MemoryFormat>(&mut asked);
+    choices::<config::Optimizer>(&mut asked);
+    choices::<config::Implementation>(&mut asked);
+    choices::<config::ZeroGrad>(&mut asked);
+    choices::<config::LoopStyle>(&mut asked);
+    choices::<config::LossChoice>(&mut asked);
+    choices::<config::PyTorch>(&mut asked);
+    choices::<config::InPlace>(&mut asked);
+    choices::<config::Recover>(&mut asked);
+    asked.extend(fields::CHECKPOINTS.map(|(_, label)| label.to_owned()));
+    asked.extend(fields::all().flat_map(|field| [field.label, field.about]).map(str::to_owned));
+    for fidelity in [
+        Fidelity::ExactGraph,
+        Fidelity::Template,
+        Fidelity::ApproximateOrder,
+        Fidelity::StatesOnly,
+        Fidelity::Recorded,
+        Fidelity::SeenOnCpu,
+    ] {
+        asked.extend([fidelity.label().to_owned(), sentence(fidelity.about())]);
+    }
+    for fits in [Match::Fails, Match::Allocated, Match::Near, Match::Size] {
+        asked.insert(sentence(fits.about()));
+    }
+    asked.extend(Why::ALL.map(|why| why.about().to_owned()));
+    for cause in Cause::ALL {
+        asked.insert(explained::sentence(cause.about()));
+        asked.extend(cause.advice().iter().map(|advice| explained::sentence(advice)));
+    }
+    for lever in LEVERS {
+        asked.extend([lever.title.to_owned(), lever.cost.about().to_owned()]);
+    }
+    for lesson in LESSONS {
+        asked.insert(lesson.title.to_owned());
+        for step in lesson.steps {
+            asked.extend([step.text.to_owned(), step.reveal.to_owned()]);
+            asked.extend(step.ask.as_ref().map(|ask| ask.question.to_owned()));
+        }
+    }
+    for category in Category::ALL {
+        asked.extend([category.label().to_owned(), category.about().to_owned()]);
+    }
+    asked.extend(EXAMPLES.map(|example| example.about.to_owned()));
+    asked.extend(FORMS.iter().flat_map(|form| [form.title, form.about]).map(str::to_owned));
+    asked
+}

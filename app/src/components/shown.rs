@@ -1,0 +1,55 @@
+//! What the parts of the timeline have in common.
+
+use std::sync::Arc;
+
+use highwater_core::trace::Phase;
+use leptos::prelude::*;
+
+use crate::chart::Span;
+use crate::chart::scene::{Ground, Scene, View};
+use crate::model::theme::Theme;
+
+/// What the parts of the timeline read and ask for.
+#[derive(Clone, Copy)]
+pub(super) struct Shown {
+    /// What the report needs, whichever part of it is shown.
+    pub(super) ground: ReadSignal<Option<Arc<Ground>>>,
+    /// What is shown, and how.
+    pub(super) view: Signal<View>,
+    /// The event under the cursor.
+    pub(super) cursor: Signal<Option<usize>>,
+    /// The event that is pinned.
+    pub(super) pin: Signal<Option<usize>>,
+    /// The theme, whose colours are painted.
+    pub(super) theme: Signal<Theme>,
+    /// Something else is to be shown.
+    pub(super) on_view: Callback<View>,
+    /// The cursor moved.
+    pub(super) on_cursor: Callback<Option<usize>>,
+    /// Another moment is to be pinned, or none.
+    pub(super) on_pin: Callback<Option<usize>>,
+}
+
+impl Shown {
+    /// What is drawn.
+    pub(super) fn scene(self) -> Option<Scene> {
+        Some(Scene::of(self.ground.get()?, self.view.get()))
+    }
+
+    /// Shows other events.
+    pub(super) fn show(self, span: Span) {
+        if let Some(scene) = untrack(move || self.scene()).filter(|scene| scene.span != span) {
+            self.on_view.run(View { part: scene.part(span), ..self.view.get_untracked() });
+        }
+    }
+}
+
+/// The style sheet's name of a phase.
+pub(super) const fn phase_class(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Setup | Phase::ZeroGrad => "timeline-phase-other",
+        Phase::Forward => "timeline-phase-forward",
+        Phase::Backward => "timeline-phase-backward",
+        Phase::Optimizer => "timeline-phase-optimizer",
+    }
+}

@@ -1,0 +1,13 @@
+//! What the page knows, and what it is made of; nothing here touches the document.
+
+pub(crate) mod derived;
+pub(crate) mod examples;
+pub(crate) mod explained;
+pub(crate) mod export;
+pub(crate) mod input;
+pub(crate) mod language;
+pub(crate) mod lessons;
+pub(crate) mod protocol;
+pub(crate) mod state;
+pub(crate) mod theme;
+pub(crate) mod visit;

@@ -1,0 +1,110 @@
+//! What follows from the state: computed once, when something it needs has changed.
+
+use std::sync::Arc;
+
+use highwater_core::Report;
+use highwater_core::estimate::LargestBatch;
+use highwater_core::report::Verdict;
+use leptos::prelude::*;
+
+use crate::model::protocol::Finding;
+use crate::model::state::{SourceText, State};
+
+/// How many devices the run survives on, of how many that were looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    /// Devices in the catalogue.
+    pub(crate) all: usize,
+    /// Devices with a verdict so far.
+    pub(crate) known: usize,
+    /// Devices that the run survives on.
+    pub(crate) survive: usize,
+}
+
+/// All memos of the page.
+#[derive(Clone, Copy)]
+pub(crate) struct Derived {
+    /// The newest report.
+    pub(crate) report: Signal<Option<Arc<Report>>>,
+    /// Whether the newest report is of a run that was recorded: there is no model then.
+    pub(crate) recorded: Memo<bool>,
+    /// Whether the page shows an older answer than the user asks for.
+    pub(crate) stale: Memo<bool>,
+    /// Number of the request that the newest report answers.
+    pub(crate) generation: Memo<u64>,
+    /// How many devices the run survives on.
+    pub(crate) count: Memo<Count>,
+    /// The largest batch on the chosen device.
+    pub(crate) largest: Memo<Option<LargestBatch>>,
+    /// Where a message's allocation is in the newest report.
+    pub(crate) found: Memo<Option<Finding>>,
+    /// Milliseconds that the newest estimate took.
+    pub(crate) millis: Memo<f64>,
+    /// The moment that is looked at: what is pinned, else under the cursor, else the peak; and the
+    /// request whose answer it is a moment of.
+    pub(crate) moment: Memo<Option<(u64, usize)>>,
+}
+
+impl Derived {
+    /// Everything that follows from `state`.
+    pub(crate) fn of(state: State) -> Self {
+        let answer = Memo::new(move |_| state.answer.get());
+        let report =
+            Signal::derive(move || answer.with(|answer| Some(answer.as_ref()?.report.clone())));
+        let recorded = Memo::new(move |_| {
+            answer.with(|answer| answer.as_ref().is_some_and(|a| a.report.recorded.is_some()))
+        });
+        let generation =
+            Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0, |a| a.generation)));
+        let stale = Memo::new(move |_| {
+            answer.with(|answer| {
+                // Of other settings, or of the text as it was before it was wrong.
+                let wrong = |text: &SourceText| text.problem.is_some();
+                answer.as_ref().is_some_and(|a| {
+                    state.config.with(|config| *config != a.report.config)
+                        || state.source.with(|text| text.as_ref().is_some_and(wrong))
+                })
+            })
+        });
+        let found = Memo::new(move |_| {
+            let (of, finding) = state.found.get()?;
+            (of == generation.get()).then_some(finding)
+        });
+        let count = Memo::new(move |_| count(state));
+        let largest = Memo::new(move |_| {
+            let chosen = answer.with(|answer| Some(answer.as_ref()?.report.verdict.id.clone()))?;
+            largest(state, &chosen)
+        });
+        let millis =
+            Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0.0, |a| a.millis)));
+        let moment = Memo::new(move |_| {
+            let chosen = state.pin.get().or_else(|| state.cursor.get());
+            answer.with(|answer| {
+                let answer = answer.as_ref()?;
+                Some((answer.generation, chosen.unwrap_or(answer.report.peak.event)))
+            })
+        });
+        Self { report, recorded, stale, generation, count, largest, found, millis, moment }
+    }
+}
+
+fn count(state: State) -> Count {
+    state.devices.with(|rows| {
+        let verdicts: Vec<Verdict> = rows
+            .iter()
+            .filter_map(|row| row.verdict.with(|known| Some(known.as_ref()?.1.verdict)))
+            .collect();
+        Count {
+            all: rows.len(),
+            known: verdicts.len(),
+            survive: verdicts.iter().filter(|verdict| verdict.survives()).count(),
+        }
+    })
+}
+
+fn largest(state: State, device: &str) -> Option<LargestBatch> {
+    state.devices.with(|rows| {
+        let row = rows.iter().find(|row| row.device.with_value(|known| known.id == device))?;
+        row.largest.with(|known| known.and_then(|(_, batch)| batch))
+    })
+}

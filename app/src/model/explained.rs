@@ -1,0 +1,117 @@
+//! What a message about memory says, as the page shows it.
+
+use highwater_core::bytes::Printed;
+use highwater_core::config::MachineField;
+use highwater_core::observed::Message;
+use highwater_core::{Bytes, Config};
+use serde::{Deserialize, Serialize};
+
+/// A sentence in English, and what is to be put into it in whatever language.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sentence {
+    /// With its parts in braces.
+    pub(crate) english: String,
+    /// Names and texts of the parts.
+    pub(crate) parts: Vec<(String, String)>,
+}
+
+/// What the page shows of a message or of `nvidia-smi`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explained {
+    /// What happened.
+    pub(crate) title: Sentence,
+    /// Its figures; may be empty.
+    pub(crate) figures: Sentence,
+    /// Why, in a sentence; may be empty.
+    pub(crate) why: String,
+    /// The card that it may be, and the versions of `PyTorch` that word it so.
+    pub(crate) about: Vec<Sentence>,
+    /// The memory of the card, from one end to the other; empty where it is not told.
+    pub(crate) parts: Vec<(Held, Bytes)>,
+    /// What was asked for and not had.
+    pub(crate) tried: Option<Bytes>,
+    /// Settings that follow.
+    pub(crate) fields: Vec<MachineField>,
+    /// Name of the device among them; may be empty.
+    pub(crate) device: String,
+    /// A configuration that has them.
+    pub(crate) known: Config,
+    /// What helps, the best first.
+    pub(crate) advice: Vec<String>,
+    /// What was assumed, and what the text does not say.
+    pub(crate) notes: Vec<String>,
+    /// What the allocation is found by in a simulated step.
+    pub(crate) sought: Option<Sought>,
+}
+
+/// Who holds a part of a card's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Held {
+    /// This process's tensors.
+    Allocated,
+    /// `PyTorch`'s allocator, in no tensor.
+    Unallocated,
+    /// CUDA and its libraries in this process.
+    Context,
+    /// Other processes.
+    Others,
+    /// Nobody whom the message names.
+    Unknown,
+    /// Nobody.
+    Free,
+}
+
+/// Figures of a message by which its allocation is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sought {
+    pub(crate) tried: Option<Printed>,
+    pub(crate) allocated: Option<Printed>,
+    pub(crate) reserved: Option<Printed>,
+    pub(crate) free: Option<Printed>,
+}
+
+impl Sought {
+    /// The message again, as far as a search needs it.
+    pub(crate) fn message(&self) -> Message {
+        let Self { tried, allocated, reserved, free } = *self;
+        Message { tried, allocated, reserved, free, ..Message::default() }
+    }
+}
+
+impl Explained {
+    /// Whether a configuration has one of the settings.
+    pub(crate) fn is_applied(&self, field: MachineField, config: &Config) -> bool {
+        field.same(&self.known, config) && (!of_the_card(field) || self.is_card(config))
+    }
+
+    /// Puts a setting into a configuration; a figure of the card brings the card with it.
+    pub(crate) fn apply(&self, field: MachineField, config: &mut Config) {
+        if self.names_card() && (of_the_card(field) || field == MachineField::Device) {
+            config.choose_device(&self.known.device);
+        }
+        field.copy(&self.known, config);
+    }
+
+    /// Takes a setting out again, back to what was there before.
+    pub(crate) fn undo(field: MachineField, before: &Config, config: &mut Config) {
+        match field {
+            MachineField::Device => config.choose_device(&before.device),
+            field if of_the_card(field) && before.device != config.device => {
+                field.copy(&Config::default(), config);
+            }
+            field => field.copy(before, config),
+        }
+    }
+
+    fn names_card(&self) -> bool {
+        self.fields.contains(&MachineField::Device)
+    }
+
+    fn is_card(&self, config: &Config) -> bool {
+        !self.names_card() || self.known.device == config.device
+    }
+}
+
+const fn of_the_card(field: MachineField) -> bool {
+    !matches!(field, MachineField::Device | MachineField::AllocConf | MachineField::PyTorch)
+}

@@ -1,0 +1,413 @@
+//! Short lessons that drive the page itself: a small model, a question, the answer as it is simulated.
+//!
+//! A lesson is data. What its sentences say of the numbers is put in from the report, so that they
+//! cannot disagree with the picture beside them.
+
+use highwater_core::Bytes;
+use highwater_core::report::Report;
+use highwater_core::trace::Category;
+
+/// One lesson.
+#[derive(Debug)]
+pub(crate) struct Lesson {
+    /// Stable name, as in `?lesson=second-step`.
+    pub(crate) id: &'static str,
+    /// What it answers.
+    pub(crate) title: &'static str,
+    /// Its model, a layer spec.
+    pub(crate) model: &'static str,
+    /// Its steps, at least one.
+    pub(crate) steps: &'static [Step],
+}
+
+/// One step of a lesson.
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// What there is to know before.
+    pub(crate) text: &'static str,
+    /// Settings other than the defaults, named as on the command line; those of open dimensions begin
+    /// with `dim:`.
+    pub(crate) settings: &'static [(&'static str, &'static str)],
+    /// What is to be guessed.
+    pub(crate) ask: Option<Ask>,
+    /// What there is to see then; its parts are those of [`parts`].
+    pub(crate) reveal: &'static str,
+    /// Iteration that the timeline shows.
+    pub(crate) iteration: Option<usize>,
+    /// The part of the page that it is about, as a selector; empty for none.
+    pub(crate) about: &'static str,
+}
+
+/// A size to guess.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    /// The question.
+    pub(crate) question: &'static str,
+    /// SIZE: the largest that can be guessed.
+    pub(crate) most: Bytes,
+    /// The answer.
+    pub(crate) of: fn(&Report) -> Bytes,
+}
+
+/// Where a lesson stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Teaching {
+    /// Which lesson.
+    pub(crate) lesson: usize,
+    /// Which of its steps.
+    pub(crate) step: usize,
+    /// Whether the answer of the step is shown.
+    pub(crate) revealed: bool,
+}
+
+impl Teaching {
+    /// The lesson.
+    pub(crate) fn lesson(self) -> &'static Lesson {
+        LESSONS.get(self.lesson).unwrap_or(&LESSONS[0])
+    }
+
+    /// The step.
+    pub(crate) fn step(self) -> &'static Step {
+        let steps = self.lesson().steps;
+        steps.get(self.step).unwrap_or(&steps[0])
+    }
+
+    /// Whether something is to be guessed before the page may show it.
+    pub(crate) fn is_asking(self) -> bool {
+        !self.revealed && self.step().ask.is_some()
+    }
+}
+
+/// The most that one category takes in an iteration.
+fn most(report: &Report, category: Category) -> Bytes {
+    let sizes = report.timeline.categories.iter().map(|sizes| sizes.get(category));
+    sizes.max().unwrap_or_default()
+}
+
+fn allocated_in(report: &Report, iteration: usize) -> Bytes {
+    let peaks = iteration.checked_sub(1).and_then(|at| report.iterations.get(at));
+    peaks.map(|peaks| peaks.allocated).unwrap_or_default()
+}
+
+/// What sentences may say of a report: names and sizes.
+pub(crate) fn parts(report: &Report) -> [(&'static str, Bytes); 9] {
+    [
+        ("allocated", report.peak.allocated),
+        ("reserved", report.peak.reserved),
+        ("unused", report.peak.reserved.saturating_sub(report.peak.allocated)),
+        ("first", allocated_in(report, 1)),
+        ("second", allocated_in(report, 2)),
+        ("parameters", report.model.parameter_bytes),
+        ("activations", most(report, Category::Activation)),
+        ("state", most(report, Category::OptimizerState)),
+        ("gradients", most(report, Category::Gradient)),
+    ]
+}
+
+const PERCEPTRON: &str = "\
+name: perceptron
+input: [N, 1024]
+dims: {N: 4096}
+layers:
+  - repeat: 4
+    block:
+      - linear: 1024
+      - relu
+  - linear: 10
+";
+
+const LANGUAGE_MODEL: &str = "\
+name: small-gpt
+input: {tokens: [N, L]}
+dims: {N: 8, L: 512}
+layers:
+  - {name: wte, embedding: {vocab: 8192, dim: 512}}
+  - name: h
+    repeat: 8
+    block:
+      - transformer_block: {heads: 8, causal: true}
+  - {name: ln, layernorm: }
+  - {name: head, linear: {out: 8192, bias: false}}
+";
+
+const CONVOLUTIONS: &str = "\
+name: odd-sizes
+input: [N, 3, 64, 64]
+dims: {N: 32}
+layers:
+  - conv2d: {out: 24, k: 3, p: 1}
+  - relu
+  - conv2d: {out: 40, k: 3, p: 1}
+  - relu
+  - maxpool2d: 2
+  - conv2d: {out: 56, k: 3, p: 1}
+  - relu
+  - global_avgpool
+  - flatten
+  - linear: 10
+";
+
+/// All lessons, the tour first.
+pub(crate) const LESSONS: &[Lesson] = &[
+    Lesson {
+        id: "tour",
+        title: "A tour of the page",
+        model: LANGUAGE_MODEL,
+        steps: &[
+            Step {
+                text: "The answer stands at the top, in a sentence: how high memory goes, where, and on which GPUs that fits. It follows every setting at once.",
+                settings: &[],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".headline",
+            },
+            Step {
+                text: "Drag the batch and look how the sentence and the picture move. Precision, optimizer and device stand below; how the loop is written is under “How it trains”.",
+                settings: &[],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".settings",
+            },
+            Step {
+                text: "Memory over three iterations: forward climbs, backward falls, the optimizer steps. The line above is what PyTorch has taken from the GPU. Move over it, or use the arrow keys; a click pins a moment.",
+                settings: &[],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".timeline",
+            },
+            Step {
+                text: "Every GPU, with what it needs there and the largest batch. Choose one, and everything is computed for it.",
+                settings: &[],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".gpus",
+            },
+            Step {
+                text: "Nothing is hidden: what was assumed, recognised or left out stands at the end.",
+                settings: &[],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".rests-on",
+            },
+        ],
+    },
+    Lesson {
+        id: "saved-for-backward",
+        title: "What is kept for the backward pass?",
+        model: PERCEPTRON,
+        steps: &[
+            Step {
+                text: "Four linear layers, 1024 wide, each with a ReLU, and a batch of 4096 rows. The weights take {parameters}. The backward pass needs what the forward pass computed.",
+                settings: &[("optimizer", "sgd")],
+                ask: Some(Ask {
+                    question: "How much do activations take when there are most of them?",
+                    most: Bytes::mib(256),
+                    of: |report| most(report, Category::Activation),
+                }),
+                reveal: "{activations}. One row of 1024 numbers takes 4 KiB, a batch of them 16 MiB, and each ReLU's result is kept once: for its own backward and for the layer behind it. What the linear layer gave to the ReLU is not kept, because nobody needs it again.",
+                iteration: Some(1),
+                about: ".timeline",
+            },
+            Step {
+                text: "Now the batch is twice as large: 8192 rows.",
+                settings: &[("optimizer", "sgd"), ("dim:N", "8192")],
+                ask: Some(Ask {
+                    question: "How much do activations take now?",
+                    most: Bytes::mib(512),
+                    of: |report| most(report, Category::Activation),
+                }),
+                reveal: "{activations}: activations grow with the batch. Parameters ({parameters}) and gradients ({gradients}) do not know of it.",
+                iteration: Some(1),
+                about: ".timeline",
+            },
+        ],
+    },
+    Lesson {
+        id: "second-step",
+        title: "Why is Adam's second step the peak?",
+        model: PERCEPTRON,
+        steps: &[
+            Step {
+                text: "The same perceptron, trained with AdamW. This is its first iteration: it peaks at {first}. The second does exactly the same work on another batch.",
+                settings: &[],
+                ask: Some(Ask {
+                    question: "How high is the peak of the second iteration?",
+                    most: Bytes::mib(400),
+                    of: |report| allocated_in(report, 2),
+                }),
+                reveal: "{second}. Adam makes its two moments in its first step, {state} of them, when the activations are gone. From then on they stay, and the next forward climbs on top of them. A run that survives the first iteration can fail in the second.",
+                iteration: None,
+                about: ".timeline",
+            },
+            Step {
+                text: "Plain SGD keeps nothing between its steps.",
+                settings: &[("optimizer", "sgd")],
+                ask: Some(Ask {
+                    question: "How high is the peak of the second iteration now?",
+                    most: Bytes::mib(400),
+                    of: |report| allocated_in(report, 2),
+                }),
+                reveal: "{second}, as in the first: {first}.",
+                iteration: None,
+                about: ".timeline",
+            },
+        ],
+    },
+    Lesson {
+        id: "reserved",
+        title: "Why does PyTorch hold more than tensors need?",
+        model: CONVOLUTIONS,
+        steps: &[Step {
+            text: "Three convolutions over small pictures. Tensors take {allocated} at most. PyTorch does not ask the GPU for each of them: it takes larger segments and cuts blocks from them, because asking is slow.",
+            settings: &[],
+            ask: Some(Ask {
+                question: "How much has PyTorch taken from the GPU in the end?",
+                most: Bytes::mib(400),
+                of: |report| report.peak.reserved,
+            }),
+            reveal: "{reserved}, which is {unused} more. Small tensors share segments of 2 MiB, larger ones lie in segments of 20 MiB or of their own size, and a segment stays even when nothing is in it. The line above the picture is this; nvidia-smi shows it, and the CUDA context on top.",
+            iteration: None,
+            about: ".timeline",
+        }],
+    },
+    Lesson {
+        id: "checkpointing",
+        title: "What does checkpointing trade?",
+        model: LANGUAGE_MODEL,
+        steps: &[Step {
+            text: "A small GPT of eight blocks. Without checkpointing, everything that its blocks compute waits for the backward pass, and memory peaks at 1.90 GiB. With it, each block keeps its input only, and runs once more when backward reaches it.",
+            settings: &[("checkpoint", "blocks")],
+            ask: Some(Ask {
+                question: "How high is the peak with checkpointing?",
+                most: Bytes::mib(2048),
+                of: |report| report.peak.allocated,
+            }),
+            reveal: "{allocated}. Look at the backward: small teeth, each one block that is computed again and gone. The price is one more forward, about a third more time. What is left is the loss over 8192 words, which no checkpointing of blocks touches.",
+            iteration: Some(2),
+            about: ".timeline",
+        }],
+    },
+    Lesson {
+        id: "fragmentation",
+        title: "Fragmentation, step by step",
+        model: CONVOLUTIONS,
+        steps: &[
+            Step {
+                text: "The same convolutions. At the peak, tensors take {allocated} of {reserved}: the rest lies in holes between them, or in segments that nobody uses at that moment.",
+                settings: &[],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".segment-map",
+            },
+            Step {
+                text: "A hole serves a tensor only if it is large enough, and memory is never moved together. So a request may need a new segment although enough is free in all.",
+                settings: &[],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".segment-map",
+            },
+            Step {
+                text: "Now the GPU is small: CUDA and this run together get 650 MiB of an A100, less than the run would like to reserve.",
+                settings: &[("capacity", "681574400")],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".headline",
+            },
+            Step {
+                text: "It survives: when the GPU has no more, PyTorch gives all segments back in which nothing lies, and asks again. That costs time, and helps only against empty segments, not against holes.",
+                settings: &[("capacity", "681574400")],
+                ask: None,
+                reveal: "",
+                iteration: None,
+                about: ".gpus",
+            },
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+
+    use highwater_core::config::Checkpoint;
+    use highwater_core::report::Verdict;
+    use highwater_core::{Config, Model, Optimizer};
+
+    use super::*;
+
+    fn lesson(id: &str) -> (Model, &'static Lesson) {
+        let lesson = LESSONS.iter().find(|lesson| lesson.id == id).expect("it is there");
+        let model = highwater_core::open(&mut lesson.model.as_bytes(), id).expect("it opens");
+        (model, lesson)
+    }
+
+    fn estimate(id: &str, config: &Config) -> Report {
+        lesson(id).0.estimate(config).expect("it is estimated")
+    }
+
+    #[test]
+    fn what_lessons_say_is_so() {
+        let sgd = Config { optimizer: Optimizer::Sgd, ..Config::default() };
+        let mut twice = sgd.clone();
+        twice.dims.insert("N".to_owned(), 8192);
+        let once = most(&estimate("saved-for-backward", &sgd), Category::Activation);
+        let twice = most(&estimate("saved-for-backward", &twice), Category::Activation);
+        assert!((Bytes::mib(64)..Bytes::mib(65)).contains(&once), "{once}");
+        assert!((Bytes::mib(128)..Bytes::mib(130)).contains(&twice), "{twice}");
+
+        let adam = estimate("second-step", &Config::default());
+        assert!(allocated_in(&adam, 2) > allocated_in(&adam, 1) + Bytes::mib(30));
+        let sgd = estimate("second-step", &sgd);
+        assert_eq!(allocated_in(&sgd, 2), allocated_in(&sgd, 1));
+
+        let odd = estimate("reserved", &Config::default());
+        assert!(odd.peak.reserved.0 > odd.peak.allocated.0 * 3 / 2);
+
+        let plain = estimate("checkpointing", &Config::default());
+        assert_eq!(plain.peak.allocated.to_string(), "1.90 GiB");
+        let blocks = Config { checkpoint: Checkpoint::Blocks, ..Config::default() };
+        let blocks = estimate("checkpointing", &blocks);
+        assert!(blocks.peak.allocated.0 < plain.peak.allocated.0 * 3 / 5);
+
+        let small = Config { capacity: Some(Bytes::mib(650)), ..Config::default() };
+        assert_eq!(estimate("fragmentation", &small).verdict.verdict, Verdict::FitsAfterFlush);
+    }
+
+    /// What a model suggests would take the place of what its lesson sets.
+    #[test]
+    fn no_model_of_a_lesson_suggests_settings() {
+        for known in LESSONS {
+            assert_eq!(*lesson(known.id).0.defaults(), Config::default(), "{}", known.id);
+        }
+    }
+
+    #[test]
+    fn every_answer_can_be_guessed_and_every_setting_is_one() {
+        for lesson in LESSONS {
+            assert!(!lesson.steps.is_empty());
+            for step in lesson.steps {
+                let mut config = Config::default();
+                for (name, value) in step.settings {
+                    match name.strip_prefix("dim:") {
+                        Some(dim) => {
+                            config.dims.insert(dim.to_owned(), value.parse().expect("a size"));
+                        }
+                        None => assert!(config.say(name, value), "{name}"),
+                    }
+                }
+                let report = estimate(lesson.id, &config);
+                if let Some(ask) = &step.ask {
+                    let answer = (ask.of)(&report);
+                    assert!(answer > Bytes::ZERO && answer < ask.most, "{}", lesson.id);
+                }
+            }
+        }
+    }
+}

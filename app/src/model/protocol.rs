@@ -1,0 +1,397 @@
+//! What the page and its worker say to each other, and how it travels.
+//!
+//! A message is postcard bytes in a transferred `ArrayBuffer`: nothing is copied and nothing is
+//! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
+//! of which the worker reads only the slices it needs, or the bytes of an example.
+
+use highwater_core::estimate::{LargestBatch, Located, Match, Place};
+use highwater_core::formats::Opened;
+use highwater_core::levers::{Plan, Pulled};
+use highwater_core::recorded::WhatIf;
+use highwater_core::report::{DeviceVerdict, Snapshot};
+use highwater_core::trace::Phase;
+use highwater_core::{Bytes, Config, Error, Report};
+use js_sys::{Array, ArrayBuffer, Uint8Array};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use wasm_bindgen::{JsCast as _, JsValue};
+
+use crate::chart::trend::TrendPoint;
+use crate::model::explained::{Explained, Sought};
+
+/// What the readers of all formats make of an input: `bin/highwater-reader` to the worker.
+pub type Read = Result<Found, Fault>;
+
+/// What is in an input; at least one of these.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Found {
+    /// A model.
+    pub model: Option<Opened>,
+    /// A model as the bytes of a binary ONNX file, which only the page's own program reads.
+    pub written: Option<Vec<u8>>,
+    /// A message that memory ran out, or `nvidia-smi`.
+    pub message: Option<Explained>,
+    /// A run that was recorded.
+    pub recorded: Option<Box<Report>>,
+}
+
+/// What the worker asks of `bin/highwater-recorded` or `bin/highwater-profiled` about the run that it
+/// read last.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Ask {
+    /// The answer with a configuration, of one of the readings: a [`Report`], or why there is none.
+    Answer(Box<Config>, usize),
+    /// A moment of that answer, by its event: a [`Snapshot`].
+    Look(usize),
+    /// How it would end with a configuration on a device: a [`DeviceVerdict`].
+    Judge(Box<Config>, String),
+    /// What it reserves under one of the settings that are tried, those that somebody asks for among
+    /// them, by its number: a [`WhatIf`].
+    WhatIf(String, usize),
+}
+
+/// Why an input or its settings were refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Why, as a sentence without its full stop.
+    pub reason: String,
+    /// Line and column, counted from 1.
+    pub place: Option<(usize, usize)>,
+    /// The setting that is to blame, where it is one.
+    pub setting: Option<String>,
+}
+
+impl Fault {
+    /// What an error says.
+    pub fn of(error: &Error) -> Self {
+        let place = error.place().map(|place| (place.line, place.column));
+        let setting = error.setting().map(str::to_owned);
+        Self { reason: error.to_string(), place, setting }
+    }
+}
+
+/// From the page to the worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToWorker {
+    /// Open the input that travels beside this message and estimate it. What was open before
+    /// stays open if that fails.
+    Open {
+        /// Number of the request.
+        generation: u64,
+        /// Name of the file.
+        name: String,
+        /// Optimizer and device; dimensions named here are kept where the model has them.
+        config: Config,
+        /// The text that is open already, as it is now after a keystroke.
+        edited: bool,
+    },
+    /// Estimate the open model.
+    Estimate {
+        /// Number of the request; it supersedes all work for older ones.
+        generation: u64,
+        /// The configuration.
+        config: Config,
+        /// Which reading of a recorded run.
+        reading: usize,
+    },
+    /// Show one moment of the newest estimate.
+    Look {
+        /// Number of the request whose answer is looked at.
+        generation: u64,
+        /// Index of the event in its trace.
+        event: usize,
+    },
+    /// Pack the newest run, to be saved as a memory snapshot.
+    Play {
+        /// Number of the request whose answer it belongs to.
+        generation: u64,
+    },
+    /// Find the least that makes the newest estimate fit on its device.
+    Search {
+        /// Number of the request whose answer it begins at.
+        generation: u64,
+    },
+    /// Leave off searching.
+    StopSearch,
+    /// Show how the newest estimate grows along a dimension, now and from now on.
+    Trend {
+        /// Number of the request whose answer it varies.
+        generation: u64,
+        /// The dimension.
+        dim: String,
+    },
+    /// Look for a message's allocation in every step that is estimated, or for none any more.
+    Seek {
+        /// The allocation.
+        sought: Option<Sought>,
+        /// Whether to begin with the last estimate, because no other follows.
+        at_once: bool,
+    },
+    /// Forget the open model.
+    Close,
+}
+
+/// From the worker to the page.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromWorker {
+    /// The worker listens from now on.
+    Ready {
+        /// Every device it knows.
+        devices: Vec<Device>,
+    },
+    /// The model is open.
+    Opened {
+        /// Number of the request.
+        generation: u64,
+        /// Dimensions that the file leaves open.
+        dims: Vec<OpenDim>,
+        /// What the input says, where it is text.
+        text: Option<String>,
+        /// The model as a layer spec, where its format is one or was translated to one.
+        spec: Option<String>,
+        /// Its first estimate.
+        estimate: Estimate,
+        /// Why a setting of the page means nothing to this model, and was taken back.
+        fault: Option<Fault>,
+    },
+    /// The input cannot be opened or estimated; nothing else changed.
+    Refused {
+        /// Number of the request.
+        generation: u64,
+        /// Why, as a sentence without its full stop.
+        reason: String,
+        /// Line and column, counted from 1, where the input is text and the fault has a place.
+        place: Option<(usize, usize)>,
+        /// What the input says, where it is text.
+        text: Option<String>,
+    },
+    /// The input has a message about memory.
+    Explained {
+        /// Number of the request.
+        generation: u64,
+        /// What it says.
+        explained: Box<Explained>,
+        /// Whether there is no model in it, so that the request is answered.
+        alone: bool,
+    },
+    /// Where a message's allocation is in the estimated step.
+    Located {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// The place.
+        finding: Finding,
+    },
+    /// The estimate that was asked for.
+    Estimated {
+        /// Number of the request.
+        generation: u64,
+        /// The answer.
+        estimate: Estimate,
+    },
+    /// There is no estimate for this configuration.
+    Failed {
+        /// Number of the request.
+        generation: u64,
+        /// Why.
+        fault: Fault,
+    },
+    /// How the run ends on one device.
+    Verdict {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// The verdict.
+        verdict: DeviceVerdict,
+    },
+    /// How far the batch can go on one device.
+    LargestBatch {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// Id of the device.
+        device: String,
+        /// How far it can go; nothing where the model has no open batch, or the search failed.
+        batch: Option<LargestBatch>,
+    },
+    /// The moment that was asked for.
+    Seen {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// What is alive then, and where.
+        snapshot: Snapshot,
+    },
+    /// The run that was asked for.
+    Played {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// What a snapshot is written from, packed.
+        packed: Vec<u8>,
+    },
+    /// What other settings of the allocator make of a recorded run.
+    WhatIfs {
+        /// Number of the request that they belong to.
+        generation: u64,
+        /// All that is known, the settings of the run first.
+        outcomes: Vec<WhatIf>,
+    },
+    /// What one lever makes of the run.
+    Pulled {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// Its position in the table.
+        lever: usize,
+        /// The lever and its outcome; `None` where it does not apply.
+        pulled: Option<Pulled>,
+    },
+    /// What the run needs at other sizes.
+    Trend {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// All that is known of it.
+        trend: Trend,
+    },
+    /// How far the search for what makes it fit has come.
+    Searched {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// COUNT: sets of levers tried.
+        tried: usize,
+        /// The outcome; `None` while it goes on.
+        outcome: Option<SearchOutcome>,
+    },
+}
+
+/// A dimension that the file leaves open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenDim {
+    /// Its name in the file.
+    pub(crate) name: String,
+    /// What it is when nobody says otherwise.
+    pub(crate) default: u64,
+    /// Whether it counts samples.
+    pub(crate) batch: bool,
+    /// Inputs of the model that have it.
+    pub(crate) inputs: Vec<String>,
+}
+
+/// A device that verdicts can be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Device {
+    /// Stable id.
+    pub(crate) id: String,
+    /// Name for people.
+    pub(crate) name: String,
+    /// Memory as the vendor sells it.
+    pub(crate) nameplate: String,
+}
+
+/// What a run needs along one dimension.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Trend {
+    /// The dimension.
+    pub(crate) dim: String,
+    /// Sizes, the smallest first.
+    pub(crate) points: Vec<TrendPoint>,
+}
+
+/// How a search ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SearchOutcome {
+    /// This is the least.
+    Found(Plan),
+    /// Nothing that was tried is enough; this comes nearest.
+    Nothing(Plan),
+}
+
+/// Where a message's allocation is in the step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Finding {
+    /// The likeliest place.
+    pub(crate) place: Option<Spot>,
+    /// Another batch that fits the message, and where it fails then.
+    pub(crate) batch: Option<(u64, Spot)>,
+    /// The most that the step allocates.
+    pub(crate) peak: Bytes,
+    /// Whether other batches are tried next.
+    pub(crate) is_searching: bool,
+}
+
+/// One allocation of the step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Spot {
+    /// Phase.
+    pub(crate) phase: Phase,
+    /// Operator that runs.
+    pub(crate) operator: String,
+    /// Module that runs; may be empty.
+    pub(crate) module: String,
+    /// Iterations, from 1; 0 is the loading of the model.
+    pub(crate) iterations: Vec<usize>,
+    /// A name of what is allocated; none for workspaces.
+    pub(crate) tensor: Option<String>,
+    /// SIZE: what it asks for.
+    pub(crate) requested: Bytes,
+    /// SUM: allocated just before.
+    pub(crate) allocated: Bytes,
+    /// Its event on the timeline.
+    pub(crate) event: usize,
+    /// Whether the simulated run fails there; else it may even fit.
+    pub(crate) is_certain: bool,
+    /// Why it is taken to be the place, in English.
+    pub(crate) why: String,
+}
+
+impl Finding {
+    /// What the page needs of what was located.
+    pub(crate) fn of(located: Located, is_searching: bool) -> Self {
+        Self {
+            place: located.places.into_iter().next().map(Spot::of),
+            batch: located.batch.map(|(batch, place)| (batch, Spot::of(place))),
+            peak: located.peak,
+            is_searching,
+        }
+    }
+}
+
+impl Spot {
+    fn of(place: Place) -> Self {
+        let name = Some(place.name).filter(|name| !name.is_empty());
+        Self {
+            phase: place.phase,
+            operator: place.operator,
+            module: place.module,
+            iterations: place.iterations,
+            tensor: name.or_else(|| Some(place.tensor?.to_string())),
+            requested: place.requested,
+            allocated: place.allocated,
+            event: place.event,
+            is_certain: place.fits == Match::Fails,
+            why: place.fits.about().to_owned(),
+        }
+    }
+}
+
+/// A report and how long it took.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Estimate {
+    /// The report.
+    pub(crate) report: Report,
+    /// Milliseconds in the worker.
+    pub(crate) millis: f64,
+}
+
+/// Packs a message and what travels beside it.
+pub(crate) fn pack<T: Serialize>(message: &T, beside: &JsValue) -> Option<(Array, Array)> {
+    let bytes = postcard::to_stdvec(message).ok()?;
+    let bytes = Uint8Array::from(bytes.as_slice()).buffer();
+    let transfer = Array::of1(&bytes);
+    if beside.is_instance_of::<ArrayBuffer>() {
+        transfer.push(beside);
+    }
+    Some((Array::of2(&bytes, beside), transfer))
+}
+
+/// The message in what arrived, and what travelled beside it.
+pub(crate) fn unpack<T: DeserializeOwned>(data: JsValue) -> Option<(T, JsValue)> {
+    let parts = data.dyn_into::<Array>().ok()?;
+    let bytes = Uint8Array::new(&parts.get(0)).to_vec();
+    Some((postcard::from_bytes(&bytes).ok()?, parts.get(1)))
+}

@@ -1,0 +1,356 @@
+//! Everything that can change on the page. Events write here, and nowhere else.
+
+use std::sync::Arc;
+
+use highwater_core::estimate::LargestBatch;
+use highwater_core::recorded::WhatIf;
+use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
+use highwater_core::{Bytes, Config, Report};
+use leptos::prelude::*;
+
+use crate::chart::scene::{Part, View};
+use crate::model::explained::Explained;
+use crate::model::language::Language;
+use crate::model::lessons::Teaching;
+use crate::model::protocol::{Device, Fault, Finding, OpenDim, SearchOutcome, Trend};
+use crate::model::theme::Theme;
+use crate::model::visit::{Recent, Waiting};
+use highwater_core::levers::{LEVERS, Pulled};
+
+/// All signals of the page.
+#[derive(Clone, Copy)]
+pub(crate) struct State {
+    /// The model on the page; `None` shows the empty page.
+    pub(crate) loaded: RwSignal<Option<Loaded>>,
+    /// The text that the model is written in, or is being written.
+    pub(crate) source: RwSignal<Option<SourceText>>,
+    /// What is being opened right now.
+    pub(crate) opening: RwSignal<Option<Arriving>>,
+    /// What the user wants estimated.
+    pub(crate) config: RwSignal<Config>,
+    /// Which reading of a recorded run the user wants: a position.
+    pub(crate) reading: RwSignal<usize>,
+    /// The newest answer; it stays until the next one is here.
+    pub(crate) answer: RwSignal<Option<Answer>>,
+    /// One row per device, in the order of the catalogue.
+    pub(crate) devices: RwSignal<Vec<DeviceRow>>,
+    /// Why the newest configuration has no answer.
+    pub(crate) config_problem: RwSignal<Option<ConfigProblem>>,
+    /// A message about memory that the user has shown.
+    pub(crate) message: RwSignal<Option<Message>>,
+    /// Where its allocation is, and in which answer.
+    pub(crate) found: RwSignal<Option<(u64, Finding)>>,
+    /// The answer that others are compared with.
+    pub(crate) kept: RwSignal<Option<Kept>>,
+    /// Something the user must know about.
+    pub(crate) notice: RwSignal<Option<Notice>>,
+    /// Event under the cursor on the timeline.
+    pub(crate) cursor: RwSignal<Option<usize>>,
+    /// Event that is looked at until another is pinned.
+    pub(crate) pin: RwSignal<Option<usize>>,
+    /// The newest moment that was looked at.
+    pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
+    /// A recorded run under other settings of the allocator.
+    pub(crate) what_ifs: RwSignal<Vec<WhatIf>>,
+    /// What each lever leads to, in the order of the table, as far as it is known.
+    pub(crate) levers: RwSignal<Vec<Option<Arc<Effected>>>>,
+    /// Changes that were applied here, the newest last.
+    pub(crate) applied: RwSignal<Vec<Applied>>,
+    /// What other sizes need; the one before stays until the next is there.
+    pub(crate) trend: RwSignal<Trend>,
+    /// The search for what makes the newest answer fit; `None` where nobody asked.
+    pub(crate) search: RwSignal<Option<SearchState>>,
+    /// What the timeline shows, and how.
+    pub(crate) view: RwSignal<View>,
+    /// The lesson that is given.
+    pub(crate) lesson: RwSignal<Option<Teaching>>,
+    /// What the address asks for that is not on the page yet.
+    pub(crate) waiting: RwSignal<Option<Waiting>>,
+    /// The state as an address, behind its `#`.
+    pub(crate) address: RwSignal<String>,
+    /// The link that was asked for last.
+    pub(crate) shared: RwSignal<Option<Shared>>,
+    /// What was opened before, the newest first.
+    pub(crate) recent: RwSignal<Vec<Recent>>,
+    /// The theme.
+    pub(crate) theme: RwSignal<Theme>,
+    /// The language that the page speaks.
+    pub(crate) language: RwSignal<Language>,
+}
+
+impl State {
+    /// The empty page.
+    pub(crate) fn new(theme: Theme) -> Self {
+        Self {
+            loaded: RwSignal::new(None),
+            source: RwSignal::new(None),
+            opening: RwSignal::new(None),
+            config: RwSignal::new(Config::default()),
+            reading: RwSignal::new(0),
+            answer: RwSignal::new(None),
+            devices: RwSignal::new(Vec::new()),
+            config_problem: RwSignal::new(None),
+            message: RwSignal::new(None),
+            found: RwSignal::new(None),
+            kept: RwSignal::new(None),
+            notice: RwSignal::new(None),
+            cursor: RwSignal::new(None),
+            pin: RwSignal::new(None),
+            snapshot: RwSignal::new(None),
+            what_ifs: RwSignal::new(Vec::new()),
+            levers: RwSignal::new(vec![None; LEVERS.len()]),
+            applied: RwSignal::new(Vec::new()),
+            trend: RwSignal::new(Trend::default()),
+            search: RwSignal::new(None),
+            view: RwSignal::new(View::default()),
+            lesson: RwSignal::new(None),
+            waiting: RwSignal::new(None),
+            address: RwSignal::new(String::new()),
+            shared: RwSignal::new(None),
+            recent: RwSignal::new(Vec::new()),
+            theme: RwSignal::new(theme),
+            language: RwSignal::new(Language::English),
+        }
+    }
+}
+
+impl State {
+    /// Shows one iteration on the timeline, or all of them.
+    pub(crate) fn show_iteration(&self, iteration: Option<usize>) {
+        let part = iteration.map_or(Part::All, Part::Iteration);
+        self.view.update(|view| view.part = part);
+    }
+
+    /// Forgets what ends with a part of the visit. A field that is added has to be given its time here.
+    pub(crate) fn forget(&self, ended: Ended) {
+        // What replaces itself, and what lasts as long as the visit.
+        let Self { config: _, reading: _, message: _, found: _, kept: _, lesson: _, .. } = self;
+        let Self { waiting: _, address: _, shared: _, recent: _, theme: _, language: _, .. } = self;
+        let Self { cursor, search, config_problem, .. } = self;
+        cursor.set(None);
+        search.set(None);
+        config_problem.set(None);
+        if ended == Ended::Answer {
+            return;
+        }
+        let Self { notice, view, pin, what_ifs, levers, applied, trend, devices, .. } = self;
+        notice.set(None);
+        view.update(|view| view.part = Part::All);
+        pin.set(None);
+        what_ifs.set(Vec::new());
+        levers.set(vec![None; LEVERS.len()]);
+        applied.set(Vec::new());
+        trend.set(Trend::default());
+        for row in devices.get_untracked() {
+            row.verdict.set(None);
+            row.largest.set(None);
+        }
+        if ended == Ended::Model {
+            return;
+        }
+        let Self { opening, loaded, source, answer, snapshot, .. } = self;
+        opening.set(None);
+        loaded.set(None);
+        source.set(None);
+        answer.set(None);
+        snapshot.set(None);
+    }
+
+    /// Shows a text in the editor, or no editor.
+    pub(crate) fn edit(&self, name: &str, text: Option<String>, problem: Option<SourceProblem>) {
+        let revision = self.source.with_untracked(|old| old.as_ref().map_or(0, |old| old.revision));
+        let name = name.to_owned();
+        self.source.set(text.map(|text| SourceText {
+            name,
+            text,
+            revision: revision.saturating_add(1),
+            problem,
+        }));
+    }
+}
+
+/// What has ended; each ends with those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The newest answer: another is here.
+    Answer,
+    /// The model: another is open.
+    Model,
+    /// All that is open: the page is empty.
+    Page,
+}
+
+/// How far the search for what makes a run fit has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SearchState {
+    /// COUNT: sets of levers tried.
+    pub(crate) tried: usize,
+    /// How it ended; `None` while it goes on.
+    pub(crate) outcome: Option<SearchOutcome>,
+}
+
+/// An input on its way in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Arriving {
+    /// Its name.
+    pub(crate) name: String,
+    /// How much of it was read, once that takes its time.
+    pub(crate) percent: Option<f64>,
+}
+
+impl Arriving {
+    /// Of which nothing was read yet.
+    pub(crate) const fn new(name: String) -> Self {
+        Self { name, percent: None }
+    }
+}
+
+/// The model on the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    /// Name of the file.
+    pub(crate) name: String,
+    /// Whether it is a file of the user's, which no address has.
+    pub(crate) own_file: bool,
+    /// Dimensions that it leaves open, the batch first.
+    pub(crate) dims: Vec<OpenDim>,
+    /// The same model as a layer spec, where it can be written as one.
+    pub(crate) spec: Option<String>,
+}
+
+/// A text in the editor, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceText {
+    /// Name for people.
+    pub(crate) name: String,
+    /// The text.
+    pub(crate) text: String,
+    /// COUNT: times it was replaced other than by typing.
+    pub(crate) revision: u64,
+    /// Why the text as it stands has no answer.
+    pub(crate) problem: Option<SourceProblem>,
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SourceProblem {
+    /// Why, as a sentence without its full stop.
+    pub(crate) reason: String,
+    /// Line and column, counted from 1.
+    pub(crate) place: Option<(usize, usize)>,
+}
+
+/// A message about memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// What it says.
+    pub(crate) explained: Arc<Explained>,
+    /// The settings before its own were applied.
+    pub(crate) before: Config,
+}
+
+/// A report, and which request it answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// Number of the request.
+    pub(crate) generation: u64,
+    /// The report.
+    pub(crate) report: Arc<Report>,
+    /// Milliseconds that it took.
+    pub(crate) millis: f64,
+}
+
+impl PartialEq for Answer {
+    fn eq(&self, other: &Self) -> bool {
+        self.generation == other.generation && Arc::ptr_eq(&self.report, &other.report)
+    }
+}
+
+/// Why settings have no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConfigProblem {
+    /// Why, and which setting is to blame.
+    pub(crate) fault: Fault,
+    /// Whether the setting was taken back, so that the answer is for what is set now.
+    pub(crate) taken_back: bool,
+}
+
+/// One device and what is known about it so far.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceRow {
+    /// Which device.
+    pub(crate) device: StoredValue<Device>,
+    /// The newest verdict, and the request it belongs to.
+    pub(crate) verdict: RwSignal<Option<(u64, DeviceVerdict)>>,
+    /// How far the batch can go, and the request it belongs to.
+    pub(crate) largest: RwSignal<Option<(u64, Option<LargestBatch>)>>,
+}
+
+impl DeviceRow {
+    /// A device of which nothing is known yet.
+    pub(crate) fn new(device: Device) -> Self {
+        Self {
+            device: StoredValue::new(device),
+            verdict: RwSignal::new(None),
+            largest: RwSignal::new(None),
+        }
+    }
+
+    /// How the newest run that was looked at ends there.
+    pub(crate) fn known_verdict(&self) -> Option<Verdict> {
+        self.verdict.with(|known| Some(known.as_ref()?.1.verdict))
+    }
+}
+
+/// An answer that was kept, to compare others with.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// Name of its model.
+    pub(crate) name: String,
+    /// The answer.
+    pub(crate) report: Arc<Report>,
+}
+
+/// The link to what is on the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// The whole address.
+    pub(crate) link: String,
+    /// Whether it is in the clipboard.
+    pub(crate) copied: bool,
+    /// Name of the input, where its text or bytes are not in the link.
+    pub(crate) without: Option<String>,
+}
+
+/// A lever that was pulled, beside what it was pulled on.
+#[derive(Clone, Debug)]
+pub(crate) struct Effected {
+    /// The request that it belongs to.
+    pub(crate) generation: u64,
+    /// What the device had to hold before.
+    pub(crate) before: Bytes,
+    /// The lever and its outcome.
+    pub(crate) pulled: Pulled,
+}
+
+/// A change of the settings that can be taken back.
+#[derive(Clone, Debug)]
+pub(crate) struct Applied {
+    /// What it was.
+    pub(crate) title: String,
+    /// The settings before.
+    pub(crate) before: Config,
+    /// The settings after.
+    pub(crate) after: Config,
+}
+
+/// A message above everything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Notice {
+    /// What happened.
+    pub(crate) title: String,
+    /// Why, and what to do.
+    pub(crate) detail: String,
+    /// Whether something failed.
+    pub(crate) is_error: bool,
+}

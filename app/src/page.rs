@@ -1,0 +1,9 @@
+//! What goes on without being seen: it moves the state on, and the components show it.
+
+pub(crate) mod embed;
+pub(crate) mod engine;
+pub(crate) mod files;
+pub(crate) mod focus;
+pub(crate) mod link;
+pub(crate) mod preferences;
+pub(crate) mod teach;

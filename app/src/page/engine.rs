@@ -1,0 +1,659 @@
+//! The page's end of the line to the worker.
+//!
+//! One request is under way at a time, and of those that wait only the newest is kept: dragging a
+//! slider asks at most once per frame and never builds a queue. A worker that dies is started
+//! again, opens again what was open, and the user is told.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use gloo::render::{AnimationFrame, request_animation_frame};
+use highwater_core::Config;
+use highwater_core::report::Snapshot;
+use js_sys::Object;
+use leptos::prelude::*;
+use wasm_bindgen::prelude::*;
+use web_sys::{ErrorEvent, HtmlElement, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
+
+use crate::model::explained::Explained;
+use crate::model::input::Input;
+use crate::model::protocol::{self, Estimate, FromWorker, OpenDim, ToWorker};
+use crate::model::state::{
+    Answer, Arriving, ConfigProblem, DeviceRow, Effected, Ended, Loaded, Message, SearchState,
+    SourceProblem, State,
+};
+use crate::words;
+use highwater_core::levers::Pulled;
+
+use super::{embed, link};
+
+/// Something else is on the page: whoever reads or listens begins with its answer. A page inside
+/// another one leaves the focus where it is.
+fn begin_at_the_top() {
+    let Some(window) = web_sys::window().filter(|_| !embed::is_asked_for()) else { return };
+    window.scroll_to_with_x_and_y(0.0, 0.0);
+    let main = window.document().and_then(|document| document.get_element_by_id("main"));
+    if let Some(main) = main {
+        // Fails only for elements that cannot have it.
+        drop(main.unchecked_into::<HtmlElement>().focus());
+    }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    type ImportMeta;
+
+    #[wasm_bindgen(method, getter)]
+    fn url(this: &ImportMeta) -> String;
+
+    #[wasm_bindgen(thread_local_v2, js_namespace = import, js_name = meta)]
+    static META: ImportMeta;
+}
+
+/// Sends requests, receives answers, writes them to the state.
+#[derive(Clone)]
+pub(crate) struct Engine {
+    state: State,
+    line: Rc<RefCell<Line>>,
+}
+
+/// The line's own memory; the user never sees it.
+#[derive(Default)]
+struct Line {
+    worker: Option<Worker>,
+    ready: bool,
+    generation: u64,
+    /// The request that the worker is busy with.
+    under_way: Option<Request>,
+    /// What to open as soon as the worker is free.
+    open_next: Option<Opening>,
+    /// What to estimate as soon as the worker is free.
+    estimate_next: Option<Wanted>,
+    /// The event that the worker is looking at.
+    looking: Option<usize>,
+    /// The event to look at as soon as it has answered.
+    look_next: Option<usize>,
+    frame: Option<AnimationFrame>,
+    /// The newest input that opened, and what was wanted of it that had an answer.
+    good: Option<(Input, Wanted)>,
+    /// What that input says, where it is text.
+    good_text: Option<String>,
+    /// COUNT: workers that died since the user last asked for something.
+    deaths: usize,
+}
+
+/// A request to the worker.
+#[derive(Clone, Debug)]
+enum Request {
+    Open(Opening),
+    Estimate(Wanted),
+}
+
+/// What an estimate is wanted for.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    config: Config,
+    /// Which reading of a recorded run.
+    reading: usize,
+}
+
+/// An input on its way in.
+#[derive(Clone, Debug)]
+struct Opening {
+    input: Input,
+    config: Config,
+    by: By,
+}
+
+/// How an input came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// A file was chosen or dropped.
+    File,
+    /// A text was pasted or dropped, or begun: one that is no model is shown in the editor.
+    Text,
+    /// The text in the editor has changed.
+    Typing,
+    /// Opened once more after a crash, not because the user asked.
+    Restart,
+}
+
+impl Opening {
+    fn again(input: Input, good: Wanted) -> Self {
+        Self { input, config: good.config, by: By::Restart }
+    }
+}
+
+impl Engine {
+    /// Starts the worker.
+    pub(crate) fn start(state: State) -> Self {
+        let engine = Self { state, line: Rc::default() };
+        engine.start_worker();
+        engine
+    }
+
+    /// Opens an input; what is on the page stays until that has worked.
+    ///
+    /// Sizes chosen for one model mean nothing to the next: it gets `dims`, and defaults for the
+    /// rest.
+    pub(crate) fn open(&self, input: Input, dims: BTreeMap<String, u64>) {
+        self.state.opening.set(Some(Arriving::new(input.name())));
+        let config = Config { dims, ..self.state.config.get_untracked() };
+        self.queue(Opening { input, config, by: By::File });
+    }
+
+    /// Opens a text from outside.
+    pub(crate) fn open_text(&self, name: &str, text: &str) {
+        self.state.opening.set(Some(Arriving::new(name.to_owned())));
+        let config = Config { dims: BTreeMap::new(), ..self.state.config.get_untracked() };
+        self.queue(Opening { input: Input::text(name, text), config, by: By::Text });
+    }
+
+    /// Opens a text as it is now in the editor. Where it is wrong the editor says so, and the model
+    /// before stays on the page.
+    pub(crate) fn edit_text(&self, name: &str, text: &str) {
+        let config = self.state.config.get_untracked();
+        let input = Input::text(name, text);
+        self.queue(Opening { input, config, by: By::Typing });
+    }
+
+    /// Takes a message off the page; settings of it that were applied stay.
+    pub(crate) fn forget_message(&self) {
+        self.state.message.set(None);
+        self.state.found.set(None);
+        let message = ToWorker::Seek { sought: None, at_once: false };
+        self.line.borrow().send(&message, &JsValue::NULL);
+    }
+
+    fn queue(&self, opening: Opening) {
+        self.line.borrow_mut().open_next = Some(opening);
+        self.revive();
+        self.pump();
+    }
+
+    /// Whether what is being read is what the page says is being opened: another input may wait.
+    fn is_opening_newest(&self) -> bool {
+        self.line.borrow().open_next.is_none()
+    }
+
+    /// Leaves off opening. The worker is in the middle of a file and hears nothing: it makes way for
+    /// another one, which opens again what was open.
+    pub(crate) fn leave_off(&self) {
+        let mut line = self.line.borrow_mut();
+        if let Some(worker) = line.worker.take() {
+            worker.terminate();
+        }
+        line.ready = false;
+        line.under_way = None;
+        line.looking = None;
+        line.open_next = line.good.clone().map(|(input, good)| Opening::again(input, good));
+        drop(line);
+        self.state.opening.set(None);
+        self.start_worker();
+    }
+
+    /// Asks for an estimate with the next frame.
+    pub(crate) fn estimate(&self, config: Config, reading: usize) {
+        let wanted = Wanted { config, reading };
+        let mut line = self.line.borrow_mut();
+        let asked = line.good.as_ref().is_some_and(|(_, good)| *good != wanted);
+        line.estimate_next = Some(wanted);
+        let engine = self.clone();
+        line.frame = Some(request_animation_frame(move |_| engine.pump()));
+        drop(line);
+        if asked {
+            self.revive();
+        }
+    }
+
+    /// Looks at one moment of the newest answer; of those that wait, only the newest is kept.
+    pub(crate) fn look(&self, event: usize) {
+        let mut line = self.line.borrow_mut();
+        if line.looking.is_some() {
+            line.look_next = Some(event);
+        } else if let Some(generation) = self.answered() {
+            line.looking = Some(event);
+            line.send(&ToWorker::Look { generation, event }, &JsValue::NULL);
+        }
+    }
+
+    /// Saves the newest run as a memory snapshot, once the worker has handed it out.
+    pub(crate) fn play(&self) {
+        if let Some(generation) = self.answered() {
+            self.line.borrow().send(&ToWorker::Play { generation }, &JsValue::NULL);
+        }
+    }
+
+    /// Searches for the least that makes the newest answer fit on its device.
+    pub(crate) fn search(&self) {
+        if let Some(generation) = self.answered() {
+            self.state.search.set(Some(SearchState { tried: 0, outcome: None }));
+            self.line.borrow().send(&ToWorker::Search { generation }, &JsValue::NULL);
+        }
+    }
+
+    /// Leaves off searching.
+    pub(crate) fn stop_search(&self) {
+        self.state.search.set(None);
+        self.line.borrow().send(&ToWorker::StopSearch, &JsValue::NULL);
+    }
+
+    /// Shows how the newest answer grows along a dimension.
+    pub(crate) fn trend(&self, dim: String) {
+        if let Some(generation) = self.answered() {
+            self.line.borrow().send(&ToWorker::Trend { generation, dim }, &JsValue::NULL);
+        }
+    }
+
+    /// Number of the request that the newest answer is for.
+    fn answered(&self) -> Option<u64> {
+        self.state.answer.with_untracked(|answer| answer.as_ref().map(|answer| answer.generation))
+    }
+
+    /// Back to the empty page.
+    pub(crate) fn close(&self) {
+        let mut line = self.line.borrow_mut();
+        line.good = None;
+        line.good_text = None;
+        line.open_next = None;
+        line.estimate_next = None;
+        line.generation += 1;
+        line.send(&ToWorker::Close, &JsValue::NULL);
+        drop(line);
+        self.state.forget(Ended::Page);
+        begin_at_the_top();
+    }
+
+    /// Sends the next request if the worker is free.
+    fn pump(&self) {
+        let mut line = self.line.borrow_mut();
+        if !line.ready || line.under_way.is_some() {
+            return;
+        }
+        if let Some(opening) = line.open_next.take() {
+            // Settings chosen before belong to what was open then, or are in the opening already;
+            // those chosen since a crash are for what comes back.
+            if opening.by != By::Restart {
+                line.estimate_next = None;
+            }
+            line.generation += 1;
+            let message = ToWorker::Open {
+                generation: line.generation,
+                name: opening.input.name(),
+                config: opening.config.clone(),
+                edited: opening.by == By::Typing,
+            };
+            line.send(&message, &opening.input.to_value());
+            line.under_way = Some(Request::Open(opening));
+        } else if let Some(wanted) = line.estimate_next.take() {
+            if line.good.as_ref().is_none_or(|(_, good)| *good == wanted) {
+                drop(line);
+                self.state.config_problem.set(None);
+                return;
+            }
+            line.generation += 1;
+            let Wanted { config, reading } = wanted.clone();
+            let generation = line.generation;
+            line.send(&ToWorker::Estimate { generation, config, reading }, &JsValue::NULL);
+            line.under_way = Some(Request::Estimate(wanted));
+        }
+    }
+
+    fn receive(&self, message: FromWorker) {
+        match message {
+            FromWorker::Ready { devices } => {
+                if self.state.devices.with_untracked(Vec::is_empty) {
+                    self.state.devices.set(devices.into_iter().map(DeviceRow::new).collect());
+                }
+                self.line.borrow_mut().ready = true;
+                self.seek(false);
+            }
+            FromWorker::Opened { generation, dims, text, spec, estimate, fault } => {
+                self.opened(generation, dims, text, spec, estimate);
+                let taken_back = |fault| ConfigProblem { fault, taken_back: true };
+                self.state.config_problem.set(fault.map(taken_back));
+            }
+            FromWorker::Refused { reason, place, text, .. } => {
+                self.refused(SourceProblem { reason, place }, text);
+            }
+            FromWorker::Explained { generation, explained, alone } => {
+                self.explained(generation, *explained, alone);
+            }
+            FromWorker::Located { generation, finding } => {
+                self.state.found.set(Some((generation, finding)));
+            }
+            FromWorker::Estimated { generation, estimate } => {
+                let request = self.line.borrow_mut().answered(generation);
+                if let Some(Request::Estimate(wanted)) = request {
+                    self.answer(generation, estimate, wanted);
+                }
+            }
+            FromWorker::Failed { generation, fault } => {
+                self.line.borrow_mut().answered(generation);
+                let problem = ConfigProblem { fault, taken_back: false };
+                self.state.config_problem.set(Some(problem));
+            }
+            FromWorker::Verdict { generation, verdict } => {
+                if let Some(row) = self.row(generation, &verdict.id) {
+                    row.verdict.set(Some((generation, verdict)));
+                }
+            }
+            FromWorker::LargestBatch { generation, device, batch } => {
+                if let Some(row) = self.row(generation, &device) {
+                    row.largest.set(Some((generation, batch)));
+                }
+            }
+            FromWorker::Seen { generation, snapshot } => self.seen(generation, snapshot),
+            FromWorker::Played { generation, packed } => {
+                if self.answered() == Some(generation) {
+                    link::save_run(self.state, packed);
+                }
+            }
+            FromWorker::WhatIfs { generation, outcomes } => {
+                if self.answered() == Some(generation) {
+                    self.state.what_ifs.set(outcomes);
+                }
+            }
+            FromWorker::Pulled { generation, lever, pulled } => {
+                self.pulled(generation, lever, pulled);
+            }
+            FromWorker::Trend { generation, trend } => {
+                if self.answered() == Some(generation) {
+                    self.state.trend.set(trend);
+                }
+            }
+            FromWorker::Searched { generation, tried, outcome } => {
+                let is_wanted = self.state.search.with_untracked(Option::is_some);
+                if is_wanted && self.answered() == Some(generation) {
+                    self.state.search.set(Some(SearchState { tried, outcome }));
+                }
+            }
+        }
+        self.pump();
+    }
+
+    fn opened(
+        &self,
+        generation: u64,
+        dims: Vec<OpenDim>,
+        text: Option<String>,
+        spec: Option<String>,
+        estimate: Estimate,
+    ) {
+        let Some(Request::Open(opening)) = self.line.borrow_mut().answered(generation) else {
+            return;
+        };
+        let config = estimate.report.config.clone();
+        let reading = estimate.report.recorded.as_ref().map_or(0, |run| run.shown);
+        let wanted = Wanted { config: config.clone(), reading };
+        let name = opening.input.name();
+        let own_file = matches!(opening.input, Input::File(_));
+        let mut line = self.line.borrow_mut();
+        line.good = Some((opening.input, wanted.clone()));
+        line.good_text.clone_from(&text);
+        drop(line);
+        let state = self.state;
+        state.opening.set(None);
+        state.reading.set(reading);
+        if opening.by == By::Typing {
+            state.notice.set(None);
+            state.source.update(|source| {
+                if let Some(source) = source {
+                    source.problem = None;
+                }
+            });
+            state.config.set(config);
+        } else if opening.by != By::Restart {
+            state.forget(Ended::Model);
+            state.edit(&name, text, None);
+            state.config.set(config);
+        }
+        let is_new = matches!(opening.by, By::File | By::Text);
+        state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
+        self.answer(generation, estimate, wanted);
+        if is_new {
+            begin_at_the_top();
+        }
+    }
+
+    fn pulled(&self, generation: u64, lever: usize, pulled: Option<Pulled>) {
+        let before = self.state.answer.with_untracked(|answer| {
+            let answer = answer.as_ref().filter(|answer| answer.generation == generation);
+            answer.map(|answer| answer.report.verdict.need)
+        });
+        let Some(before) = before else { return };
+        let effected = |pulled| Arc::new(Effected { generation, before, pulled });
+        self.state.levers.update(|levers| {
+            if let Some(known) = levers.get_mut(lever) {
+                *known = pulled.map(effected);
+            }
+        });
+    }
+
+    fn seen(&self, generation: u64, snapshot: Snapshot) {
+        let mut line = self.line.borrow_mut();
+        line.looking = None;
+        let next = line.look_next.take();
+        drop(line);
+        if self.answered() == Some(generation) {
+            self.state.snapshot.set(Some(Arc::new(snapshot)));
+        }
+        if let Some(event) = next {
+            self.look(event);
+        }
+    }
+
+    fn answer(&self, generation: u64, estimate: Estimate, wanted: Wanted) {
+        if let Some((_, good)) = &mut self.line.borrow_mut().good {
+            *good = wanted;
+        }
+        let state = self.state;
+        // What is pinned stays where the run has the same events, as with another batch.
+        let events = state.answer.with_untracked(|old| Some(old.as_ref()?.report.timeline.events));
+        if events != Some(estimate.report.timeline.events) {
+            state.pin.set(None);
+        }
+        state.forget(Ended::Answer);
+        let mut line = self.line.borrow_mut();
+        line.looking = None;
+        line.look_next = None;
+        drop(line);
+        let report = Arc::new(estimate.report);
+        state.answer.set(Some(Answer { generation, report, millis: estimate.millis }));
+    }
+
+    fn refused(&self, problem: SourceProblem, text: Option<String>) {
+        let mut line = self.line.borrow_mut();
+        let Some(Request::Open(opening)) = line.under_way.take() else { return };
+        let kept = line.good.as_ref().map(|(input, _)| input.name());
+        drop(line);
+        let (state, name) = (self.state, opening.input.name());
+        state.opening.set(None);
+        match opening.by {
+            By::Typing => {
+                state.source.update(|source| {
+                    if let Some(source) = source {
+                        source.problem = Some(problem);
+                    }
+                });
+                return;
+            }
+            By::Text if text.is_some() => {
+                state.notice.set(None);
+                state.edit(&name, text, Some(problem));
+                return;
+            }
+            By::Text | By::File | By::Restart => {}
+        }
+        state.notice.set(Some(words::notice::refused(&name, &problem.reason, kept.as_deref())));
+        if problem.place.is_some() {
+            // It was nearly understood, so that the user can mend it here.
+            state.edit(&name, text, Some(problem));
+        }
+    }
+
+    /// Shows a message, and applies what follows from it. What is open stays open: a message in the
+    /// editor gives way to the text of the model.
+    fn explained(&self, generation: u64, explained: Explained, alone: bool) {
+        let state = self.state;
+        if alone {
+            let mut line = self.line.borrow_mut();
+            let Some(Request::Open(opening)) = line.answered(generation) else { return };
+            let kept = line.good.as_ref().map(|(input, _)| input.name());
+            let text = line.good_text.clone();
+            drop(line);
+            state.opening.set(None);
+            state.notice.set(None);
+            if opening.by == By::Typing {
+                state.edit(&kept.unwrap_or_default(), text, None);
+            }
+        }
+        let before = state.config.get_untracked();
+        let mut config = before.clone();
+        for field in &explained.fields {
+            explained.apply(*field, &mut config);
+        }
+        let explained = Arc::new(explained);
+        state.found.set(None);
+        let same = config == before;
+        state.message.set(Some(Message { explained, before }));
+        self.seek(same);
+        state.config.set(config);
+    }
+
+    /// Has the worker look for the message's allocation.
+    fn seek(&self, at_once: bool) {
+        let sought = |message: &Message| message.explained.sought.clone();
+        let sought = self.state.message.with_untracked(|message| message.as_ref().map(sought));
+        if let Some(sought) = sought {
+            self.line.borrow().send(&ToWorker::Seek { sought, at_once }, &JsValue::NULL);
+        }
+    }
+
+    /// The row of a device, if news about it still count.
+    fn row(&self, generation: u64, id: &str) -> Option<DeviceRow> {
+        if self.answered() != Some(generation) {
+            return None;
+        }
+        self.state.devices.with_untracked(|rows| {
+            rows.iter().find(|row| row.device.with_value(|device| device.id == id)).copied()
+        })
+    }
+
+    /// The worker died: start another, and give it back what was good.
+    fn died(&self) {
+        let mut line = self.line.borrow_mut();
+        let worker = line.worker.take();
+        let was_ready = std::mem::take(&mut line.ready);
+        let under_way = line.under_way.take();
+        let good = line.good.clone();
+        line.deaths += 1;
+        let deaths = line.deaths;
+        drop(line);
+        if let Some(worker) = worker {
+            worker.terminate();
+        }
+        self.state.opening.set(None);
+        let at_fault = match &under_way {
+            Some(Request::Open(opening)) => Some(opening.input.name()),
+            _ => None,
+        };
+        let hopeless =
+            matches!(&under_way, Some(Request::Open(opening)) if opening.by == By::Restart);
+        if !was_ready || hopeless {
+            self.close();
+            self.state.notice.set(Some(words::notice::stopped_for_good()));
+            if was_ready {
+                self.start_worker();
+            }
+            return;
+        }
+        let kept = good.as_ref().map(|(input, _)| input.name());
+        self.state.notice.set(Some(words::notice::restarted(at_fault.as_deref(), kept.as_deref())));
+        if let Some((input, good)) = good {
+            // Back to settings that are known to work; what the user chooses from now on counts.
+            self.state.config.set(good.config.clone());
+            self.line.borrow_mut().open_next = Some(Opening::again(input, good));
+        }
+        // What kills one worker after the other is not started again until the user asks for more.
+        if deaths < 2 {
+            self.start_worker();
+        }
+    }
+
+    /// The user wants something: another try for a worker that was given up.
+    fn revive(&self) {
+        let mut line = self.line.borrow_mut();
+        line.deaths = 0;
+        let is_gone = line.worker.is_none();
+        drop(line);
+        if is_gone {
+            self.start_worker();
+        }
+    }
+
+    fn start_worker(&self) {
+        let main = META.with(ImportMeta::url);
+        let options = WorkerOptions::new();
+        options.set_type(WorkerType::Module);
+        options.set_name("highwater");
+        let started = Url::new_with_base("worker.js", &main)
+            .and_then(|url| Worker::new_with_options(&url.href(), &options));
+        let Ok(worker) = started else {
+            self.state.notice.set(Some(words::notice::stopped_for_good()));
+            return;
+        };
+        let engine = self.clone();
+        let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
+            // A number says how much of a file was read.
+            if let Some(percent) = event.data().as_f64() {
+                if !engine.is_opening_newest() {
+                    return;
+                }
+                engine.state.opening.update(|opening| {
+                    if let Some(arriving) = opening {
+                        arriving.percent = Some(percent);
+                    }
+                });
+            } else if let Some((message, _)) = protocol::unpack(event.data()) {
+                engine.receive(message);
+            }
+        });
+        worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+        on_message.forget();
+        let engine = self.clone();
+        let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |_| engine.died());
+        worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
+        on_error.forget();
+        // The worker runs this very program: it gets the compiled module, and need not fetch it.
+        let greeting = Object::new();
+        let greeted = js_sys::Reflect::set(&greeting, &"main".into(), &main.into())
+            .and_then(|_| {
+                js_sys::Reflect::set(&greeting, &"module".into(), &wasm_bindgen::module())
+            })
+            .and_then(|_| worker.post_message(&greeting));
+        if greeted.is_ok() {
+            self.line.borrow_mut().worker = Some(worker);
+        } else {
+            self.state.notice.set(Some(words::notice::stopped_for_good()));
+        }
+    }
+}
+
+impl Line {
+    fn send(&self, message: &ToWorker, beside: &JsValue) {
+        let packed = protocol::pack(message, beside);
+        if let (Some(worker), Some((data, transfer))) = (&self.worker, packed) {
+            // Fails only for values that cannot be cloned; files and bytes always can.
+            drop(worker.post_message_with_transfer(&data, &transfer));
+        }
+    }
+
+    /// The request that has just been answered, unless the page was closed meanwhile.
+    fn answered(&mut self, generation: u64) -> Option<Request> {
+        let request = self.under_way.take();
+        request.filter(|_| generation == self.generation)
+    }
+}

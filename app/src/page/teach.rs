@@ -1,0 +1,117 @@
+//! Gives lessons: opens their models, sets what their steps set, and shows what they are about.
+
+use gloo::timers::callback::Timeout;
+use highwater_core::Config;
+use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
+
+use super::engine::Engine;
+use super::focus::focus_text;
+use crate::model::input::Input;
+use crate::model::lessons::{Step, Teaching};
+use crate::model::state::State;
+
+/// What the user can ask of lessons.
+#[derive(Clone, Copy)]
+pub(crate) struct Lessons {
+    /// Begin one: its position in the table.
+    pub(crate) begin: Callback<usize>,
+    /// Go to another step.
+    pub(crate) go: Callback<usize>,
+    /// Show the answer.
+    pub(crate) reveal: Callback<()>,
+    /// End it; the model stays.
+    pub(crate) end: Callback<()>,
+}
+
+impl Lessons {
+    /// Lessons on this page.
+    pub(crate) fn of(state: State, engine: StoredValue<Engine, LocalStorage>) -> Self {
+        let go = Callback::new(move |step: usize| {
+            let Some(at) = state.lesson.get_untracked() else { return };
+            let at = Teaching { step, revealed: false, ..at };
+            state.lesson.set(Some(at));
+            state.show_iteration(at.step().iteration);
+            let dims = state.config.with_untracked(|config| config.dims.clone());
+            state.config.set(config(at.step(), Config { dims, ..Config::default() }));
+            point(at.step().about);
+            focus_later("#lesson-title");
+        });
+        Self {
+            begin: Callback::new(move |lesson: usize| {
+                let at = Teaching { lesson, step: 0, revealed: false };
+                let config = config(at.step(), Config::default());
+                let dims = config.dims.clone();
+                state.lesson.set(Some(at));
+                state.config.set(config);
+                let input = Input::text(at.lesson().title, at.lesson().model);
+                engine.with_value(|engine| engine.open(input, dims));
+            }),
+            go,
+            reveal: Callback::new(move |()| {
+                state.lesson.update(|at| {
+                    if let Some(at) = at {
+                        at.revealed = true;
+                        state.show_iteration(at.step().iteration);
+                        point(at.step().about);
+                    }
+                });
+                focus_later("#lesson-title");
+            }),
+            end: Callback::new(move |()| {
+                state.lesson.set(None);
+                point("");
+                focus_later("#main");
+            }),
+        }
+    }
+}
+
+/// The settings of a step over others.
+fn config(step: &Step, mut config: Config) -> Config {
+    for (name, value) in step.settings {
+        match (name.strip_prefix("dim:"), value.parse()) {
+            (Some(dim), Ok(size)) => {
+                config.dims.insert(dim.to_owned(), size);
+            }
+            _ => {
+                // A test holds that every lesson's settings are known.
+                config.say(name, value);
+            }
+        }
+    }
+    config
+}
+
+/// Gives the focus to a part of the page once what has changed is on it.
+fn focus_later(selector: &'static str) {
+    let focus = move || {
+        let document = web_sys::window().and_then(|window| window.document());
+        let found = document.and_then(|document| document.query_selector(selector).ok()?);
+        if let Some(element) = found {
+            focus_text(element.unchecked_ref());
+        }
+    };
+    Timeout::new(0, focus).forget();
+}
+
+/// Brings a part of the page into view, and marks it.
+fn point(selector: &str) {
+    let Some(document) = web_sys::window().and_then(|window| window.document()) else { return };
+    if let Ok(Some(before)) = document.query_selector(".pointed-at") {
+        drop(before.class_list().remove_1("pointed-at"));
+    }
+    if selector.is_empty() {
+        return;
+    }
+    if let Ok(Some(part)) = document.query_selector(selector) {
+        drop(part.class_list().add_1("pointed-at"));
+        part.scroll_into_view_with_scroll_into_view_options(&at_the_top());
+    }
+}
+
+fn at_the_top() -> web_sys::ScrollIntoViewOptions {
+    let options = web_sys::ScrollIntoViewOptions::new();
+    options.set_block(web_sys::ScrollLogicalPosition::Start);
+    options
+}

@@ -1,0 +1,23 @@
+//! The page's sentences, kept together: they are composed here and nowhere else.
+
+mod answer;
+pub(crate) mod autopsy;
+pub(crate) mod comparison;
+pub(crate) mod explained;
+pub(crate) mod format;
+pub(crate) mod keep;
+pub(crate) mod language;
+pub(crate) mod levers;
+pub(crate) mod message;
+mod names;
+pub(crate) mod notice;
+pub(crate) mod recorded;
+mod vocabulary;
+
+#[cfg(test)]
+pub(crate) use answer::headline;
+pub(crate) use answer::{Headline, doubt, newest_headline};
+pub(crate) use names::{
+    moment, phase, phase_short, pool, pool_name, segments, sentence, severity, when,
+};
+pub(crate) use vocabulary::Vocabulary;

@@ -1,0 +1,258 @@
+//! What a message about memory says, in English sentences: made in the readers' program, so that they are no
+//! part of what the page waits for. The page puts them into its language.
+
+use std::fmt::Display;
+
+use highwater_core::bytes::Printed;
+use highwater_core::observed::{Cause, Explanation, Machine, Message, Observed, Versions};
+use highwater_core::{Bytes, Config};
+
+use super::language::fill;
+use super::names::{self, with_article};
+use crate::model::explained::{Explained, Held, Sentence, Sought};
+
+impl Sentence {
+    fn of(english: &str, parts: &[(&str, &dyn Display)]) -> Self {
+        let parts = parts.iter().map(|(name, part)| ((*name).to_owned(), part.to_string()));
+        Self { english: english.to_owned(), parts: parts.collect() }
+    }
+
+    /// The sentence in the language of the page.
+    pub(crate) fn spoken(&self) -> String {
+        let parts: Vec<_> =
+            self.parts.iter().map(|(name, part)| (name.as_str(), part as &dyn Display)).collect();
+        fill(&self.english, &parts)
+    }
+}
+
+impl Explained {
+    /// Explains what was found in a text; nothing where there was nothing.
+    pub fn of(observed: &Observed) -> Option<Self> {
+        if observed.is_empty() {
+            return None;
+        }
+        let explanation = observed.explain();
+        let message = observed.message.as_ref();
+        let machine = observed.machine.as_ref().filter(|_| message.is_none());
+        let (title, figures) = match (message, machine) {
+            (Some(message), _) => (title(message), asked(message, &explanation)),
+            (None, Some(machine)) => in_use(machine, &explanation),
+            (None, None) => return None,
+        };
+        let fields = explanation.known.fields();
+        Some(Self {
+            title,
+            figures,
+            why: explanation.cause.map_or_else(String::new, |cause| sentence(cause.about())),
+            about: about(message, &explanation),
+            parts: parts(message, machine, &explanation),
+            tried: message.and_then(|message| Some(message.tried?.bytes)),
+            fields,
+            device: explanation
+                .known
+                .device
+                .map_or_else(String::new, |known| known.name.to_owned()),
+            known: explanation.known.apply(Config::default()),
+            advice: advice(explanation.cause),
+            notes: explanation.notes.iter().map(|note| sentence(&note.message)).collect(),
+            sought: message.and_then(Sought::of),
+        })
+    }
+}
+
+impl Sought {
+    fn of(message: &Message) -> Option<Self> {
+        let Message { tried, allocated, reserved, free, .. } = *message;
+        tried.map(|_| Self { tried, allocated, reserved, free })
+    }
+}
+
+fn title(message: &Message) -> Sentence {
+    let backend = message.backend.name();
+    match (message.library, message.gpu) {
+        (Some(library), _) => Sentence::of("Memory ran out in {library}", &[("library", &library)]),
+        (None, Some(gpu)) => Sentence::of(
+            "{backend} ran out of memory on GPU {n}",
+            &[("backend", &backend), ("n", &gpu)],
+        ),
+        (None, None) => Sentence::of("{backend} ran out of memory", &[("backend", &backend)]),
+    }
+}
+
+/// What it asked for, what there was, and what was missing.
+fn asked(message: &Message, explanation: &Explanation) -> Sentence {
+    let Some(tried) = message.tried else { return Sentence::default() };
+    let there = message.free.or(message.allowed).unwrap_or(tried);
+    let short = explanation.missing.filter(|missing| missing.bytes > Bytes::ZERO);
+    let missing = short.unwrap_or(tried);
+    let parts: [(&str, &dyn Display); 3] =
+        [("size", &tried), ("there", &there), ("missing", &missing)];
+    match (message.free, message.allowed, short) {
+        (Some(_), _, Some(_)) => {
+            Sentence::of("It asked for {size} where {there} was free: {missing} short.", &parts)
+        }
+        (Some(_), _, None) => Sentence::of("It asked for {size} where {there} was free.", &parts),
+        (None, Some(_), Some(_)) => {
+            Sentence::of("It asked for {size} where {there} may be held: {missing} short.", &parts)
+        }
+        (None, Some(_), None) => {
+            Sentence::of("It asked for {size} where {there} may be held.", &parts)
+        }
+        (None, None, Some(_)) => Sentence::of("It asked for {size}: {missing} short.", &parts),
+        (None, None, None) => Sentence::of("It asked for {size}.", &parts),
+    }
+}
+
+/// What `nvidia-smi` says of the GPU that it is about.
+fn in_use(machine: &Machine, explanation: &Explanation) -> (Sentence, Sentence) {
+    let gpu = explanation.gpu.and_then(|at| machine.gpus.get(at));
+    let Some(gpu) = gpu else {
+        return (Sentence::of("nvidia-smi lists no GPU", &[]), Sentence::default());
+    };
+    let name = explanation.known.device.map_or(gpu.name.as_str(), |device| device.name);
+    let title = if with_article(name).starts_with("an ") {
+        Sentence::of("This machine has an {gpu}", &[("gpu", &name)])
+    } else {
+        Sentence::of("This machine has a {gpu}", &[("gpu", &name)])
+    };
+    let figures = gpu.total.map_or_else(Sentence::default, |total| {
+        Sentence::of(
+            "GPU {n} has {taken} of {total} in use.",
+            &[("n", &gpu.index), ("taken", &gpu.taken()), ("total", &total)],
+        )
+    });
+    (title, figures)
+}
+
+fn about(message: Option<&Message>, explanation: &Explanation) -> Vec<Sentence> {
+    let names: Vec<_> = explanation.suspects.iter().map(|suspect| suspect.name).collect();
+    let card = match names.as_slice() {
+        [] => None,
+        [name] => Some(Sentence::of(name, &[])),
+        [first, rest @ ..] => Some(Sentence::of(
+            "{gpu}, perhaps {others}",
+            &[("gpu", first), ("others", &rest.join(" / "))],
+        )),
+    };
+    let versions = message.filter(|message| message.library.is_none());
+    let versions = versions.and_then(|message| of_pytorch(&message.versions));
+    card.into_iter().chain(versions).collect()
+}
+
+/// Versions of `PyTorch`; nothing where it may be any.
+fn of_pytorch(versions: &Versions) -> Option<Sentence> {
+    let name = |(major, minor): (u64, u64)| format!("{major}.{minor}");
+    Some(match (versions.from.map(name), versions.until.map(name)) {
+        (Some(from), Some(until)) if from == until => Sentence::of("PyTorch {n}", &[("n", &from)]),
+        (Some(from), Some(until)) => {
+            Sentence::of("PyTorch {from} to {until}", &[("from", &from), ("until", &until)])
+        }
+        (Some(from), None) => Sentence::of("PyTorch {n} or later", &[("n", &from)]),
+        (None, Some(until)) => Sentence::of("PyTorch {n} or before", &[("n", &until)]),
+        (None, None) => return None,
+    })
+}
+
+/// Who holds what of the card.
+fn parts(
+    message: Option<&Message>,
+    machine: Option<&Machine>,
+    explanation: &Explanation,
+) -> Vec<(Held, Bytes)> {
+    /// SIZE: what rounding hides of a card.
+    const ROUNDED: Bytes = Bytes::mib(64);
+    let size = |size: Option<Printed>| size.map_or(Bytes::ZERO, |size| size.bytes);
+    let mut parts = Vec::new();
+    if let Some(message) = message
+        && let (Some(capacity), Some(free)) = (message.capacity, message.free)
+    {
+        parts.extend([
+            (Held::Allocated, size(message.allocated)),
+            (Held::Unallocated, size(message.unallocated)),
+            (Held::Context, size(explanation.context)),
+            (Held::Others, size(explanation.other_processes)),
+        ]);
+        let told: Bytes = parts.iter().map(|(_, bytes)| *bytes).sum();
+        let rest = capacity.bytes - free.bytes - told;
+        if rest > ROUNDED {
+            // Until 2.0 a message does not tell the context.
+            let what = if explanation.context.is_none() { Held::Context } else { Held::Unknown };
+            parts.push((what, rest));
+        }
+        parts.push((Held::Free, free.bytes));
+    } else if let Some(gpu) = machine
+        .and_then(|machine| machine.gpus.get(explanation.gpu?))
+        .filter(|gpu| gpu.total.is_some())
+    {
+        parts.extend([
+            (Held::Others, gpu.taken()),
+            (Held::Free, gpu.total.unwrap_or_default() - gpu.taken()),
+        ]);
+    }
+    parts.retain(|(_, bytes)| *bytes > Bytes::ZERO);
+    parts
+}
+
+fn advice(cause: Option<Cause>) -> Vec<String> {
+    let advice = cause.map_or(&[][..], Cause::advice);
+    advice.iter().map(|what| sentence(what)).collect()
+}
+
+/// A sentence, unless it begins with what is written so.
+pub(crate) fn sentence(text: &str) -> String {
+    if text.starts_with("nvidia-smi") { format!("{text}.") } else { names::sentence(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use highwater_core::config::MachineField;
+    use highwater_core::observed;
+
+    use super::*;
+
+    const MESSAGE: &str = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 \
+        has a total capacty of 14.58 GiB of which 3.26 GiB is free. Process 341 has 1.00 GiB memory \
+        in use. Including non-PyTorch memory, this process has 10.32 GiB memory in use. Of the \
+        allocated memory 10.00 GiB is allocated by PyTorch, and 213.20 MiB is reserved by PyTorch \
+        but unallocated.";
+
+    fn explained(text: &str) -> Explained {
+        Explained::of(&observed::read(text)).expect("there is a message")
+    }
+
+    #[test]
+    fn a_message_is_told_in_sentences() {
+        let told = explained(MESSAGE);
+        assert_eq!(told.title.spoken(), "CUDA ran out of memory on GPU 0");
+        assert_eq!(
+            told.figures.spoken(),
+            "It asked for 9.00 GiB where 3.26 GiB was free: 5.74 GiB short."
+        );
+        assert_eq!(told.why, "Even all memory that no tensor uses would not do.");
+        let sum: Bytes = told.parts.iter().map(|(_, bytes)| *bytes).sum();
+        assert!(sum.0.abs_diff((14_580 << 30) / 1000) < 64 << 20, "{sum}");
+        assert_eq!(Explained::of(&observed::read("layers: [relu]")), None);
+    }
+
+    #[test]
+    fn settings_are_applied_and_taken_back() {
+        let told = explained(MESSAGE);
+        let before = Config { device: "l4".to_owned(), ..Config::default() };
+        let mut config = before.clone();
+        for field in &told.fields {
+            assert!(
+                !told.is_applied(*field, &config) || *field == MachineField::PyTorch,
+                "{field}"
+            );
+            told.apply(*field, &mut config);
+            assert!(told.is_applied(*field, &config), "{field}");
+        }
+        assert_eq!(config.device, "t4");
+        Explained::undo(MachineField::Device, &before, &mut config);
+        assert!(!config.knows_the_card());
+        told.apply(MachineField::Capacity, &mut config);
+        assert_eq!(config.device, "t4");
+        Explained::undo(MachineField::Capacity, &before, &mut config);
+        assert_eq!(config.capacity, None);
+    }
+}

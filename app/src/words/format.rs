@@ -1,0 +1,110 @@
+//! Numbers as people read them.
+
+use highwater_core::Bytes;
+use highwater_core::report::Verdict;
+
+use super::language::{fill, tr};
+use crate::chart::float;
+
+/// Digits in groups of three: `25,557,032`.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.char_indices() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count in thousands, millions or billions, three digits long: `25.6 M`.
+pub(crate) fn short_count(n: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "B"), (1_000_000, "M"), (1_000, "K")];
+    for (unit, letter) in UNITS {
+        if n >= unit {
+            let tenths = (u128::from(n) * 10 + u128::from(unit) / 2) / u128::from(unit);
+            return if tenths >= 1000 {
+                format!("{} {letter}", tenths / 10)
+            } else {
+                format!("{}.{} {letter}", tenths / 10, tenths % 10)
+            };
+        }
+    }
+    n.to_string()
+}
+
+/// The exact number behind a size: `3,768,320,000 bytes`.
+pub(crate) fn exact(bytes: Bytes) -> String {
+    fill("{n} bytes", &[("n", &grouped(bytes.0))])
+}
+
+/// `larger - smaller` with its sign: `+2.10 GiB`, `−0.80 GiB`.
+pub(crate) fn difference(larger: Bytes, smaller: Bytes) -> String {
+    if larger >= smaller {
+        format!("+{}", larger - smaller)
+    } else {
+        format!("\u{2212}{}", smaller - larger)
+    }
+}
+
+/// Whole per cent, with a space as in print: `61 %`; `<1 %` for a trace of something.
+pub(crate) fn percent(part: Bytes, whole: Bytes) -> String {
+    let (part, whole) = (u128::from(part.0), u128::from(whole.0.max(1)));
+    match (part * 200 + whole) / (whole * 2) {
+        0 if part > 0 => "<1\u{a0}%".to_owned(),
+        percent => format!("{percent}\u{a0}%"),
+    }
+}
+
+/// Share of a whole for drawing, in per cent.
+pub(crate) fn share(part: Bytes, whole: Bytes) -> f64 {
+    if whole.0 == 0 { 0.0 } else { 100.0 * float(part) / float(whole) }
+}
+
+/// A length as style sheets and pictures take it.
+pub(crate) fn length(length: f64) -> String {
+    format!("{length:.2}")
+}
+
+/// A verdict in words.
+pub(crate) fn verdict(verdict: Verdict) -> String {
+    tr(match verdict {
+        Verdict::Fits => "fits",
+        Verdict::Tight => "tight",
+        Verdict::FitsAfterFlush => "fits after cache flush",
+        Verdict::DoesNotFit => "does not fit",
+    })
+}
+
+/// A verdict as a sign that needs no colour.
+pub(crate) const fn verdict_symbol(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fits => "✓",
+        Verdict::Tight => "≈",
+        Verdict::FitsAfterFlush => "↻",
+        Verdict::DoesNotFit => "✕",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(25_557_032), "25,557,032");
+        assert_eq!(short_count(950), "950");
+        assert_eq!(short_count(25_557_032), "25.6 M");
+        assert_eq!(short_count(124_439_808), "124 M");
+        assert_eq!(short_count(1_235_814_400), "1.2 B");
+        assert_eq!(difference(Bytes::mib(1024), Bytes::mib(2048)), "\u{2212}1.00 GiB");
+        assert_eq!(difference(Bytes::mib(20), Bytes::mib(10)), "+10.00 MiB");
+        assert_eq!(percent(Bytes(0), Bytes(10)), "0\u{a0}%");
+        assert_eq!(percent(Bytes(1), Bytes(1000)), "<1\u{a0}%");
+        assert_eq!(percent(Bytes(615), Bytes(1000)), "62\u{a0}%");
+        assert_eq!(percent(Bytes(1), Bytes(0)), "100\u{a0}%");
+    }
+}

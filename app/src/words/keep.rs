@@ -1,0 +1,115 @@
+//! Sentences about what outlives a visit: links, files, what was opened before.
+
+use highwater_core::report::Timeline;
+use highwater_core::trace::{Category, Phase};
+
+use super::names::phase;
+use super::vocabulary::Vocabulary;
+use crate::chart::scene::View;
+use crate::chart::stack::Stack;
+use crate::model::export::Words;
+use crate::model::state::{Kept, Notice, Shared};
+use crate::model::visit::CARRIED;
+use crate::words::format;
+use crate::words::language::{fill, tr};
+
+/// An address or a file holds no state that can be read.
+pub(crate) fn unreadable_link() -> Notice {
+    Notice {
+        title: tr("This link cannot be read"),
+        detail: tr("It is cut off, or was made by another version of this page."),
+        is_error: true,
+    }
+}
+
+/// An address names a file that the user must open.
+pub(crate) fn file_wanted(name: &str) -> Notice {
+    Notice {
+        title: fill("Open {name} to see this", &[("name", &name)]),
+        detail: tr("The link has the settings and the view. The file itself was never sent."),
+        is_error: false,
+    }
+}
+
+/// An address has settings that mean nothing here.
+pub(crate) fn unknown_settings(names: &str) -> Notice {
+    Notice {
+        title: tr("Not all of this link is understood"),
+        detail: fill(
+            "Left out: {names}. Everything else is as it was shared.",
+            &[("names", &names)],
+        ),
+        is_error: false,
+    }
+}
+
+/// The answer could not be saved.
+pub(crate) fn unsaved() -> Notice {
+    Notice {
+        title: tr("The answer could not be saved"),
+        detail: tr("What writes it did not arrive; is the page still reachable?"),
+        is_error: true,
+    }
+}
+
+/// What became of the link, and how long it is.
+pub(crate) fn shared(shared: &Shared) -> String {
+    let length = format::grouped(shared.link.len() as u64);
+    let english = match (shared.copied, shared.link.len() > CARRIED) {
+        (_, true) => {
+            "The link has {length} letters: many programs cut such long ones. A file is safer."
+        }
+        (true, false) => "The link is copied. It has {length} letters.",
+        (false, false) => "Copy this link. It has {length} letters.",
+    };
+    fill(english, &[("length", &length)])
+}
+
+/// What is in the link.
+pub(crate) fn in_the_link(shared: &Shared) -> String {
+    match &shared.without {
+        None => tr("It holds the model, the settings and the view."),
+        Some(name) => fill(
+            "It holds the settings, the view and the name {name}; whoever opens it needs that file.",
+            &[("name", name)],
+        ),
+    }
+}
+
+/// What is said around the picture of the timeline.
+pub(crate) fn around_the_picture(
+    title: String,
+    view: View,
+    shown: &Timeline,
+    kept: Option<&Kept>,
+    vocabulary: Vocabulary,
+) -> Words {
+    let mut legend: Vec<_> = match view.stack {
+        Stack::Category => Category::ALL.iter().map(|&of| vocabulary.category(of)).collect(),
+        Stack::Module => {
+            let owners = shown.owners.iter().map(|owner| owner.module.clone());
+            owners.chain([tr("all others")]).collect()
+        }
+    };
+    legend.push(tr("reserved"));
+    legend.extend(kept.map(|kept| fill("Kept: {name}", &[("name", &kept.name)])));
+    let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
+    let phases = phases.iter().map(|&of| phase(of)).collect();
+    Words {
+        title,
+        legend,
+        phases,
+        iteration: view.part.iteration(),
+        by_module: view.stack == Stack::Module,
+        beside: kept.map(|kept| kept.report.timeline.clone()),
+    }
+}
+
+/// What something was that was opened before.
+pub(crate) fn recent_kind(kind: &str) -> String {
+    match kind {
+        "example" => tr("example"),
+        "text" => tr("text, kept here"),
+        _ => tr("file, open it again"),
+    }
+}

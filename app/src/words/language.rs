@@ -1,0 +1,87 @@
+//! The languages of the page. English is in the program; any other is a catalogue of its sentences.
+//!
+//! A text is asked for by what it says in English: [`tr`]. `public/languages/` has a catalogue per
+//! language, fetched from where the page came from when somebody chooses it; what it lacks stays
+//! English. A test compares the catalogues with the program's texts.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+
+use js_sys::{JSON, Object, Reflect};
+use wasm_bindgen::JsCast as _;
+use wasm_bindgen_futures::JsFuture;
+use web_sys::Response;
+
+use crate::model::language::Language;
+
+thread_local! {
+    /// The sentences of the chosen language by the English ones; none for English itself.
+    static CATALOGUE: RefCell<Option<Object>> = const { RefCell::new(None) };
+}
+
+/// Makes a language that of everything that is composed from now on; says whether it could.
+pub(crate) async fn fetch(language: Language) -> bool {
+    let catalogue = match language {
+        Language::English => None,
+        Language::Chinese => match fetched(language.tag()).await {
+            Some(catalogue) => Some(catalogue),
+            None => return false,
+        },
+    };
+    CATALOGUE.set(catalogue);
+    true
+}
+
+async fn fetched(tag: &str) -> Option<Object> {
+    let path = format!("languages/{tag}.json");
+    let response = JsFuture::from(web_sys::window()?.fetch_with_str(&path)).await.ok()?;
+    let response: Response = response.dyn_into().ok().filter(Response::ok)?;
+    let text = JsFuture::from(response.text().ok()?).await.ok()?.as_string()?;
+    JSON::parse(&text).ok()?.dyn_into().ok()
+}
+
+/// A text of the page in the language of the page.
+///
+/// A text that is composed has its parts in braces, for [`fill`]: languages put them elsewhere.
+pub(crate) fn tr(english: &str) -> String {
+    let translated = CATALOGUE.with_borrow(|catalogue| {
+        let catalogue = catalogue.as_ref()?;
+        Reflect::get(catalogue, &english.into()).ok()?.as_string()
+    });
+    translated.unwrap_or_else(|| english.to_owned())
+}
+
+/// A text of the page with its parts put in: `fill("Peaks at {size}.", &[("size", &size)])`.
+pub(crate) fn fill(english: &str, parts: &[(&str, &dyn Display)]) -> String {
+    let template = tr(english);
+    let mut text = String::new();
+    let mut rest = template.as_str();
+    while let Some((before, behind)) = rest.split_once('{') {
+        text.push_str(before);
+        let Some((name, behind)) = behind.split_once('}') else {
+            rest = behind;
+            break;
+        };
+        if let Some((_, part)) = parts.iter().find(|(known, _)| *known == name) {
+            text.push_str(&part.to_string());
+        }
+        rest = behind;
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_put_where_the_text_has_them() {
+        assert_eq!(
+            fill("Fits on {n} of {all} GPUs.", &[("all", &33), ("n", &31)]),
+            "Fits on 31 of 33 GPUs."
+        );
+        assert_eq!(fill("Nothing to fill.", &[]), "Nothing to fill.");
+        assert_eq!(fill("{unknown}{open", &[]), "open");
+    }
+}

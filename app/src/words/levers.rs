@@ -1,0 +1,86 @@
+//! What would help and how it grows, in words.
+
+use highwater_core::estimate::LargestBatch;
+use highwater_core::levers::{Cost, Outcome};
+use highwater_core::report::{Report, Verdict};
+
+use super::names::{place, with_article};
+use crate::chart::trend::TrendPoint;
+use crate::model::protocol::SearchOutcome;
+use crate::model::state::SearchState;
+use crate::words::format::{self, grouped};
+use crate::words::language::{fill, tr};
+
+/// What a lever costs.
+pub(crate) fn cost(cost: Cost) -> String {
+    tr(cost.about())
+}
+
+/// Where the peak is afterwards.
+pub(crate) fn moves_to(outcome: &Outcome) -> String {
+    let place = place(outcome.phase, &outcome.module, &outcome.operator);
+    fill("peak then {place}", &[("place", &place)])
+}
+
+/// The verdict as sign and word: `✓ fits`.
+pub(crate) fn verdict(verdict: Verdict) -> String {
+    [format::verdict_symbol(verdict), &format::verdict(verdict)].join(" ")
+}
+
+/// How far a search has come.
+pub(crate) fn searching(search: &SearchState) -> String {
+    fill("Searching: {n} sets of changes tried…", &[("n", &search.tried)])
+}
+
+/// What a search found: the sentence above its plan.
+pub(crate) fn found(steps: usize, fits: bool, device: &str) -> String {
+    let device = with_article(device);
+    let english = match (fits, steps) {
+        (true, 0) => "It fits on {device} as it is: nothing has to change.",
+        (true, 1) => "The least that makes it fit on {device} is one change:",
+        (true, _) => "The least that makes it fit on {device} is {n} changes together:",
+        (false, 0) => "No change that is known here makes it smaller: {device} will not do.",
+        (false, _) => "Nothing that was tried makes it fit on {device}; this comes nearest:",
+    };
+    fill(english, &[("device", &device), ("n", &steps)])
+}
+
+/// What a search found, once it has ended.
+pub(crate) fn outcome(search: &SearchState, report: &Report) -> Option<String> {
+    let (fits, plan) = match search.outcome.as_ref()? {
+        SearchOutcome::Found(plan) => (true, plan),
+        SearchOutcome::Nothing(plan) => (false, plan),
+    };
+    Some(found(plan.steps.len(), fits, &report.verdict.name))
+}
+
+/// That something was applied.
+pub(crate) fn applied(title: &str) -> String {
+    fill("Applied: {title}.", &[("title", &title)])
+}
+
+/// What a run needs at one size: `batch 96: 12.31 GiB, 11.90 GiB of it allocated`.
+pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
+    fill(
+        "{dim} {size}: needs {need}, {allocated} of it allocated",
+        &[
+            ("dim", &dim),
+            ("size", &grouped(point.size)),
+            ("need", &point.need),
+            ("allocated", &point.allocated),
+        ],
+    )
+}
+
+/// How far a device reaches: `largest on T4: 118, 125 with flushes`.
+pub(crate) fn largest(device: &str, largest: LargestBatch) -> String {
+    let size = |size: Option<u64>| size.map_or_else(String::new, grouped);
+    let (n, flushing) = (size(largest.without_flush), size(largest.with_flush));
+    let english = match (largest.without_flush, largest.only_with_flush()) {
+        (Some(_), None) => "largest on {device}: {n}",
+        (Some(_), Some(_)) => "largest on {device}: {n}, {flushing} with flushes",
+        (None, Some(_)) => "largest on {device}: {flushing}, with flushes",
+        (None, None) => "none fits on {device}",
+    };
+    fill(english, &[("device", &device), ("n", &n), ("flushing", &flushing)])
+}

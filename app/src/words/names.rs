@@ -1,0 +1,139 @@
+//! What things are called, and how sentences are put together.
+
+use std::fmt::Display;
+
+use highwater_core::Bytes;
+use highwater_core::diagnostic::Severity;
+use highwater_core::report::Timeline;
+use highwater_core::trace::Phase;
+
+use super::format;
+use super::language::{fill, tr};
+use crate::chart::segments::{Pool, Totals};
+
+/// `in backward of layer1.0.conv2`.
+pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
+    let what = match module {
+        "" => operator.to_owned(),
+        "loss" => tr("the loss"),
+        module => module.to_owned(),
+    };
+    let parts: [(&str, &dyn Display); 1] = [("what", &what)];
+    match phase {
+        Phase::Setup => tr("while the model is put on the device"),
+        Phase::ZeroGrad => tr("while gradients are dropped"),
+        Phase::Optimizer => tr("in the optimizer step"),
+        Phase::Forward if what.is_empty() => tr("in forward"),
+        Phase::Backward if what.is_empty() => tr("in backward"),
+        Phase::Forward => fill("in forward of {what}", &parts),
+        Phase::Backward => fill("in backward of {what}", &parts),
+    }
+}
+
+/// `a T4`, `an A100`: by how the first letter is spoken.
+pub(crate) fn with_article(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().unwrap_or('x');
+    let spelled = letters.next().is_some_and(|second| !second.is_ascii_lowercase());
+    let vowel = if spelled {
+        matches!(first, 'A' | 'E' | 'F' | 'H' | 'I' | 'L' | 'M' | 'N' | 'O' | 'R' | 'S' | 'X' | '8')
+    } else {
+        matches!(first, 'A' | 'E' | 'I' | 'O' | 'U')
+    };
+    fill(if vowel { "an {gpu}" } else { "a {gpu}" }, &[("gpu", &name)])
+}
+
+/// A phase as it is called on the timeline.
+pub(crate) fn phase(phase: Phase) -> String {
+    tr(match phase {
+        Phase::Setup => "set-up",
+        Phase::ZeroGrad => "zero grad",
+        Phase::Forward => "forward",
+        Phase::Backward => "backward",
+        Phase::Optimizer => "step",
+    })
+}
+
+/// A phase where there is no room for more.
+pub(crate) fn phase_short(phase: Phase) -> String {
+    tr(match phase {
+        Phase::Setup => "set",
+        Phase::ZeroGrad => return String::new(),
+        Phase::Forward => "fwd",
+        Phase::Backward => "bwd",
+        Phase::Optimizer => "opt",
+    })
+}
+
+/// `backward of iteration 2`.
+pub(crate) fn when(data: &Timeline, event: usize) -> String {
+    let after = data.phases.partition_point(|mark| mark.event <= event);
+    let mark = after.checked_sub(1).and_then(|at| data.phases.get(at));
+    mark.map_or_else(String::new, |mark| moment(mark.phase, mark.iteration))
+}
+
+/// `backward of iteration 2`.
+pub(crate) fn moment(phase: Phase, iteration: usize) -> String {
+    let name = self::phase(phase);
+    if phase == Phase::Setup {
+        return name;
+    }
+    fill("{phase} of iteration {n}", &[("phase", &name), ("n", &iteration)])
+}
+
+/// `31 segments, 3.35 GiB reserved, 2.90 GiB in use`.
+pub(crate) fn segments(totals: &Totals) -> String {
+    fill(
+        "{segments} segments, {reserved} reserved, {used} in use",
+        &[
+            ("segments", &format::grouped(totals.segments as u64)),
+            ("reserved", &totals.reserved),
+            ("used", &totals.used),
+        ],
+    )
+}
+
+/// A pool in a word.
+pub(crate) fn pool_name(pool: Pool) -> String {
+    match pool {
+        Pool::Large => tr("large"),
+        Pool::Small => tr("small"),
+    }
+}
+
+/// `Large pool: 12 segments, 3.20 GiB; a line is 256.00 MiB`.
+pub(crate) fn pool(pool: Pool, totals: &Totals, line: Bytes) -> String {
+    let parts: [(&str, &dyn Display); 3] =
+        [("n", &totals.segments), ("size", &totals.reserved), ("line", &line)];
+    match pool {
+        Pool::Large => fill("Large pool: {n} segments, {size}; a line is {line}", &parts),
+        Pool::Small => fill("Small pool: {n} segments, {size}; a line is {line}", &parts),
+    }
+}
+
+/// How much a diagnostic weighs, in a word.
+pub(crate) fn severity(severity: Severity) -> String {
+    tr(match severity {
+        Severity::Info => "noted",
+        Severity::Warning => "uncertain",
+        Severity::Error => "missing",
+    })
+}
+
+/// A sentence with its capital and its full stop.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.trim().chars();
+    let mut sentence: String =
+        letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    sentence.push_str(letters.as_str());
+    if !sentence.ends_with(['.', '?', '!', '…', '。', '？']) {
+        sentence.push('.');
+    }
+    sentence
+}
+
+/// Sentences one behind the other; those that say nothing are left out.
+pub(super) fn spaced(sentences: &[&str]) -> String {
+    let said: Vec<_> = sentences.iter().copied().filter(|text| !text.is_empty()).collect();
+    said.join(" ")
+}

@@ -1,0 +1,106 @@
+//! What the page tells its user besides the answer.
+
+use std::fmt::Display;
+
+use highwater_core::Bytes;
+
+use super::language::{fill, tr};
+use super::names::{sentence, spaced};
+use crate::model::state::Notice;
+
+/// Name of a model that is begun in the editor.
+pub(crate) fn new_spec() -> String {
+    tr("new model")
+}
+
+/// Name of a text from the clipboard.
+pub(crate) fn pasted() -> String {
+    tr("pasted text")
+}
+
+/// Name of a text that was dragged in.
+pub(crate) fn dropped() -> String {
+    tr("dropped text")
+}
+
+/// How near a guess was.
+pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
+    let off = u128::from(guess.0.abs_diff(answer.0)) * 100 / u128::from(answer.0.max(1));
+    let parts: [(&str, &dyn Display); 3] = [("guess", &guess), ("answer", &answer), ("off", &off)];
+    let english = match off {
+        0..=5 => "You said {guess}, it is {answer}: as good as exact.",
+        6..=25 => "You said {guess}, it is {answer}: near, {off} % off.",
+        _ if guess < answer => "You said {guess}, it is {answer}: more than one thinks.",
+        _ => "You said {guess}, it is {answer}: less than one thinks.",
+    };
+    fill(english, &parts)
+}
+
+/// Nothing could be made of a file.
+pub(crate) fn refused(name: &str, reason: &str, kept: Option<&str>) -> Notice {
+    let detail = match reason.strip_prefix(name) {
+        Some(rest) if rest.starts_with(' ') => sentence(&format!("The file{rest}")),
+        _ => sentence(reason),
+    };
+    let kept = kept.map(|kept| fill("{file} is still here.", &[("file", &kept)]));
+    Notice {
+        title: fill("Could not open {file}", &[("file", &name)]),
+        detail: spaced(&[&detail, kept.as_deref().unwrap_or_default()]),
+        is_error: true,
+    }
+}
+
+/// The worker died and was started again.
+pub(crate) fn restarted(at_fault: Option<&str>, kept: Option<&str>) -> Notice {
+    let why = match at_fault {
+        Some(name) => fill(
+            "{file} made the estimator stop, which no file should: please report it.",
+            &[("file", &name)],
+        ),
+        None => tr("The last setting made the estimator stop: please report it."),
+    };
+    let now = match kept {
+        Some(kept) => fill("It was started again, with {file}.", &[("file", &kept)]),
+        None => tr("It was started again."),
+    };
+    Notice {
+        title: tr("The estimator had to be restarted"),
+        detail: spaced(&[&why, &now]),
+        is_error: true,
+    }
+}
+
+/// The worker does not come back.
+pub(crate) fn stopped_for_good() -> Notice {
+    Notice {
+        title: tr("The estimator does not start"),
+        detail: tr(
+            "Reload the page. If that does not help, try a current Firefox, Chrome or Safari.",
+        ),
+        is_error: true,
+    }
+}
+
+/// Something other than one file was dropped.
+pub(crate) fn not_a_file() -> Notice {
+    Notice {
+        title: tr("That was no file"),
+        detail: tr("Drop one file from your computer: a model, or a log with the message."),
+        is_error: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_become_sentences() {
+        let notice = refused("a.zip", "a.zip is a zip archive; unpack it", Some("b.onnx"));
+        assert_eq!(notice.title, "Could not open a.zip");
+        assert_eq!(notice.detail, "The file is a zip archive; unpack it. b.onnx is still here.");
+        assert_eq!(sentence("the file is empty"), "The file is empty.");
+        assert_eq!(sentence("Was it moved?"), "Was it moved?");
+        assert_eq!(sentence(""), ".");
+    }
+}

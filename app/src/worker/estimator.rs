@@ -1,0 +1,92 @@
+//! The one door to `highwater_core`: what the worker may ask of it, in values that can be posted.
+
+use highwater_core::config::MachineField;
+use highwater_core::sorted;
+use highwater_core::{Config, Error, Source, device, formats};
+
+use crate::model::protocol::{Device, OpenDim};
+
+pub(crate) use highwater_core::Model;
+pub(crate) use highwater_core::estimate::{Match, Simulation};
+use highwater_core::formats::Opened;
+pub(crate) use highwater_core::levers::{Facts, LEVERS, Search, Searched};
+
+/// Every device.
+pub(crate) fn devices() -> Vec<Device> {
+    let device = |known: &device::Device| Device {
+        id: known.id.to_owned(),
+        name: known.name.to_owned(),
+        nameplate: known.nameplate.to_owned(),
+    };
+    device::all().iter().map(device).collect()
+}
+
+/// Reads the structure of an ONNX file; nothing where the input is something else.
+pub(crate) fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, Error> {
+    formats::open_onnx(source, name)
+}
+
+/// Reads ONNX that was text.
+pub(crate) fn open_written(bytes: &[u8]) -> Result<Opened, Error> {
+    formats::open_written(bytes)
+}
+
+/// Dimensions that the file leaves open, the batch first.
+pub(crate) fn open_dims(model: &Model) -> Vec<OpenDim> {
+    let mut dims: Vec<_> = model
+        .open_dims()
+        .into_iter()
+        .map(|dim| OpenDim {
+            name: dim.name,
+            default: dim.default,
+            batch: dim.batch,
+            inputs: dim.inputs,
+        })
+        .collect();
+    sorted::by_key(&mut dims, |dim| !dim.batch);
+    dims
+}
+
+/// Settings that an input suggests, with the machine of the page where it suggests none.
+pub(crate) fn suggested(by: &Config, page: Config) -> Config {
+    let usual = Config::default();
+    let mut config = by.clone();
+    for field in MachineField::ALL {
+        if *field == MachineField::Device || field.same(by, &usual) {
+            field.copy(&page, &mut config);
+        }
+    }
+    Config { dims: page.dims, ..config }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::derived::Count;
+    use crate::model::examples::EXAMPLES;
+    use crate::words;
+    use highwater_core::estimate::LargestBatch;
+
+    #[test]
+    fn every_example_opens_and_reads_as_a_sentence() {
+        for example in EXAMPLES {
+            let path = format!("{}/../public/{}", env!("CARGO_MANIFEST_DIR"), example.path);
+            let bytes = std::fs::read(&path).expect("the example travels with the page");
+            let model =
+                highwater_core::open(&mut bytes.as_slice(), example.file).expect("it opens");
+            let dims = open_dims(&model);
+            assert!(dims.first().is_some_and(|dim| dim.batch), "{}: {dims:?}", example.file);
+            let report = model
+                .estimate(&Config { dims: example.dims(), ..Config::default() })
+                .expect("it is estimated");
+            let report: highwater_core::Report =
+                postcard::from_bytes(&postcard::to_stdvec(&report).expect("it packs"))
+                    .expect("it unpacks");
+            let largest = Some(LargestBatch { without_flush: Some(7), with_flush: Some(7) });
+            let headline =
+                words::headline(&report, Count { all: 2, known: 2, survive: 2 }, largest);
+            assert!(headline.lead.starts_with("Peaks at "), "{}", headline.lead);
+            assert!(headline.rest.contains(" is activations."), "{}", headline.rest);
+        }
+    }
+}
