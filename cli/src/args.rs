@@ -46,7 +46,7 @@ Examples:
   nvidia-smi | highwater explain
   highwater replay snapshot.pickle --alloc-conf max_split_size_mb:256
   highwater replay trace.json.gz --device t4
-  highwater estimate resnet18.onnx --dim batch=8 --beside snapshot.pickle";
+  highwater estimate resnet18.onnx --dim batch=8 --compare snapshot.pickle";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -106,8 +106,8 @@ pub(crate) struct Estimate {
 
     /// Compare with what was recorded of the same training, phase by phase: a memory snapshot of PyTorch's,
     /// or a profiler trace from a CPU
-    #[arg(long, value_name = "FILE")]
-    pub(crate) beside: Option<PathBuf>,
+    #[arg(long, alias = "beside", value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
 
     /// Write a table as CSV: `timeline`, `tensors` (at the peak) or `devices`; may be repeated; `-`
     /// prints it

@@ -23,12 +23,12 @@ struct Answer {
     observed: Observed,
     explanation: Explanation,
     /// Where it happened, if there is a model and a message with figures.
-    located: Option<Place>,
+    located: Option<Asked>,
 }
 
 /// The model that was asked about.
 #[derive(Debug)]
-struct Place {
+struct Asked {
     name: String,
     /// Name of its batch dimension, where it has one.
     batch: Option<String>,
@@ -67,7 +67,7 @@ fn locate(
     path: &Path,
     observed: &Observed,
     explanation: &Explanation,
-) -> Result<Option<Place>, Error> {
+) -> Result<Option<Asked>, Error> {
     let Some(message) = observed.message.as_ref().filter(|message| message.tried.is_some()) else {
         return Ok(None);
     };
@@ -77,7 +77,7 @@ fn locate(
     let located = model.locate(&config, message)?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    Ok(Some(Place { name, batch, located }))
+    Ok(Some(Asked { name, batch, located }))
 }
 
 /// What is in a file or in standard input.

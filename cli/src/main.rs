@@ -10,8 +10,8 @@ mod advise;
 mod answer;
 mod args;
 mod autopsy;
-mod beside;
 mod catalogue;
+mod compare;
 mod explain;
 mod file;
 mod replay;
@@ -83,14 +83,14 @@ fn estimate(arguments: &Estimate, matches: &ArgMatches) -> Result<(String, ExitC
             status = complain(&text::refusal(device), DOES_NOT_FIT);
         }
     }
-    let beside = arguments.beside.as_ref().map(|path| {
-        beside::open(path, &answer.report.config).map_err(|error| locate(path, &error))
+    let recorded = arguments.compare.as_ref().map(|path| {
+        compare::open(path, &answer.report.config).map_err(|error| locate(path, &error))
     });
-    let beside = beside.transpose()?;
+    let recorded = recorded.transpose()?;
     let mut output = if arguments.json {
-        export::json(&answer, beside.as_ref())
+        export::json(&answer, recorded.as_ref())
     } else {
-        text::render(&answer, beside.as_ref())
+        text::render(&answer, recorded.as_ref())
     };
     for (path, text) in exports(arguments, &answer) {
         if path.as_os_str() == "-" {

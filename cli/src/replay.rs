@@ -9,7 +9,7 @@ use std::path::Path;
 
 use highwater_core::Error;
 use highwater_core::profiled;
-use highwater_core::recorded::{self, Recorded, Snapshot, WhatIf};
+use highwater_core::recorded::{self, MemorySnapshot, Recorded, WhatIf};
 
 use crate::args::Replay;
 use crate::file::FileSource;
@@ -41,6 +41,6 @@ pub(crate) fn replay(arguments: &Replay) -> Result<String, Error> {
     Ok(if arguments.json { json::render(&answer) } else { text::render(&answer) })
 }
 
-fn open(path: &Path) -> Result<Snapshot, Error> {
+fn open(path: &Path) -> Result<MemorySnapshot, Error> {
     recorded::open(&mut FileSource::open(path)?)
 }

@@ -11,7 +11,7 @@ use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
 use highwater_core::{Bytes, Diagnostic, Severity};
 
 use crate::table::{Align, Cell, Table};
-use crate::{autopsy, beside};
+use crate::{autopsy, compare};
 
 pub(crate) const HEAD: Style = Style::new().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -25,7 +25,7 @@ const MODULES_MAX: usize = 8;
 const BAR: u64 = 32;
 
 /// The whole report, with styles as escape sequences that the terminal's stream keeps or strips.
-pub(crate) fn render(answer: &Answer, beside: Option<&Report>) -> String {
+pub(crate) fn render(answer: &Answer, recorded: Option<&Report>) -> String {
     let report = &answer.report;
     let mut sections = vec![
         format!("{HEAD}{}{HEAD:#}\n", headline(answer)),
@@ -38,9 +38,9 @@ pub(crate) fn render(answer: &Answer, beside: Option<&Report>) -> String {
         section("GPUs", &devices(answer)),
         section("What this rests on", &diagnostics(report)),
     ];
-    if let Some(beside) = beside {
-        let title = format!("Beside a {}", beside.model.recognised.format);
-        let body = [beside::render(report, beside), listed(&beside.diagnostics)].concat();
+    if let Some(recorded) = recorded {
+        let title = format!("Compared with a {}", recorded.model.recognised.format);
+        let body = [compare::render(report, recorded), listed(&recorded.diagnostics)].concat();
         sections.insert(4, section(&title, &body));
     }
     sections.join("\n")

@@ -44,7 +44,7 @@ mod statistics;
 
 pub use crate::trace::Stream;
 pub use conf::Conf;
-use free_blocks::{FreeBlock, FreeBlocks, Place};
+use free_blocks::{FreeBlock, FreeBlocks, SetPosition};
 pub use out_of_memory::{DeviceMemory, OutOfMemory};
 pub use replay::{
     Failure, IterationPeaks, Mark, Replay, Series, replay, replay_series, state_after,
@@ -403,7 +403,7 @@ impl Allocator {
 // The steps of an allocation, in the order in which they are tried.
 impl Allocator {
     /// The smallest free block that is large enough, and its place in the free set.
-    fn find_free_block(&mut self, shelf: Shelf, size: Bytes) -> Option<(Place, FreeBlock)> {
+    fn find_free_block(&mut self, shelf: Shelf, size: Bytes) -> Option<(SetPosition, FreeBlock)> {
         if shelf.pool == Pool::Large {
             self.searches = self.searches.saturating_add(1);
         }
@@ -524,7 +524,7 @@ impl Allocator {
 
     /// Marks a block as allocated, and splits off what is worth keeping: that takes the block's
     /// place in the free set, where it has one.
-    fn hand_out(&mut self, id: BlockId, place: Option<Place>, request: Bytes, size: Bytes) {
+    fn hand_out(&mut self, id: BlockId, place: Option<SetPosition>, request: Bytes, size: Bytes) {
         let Some(block) = self.blocks.get_mut(id.0) else { return };
         block.requested = request;
         block.state = State::Allocated;

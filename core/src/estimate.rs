@@ -26,7 +26,7 @@ use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
 
 pub use self::largest::LargestBatch;
-pub use self::locate::{Located, Match, Place};
+pub use self::locate::{Candidate, Located, Match};
 pub use self::simulation::Simulation;
 
 /// A model that was read and can be estimated under any configuration.

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::device;
 use crate::error::{Error, ErrorKind};
 use crate::estimate::{Model, Simulation};
-use crate::report::{DeviceVerdict, Moment};
+use crate::report::{DeviceVerdict, EventContext};
 use crate::trace::{Category, Phase, Storage};
 
 /// What a lever costs, as a class; the cheapest first.
@@ -182,8 +182,8 @@ impl Model {
     pub fn outcome(&self, config: &Config) -> Result<Outcome, Error> {
         let simulation = self.simulate(config)?;
         let replay = simulation.replay();
-        let Moment { iteration, phase, operator, module } =
-            Moment::of(simulation.trace(), replay.allocated.event);
+        let EventContext { iteration, phase, operator, module } =
+            EventContext::of(simulation.trace(), replay.allocated.event);
         Ok(Outcome {
             allocated: replay.allocated.bytes,
             reserved: replay.reserved.bytes,

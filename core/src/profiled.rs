@@ -8,22 +8,22 @@
 //! The names of events and arguments are those of `torch/csrc/profiler/collection.cpp` and of Kineto's
 //! `output_json.cpp`, PyTorch 2.15.
 
+mod annotations;
 mod answer;
+mod highwater;
 mod history;
 mod kernels;
 mod modules;
 mod optimizer;
-mod ours;
-mod published;
 mod read;
-mod told;
+mod xmem;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
+pub use self::annotations::{AnnotatedRole, Annotation};
 pub use self::answer::{Traced, verdict};
-pub use self::history::{Block, History};
-pub use self::told::{Kind, Told};
+pub use self::history::{History, TracedBlock};
 use crate::allocator::{Conf, Replay, replay};
 use crate::config::PyTorch;
 use crate::device;
@@ -54,8 +54,8 @@ pub struct Profile {
     pub inputs: BTreeMap<usize, usize>,
     /// Each once, since all steps are alike.
     pub given: Vec<Inputs>,
-    /// The model's tensors and the batch's, where the script told them.
-    pub told: Vec<Told>,
+    /// The model's tensors and the batch's, where the script annotates them.
+    pub annotations: Vec<Annotation>,
 }
 
 /// A named stretch of time.
@@ -119,20 +119,20 @@ impl Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rules {
     /// As xMem's analyzer and orchestrator are described (Middleware '25, doi 10.1145/3721462.3770773).
-    Published,
+    Xmem,
     /// Lifetimes as they were seen; kernels, workspaces and the optimizer as they are on the GPU.
-    Ours,
+    Highwater,
 }
 
 impl Rules {
     /// Both.
-    pub const ALL: [Self; 2] = [Self::Published, Self::Ours];
+    pub const ALL: [Self; 2] = [Self::Xmem, Self::Highwater];
 
     /// The name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Published => "published",
-            Self::Ours => "ours",
+            Self::Xmem => "xmem",
+            Self::Highwater => "highwater",
         }
     }
 }
@@ -211,12 +211,12 @@ pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<P
     let pytorch = PyTorch::V2_15;
     let hardware = device.hardware(pytorch);
     let (trace, mut diagnostics) = match rules {
-        Rules::Published => published::trace(history),
-        Rules::Ours => ours::trace(history, hardware, pytorch),
+        Rules::Xmem => xmem::trace(history),
+        Rules::Highwater => highwater::trace(history, hardware, pytorch),
     };
     let kernels = match rules {
-        Rules::Published => "as are sizes",
-        Rules::Ours => &format!("and kernels those of PyTorch 2.15 on {}", device.name),
+        Rules::Xmem => "as are sizes",
+        Rules::Highwater => &format!("and kernels those of PyTorch 2.15 on {}", device.name),
     };
     let message = format!(
         "lifetimes are those that were seen on the CPU in {} steps, {kernels}: what the script does \

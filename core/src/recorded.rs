@@ -27,7 +27,7 @@ use crate::trace::Category;
 
 /// What a snapshot says, as tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct MemorySnapshot {
     /// Entries of each device: ranges of `entries`.
     pub traces: Vec<Range<usize>>,
     /// Entries of all devices, each device's in their order.
@@ -35,7 +35,7 @@ pub struct Snapshot {
     /// Segments at the end, of all devices.
     pub segments: Vec<Segment>,
     /// Blocks of all segments.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<SnapshotBlock>,
     /// Stacks, innermost frame first: positions in `frames`. The first has none.
     pub stacks: Vec<Vec<usize>>,
     /// Frames.
@@ -98,7 +98,7 @@ pub struct Entry {
     pub size: Bytes,
     /// The stream.
     pub stream: u64,
-    /// Who called: a position in [`Snapshot::stacks`].
+    /// Who called: a position in [`MemorySnapshot::stacks`].
     pub stack: usize,
 }
 
@@ -124,24 +124,24 @@ pub struct Segment {
     pub small: bool,
     /// Whether it can grow.
     pub expandable: bool,
-    /// Its blocks in the order of their addresses, without gaps: a range of [`Snapshot::blocks`].
+    /// Its blocks in the order of their addresses, without gaps: a range of [`MemorySnapshot::blocks`].
     pub blocks: Range<usize>,
 }
 
 /// One block at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct SnapshotBlock {
     /// SIZE: of the block.
     pub size: Bytes,
     /// SIZE: what was asked for; what it last was, where the block is free.
     pub requested: Bytes,
     /// Whether it is handed out, or still awaits another stream.
     pub allocated: bool,
-    /// Who allocated it: a position in [`Snapshot::stacks`].
+    /// Who allocated it: a position in [`MemorySnapshot::stacks`].
     pub stack: usize,
 }
 
-/// One frame of a stack: positions in [`Snapshot::texts`], and a line.
+/// One frame of a stack: positions in [`MemorySnapshot::texts`], and a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame {
     /// Name of the file.
@@ -163,19 +163,19 @@ pub fn begins(source: &mut dyn Source) -> bool {
 /// # Errors
 /// When the file is no pickle, is cut, asks to execute something, or is no snapshot; the message has
 /// the offset.
-pub fn open(source: &mut dyn Source) -> Result<Snapshot, Error> {
+pub fn open(source: &mut dyn Source) -> Result<MemorySnapshot, Error> {
     machine::read(source)
 }
 
 /// The histories of all GPUs that the file says something of.
-pub fn readings(snapshot: &Snapshot) -> Vec<Reading> {
+pub fn readings(snapshot: &MemorySnapshot) -> Vec<Reading> {
     let devices = 0..snapshot.devices();
     let recorded = devices.filter_map(|device| Recorded::of(snapshot, Some(device)).ok());
     let readings = recorded.map(|recorded| recorded.reading());
     readings.filter(|reading| reading.reserved > Bytes::ZERO).collect()
 }
 
-impl Snapshot {
+impl MemorySnapshot {
     /// A stack as people read it, innermost frame first: `module.py:1521 _call_impl`.
     pub fn stack(&self, stack: usize) -> impl Iterator<Item = String> + '_ {
         let text = |text: usize| self.texts.get(text).map_or("", String::as_str);

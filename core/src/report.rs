@@ -24,7 +24,7 @@ pub use crate::trace::ByCategory;
 pub use fragmentation::{Class, Fragmentation, Holes};
 pub use owners::Owner;
 
-pub(crate) use compute::Moment;
+pub(crate) use compute::EventContext;
 
 /// One estimate, for one configuration on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,9 +114,9 @@ pub enum By {
     /// A memory snapshot has the histories of several GPUs: the number of one.
     Gpu(usize),
     /// A profiler trace, by our rules.
-    Ours,
+    Highwater,
     /// The same, by the rules that xMem's authors describe.
-    Published,
+    Xmem,
 }
 
 /// The lower end of what is likely.
@@ -235,12 +235,12 @@ pub struct Segment {
     /// SIZE: of the segment; that of its blocks together.
     pub size: Bytes,
     /// Its blocks in the order of their addresses, without gaps.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<SegmentBlock>,
 }
 
 /// One block of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Block {
+pub struct SegmentBlock {
     /// SIZE: of the block.
     pub size: Bytes,
     /// Whose it is: a position in [`Snapshot::live`]; `None` for a hole.

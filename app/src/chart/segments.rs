@@ -1,7 +1,7 @@
 //! Where the blocks of all segments lie in the map: lines of text, with bytes for letters.
 
 use highwater_core::Bytes;
-use highwater_core::report::{Block, Segment, Snapshot};
+use highwater_core::report::{Segment, SegmentBlock, Snapshot};
 
 pub(crate) use highwater_core::allocator::Pool;
 
@@ -189,7 +189,7 @@ impl Totals {
 }
 
 /// A block of a snapshot.
-pub(crate) fn block(snapshot: &Snapshot, segment: usize, block: usize) -> Option<&Block> {
+pub(crate) fn block(snapshot: &Snapshot, segment: usize, block: usize) -> Option<&SegmentBlock> {
     snapshot.segments.get(segment)?.blocks.get(block)
 }
 
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn segment(pool: Pool, blocks: &[(u64, bool)]) -> Segment {
-        let block = |&(size, used): &(u64, bool)| Block {
+        let block = |&(size, used): &(u64, bool)| SegmentBlock {
             size: Bytes::mib(size),
             tensor: used.then_some(0),
         };

@@ -4,7 +4,7 @@
 //! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
-use highwater_core::estimate::{LargestBatch, Located, Match, Place};
+use highwater_core::estimate::{Candidate, LargestBatch, Located, Match};
 use highwater_core::formats::Opened;
 use highwater_core::levers::{Plan, Pulled};
 use highwater_core::recorded::WhatIf;
@@ -352,7 +352,7 @@ impl Finding {
 }
 
 impl Spot {
-    fn of(place: Place) -> Self {
+    fn of(place: Candidate) -> Self {
         let name = Some(place.name).filter(|name| !name.is_empty());
         Self {
             phase: place.phase,

@@ -110,8 +110,8 @@ pub(crate) fn readings(run: &RecordedRun) -> String {
 pub(crate) fn reading(by: By) -> (String, String) {
     match by {
         By::Gpu(gpu) => (fill("GPU {n}", &[("n", &gpu)]), String::new()),
-        By::Ours => (tr("Highwater's rules"), tr("kernels and optimizer as on the GPU")),
-        By::Published => (tr("published rules"), tr("as xMem's authors describe them")),
+        By::Highwater => (tr("Highwater's rules"), tr("kernels and optimizer as on the GPU")),
+        By::Xmem => (tr("published rules"), tr("as xMem's authors describe them")),
     }
 }
 

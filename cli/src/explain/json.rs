@@ -11,7 +11,7 @@ use highwater_core::observed::{Cause, Gpu, Known, Machine, Message};
 use highwater_core::{Bytes, Diagnostic};
 use serde::Serialize;
 
-use super::{Answer, Place};
+use super::{Answer, Asked};
 
 #[derive(Serialize)]
 struct JsonExplanation<'a> {
@@ -276,7 +276,7 @@ fn settings(known: &Known) -> JsonSettings<'_> {
     }
 }
 
-fn model(found: &Place) -> JsonModel<'_> {
+fn model(found: &Asked) -> JsonModel<'_> {
     let located = &found.located;
     JsonModel {
         name: &found.name,
@@ -291,7 +291,7 @@ fn model(found: &Place) -> JsonModel<'_> {
     }
 }
 
-fn place(place: &estimate::Place) -> JsonPlace<'_> {
+fn place(place: &estimate::Candidate) -> JsonPlace<'_> {
     JsonPlace {
         fits: place.fits.name(),
         iterations: &place.iterations,

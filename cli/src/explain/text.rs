@@ -8,7 +8,7 @@ use highwater_core::estimate;
 use highwater_core::observed::{Explanation, Known, Machine, Message};
 use highwater_core::{Bytes, Config};
 
-use super::{Answer, Place};
+use super::{Answer, Asked};
 use crate::table::{Align, Cell, Table};
 use crate::text::{BAD, FAINT, HEAD, listed, place, section};
 
@@ -144,7 +144,7 @@ fn gpus(machine: &Machine, explanation: &Explanation) -> String {
     table.render("  ")
 }
 
-fn asked(found: &Place) -> String {
+fn asked(found: &Asked) -> String {
     let config = &found.located.config;
     let dims: Vec<String> =
         config.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
@@ -157,7 +157,7 @@ fn asked(found: &Place) -> String {
     )
 }
 
-fn places(found: &Place) -> String {
+fn places(found: &Asked) -> String {
     let located = &found.located;
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -181,7 +181,7 @@ fn places(found: &Place) -> String {
     text
 }
 
-fn told(candidate: &estimate::Place) -> String {
+fn told(candidate: &estimate::Candidate) -> String {
     let iterations: Vec<String> = candidate.iterations.iter().map(ToString::to_string).collect();
     let tensor =
         candidate.tensor.as_ref().map_or_else(|| "workspace".to_owned(), ToString::to_string);

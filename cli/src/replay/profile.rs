@@ -30,9 +30,9 @@ pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> 
         ..Config::default()
     };
     let predict = |rules| profiled::predict(&history, rules, &target);
-    let predictions = [predict(Rules::Ours)?, predict(Rules::Published)?];
-    let [ours, _] = &predictions;
-    let verdict = ours.verdict(&config)?;
+    let predictions = [predict(Rules::Highwater)?, predict(Rules::Xmem)?];
+    let [highwater, _] = &predictions;
+    let verdict = highwater.verdict(&config)?;
     let answer = Answer { name, history: &history, target: &target, predictions, verdict };
     Ok(if arguments.json { answer.json() } else { answer.text() })
 }
@@ -42,16 +42,17 @@ struct Answer<'h> {
     name: String,
     history: &'h History<'h>,
     target: &'h Target,
-    /// Ours first.
+    /// Highwater's first.
     predictions: [Prediction; 2],
-    /// By ours.
+    /// By highwater.
     verdict: DeviceVerdict,
 }
 
 impl Answer<'_> {
     fn text(&self) -> String {
-        let [ours, _] = &self.predictions;
-        let (allocated, reserved) = (ours.replay.allocated.bytes, ours.replay.reserved.bytes);
+        let [highwater, _] = &self.predictions;
+        let (allocated, reserved) =
+            (highwater.replay.allocated.bytes, highwater.replay.reserved.bytes);
         let DeviceVerdict { name, need, capacity, verdict, .. } = &self.verdict;
         let (verdict, _) = told(*verdict);
         let parts = [
@@ -61,8 +62,8 @@ impl Answer<'_> {
                 self.name
             ),
             section("Peaks", &self.peaks()),
-            section("Alive at the peak, by Highwater’s rules", &categories(ours)),
-            section("What this rests on", &listed(&ours.diagnostics)),
+            section("Alive at the peak, by Highwater’s rules", &categories(highwater)),
+            section("What this rests on", &listed(&highwater.diagnostics)),
         ];
         parts.join("\n")
     }
@@ -72,8 +73,8 @@ impl Answer<'_> {
         table.row(["", "allocated", "reserved", ""].map(|head| Cell::styled(head, FAINT)));
         for prediction in &self.predictions {
             let (name, meaning) = match prediction.rules {
-                Rules::Ours => ("Highwater’s rules", "kernels and optimizer as on the GPU"),
-                Rules::Published => ("published rules", "as xMem's authors describe them"),
+                Rules::Highwater => ("Highwater’s rules", "kernels and optimizer as on the GPU"),
+                Rules::Xmem => ("xMem’s rules", "as its authors describe them"),
             };
             table.row([
                 name.into(),

@@ -84,8 +84,8 @@ fn a_trace_from_the_cpu_is_replayed_on_a_gpu() {
     let outcome = highwater(&["replay", &trace("mlp_512_sgd"), "--json", "--device", "t4"]);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    let [ours, published] = json["predictions"].as_array().unwrap().as_slice() else { panic!() };
-    assert_eq!((&ours["rules"], &published["rules"]), (&"ours".into(), &"published".into()));
+    let [ours, xmem] = json["predictions"].as_array().unwrap().as_slice() else { panic!() };
+    assert_eq!((&ours["rules"], &xmem["rules"]), (&"highwater".into(), &"xmem".into()));
     assert_eq!((&json["device"], &json["steps"]), (&"t4".into(), &3.into()));
     let cut = file("cut.json", b"{\"traceEvents\": [{\"name\": \"").to_string_lossy().into_owned();
     let outcome = highwater(&["replay", &cut]);
@@ -93,17 +93,17 @@ fn a_trace_from_the_cpu_is_replayed_on_a_gpu() {
     assert!(outcome.stderr.contains("the trace ends in the middle"), "{}", outcome.stderr);
 }
 
-/// The estimate beside its own recording, and beside a trace of something else.
+/// With its own recording, and with a trace of something else; `--beside` is what the flag was called.
 #[test]
-fn an_estimate_is_laid_beside_what_was_recorded() {
+fn an_estimate_is_compared_with_what_was_recorded() {
     let path = written("alexnet-beside.pickle");
     let model = model("train/alexnet");
-    let asked = ["estimate", &model, "--dim", "batch=64", "--beside", &path];
+    let asked = ["estimate", &model, "--dim", "batch=64", "--compare", &path];
     let outcome = highwater(&asked);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
-    let beside = outcome.stdout.split("\n\n").find(|part| part.starts_with("Beside")).unwrap();
+    let compared = outcome.stdout.split("\n\n").find(|part| part.starts_with("Compared")).unwrap();
     expect![[r#"
-        Beside a memory snapshot
+        Compared with a memory snapshot
                                     estimate  alexnet-beside.pickle
           allocated                 1.18 GiB               1.18 GiB  =
           reserved                  1.46 GiB               1.46 GiB  =
@@ -117,7 +117,7 @@ fn an_estimate_is_laid_beside_what_was_recorded() {
           3 forward               934.60 MiB             934.60 MiB  =
           3 backward                1.17 GiB               1.17 GiB  =
           3 the optimizer's step    1.18 GiB               1.18 GiB  ="#]]
-    .assert_eq(beside);
+    .assert_eq(compared);
     let outcome = highwater(&[asked.as_slice(), &["--json"]].concat());
     let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(json["beside"]["peak"]["allocated"], json["peak"]["allocated"]);
@@ -125,8 +125,8 @@ fn an_estimate_is_laid_beside_what_was_recorded() {
 
     let profiles = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/profiles");
     let trace = format!("{profiles}/resnet18_8_sgd_128.json.gz");
-    let outcome = highwater(&["estimate", &model, "--beside", &trace]);
-    assert!(outcome.stdout.contains("by the published rules"), "{}", outcome.stdout);
+    let outcome = highwater(&["estimate", &model, "--compare", &trace]);
+    assert!(outcome.stdout.contains("by xMem's rules"), "{}", outcome.stdout);
     let outcome = highwater(&["estimate", &model, "--beside", &model]);
     assert_eq!(outcome.status, Some(2));
     assert!(outcome.stderr.contains("this is no pickle"), "{}", outcome.stderr);

@@ -7,7 +7,7 @@
 //! and what of them is unmapped is mapped, as whole pieces. Whole pieces that are free can be given
 //! back from anywhere in a range.
 
-use super::free_blocks::{FreeBlock, Place};
+use super::free_blocks::{FreeBlock, SetPosition};
 use super::{Allocator, Block, BlockId, Segment, Shelf, State};
 use crate::bytes::Bytes;
 
@@ -18,7 +18,7 @@ impl Allocator {
         &self,
         shelf: Shelf,
         size: Bytes,
-    ) -> Option<(Place, FreeBlock)> {
+    ) -> Option<(SetPosition, FreeBlock)> {
         let room = |block: &FreeBlock| {
             let next = self.blocks.get(block.id.0).and_then(|found| self.blocks.get(found.next.0));
             let behind = next.filter(|next| next.state == State::Unmapped);

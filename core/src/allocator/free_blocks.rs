@@ -39,7 +39,7 @@ impl FreeBlock {
 
 /// Where a block is in its set, until the set changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SetPosition {
     row: usize,
     at: usize,
 }
@@ -57,16 +57,16 @@ impl FreeBlocks {
     }
 
     /// The first block of at least this size: the best fit.
-    pub(super) fn first_at_least(&self, size: Bytes) -> Option<(Place, FreeBlock)> {
+    pub(super) fn first_at_least(&self, size: Bytes) -> Option<(SetPosition, FreeBlock)> {
         let place = self.place(size, Bytes::ZERO);
         Some((place, *self.rows.get(place.row)?.get(place.at)?))
     }
 
     /// All blocks of at least this size, smallest first.
-    pub(super) fn from(&self, size: Bytes) -> impl Iterator<Item = (Place, FreeBlock)> + '_ {
+    pub(super) fn from(&self, size: Bytes) -> impl Iterator<Item = (SetPosition, FreeBlock)> + '_ {
         let first = self.place(size, Bytes::ZERO);
         let places = self.rows.iter().enumerate().skip(first.row).flat_map(|(row, blocks)| {
-            blocks.iter().enumerate().map(move |(at, &block)| (Place { row, at }, block))
+            blocks.iter().enumerate().map(move |(at, &block)| (SetPosition { row, at }, block))
         });
         places.skip(first.at)
     }
@@ -82,7 +82,7 @@ impl FreeBlocks {
     }
 
     pub(super) fn insert(&mut self, block: FreeBlock) {
-        let Place { row, at } = self.place(block.size, block.address);
+        let SetPosition { row, at } = self.place(block.size, block.address);
         let Some(blocks) = self.rows.get_mut(row) else {
             self.rows.push(vec![block]);
             return;
@@ -103,7 +103,7 @@ impl FreeBlocks {
 
     /// Takes the block at a place out and puts another in: where they are near each other, only what
     /// lies between them moves.
-    pub(super) fn replace(&mut self, Place { row, at }: Place, block: FreeBlock) {
+    pub(super) fn replace(&mut self, SetPosition { row, at }: SetPosition, block: FreeBlock) {
         let to = self.place(block.size, block.address);
         let blocks = self.rows.get_mut(row).filter(|_| to.row == row);
         let slot = match blocks {
@@ -118,7 +118,7 @@ impl FreeBlocks {
                 between.last_mut()
             }
             None => {
-                self.remove_at(Place { row, at });
+                self.remove_at(SetPosition { row, at });
                 return self.insert(block);
             }
         };
@@ -127,7 +127,7 @@ impl FreeBlocks {
         }
     }
 
-    pub(super) fn remove_at(&mut self, Place { row, at }: Place) {
+    pub(super) fn remove_at(&mut self, SetPosition { row, at }: SetPosition) {
         let Some(blocks) = self.rows.get_mut(row) else { return };
         blocks.remove(at);
         if blocks.is_empty() && self.rows.len() > 1 {
@@ -135,24 +135,24 @@ impl FreeBlocks {
         }
     }
 
-    pub(super) fn find(&self, size: Bytes, address: Bytes) -> Option<Place> {
+    pub(super) fn find(&self, size: Bytes, address: Bytes) -> Option<SetPosition> {
         let place = self.place(size, address);
         let found = self.rows.get(place.row)?.get(place.at)?;
         ((found.size, found.address) == (size, address)).then_some(place)
     }
 
     /// Where a block of this size and address is or would be: behind all smaller ones.
-    fn place(&self, size: Bytes, address: Bytes) -> Place {
+    fn place(&self, size: Bytes, address: Bytes) -> SetPosition {
         let in_front =
             |row: &Vec<FreeBlock>| row.last().is_some_and(|last| last.is_before(size, address));
         let row = match self.rows.as_slice() {
-            [] => return Place { row: 0, at: 0 },
+            [] => return SetPosition { row: 0, at: 0 },
             [others @ .., _] => others.partition_point(in_front),
         };
         let at = self
             .rows
             .get(row)
             .map_or(0, |row| row.partition_point(|block| block.is_before(size, address)));
-        Place { row, at }
+        SetPosition { row, at }
     }
 }

@@ -25,18 +25,18 @@ pub struct Located {
     /// Settings of the run that was searched; dimensions that got a default are filled in.
     pub config: Config,
     /// The allocations that it may be, the likeliest first.
-    pub places: Vec<Place>,
+    pub places: Vec<Candidate>,
     /// COUNT: allocations of that size in the run, whatever was allocated then.
     pub same_size: usize,
     /// The most that the simulated run allocates.
     pub peak: Bytes,
     /// A batch with which the run fails with the message's figures, where this one's does not.
-    pub batch: Option<(u64, Place)>,
+    pub batch: Option<(u64, Candidate)>,
 }
 
 /// One allocation of the simulated run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct Candidate {
     /// How well it fits.
     pub fits: Match,
     /// Iterations in which it fits so, from 1; 0 is the loading of the model.
@@ -98,7 +98,7 @@ impl Match {
     }
 }
 
-impl Place {
+impl Candidate {
     /// Whether two are the same operator's, in one module and of one size.
     fn is_with(&self, other: &Self) -> bool {
         (self.phase, self.requested) == (other.phase, other.requested)
@@ -107,7 +107,7 @@ impl Place {
 }
 
 impl Located {
-    /// COUNT: places that are told.
+    /// COUNT: places that are listed.
     const PLACES_MAX: usize = 8;
     /// By how much of it, one in so many, allocated memory may differ and still be near.
     const NEAR: u64 = 32;
@@ -142,7 +142,7 @@ impl Model {
     ///
     /// Sizes are a straight line in the batch, as long as no operator takes another path: two runs
     /// give the line of every allocation, and the batches for which one of them fits are simulated.
-    fn other_batch(&self, run: &Run, message: &Message) -> Result<Option<(u64, Place)>, Error> {
+    fn other_batch(&self, run: &Run, message: &Message) -> Result<Option<(u64, Candidate)>, Error> {
         /// COUNT: batches that are looked at on the lines: all of the first, every eighth of the rest.
         const DENSE_MAX: u64 = 256;
         const BATCHES_MAX: u64 = 4096;
@@ -178,7 +178,7 @@ impl Model {
             let usual = batch.is_power_of_two() || batch.is_multiple_of(8);
             (off.div_euclid(within), !usual, batch)
         });
-        let mut best: Option<(u64, Place)> = None;
+        let mut best: Option<(u64, Candidate)> = None;
         for (_, batch) in guesses.into_iter().take(SIMULATED_MAX) {
             let Some(run) = simulate(batch)? else { continue };
             let Some(place) = self::within(&run, message).places.into_iter().next() else {
@@ -211,8 +211,8 @@ impl Lines {
             let (_, series) = allocator::replay_series(&run.trace, &run.settings, None);
             let mut seen = BTreeMap::new();
             let points = allocations(run).map(|(event, _, storage)| {
-                let report::Moment { iteration, phase, operator, module } =
-                    report::Moment::of(&run.trace, event);
+                let report::EventContext { iteration, phase, operator, module } =
+                    report::EventContext::of(&run.trace, event);
                 let name = format!("{iteration} {} {operator} {module}", phase.name());
                 let count = seen.get(&name).map_or(0_u64, |count| count + 1);
                 let of_all = format!("{name} {count}");
@@ -276,7 +276,7 @@ fn within(run: &Run, message: &Message) -> Located {
     let mut located =
         Located { config: run.config.clone(), peak: replay.allocated.bytes, ..Located::default() };
     // One place per operator, module and size; its iterations are gathered.
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<Candidate> = Vec::new();
     for (event, _, storage) in allocations(run) {
         if !tried.may_be(segment(&run.settings, storage.requested)) {
             continue;
@@ -300,7 +300,7 @@ fn within(run: &Run, message: &Message) -> Located {
         let reserved = |at: usize| series.reserved.get(at).copied().unwrap_or_default();
         let place = place(run, event, storage, fits, allocated);
         let place =
-            Place { new_segment: reserved(event) > before(&series.reserved, event), ..place };
+            Candidate { new_segment: reserved(event) > before(&series.reserved, event), ..place };
         let known = places.iter_mut().find(|known| known.fits == fits && known.is_with(&place));
         match known {
             None => places.push(place),
@@ -314,20 +314,20 @@ fn within(run: &Run, message: &Message) -> Located {
             }
         }
     }
-    let off = |place: &Place| {
+    let off = |place: &Candidate| {
         message.allocated.map_or(0, |allocated| allocated.bytes.0.abs_diff(place.allocated.0))
     };
     sorted::by_key(&mut places, |place| {
         let off = if place.fits == Match::Near { off(place) } else { 0 };
         (place.fits, off, !place.new_segment, place.event)
     });
-    let mut told: Vec<Place> = Vec::new();
+    let mut listed: Vec<Candidate> = Vec::new();
     for place in places {
-        if told.len() < Located::PLACES_MAX && !told.iter().any(|other| other.is_with(&place)) {
-            told.push(place);
+        if listed.len() < Located::PLACES_MAX && !listed.iter().any(|other| other.is_with(&place)) {
+            listed.push(place);
         }
     }
-    located.places = told;
+    located.places = listed;
     located
 }
 
@@ -377,10 +377,10 @@ fn before(series: &[Bytes], event: usize) -> Bytes {
     event.checked_sub(1).and_then(|last| series.get(last)).copied().unwrap_or_default()
 }
 
-fn place(run: &Run, event: usize, storage: &Storage, fits: Match, allocated: Bytes) -> Place {
+fn place(run: &Run, event: usize, storage: &Storage, fits: Match, allocated: Bytes) -> Candidate {
     let trace = &run.trace;
-    let moment = report::Moment::of(trace, event);
-    Place {
+    let moment = report::EventContext::of(trace, event);
+    Candidate {
         fits,
         iterations: vec![moment.iteration],
         phase: moment.phase,

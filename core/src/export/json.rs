@@ -29,12 +29,12 @@ struct JsonAnswer<'a> {
     lower_bound: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<JsonBeside<'a>>,
+    beside: Option<JsonRecorded<'a>>,
 }
 
 /// What was recorded of the same training.
 #[derive(Serialize)]
-struct JsonBeside<'a> {
+struct JsonRecorded<'a> {
     name: &'a str,
     format: &'a str,
     peak: JsonPeak<'a>,
@@ -146,15 +146,15 @@ struct JsonDiagnostic<'a> {
 }
 
 /// The answer as JSON, indented, with a line end; and what was recorded of the same training.
-pub fn json(answer: &Answer, beside: Option<&Report>) -> String {
+pub fn json(answer: &Answer, recorded: Option<&Report>) -> String {
     let mut json = JsonAnswer::of(answer);
-    json.beside = beside.map(|beside| JsonBeside::of(&answer.report, beside));
+    json.beside = recorded.map(|recorded| JsonRecorded::of(&answer.report, recorded));
     // Fails only for maps whose keys are no texts, and there are none.
     serde_json::to_string_pretty(&json).unwrap_or_default() + "\n"
 }
 
-impl<'a> JsonBeside<'a> {
-    fn of(estimate: &Report, beside: &'a Report) -> Self {
+impl<'a> JsonRecorded<'a> {
+    fn of(estimate: &Report, recorded: &'a Report) -> Self {
         let phase = |row: &PhaseDifference| JsonPhase {
             iteration: row.iteration,
             phase: row.phase.name(),
@@ -162,11 +162,11 @@ impl<'a> JsonBeside<'a> {
             beside: row.after.0,
         };
         Self {
-            name: &beside.model.name,
-            format: &beside.model.recognised.format,
-            peak: JsonPeak::of(&beside.peak),
-            phases: by_phase(estimate, beside).iter().map(phase).collect(),
-            diagnostics: beside.diagnostics.iter().map(JsonDiagnostic::of).collect(),
+            name: &recorded.model.name,
+            format: &recorded.model.recognised.format,
+            peak: JsonPeak::of(&recorded.peak),
+            phases: by_phase(estimate, recorded).iter().map(phase).collect(),
+            diagnostics: recorded.diagnostics.iter().map(JsonDiagnostic::of).collect(),
         }
     }
 }

@@ -371,14 +371,14 @@ fn write_settings(pickle: &mut Pickle, played: &Played<'_>) {
 }
 
 /// What tells stacks apart: a tensor's name, operator, module, iteration and phase.
-type Place = (Option<LabelId>, Option<LabelId>, Option<LabelId>, Option<(usize, Phase)>);
+type StackKey = (Option<LabelId>, Option<LabelId>, Option<LabelId>, Option<(usize, Phase)>);
 
 /// Stacks and frames that were written already.
 struct Stacks<'a> {
     trace: &'a Trace,
     /// By the three parts of a frame.
     frames: BTreeMap<(&'static str, usize, &'a str), Memo>,
-    known: BTreeMap<Place, Memo>,
+    known: BTreeMap<StackKey, Memo>,
 }
 
 impl Stacks<'_> {

@@ -30,6 +30,6 @@ mod calls;
 /// When the archive is damaged, or its program is none that can be read here.
 pub fn read(source: &mut dyn Source) -> Result<Option<Graph>, Error> {
     let Some(archive) = archive::open(source)? else { return Ok(None) };
-    let program = program::Program::new(&archive)?;
+    let program = program::ExportedProgram::new(&archive)?;
     lower::graph(&program).map(Some)
 }

@@ -48,7 +48,7 @@ pub fn open_dims(graph: &Graph) -> Vec<OpenDim> {
         let default = match (&batch, dim) {
             (Batch::Fixed(old), _) if fixed => *old,
             (_, Dim::Unknown) if !is_batch => default_by_place(rank, axis),
-            _ => Kind::of(&name).default(),
+            _ => Meaning::of(&name).default(),
         };
         let default = graph.dims.get(&name).copied().unwrap_or(default);
         open.push(OpenDim { name, default, batch: is_batch, inputs: vec![input.to_owned()] });
@@ -90,7 +90,7 @@ impl Batch {
                 if exact.is_none() && is_batch.contains(&lower.as_str()) {
                     exact = Some(name.clone());
                 }
-                if similar.is_none() && Kind::of(name) == Kind::Batch {
+                if similar.is_none() && Meaning::of(name) == Meaning::Batch {
                     similar = Some(name.clone());
                 }
             }
@@ -118,7 +118,7 @@ impl Batch {
 
 /// What a dimension's name says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Meaning {
     Batch,
     Sequence,
     Side,
@@ -126,7 +126,7 @@ enum Kind {
     Other,
 }
 
-impl Kind {
+impl Meaning {
     fn of(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let has = |parts: &[&str]| parts.iter().any(|&part| name.contains(part));
@@ -158,9 +158,9 @@ impl Kind {
 /// Default of a dimension without a name: images have four dimensions, texts two or three.
 const fn default_by_place(rank: usize, axis: usize) -> u64 {
     match (rank, axis) {
-        (4 | 5, 2..) => Kind::Side.default(),
-        (4 | 5, 1) => Kind::Channels.default(),
-        (2 | 3, 1) => Kind::Sequence.default(),
+        (4 | 5, 2..) => Meaning::Side.default(),
+        (4 | 5, 1) => Meaning::Channels.default(),
+        (2 | 3, 1) => Meaning::Sequence.default(),
         _ => 1,
     }
 }
@@ -278,11 +278,11 @@ impl Binding {
 /// The size of another dimension of the same kind, if the user chose one: a decoder's length
 /// follows the encoder's.
 fn default_beside(dim: &OpenDim, open: &[OpenDim], chosen: &BTreeMap<String, u64>) -> u64 {
-    let kind = Kind::of(&dim.name);
-    if !matches!(kind, Kind::Sequence | Kind::Side) {
+    let kind = Meaning::of(&dim.name);
+    if !matches!(kind, Meaning::Sequence | Meaning::Side) {
         return dim.default;
     }
-    let alike = open.iter().filter(|other| Kind::of(&other.name) == kind);
+    let alike = open.iter().filter(|other| Meaning::of(&other.name) == kind);
     let mut sizes = alike.filter_map(|other| chosen.get(&other.name));
     sizes.next().copied().unwrap_or(dim.default)
 }

@@ -44,12 +44,12 @@ impl Card {
 
 impl Rules {
     /// Both, in the order in which they are offered.
-    pub const OFFERED: [Self; 2] = [Self::Ours, Self::Published];
+    pub const OFFERED: [Self; 2] = [Self::Highwater, Self::Xmem];
 
     const fn reading(self) -> By {
         match self {
-            Self::Ours => By::Ours,
-            Self::Published => By::Published,
+            Self::Highwater => By::Highwater,
+            Self::Xmem => By::Xmem,
         }
     }
 }
@@ -90,16 +90,16 @@ impl Traced {
     /// As [`predict`].
     pub fn of(history: &History<'_>, config: &Config, shown: usize) -> Result<Self, Error> {
         let target = Target::of(config);
-        let [ours, published] = Rules::OFFERED.map(|rules| predict(history, rules, &target));
-        let predictions = [ours?, published?];
+        let [highwater, xmem] = Rules::OFFERED.map(|rules| predict(history, rules, &target));
+        let predictions = [highwater?, xmem?];
         let reading = |prediction: &Prediction| Reading {
             by: prediction.rules.reading(),
             allocated: prediction.replay.allocated.bytes,
             reserved: prediction.replay.reserved.bytes,
         };
         let readings = predictions.iter().map(reading).collect();
-        let [ours, published] = predictions;
-        let (shown, prediction) = if shown == 1 { (1, published) } else { (0, ours) };
+        let [highwater, xmem] = predictions;
+        let (shown, prediction) = if shown == 1 { (1, xmem) } else { (0, highwater) };
         Ok(Self { config: config.clone(), card: Card::of(config)?, readings, shown, prediction })
     }
 

@@ -42,7 +42,7 @@ const NODE: &str = "autograd::engine::evaluate_function: ";
 
 /// One block of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct TracedBlock {
     /// SIZE: of the block.
     pub bytes: Bytes,
     /// When it was allocated.
@@ -61,7 +61,7 @@ pub struct Block {
     pub step: Option<usize>,
 }
 
-impl Block {
+impl TracedBlock {
     /// Whether it is a number that Python made a tensor of, outside of all operators: it stays on the CPU.
     pub(super) fn is_number(&self) -> bool {
         self.operator.is_none() && self.bytes <= NUMBER
@@ -70,7 +70,7 @@ impl Block {
 
 /// What happens, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Occurrence {
     /// An operator begins: a position in [`Profile::operators`].
     Enter(usize),
     /// It ends.
@@ -87,12 +87,12 @@ pub struct History<'p> {
     /// What it is made of.
     pub profile: &'p Profile,
     /// All blocks, in the order of their allocation.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<TracedBlock>,
     /// Steps of training.
     pub steps: Vec<Span>,
     /// COUNT: frees of what was there before the trace begins.
     pub freed_unseen: usize,
-    pub(super) moments: Vec<Moment>,
+    pub(super) occurrences: Vec<Occurrence>,
 }
 
 impl<'p> History<'p> {
@@ -112,7 +112,7 @@ impl<'p> History<'p> {
             return Err(Error::new(ErrorKind::NoGraph, message));
         }
         let mut history =
-            Self { profile, blocks: Vec::new(), steps, freed_unseen: 0, moments: Vec::new() };
+            Self { profile, blocks: Vec::new(), steps, freed_unseen: 0, occurrences: Vec::new() };
         history.pair();
         Ok(history)
     }
@@ -126,16 +126,16 @@ impl<'p> History<'p> {
             while let Some((at, operator)) =
                 operators.next_if(|(_, operator)| operator.span.start <= change.at)
             {
-                open.leave(operator.span.start, Some(operator.span.end), &mut self.moments);
+                open.leave(operator.span.start, Some(operator.span.end), &mut self.occurrences);
                 open.stacks.entry(operator.thread).or_default().push(at);
-                self.moments.push(Moment::Enter(at));
+                self.occurrences.push(Occurrence::Enter(at));
             }
-            open.leave(change.at, None, &mut self.moments);
+            open.leave(change.at, None, &mut self.occurrences);
             if let Some(block) = alive.remove(&change.address) {
                 if let Some(block) = self.blocks.get_mut(block) {
                     block.freed = Some(change.at);
                 }
-                self.moments.push(Moment::Free(block));
+                self.occurrences.push(Occurrence::Free(block));
             } else if change.bytes < 0 {
                 self.freed_unseen = self.freed_unseen.saturating_add(1);
             }
@@ -143,14 +143,14 @@ impl<'p> History<'p> {
                 let stack = open.stacks.get(&change.thread).map(Vec::as_slice).unwrap_or_default();
                 let block = self.block(change.at, Bytes(change.bytes.unsigned_abs()), stack);
                 alive.insert(change.address, self.blocks.len());
-                self.moments.push(Moment::Alloc(self.blocks.len()));
+                self.occurrences.push(Occurrence::Alloc(self.blocks.len()));
                 self.blocks.push(block);
             }
         }
-        open.leave(Time::MAX, None, &mut self.moments);
+        open.leave(Time::MAX, None, &mut self.occurrences);
     }
 
-    fn block(&self, born: Time, bytes: Bytes, stack: &[usize]) -> Block {
+    fn block(&self, born: Time, bytes: Bytes, stack: &[usize]) -> TracedBlock {
         let is_named = |at: &usize| !MAKERS.contains(&self.profile.operator(*at));
         let named = stack.iter().rposition(is_named);
         let operator = named.and_then(|at| stack.get(at)).or_else(|| stack.first()).copied();
@@ -164,12 +164,12 @@ impl<'p> History<'p> {
             None => Phase::Forward,
         };
         let step = self.steps.iter().rposition(|step| step.start <= born && born <= step.end);
-        Block { bytes, born, freed: None, operator, outermost, is_copy, phase, step }
+        TracedBlock { bytes, born, freed: None, operator, outermost, is_copy, phase, step }
     }
 
     /// Whether a block lives and dies within the operator that asked for it: scratch of a CPU kernel.
     /// Copies of operands are none: they are asked for before it is known which kernel runs.
-    pub(super) fn is_scratch(&self, block: &Block) -> bool {
+    pub(super) fn is_scratch(&self, block: &TracedBlock) -> bool {
         let operator = block.operator.and_then(|at| self.profile.operators.get(at));
         let dies = |(operator, freed): (&Operator, Time)| freed <= operator.span.end;
         !block.is_copy && operator.zip(block.freed).is_some_and(dies)
@@ -191,10 +191,10 @@ impl<'p> History<'p> {
     }
 
     /// Blocks that backward makes in a step, and that the optimizer leaves to `zero_grad`.
-    pub(super) fn gradients(&self, step: usize) -> Vec<&Block> {
+    pub(super) fn gradients(&self, step: usize) -> Vec<&TracedBlock> {
         let end = self.steps.get(step).map_or(0, |step| step.end);
         let used = self.first_optimizer(step).map_or(end, |mark| mark.end);
-        let is_gradient = |block: &&Block| {
+        let is_gradient = |block: &&TracedBlock| {
             block.step == Some(step)
                 && block.phase == Phase::Backward
                 && block.freed.is_none_or(|freed| freed > used)
@@ -256,14 +256,14 @@ struct Open<'p> {
 
 impl Open<'_> {
     /// Those end that are over at a time; at their very end, if another begins there that is longer.
-    fn leave(&mut self, at: Time, next: Option<Time>, moments: &mut Vec<Moment>) {
+    fn leave(&mut self, at: Time, next: Option<Time>, occurrences: &mut Vec<Occurrence>) {
         for stack in self.stacks.values_mut() {
             let is_over = |operator: &mut usize| {
                 let end = self.profile.operators.get(*operator).map_or(0, |o| o.span.end);
                 end < at || end == at && next.is_some_and(|next| next > end)
             };
             while let Some(operator) = stack.pop_if(is_over) {
-                moments.push(Moment::Leave(operator));
+                occurrences.push(Occurrence::Leave(operator));
             }
         }
     }

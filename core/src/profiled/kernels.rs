@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::Inputs;
-use super::told::numbers;
+use super::annotations::numbers;
 use crate::aten::conv::{self, Convolution};
 use crate::aten::{attention, dropout, embedding, matmul};
 use crate::bytes::Bytes;

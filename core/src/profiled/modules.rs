@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::history::Block;
+use super::history::TracedBlock;
 use super::{Profile, Time};
 use crate::trace::Phase;
 
@@ -60,7 +60,7 @@ impl<'p> Modules<'p> {
     }
 
     /// The module of a block; empty where it has none.
-    pub(super) fn of(&mut self, block: &Block) -> &str {
+    pub(super) fn of(&mut self, block: &TracedBlock) -> &str {
         match block.phase {
             Phase::Backward => {}
             Phase::Optimizer => return OPTIMIZER,

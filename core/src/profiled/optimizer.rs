@@ -2,7 +2,7 @@
 //! behind and added up on the CPU.
 
 use super::Span;
-use super::history::{Block, History};
+use super::history::{History, TracedBlock};
 use crate::bytes::Bytes;
 use crate::config::{Config, Implementation, Optimizer};
 use crate::sorted;
@@ -52,7 +52,7 @@ fn makes_state_twice(history: &History<'_>) -> bool {
 }
 
 /// Whether a block is a number, as counters of steps are.
-fn is_small(block: &Block) -> bool {
+fn is_small(block: &TracedBlock) -> bool {
     block.bytes <= Bytes(8)
 }
 
@@ -85,7 +85,7 @@ impl Sums {
 
 /// COUNT: copies of the parameters that the first step leaves behind, to the nearest.
 fn copies(history: &History<'_>, parameters: Bytes) -> u64 {
-    let is_state = |block: &&Block| {
+    let is_state = |block: &&TracedBlock| {
         block.phase == Phase::Optimizer && block.step == Some(0) && block.freed.is_none()
     };
     let state: Bytes = history.blocks.iter().filter(is_state).map(|block| block.bytes).sum();

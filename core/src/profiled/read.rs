@@ -8,7 +8,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
-use super::{Change, Inputs, Operator, Profile, Span, Time, kernels, told};
+use super::{Change, Inputs, Operator, Profile, Span, Time, annotations, kernels};
 use crate::error::{Error, ErrorKind};
 use crate::sorted;
 use crate::source::Source;
@@ -110,9 +110,9 @@ impl Kept {
         let is_module = name.starts_with("nn.Module: ");
         match category.as_str() {
             "user_annotation" => {
-                if let Some(told) = told::read(&name) {
-                    match told {
-                        Ok(told) => self.profile.told = told,
+                if let Some(read) = annotations::read(&name) {
+                    match read {
+                        Ok(read) => self.profile.annotations = read,
                         Err(word) => self.not_understood = Some(word),
                     }
                     return;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{Action, Block, Entry, Segment, Snapshot};
+use super::{Action, Entry, MemorySnapshot, Segment, SnapshotBlock};
 use crate::allocator::{Conf, MIN_BLOCK_SIZE, Pool, SMALL_BUFFER, Settings};
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -86,7 +86,7 @@ pub struct Live {
     pub requested: Bytes,
     /// SIZE: of the block.
     pub size: Bytes,
-    /// Who allocated it: a position in [`Snapshot::stacks`].
+    /// Who allocated it: a position in [`MemorySnapshot::stacks`].
     pub stack: usize,
     /// What its stack tells.
     pub origin: Origin,
@@ -109,7 +109,7 @@ pub struct Moment {
     pub reserved: Bytes,
     /// What is alive, largest first.
     pub live: Vec<Live>,
-    /// Where it lies: segments by address; [`report::Block::tensor`] is a position in `live`.
+    /// Where it lies: segments by address; [`report::SegmentBlock::tensor`] is a position in `live`.
     pub segments: Vec<report::Segment>,
 }
 
@@ -136,10 +136,10 @@ impl Moment {
 #[derive(Clone, Debug)]
 pub struct Recorded<'s> {
     /// The tables it is made of.
-    pub snapshot: Cow<'s, Snapshot>,
+    pub snapshot: Cow<'s, MemorySnapshot>,
     /// Number of the device.
     pub device: usize,
-    /// Its entries: a range of [`Snapshot::entries`].
+    /// Its entries: a range of [`MemorySnapshot::entries`].
     range: Range<usize>,
     /// Blocks that were alive before the first entry, by address.
     pub before: Vec<Live>,
@@ -181,7 +181,7 @@ struct Rules {
 }
 
 impl Rules {
-    fn of(snapshot: &Snapshot) -> Self {
+    fn of(snapshot: &MemorySnapshot) -> Self {
         let conf = snapshot.alloc_conf.as_deref().map(Conf::read);
         let settings = conf.and_then(Result::ok).unwrap_or_default().on(None, None);
         Self { settings, expandable: snapshot.segments.iter().any(|segment| segment.expandable) }
@@ -280,7 +280,7 @@ impl<'s> Recorded<'s> {
     ///
     /// # Errors
     /// When the file says nothing of that device.
-    pub fn of(snapshot: &'s Snapshot, device: Option<usize>) -> Result<Self, Error> {
+    pub fn of(snapshot: &'s MemorySnapshot, device: Option<usize>) -> Result<Self, Error> {
         Self::new(Cow::Borrowed(snapshot), device)
     }
 
@@ -288,11 +288,14 @@ impl<'s> Recorded<'s> {
     ///
     /// # Errors
     /// As [`Recorded::of`].
-    pub fn owning(snapshot: Snapshot, device: Option<usize>) -> Result<Recorded<'static>, Error> {
+    pub fn owning(
+        snapshot: MemorySnapshot,
+        device: Option<usize>,
+    ) -> Result<Recorded<'static>, Error> {
         Recorded::new(Cow::Owned(snapshot), device)
     }
 
-    fn new(tables: Cow<'s, Snapshot>, device: Option<usize>) -> Result<Self, Error> {
+    fn new(tables: Cow<'s, MemorySnapshot>, device: Option<usize>) -> Result<Self, Error> {
         let snapshot = &*tables;
         let device = device.unwrap_or_else(|| longest(snapshot));
         let is_silent = snapshot.entries.is_empty() && snapshot.segments.is_empty();
@@ -470,7 +473,7 @@ impl<'s> Recorded<'s> {
 }
 
 /// The device with the most entries, the first of equals.
-fn longest(snapshot: &Snapshot) -> usize {
+fn longest(snapshot: &MemorySnapshot) -> usize {
     let lengths = snapshot.traces.iter().map(ExactSizeIterator::len).enumerate();
     let longest = lengths.max_by_key(|&(device, length)| (length, std::cmp::Reverse(device)));
     match longest {
@@ -484,7 +487,7 @@ fn longest(snapshot: &Snapshot) -> usize {
 }
 
 /// What each stack tells: of all its frames, the first of [`Origin::ALL`].
-fn origins(snapshot: &Snapshot) -> Vec<Origin> {
+fn origins(snapshot: &MemorySnapshot) -> Vec<Origin> {
     let text = |text: usize| snapshot.texts.get(text).map_or("", String::as_str);
     let frame = |frame: &super::Frame| Origin::of_frame(text(frame.file), text(frame.name));
     let frames: Vec<Origin> = snapshot.frames.iter().map(frame).collect();
@@ -535,7 +538,7 @@ impl Walk<'_> {
 
 /// The end, as the file states it: for people, and to go back from.
 fn ending(
-    snapshot: &Snapshot,
+    snapshot: &MemorySnapshot,
     device: usize,
     origins: &[Origin],
     entries: usize,
@@ -547,7 +550,7 @@ fn ending(
         state.segments.insert(segment.address, segment.size);
         state.reserved += segment.size;
         for (address, block) in blocks_of(snapshot, segment).filter(|(_, block)| block.allocated) {
-            let &Block { size, requested, stack, .. } = block;
+            let &SnapshotBlock { size, requested, stack, .. } = block;
             let origin = origins.get(stack).copied().unwrap_or(Origin::Unknown);
             allocated += size;
             let (category, born) = (None, None);
@@ -557,7 +560,7 @@ fn ending(
     let live = largest_first(&state);
     let owners = sorted::map(live.iter().enumerate().map(|(at, live)| (live.address, at)));
     let segments = segments.into_iter().map(|segment| {
-        let blocks = blocks_of(snapshot, segment).map(|(address, block)| report::Block {
+        let blocks = blocks_of(snapshot, segment).map(|(address, block)| report::SegmentBlock {
             size: block.size,
             tensor: owners.get(&address).copied().filter(|_| block.allocated),
         });
@@ -579,7 +582,7 @@ fn ending(
 }
 
 /// Segments of a device by address.
-fn segments_of(snapshot: &Snapshot, device: usize) -> Vec<&Segment> {
+fn segments_of(snapshot: &MemorySnapshot, device: usize) -> Vec<&Segment> {
     let is_here = |segment: &&Segment| usize::try_from(segment.device) == Ok(device);
     let mut segments: Vec<_> = snapshot.segments.iter().filter(is_here).collect();
     sorted::by_key(&mut segments, |segment| segment.address);
@@ -588,9 +591,9 @@ fn segments_of(snapshot: &Snapshot, device: usize) -> Vec<&Segment> {
 
 /// Blocks of a segment with their addresses.
 fn blocks_of<'s>(
-    snapshot: &'s Snapshot,
+    snapshot: &'s MemorySnapshot,
     segment: &Segment,
-) -> impl Iterator<Item = (u64, &'s Block)> + use<'s> {
+) -> impl Iterator<Item = (u64, &'s SnapshotBlock)> + use<'s> {
     let blocks = snapshot.blocks.get(segment.blocks.clone()).unwrap_or_default();
     let mut next = segment.address;
     blocks.iter().map(move |block| {
@@ -654,7 +657,7 @@ fn largest_first(state: &State) -> Vec<Live> {
 }
 
 /// A moment in the middle.
-fn moment(state: &State, entry: usize, snapshot: &Snapshot, device: usize) -> Moment {
+fn moment(state: &State, entry: usize, snapshot: &MemorySnapshot, device: usize) -> Moment {
     let live = largest_first(state);
     let owners = sorted::map(live.iter().enumerate().map(|(at, live)| (live.address, at)));
     let known = segments_of(snapshot, device);
@@ -670,7 +673,7 @@ fn moment(state: &State, entry: usize, snapshot: &Snapshot, device: usize) -> Mo
         for (&address, live) in state.blocks.range(start..end) {
             push_hole(&mut blocks, at, address);
             let tensor = owners.get(&address).copied();
-            blocks.push(report::Block { size: live.size, tensor });
+            blocks.push(report::SegmentBlock { size: live.size, tensor });
             at = address.saturating_add(live.size.0);
         }
         push_hole(&mut blocks, at, end);
@@ -686,9 +689,9 @@ fn moment(state: &State, entry: usize, snapshot: &Snapshot, device: usize) -> Mo
     }
 }
 
-fn push_hole(blocks: &mut Vec<report::Block>, from: u64, to: u64) {
+fn push_hole(blocks: &mut Vec<report::SegmentBlock>, from: u64, to: u64) {
     let size = Bytes(to.saturating_sub(from));
     if size > Bytes::ZERO {
-        blocks.push(report::Block { size, tensor: None });
+        blocks.push(report::SegmentBlock { size, tensor: None });
     }
 }

@@ -1,4 +1,4 @@
-//! The pickle's stack machine, which keeps of a snapshot what a [`Snapshot`] has and lets go of the rest.
+//! The pickle's stack machine, which keeps of a snapshot what a [`MemorySnapshot`] has and lets go of the rest.
 //!
 //! A dictionary is told by its keys: an entry of the trace has an `action`, a frame a `filename`, a block a
 //! `state`, a segment `blocks`. It becomes a row of a table as soon as a list or another dictionary
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::opcodes::{Scanner, Step};
-use super::{Action, Block, Entry, Frame, Segment, Snapshot};
+use super::{Action, Entry, Frame, MemorySnapshot, Segment, SnapshotBlock};
 use crate::bytes::Bytes;
 use crate::error::Error;
 use crate::source::Source;
@@ -29,7 +29,7 @@ enum Value {
     Other,
     Number(u64),
     Flag(bool),
-    /// Position in [`Snapshot::texts`].
+    /// Position in [`MemorySnapshot::texts`].
     Text(usize),
     Frame(usize),
     /// A list of frames.
@@ -143,8 +143,8 @@ struct Machine<'s> {
     /// Slots of `open` to use again.
     vacant: Vec<usize>,
     lists: Vec<Items>,
-    read: Snapshot,
-    /// What each text means as a key: parallel to [`Snapshot::texts`].
+    read: MemorySnapshot,
+    /// What each text means as a key: parallel to [`MemorySnapshot::texts`].
     keys: Vec<Option<Key>>,
     texts: BTreeMap<String, usize>,
     frames: BTreeMap<Frame, usize>,
@@ -152,7 +152,7 @@ struct Machine<'s> {
 }
 
 /// Reads a whole pickle.
-pub(super) fn read(source: &mut dyn Source) -> Result<Snapshot, Error> {
+pub(super) fn read(source: &mut dyn Source) -> Result<MemorySnapshot, Error> {
     let mut machine = Machine {
         scanner: Scanner::new(source)?,
         stack: Vec::new(),
@@ -161,7 +161,7 @@ pub(super) fn read(source: &mut dyn Source) -> Result<Snapshot, Error> {
         open: Vec::new(),
         vacant: Vec::new(),
         lists: Vec::new(),
-        read: Snapshot::default(),
+        read: MemorySnapshot::default(),
         keys: Vec::new(),
         texts: BTreeMap::new(),
         frames: BTreeMap::new(),
@@ -235,7 +235,7 @@ impl Machine<'_> {
         }
     }
 
-    fn finish(mut self) -> Result<Snapshot, Error> {
+    fn finish(mut self) -> Result<MemorySnapshot, Error> {
         let root = self.last(1)?.pop().unwrap_or(Value::Other);
         let root = match root {
             Value::Open(slot) => self.open.get(slot).map(|slot| &slot.container),
@@ -546,7 +546,7 @@ impl Machine<'_> {
             return Err(self.scanner.refuse("a block has no `size`"));
         };
         let state = self.read.texts.get(state).map_or("", String::as_str);
-        self.read.blocks.push(Block {
+        self.read.blocks.push(SnapshotBlock {
             size: Bytes(size),
             requested: Bytes(number(draft.requested_size).unwrap_or(size)),
             allocated: state != "inactive",

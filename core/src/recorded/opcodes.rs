@@ -105,7 +105,10 @@ impl<'s> Scanner<'s> {
     pub(super) fn next(&mut self) -> Result<Step, Error> {
         self.opcode = self.offset();
         Ok(match self.byte()? {
-            b'.' => Step::Stop,
+            b'.' => {
+                self.stream.check().map_err(|error| unreadable(&error))?;
+                Step::Stop
+            }
             b'(' => Step::Mark,
             b'}' => Step::EmptyDict,
             b']' => Step::EmptyList,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::alive::{alive_at, by_category, by_module, live_tensors};
 use super::owners::{Ledger, Sizes};
 use super::{
-    Block, ByCategory, DeviceVerdict, ModelSummary, OutOfMemory, Peak, Report, Segment, Snapshot,
-    Timeline, Verdict,
+    ByCategory, DeviceVerdict, ModelSummary, OutOfMemory, Peak, Report, Segment, SegmentBlock,
+    Snapshot, Timeline, Verdict,
 };
 use crate::allocator::{
     self, Allocator, BlockId, DeviceMemory, Failure, Replay, SegmentView, Series, Settings,
@@ -99,7 +99,7 @@ impl Report {
         let alive = alive_at(trace, event);
         let modules_at_peak = by_module(trace, &alive);
         let timeline = Timeline::of(trace, series, Ledger::new(trace, &modules_at_peak));
-        let Moment { iteration, phase, operator, module } = Moment::of(trace, event);
+        let EventContext { iteration, phase, operator, module } = EventContext::of(trace, event);
         Self {
             model: ModelSummary::default(),
             config: Config::default(),
@@ -136,7 +136,7 @@ impl Snapshot {
         allocator: &Allocator,
         blocks: &[BlockId],
     ) -> Self {
-        let Moment { iteration, phase, operator, module } = Moment::of(trace, event);
+        let EventContext { iteration, phase, operator, module } = EventContext::of(trace, event);
         let alive = alive_at(trace, event);
         let (categories, modules) = (by_category(trace, &alive), by_module(trace, &alive));
         let (ids, live): (Vec<_>, Vec<_>) = live_tensors(trace, alive).into_iter().unzip();
@@ -150,7 +150,7 @@ impl Snapshot {
             size: segment.size(),
             blocks: segment
                 .blocks()
-                .map(|block| Block {
+                .map(|block| SegmentBlock {
                     size: block.size,
                     tensor: owners.get(&(block.segment, block.offset)).copied(),
                 })
@@ -175,7 +175,8 @@ impl Snapshot {
 impl OutOfMemory {
     /// The failing allocation of a replay, told as PyTorch would.
     pub(crate) fn of(trace: &Trace, failure: &Failure, room: &Room) -> Self {
-        let Moment { iteration, phase, operator, module } = Moment::of(trace, failure.event);
+        let EventContext { iteration, phase, operator, module } =
+            EventContext::of(trace, failure.event);
         let memory = DeviceMemory {
             index: 0,
             capacity: room.capacity,
@@ -189,7 +190,7 @@ impl OutOfMemory {
 
 /// When and where an event happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct EventContext {
     /// From 1; 0 while the model itself is loaded.
     pub(crate) iteration: usize,
     pub(crate) phase: Phase,
@@ -197,7 +198,7 @@ pub(crate) struct Moment {
     pub(crate) module: String,
 }
 
-impl Moment {
+impl EventContext {
     /// What the trace says of an event; set-up, for one that it does not have.
     pub(crate) fn of(trace: &Trace, event: usize) -> Self {
         let mark = trace.phase_at(event);

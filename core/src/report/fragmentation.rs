@@ -106,11 +106,13 @@ const CLASSES: [(Pool, Bytes, Option<Bytes>); 5] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Block;
+    use crate::report::SegmentBlock;
 
     fn segment(pool: Pool, blocks: &[(u64, bool)]) -> Segment {
-        let block =
-            |&(mib, used): &(u64, bool)| Block { size: Bytes::mib(mib), tensor: used.then_some(0) };
+        let block = |&(mib, used): &(u64, bool)| SegmentBlock {
+            size: Bytes::mib(mib),
+            tensor: used.then_some(0),
+        };
         let blocks: Vec<_> = blocks.iter().map(block).collect();
         Segment { pool, size: blocks.iter().map(|block| block.size).sum(), blocks }
     }

@@ -3,8 +3,11 @@
 //! `tests/profiles.txt` is the table, reviewed like code; `UPDATE_EXPECT=1 cargo test` rewrites it.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 
 use expect_test::{Expect, expect, expect_file};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use highwater_core::device::Verdict;
 use highwater_core::diagnostic::Severity;
 use highwater_core::profiled::{self, History, Prediction, Profile, Rules, Target, Traced};
@@ -92,9 +95,9 @@ fn a_plain_trace_is_the_packed_one() {
 fn where_the_model_is_not_told_gradients_stand_in() {
     let text = String::from_utf8(unpacked("mlp_512_sgd")).unwrap();
     let profile = read(text.replace("\"highwater ", "\"another ").as_bytes()).unwrap();
-    let told = read(text.as_bytes()).unwrap();
+    let annotated = read(text.as_bytes()).unwrap();
     for rules in Rules::ALL {
-        let [without, with] = [&profile, &told].map(|profile| predict(profile, rules));
+        let [without, with] = [&profile, &annotated].map(|profile| predict(profile, rules));
         assert!(without.diagnostics.iter().any(|diagnostic| diagnostic.code == "model-not-told"));
         // The batch is missing, 512 rows of 1024 numbers and a label each, and where it was freed others lie.
         let off = error(peaks(&without)[0], peaks(&with)[0]);
@@ -123,12 +126,12 @@ fn a_trace_is_answered_as_an_estimate_is() {
         let replayed = traced.calls().what_if("").unwrap().replayed;
         assert_eq!(replayed.reserved, report.peak.reserved);
     }
-    // The told tensors are the model.
+    // The annotated tensors are the model.
     let model = Traced::of(&history, &t4, 0).unwrap().report("it").model;
     assert_eq!(model.parameters, 11_689_512);
     // Where there is too little, it says where that shows.
     let small = Config { capacity: Some(Bytes::mib(360)), ..t4 };
-    let ends = profiled::verdict(&history, Rules::Ours, &small).unwrap();
+    let ends = profiled::verdict(&history, Rules::Highwater, &small).unwrap();
     assert_eq!(ends.verdict, Verdict::DoesNotFit);
     assert!(ends.out_of_memory.unwrap().message.contains("CUDA out of memory"));
 }
@@ -143,11 +146,14 @@ fn steps_are_those_of_the_optimizer_where_the_profiler_counts_one() {
     let alone = [&before.replace("ProfilerStep#", "Other#"), after].concat();
     let alone = read(alone.as_bytes()).unwrap();
     assert_eq!(History::of(&alone).unwrap().steps.len(), 3);
-    assert_eq!(peaks(&predict(&alone, Rules::Ours)), peaks(&predict(&counted, Rules::Ours)));
+    assert_eq!(
+        peaks(&predict(&alone, Rules::Highwater)),
+        peaks(&predict(&counted, Rules::Highwater))
+    );
 }
 
 fn check_warned(text: &str, expected: &[&str]) {
-    let found = predict(&read(text.as_bytes()).unwrap(), Rules::Ours).diagnostics;
+    let found = predict(&read(text.as_bytes()).unwrap(), Rules::Highwater).diagnostics;
     let warnings = found.iter().filter(|diagnostic| diagnostic.severity == Severity::Warning);
     let codes: Vec<&str> = warnings.map(|diagnostic| diagnostic.code.as_str()).collect();
     assert_eq!(codes, expected);
@@ -239,7 +245,19 @@ fn what_is_no_trace_is_refused() {
     check_refused(
         b"\x1f\x8bnothing",
         ErrorKind::Corrupt,
-        &expect!["the trace breaks in line 0: this is not packed with gzip; "],
+        &expect!["the trace ends in the middle, in line 0: it was not written to its end; "],
+    );
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&trace(&[STEP, ALLOC])).unwrap();
+    let mut packed = packed.finish().unwrap();
+    let checksum = packed.len() - 8;
+    packed[checksum] ^= 1;
+    check_refused(
+        &packed,
+        ErrorKind::Corrupt,
+        &expect![
+            "the trace breaks in line 0: what gzip packed is damaged: corrupt gzip stream does not have a matching checksum; "
+        ],
     );
     let mark = r#"{"ph":"X","cat":"user_annotation","name":"highwater batch:int64[8] weight:float32[2]","tid":1,"ts":1,"dur":1}"#;
     check_refused(

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use expect_test::{Expect, expect};
 use highwater_core::allocator::Settings;
 use highwater_core::export::{self, Played};
-use highwater_core::recorded::{self, Action, Recorded, Snapshot};
+use highwater_core::recorded::{self, Action, MemorySnapshot, Recorded};
 use highwater_core::report::difference::by_phase;
 use highwater_core::report::{By, Fragmentation, Gap, Peak, Verdict};
 use highwater_core::trace::Category;
@@ -19,7 +19,7 @@ fn unpacked(name: &str) -> Vec<u8> {
     fixtures::unpack(&format!("snapshots/{name}.pickle.gz")).unwrap()
 }
 
-fn read(bytes: &[u8]) -> Result<Snapshot, Error> {
+fn read(bytes: &[u8]) -> Result<MemorySnapshot, Error> {
     recorded::open(&mut &*bytes)
 }
 
@@ -193,6 +193,12 @@ fn what_gzip_packed_is_read_as_it_is() {
     assert_eq!(read(&packed).unwrap(), read(&unpacked("resnet18")).unwrap());
     let message = refused(&packed[..packed.len() / 2]);
     assert!(message.contains("what gzip packed ends in the middle"), "{message}");
+    let mut damaged = packed;
+    let checksum = damaged.len() - 8;
+    damaged[checksum] ^= 1;
+    let message = refused(&damaged);
+    assert!(message.contains("what gzip packed is damaged"), "{message}");
+    assert!(message.contains("checksum"), "{message}");
 }
 
 #[test]

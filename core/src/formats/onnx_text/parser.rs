@@ -84,33 +84,33 @@ pub(super) fn model(text: &str) -> Result<Vec<u8>, Error> {
 }
 
 /// Keys of a header: name, field, and kind of value.
-type Keys = [(&'static str, u64, Kind)];
+type Keys = [(&'static str, u64, ValueKind)];
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ValueKind {
     Int,
     Text,
     OperatorSets,
     Pairs,
 }
 
-const MODEL_KEYS: [(&str, u64, Kind); 8] = [
-    ("ir_version", 1, Kind::Int),
-    ("producer_name", 2, Kind::Text),
-    ("producer_version", 3, Kind::Text),
-    ("domain", 4, Kind::Text),
-    ("model_version", 5, Kind::Int),
-    ("doc_string", 6, Kind::Text),
-    ("opset_import", 8, Kind::OperatorSets),
-    ("metadata_props", 14, Kind::Pairs),
+const MODEL_KEYS: [(&str, u64, ValueKind); 8] = [
+    ("ir_version", 1, ValueKind::Int),
+    ("producer_name", 2, ValueKind::Text),
+    ("producer_version", 3, ValueKind::Text),
+    ("domain", 4, ValueKind::Text),
+    ("model_version", 5, ValueKind::Int),
+    ("doc_string", 6, ValueKind::Text),
+    ("opset_import", 8, ValueKind::OperatorSets),
+    ("metadata_props", 14, ValueKind::Pairs),
 ];
 
-const FUNCTION_KEYS: [(&str, u64, Kind); 5] = [
-    ("doc_string", 8, Kind::Text),
-    ("opset_import", 9, Kind::OperatorSets),
-    ("domain", 10, Kind::Text),
-    ("overload", 13, Kind::Text),
-    ("metadata_props", 14, Kind::Pairs),
+const FUNCTION_KEYS: [(&str, u64, ValueKind); 5] = [
+    ("doc_string", 8, ValueKind::Text),
+    ("opset_import", 9, ValueKind::OperatorSets),
+    ("domain", 10, ValueKind::Text),
+    ("overload", 13, ValueKind::Text),
+    ("metadata_props", 14, ValueKind::Pairs),
 ];
 
 struct Parser<'t> {
@@ -131,16 +131,16 @@ impl Parser<'_> {
             };
             self.lexer.need(":")?;
             match kind {
-                Kind::Int => message.int(*field, self.int()?),
-                Kind::Text => message.text(*field, &self.text()?),
-                Kind::OperatorSets => self.pairs(|parser, domain| {
+                ValueKind::Int => message.int(*field, self.int()?),
+                ValueKind::Text => message.text(*field, &self.text()?),
+                ValueKind::OperatorSets => self.pairs(|parser, domain| {
                     let mut set = Message::default();
                     set.text(1, &domain);
                     set.int(2, parser.int()?);
                     message.message(*field, &set);
                     Ok(())
                 })?,
-                Kind::Pairs => self.pairs(|parser, key| {
+                ValueKind::Pairs => self.pairs(|parser, key| {
                     let mut pair = Message::default();
                     pair.text(1, &key);
                     pair.text(2, &parser.text()?);

@@ -16,7 +16,7 @@ mod transformers;
 use attention::{Attends, attention};
 
 /// A row of the table.
-pub(super) struct Block {
+pub(super) struct KnownModule {
     /// Names of classes; none where the children alone tell.
     classes: &'static [&'static str],
     /// Children that it has; of `a|b`, one of them.
@@ -108,157 +108,157 @@ pub(super) fn runs_in_order(class: &str) -> bool {
 }
 
 /// All blocks, the more particular first.
-const TABLE: &[Block] = &[
-    Block {
+const TABLE: &[KnownModule] = &[
+    KnownModule {
         classes: &["BasicBlock", "Bottleneck"],
         children: &["conv1", "bn1", "conv2", "bn2"],
         forward: torchvision::resnet_block,
     },
-    Block {
+    KnownModule {
         classes: &["MBConv", "FusedMBConv"],
         children: &["block", "stochastic_depth"],
         forward: torchvision::mobile_block,
     },
-    Block {
+    KnownModule {
         classes: &["InvertedResidual", "DepthwiseSeparableConv", "EdgeResidual"],
         children: &["bn1", "bn2", "conv_pw|conv_exp"],
         forward: timm::mobile_block,
     },
-    Block {
+    KnownModule {
         classes: &["Bottleneck"],
         children: &["conv1", "conv2", "conv3", "act3"],
         forward: timm::regnet_block,
     },
-    Block { classes: &["BatchNormAct2d"], children: &["act"], forward: timm::norm_and_act },
-    Block { classes: &["SelectAdaptivePool2d"], children: &[], forward: timm::pool },
-    Block {
+    KnownModule { classes: &["BatchNormAct2d"], children: &["act"], forward: timm::norm_and_act },
+    KnownModule { classes: &["SelectAdaptivePool2d"], children: &[], forward: timm::pool },
+    KnownModule {
         classes: &["SwinTransformer"],
         children: &["features", "norm", "head"],
         forward: torchvision::swin,
     },
-    Block {
+    KnownModule {
         classes: &["SwinTransformer"],
         children: &["patch_embed", "layers", "norm", "head"],
         forward: timm::swin,
     },
-    Block {
+    KnownModule {
         classes: &["SwinTransformerBlock"],
         children: &["norm1", "attn", "norm2", "mlp"],
         forward: torchvision::swin_block,
     },
-    Block {
+    KnownModule {
         classes: &["PatchMerging"],
         children: &["reduction", "norm"],
         forward: torchvision::patch_merging,
     },
-    Block {
+    KnownModule {
         classes: &["InvertedResidual", "_InvertedResidual"],
         children: &["conv|block|layers"],
         forward: torchvision::mobile_block,
     },
-    Block {
+    KnownModule {
         classes: &["CNBlock"],
         children: &["block", "stochastic_depth"],
         forward: torchvision::convnext_block,
     },
-    Block {
+    KnownModule {
         classes: &["ConvNeXtBlock"],
         children: &["conv_dw", "norm", "mlp"],
         forward: timm::timm_convnext_block,
     },
-    Block {
+    KnownModule {
         classes: &["SqueezeExcitation"],
         children: &["fc1", "fc2"],
         forward: torchvision::squeeze_excitation,
     },
-    Block {
+    KnownModule {
         classes: &["SqueezeExcite", "SEModule"],
         children: &["conv_reduce|fc1", "conv_expand|fc2"],
         forward: torchvision::squeeze_excitation,
     },
-    Block {
+    KnownModule {
         classes: &["_DenseLayer"],
         children: &["norm1", "conv1", "norm2", "conv2"],
         forward: torchvision::dense_layer,
     },
-    Block {
+    KnownModule {
         classes: &["DenseNet"],
         children: &["features", "classifier"],
         forward: torchvision::densenet,
     },
-    Block {
+    KnownModule {
         classes: &["BasicConv2d"],
         children: &["conv", "bn"],
         forward: torchvision::basic_conv,
     },
-    Block {
+    KnownModule {
         classes: &["Fire"],
         children: &["squeeze", "expand1x1", "expand3x3"],
         forward: torchvision::fire,
     },
-    Block {
+    KnownModule {
         classes: &["Inception"],
         children: &["branch1", "branch2", "branch3", "branch4"],
         forward: torchvision::googlenet_block,
     },
-    Block {
+    KnownModule {
         classes: &["InceptionA", "InceptionB", "InceptionC", "InceptionD", "InceptionE"],
         children: &[],
         forward: torchvision::inception_block,
     },
-    Block {
+    KnownModule {
         classes: &["ResBottleneckBlock"],
         children: &["f", "activation"],
         forward: torchvision::regnet_block,
     },
-    Block {
+    KnownModule {
         classes: &["ResNet", "RegNet", "EfficientNet", "ConvNeXt", "MobileNetV3", "VGG", "AlexNet"],
         children: &["avgpool"],
         forward: torchvision::with_flatten,
     },
-    Block {
+    KnownModule {
         classes: &["VisionTransformer"],
         children: &["conv_proj", "encoder", "heads"],
         forward: torchvision::vision_transformer,
     },
-    Block {
+    KnownModule {
         classes: &["Encoder"],
         children: &["dropout", "layers", "ln"],
         forward: torchvision::vision_encoder,
     },
-    Block {
+    KnownModule {
         classes: &["EncoderBlock"],
         children: &["ln_1", "self_attention", "ln_2", "mlp"],
         forward: torchvision::vision_block,
     },
-    Block {
+    KnownModule {
         classes: &["VisionTransformer"],
         children: &["patch_embed", "blocks", "head"],
         forward: timm::timm_vision_transformer,
     },
-    Block { classes: &["PatchEmbed"], children: &["proj"], forward: timm::patch_embed },
-    Block {
+    KnownModule { classes: &["PatchEmbed"], children: &["proj"], forward: timm::patch_embed },
+    KnownModule {
         classes: &["Block"],
         children: &["norm1", "attn", "norm2", "mlp"],
         forward: timm::timm_block,
     },
-    Block { classes: &["LayerScale"], children: &[], forward: timm::layer_scale },
-    Block {
+    KnownModule { classes: &["LayerScale"], children: &[], forward: timm::layer_scale },
+    KnownModule {
         classes: &["Attention"],
         children: &["qkv", "proj"],
         forward: |row, it| attention(row, it, it, Attends::ToAll),
     },
-    Block {
+    KnownModule {
         classes: &["MultiheadAttention"],
         children: &["out_proj"],
         forward: |row, it| attention::multihead(row, it, 0.0),
     },
-    Block {
+    KnownModule {
         classes: &["TransformerEncoderLayer"],
         children: &["self_attn", "linear1", "linear2", "norm1", "norm2"],
         forward: attention::encoder_layer,
     },
-    Block {
+    KnownModule {
         classes: &[
             "BertLayer",
             "RobertaLayer",
@@ -269,88 +269,88 @@ const TABLE: &[Block] = &[
         children: &["attention", "intermediate", "output"],
         forward: transformers::bert_layer,
     },
-    Block {
+    KnownModule {
         classes: &["BertPooler", "RobertaPooler"],
         children: &["dense"],
         forward: transformers::pooler,
     },
-    Block {
+    KnownModule {
         classes: &["RobertaEmbeddings", "BertEmbeddings", "ElectraEmbeddings"],
         children: &["word_embeddings", "LayerNorm"],
         forward: transformers::bert_embeddings,
     },
-    Block {
+    KnownModule {
         classes: &["TransformerBlock"],
         children: &["attention", "sa_layer_norm", "ffn", "output_layer_norm"],
         forward: transformers::distilbert_layer,
     },
-    Block {
+    KnownModule {
         classes: &["FFN"],
         children: &["lin1", "lin2", "activation"],
         forward: |row, it| row.each(it, &["lin1", "activation", "lin2", "dropout"]),
     },
-    Block {
+    KnownModule {
         classes: &["DistilBertForMaskedLM"],
         children: &["distilbert", "vocab_projector"],
         forward: transformers::distilbert_head,
     },
-    Block {
+    KnownModule {
         classes: &["GPT2Block"],
         children: &["ln_1", "attn", "ln_2", "mlp"],
         forward: transformers::gpt2_block,
     },
-    Block {
+    KnownModule {
         classes: &["GPT2MLP"],
         children: &["c_fc", "c_proj"],
         forward: |row, it| row.each(it, &["c_fc", "act", "c_proj", "dropout"]),
     },
-    Block {
+    KnownModule {
         classes: &["OPTDecoderLayer"],
         children: &["self_attn", "fc1", "fc2"],
         forward: transformers::opt_layer,
     },
-    Block {
+    KnownModule {
         classes: &["OPTDecoder"],
         children: &["embed_tokens", "layers"],
         forward: |row, it| {
             row.each(it, &["embed_tokens", "embed_positions", "layers", "final_layer_norm"])
         },
     },
-    Block {
+    KnownModule {
         classes: &["GPTNeoXLayer"],
         children: &["attention", "mlp", "input_layernorm"],
         forward: transformers::neox_layer,
     },
-    Block {
+    KnownModule {
         classes: &["GPTNeoXMLP"],
         children: &["dense_h_to_4h", "dense_4h_to_h"],
         forward: |row, it| row.each(it, &["dense_h_to_4h", "act", "dense_4h_to_h"]),
     },
-    Block {
+    KnownModule {
         classes: &[],
         children: &["self_attn", "mlp", "input_layernorm", "post_attention_layernorm"],
         forward: transformers::llama_layer,
     },
-    Block {
+    KnownModule {
         classes: &[],
         children: &["gate_proj", "up_proj", "down_proj"],
         forward: transformers::gated_mlp,
     },
-    Block {
+    KnownModule {
         classes: &[],
         children: &["predictions|transform", "decoder|predictions"],
         forward: transformers::mlm_head,
     },
-    Block {
+    KnownModule {
         classes: &["RobertaLMHead"],
         children: &["dense", "decoder"],
         forward: transformers::roberta_head,
     },
-    Block { classes: &[], children: &["lm_head"], forward: transformers::causal_head },
+    KnownModule { classes: &[], children: &["lm_head"], forward: transformers::causal_head },
 ];
 
 /// The row of a module.
-pub(super) fn find(module: &Printed) -> Option<&'static Block> {
+pub(super) fn find(module: &Printed) -> Option<&'static KnownModule> {
     TABLE.iter().find(|block| {
         let class = block.classes.is_empty() || block.classes.contains(&module.class.as_str());
         let is_block = !block.classes.is_empty() || !block.children.is_empty();

@@ -10,8 +10,9 @@
 //! PyTorch stores without compression; archives that were packed again may be deflated.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, Read as _};
 
+use flate2::read::DeflateDecoder;
 use rawzip::{CompressionMethod, ReaderAt, ZipArchive};
 use serde_json::Value;
 
@@ -186,18 +187,16 @@ fn unpacked(zip: &ZipArchive<Window<'_>>, path: &str, entry: Entry) -> Result<Ve
         return Err(Error::new(ErrorKind::TooLarge, message));
     }
     let file = zip.get_entry(entry.wayfinder).map_err(|error| damaged(&error))?;
-    let mut packed = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(file.reader(), JSON_MAX), &mut packed)
-        .map_err(|error| corrupt(&format!("cannot be read: {error}")))?;
-    match entry.method {
-        CompressionMethod::STORE => Ok(packed),
-        CompressionMethod::DEFLATE => {
-            let limit = usize::try_from(entry.size).unwrap_or(usize::MAX);
-            miniz_oxide::inflate::decompress_to_vec_with_limit(&packed, limit)
-                .map_err(|error| corrupt(&format!("cannot be unpacked: {error}")))
-        }
-        _ => Err(corrupt("is packed in a way that is not known here; store it instead")),
-    }
+    let unpacked: &mut dyn io::Read = match entry.method {
+        CompressionMethod::STORE => &mut file.reader(),
+        CompressionMethod::DEFLATE => &mut DeflateDecoder::new(file.reader()),
+        _ => return Err(corrupt("is packed in a way that is not known here; store it instead")),
+    };
+    let mut bytes = Vec::new();
+    // PyTorch can be told to leave the checksum out.
+    let read = unpacked.take(JSON_MAX).read_to_end(&mut bytes);
+    read.map_err(|error| corrupt(&format!("cannot be unpacked: {error}")))?;
+    Ok(bytes)
 }
 
 fn damaged(error: &rawzip::Error) -> Error {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 
 use super::calls::{self, Call};
-use super::program::{self, Program, list, text};
+use super::program::{self, ExportedProgram, list, text};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{
@@ -35,7 +35,7 @@ const DEPTH_MAX: usize = 16;
 ///
 /// # Errors
 /// When it names what nobody makes, or has nothing to run.
-pub(super) fn graph(program: &Program<'_>) -> Result<Graph, Error> {
+pub(super) fn graph(program: &ExportedProgram<'_>) -> Result<Graph, Error> {
     let mut lower = Lower::new(program);
     lower.inputs()?;
     lower.nodes(program.graph, 0)?;
@@ -45,7 +45,7 @@ pub(super) fn graph(program: &Program<'_>) -> Result<Graph, Error> {
 
 /// Lowering under way.
 pub(super) struct Lower<'j> {
-    program: &'j Program<'j>,
+    program: &'j ExportedProgram<'j>,
     /// The graph so far.
     pub(super) graph: Graph,
     /// Values by their name in the program: tensors and sizes.
@@ -67,7 +67,7 @@ pub(super) struct Lower<'j> {
 }
 
 impl<'j> Lower<'j> {
-    fn new(program: &'j Program<'j>) -> Self {
+    fn new(program: &'j ExportedProgram<'j>) -> Self {
         let producer = if program.torch.is_empty() { "" } else { "pytorch " };
         Self {
             program,

@@ -15,7 +15,7 @@ use crate::tensor::DType;
 
 /// An exported program.
 #[derive(Debug)]
-pub(super) struct Program<'j> {
+pub(super) struct ExportedProgram<'j> {
     /// Nodes, inputs, outputs and types.
     pub(super) graph: &'j Value,
     /// What the inputs and outputs are to the module.
@@ -28,7 +28,7 @@ pub(super) struct Program<'j> {
     pub(super) files: BTreeMap<&'j str, &'j str>,
 }
 
-impl<'j> Program<'j> {
+impl<'j> ExportedProgram<'j> {
     /// Finds the parts.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 use super::{Direction, Shape, product};
 use crate::bytes::Bytes;
 
-/// COUNT: channel groups that one launch of a [`Kind::Filled`] plan does.
+/// COUNT: channel groups that one launch of a [`Copying::Filled`] plan does.
 const GROUPS_AT_ONCE: u64 = 8;
 
 /// A choice of the heuristics, as `choices.txt` writes it.
@@ -20,21 +20,21 @@ pub(super) enum Plan {
     Winograd,
     /// `filled`, `filled+4`, `filled/128x64+4`: one that reads channels innermost, from copies,
     /// with the inner sum split or not.
-    Copies(Kind, Option<Split>),
+    Copies(Copying, Option<Split>),
 }
 
 /// Which tensors are copied, and how many channels a copy has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Copying {
     /// Channels in whole groups of 16 bytes; eight channel groups at a time.
     Filled,
     /// All channel groups, each filled up to a power of two or, beyond 32, to a multiple of 32.
     Packed,
-    /// As [`Kind::Packed`], but the result leaves in NCHW.
+    /// As [`Copying::Packed`], but the result leaves in NCHW.
     Streamed,
     /// Channels as they are.
     Plain,
-    /// As [`Kind::Filled`], but only of tensors whose order or width does not suit.
+    /// As [`Copying::Filled`], but only of tensors whose order or width does not suit.
     Fitting,
 }
 
@@ -67,11 +67,11 @@ impl Plan {
             None => (head, None),
         };
         let kind = match kind {
-            "filled" => Kind::Filled,
-            "packed" => Kind::Packed,
-            "streamed" => Kind::Streamed,
-            "plain" => Kind::Plain,
-            "fitting" => Kind::Fitting,
+            "filled" => Copying::Filled,
+            "packed" => Copying::Packed,
+            "streamed" => Copying::Streamed,
+            "plain" => Copying::Plain,
+            "fitting" => Copying::Fitting,
             _ => return None,
         };
         Some(Self::Copies(kind, partials.map(|partials| Split { tile, partials })))
@@ -96,7 +96,7 @@ impl Plan {
     pub(super) const fn in_order(self, direction: Direction) -> Self {
         match (self, direction) {
             (Self::Copies(kind, split), Direction::BackwardFilter) => Self::Copies(kind, split),
-            _ => Self::Copies(Kind::Filled, None),
+            _ => Self::Copies(Copying::Filled, None),
         }
     }
 }
@@ -130,7 +130,7 @@ fn multiple(channels: u64, of: u64) -> u64 {
 /// A plan that copies, for one call.
 #[derive(Clone, Copy)]
 struct Copies<'a> {
-    kind: Kind,
+    kind: Copying,
     shape: &'a Shape,
     direction: Direction,
 }
@@ -140,8 +140,8 @@ impl Copies<'_> {
     fn fill(&self, channels: u64) -> u64 {
         let shape = self.shape;
         match self.kind {
-            Kind::Plain => channels,
-            Kind::Packed | Kind::Streamed if shape.groups > 1 => match channels {
+            Copying::Plain => channels,
+            Copying::Packed | Copying::Streamed if shape.groups > 1 => match channels {
                 0..=4 => 4,
                 5..=32 => channels.next_power_of_two(),
                 _ => multiple(channels, 32),
@@ -161,7 +161,7 @@ impl Copies<'_> {
     /// COUNT: channel groups in one launch.
     fn groups(&self) -> u64 {
         match self.kind {
-            Kind::Packed | Kind::Streamed => self.shape.groups,
+            Copying::Packed | Copying::Streamed => self.shape.groups,
             _ => self.shape.groups.min(GROUPS_AT_ONCE),
         }
     }
@@ -181,16 +181,16 @@ impl Copies<'_> {
             let together = shape.groups == 1 || result_of != Direction::BackwardFilter;
             let ordered = (area == 1 && together)
                 || shape.channels_last
-                || (is_result && self.kind == Kind::Streamed);
+                || (is_result && self.kind == Copying::Streamed);
             // In single precision operands are copied in any case, rounded to TF32.
-            let may_suit = is_result || shape.element < 4 || self.kind == Kind::Fitting;
+            let may_suit = is_result || shape.element < 4 || self.kind == Copying::Fitting;
             let [one, other] = others;
             if ordered && width_suits && may_suit { 0 } else { product(&[area, one, other]) }
         });
         let group = elements.into_iter().fold(0, u64::saturating_add);
         let header = match self.kind {
             _ if group == 0 => 0,
-            Kind::Packed | Kind::Streamed => 16,
+            Copying::Packed | Copying::Streamed => 16,
             _ => self.groups().saturating_mul(16),
         };
         product(&[group, self.groups(), shape.element]).saturating_add(header)
@@ -201,7 +201,7 @@ impl Copies<'_> {
         match split.tile {
             None => {
                 let launches = match self.kind {
-                    Kind::Filled | Kind::Plain => self.groups(),
+                    Copying::Filled | Copying::Plain => self.groups(),
                     _ => 1,
                 };
                 let partials = self.result().saturating_mul(split.partials);

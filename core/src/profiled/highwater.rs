@@ -16,11 +16,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::history::{self, Block, History, Moment};
+use super::history::{self, History, Occurrence, TracedBlock};
 use super::kernels::{self, Call};
 use super::modules::{Modules, OPTIMIZER};
 use super::optimizer::chosen;
-use super::{Kind, Time, Told};
+use super::{AnnotatedRole, Annotation, Time};
 use crate::bytes::Bytes;
 use crate::config::PyTorch;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -62,7 +62,7 @@ fn forget_types(trace: &mut Trace) {
 /// Attention as one kernel of the CPU's.
 const ATTENTION_ON_CPU: &str = "aten::_scaled_dot_product_flash_attention_for_cpu";
 
-/// What a moment brings besides what blocks do.
+/// What a occurrence brings besides what blocks do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Step(usize),
@@ -142,13 +142,13 @@ impl<'h> Run<'h> {
     /// The model, the batch and the optimizer.
     fn set_up(&mut self) {
         self.rt.enter_phase(0, Phase::Setup);
-        let told = match self.history.profile.told.as_slice() {
+        let annotations = match self.history.profile.annotations.as_slice() {
             [] => self.stand_ins(),
-            told => told.to_vec(),
+            annotations => annotations.to_vec(),
         };
-        for Told { kind, tensor } in &told {
+        for Annotation { kind, tensor } in &annotations {
             let placed = self.rt.place(tensor, kind.category(), "");
-            if *kind == Kind::Parameter {
+            if *kind == AnnotatedRole::Parameter {
                 let (tensor, leaf) = self.rt.parameter(&placed, "");
                 self.parameters.push(Parameter { tensor, leaf });
             }
@@ -170,7 +170,7 @@ impl<'h> Run<'h> {
     fn compare_gradients(&mut self, trained: Bytes) {
         let seen: Bytes = self.history.gradients(0).iter().map(|block| block.bytes).sum();
         let quarter = trained.0.div_euclid(4);
-        if self.history.profile.told.is_empty() || seen.0.abs_diff(trained.0) <= quarter {
+        if self.history.profile.annotations.is_empty() || seen.0.abs_diff(trained.0) <= quarter {
             return;
         }
         let message = format!(
@@ -188,8 +188,11 @@ impl<'h> Run<'h> {
             let mut types = inputs.types.iter();
             types.any(|name| matches!(name.as_str(), "c10::BFloat16" | "c10::Half"))
         };
-        let mut parameters = profile.told.iter().filter(|told| told.kind == Kind::Parameter);
-        let is_single = parameters.all(|told| told.tensor.dtype == DType::Float32);
+        let mut parameters = profile
+            .annotations
+            .iter()
+            .filter(|annotation| annotation.kind == AnnotatedRole::Parameter);
+        let is_single = parameters.all(|annotation| annotation.tensor.dtype == DType::Float32);
         if is_single && profile.given.iter().any(is_half) {
             let message = "autocast runs other operators in single precision on a GPU than on a CPU \
                            (softmax, normalizations, losses): their types are as on the CPU, and the \
@@ -214,14 +217,16 @@ impl<'h> Run<'h> {
     }
 
     /// Where the script tells nothing: a parameter for each gradient, the last made first.
-    fn stand_ins(&mut self) -> Vec<Told> {
+    fn stand_ins(&mut self) -> Vec<Annotation> {
         let message = "the trace does not tell the model's tensors: gradients stand in for parameters, so \
                        that buffers and frozen parameters are missing, as is a batch that was there before; \
                        set the mark that docs/profiles.md shows";
         self.note(Severity::Warning, "model-not-told", message);
         let gradients = self.history.gradients(0).into_iter().rev();
-        let tensor = |block: &Block| TensorType::new(DType::UInt8, [block.bytes.0]);
-        gradients.map(|block| Told { kind: Kind::Parameter, tensor: tensor(block) }).collect()
+        let tensor = |block: &TracedBlock| TensorType::new(DType::UInt8, [block.bytes.0]);
+        gradients
+            .map(|block| Annotation { kind: AnnotatedRole::Parameter, tensor: tensor(block) })
+            .collect()
     }
 
     fn all(&mut self) {
@@ -229,19 +234,19 @@ impl<'h> Run<'h> {
         let turns = turns(history);
         let mut turns = turns.iter().peekable();
         let end = history.steps.last().map_or(0, |step| step.end);
-        for moment in &history.moments {
-            let at = time(history, moment);
+        for occurrence in &history.occurrences {
+            let at = time(history, occurrence);
             if at > end {
                 break;
             }
             while let Some((_, turn)) = turns.next_if(|(start, _)| *start <= at) {
                 self.turn(*turn);
             }
-            match *moment {
-                Moment::Enter(operator) => self.enter(operator),
-                Moment::Leave(operator) => self.leave(operator),
-                Moment::Alloc(block) => self.alloc(block),
-                Moment::Free(block) => self.free(block),
+            match *occurrence {
+                Occurrence::Enter(operator) => self.enter(operator),
+                Occurrence::Leave(operator) => self.leave(operator),
+                Occurrence::Alloc(block) => self.alloc(block),
+                Occurrence::Free(block) => self.free(block),
             }
         }
         for (_, turn) in turns {
@@ -458,7 +463,7 @@ impl<'h> Run<'h> {
 
     /// Whether a block is the copy of attention's output that brings its rows together: on the GPU they
     /// are. Where steps come before samples it is a copy there too, and the CPU may have made none.
-    fn is_copy(&mut self, at: usize, block: &Block) -> Option<Tensor> {
+    fn is_copy(&mut self, at: usize, block: &TracedBlock) -> Option<Tensor> {
         let attended = self.attended.last_mut()?;
         let (tensor, bytes) = attended.output.take()?;
         let attention = attended.operator;
@@ -495,17 +500,18 @@ impl<'h> Run<'h> {
         }
     }
 
-    fn block(&self, block: usize) -> Option<&'h Block> {
+    fn block(&self, block: usize) -> Option<&'h TracedBlock> {
         self.history.blocks.get(block)
     }
 
     fn alloc(&mut self, at: usize) {
         let Some(block) = self.block(at) else { return };
-        let is_told = !self.history.profile.told.is_empty();
+        let is_annotated = !self.history.profile.annotations.is_empty();
         let loader = self.history.loader(block.born);
-        let is_loaders = loader.is_some_and(|end| is_told || block.freed.is_some_and(|f| f <= end));
+        let is_loaders =
+            loader.is_some_and(|end| is_annotated || block.freed.is_some_and(|f| f <= end));
         let is_optimizers = block.phase == Phase::Optimizer && self.optimizer.is_some();
-        let is_before = block.step.is_none() && is_told;
+        let is_before = block.step.is_none() && is_annotated;
         let is_elsewhere = self.history.is_scratch(block) || block.is_number();
         if is_loaders || is_optimizers || is_before || is_elsewhere {
             return;
@@ -536,7 +542,7 @@ impl<'h> Run<'h> {
     }
 
     /// What is made from now on belongs to the module of a block.
-    fn enter_module(&mut self, block: &Block) {
+    fn enter_module(&mut self, block: &TracedBlock) {
         let module = self.rt.label(self.modules.of(block));
         self.rt.enter_module(module);
     }
@@ -559,7 +565,7 @@ fn size_of(tensor: &Tensor) -> Bytes {
 }
 
 /// What a block is for, by its phase and by how long it lives.
-fn category(history: &History<'_>, block: &Block) -> Category {
+fn category(history: &History<'_>, block: &TracedBlock) -> Category {
     let leaves =
         |end: Option<Time>| end.is_none_or(|end| block.freed.is_none_or(|freed| freed > end));
     let step = block.step.and_then(|step| history.steps.get(step));
@@ -591,14 +597,14 @@ fn turns(history: &History<'_>) -> Vec<(Time, Turn)> {
     turns
 }
 
-fn time(history: &History<'_>, moment: &Moment) -> Time {
+fn time(history: &History<'_>, occurrence: &Occurrence) -> Time {
     let span = |at: usize| history.profile.operators.get(at).map(|operator| operator.span);
     let block = |at: usize| history.blocks.get(at);
-    match *moment {
-        Moment::Enter(at) => span(at).map(|span| span.start),
-        Moment::Leave(at) => span(at).map(|span| span.end),
-        Moment::Alloc(at) => block(at).map(|block| block.born),
-        Moment::Free(at) => block(at).and_then(|block| block.freed),
+    match *occurrence {
+        Occurrence::Enter(at) => span(at).map(|span| span.start),
+        Occurrence::Leave(at) => span(at).map(|span| span.end),
+        Occurrence::Alloc(at) => block(at).map(|block| block.born),
+        Occurrence::Free(at) => block(at).and_then(|block| block.freed),
     }
     .unwrap_or_default()
 }

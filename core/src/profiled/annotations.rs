@@ -12,7 +12,7 @@ const HEAD: &str = "highwater ";
 
 /// What a tensor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum AnnotatedRole {
     /// A parameter that is trained.
     Parameter,
     /// One that is not.
@@ -23,7 +23,7 @@ pub enum Kind {
     Batch,
 }
 
-impl Kind {
+impl AnnotatedRole {
     /// What it is in the answer.
     pub const fn category(self) -> Category {
         match self {
@@ -36,30 +36,30 @@ impl Kind {
 
 /// One tensor that is there before the first step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Annotation {
     /// What it is.
-    pub kind: Kind,
+    pub kind: AnnotatedRole,
     /// Its type and dimensions.
     pub tensor: TensorType,
 }
 
 /// The tensors that a mark tells of, or the word that is not understood; `None` where it is another mark.
-pub(super) fn read(name: &str) -> Option<Result<Vec<Told>, String>> {
+pub(super) fn read(name: &str) -> Option<Result<Vec<Annotation>, String>> {
     let words = name.strip_prefix(HEAD)?.split_whitespace();
     Some(words.map(|word| tensor(word).ok_or_else(|| word.to_owned())).collect())
 }
 
-fn tensor(word: &str) -> Option<Told> {
+fn tensor(word: &str) -> Option<Annotation> {
     let (kind, rest) = word.split_once(':')?;
     let kind = match kind {
-        "parameter" => Kind::Parameter,
-        "frozen" => Kind::Frozen,
-        "buffer" => Kind::Buffer,
-        "batch" => Kind::Batch,
+        "parameter" => AnnotatedRole::Parameter,
+        "frozen" => AnnotatedRole::Frozen,
+        "buffer" => AnnotatedRole::Buffer,
+        "batch" => AnnotatedRole::Batch,
         _ => return None,
     };
     let (dtype, dims) = rest.strip_suffix(']')?.split_once('[')?;
-    Some(Told { kind, tensor: TensorType::new(of_pytorch(dtype)?, numbers(dims)?) })
+    Some(Annotation { kind, tensor: TensorType::new(of_pytorch(dtype)?, numbers(dims)?) })
 }
 
 /// `2,3`.

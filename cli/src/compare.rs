@@ -1,4 +1,4 @@
-//! `highwater estimate … --beside FILE`: what was recorded of the same training, phase by phase.
+//! `highwater estimate … --compare FILE`: what was recorded of the same training, phase by phase.
 
 use std::path::Path;
 
@@ -24,31 +24,31 @@ pub(crate) fn open(path: &Path, config: &Config) -> Result<Report, Error> {
     Recorded::of(&snapshot, None)?.report(&name, config)
 }
 
-/// The two beside each other.
-pub(crate) fn render(estimate: &Report, beside: &Report) -> String {
+/// Estimate and recording, phase by phase.
+pub(crate) fn render(estimate: &Report, recorded: &Report) -> String {
     let mut table =
         Table::new([Align::Left, Align::Right, Align::Right, Align::Right, Align::Left]);
-    let name = &beside.model.name;
+    let name = &recorded.model.name;
     table.row(["", "estimate", name, "", ""].map(|head| Cell::styled(head, FAINT)));
     let peak = |name: &str, before, after| Difference { name: name.to_owned(), before, after };
-    let (peaks, others) = (&estimate.peak, &beside.peak);
-    let counts = [estimate, beside].map(|report| report.iterations.len());
+    let (peaks, others) = (&estimate.peak, &recorded.peak);
+    let counts = [estimate, recorded].map(|report| report.iterations.len());
     let note = match counts {
         [ours, theirs] if ours != theirs => format!("in {ours} iterations and in {theirs}"),
         _ => String::new(),
     };
-    let by_origin = beside.recorded.as_ref().is_some_and(|run| run.by_origin);
+    let by_origin = recorded.recorded.as_ref().is_some_and(|run| run.by_origin);
     let mut rows = vec![
         (peak("allocated", peaks.allocated, others.allocated), note),
         (peak("reserved", peaks.reserved, others.reserved), String::new()),
     ];
-    let readings = beside.recorded.iter().flat_map(|run| &run.readings);
-    for reading in readings.filter(|reading| reading.by == By::Published) {
-        let note = || "by the published rules".to_owned();
+    let readings = recorded.recorded.iter().flat_map(|run| &run.readings);
+    for reading in readings.filter(|reading| reading.by == By::Xmem) {
+        let note = || "by xMem's rules".to_owned();
         rows.push((peak("allocated", peaks.allocated, reading.allocated), note()));
         rows.push((peak("reserved", peaks.reserved, reading.reserved), note()));
     }
-    for phase in by_phase(estimate, beside) {
+    for phase in by_phase(estimate, recorded) {
         let mostly = phase.mostly.map(|(category, [before, after])| {
             let name = if by_origin {
                 Origin::behind(category).name().to_owned()
@@ -75,7 +75,7 @@ pub(crate) fn render(estimate: &Report, beside: &Report) -> String {
     table.render("  ")
 }
 
-/// `+1.2 %`: how far the estimate is above what is beside it.
+/// `+1.2 %`: how far the estimate is above the recording.
 fn gap(row: &Difference) -> String {
     let Bytes(truth) = row.after;
     let tenths = u128::from(row.size().0) * 1000 / u128::from(truth.max(1));

@@ -17,8 +17,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{Block, History};
-use super::{Kind, Span, Time};
+use super::history::{History, TracedBlock};
+use super::{AnnotatedRole, Span, Time};
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::sorted;
@@ -55,7 +55,7 @@ pub(super) fn trace(history: &History<'_>) -> (Trace, Vec<Diagnostic>) {
     steps.first_optimizer(&mut lives);
     steps.activity(&mut lives, length.saturating_add(1), false);
     let mut diagnostics = Vec::new();
-    if history.profile.told.is_empty() {
+    if history.profile.annotations.is_empty() {
         let message = "gradients stand in for parameters; buffers are not counted";
         diagnostics.push(Diagnostic::new(Severity::Warning, "model-not-told", message));
     }
@@ -95,7 +95,7 @@ impl Steps<'_> {
             if is_kept {
                 let freed = freed(self.history, block, self.window).map(moved);
                 let category = category(block, self.window);
-                let Block { bytes, phase, .. } = *block;
+                let TracedBlock { bytes, phase, .. } = *block;
                 lives.push(Life { bytes, category, phase, born: moved(block.born), freed });
             }
         }
@@ -106,7 +106,7 @@ impl Steps<'_> {
         let (at, first) = self.optimizers();
         let start = at.saturating_sub(self.window.start).saturating_add(1);
         let moved = |time: Time| time.saturating_sub(first.start).saturating_add(start);
-        let counts = |block: &&Block| {
+        let counts = |block: &&TracedBlock| {
             block.step == Some(0)
                 && block.phase == Phase::Optimizer
                 && self.sizes.contains(&block.bytes)
@@ -117,7 +117,7 @@ impl Steps<'_> {
                 None => Category::OptimizerState,
             };
             let (born, freed) = (moved(block.born), block.freed.map(moved));
-            let Block { bytes, phase, .. } = *block;
+            let TracedBlock { bytes, phase, .. } = *block;
             lives.push(Life { bytes, category, phase, born, freed });
         }
     }
@@ -133,25 +133,38 @@ struct Life {
 }
 
 fn model(history: &History<'_>) -> Vec<(Bytes, Category)> {
-    let of = |kinds: &[Kind]| -> Vec<(Bytes, Category)> {
-        let told = history.profile.told.iter().filter(|told| kinds.contains(&told.kind));
-        told.rev().map(|told| (told.tensor.size(), told.kind.category())).collect()
+    let of = |kinds: &[AnnotatedRole]| -> Vec<(Bytes, Category)> {
+        let annotated = history
+            .profile
+            .annotations
+            .iter()
+            .filter(|annotation| kinds.contains(&annotation.kind));
+        annotated
+            .rev()
+            .map(|annotation| (annotation.tensor.size(), annotation.kind.category()))
+            .collect()
     };
-    let told = [of(&[Kind::Parameter, Kind::Frozen]), of(&[Kind::Buffer])].concat();
-    if !told.is_empty() {
-        return told;
+    let annotated =
+        [of(&[AnnotatedRole::Parameter, AnnotatedRole::Frozen]), of(&[AnnotatedRole::Buffer])]
+            .concat();
+    if !annotated.is_empty() {
+        return annotated;
     }
     let gradients = history.gradients(TARGET).into_iter().rev();
     gradients.map(|block| (block.bytes, Category::Parameter)).collect()
 }
 
 fn batch(history: &History<'_>) -> Vec<(Bytes, Category)> {
-    let told = history.profile.told.iter().filter(|told| told.kind == Kind::Batch);
-    told.map(|told| (told.tensor.size(), Category::Input)).collect()
+    let annotated = history
+        .profile
+        .annotations
+        .iter()
+        .filter(|annotation| annotation.kind == AnnotatedRole::Batch);
+    annotated.map(|annotation| (annotation.tensor.size(), Category::Input)).collect()
 }
 
 /// When a block of the target step is freed: gradients at the latest by the next `zero_grad`.
-fn freed(history: &History<'_>, block: &Block, window: Span) -> Option<Time> {
+fn freed(history: &History<'_>, block: &TracedBlock, window: Span) -> Option<Time> {
     let profile = history.profile;
     let is_open = block.freed.is_none_or(|freed| freed > window.end);
     if block.phase == Phase::Backward && is_open {
@@ -166,7 +179,7 @@ fn freed(history: &History<'_>, block: &Block, window: Span) -> Option<Time> {
     block.freed
 }
 
-fn category(block: &Block, window: Span) -> Category {
+fn category(block: &TracedBlock, window: Span) -> Category {
     match block.phase {
         Phase::Backward if block.freed.is_none_or(|freed| freed > window.end) => Category::Gradient,
         Phase::Forward => Category::Activation,
@@ -227,7 +240,7 @@ impl Layers {
     }
 
     /// Whether a block of forward or backward counts.
-    fn keeps(&self, history: &History<'_>, block: &Block) -> bool {
+    fn keeps(&self, history: &History<'_>, block: &TracedBlock) -> bool {
         let profile = history.profile;
         let outermost = block.outermost.and_then(|at| profile.operators.get(at));
         let module = match block.phase {
