@@ -4,9 +4,9 @@ use crate::eager::kernels::{self, pointwise as output};
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
-/// What a pointwise gradient formula reads, as `derivatives.yaml` writes it.
+/// What a gradient formula reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
+enum Reads {
     /// `self`: the input stays alive.
     Input,
     /// `result`: the output stays alive.
@@ -15,28 +15,59 @@ pub enum Reads {
     Nothing,
 }
 
-/// A unary operator of one kernel forward and one kernel backward.
+/// A unary operator of one kernel forward and one kernel backward; input and output have one shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Unary {
-    /// `aten::…`
-    pub name: &'static str,
-    /// Autograd's node.
-    pub node: &'static str,
-    /// What the gradient reads.
-    pub reads: Reads,
-    /// COUNT: full-size temporaries that the formula makes besides its result.
-    pub temporaries: usize,
+    name: &'static str,
+    node: &'static str,
+    reads: Reads,
+    temporaries: usize,
+    saved_leads: bool,
 }
 
 impl Unary {
-    /// A tensor of the gradient formula, whose strides follow the first operand with an opinion:
-    /// `threshold_backward` and `leaky_relu_backward` name what they saved before the gradient.
+    /// `name` is `aten::…`; its gradient reads the input.
+    pub const fn saves_input(name: &'static str) -> Self {
+        Self::new(name, Reads::Input)
+    }
+
+    /// Its gradient reads the output.
+    pub const fn saves_output(name: &'static str) -> Self {
+        Self::new(name, Reads::Output)
+    }
+
+    /// Its gradient reads neither.
+    pub const fn saves_nothing(name: &'static str) -> Self {
+        Self::new(name, Reads::Nothing)
+    }
+
+    const fn new(name: &'static str, reads: Reads) -> Self {
+        Self { name, node: name, reads, temporaries: 0, saved_leads: false }
+    }
+
+    /// Autograd's node, where it is not called as the operator is.
+    #[must_use]
+    pub const fn node(self, node: &'static str) -> Self {
+        Self { node, ..self }
+    }
+
+    /// COUNT: full-size temporaries that the gradient makes besides its result.
+    #[must_use]
+    pub const fn temporaries(self, temporaries: usize) -> Self {
+        Self { temporaries, ..self }
+    }
+
+    /// The gradient's kernel is given what was saved before the gradient, so that strides follow the
+    /// former: `threshold_backward` and `leaky_relu_backward`.
+    #[must_use]
+    pub const fn saved_leads(self) -> Self {
+        Self { saved_leads: true, ..self }
+    }
+
+    /// A tensor of the gradient formula, whose strides follow the first operand with an opinion.
     fn of_gradient(self, pass: &Pass<'_>, grad: &Tensor) -> Tensor {
         let saved = pass.saved(0).unwrap_or(grad);
-        let operands = match self.name {
-            "aten::relu" | "aten::leaky_relu" | "aten::threshold" => [saved, grad],
-            _ => [grad, saved],
-        };
+        let operands = if self.saved_leads { [saved, grad] } else { [grad, saved] };
         output(pass.rt, grad.dtype(), &operands)
     }
 }
@@ -173,13 +204,13 @@ fn div_gradients(pass: &Pass<'_>) -> Gradients {
 /// Arithmetic with a Python number: nothing is saved, the gradient is scaled.
 pub fn scale(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
     let node = if name == "aten::div" { "DivBackward0" } else { "MulBackward0" };
-    unary(rt, Unary { name, node, reads: Reads::Nothing, temporaries: 0 }, x)
+    unary(rt, Unary::saves_nothing(name).node(node), x)
 }
 
 /// The same in place.
 pub fn scale_in_place(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
     let node = if name == "aten::div_" { "DivBackward0" } else { "MulBackward0" };
-    unary_in_place(rt, Unary { name, node, reads: Reads::Nothing, temporaries: 0 }, x)
+    unary_in_place(rt, Unary::saves_nothing(name).node(node), x)
 }
 
 /// Adding a Python number: the gradient passes through.
@@ -191,16 +222,15 @@ pub fn shift(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
 
 /// `number - x` (`aten::rsub`): the gradient is negated.
 pub fn negate(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
-    unary(rt, Unary { name, node: "NegBackward0", reads: Reads::Nothing, temporaries: 0 }, x)
+    unary(rt, Unary::saves_nothing(name).node("NegBackward0"), x)
 }
 
 /// `aten::pow` with a number as exponent: `grad * (exponent * self.pow(exponent - 1))`.
 pub fn pow_scalar(rt: &Runtime, x: &Tensor) -> Tensor {
-    let op = Unary { name: "aten::pow", node: "PowBackward0", reads: Reads::Input, temporaries: 2 };
-    let [x] = &rt.for_operator(op.name, [x]);
-    rt.enter_operator(op.name);
+    let [x] = &rt.for_operator("aten::pow", [x]);
+    rt.enter_operator("aten::pow");
     let y = rt.empty_like(x);
-    rt.differentiable(op.node, y, &[x], &[x], |pass| {
+    rt.differentiable("PowBackward0", y, &[x], &[x], |pass| {
         let Some(grad) = pass.grad() else { return vec![None] };
         let power = pass.rt.empty_like(grad);
         let scaled = pass.rt.empty_like(grad);

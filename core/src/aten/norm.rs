@@ -3,7 +3,7 @@
 //! Sources: `native/cudnn/BatchNorm.cpp`, `native/cuda/layer_norm_kernel.cu`,
 //! `native/cuda/group_norm_kernel.cu`.
 
-use super::elementwise::{self, Reads, Unary};
+use super::elementwise::{self, Unary};
 use super::{reduce, view};
 use crate::bytes::Bytes;
 use crate::config::PyTorch;
@@ -28,7 +28,8 @@ pub fn batch_norm(
     let deviation = rt.empty(DType::Float32, &[channels]);
     let saved = [x, &mean, &deviation];
     if uses_cudnn(x, weight, bias) || x.strides().get(1) != Some(&1) {
-        return affine(rt, "CudnnBatchNormBackward0", y, saved, (weight, bias));
+        let node = "CudnnBatchNormBackward0";
+        return affine(rt, node, y, saved, (weight, bias), channel_gradients);
     }
     channels_last_sums(rt, x, 4);
     let mut inputs = vec![x];
@@ -110,7 +111,8 @@ pub fn layer_norm(
     let mean = rt.empty(DType::Float32, &[rows]);
     let deviation = rt.empty(DType::Float32, &[rows]);
     drop(dense);
-    affine(rt, "NativeLayerNormBackward0", y, [x, &mean, &deviation], (weight, bias))
+    let saved = [x, &mean, &deviation];
+    affine(rt, "NativeLayerNormBackward0", y, saved, (weight, bias), row_gradients)
 }
 
 /// `aten::rms_norm` over the last dimensions: one kernel, one statistic per row; until 2.8 a composite.
@@ -129,7 +131,7 @@ pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -
     inputs.extend(weight);
     let dtype = weight.map_or(DType::Float32, Tensor::dtype);
     rt.differentiable("FusedRmsNormBackward0", y, &inputs, &[x, &deviation], move |pass| {
-        parameters_and_input(pass, "aten::_fused_rms_norm_backward", dtype)
+        channel_gradients(pass, dtype)
     })
 }
 
@@ -145,8 +147,7 @@ fn composite_rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tens
     let squares = elementwise::pow_scalar(rt, &single);
     let mean = reduce::mean(rt, &squares, &gone, true);
     drop(squares);
-    let rsqrt =
-        Unary { name: "aten::rsqrt", node: "RsqrtBackward0", reads: Reads::Output, temporaries: 2 };
+    let rsqrt = Unary::saves_output("aten::rsqrt").node("RsqrtBackward0").temporaries(2);
     let scale = elementwise::unary(rt, rsqrt, &mean);
     drop(mean);
     let scaled = elementwise::mul(rt, &single, &scale);
@@ -187,7 +188,7 @@ pub fn group_norm(
         &inputs,
         &[&x, &mean, &deviation],
         move |pass| {
-            let results = parameters_and_input(pass, "aten::native_group_norm_backward", dtype);
+            let results = channel_gradients(pass, dtype);
             let sums = [channels, channels, groups, groups, channels];
             let scratch: Vec<_> =
                 sums.iter().map(|&n| pass.rt.empty(DType::Float32, &[batch, n])).collect();
@@ -197,44 +198,50 @@ pub fn group_norm(
     )
 }
 
+/// A normalisation with an affine part: input, weight and bias get gradients.
 fn affine(
     rt: &Runtime,
     node: &'static str,
     y: Tensor,
     saved: [&Tensor; 3],
     (weight, bias): (Option<&Tensor>, Option<&Tensor>),
+    gradients: fn(&Pass<'_>, DType) -> Gradients,
 ) -> Tensor {
     let mut inputs = vec![saved[0]];
     inputs.extend(weight);
     inputs.extend(bias);
     let dtype = weight.map_or(DType::Float32, Tensor::dtype);
-    rt.differentiable(node, y, &inputs, &saved, move |pass| parameters_and_input(pass, node, dtype))
+    rt.differentiable(node, y, &inputs, &saved, move |pass| gradients(pass, dtype))
 }
 
-/// Gradients of input, weight and bias, after contiguous copies where strides ask for them.
-fn parameters_and_input(pass: &Pass<'_>, name: &'static str, dtype: DType) -> Gradients {
+/// Gradients of `X [N, C, …]`, and of weight and bias `[C]`: they follow the input's layout.
+fn channel_gradients(pass: &Pass<'_>, dtype: DType) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
-    let layer_norm = name == "NativeLayerNormBackward0";
-    // Batch norm follows the input's layout; layer norm works on rows, and copies the gradient last.
-    let x_copy = (layer_norm && !x.is_contiguous()).then(|| pass.rt.empty(x.dtype(), x.sizes()));
-    let format = x.suggested_format();
-    let grad_copy = (!layer_norm).then(|| view::contiguous_in(pass.rt, grad, format));
-    let for_x =
-        if layer_norm { pass.rt.empty(x.dtype(), x.sizes()) } else { pass.rt.empty_like(x) };
-    let width = if layer_norm { None } else { Some(x.size(1)) };
-    let mut results = vec![Some(for_x)];
-    for input in 1..pass.needs.len() {
-        results.push(pass.needs(input).then(|| {
-            if let Some(channels) = width {
-                pass.rt.empty(dtype, &[channels])
-            } else {
-                let rows = pass.saved(1).map_or(1, Tensor::numel).max(1);
-                pass.rt.empty(dtype, &[numel(x.sizes()).div_euclid(rows)])
-            }
-        }));
-    }
-    let late_copy =
-        (layer_norm && !grad.is_contiguous()).then(|| pass.rt.empty(grad.dtype(), grad.sizes()));
-    drop((late_copy, grad_copy, x_copy));
+    let grad_copy = view::contiguous_in(pass.rt, grad, x.suggested_format());
+    let for_x = pass.rt.empty_like(x);
+    let results = with_parameters(pass, for_x, dtype, x.size(1));
+    drop(grad_copy);
     results
+}
+
+/// Gradients of `X [rows…, width…]`, and of weight and bias `[width…]`: the kernel works on rows, and the
+/// gradient is copied last.
+fn row_gradients(pass: &Pass<'_>, dtype: DType) -> Gradients {
+    let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
+    let dense = |tensor: &Tensor| pass.rt.empty(tensor.dtype(), tensor.sizes());
+    let x_copy = (!x.is_contiguous()).then(|| dense(x));
+    let for_x = dense(x);
+    let rows = pass.saved(1).map_or(1, Tensor::numel).max(1);
+    let results = with_parameters(pass, for_x, dtype, numel(x.sizes()).div_euclid(rows));
+    let grad_copy = (!grad.is_contiguous()).then(|| dense(grad));
+    drop(grad_copy);
+    drop(x_copy);
+    results
+}
+
+/// The input's gradient, then those of the parameters that need one.
+fn with_parameters(pass: &Pass<'_>, for_x: Tensor, dtype: DType, size: u64) -> Gradients {
+    let parameters =
+        (1..pass.needs.len()).map(|at| pass.needs(at).then(|| pass.rt.empty(dtype, &[size])));
+    std::iter::once(Some(for_x)).chain(parameters).collect()
 }

@@ -3,16 +3,14 @@
 //! Sources: transformers 4 and 5, `modeling_llama.py` and those that copy it, `modeling_t5.py`,
 //! `modeling_gemma.py`, `modeling_bloom.py`.
 
-use super::elementwise::{self, Reads, Unary};
+use super::elementwise::{self, Unary};
 use super::reduce;
 use crate::eager::{Runtime, Tensor, kernels};
 use crate::tensor::DType;
 
-const RSQRT: Unary =
-    Unary { name: "aten::rsqrt", node: "RsqrtBackward0", reads: Reads::Output, temporaries: 2 };
+const RSQRT: Unary = Unary::saves_output("aten::rsqrt").node("RsqrtBackward0").temporaries(2);
 
-const TANH: Unary =
-    Unary { name: "aten::tanh", node: "TanhBackward0", reads: Reads::Output, temporaries: 0 };
+const TANH: Unary = Unary::saves_output("aten::tanh").node("TanhBackward0");
 
 /// Whose root-mean-square normalisation it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

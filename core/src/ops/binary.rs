@@ -278,12 +278,9 @@ fn divide(call: &mut Call<'_>) -> Result<(), OpError> {
 
 /// `number / x`: the reciprocal, which is saved, times the number.
 fn reciprocal(call: &Call<'_>, x: &Tensor) -> Tensor {
-    let op = elementwise::Unary {
-        name: "aten::reciprocal",
-        node: "ReciprocalBackward0",
-        reads: elementwise::Reads::Output,
-        temporaries: 2,
-    };
+    let op = elementwise::Unary::saves_output("aten::reciprocal")
+        .node("ReciprocalBackward0")
+        .temporaries(2);
     let y = elementwise::unary(call.rt, op, x);
     if call.number(0).is_some_and(|n| n.to_bits() == 1_f64.to_bits()) {
         return y;
@@ -326,12 +323,7 @@ fn masked_fill_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// `clamp`, `relu6`, `hardtanh`: the input is saved.
 fn clip_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let op = elementwise::Unary {
-        name: "aten::hardtanh",
-        node: "HardtanhBackward0",
-        reads: elementwise::Reads::Input,
-        temporaries: 0,
-    };
+    let op = elementwise::Unary::saves_input("aten::hardtanh").node("HardtanhBackward0");
     let y = if call.overwrites() {
         elementwise::unary_in_place(call.rt, op, &x)
     } else {
@@ -375,12 +367,9 @@ fn extremum(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
     let y = match operands(call) {
         (Some(a), Some(b)) => elementwise::extremum(call.rt, name, &a, &b),
         (Some(x), None) | (None, Some(x)) => {
-            let op = elementwise::Unary {
-                name: "aten::clamp",
-                node: "ClampBackward1",
-                reads: elementwise::Reads::Input,
-                temporaries: 1,
-            };
+            let op = elementwise::Unary::saves_input("aten::clamp")
+                .node("ClampBackward1")
+                .temporaries(1);
             elementwise::unary(call.rt, op, &x)
         }
         (None, None) => return fresh(call),

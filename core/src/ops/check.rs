@@ -3,10 +3,19 @@
 //! `Gather float32[2,3] int64[1]:0 axis=1`: operator, inputs (with elements after a colon, `-` for
 //! one left out), attributes; `@9` sets the version of the operator set. The result is written the
 //! same way, folded elements included.
+//!
+//! [`events`] runs the rule of such a case and writes down what it does to memory.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::bytes::Bytes;
+use crate::config::PyTorch;
+use crate::eager::{Hardware, Runtime};
 use crate::graph::{Attribute, Elements, Literal, Node, ValueId};
-use crate::ops::{Inference, Made, Operator, lookup};
+use crate::ops::{Call, Inference, Made, Operand, Operator, lookup};
 use crate::tensor::{DType, TensorType, numel};
+use crate::trace::{Category, Event, Trace};
 
 /// Runs the rule of the operator in `call` and compares with `expected`: outputs, or part of the
 /// error after `error: `.
@@ -21,7 +30,16 @@ pub(super) fn check(call: &str, expected: &str) {
     }
 }
 
-fn run(call: &str, n_outputs: usize) -> Result<String, String> {
+/// A case, read.
+struct Case {
+    node: Node,
+    opset: i64,
+    types: Vec<Option<TensorType>>,
+    elements: Vec<Option<Elements>>,
+    row: &'static Operator,
+}
+
+fn read(call: &str, n_outputs: usize) -> Case {
     let mut words = call.split_whitespace();
     let name = words.next().unwrap();
     let (domain, op) = name.split_once('.').unwrap_or(("", name));
@@ -46,10 +64,90 @@ fn run(call: &str, n_outputs: usize) -> Result<String, String> {
     let row = lookup(&node.domain, &node.op).expect("the operator has a row");
     let n = node.inputs.len();
     assert!(row.inputs.contains(&n), "{call}: {n} inputs");
+    Case { node, opset, types, elements, row }
+}
+
+fn run(call: &str, n_outputs: usize) -> Result<String, String> {
+    let Case { node, opset, types, elements, row } = read(call, n_outputs);
     let mut inference = Inference::new(&node, opset, &types, &elements);
     (row.infer)(&mut inference).map_err(|error| error.to_string())?;
     let (made, _) = inference.finish();
     Ok(made.iter().map(show).collect::<Vec<_>>().join(" "))
+}
+
+/// A100.
+const HARDWARE: Hardware = Hardware {
+    capability: (8, 0),
+    multiprocessors: 108,
+    threads_per_multiprocessor: 2048,
+    cublas_workspace: Bytes::mib(8),
+};
+
+/// What the operator in `call` with one output does to memory, an operator of PyTorch's a line, its
+/// allocations as `+name bytes` and its frees as `-name`: the forward, then after `drop` what is not
+/// saved once nobody holds the output, then the backward. All floating inputs are parameters.
+pub(super) fn events(call: &str) -> String {
+    let Case { mut node, opset, mut types, mut elements, row } = read(call, 1);
+    let rt = Runtime::new(HARDWARE, PyTorch::V2_15);
+    let place = |ty: &TensorType| {
+        let tensor = rt.place(ty, Category::Parameter, "");
+        if ty.dtype.is_floating() { rt.parameter(&tensor, "").0 } else { tensor }
+    };
+    let inputs = node.inputs.iter().map(|input| match input.and_then(|id| types[id.0].as_ref()) {
+        Some(ty) => Operand::Tensor(place(ty)),
+        None => Operand::Absent,
+    });
+    let inputs: Vec<Operand> = inputs.collect();
+    let mut inference = Inference::new(&node, opset, &types, &elements);
+    (row.infer)(&mut inference).unwrap();
+    let (made, _) = inference.finish();
+    node.outputs = vec![Some(ValueId(types.len()))];
+    types.push(made[0].ty.clone());
+    elements.push(None);
+    let placed = rt.events();
+    let mut call = Call::new(&rt, &node, opset, (&types, &elements), inputs.clone());
+    row.run.expect("the operator runs")(&mut call).unwrap();
+    let output = call.finish().remove(0).expect("an output");
+    let ran = rt.events();
+    let (dtype, sizes) = (output.dtype(), output.sizes().to_vec());
+    let scalar = rt.without_memory(|| rt.empty(DType::Float32, &[]));
+    let root = rt.differentiable("gradient", scalar, &[&output], &[], move |pass| {
+        vec![Some(pass.rt.empty(dtype, &sizes))]
+    });
+    rt.enter_operator("drop");
+    drop(output);
+    let dropped = rt.events();
+    rt.backward(&root, &());
+    let trace = rt.into_trace();
+    drop((inputs, root));
+    let parts = [placed..ran, ran..dropped, dropped..trace.events.len()];
+    let mut names = BTreeMap::new();
+    parts.map(|part| spell(&trace, part, &mut names)).concat()
+}
+
+/// Events of a range, those of one operator in a line.
+fn spell(
+    trace: &Trace,
+    range: std::ops::Range<usize>,
+    names: &mut BTreeMap<usize, char>,
+) -> String {
+    let (mut text, mut before) = (String::new(), None);
+    for at in range {
+        let operator = trace.label(trace.operators[at]);
+        if before.replace(operator) != Some(operator) {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            write!(text, "{gap}{operator}:").unwrap();
+        }
+        let (Event::Alloc(id) | Event::Free(id)) = trace.events[at];
+        let next = char::from(b'a' + u8::try_from(names.len()).unwrap());
+        let name = *names.entry(id.0).or_insert(next);
+        match trace.events[at] {
+            Event::Alloc(_) => write!(text, " +{name} {}", trace.storages[id.0].requested.0),
+            Event::Free(_) => write!(text, " -{name}"),
+        }
+        .unwrap();
+    }
+    if text.is_empty() { text } else { text + "\n" }
 }
 
 fn show(made: &Made) -> String {

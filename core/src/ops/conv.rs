@@ -11,15 +11,33 @@ use crate::tensor::{DType, TensorType, numel};
 
 pub(super) const TABLE: &[Operator] = &[
     op("Col2Im", 3..=3, col2im).unmodelled(),
-    op("Conv", 2..=3, |i| conv(i, 1, None)).runs(|c| convolve(c, false)),
-    op("ConvInteger", 2..=4, |i| conv(i, 1, Some(DType::Int32))).unmodelled(),
-    op("ConvTranspose", 2..=3, conv_transpose).runs(|c| convolve(c, true)),
-    op("DeformConv", 3..=5, |i| conv(i, 1, None)).unmodelled(),
-    op("QLinearConv", 8..=9, |i| conv(i, 3, None)).unmodelled(),
+    op("Conv", 2..=3, |i| conv(i, WEIGHT)).runs(convolution_rule),
+    op("ConvInteger", 2..=4, conv_integer).unmodelled(),
+    op("ConvTranspose", 2..=3, conv_transpose).runs(transposed_rule),
+    op("DeformConv", 3..=5, |i| conv(i, WEIGHT)).unmodelled(),
+    op("QLinearConv", 8..=9, |i| conv(i, QUANTIZED_WEIGHT)).unmodelled(),
 ];
 
-/// `W [M, C/group, k…]` stands at position `weight`.
-fn conv(inference: &mut Inference<'_>, weight: usize, dtype: Option<DType>) -> Result<(), OpError> {
+/// Position of `W [M, C/group, k…]`.
+const WEIGHT: usize = 1;
+/// Where scales and zero points stand between.
+const QUANTIZED_WEIGHT: usize = 3;
+
+/// A result of the input's type.
+fn conv(inference: &mut Inference<'_>, weight: usize) -> Result<(), OpError> {
+    let dims = slide(inference, weight)?;
+    inference.set(0, TensorType::new(inference.input(0)?.dtype, dims));
+    Ok(())
+}
+
+fn conv_integer(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dims = slide(inference, WEIGHT)?;
+    inference.set(0, TensorType::new(DType::Int32, dims));
+    Ok(())
+}
+
+/// Dimensions of the result, `[N, M, …]`.
+fn slide(inference: &Inference<'_>, weight: usize) -> Result<Vec<u64>, OpError> {
     let (x, w) = (inference.input(0)?, inference.input(weight)?);
     let group = u64::try_from(inference.node.int("group").unwrap_or(1)).unwrap_or(0);
     let channels = dim(&x.dims, 1);
@@ -33,8 +51,7 @@ fn conv(inference: &mut Inference<'_>, weight: usize, dtype: Option<DType>) -> R
     let windows = Windows::parse(inference, from(&w.dims, 2).to_vec())?;
     let mut dims = vec![dim(&x.dims, 0), dim(&w.dims, 0)];
     dims.extend(windows.slide(from(&x.dims, 2))?);
-    inference.set(0, TensorType::new(dtype.unwrap_or(x.dtype), dims));
-    Ok(())
+    Ok(dims)
 }
 
 /// `W [C, M/group, k…]`.
@@ -97,20 +114,34 @@ fn col2im(inference: &mut Inference<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-fn convolve(call: &mut Call<'_>, transposed: bool) -> Result<(), OpError> {
-    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+fn convolution_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let spec = attributes(call)?;
+    convolve(call, &spec)
+}
+
+fn transposed_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let spec = Convolution { transposed: true, ..attributes(call)? };
+    convolve(call, &spec)
+}
+
+/// What the node says, as of a convolution that is not transposed.
+fn attributes(call: &Call<'_>) -> Result<Convolution, OpError> {
     let list = |name| {
         let ints = call.node.ints(name).unwrap_or_default();
         ints.iter().map(|&n| u64::try_from(n).unwrap_or(1)).collect()
     };
-    let spec = Convolution {
+    Ok(Convolution {
         output: call.output_type(0)?.dims.clone(),
         stride: list("strides"),
         dilation: list("dilations"),
         groups: call.node.int("group").and_then(|n| u64::try_from(n).ok()).unwrap_or(1).max(1),
-        transposed,
-    };
-    let y = convolution(call.rt, &x, &weight, bias.as_ref(), &spec);
+        transposed: false,
+    })
+}
+
+fn convolve(call: &mut Call<'_>, spec: &Convolution) -> Result<(), OpError> {
+    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let y = convolution(call.rt, &x, &weight, bias.as_ref(), spec);
     call.set(0, y);
     Ok(())
 }

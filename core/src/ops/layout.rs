@@ -373,12 +373,7 @@ fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 }
 
 fn pointwise_like(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
-    let op = elementwise::Unary {
-        name,
-        node: "TrilBackward0",
-        reads: elementwise::Reads::Nothing,
-        temporaries: 0,
-    };
+    let op = elementwise::Unary::saves_nothing(name).node("TrilBackward0");
     let y = elementwise::unary(call.rt, op, &call.need(0)?);
     call.set(0, y);
     Ok(())

@@ -147,12 +147,8 @@ fn arg_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 
 fn cumulative_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let op = elementwise::Unary {
-        name: "aten::cumsum",
-        node: "CumsumBackward0",
-        reads: elementwise::Reads::Nothing,
-        temporaries: 1,
-    };
+    let op =
+        elementwise::Unary::saves_nothing("aten::cumsum").node("CumsumBackward0").temporaries(1);
     let y = elementwise::unary(call.rt, op, &x);
     call.set(0, y);
     Ok(())
