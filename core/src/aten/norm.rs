@@ -131,7 +131,7 @@ pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -
     inputs.extend(weight);
     let dtype = weight.map_or(DType::Float32, Tensor::dtype);
     rt.differentiable("FusedRmsNormBackward0", y, &inputs, &[x, &deviation], move |pass| {
-        channel_gradients(pass, dtype)
+        row_gradients(pass, dtype)
     })
 }
 

@@ -110,7 +110,8 @@ mod tests {
             gradient: +e 192
             NativeLayerNormBackward0: +f 192 +g 32 +h 32 -e -b -c
             AccumulateGrad: -d
-        "#]].assert_eq(&events("LayerNormalization float32[2,3,8] float32[8] float32[8]"));
+        "#]]
+        .assert_eq(&events("LayerNormalization float32[2,3,8] float32[8] float32[8]"));
         expect![[r#"
             aten::native_layer_norm: +a 192 +b 24 +c 24
             drop: -a
@@ -118,16 +119,17 @@ mod tests {
             gradient: +e 192
             NativeLayerNormBackward0: +f 192 +g 32 -e -b -c
             AccumulateGrad: -d
-        "#]].assert_eq(&events("LayerNormalization float32[2,3,8] float32[8]"));
+        "#]]
+        .assert_eq(&events("LayerNormalization float32[2,3,8] float32[8]"));
         expect![[r#"
             aten::_fused_rms_norm: +a 192 +b 24
             drop: -a
             aten::ones_like: +c 4
             gradient: +d 192
-            FusedRmsNormBackward0: +e 192 +f 12
-            aten::sum: +g 12 -f -d -b
+            FusedRmsNormBackward0: +e 192 +f 32 -d -b
             AccumulateGrad: -c
-        "#]].assert_eq(&events("RMSNormalization float32[2,3,8] float32[8]"));
+        "#]]
+        .assert_eq(&events("RMSNormalization float32[2,3,8] float32[8]"));
         expect![[r#"
             aten::native_group_norm: +a 256 +b 16 +c 16 +d 32 +e 32 -d -e
             drop: -a
@@ -146,7 +148,7 @@ mod tests {
             CudnnBatchNormBackward0: +f 2048 +g 16 +h 16 -e -b -c
             AccumulateGrad: -d
         "#]]
-            .assert_eq(&events("InstanceNormalization float32[2,4,8,8] float32[4] float32[4]"));
+        .assert_eq(&events("InstanceNormalization float32[2,4,8,8] float32[4] float32[4]"));
         expect![[r#"
             aten::batch_norm: +a 2048 +b 16 +c 16
             drop: -a

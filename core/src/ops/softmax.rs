@@ -41,14 +41,16 @@ mod tests {
             gradient: +c 32
             SoftmaxBackward0: +d 32 +e 32 -d -c -a
             AccumulateGrad: -b
-        "#]].assert_eq(&events("Softmax float32[2,4] axis=-1"));
+        "#]]
+        .assert_eq(&events("Softmax float32[2,4] axis=-1"));
         expect![[r#"
             aten::_log_softmax: +a 16
             aten::ones_like: +b 4
             gradient: +c 16
             LogSoftmaxBackward0: +d 16 -c -a
             AccumulateGrad: -b
-        "#]].assert_eq(&events("LogSoftmax float16[2,4]"));
+        "#]]
+        .assert_eq(&events("LogSoftmax float16[2,4]"));
     }
 
     #[test]
