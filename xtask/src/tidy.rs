@@ -6,6 +6,7 @@
 //! - Only the ONNX reader knows the crate that reads ONNX.
 //! - In `core` and `app`, a module at the root uses only modules declared above it.
 //! - In a folder of `app`, files use each other without a circle.
+//! - Lines of prose in Markdown are short enough to be read in a terminal, and in a diff.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +17,9 @@ use crate::process::{Failure, Result, While as _, command, output_of};
 
 /// SIZE: the largest file that may be tracked, in bytes.
 const FILE_MAX: u64 = 1_500_000;
+
+/// COUNT: characters of a line of prose, at most.
+const PROSE_MAX: usize = 120;
 
 /// Marks of unfinished work; in pieces, so that this file does not hold them.
 const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
@@ -88,6 +92,11 @@ fn text_findings(name: &str, text: &str) -> Vec<String> {
     if name.ends_with("package-lock.json") && text.contains("\"resolved\"") {
         findings.push("names a registry: npm install --omit-lockfile-registry-resolved".to_owned());
     }
+    if extension == "md" && !name.contains("/tests/it/") {
+        findings.extend(long_prose(text).map(|number| {
+            format!("line {number}: longer than {PROSE_MAX} characters: break it between words")
+        }));
+    }
     for (line, number) in text.lines().zip(1..) {
         let marks =
             MARKS.iter().filter(|mark| WRITTEN.contains(&extension) && has_word(line, mark));
@@ -96,6 +105,21 @@ fn text_findings(name: &str, text: &str) -> Vec<String> {
         findings.extend(folders.map(|folder| format!("line {number}: {folder} is one machine's")));
     }
     findings
+}
+
+/// Lines of Markdown that are too long, outside of tables, code and HTML; one word cannot be broken.
+fn long_prose(text: &str) -> impl Iterator<Item = usize> {
+    let mut in_code = false;
+    let numbered = text.lines().zip(1..);
+    numbered.filter_map(move |(line, number)| {
+        let words = line.trim_start();
+        if words.starts_with("```") {
+            in_code = !in_code;
+        }
+        let is_prose = !in_code && !line.starts_with("    ") && !words.starts_with(['|', '<', '#']);
+        let is_long = line.chars().count() > PROSE_MAX && words.contains(' ');
+        (is_prose && is_long).then_some(number)
+    })
 }
 
 fn reads_onnx(name: &str) -> bool {
@@ -301,7 +325,9 @@ fn head(path: &str) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{ModuleOrder, check, circle, code, has_folder, has_word, paths_after, used_paths};
+    use super::{
+        ModuleOrder, check, circle, code, has_folder, has_word, long_prose, paths_after, used_paths,
+    };
 
     #[test]
     fn the_tree_is_tidy() {
@@ -315,6 +341,14 @@ mod tests {
         let mark = super::MARKS[0];
         assert!(has_word(&format!("// {mark}: later"), mark));
         assert!(!has_word(&format!("MAS{mark}N"), mark));
+    }
+
+    #[test]
+    fn prose_is_short_and_code_is_as_it_is() {
+        let long = "word ".repeat(30);
+        let text = format!("{long}\n```\n{long}\n```\n    {long}\n| {long} |\nshort\n- {long}\n");
+        assert_eq!(long_prose(&text).collect::<Vec<_>>(), [1, 8]);
+        assert_eq!(long_prose(&"word".repeat(40)).count(), 0);
     }
 
     #[test]
