@@ -76,8 +76,11 @@ class Loop:
         for module in model.modules():
             if chosen.in_place and hasattr(module, 'inplace') and not is_dropout(module):
                 module.inplace = chosen.in_place == 'on'
+        model.to(getattr(torch, chosen.dtype))
+        if chosen.lora:
+            adapt(model, chosen.lora, chosen.lora_rank)
         self.mark(0, 'model')
-        model.to(getattr(torch, chosen.dtype)).cuda()
+        model.cuda()
         if chosen.channels_last:
             model.to(memory_format=torch.channels_last)
         return model
@@ -209,6 +212,17 @@ def is_dropout(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.dropout._DropoutNd)
 
 
+def adapt(model: nn.Module, names: list[str], rank: int) -> None:
+    """Puts peft's adapters in, without dropout and in fp32, as `get_peft_model` does; all else is frozen."""
+    import peft
+
+    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=names)
+    peft.inject_adapter_in_model(config, model)
+    for name, parameter in model.named_parameters():
+        if '.lora_' in name:
+            parameter.data = parameter.data.float()
+
+
 def is_meant(name: str, pattern: str) -> bool:
     """Whether a pattern is the parameter's name or begins it, `*` being any text."""
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, pattern + '.*')
@@ -290,7 +304,8 @@ def describe(loop: Loop) -> dict[str, Any]:
         'params': sum(parameter.numel() for parameter in loop.model.parameters()),
         'buffer_bytes': sum(buffer.nbytes for buffer in loop.model.buffers()),
     }
-    same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate freeze clip loss'
+    same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
+    same += ' freeze lora lora_rank clip loss'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),

@@ -64,6 +64,14 @@ def parser() -> argparse.ArgumentParser:
     )
     add('--accumulate', type=int, default=1, metavar='N', help='batches per optimizer step')
     add('--freeze', action='append', default=[], metavar='PATTERN', help='parameters not trained')
+    add(
+        '--lora',
+        action='append',
+        default=[],
+        metavar='NAME',
+        help="adapters of peft's in linear layers of this name, nothing else being trained",
+    )
+    add('--lora-rank', type=int, default=8, metavar='N', help='of these adapters')
     add('--clip', type=float, metavar='NORM', help='clip_grad_norm_ before the step')
     add('--loss', choices=LOSSES, help="computed on the logits; default: the model's own")
     add('--iters', type=int, default=3)
@@ -132,6 +140,9 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     say('accumulate', row.get('accumulate') or 1, 1)
     for pattern in row.get('freeze') or []:
         say('freeze', pattern, None)
+    for name in row.get('lora') or []:
+        say('lora', name, None)
+    say('lora-rank', row.get('lora_rank') or 8, 8)
     # How strongly does not matter to memory.
     if optimizer(row['optimizer'])[1].get('weight_decay'):
         said.append('--weight-decay')
