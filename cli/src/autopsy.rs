@@ -3,16 +3,17 @@
 use std::fmt::Write as _;
 
 use highwater_core::autopsy::{Autopsy, Group, NextPeak, Scores, Why};
+use highwater_core::bytes;
 use highwater_core::report::Report;
 
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, grouped, place, share};
+use crate::text::{FAINT, place};
 
 /// The largest groups of tensors and why they are alive, then what stands out.
 pub(crate) fn render(report: &Report, autopsy: &Autopsy) -> String {
     let mut table = Table::new([Align::Right, Align::Right, Align::Left, Align::Left]);
     for group in &autopsy.groups {
-        let percent = format!("{} %", share(group.bytes, autopsy.total, 100));
+        let percent = format!("{} %", group.bytes.parts_of(autopsy.total, 100));
         table.row([
             group.bytes.to_string().into(),
             percent.into(),
@@ -60,11 +61,11 @@ fn vocabulary(scores: &Scores, autopsy: &Autopsy) -> String {
         "  The scores of {} classes set it: logits and what cross-entropy makes of them are {} tensors as\n  \
          large as {}, {} or {} %. Computed in chunks, with the last layer inside, only one\n  \
          chunk of them exists at a time.\n",
-        grouped(scores.classes),
+        bytes::grouped(scores.classes),
         scores.count,
         scores.tensor,
         scores.bytes,
-        share(scores.bytes, autopsy.total, 100)
+        scores.bytes.parts_of(autopsy.total, 100)
     )
 }
 

@@ -8,7 +8,7 @@ use highwater_core::device::Verdict;
 pub(crate) use highwater_core::export::place;
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
-use highwater_core::{Bytes, Diagnostic, Severity};
+use highwater_core::{Bytes, Diagnostic, Severity, bytes};
 
 use crate::table::{Align, Cell, Table};
 use crate::{autopsy, compare};
@@ -118,7 +118,7 @@ fn setting(report: &Report) -> String {
         "model".into(),
         format!(
             "{} parameters ({}), buffers {}, {} operators",
-            grouped(model.parameters),
+            bytes::grouped(model.parameters),
             model.parameter_bytes,
             model.buffer_bytes,
             model.operators
@@ -178,11 +178,11 @@ fn categories(report: &Report) -> String {
     let total = at_peak.total();
     let mut table = Table::new([Align::Left, Align::Right, Align::Right, Align::Left]);
     for (category, bytes) in at_peak.largest_first() {
-        let bar = "█".repeat(usize::try_from(share(bytes, total, BAR)).unwrap_or(0));
+        let bar = "█".repeat(usize::try_from(bytes.parts_of(total, BAR)).unwrap_or(0));
         table.row([
             category.name().replace('_', " ").into(),
             bytes.to_string().into(),
-            format!("{} %", share(bytes, total, 100)).into(),
+            format!("{} %", bytes.parts_of(total, 100)).into(),
             Cell::styled(bar, FAINT),
         ]);
     }
@@ -197,7 +197,7 @@ fn modules(report: &Report) -> String {
         None => (report.modules_at_peak.as_slice(), <&[ModuleBytes]>::default()),
     };
     let mut row = |name: &str, bytes: Bytes| {
-        let percent = format!("{} %", share(bytes, total, 100));
+        let percent = format!("{} %", bytes.parts_of(total, 100));
         table.row([name.into(), bytes.to_string().into(), percent.into()]);
     };
     for module in named {
@@ -208,12 +208,6 @@ fn modules(report: &Report) -> String {
         row(&format!("({} others)", others.len()), rest);
     }
     table.render("  ")
-}
-
-/// `part` of `whole` in so many parts, to the nearest.
-pub(crate) fn share(part: Bytes, whole: Bytes, parts: u64) -> u64 {
-    let (part, whole) = (u128::from(part.0), u128::from(whole.0.max(1)));
-    u64::try_from((part * u128::from(parts) + whole / 2) / whole).unwrap_or(parts)
 }
 
 /// Devices, the smallest first.
@@ -323,39 +317,5 @@ pub(crate) fn refusal(answer: &DeviceAnswer) -> String {
             place(failure.phase, &failure.module, &failure.operator),
             failure.message
         ),
-    }
-}
-
-/// A count with commas between thousands.
-pub(crate) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_grouped() {
-        let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (25_557_032, "25,557,032")];
-        for (n, expected) in cases {
-            assert_eq!(grouped(n), expected);
-        }
-    }
-
-    #[test]
-    fn shares_round_to_the_nearest() {
-        let cases = [(0, 10, 0), (1, 3, 33), (2, 3, 67), (10, 10, 100), (0, 0, 0)];
-        for (part, whole, percent) in cases {
-            assert_eq!(share(Bytes(part), Bytes(whole), 100), percent);
-        }
     }
 }

@@ -63,6 +63,38 @@ impl Bytes {
     pub const fn times(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }
+
+    /// COUNT: how many of so many equal parts of a whole it takes, to the nearest: 100 for per cent.
+    ///
+    /// ```
+    /// use highwater_core::Bytes;
+    /// let percent = |part, whole| Bytes(part).parts_of(Bytes(whole), 100);
+    /// assert_eq!([percent(1, 3), percent(2, 3), percent(3, 3), percent(0, 0)], [33, 67, 100, 0]);
+    /// ```
+    pub fn parts_of(self, whole: Self, parts: u64) -> u64 {
+        let (part, whole) = (u128::from(self.0), u128::from(whole.0.max(1)));
+        let rounded = part.saturating_mul(parts.into()).saturating_add(whole.div_euclid(2));
+        u64::try_from(rounded.div_euclid(whole)).unwrap_or(u64::MAX)
+    }
+}
+
+/// A count with commas between thousands: `25,557,032`.
+///
+/// ```
+/// use highwater_core::bytes::grouped;
+/// assert_eq!([0, 999, 1_000].map(grouped), ["0", "999", "1,000"]);
+/// assert_eq!(grouped(25_557_032), "25,557,032");
+/// ```
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len().saturating_mul(2));
+    for (position, digit) in digits.char_indices() {
+        if position > 0 && digits.len().saturating_sub(position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 impl Add for Bytes {

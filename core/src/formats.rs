@@ -163,10 +163,11 @@ pub enum Other {
 /// # Errors
 /// When the content is not a model that can be read here, is damaged, or contradicts itself.
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
-    if let Some(opened) = open_onnx(source, name)? {
-        return Ok(opened);
+    let head = Head::of(source, name)?;
+    if head.refusal.is_none() {
+        return from_onnx(source);
     }
-    match open_other(source, name)? {
+    match from_other(source, name, &head)? {
         Other::Model(opened) => Ok(*opened),
         Other::Onnx(bytes) => open_written(&bytes),
     }
@@ -178,13 +179,18 @@ pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
 /// # Errors
 /// As [`open`].
 pub fn open_other(source: &mut dyn Source, name: &str) -> Result<Other, Error> {
-    let head = head(source, name)?;
-    let refusal = foreign(&head, source.len()).unwrap_or(UNKNOWN);
-    let beginning = String::from_utf8_lossy(&head);
-    if onnx_text::begins(beginning.trim_start_matches('\u{feff}')) && !head.starts_with(b"PK") {
+    let head = Head::of(source, name)?;
+    from_other(source, name, &head)
+}
+
+fn from_other(source: &mut dyn Source, name: &str, head: &Head) -> Result<Other, Error> {
+    let beginning = String::from_utf8_lossy(&head.bytes);
+    if onnx_text::begins(beginning.trim_start_matches('\u{feff}')) && !head.bytes.starts_with(b"PK")
+    {
         return onnx_text::to_binary(source).map(Other::Onnx);
     }
-    let opened = open_translated(source, name, &head, refusal)?;
+    let refusal = head.refusal.unwrap_or(UNKNOWN);
+    let opened = open_translated(source, name, &head.bytes, refusal)?;
     Ok(Other::Model(Box::new(opened)))
 }
 
@@ -277,11 +283,8 @@ pub(crate) fn with_attention(configuration: &str, asked: Attention) -> Result<Gr
 /// # Errors
 /// When an ONNX file is damaged or contradicts itself.
 pub fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, Error> {
-    let head = head(source, name)?;
-    if foreign(&head, source.len()).is_some() {
-        return Ok(None);
-    }
-    from_onnx(source).map(Some)
+    let head = Head::of(source, name)?;
+    head.refusal.is_none().then(|| from_onnx(source)).transpose()
 }
 
 fn from_onnx(source: &mut dyn Source) -> Result<Opened, Error> {
@@ -289,14 +292,24 @@ fn from_onnx(source: &mut dyn Source) -> Result<Opened, Error> {
 }
 
 /// The first bytes, of which there must be some.
-fn head(source: &mut dyn Source, name: &str) -> Result<Vec<u8>, Error> {
-    let size = usize::try_from(source.len()).map_or(HEAD, |size| size.min(HEAD));
-    let mut head = vec![0; size];
-    source.read_at(0, &mut head)?;
-    if head.is_empty() {
-        return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
+#[derive(Debug)]
+struct Head {
+    bytes: Vec<u8>,
+    /// Why it is no binary ONNX; `None` where it may be.
+    refusal: Option<Refusal>,
+}
+
+impl Head {
+    fn of(source: &mut dyn Source, name: &str) -> Result<Self, Error> {
+        let size = usize::try_from(source.len()).map_or(HEAD, |size| size.min(HEAD));
+        let mut bytes = vec![0; size];
+        source.read_at(0, &mut bytes)?;
+        if bytes.is_empty() {
+            return Err(Error::new(ErrorKind::Empty, format!("{} is empty", called(name))));
+        }
+        let refusal = foreign(&bytes, source.len());
+        Ok(Self { bytes, refusal })
     }
-    Ok(head)
 }
 
 /// What every format that is translated to layers ends in.

@@ -1,23 +1,11 @@
 //! Numbers as people read them.
 
 use highwater_core::Bytes;
+pub(crate) use highwater_core::bytes::grouped;
 use highwater_core::report::Verdict;
 
 use super::language::{fill, tr};
 use crate::chart::float;
-
-/// Digits in groups of three: `25,557,032`.
-pub(crate) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.char_indices() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// A count in thousands, millions or billions, three digits long: `25.6 M`.
 pub(crate) fn short_count(n: u64) -> String {
@@ -51,9 +39,8 @@ pub(crate) fn difference(larger: Bytes, smaller: Bytes) -> String {
 
 /// Whole per cent, with a space as in print: `61 %`; `<1 %` for a trace of something.
 pub(crate) fn percent(part: Bytes, whole: Bytes) -> String {
-    let (part, whole) = (u128::from(part.0), u128::from(whole.0.max(1)));
-    match (part * 200 + whole) / (whole * 2) {
-        0 if part > 0 => "<1\u{a0}%".to_owned(),
+    match part.parts_of(whole, 100) {
+        0 if part > Bytes::ZERO => "<1\u{a0}%".to_owned(),
         percent => format!("{percent}\u{a0}%"),
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::args::Replay;
 use crate::file::FileSource;
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, HEAD, listed, section, share, told};
+use crate::text::{FAINT, HEAD, listed, section, told};
 
 /// What to print.
 pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> {
@@ -107,7 +107,7 @@ fn categories(prediction: &Prediction) -> String {
     let sums = prediction.at_peak();
     let mut table = Table::new([Align::Right, Align::Right, Align::Left]);
     for (category, bytes) in sums.largest_first() {
-        let percent = format!("{} %", share(bytes, sums.total(), 100));
+        let percent = format!("{} %", bytes.parts_of(sums.total(), 100));
         let name = category.name().replace('_', " ");
         table.row([bytes.to_string().into(), percent.into(), name.into()]);
     }

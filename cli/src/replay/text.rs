@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use highwater_core::Bytes;
 use highwater_core::allocator::Pool;
 use highwater_core::recorded::{Live, Moment, Origin};
 use highwater_core::report::{Class, Fragmentation};
+use highwater_core::{Bytes, bytes};
 
 use super::Answer;
 use crate::table::{Align, Cell, Table};
-use crate::text::{CAUTION, FAINT, GOOD, HEAD, grouped, listed, section, share};
+use crate::text::{CAUTION, FAINT, GOOD, HEAD, listed, section};
 
 /// COUNT: blocks that are listed.
 const BLOCKS_MAX: usize = 12;
@@ -65,7 +65,7 @@ fn peaks(answer: &Answer<'_>) -> String {
 fn origins(peak: &Moment) -> String {
     let mut table = Table::new([Align::Right, Align::Right, Align::Left]);
     for (origin, bytes) in peak.origins() {
-        let percent = format!("{} %", share(bytes, peak.requested, 100));
+        let percent = format!("{} %", bytes.parts_of(peak.requested, 100));
         table.row([bytes.to_string().into(), percent.into(), told(origin).into()]);
     }
     table.render("  ")
@@ -117,7 +117,7 @@ fn unused(found: &Fragmentation) -> String {
     table.row([
         found.unused().to_string().into(),
         format!("of {} in {}", found.reserved, some(found.segments, "segment")).into(),
-        format!("{} %", share(found.unused(), found.reserved, 100)).into(),
+        format!("{} %", found.unused().parts_of(found.reserved, 100)).into(),
     ]);
     if found.whole.count > 0 {
         table.row([
@@ -200,10 +200,10 @@ fn what_ifs(answer: &Answer<'_>) -> String {
 /// How far a replay is from what was recorded: `+0.52 %`.
 fn off(ours: Bytes, own: Bytes) -> String {
     let (sign, difference) = if ours < own { ('-', own - ours) } else { ('+', ours - own) };
-    let hundredths = share(difference, own, 10_000);
+    let hundredths = difference.parts_of(own, 10_000);
     format!("{sign}{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
 fn count(n: usize) -> String {
-    grouped(u64::try_from(n).unwrap_or(u64::MAX))
+    bytes::grouped(u64::try_from(n).unwrap_or(u64::MAX))
 }

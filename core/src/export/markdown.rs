@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use super::{Answer, place};
-use crate::bytes::Bytes;
 use crate::estimate::LargestBatch;
 use crate::report::Report;
 
@@ -88,7 +87,7 @@ fn at_peak(text: &mut String, report: &Report) {
     let total = report.at_peak.total();
     for (category, bytes) in report.at_peak.largest_first() {
         let name = category.name().replace('_', " ");
-        writeln!(text, "| {name} | {bytes} | {} % |", percent(bytes, total)).ok();
+        writeln!(text, "| {name} | {bytes} | {} % |", bytes.parts_of(total, 100)).ok();
     }
     *text += "\n| largest tensors | category | size | made by | type |\n|---|---|--:|---|---|\n";
     for tensor in report.live_at_peak.iter().take(LISTED) {
@@ -124,11 +123,6 @@ fn devices(text: &mut String, answer: &Answer) {
         }
         text.push('\n');
     }
-}
-
-fn percent(part: Bytes, whole: Bytes) -> u128 {
-    let (part, whole) = (u128::from(part.0), u128::from(whole.0.max(1)));
-    part.saturating_mul(100).saturating_add(whole.div_euclid(2)).div_euclid(whole)
 }
 
 /// A text that keeps to its cell and is no markup.
