@@ -26,6 +26,7 @@ use crate::model::state::{
 };
 use crate::words;
 use highwater_core::levers::Pulled;
+use highwater_draw::scene::Part;
 
 use super::{embed, link};
 

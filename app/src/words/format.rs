@@ -2,9 +2,9 @@
 
 use highwater_core::Bytes;
 use highwater_core::report::Verdict;
+use highwater_draw::float;
 
 use super::language::{fill, tr};
-use crate::chart::float;
 
 /// Digits in groups of three: `25,557,032`.
 pub(crate) fn grouped(n: u64) -> String {
