@@ -104,16 +104,23 @@ pub(crate) fn GpuTable(
                 }
             }),
         );
-        let ladder_at = find(&root, ".gpu-ladder");
+        let Some(place) = find(&root, ".gpu-ladder") else { return };
+        let here = place.clone();
+        watch(Box::new(move || {
+            if let Some(report) = report.get() {
+                let (place, markup) = (here.clone(), ladder_of(&report, devices));
+                let draw = move || {
+                    redraw(&place, &markup);
+                    let _drawn = ladder::draw(&place, &report);
+                };
+                in_turn(&here, Box::new(draw));
+            }
+        }));
         watch(Box::new(move || {
             theme.track();
-            if let (Some(place), Some(report)) = (&ladder_at, report.get()) {
-                let (here, markup) = (place.clone(), ladder_of(&report, devices));
-                let draw = move || {
-                    redraw(&here, &markup);
-                    let _drawn = ladder::draw(&here, &report);
-                };
-                in_turn(place, Box::new(draw));
+            if let Some(report) = report.get_untracked() {
+                // What is not there yet will be in the colours of then.
+                let _drawn = ladder::draw(&place, &report);
             }
         }));
     };
