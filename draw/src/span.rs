@@ -1,15 +1,8 @@
 //! The events that a timeline shows.
 
-use highwater_core::Bytes;
 use highwater_core::report::Timeline;
 
 use crate::scene::Part;
-
-/// Bytes for drawing: exact to 2⁵³, which is more than any device has.
-#[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
-pub(crate) const fn float(bytes: Bytes) -> f64 {
-    bytes.0 as f64
-}
 
 /// Events that the timeline shows: from the first to before the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,6 @@ use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::trace::Phase;
 use highwater_core::{Bytes, Config, Error, Report};
 use highwater_draw::trend::TrendPoint;
-pub(crate) use highwater_draw::trend::TrendPoint;
 use js_sys::{Array, ArrayBuffer, Uint8Array};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -26,7 +26,6 @@ use crate::model::state::{
 };
 use crate::words;
 use highwater_core::levers::Pulled;
-use highwater_draw::scene::Part;
 
 use super::{embed, link};
 
