@@ -16,8 +16,6 @@
 //! `bin/highwater-recorded` memory snapshots, `bin/highwater-profiled` profiler traces, and
 //! `bin/highwater-export` writes what is saved.
 
-mod chart;
-
 mod model;
 
 mod words;
@@ -34,6 +32,7 @@ mod asked;
 pub use model::explained::Explained;
 pub use model::export::{pickled, written};
 pub use model::protocol::{Ask, Fault, Found, Read};
+pub use page::picture::{painted, palette};
 pub use worker::load::Opening;
 pub use worker::recorder::{Keeper, Recording};
 

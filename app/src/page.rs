@@ -5,5 +5,6 @@ pub(crate) mod engine;
 pub(crate) mod files;
 pub(crate) mod focus;
 pub(crate) mod link;
+pub(crate) mod picture;
 pub(crate) mod preferences;
 pub(crate) mod teach;

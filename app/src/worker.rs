@@ -17,6 +17,7 @@ use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
 use highwater_core::{Config, Error, Report};
+use highwater_draw::trend::TrendPoint;
 use js_sys::Uint8Array;
 use serde::de::DeserializeOwned;
 use wasm_bindgen::prelude::*;
@@ -25,7 +26,6 @@ use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
 use self::estimator::{Facts, LEVERS, Match, Model, Search, Searched, Simulation};
 use self::load::Opening;
-use crate::chart::trend::TrendPoint;
 use crate::model::explained::Sought;
 use crate::model::protocol::{
     self, Ask, Estimate, Fault, Finding, Found, FromWorker, OpenDim, Read, SearchOutcome, ToWorker,

@@ -100,6 +100,10 @@ pub(crate) struct Estimate {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
+    /// Draw the timeline as an SVG; `-` prints it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+
     /// Write the run as a memory snapshot, for PyTorch's own viewer of memory
     #[arg(long, value_name = "FILE", value_parser = snapshot)]
     pub(crate) snapshot: Option<PathBuf>,

@@ -14,6 +14,7 @@ mod catalogue;
 mod compare;
 mod explain;
 mod file;
+mod picture;
 mod replay;
 mod table;
 mod text;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use highwater_core::export::{self, Answer, Played};
-use highwater_core::{Error, ErrorKind, Model, formats};
+use highwater_core::{Error, ErrorKind, Model, Report, formats};
 
 use crate::args::{Arguments, Command, Estimate, Table};
 use crate::file::FileSource;
@@ -92,7 +93,7 @@ fn estimate(arguments: &Estimate, matches: &ArgMatches) -> Result<(String, ExitC
     } else {
         text::render(&answer, recorded.as_ref())
     };
-    for (path, text) in exports(arguments, &answer) {
+    for (path, text) in exports(arguments, &answer, recorded.as_ref()) {
         if path.as_os_str() == "-" {
             output = text;
         } else {
@@ -110,13 +111,20 @@ fn write(path: &Path, content: &[u8]) -> Result<(), String> {
 }
 
 /// What is to be written besides the report, and where to; `-` stands for its place.
-fn exports(arguments: &Estimate, answer: &Answer) -> Vec<(PathBuf, String)> {
+fn exports(
+    arguments: &Estimate,
+    answer: &Answer,
+    recorded: Option<&Report>,
+) -> Vec<(PathBuf, String)> {
     let mut texts = Vec::new();
     if let Some(path) = &arguments.markdown {
         texts.push((path.clone(), export::markdown(answer)));
     }
     if let Some(path) = &arguments.trace {
         texts.push((path.clone(), export::trace(answer)));
+    }
+    if let Some(path) = &arguments.picture {
+        texts.push((path.clone(), picture::svg(answer, recorded)));
     }
     for (table, path) in &arguments.csv {
         let text = match table {

@@ -51,7 +51,7 @@ pub(crate) fn section(title: &str, body: &str) -> String {
 }
 
 /// `resnet50.onnx peaks at 3.51 GiB allocated in backward of layer1.0.conv2: fits on …`
-fn headline(answer: &Answer) -> String {
+pub(crate) fn headline(answer: &Answer) -> String {
     let Answer { name, report, devices, .. } = answer;
     let peak = &report.peak;
     let least = if report.lower_bound { "at least " } else { "" };

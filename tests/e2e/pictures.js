@@ -15,7 +15,7 @@ async function opened(screen, theme, example) {
   await page.locator('.example', { hasText: example }).click();
   await page.waitForFunction(() => {
     const batches = [...document.querySelectorAll('.gpu-batch')];
-    const curve = document.querySelector('.trend path');
+    const curve = document.querySelector('.trend canvas');
     return curve && batches.length > 0 && batches.every((cell) => cell.textContent !== '…');
   });
   return { browser, page };

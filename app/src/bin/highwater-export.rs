@@ -1,6 +1,8 @@
 //! Writes an answer as a file, as a program of its own: most visits never ask for one.
 
+use highwater_app::palette;
 use wasm_bindgen::prelude::*;
+use web_sys::HtmlCanvasElement;
 
 fn main() {}
 
@@ -10,9 +12,16 @@ pub fn pickled(packed: &[u8]) -> Vec<u8> {
     highwater_app::pickled(packed)
 }
 
-/// The text of a form, from a packed answer and the colours of the theme.
+/// The text of a form, from a packed answer; empty where there is none.
 #[wasm_bindgen]
-#[expect(clippy::needless_pass_by_value, reason = "a list comes from JavaScript as it is")]
-pub fn written(form: &str, packed: &[u8], colours: Vec<String>) -> String {
-    highwater_app::written(form, packed, &colours)
+pub fn written(form: &str, packed: &[u8]) -> String {
+    let text = |palette| highwater_app::written(form, packed, &palette);
+    palette().map_or_else(String::new, text)
+}
+
+/// Draws the picture of a packed answer on a canvas.
+#[wasm_bindgen]
+pub fn painted(canvas: &HtmlCanvasElement, packed: &[u8]) -> bool {
+    let drawn = |palette| highwater_app::painted(canvas, packed, &palette);
+    palette().and_then(drawn).is_some()
 }

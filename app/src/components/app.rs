@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gloo::events::{EventListener, EventListenerOptions};
 use gloo::render::{AnimationFrame, request_animation_frame};
 use gloo::timers::callback::Timeout;
+use highwater_draw::scene::Part;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::spawn_local;
@@ -31,7 +32,6 @@ use super::source_editor::SourceEditor;
 use super::timeline::Timeline;
 use super::trend::TrendView;
 use super::what_helps::WhatHelps;
-use crate::chart::scene::Part;
 use crate::model::derived::Derived;
 use crate::model::examples::Example;
 use crate::model::export::SNAPSHOT;
@@ -377,6 +377,7 @@ fn Workbench(
                     devices=state.devices
                     generation=derived.generation
                     chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
+                    theme=state.theme.into()
                     on_choose=Callback::new(move |id: String| {
                         state.config.update(|config| config.choose_device(&id));
                     })
@@ -436,6 +437,7 @@ fn Variations(
             report=derived.report
             dims
             devices=state.devices
+            theme=state.theme.into()
             on_dim=actions.trend
             on_size=Callback::new(move |(dim, size)| {
                 state.config.update(|config| {

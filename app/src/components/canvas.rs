@@ -2,11 +2,15 @@
 
 use std::cell::RefCell;
 
-use wasm_bindgen::prelude::*;
-use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlElement};
+use highwater_draw::palette::Palette;
+use highwater_draw::pen::{Area, Drawn, Pen};
+use plotters_canvas::CanvasBackend;
+use web_sys::HtmlCanvasElement;
+
+use crate::page::picture::palette;
 
 thread_local! {
-    static COLOURS: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
+    static COLOURS: RefCell<Option<Palette>> = const { RefCell::new(None) };
 }
 
 /// Device pixels per CSS pixel.
@@ -14,50 +18,32 @@ pub(super) fn density() -> f64 {
     web_sys::window().map_or(1.0, |window| window.device_pixel_ratio().clamp(1.0, 3.0))
 }
 
-/// Sizes a canvas for these CSS pixels, which empties it.
-pub(super) fn resize(canvas: &HtmlCanvasElement, css: (f64, f64)) -> (u32, u32) {
+/// Empties a canvas of these CSS pixels, and draws on all of it.
+///
+/// Asking for colours costs the browser a look at everything that has changed: they are kept until
+/// [`forget_colours`].
+pub(super) fn paint(
+    canvas: &HtmlCanvasElement,
+    css: (f64, f64),
+    draw: impl FnOnce(&mut Pen<'_, CanvasBackend>, Area) -> Drawn<CanvasBackend>,
+) -> Option<()> {
     let size = (pixels(css.0 * density()), pixels(css.1 * density()));
     canvas.set_width(size.0);
     canvas.set_height(size.1);
-    size
-}
-
-/// Something to draw on an emptied canvas with, in CSS pixels.
-pub(super) fn pen(canvas: &HtmlCanvasElement, css: (f64, f64)) -> Option<CanvasRenderingContext2d> {
-    resize(canvas, css);
-    let pen = brush(canvas)?;
-    pen.scale(density(), density()).ok()?;
-    Some(pen)
-}
-
-/// Something to draw on a canvas with, in its own pixels.
-pub(super) fn brush(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {
-    canvas.get_context("2d").ok()??.dyn_into().ok()
-}
-
-/// A colour of the style sheet, as it is on an element: `--ink` is `ink`.
-///
-/// Asking costs the browser a look at everything that has changed: an answer is kept until
-/// [`forget_colours`].
-pub(super) fn colour(element: &HtmlElement, name: &str) -> String {
-    let known = |(known, colour): &(String, String)| (known == name).then(|| colour.clone());
-    if let Some(colour) = COLOURS.with_borrow(|all| all.iter().find_map(known)) {
-        return colour;
-    }
-    let colour = computed(element, name);
-    COLOURS.with_borrow_mut(|all| all.push((name.to_owned(), colour.clone())));
-    colour
+    let mut backend = CanvasBackend::with_canvas_object(canvas.clone())?;
+    let area = Area {
+        width: i32::try_from(size.0).ok()?,
+        height: i32::try_from(size.1).ok()?,
+        ..Area::default()
+    };
+    let palette = COLOURS.with_borrow(Clone::clone).or_else(palette)?;
+    COLOURS.set(Some(palette.clone()));
+    draw(&mut Pen::new(&mut backend, &palette, density()), area).ok()
 }
 
 /// The colours are others from now on.
 pub(crate) fn forget_colours() {
-    COLOURS.with_borrow_mut(Vec::clear);
-}
-
-fn computed(element: &HtmlElement, name: &str) -> String {
-    let style = web_sys::window().and_then(|window| window.get_computed_style(element).ok()?);
-    let value = style.and_then(|style| style.get_property_value(&format!("--{name}")).ok());
-    value.unwrap_or_default()
+    COLOURS.set(None);
 }
 
 /// A number of pixels as a canvas takes it.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use highwater_core::report::difference::{Difference, PhaseDifference, by_module, by_phase};
 use highwater_core::trace::Category;
 use highwater_core::{Config, Report};
+use highwater_draw::stack::Stack;
 use leptos::prelude::*;
 
 use super::drawn::{Act, Drawn};
 use super::markup::Markup;
-use crate::chart::stack::Stack;
 use crate::model::state::Kept;
 use crate::words::format;
 use crate::words::language::{fill, tr};

@@ -51,8 +51,17 @@ pub(crate) fn Drawn(
     /// The user did something in it.
     #[prop(optional)]
     on_act: Option<Callback<Act>>,
+    /// It was drawn anew.
+    #[prop(optional)]
+    on_drawn: Option<Callback<Element>>,
 ) -> impl IntoView {
     let place = NodeRef::<html::Section>::new();
+    let draw = move |place: &Element, text: &str| {
+        redraw(place, text);
+        if let Some(on_drawn) = on_drawn {
+            on_drawn.run(place.clone());
+        }
+    };
     let act = move |act| {
         if let Some(on_act) = on_act {
             on_act.run(act);
@@ -66,9 +75,9 @@ pub(crate) fn Drawn(
             Some(drawn) if drawn == text => {}
             Some(_) if !at_once => {
                 let (here, text) = (place.clone(), text.clone());
-                in_turn(&place, Box::new(move || redraw(&here, &text)));
+                in_turn(&place, Box::new(move || draw(&here, &text)));
             }
-            _ => redraw(&place, &text),
+            _ => draw(&place, &text),
         }
         text
     });

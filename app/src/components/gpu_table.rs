@@ -15,6 +15,7 @@ use super::ladder;
 use super::markup::Markup;
 use super::turns::in_turn;
 use crate::model::state::DeviceRow;
+use crate::model::theme::Theme;
 use crate::words::format::{self, grouped, length, share};
 use crate::words::language::{fill, tr};
 
@@ -68,6 +69,8 @@ pub(crate) fn GpuTable(
     report: Signal<Option<Arc<Report>>>,
     /// Id of the device in the settings.
     chosen: Signal<String>,
+    /// The theme, whose colours are painted.
+    theme: Signal<Theme>,
     /// Another device is wanted.
     on_choose: Callback<String>,
 ) -> impl IntoView {
@@ -101,11 +104,23 @@ pub(crate) fn GpuTable(
                 }
             }),
         );
-        let ladder_at = find(&root, ".gpu-ladder");
+        let Some(place) = find(&root, ".gpu-ladder") else { return };
+        let here = place.clone();
         watch(Box::new(move || {
-            if let (Some(place), Some(report)) = (&ladder_at, report.get()) {
-                let (here, ladder) = (place.clone(), ladder_of(&report, devices));
-                in_turn(place, Box::new(move || redraw(&here, &ladder)));
+            if let Some(report) = report.get() {
+                let (place, markup) = (here.clone(), ladder_of(&report, devices));
+                let draw = move || {
+                    redraw(&place, &markup);
+                    let _drawn = ladder::draw(&place, &report);
+                };
+                in_turn(&here, Box::new(draw));
+            }
+        }));
+        watch(Box::new(move || {
+            theme.track();
+            if let Some(report) = report.get_untracked() {
+                // What is not there yet will be in the colours of then.
+                let _drawn = ladder::draw(&place, &report);
             }
         }));
     };
@@ -305,7 +320,7 @@ fn ladder_of(report: &Report, devices: Signal<Vec<DeviceRow>>) -> String {
         })
     });
     let mut markup = Markup::default();
-    ladder::draw(&mut markup, report, &nameplate.unwrap_or_default());
+    ladder::write(&mut markup, report, &nameplate.unwrap_or_default());
     markup.done()
 }
 

@@ -4,13 +4,20 @@ use std::fmt::Display;
 
 use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
+use highwater_draw::ladder::{self, Rung, Step};
+use wasm_bindgen::JsCast as _;
+use web_sys::HtmlElement;
 
+use super::canvas::paint;
+use super::island::{children, find};
 use super::markup::Markup;
-use crate::words::format::{length, share};
 use crate::words::language::{fill, tr};
 
+/// CSS pixels of a bar as it is drawn; the style sheet stretches it.
+const BAR: (f64, f64) = (400.0, 10.0);
+
 /// The steps from a card's nameplate down to what this run leaves free.
-pub(super) fn draw(markup: &mut Markup, report: &Report, nameplate: &str) {
+pub(super) fn write(markup: &mut Markup, report: &Report, nameplate: &str) {
     let device = &report.verdict;
     let room = device.usable() - device.context;
     let parts: [(&str, &dyn Display); 3] =
@@ -18,63 +25,53 @@ pub(super) fn draw(markup: &mut Markup, report: &Report, nameplate: &str) {
     let summary = fill("{gpu}: {box} on the box, {room} for your tensors. Why?", &parts);
     markup.raw("<details class=\"ladder\" id=\"ladder\"><summary>").text(&summary);
     markup.raw("</summary><ol class=\"ladder-rungs\">");
-    let mut rungs = Rungs { whole: device.capacity, left: device.capacity, markup };
-    rungs.state(&tr("PyTorch sees"), &capacity_from(device.capacity_from));
-    let context = context_from(device.context_from);
-    rungs.take(&tr("less the CUDA context"), &context, device.context);
-    if device.other_processes > Bytes::ZERO {
-        let why = tr("as you say; nvidia-smi lists them");
-        rungs.take(&tr("less other processes"), &why, device.other_processes);
+    for rung in rungs(report) {
+        let (name, why) = words(report, &rung);
+        markup.around("<li class=\"ladder-rung\"><span class=\"ladder-name\">", &name, "</span>");
+        markup.size(rung.bytes);
+        markup.raw("<canvas class=\"ladder-bar\" aria-hidden=\"true\"></canvas>");
+        markup.around("<span class=\"ladder-why\">", &why, "</span></li>");
     }
-    if let Some(allowed) = device.allowed {
-        let why = tr("set_per_process_memory_fraction");
-        let beyond = rungs.left.saturating_sub(allowed);
-        rungs.take(&tr("less what the process may not use"), &why, beyond);
-    }
-    let reserved = report.peak.reserved;
-    let why = tr("segments of the caching allocator");
-    rungs.take(&tr("less what this run reserves"), &why, reserved);
-    let missing = match reserved.saturating_sub(room) {
-        Bytes::ZERO => String::new(),
-        missing => fill("{size} are missing", &[("size", &missing)]),
-    };
-    rungs.state(&tr("stays free"), &missing);
     markup.raw("</ol></details>");
 }
 
-/// Steps down from the whole.
-struct Rungs<'a> {
-    whole: Bytes,
-    left: Bytes,
-    markup: &'a mut Markup,
+/// Paints the bars of what was written into a place.
+pub(super) fn draw(place: &HtmlElement, report: &Report) -> Option<()> {
+    let list = find(place, ".ladder-rungs")?;
+    for (line, rung) in children(&list).zip(rungs(report)) {
+        let canvas = find(&line, "canvas")?.unchecked_into();
+        let capacity = report.verdict.capacity;
+        // A browser without a canvas still has the figures.
+        let _painted = paint(&canvas, BAR, |pen, area| ladder::draw(pen, area, capacity, &rung));
+    }
+    Some(())
 }
 
-impl Rungs<'_> {
-    /// Says what is left.
-    fn state(&mut self, name: &str, why: &str) {
-        self.rung(name, why, self.left);
-    }
+fn rungs(report: &Report) -> Vec<Rung> {
+    ladder::rungs(&report.verdict, report.peak.reserved)
+}
 
-    /// Takes some of what is left.
-    fn take(&mut self, name: &str, why: &str, bytes: Bytes) {
-        self.rung(name, why, bytes);
-        self.left = self.left.saturating_sub(bytes);
-    }
-
-    /// One step: so much of what was there before, drawn where it lies in the whole.
-    fn rung(&mut self, name: &str, why: &str, bytes: Bytes) {
-        let end = share(self.left, self.whole).min(100.0);
-        let width = share(bytes, self.whole).min(end);
-        let (left, width) = (length(end - width), length(width));
-        self.markup.around(
-            "<li class=\"ladder-rung\"><span class=\"ladder-name\">",
-            name,
-            "</span>",
-        );
-        self.markup.size(bytes).raw("<span class=\"ladder-bar\" aria-hidden=\"true\">");
-        self.markup.around("<span class=\"ladder-part\" data-left=\"", &left, "\" data-width=\"");
-        self.markup.around("", &width, "\"></span></span><span class=\"ladder-why\">");
-        self.markup.around("", why, "</span></li>");
+/// What a step is called, and where its figure comes from.
+fn words(report: &Report, rung: &Rung) -> (String, String) {
+    let device = &report.verdict;
+    match rung.step {
+        Step::Capacity => (tr("PyTorch sees"), capacity_from(device.capacity_from)),
+        Step::Context => (tr("less the CUDA context"), context_from(device.context_from)),
+        Step::Others => (tr("less other processes"), tr("as you say; nvidia-smi lists them")),
+        Step::Beyond => {
+            (tr("less what the process may not use"), tr("set_per_process_memory_fraction"))
+        }
+        Step::Reserved => {
+            (tr("less what this run reserves"), tr("segments of the caching allocator"))
+        }
+        Step::Free => {
+            let room = device.usable() - device.context;
+            let missing = match report.peak.reserved.saturating_sub(room) {
+                Bytes::ZERO => String::new(),
+                missing => fill("{size} are missing", &[("size", &missing)]),
+            };
+            (tr("stays free"), missing)
+        }
     }
 }
 

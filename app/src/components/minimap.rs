@@ -5,18 +5,19 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use highwater_draw::bands::bands;
+use highwater_draw::pen::Area;
+use highwater_draw::scene::{Ground, Scene};
+use highwater_draw::span::Span;
+use highwater_draw::timeline;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, HtmlElement, PointerEvent};
 
-use super::canvas::{colour, pen, whole};
+use super::canvas::paint;
 use super::island::{children, find, on, size_of, stretch, watch};
 use super::markup::Markup;
 use super::shown::{Shown, phase_class};
-use crate::chart::Span;
-use crate::chart::bands::bands;
-use crate::chart::float;
-use crate::chart::scene::Ground;
 
 /// What [`live`] brings to life.
 pub(super) const PLACE: &str = "<div class=\"minimap\" aria-hidden=\"true\">\
@@ -46,7 +47,11 @@ pub(super) fn live(strip: &HtmlElement, shown: Shown) -> Option<()> {
         if css.0 >= 1.0 {
             draw_phases(&phases, &ground);
             // A browser without a canvas still has the window.
-            let _painted = paint(&canvas, css, &ground);
+            let _painted = paint(&canvas, css, |pen, area| {
+                let top = pen.pixels(3.0);
+                let area = Area { top, height: area.height - top, ..area };
+                timeline::minimap(pen, area, &ground)
+            });
         }
     }));
     let window = find(strip, ".minimap-window")?;
@@ -66,7 +71,7 @@ fn listen(strip: &HtmlElement, shown: Shown, size: ReadSignal<(f64, f64)>) {
     let held = Rc::new(Cell::new(None::<Held>));
     let drag = {
         let held = held.clone();
-        move |place: f64, scene: &crate::chart::scene::Scene| {
+        move |place: f64, scene: &Scene| {
             let all = scene.ground.all();
             let span = match held.get() {
                 None => return,
@@ -125,19 +130,4 @@ fn draw_phases(place: &HtmlElement, ground: &Ground) {
     for (element, band) in children(place).zip(&bands) {
         stretch(&element, band.left, band.width);
     }
-}
-
-/// Everything allocated, as one dark shape.
-fn paint(canvas: &HtmlCanvasElement, css: (f64, f64), ground: &Ground) -> Option<()> {
-    let pen = pen(canvas, css)?;
-    pen.set_fill_style_str(&colour(canvas, "ink"));
-    pen.set_global_alpha(0.45);
-    let scale = (css.1 - 3.0) / float(ground.report.peak.allocated).max(1.0);
-    let mut x = 0.0;
-    for at in ground.columns(ground.all(), whole(css.0)) {
-        let height = ground.data().allocated.get(at).copied().map_or(0.0, float) * scale;
-        pen.fill_rect(x, css.1 - height, 1.0, height);
-        x += 1.0;
-    }
-    Some(())
 }

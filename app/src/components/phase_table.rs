@@ -1,10 +1,10 @@
 //! The timeline for those who do not see it: the highest moment of each phase, as a table.
 
 use highwater_core::report::Timeline;
+use highwater_draw::bands::bands;
+use highwater_draw::span::Span;
 
 use super::markup::Markup;
-use crate::chart::Span;
-use crate::chart::bands::bands;
 use crate::words::language::tr;
 use crate::words::{self, Vocabulary};
 

@@ -3,27 +3,16 @@
 use highwater_core::Bytes;
 use highwater_core::report::{Owner, Timeline};
 use highwater_core::trace::Category;
+use highwater_draw::palette::{Ink, MODULES};
+use highwater_draw::scene::{Scene, sample_at};
+use highwater_draw::stack::{Stack, split};
 use web_sys::Element;
 
 use super::island::find;
 use super::markup::Markup;
-use crate::chart::scene::{Scene, sample_at};
-use crate::chart::stack::{Stack, split};
 use crate::words::Vocabulary;
 use crate::words::language::{fill, tr};
 pub(super) use crate::words::{moment, when};
-
-/// The style sheet's names of the layers that are modules; the last is for all others.
-pub(super) const MODULES: [&str; 8] = [
-    "module-1",
-    "module-2",
-    "module-3",
-    "module-4",
-    "module-5",
-    "module-6",
-    "module-7",
-    "module-other",
-];
 
 /// What [`draw`] fills.
 pub(super) const PLACE: &str = "<div class=\"readout\"><p class=\"readout-when\">\
@@ -81,9 +70,9 @@ fn legend(scene: &Scene, layer: usize, vocabulary: Vocabulary) -> (&'static str,
             Some(owner) => {
                 let shared = shared_path(&scene.ground.data().owners);
                 let name = owner.module.get(shared..).unwrap_or_default().to_owned();
-                (MODULES[layer.min(6)], name, owner.module.clone())
+                (Ink::Module(layer.min(MODULES - 2)).token(), name, owner.module.clone())
             }
-            None => (MODULES[7], tr("all others"), String::new()),
+            None => (Ink::Module(MODULES - 1).token(), tr("all others"), String::new()),
         },
     }
 }

@@ -5,18 +5,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::report::{Fragmentation, Snapshot};
+use highwater_draw::segments::{self, Map, Piece, Pool, Totals, block, map};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{
     Event, HtmlCanvasElement, HtmlDetailsElement, HtmlElement, KeyboardEvent, PointerEvent,
 };
 
+use super::canvas::paint;
 use super::island::{find, number_of, on, panel, set, size_of, style, watch};
 use super::markup::Markup;
 use super::phase_table::{cell, column};
-use super::segment_canvas;
 use super::turns::in_turn;
-use crate::chart::segments::{Map, Pool, Totals, block, map};
 use crate::model::theme::Theme;
 use crate::words::language::tr;
 use crate::words::{self, Vocabulary};
@@ -180,7 +180,15 @@ impl Drawn {
         let (at, marked) = (self.at.get(), self.marked.get_untracked());
         for (pool, map) in self.maps.borrow().iter().enumerate() {
             // A browser without a canvas still has the table.
-            let _painted = segment_canvas::paint(&self.canvas(pool)?, map, snapshot, at, marked);
+            let category =
+                |piece: &Piece| Some(snapshot.live.get(tensor_of(snapshot, piece)?)?.category);
+            let is_meant = |piece: &Piece| match at {
+                Some(place) => place == (piece.segment, piece.block),
+                None => marked.is_some() && tensor_of(snapshot, piece) == marked,
+            };
+            let _painted = paint(&self.canvas(pool)?, (map.width, map.height), |pen, _| {
+                segments::draw(pen, map, category, is_meant)
+            });
         }
         let words = self.words(snapshot);
         let none = words.is_none();
@@ -238,6 +246,11 @@ impl Drawn {
             self.choose(place);
         }
     }
+}
+
+/// The tensor in a piece.
+fn tensor_of(snapshot: &Snapshot, piece: &Piece) -> Option<usize> {
+    block(snapshot, piece.segment, piece.block)?.tensor
 }
 
 /// The block of a tensor.

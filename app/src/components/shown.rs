@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use highwater_core::trace::Phase;
+use highwater_draw::scene::{Ground, Scene, View};
+use highwater_draw::span::Span;
 use leptos::prelude::*;
 
-use crate::chart::Span;
-use crate::chart::scene::{Ground, Scene, View};
 use crate::model::theme::Theme;
 
 /// What the parts of the timeline read and ask for.

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use highwater_core::report::Report;
+use highwater_draw::bands::bands;
+use highwater_draw::scene::{Ground, Part, Scene, View};
+use highwater_draw::stack::Stack;
 use leptos::prelude::*;
 use web_sys::HtmlElement;
 
@@ -10,9 +13,6 @@ use super::island::{children, find, on, panel, said, set, stretch, style, watch}
 use super::markup::Markup;
 use super::shown::{Shown, phase_class};
 use super::{key_help, minimap, phase_table, readout, timeline_plot};
-use crate::chart::bands::bands;
-use crate::chart::scene::{Ground, Part, Scene, View};
-use crate::chart::stack::Stack;
 use crate::model::theme::Theme;
 use crate::words::format::{grouped, share};
 use crate::words::language::{fill, tr};

@@ -3,20 +3,20 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use highwater_draw::columns::column_at;
+use highwater_draw::keys::{Act, Key, act};
+use highwater_draw::scene::Scene;
+use highwater_draw::span::Span;
+use highwater_draw::timeline;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent, WheelEvent};
 
-use super::canvas::whole;
+use super::canvas::{paint, whole};
 use super::island::{find, on, set, size_of, stretch, style, watch};
 use super::markup::Markup;
 use super::readout::in_words;
 use super::shown::Shown;
-use super::timeline_canvas;
-use crate::chart::Span;
-use crate::chart::columns::column_at;
-use crate::chart::keys::{Act, Key, act};
-use crate::chart::scene::Scene;
 use crate::words::format::share;
 use crate::words::language::{fill, tr};
 
@@ -55,7 +55,7 @@ pub(super) fn live(plot: &HtmlElement, shown: Shown) -> Option<()> {
         draw_limit(&node, &scene);
         if css.0 >= 1.0 {
             // A browser without a canvas still has the table.
-            let _painted = timeline_canvas::paint(&canvas, css, &scene);
+            let _painted = paint(&canvas, css, |pen, area| timeline::draw(pen, area, &scene));
         }
     }));
     let node = plot.clone();
@@ -68,7 +68,7 @@ pub(super) fn live(plot: &HtmlElement, shown: Shown) -> Option<()> {
         let words = cursor.or(pin).map_or_else(|| tr("no cursor"), |event| in_words(data, event));
         set(&node, "aria-valuetext", &words);
         set(&node, "aria-valuenow", &cursor.or(pin).unwrap_or(0).to_string());
-        set(&node, "aria-valuemax", &(scene.ground.all().len() - 1).to_string());
+        set(&node, "aria-valuemax", &(scene.ground.all().count() - 1).to_string());
     }));
     let hand = Rc::new(Hand {
         shown,
@@ -208,7 +208,7 @@ impl Hand {
         let column = column_at(share, columns)?;
         // One column of all that the picture has: the same sample is found without the others.
         let span = scene.span;
-        let edge = |column: usize| span.begin + (span.len() * column).div_ceil(columns);
+        let edge = |column: usize| span.begin + (span.count() * column).div_ceil(columns);
         let (begin, end) = (edge(column), edge(column + 1));
         let sample = *scene.ground.columns(Span { begin, end: end.max(begin) }, 1).first()?;
         scene.ground.data().event.get(sample).copied()

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use highwater_core::Report;
+use highwater_draw::trend::{self, TrendPoint, nearest};
 use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
+use web_sys::Element;
 
 use super::drawn::{Act, Drawn};
+use super::island::{find, size_of, watch};
 use super::markup::Markup;
-use super::trend_picture::{self, Limit};
-use crate::chart::trend::{self, TrendPoint, nearest};
-use crate::model::protocol::OpenDim;
-use crate::model::protocol::Trend;
+use super::trend_picture::{Limit, Picture};
+use crate::model::protocol::{OpenDim, Trend};
 use crate::model::state::DeviceRow;
+use crate::model::theme::Theme;
 use crate::words::format::grouped;
 use crate::words::language::{fill, tr};
 use crate::words::levers as words;
@@ -30,6 +33,8 @@ pub(crate) fn TrendView(
     dims: Signal<Vec<OpenDim>>,
     /// Every device.
     devices: RwSignal<Vec<DeviceRow>>,
+    /// The theme, whose colours are painted.
+    theme: Signal<Theme>,
     /// Another dimension is wanted.
     on_dim: Callback<String>,
     /// A size of a dimension is wanted.
@@ -53,31 +58,60 @@ pub(crate) fn TrendView(
         }),
         name => on_dim.run(name.strip_prefix("along-").unwrap_or_default().to_owned()),
     });
-    let markup = Signal::derive(move || {
-        let Some(report) = report.get() else { return String::new() };
+    let second = Signal::derive(move || {
+        let chosen = report.with(|report| Some(report.as_ref()?.verdict.id.clone()))?;
+        let usual = BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default().to_owned();
+        Some((chosen, Some(beside.get()).filter(|id| !id.is_empty()).unwrap_or(usual)))
+    });
+    let picture = Memo::new(move |_| {
+        let (chosen, second) = second.get()?;
         let curve = curve.get();
         if curve.points.is_empty() {
-            return String::new();
+            return None;
         }
-        let second = beside.get();
+        let is_batch = dims.with(|dims| dims.iter().any(|dim| dim.batch && dim.name == curve.dim));
+        let limits = devices.with(|rows| {
+            [&chosen, &second].into_iter().filter_map(|id| limit(rows, id, is_batch)).collect()
+        });
+        let need = report.with(|report| Some(report.as_ref()?.verdict.need))?;
+        Some(Picture { size: size().unwrap_or(1), curve, limits, need })
+    });
+    let markup = Signal::derive(move || {
+        let Some((picture, (_, second))) = picture.get().zip(second.get()) else {
+            return String::new();
+        };
         let mut markup = Markup::default();
         dims.with(|dims| {
-            let is_batch = dims.iter().any(|dim| dim.batch && dim.name == curve.dim);
-            let chosen = &report.verdict.id;
-            let usual =
-                || BESIDE.into_iter().find(|id| id != chosen).unwrap_or_default().to_owned();
-            let second = if second.is_empty() { usual() } else { second.clone() };
-            devices.with(|rows| {
-                let limits: Vec<Limit> =
-                    [chosen, &second].iter().filter_map(|id| limit(rows, id, is_batch)).collect();
-                head(&mut markup, &curve, dims, rows, &second);
-                plot(&mut markup, &curve, &limits, &report);
-                table(&mut markup, &curve, &limits);
-            });
+            devices.with(|rows| head(&mut markup, &picture.curve, dims, rows, &second));
         });
+        plot(&mut markup, &picture);
+        table(&mut markup, &picture.curve, &picture.limits);
         markup.done()
     });
-    view! { <Drawn class="panel trend" labelledby="trend-title" markup on_act /> }
+    let (panel, size) = (StoredValue::new_local(None), RwSignal::new(None));
+    let (drawn, set_drawn) = signal(());
+    let owner = Owner::current();
+    let on_drawn = Callback::new(move |place: Element| {
+        if size.get_untracked().is_none() {
+            let watched = owner.as_ref().map(|owner| owner.with(|| size_of(place.unchecked_ref())));
+            size.set(watched);
+        }
+        panel.set_value(Some(place));
+        set_drawn.set(());
+    });
+    watch(Box::new(move || {
+        drawn.track();
+        theme.track();
+        if let Some(size) = size.get() {
+            size.track();
+        }
+        let plot = panel.with_value(|panel| find(panel.as_ref()?, ".trend-plot"));
+        if let Some((plot, picture)) = plot.zip(picture.get_untracked()) {
+            // A browser without a canvas still has the table.
+            let _painted = picture.paint(&plot);
+        }
+    }));
+    view! { <Drawn class="panel trend" labelledby="trend-title" markup on_act on_drawn /> }
 }
 
 /// What a device has, and how far it reaches.
@@ -132,10 +166,10 @@ fn head(markup: &mut Markup, curve: &Trend, dims: &[OpenDim], rows: &[DeviceRow]
 }
 
 /// The picture, which is also a slider: arrow keys and clicks choose a size.
-fn plot(markup: &mut Markup, curve: &Trend, limits: &[Limit], report: &Report) {
-    let size = report.config.dims.get(&curve.dim).copied().unwrap_or(1);
+fn plot(markup: &mut Markup, picture: &Picture) {
+    let Picture { curve, size, .. } = picture;
     let last = curve.points.last().map_or(1, |point| point.size);
-    let said = nearest(&curve.points, size).map(|point| words::at_size(&curve.dim, &point));
+    let said = nearest(&curve.points, *size).map(|point| words::at_size(&curve.dim, &point));
     let said = said.unwrap_or_default();
     let name = fill("{dim}, by what it needs", &[("dim", &curve.dim)]);
     markup.raw(
@@ -145,7 +179,7 @@ fn plot(markup: &mut Markup, curve: &Trend, limits: &[Limit], report: &Report) {
     markup.raw("\" aria-valuemin=\"1\" aria-valuemax=\"").text(&last.to_string());
     markup.raw("\" aria-valuenow=\"").text(&size.to_string());
     markup.raw("\" aria-valuetext=\"").text(&said).raw("\">");
-    trend_picture::draw(markup, curve, limits, size, report.verdict.need);
+    picture.write(markup);
     markup.raw("</div><p class=\"trend-readout\"><span class=\"trend-key trend-key-need\">");
     markup.around("", &tr("need: reserved and CUDA context"), "</span>");
     markup.raw("<span class=\"trend-key trend-key-allocated\">");

@@ -1,14 +1,19 @@
-//! The picture of how the need grows: two lines, and what devices have.
+//! The picture of how the need grows: what devices have, and two lines below.
 //!
-//! An outer drawing of the panel's own size, in which places are per cent, holds all labels; one inside,
-//! which is stretched, holds the lines.
+//! A canvas has the lines and dots. Above it is a drawing of the panel's own size, in which places are
+//! per cent: it has the labels, and the words behind each point.
 
 use highwater_core::Bytes;
 use highwater_core::estimate::LargestBatch;
+use highwater_draw::pen::Area;
+use highwater_draw::ticks::{Ticks, ticks};
+use highwater_draw::trend::{Curve, Frame, MARGIN, TrendPoint, crossing, pixels};
+use wasm_bindgen::JsCast as _;
+use web_sys::{HtmlCanvasElement, HtmlElement};
 
+use super::canvas::paint;
+use super::island::find;
 use super::markup::Markup;
-use crate::chart::ticks::ticks;
-use crate::chart::trend::{Frame, TrendPoint, crossing, pixels};
 use crate::model::protocol::Trend;
 use crate::words::format::grouped;
 use crate::words::language::fill;
@@ -28,55 +33,76 @@ pub(super) struct Limit {
     pub(super) largest: Option<LargestBatch>,
 }
 
-/// The whole picture, with a dot at the size that is set and what it needs.
-pub(super) fn draw(markup: &mut Markup, curve: &Trend, limits: &[Limit], size: u64, need: Bytes) {
-    let points = &curve.points;
-    let bounds: Vec<Bytes> = limits.iter().map(|limit| limit.room).collect();
-    let frame = Frame::of(points, &bounds);
-    let ticks = ticks(frame.top, TICKS);
-    markup.raw("<svg aria-hidden=\"true\"><svg width=\"100%\" height=\"100%\"");
-    markup.raw(" viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">");
-    for &at in &ticks.at {
-        level(markup, "trend-grid", frame.y(at));
-    }
-    let shown = || limits.iter().filter(|limit| limit.room <= frame.top);
-    for limit in shown() {
-        level(markup, "trend-limit", frame.y(limit.room));
-    }
-    let (allocated, all) = (frame.path(points, |p| p.allocated), frame.path(points, |p| p.need));
-    markup.around("<path class=\"trend-allocated\" d=\"", &allocated, "\"/>");
-    markup.around("<path class=\"trend-need\" d=\"", &all, "\"/></svg>");
-    for (n, &at) in ticks.at.iter().enumerate().skip(1) {
-        let said = [&ticks.label(n), " ", ticks.unit.name()].concat();
-        label(markup, "trend-tick", (0.0, frame.y(at)), &said);
-    }
-    for point in points.iter().skip(3).step_by(4) {
-        let class = if point.size == frame.reach { "trend-size trend-left" } else { "trend-size" };
-        label(markup, class, (frame.x(point.size), 0.0), &grouped(point.size));
-    }
-    for limit in shown() {
-        let said = [&limit.name, " ", &limit.room.to_string()].concat();
-        label(markup, "trend-name trend-left", (1.0, frame.y(limit.room)), &said);
-        if let Some((at, said)) = reaches(points, limit) {
-            let place = (frame.x(at), frame.y(limit.room));
-            let class = if place.0 > 0.3 { "trend-mark trend-left" } else { "trend-mark" };
-            dot(markup, "trend-mark-dot", place, "");
-            label(markup, class, place, &said);
-        }
-    }
-    for point in points {
-        let said = words::at_size(&curve.dim, point);
-        dot(markup, "trend-point", (frame.x(point.size), frame.y(point.need)), &said);
-    }
-    if size <= frame.reach {
-        dot(markup, "trend-now", (frame.x(size), frame.y(need)), "");
-    }
-    markup.raw("</svg>");
+/// What the picture shows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Picture {
+    /// The curve.
+    pub(super) curve: Trend,
+    /// What devices have.
+    pub(super) limits: Vec<Limit>,
+    /// The size that is set.
+    pub(super) size: u64,
+    /// What it needs.
+    pub(super) need: Bytes,
 }
 
-fn level(markup: &mut Markup, class: &'static str, y: f64) {
-    markup.raw("<path class=\"").raw(class).raw("\" d=\"M0 ");
-    markup.text(&(1000 - pixels(y)).to_string()).raw("H1000\"/>");
+impl Picture {
+    fn frame(&self) -> (Frame, Ticks) {
+        let rooms: Vec<Bytes> = self.limits.iter().map(|limit| limit.room).collect();
+        let frame = Frame::of(&self.curve.points, &rooms);
+        (frame, ticks(frame.top, TICKS))
+    }
+
+    /// The limits that are within the picture.
+    fn shown(&self, top: Bytes) -> impl Iterator<Item = &Limit> {
+        self.limits.iter().filter(move |limit| limit.room <= top)
+    }
+
+    /// Writes the place of the lines, and all labels.
+    pub(super) fn write(&self, markup: &mut Markup) {
+        let (points, (frame, ticks)) = (&self.curve.points, self.frame());
+        markup.raw("<canvas aria-hidden=\"true\"></canvas><svg aria-hidden=\"true\">");
+        for (n, &at) in ticks.at.iter().enumerate().skip(1) {
+            let said = [&ticks.label(n), " ", ticks.unit.name()].concat();
+            label(markup, "trend-tick", (0.0, frame.y(at)), &said);
+        }
+        for point in points.iter().skip(3).step_by(4) {
+            let class =
+                if point.size == frame.reach { "trend-size trend-left" } else { "trend-size" };
+            label(markup, class, (frame.x(point.size), 0.0), &grouped(point.size));
+        }
+        for limit in self.shown(frame.top) {
+            let said = [&limit.name, " ", &limit.room.to_string()].concat();
+            label(markup, "trend-name trend-left", (1.0, frame.y(limit.room)), &said);
+            if let Some((at, said)) = reaches(points, limit) {
+                let place = (frame.x(at), frame.y(limit.room));
+                let class = if place.0 > 0.3 { "trend-mark trend-left" } else { "trend-mark" };
+                label(markup, class, place, &said);
+            }
+        }
+        for point in points {
+            let said = words::at_size(&self.curve.dim, point);
+            dot(markup, (frame.x(point.size), frame.y(point.need)), &said);
+        }
+        markup.raw("</svg>");
+    }
+
+    /// Draws the lines where they were written. The canvas reaches a margin beyond the picture.
+    pub(super) fn paint(&self, plot: &HtmlElement) -> Option<()> {
+        let canvas: HtmlCanvasElement = find(plot, "canvas")?.unchecked_into();
+        let css = (f64::from(plot.client_width()), f64::from(plot.client_height()));
+        let (points, (frame, ticks)) = (&self.curve.points, self.frame());
+        let limits: Vec<Bytes> = self.shown(frame.top).map(|limit| limit.room).collect();
+        let mark = |limit: &Limit| Some((reaches(points, limit)?.0, limit.room));
+        let marks: Vec<_> = self.shown(frame.top).filter_map(mark).collect();
+        let now = (self.size, self.need);
+        let curve = Curve { frame, points, ticks: &ticks.at, limits: &limits, marks: &marks, now };
+        paint(&canvas, (css.0 + 2.0 * MARGIN, css.1 + 2.0 * MARGIN), |pen, all| {
+            let margin = pen.pixels(MARGIN);
+            let (width, height) = (all.width - 2 * margin, all.height - 2 * margin);
+            curve.draw(pen, Area { left: margin, top: margin, width, height })
+        })
+    }
 }
 
 /// `x="12.3%" y="45.6%"`, from a share from the left and one from below.
@@ -100,8 +126,9 @@ fn label(markup: &mut Markup, class: &'static str, at: (f64, f64), said: &str) {
     markup.around(">", said, "</text>");
 }
 
-fn dot(markup: &mut Markup, class: &'static str, at: (f64, f64), said: &str) {
-    markup.raw("<circle class=\"").raw(class).raw("\" r=\"4\" ");
+/// A place where a pointer is told what is there.
+fn dot(markup: &mut Markup, at: (f64, f64), said: &str) {
+    markup.raw("<circle class=\"trend-point\" r=\"4\" ");
     place(markup, ["cx", "cy"], at);
     markup.around("><title>", said, "</title></circle>");
 }

@@ -87,11 +87,11 @@ pub(crate) fn outline(heights: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::Span;
-    use crate::chart::columns::columns;
-    use crate::chart::pyramid::Pyramid;
     use highwater_core::report::Timeline;
     use highwater_core::{Bytes, Config};
+    use highwater_draw::columns::columns;
+    use highwater_draw::pyramid::Pyramid;
+    use highwater_draw::span::Span;
 
     /// Heights of one column each, to `z`.
     fn drawn(timeline: &Timeline, kept: bool) -> String {

@@ -11,12 +11,12 @@ use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::trace::Phase;
 use highwater_core::{Bytes, Config, Error, Report};
+use highwater_draw::trend::TrendPoint;
 use js_sys::{Array, ArrayBuffer, Uint8Array};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::{JsCast as _, JsValue};
 
-use crate::chart::trend::TrendPoint;
 use crate::model::explained::{Explained, Sought};
 
 /// What the readers of all formats make of an input: `bin/highwater-reader` to the worker.

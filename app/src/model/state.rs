@@ -8,7 +8,6 @@ use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
-use crate::chart::scene::{Part, View};
 use crate::model::explained::Explained;
 use crate::model::language::Language;
 use crate::model::lessons::Teaching;
@@ -16,6 +15,7 @@ use crate::model::protocol::{Device, Fault, Finding, OpenDim, SearchOutcome, Tre
 use crate::model::theme::Theme;
 use crate::model::visit::{Recent, Waiting};
 use highwater_core::levers::{LEVERS, Pulled};
+use highwater_draw::scene::{Part, View};
 
 /// All signals of the page.
 #[derive(Clone, Copy)]

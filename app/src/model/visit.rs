@@ -1,8 +1,7 @@
 //! What outlives a visit: what an address asks for, and what was opened before.
 
 use highwater_core::Config;
-
-use crate::chart::scene::View;
+use highwater_draw::scene::View;
 
 /// COUNT: letters of an address that any program carries on.
 pub(crate) const CARRIED: usize = 8000;

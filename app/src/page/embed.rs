@@ -88,7 +88,7 @@ pub(crate) fn attach(state: State, derived: Derived, open: Callback<Input>) {
 
 /// Bytes as scripts have them: exact to 2⁵³.
 fn number(bytes: u64) -> JsValue {
-    crate::chart::float(highwater_core::Bytes(bytes)).into()
+    highwater_draw::float(highwater_core::Bytes(bytes)).into()
 }
 
 /// Obeys a message; what is to be opened is the caller's to open.

@@ -8,14 +8,14 @@ use gloo::events::EventListener;
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use highwater_core::export::DeviceAnswer;
+use highwater_draw::scene::{Part, View};
+use highwater_draw::stack::Stack;
 use js_sys::{Array, JSON, Object, Reflect};
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::File;
 
-use crate::chart::scene::{Part, View};
-use crate::chart::stack::Stack;
 use crate::model::examples::{EXAMPLES, Example};
 use crate::model::export::SNAPSHOT;
 use crate::model::state::{Shared, State};

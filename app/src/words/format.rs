@@ -3,9 +3,9 @@
 use highwater_core::Bytes;
 pub(crate) use highwater_core::bytes::grouped;
 use highwater_core::report::Verdict;
+use highwater_draw::float;
 
 use super::language::{fill, tr};
-use crate::chart::float;
 
 /// A count in thousands, millions or billions, three digits long: `25.6 M`.
 pub(crate) fn short_count(n: u64) -> String {

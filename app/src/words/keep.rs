@@ -2,12 +2,12 @@
 
 use highwater_core::report::Timeline;
 use highwater_core::trace::{Category, Phase};
+use highwater_draw::picture::Words;
+use highwater_draw::scene::View;
+use highwater_draw::stack::Stack;
 
 use super::names::phase;
 use super::vocabulary::Vocabulary;
-use crate::chart::scene::View;
-use crate::chart::stack::Stack;
-use crate::model::export::Words;
 use crate::model::state::{Kept, Notice, Shared};
 use crate::model::visit::CARRIED;
 use crate::words::format;
@@ -100,7 +100,7 @@ pub(crate) fn around_the_picture(
         legend,
         phases,
         iteration: view.part.iteration(),
-        by_module: view.stack == Stack::Module,
+        stack: view.stack,
         beside: kept.map(|kept| kept.report.timeline.clone()),
     }
 }

@@ -3,9 +3,9 @@
 use highwater_core::estimate::LargestBatch;
 use highwater_core::levers::{Cost, Outcome};
 use highwater_core::report::{Report, Verdict};
+use highwater_draw::trend::TrendPoint;
 
 use super::names::{place, with_article};
-use crate::chart::trend::TrendPoint;
 use crate::model::protocol::SearchOutcome;
 use crate::model::state::SearchState;
 use crate::words::format::{self, grouped};

@@ -6,10 +6,10 @@ use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
 use highwater_core::report::Timeline;
 use highwater_core::trace::Phase;
+use highwater_draw::segments::{Pool, Totals};
 
 use super::format;
 use super::language::{fill, tr};
-use crate::chart::segments::{Pool, Totals};
 
 /// `in backward of layer1.0.conv2`.
 pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {

@@ -120,7 +120,6 @@ mod tests {
     use super::super::answer::{doubt, headline};
     use super::super::names::moment;
     use super::*;
-    use crate::chart::stack::Stack;
     use crate::model::derived::Count;
     use crate::words::Vocabulary;
     use highwater_core::Config;
@@ -128,6 +127,7 @@ mod tests {
     use highwater_core::report::difference::by_phase;
     use highwater_core::report::{Gap, Holes};
     use highwater_core::trace::Category;
+    use highwater_draw::stack::Stack;
 
     fn snapshot() -> Vec<u8> {
         let path = format!("{}/../public/examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));

@@ -3,9 +3,9 @@
 
 use highwater_core::report::{LiveTensor, Report, Snapshot};
 use highwater_core::trace::Category;
+use highwater_draw::stack::Stack;
 
 use super::language::{fill, tr};
-use crate::chart::stack::Stack;
 
 /// The names that fit an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -37,6 +37,17 @@ fn tables_have_a_name_for_every_column() {
 }
 
 #[test]
+fn a_picture_has_the_timeline_and_its_labels() {
+    let outcome = estimate(&["--picture", "-"]);
+    let picture = outcome.stdout;
+    assert!(picture.starts_with("<svg width=\"1200\" height=\"640\""), "{picture}");
+    assert!(picture.ends_with("</svg>\n"), "{picture}");
+    for label in ["alexnet.onnx peaks at ", "optimizer state", "reserved", "backward", "GiB"] {
+        assert!(picture.contains(label), "{label}");
+    }
+}
+
+#[test]
 fn a_trace_is_what_perfetto_reads() {
     let path = file("alexnet.trace.json", b"");
     let outcome = estimate(&["--trace", &path.to_string_lossy()]);

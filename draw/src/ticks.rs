@@ -3,7 +3,7 @@
 use highwater_core::Bytes;
 
 /// Round sizes from zero up to `top`, at most `most` steps, and the unit they are labelled in.
-pub(crate) fn ticks(top: Bytes, most: u64) -> Ticks {
+pub fn ticks(top: Bytes, most: u64) -> Ticks {
     let unit = if top.0 >= 1 << 30 {
         Unit::Gib
     } else if top.0 >= 1 << 20 {
@@ -32,18 +32,18 @@ pub(crate) fn ticks(top: Bytes, most: u64) -> Ticks {
 
 /// Where ticks are and how they are labelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ticks {
+pub struct Ticks {
     /// The sizes, from zero.
-    pub(crate) at: Vec<Bytes>,
+    pub at: Vec<Bytes>,
     /// Hundredths of the unit from one to the next.
     step: u64,
     /// The unit.
-    pub(crate) unit: Unit,
+    pub unit: Unit,
 }
 
 impl Ticks {
     /// The number beside the `n`th tick, with only the decimals that the step needs.
-    pub(crate) fn label(&self, n: usize) -> String {
+    pub fn label(&self, n: usize) -> String {
         let hundredths = self.step.saturating_mul(u64::try_from(n).unwrap_or(u64::MAX));
         let (whole, rest) = (hundredths / 100, hundredths % 100);
         if self.step.is_multiple_of(100) {
@@ -58,7 +58,7 @@ impl Ticks {
 
 /// A unit of the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
     /// 1024 bytes.
     Kib,
     /// 1024² bytes.
@@ -69,7 +69,7 @@ pub(crate) enum Unit {
 
 impl Unit {
     /// SIZE: of one.
-    pub(crate) const fn size(self) -> Bytes {
+    pub const fn size(self) -> Bytes {
         match self {
             Self::Kib => Bytes(1 << 10),
             Self::Mib => Bytes(1 << 20),
@@ -78,7 +78,7 @@ impl Unit {
     }
 
     /// Its name.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Kib => "KiB",
             Self::Mib => "MiB",

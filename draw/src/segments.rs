@@ -1,14 +1,20 @@
-//! Where the blocks of all segments lie in the map: lines of text, with bytes for letters.
+//! The map of all segments: lines of text, with bytes for letters.
+//!
+//! Holes are left as they are on the surface: what it lies on is hatched there.
 
 use highwater_core::Bytes;
 use highwater_core::report::{Segment, SegmentBlock, Snapshot};
 
-pub(crate) use highwater_core::allocator::Pool;
+pub use highwater_core::allocator::Pool;
+use highwater_core::trace::Category;
+use plotters::prelude::DrawingBackend;
 
-use super::float;
+use crate::float;
+use crate::palette::Ink;
+use crate::pen::{Area, Drawn, Pen};
 
 /// CSS pixels: height of a line.
-pub(crate) const LINE: f64 = 14.0;
+pub const LINE: f64 = 14.0;
 /// CSS pixels: from one line to the next.
 const PITCH: f64 = 18.0;
 /// CSS pixels: between two segments.
@@ -18,32 +24,32 @@ const NARROWEST: f64 = 4.0;
 
 /// The segments of one pool, laid out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Map {
+pub struct Map {
     /// Every piece, in the order of segments and addresses.
-    pub(crate) pieces: Vec<Piece>,
+    pub pieces: Vec<Piece>,
     /// Frames of the segments: the same without a block.
-    pub(crate) frames: Vec<Piece>,
+    pub frames: Vec<Piece>,
     /// CSS pixels.
-    pub(crate) width: f64,
+    pub width: f64,
     /// CSS pixels.
-    pub(crate) height: f64,
+    pub height: f64,
     /// SIZE: of a whole line.
-    pub(crate) line: Bytes,
+    pub line: Bytes,
 }
 
 /// A stretch of one line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Piece {
+pub struct Piece {
     /// CSS pixels.
-    pub(crate) x: f64,
+    pub x: f64,
     /// CSS pixels.
-    pub(crate) y: f64,
+    pub y: f64,
     /// CSS pixels.
-    pub(crate) width: f64,
+    pub width: f64,
     /// Whose: a position in the snapshot's segments.
-    pub(crate) segment: usize,
+    pub segment: usize,
     /// Position in the segment's blocks.
-    pub(crate) block: usize,
+    pub block: usize,
 }
 
 impl Piece {
@@ -54,7 +60,7 @@ impl Piece {
 }
 
 /// Lays the segments of a pool out in lines of this many CSS pixels.
-pub(crate) fn map(segments: &[Segment], pool: Pool, width: f64) -> Map {
+pub fn map(segments: &[Segment], pool: Pool, width: f64) -> Map {
     let own = || segments.iter().enumerate().filter(move |(_, segment)| segment.pool == pool);
     let line = line(own().map(|(_, segment)| segment.size).sum(), width);
     let scale = width / float(line);
@@ -130,17 +136,12 @@ fn line(total: Bytes, width: f64) -> Bytes {
 
 impl Map {
     /// The piece at a point.
-    pub(crate) fn at(&self, x: f64, y: f64) -> Option<&Piece> {
+    pub fn at(&self, x: f64, y: f64) -> Option<&Piece> {
         self.pieces.iter().rev().find(|piece| piece.holds(x, y))
     }
 
     /// The block on the line above or below one, nearest to its middle.
-    pub(crate) fn beside(
-        &self,
-        segment: usize,
-        block: usize,
-        down: bool,
-    ) -> Option<(usize, usize)> {
+    pub fn beside(&self, segment: usize, block: usize, down: bool) -> Option<(usize, usize)> {
         let mut own =
             self.pieces.iter().filter(|piece| (piece.segment, piece.block) == (segment, block));
         let from = if down { own.next_back() } else { own.next() }?;
@@ -153,24 +154,93 @@ impl Map {
     }
 }
 
+/// CSS pixels: blocks from this width on are parted from the next one.
+const PARTED: f64 = 4.0;
+
+/// Draws a map: blocks by the category of what is in them, and outlines around those that are meant.
+///
+/// # Errors
+/// The backend cannot draw.
+pub fn draw<B: DrawingBackend>(
+    pen: &mut Pen<'_, B>,
+    map: &Map,
+    category: impl Fn(&Piece) -> Option<Category>,
+    is_meant: impl Fn(&Piece) -> bool,
+) -> Drawn<B> {
+    let area = |pen: &Pen<'_, B>, piece: &Piece| {
+        let (left, right) = (pen.place(piece.x), pen.place(piece.x + piece.width));
+        let (top, height) = (pen.place(piece.y), pen.pixels(LINE));
+        // Narrower blocks would be invisible.
+        Area { left, top, width: (right - left).max(1), height }
+    };
+    let frames: Vec<Area> = map.frames.iter().map(|frame| area(pen, frame)).collect();
+    let size = (pen.place(map.width), pen.place(map.height));
+    pen.bars(between(&frames, size), pen.colour(Ink::Ground))?;
+    let parting = pen.pixels(0.5);
+    let mut layers = Category::ALL.map(|category| (category, Vec::new()));
+    for piece in &map.pieces {
+        let own = category(piece);
+        if let Some((_, bars)) = layers.iter_mut().find(|(known, _)| Some(*known) == own) {
+            let Area { width, .. } = area(pen, piece);
+            // A hairline parts neighbours where there is room for one.
+            let width = if piece.width > PARTED { width - parting } else { width };
+            bars.push(Area { width, ..area(pen, piece) });
+        }
+    }
+    for (category, bars) in layers {
+        pen.bars(bars, pen.colour(Ink::Category(category)))?;
+    }
+    let hairline = pen.pixels(1.0);
+    let sides = frames.iter().flat_map(|frame| frame.frame(hairline));
+    pen.bars(sides, pen.colour(Ink::Grid))?;
+    let thick = pen.pixels(2.0);
+    let around = |piece: &Piece| {
+        let area = area(pen, piece);
+        let wide = Area { left: area.left - thick, width: area.width + 2 * thick, ..area };
+        wide.frame(thick)
+    };
+    let outlines: Vec<Area> =
+        map.pieces.iter().filter(|piece| is_meant(piece)).flat_map(around).collect();
+    pen.bars(outlines, pen.colour(Ink::Text))
+}
+
+/// What of a surface lies between frames, which stand in lines.
+fn between(frames: &[Area], (width, height): (i32, i32)) -> Vec<Area> {
+    let mut rest = Vec::new();
+    let mut below = 0;
+    for line in frames.chunk_by(|a, b| a.top == b.top) {
+        let (top, high) = (line[0].top, line[0].height);
+        rest.push(Area { left: 0, top: below, width, height: top - below });
+        let mut left = 0;
+        for frame in line {
+            rest.push(Area { left, top, width: frame.left - left, height: high });
+            left = frame.right();
+        }
+        rest.push(Area { left, top, width: width - left, height: high });
+        below = top + high;
+    }
+    rest.push(Area { left: 0, top: below, width, height: height - below });
+    rest
+}
+
 /// What the segments hold in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// COUNT: segments.
-    pub(crate) segments: usize,
+    pub segments: usize,
     /// SIZE: of them.
-    pub(crate) reserved: Bytes,
+    pub reserved: Bytes,
     /// SIZE: of the blocks in use.
-    pub(crate) used: Bytes,
+    pub used: Bytes,
     /// COUNT: holes.
-    pub(crate) holes: usize,
+    pub holes: usize,
     /// SIZE: of the largest hole.
-    pub(crate) largest: Bytes,
+    pub largest: Bytes,
 }
 
 impl Totals {
     /// Over these segments.
-    pub(crate) fn of<'a>(segments: impl Iterator<Item = &'a Segment>) -> Self {
+    pub fn of<'a>(segments: impl Iterator<Item = &'a Segment>) -> Self {
         let mut totals = Self::default();
         for segment in segments {
             totals.segments += 1;
@@ -189,7 +259,7 @@ impl Totals {
 }
 
 /// A block of a snapshot.
-pub(crate) fn block(snapshot: &Snapshot, segment: usize, block: usize) -> Option<&SegmentBlock> {
+pub fn block(snapshot: &Snapshot, segment: usize, block: usize) -> Option<&SegmentBlock> {
     snapshot.segments.get(segment)?.blocks.get(block)
 }
 
@@ -255,6 +325,28 @@ mod tests {
         assert!(map.height < 40.0 * PITCH);
         assert!(map.frames.iter().all(|frame| frame.width >= NARROWEST - 1e-9));
         assert!(map.pieces.iter().all(|piece| piece.x + piece.width <= 600.5));
+    }
+
+    #[test]
+    fn blocks_are_bars_and_holes_are_left_out() {
+        let pool = Pool::Large;
+        let segments = vec![segment(pool, &[(1, true), (1, false)]), segment(pool, &[(1, true)])];
+        let map = map(&segments, pool, 60.0);
+        let category = |piece: &Piece| {
+            segments[piece.segment].blocks[piece.block].tensor?;
+            Some(Category::Gradient)
+        };
+        let svg = crate::samples::drawn((60, 50), |pen, _| {
+            draw(pen, &map, category, |piece| (piece.segment, piece.block) == (1, 0))
+        });
+        expect_test::expect![[r##"
+            <svg width="60" height="50" viewBox="0 0 60 50" xmlns="http://www.w3.org/2000/svg">
+            <polygon opacity="1" fill="#FFFFFF" points="0,18 0,14 60,14 60,18 0,18 0,36 0,32 60,32 60,36 0,36 "/>
+            <polygon opacity="1" fill="#9CC4E2" points="0,14 0,0 59,0 59,14 0,14 0,50 0,36 59,36 59,50 0,50 "/>
+            <polygon opacity="1" fill="#E4E6EA" points="0,1 0,0 60,0 60,1 0,1 0,14 0,13 60,13 60,14 0,14 0,0 1,0 1,14 0,14 59,14 59,0 60,0 60,14 0,14 0,19 0,18 60,18 60,19 0,19 0,32 0,31 60,31 60,32 0,32 0,18 1,18 1,32 0,32 59,32 59,18 60,18 60,32 0,32 0,37 0,36 60,36 60,37 0,37 0,50 0,49 60,49 60,50 0,50 0,36 1,36 1,50 0,50 59,50 59,36 60,36 60,50 0,50 "/>
+            <polygon opacity="1" fill="#16191D" points="0,38 -2,38 -2,36 62,36 62,38 0,38 0,50 -2,50 -2,48 62,48 62,50 0,50 -2,50 -2,36 0,36 0,50 60,50 60,36 62,36 62,50 0,50 "/>
+            </svg>
+        "##]].assert_eq(&svg);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use highwater_core::Bytes;
 use highwater_core::report::{ByCategory, Timeline};
 use highwater_core::trace::Category;
+use serde::{Deserialize, Serialize};
 
 /// What the layers of the timeline are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Stack {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stack {
     /// One for each category.
     #[default]
     Category,
@@ -15,13 +16,13 @@ pub(crate) enum Stack {
 }
 
 /// The layers at one sample, from the bottom.
-pub(crate) fn layers(timeline: &Timeline, stack: Stack, sample: usize) -> Vec<Bytes> {
+pub fn layers(timeline: &Timeline, stack: Stack, sample: usize) -> Vec<Bytes> {
     let categories = timeline.categories.get(sample).copied().unwrap_or_default();
     split(timeline, stack, &categories, sample)
 }
 
 /// The layers at one sample of which the categories are known better.
-pub(crate) fn split(
+pub fn split(
     timeline: &Timeline,
     stack: Stack,
     categories: &ByCategory,
@@ -41,8 +42,8 @@ pub(crate) fn split(
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::timeline;
     use super::*;
+    use crate::samples::timeline;
     use highwater_core::report::Owner;
 
     #[test]

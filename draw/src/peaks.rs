@@ -6,7 +6,7 @@ use highwater_core::Bytes;
 const RIPPLE: u64 = 50;
 
 /// Positions of the samples that are peaks, ascending.
-pub(crate) fn peaks(samples: &[Bytes]) -> Vec<usize> {
+pub fn peaks(samples: &[Bytes]) -> Vec<usize> {
     let highest = samples.iter().copied().max().unwrap_or_default();
     let ripple = Bytes(highest.0 / RIPPLE).max(Bytes(1));
     let mut peaks = Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn peaks(samples: &[Bytes]) -> Vec<usize> {
 }
 
 /// The peak before or behind an event, as an event.
-pub(crate) fn next(events: &[usize], peaks: &[usize], from: usize, forward: bool) -> Option<usize> {
+pub fn next(events: &[usize], peaks: &[usize], from: usize, forward: bool) -> Option<usize> {
     let mut at = peaks.iter().filter_map(|&peak| events.get(peak).copied());
     if forward {
         at.find(|&event| event > from)

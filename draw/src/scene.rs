@@ -5,26 +5,26 @@ use std::sync::Arc;
 use highwater_core::Bytes;
 use highwater_core::report::{Report, Timeline};
 
-use super::Span;
-use super::pyramid::Pyramid;
-use super::stack::Stack;
-use super::ticks::{Ticks, ticks};
+use crate::pyramid::Pyramid;
+use crate::span::Span;
+use crate::stack::Stack;
+use crate::ticks::{Ticks, ticks};
 
 /// COUNT: lines across the picture, at most.
 const TICKS: u64 = 6;
 
 /// Which part of the run the timeline shows, and how: what a link to it has to carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct View {
+pub struct View {
     /// Which part.
-    pub(crate) part: Part,
+    pub part: Part,
     /// What it is stacked by.
-    pub(crate) stack: Stack,
+    pub stack: Stack,
 }
 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// All of it.
     #[default]
     All,
@@ -36,7 +36,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// The iteration, where it is one.
-    pub(crate) const fn iteration(self) -> Option<usize> {
+    pub const fn iteration(self) -> Option<usize> {
         match self {
             Self::Iteration(iteration) => Some(iteration),
             Self::All | Self::Events(..) => None,
@@ -46,18 +46,18 @@ impl Part {
 
 /// What one report needs, whichever part of it is shown.
 #[derive(Clone, Debug)]
-pub(crate) struct Ground {
+pub struct Ground {
     /// The report.
-    pub(crate) report: Arc<Report>,
+    pub report: Arc<Report>,
     pyramid: Pyramid,
     /// Size at the upper edge.
-    pub(crate) top: Bytes,
+    pub top: Bytes,
     /// Sizes along the edge.
-    pub(crate) ticks: Ticks,
+    pub ticks: Ticks,
     /// What the device leaves to the allocator.
-    pub(crate) limit: Bytes,
+    pub limit: Bytes,
     /// Another run to compare it with.
-    pub(crate) beside: Option<Arc<Report>>,
+    pub beside: Option<Arc<Report>>,
 }
 
 impl PartialEq for Ground {
@@ -69,7 +69,7 @@ impl PartialEq for Ground {
 
 impl Ground {
     /// Of a report, with room for another one beside it.
-    pub(crate) fn of(report: Arc<Report>, beside: Option<Arc<Report>>) -> Self {
+    pub fn of(report: Arc<Report>, beside: Option<Arc<Report>>) -> Self {
         let highest = report.timeline.reserved.iter().copied().max().unwrap_or_default();
         let other = beside.as_ref().map_or(Bytes::ZERO, |beside| beside.peak.allocated);
         let highest = highest.max(report.peak.allocated).max(other);
@@ -83,50 +83,50 @@ impl Ground {
     }
 
     /// The samples over time.
-    pub(crate) fn data(&self) -> &Timeline {
+    pub fn data(&self) -> &Timeline {
         &self.report.timeline
     }
 
     /// The limit, where it is within the picture.
-    pub(crate) fn limit_shown(&self) -> Option<Bytes> {
+    pub fn limit_shown(&self) -> Option<Bytes> {
         Some(self.limit).filter(|&limit| limit <= self.top)
     }
 
     /// The whole run.
-    pub(crate) fn all(&self) -> Span {
+    pub fn all(&self) -> Span {
         Span::of(self.data(), None)
     }
 
     /// Position of the sample to draw in each of so many columns.
-    pub(crate) fn columns(&self, span: Span, width: usize) -> Vec<usize> {
-        super::columns::columns(self.data(), &self.pyramid, span, width)
+    pub fn columns(&self, span: Span, width: usize) -> Vec<usize> {
+        crate::columns::columns(self.data(), &self.pyramid, span, width)
     }
 }
 
 /// A report, and which part of it is shown how.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Scene {
+pub struct Scene {
     /// The report.
-    pub(crate) ground: Arc<Ground>,
+    pub ground: Arc<Ground>,
     /// The events that are shown.
-    pub(crate) span: Span,
+    pub span: Span,
     /// What they are stacked by.
-    pub(crate) stack: Stack,
+    pub stack: Stack,
 }
 
 impl Scene {
     /// One view of a report.
-    pub(crate) fn of(ground: Arc<Ground>, view: View) -> Self {
+    pub fn of(ground: Arc<Ground>, view: View) -> Self {
         Self { span: Span::of_part(ground.data(), view.part), stack: view.stack, ground }
     }
 
     /// The part of the run that a span is.
-    pub(crate) fn part(&self, span: Span) -> Part {
+    pub fn part(&self, span: Span) -> Part {
         if span == self.ground.all() { Part::All } else { Part::Events(span.begin, span.end) }
     }
 }
 
 /// Position of the sample that shows what is so after an event.
-pub(crate) fn sample_at(data: &Timeline, event: usize) -> Option<usize> {
+pub fn sample_at(data: &Timeline, event: usize) -> Option<usize> {
     data.event.partition_point(|&sampled| sampled <= event).checked_sub(1)
 }

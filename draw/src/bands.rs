@@ -3,25 +3,25 @@
 use highwater_core::report::Timeline;
 use highwater_core::trace::Phase;
 
-use super::Span;
+use crate::span::Span;
 
 /// One phase, where it is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Band {
+pub struct Band {
     /// 0 for set-up, then 1, 2, 3.
-    pub(crate) iteration: usize,
+    pub iteration: usize,
     /// Which phase.
-    pub(crate) phase: Phase,
+    pub phase: Phase,
     /// Its first event.
-    pub(crate) event: usize,
+    pub event: usize,
     /// Left edge, as a share of the width.
-    pub(crate) left: f64,
+    pub left: f64,
     /// Width, as a share of the width.
-    pub(crate) width: f64,
+    pub width: f64,
 }
 
 /// The bands of a span, from left to right; phases without events have none.
-pub(crate) fn bands(timeline: &Timeline, span: Span) -> Vec<Band> {
+pub fn bands(timeline: &Timeline, span: Span) -> Vec<Band> {
     let ends = timeline.phases.iter().skip(1).map(|mark| mark.event).chain([timeline.events]);
     timeline
         .phases
@@ -42,8 +42,8 @@ pub(crate) fn bands(timeline: &Timeline, span: Span) -> Vec<Band> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::timeline;
     use super::*;
+    use crate::samples::timeline;
 
     #[test]
     fn bands_tile_the_span() {

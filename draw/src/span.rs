@@ -1,41 +1,21 @@
-//! Geometry of the timeline: numbers in, numbers out, no page. Tested natively.
+//! The events that a timeline shows.
 
-pub(crate) mod bands;
-pub(crate) mod beside;
-pub(crate) mod columns;
-pub(crate) mod keys;
-pub(crate) mod peaks;
-pub(crate) mod pyramid;
-pub(crate) mod scene;
-pub(crate) mod segments;
-pub(crate) mod stack;
-pub(crate) mod svg;
-pub(crate) mod ticks;
-pub(crate) mod trend;
-
-use highwater_core::Bytes;
 use highwater_core::report::Timeline;
 
-use scene::Part;
-
-/// Bytes for drawing: exact to 2⁵³, which is more than any device has.
-#[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
-pub(crate) const fn float(bytes: Bytes) -> f64 {
-    bytes.0 as f64
-}
+use crate::scene::Part;
 
 /// Events that the timeline shows: from the first to before the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
     /// First event shown.
-    pub(crate) begin: usize,
+    pub begin: usize,
     /// First event no longer shown.
-    pub(crate) end: usize,
+    pub end: usize,
 }
 
 impl Span {
     /// The events of one iteration, or all of them.
-    pub(crate) fn of(timeline: &Timeline, iteration: Option<usize>) -> Self {
+    pub fn of(timeline: &Timeline, iteration: Option<usize>) -> Self {
         let all = Self { begin: 0, end: timeline.events.max(1) };
         let Some(iteration) = iteration else { return all };
         let start =
@@ -46,7 +26,7 @@ impl Span {
     }
 
     /// The events of a part of the run; all of them where there is no such part.
-    pub(crate) fn of_part(timeline: &Timeline, part: Part) -> Self {
+    pub fn of_part(timeline: &Timeline, part: Part) -> Self {
         if let Part::Events(begin, end) = part {
             let all = Self::of(timeline, None);
             return Self { begin, end: end.max(begin) }.zoomed(0.5, 1.0, all);
@@ -64,15 +44,16 @@ impl Span {
         clippy::cast_precision_loss,
         reason = "events are counted in thousands"
     )]
-    pub(crate) fn between(from: f64, to: f64, all: Self) -> Self {
+    pub fn between(from: f64, to: f64, all: Self) -> Self {
         let len = (to - from).abs().round().max(Self::NEAREST as f64) as usize;
-        let len = len.min(all.len());
+        let len = len.min(all.count());
         let begin = (from.min(to).max(0.0).round() as usize).clamp(all.begin, all.end - len);
         Self { begin, end: begin + len }
     }
 
     /// Shows `factor` times as many events, and leaves the one at this share where it is.
-    pub(crate) fn zoomed(self, about: f64, factor: f64, all: Self) -> Self {
+    #[must_use]
+    pub fn zoomed(self, about: f64, factor: f64, all: Self) -> Self {
         let (len, here) = (self.float_len() * factor, self.place(about));
         // Widened to the nearest that is allowed before it is placed, so that it does not drift.
         let len = len.max(Self { begin: 0, end: Self::NEAREST }.float_len());
@@ -80,77 +61,49 @@ impl Span {
     }
 
     /// Shows what lies this share of the width further.
-    pub(crate) fn panned(self, share: f64, all: Self) -> Self {
+    #[must_use]
+    pub fn panned(self, share: f64, all: Self) -> Self {
         Self::between(self.place(share), self.place(1.0 + share), all)
     }
 
     /// The same if it shows an event, else as many events around it.
-    pub(crate) fn revealing(self, event: usize, all: Self) -> Self {
+    #[must_use]
+    pub fn revealing(self, event: usize, all: Self) -> Self {
         if self.contains(event) { self } else { self.panned(self.share(event) - 0.5, all) }
     }
 
     /// Place on the axis at a share of the width.
     #[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
-    pub(crate) fn place(self, share: f64) -> f64 {
+    pub fn place(self, share: f64) -> f64 {
         self.begin as f64 + share * self.float_len()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
     const fn float_len(self) -> f64 {
-        self.len() as f64
+        self.count() as f64
     }
 
     /// COUNT: events shown.
-    pub(crate) const fn len(self) -> usize {
+    pub const fn count(self) -> usize {
         self.end - self.begin
     }
 
     /// Where an event lies, as a share of the width; outside of 0 to 1 when it is not shown.
     #[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
-    pub(crate) fn share(self, event: usize) -> f64 {
-        (event as f64 - self.begin as f64) / self.len() as f64
+    pub fn share(self, event: usize) -> f64 {
+        (event as f64 - self.begin as f64) / self.count() as f64
     }
 
     /// Whether an event is shown.
-    pub(crate) const fn contains(self, event: usize) -> bool {
+    pub const fn contains(self, event: usize) -> bool {
         self.begin <= event && event < self.end
     }
 }
 
 #[cfg(test)]
-pub(crate) mod samples {
-    use super::*;
-    use highwater_core::Bytes;
-    use highwater_core::report::ByCategory;
-    use highwater_core::trace::{Phase, PhaseMark};
-
-    /// A timeline with one sample per size, and marks at `(event, iteration, phase)`.
-    pub(crate) fn timeline(sizes: &[u64], marks: &[(usize, usize, Phase)]) -> Timeline {
-        Timeline {
-            event: (0..sizes.len()).collect(),
-            categories: sizes
-                .iter()
-                .map(|&n| ByCategory { activation: Bytes(n), ..ByCategory::default() })
-                .collect(),
-            allocated: sizes.iter().copied().map(Bytes).collect(),
-            reserved: sizes.iter().map(|_| Bytes(10)).collect(),
-            operator: vec![0; sizes.len()],
-            module: vec![0; sizes.len()],
-            labels: vec![String::new()],
-            owners: Vec::new(),
-            phases: marks
-                .iter()
-                .map(|&(event, iteration, phase)| PhaseMark { event, iteration, phase })
-                .collect(),
-            events: sizes.len(),
-        }
-    }
-}
-
-#[cfg(test)]
 mod tests {
-    use super::samples::timeline;
     use super::*;
+    use crate::samples::timeline;
     use highwater_core::trace::Phase;
 
     #[test]
@@ -163,7 +116,7 @@ mod tests {
         assert_eq!(Span::of(&timeline, Some(1)), Span { begin: 2, end: 6 });
         assert_eq!(Span::of(&timeline, Some(2)), Span { begin: 6, end: 10 });
         assert_eq!(Span::of(&timeline, Some(7)), Span { begin: 0, end: 10 });
-        assert_eq!(Span::of(&Timeline::default(), None).len(), 1);
+        assert_eq!(Span::of(&Timeline::default(), None).count(), 1);
     }
 
     #[test]
@@ -173,7 +126,7 @@ mod tests {
         assert_eq!(near, Span { begin: 125, end: 625 });
         assert_eq!(near.zoomed(0.25, 2.0, all), all);
         assert_eq!(near.zoomed(0.0, 100.0, all), all);
-        assert_eq!(near.zoomed(0.5, 0.0, all).len(), Span::NEAREST);
+        assert_eq!(near.zoomed(0.5, 0.0, all).count(), Span::NEAREST);
         assert_eq!(near.panned(0.5, all), Span { begin: 375, end: 875 });
         assert_eq!(near.panned(-9.0, all), Span { begin: 0, end: 500 });
         assert_eq!(near.revealing(200, all), near);

@@ -1,23 +1,23 @@
 //! What the keys do on the timeline.
 
-use super::Span;
-use super::peaks::{next, peaks};
-use super::scene::{Scene, sample_at};
+use crate::peaks::{next, peaks};
+use crate::scene::{Scene, sample_at};
+use crate::span::Span;
 
 /// A key that was pressed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key<'a> {
+pub struct Key<'a> {
     /// Its name, as browsers call it.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// With shift.
-    pub(crate) shift: bool,
+    pub shift: bool,
     /// With alt.
-    pub(crate) alt: bool,
+    pub alt: bool,
 }
 
 /// What it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub enum Act {
     /// The cursor goes to an event.
     Look(usize),
     /// The cursor and the pin go away.
@@ -29,7 +29,7 @@ pub(crate) enum Act {
 }
 
 /// What a key does when the cursor is at an event; nothing for keys that mean nothing here.
-pub(crate) fn act(scene: &Scene, here: usize, key: Key<'_>) -> Option<Act> {
+pub fn act(scene: &Scene, here: usize, key: Key<'_>) -> Option<Act> {
     let (data, all, span) = (scene.ground.data(), scene.ground.all(), scene.span);
     let name = match (key.alt, key.name) {
         (true, "ArrowLeft") => "a",

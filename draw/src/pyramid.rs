@@ -4,14 +4,14 @@ use highwater_core::Bytes;
 
 /// Highest samples of stretches of 1, 2, 4, … samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pyramid {
+pub struct Pyramid {
     /// Winners, each of the two at twice its place and behind; samples themselves from the middle.
     winners: Vec<usize>,
 }
 
 impl Pyramid {
     /// Of these samples.
-    pub(crate) fn of(samples: &[Bytes]) -> Self {
+    pub fn of(samples: &[Bytes]) -> Self {
         let count = samples.len();
         let mut winners: Vec<usize> = (0..count).chain(0..count).collect();
         for at in (1..count).rev() {
@@ -21,7 +21,7 @@ impl Pyramid {
     }
 
     /// The highest of the samples from `begin` to before `end`, the first of equals.
-    pub(crate) fn highest(&self, samples: &[Bytes], begin: usize, end: usize) -> Option<usize> {
+    pub fn highest(&self, samples: &[Bytes], begin: usize, end: usize) -> Option<usize> {
         self.contest(begin, end, &mut |a, b| higher(samples, a, b))
     }
 

@@ -2,19 +2,14 @@
 
 use highwater_core::report::Timeline;
 
-use super::Span;
-use super::pyramid::Pyramid;
+use crate::pyramid::Pyramid;
+use crate::span::Span;
 
 /// For each column of pixels, the position of the sample to draw there.
 ///
 /// Of the samples that fall into a column, the one with the most allocated: peaks survive. A
 /// column without samples of its own shows what was there before it.
-pub(crate) fn columns(
-    timeline: &Timeline,
-    pyramid: &Pyramid,
-    span: Span,
-    width: usize,
-) -> Vec<usize> {
+pub fn columns(timeline: &Timeline, pyramid: &Pyramid, span: Span, width: usize) -> Vec<usize> {
     let samples = timeline.event.len().min(timeline.allocated.len());
     if samples == 0 {
         return Vec::new();
@@ -23,7 +18,7 @@ pub(crate) fn columns(
     let mut next = sample_at(span.begin);
     let mut columns = Vec::with_capacity(width);
     for column in 1..=width {
-        let end = sample_at(span.begin + scaled(span.len(), column, width));
+        let end = sample_at(span.begin + scaled(span.count(), column, width));
         let shown = pyramid.highest(&timeline.allocated, next, end);
         columns.push(shown.unwrap_or_else(|| next.saturating_sub(1)));
         next = end;
@@ -44,15 +39,15 @@ fn scaled(n: usize, part: usize, whole: usize) -> usize {
     clippy::cast_precision_loss,
     reason = "a share of a number of pixels"
 )]
-pub(crate) fn column_at(share: f64, columns: usize) -> Option<usize> {
+pub fn column_at(share: f64, columns: usize) -> Option<usize> {
     let last = columns.checked_sub(1)?;
     Some(((share.clamp(0.0, 1.0) * columns as f64) as usize).min(last))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::timeline;
     use super::*;
+    use crate::samples::timeline;
 
     fn drawn(sizes: &[u64], span: Span, width: usize) -> Vec<u64> {
         let timeline = timeline(sizes, &[]);

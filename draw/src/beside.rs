@@ -5,7 +5,7 @@ use highwater_core::report::Timeline;
 
 /// Allocated bytes of `other` in each column that shows one of `samples` of `shown`: the most
 /// since the column before. A phase that `other` has not is empty.
-pub(crate) fn beside(shown: &Timeline, samples: &[usize], other: &Timeline) -> Vec<Bytes> {
+pub fn beside(shown: &Timeline, samples: &[usize], other: &Timeline) -> Vec<Bytes> {
     let mut last = None;
     let at = |&sample: &usize| -> Bytes {
         let event = shown.event.get(sample).copied().unwrap_or_default();
@@ -49,8 +49,8 @@ fn phase(
 mod tests {
     use highwater_core::trace::Phase;
 
-    use super::super::samples::timeline;
     use super::*;
+    use crate::samples::timeline;
 
     #[test]
     fn phases_lie_above_each_other() {

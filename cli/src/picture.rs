@@ -1,0 +1,27 @@
+//! `highwater estimate … --picture FILE`: the timeline as an SVG.
+
+use highwater_core::Report;
+use highwater_core::export::Answer;
+use highwater_core::trace::{Category, Phase};
+use highwater_draw::palette::Palette;
+use highwater_draw::picture::{self, Words};
+use highwater_draw::stack::Stack;
+
+use crate::text::{headline, place};
+
+/// The picture, with what was recorded of the same training on the same axes.
+pub(crate) fn svg(answer: &Answer, beside: Option<&Report>) -> String {
+    let mut legend: Vec<String> = Category::ALL.map(|category| category.label().to_owned()).into();
+    legend.push("reserved".to_owned());
+    legend.extend(beside.map(|beside| beside.model.name.clone()));
+    let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
+    let words = Words {
+        title: headline(answer),
+        legend,
+        phases: phases.map(|phase| place(phase, "", "")).into(),
+        iteration: None,
+        stack: Stack::Category,
+        beside: beside.map(|beside| beside.timeline.clone()),
+    };
+    picture::svg(answer, &words, &Palette::light())
+}

@@ -1,0 +1,196 @@
+//! The colours of the pictures, by the names that the style sheet of the page gives them.
+
+use highwater_core::trace::Category;
+use plotters::style::RGBColor;
+
+use crate::stack::Stack;
+
+/// What a colour is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// What is drawn on.
+    Ground,
+    /// Text and outlines.
+    Text,
+    /// What is less important.
+    Soft,
+    /// The edge of something.
+    Edge,
+    /// The ground of something that lies deeper.
+    Sunken,
+    /// Lines across the picture.
+    Grid,
+    /// What is compared or chosen.
+    Accent,
+    /// What fits.
+    Fits,
+    /// What does not.
+    Fails,
+    /// The layer of a category.
+    Category(Category),
+    /// The layer of a module, by its place; the last is for all others.
+    Module(usize),
+}
+
+/// COUNT: colours of modules; the last is for all others.
+pub const MODULES: usize = 8;
+
+/// Single colours: their names in the style sheet, and their values on a light ground.
+const SINGLE: [(Ink, &str, RGBColor); 9] = [
+    (Ink::Ground, "ground", RGBColor(0xff, 0xff, 0xff)),
+    (Ink::Text, "ink", RGBColor(0x16, 0x19, 0x1d)),
+    (Ink::Soft, "ink-soft", RGBColor(0x56, 0x5d, 0x67)),
+    (Ink::Edge, "edge", RGBColor(0x8b, 0x92, 0x9c)),
+    (Ink::Sunken, "sunken", RGBColor(0xee, 0xf0, 0xf2)),
+    (Ink::Grid, "grid", RGBColor(0xe4, 0xe6, 0xea)),
+    (Ink::Accent, "accent", RGBColor(0x3a, 0x49, 0xc9)),
+    (Ink::Fits, "verdict-fits", RGBColor(0x1b, 0x7a, 0x43)),
+    (Ink::Fails, "verdict-fails", RGBColor(0xb3, 0x26, 0x1e)),
+];
+
+/// The same of modules.
+const MODULE: [(&str, RGBColor); MODULES] = [
+    ("module-1", RGBColor(0x7a, 0x3b, 0x93)),
+    ("module-2", RGBColor(0x3f, 0x63, 0xa8)),
+    ("module-3", RGBColor(0x2a, 0x8c, 0x9c)),
+    ("module-4", RGBColor(0x3a, 0xa8, 0x73)),
+    ("module-5", RGBColor(0x9c, 0xc2, 0x4a)),
+    ("module-6", RGBColor(0xe3, 0xc5, 0x3c)),
+    ("module-7", RGBColor(0xd9, 0x81, 0x3f)),
+    ("module-other", RGBColor(0xa3, 0xa9, 0xb2)),
+];
+
+/// The value of a category's colour on a light ground.
+const fn light(category: Category) -> RGBColor {
+    match category {
+        Category::Parameter => RGBColor(0x24, 0x50, 0x7c),
+        Category::Buffer => RGBColor(0x85, 0x8b, 0x94),
+        Category::OptimizerState => RGBColor(0x52, 0x88, 0xb8),
+        Category::Input => RGBColor(0xb6, 0xbb, 0xc3),
+        Category::Gradient => RGBColor(0x9c, 0xc4, 0xe2),
+        Category::Activation => RGBColor(0xe2, 0x60, 0x2a),
+        Category::Temporary => RGBColor(0xf0, 0xbf, 0x6a),
+        Category::Workspace => RGBColor(0xbf, 0xa9, 0xe0),
+    }
+}
+
+impl Ink {
+    /// The colour of a layer, among so many of them.
+    pub fn of_layer(stack: Stack, layer: usize, layers: usize) -> Self {
+        match stack {
+            Stack::Category => {
+                let category = Category::ALL.get(layer).copied();
+                Self::Category(category.unwrap_or(Category::Workspace))
+            }
+            // What is left over is the last layer, however many there are.
+            Stack::Module if layer + 1 == layers => Self::Module(MODULES - 1),
+            Stack::Module => Self::Module(layer.min(MODULES - 2)),
+        }
+    }
+
+    /// Its name in the style sheet, without the dashes before it.
+    pub fn token(self) -> &'static str {
+        self.stated().0
+    }
+
+    fn stated(self) -> (&'static str, RGBColor) {
+        match self {
+            Self::Category(category) => (category.color(), light(category)),
+            Self::Module(module) => MODULE[module.min(MODULES - 1)],
+            single => {
+                let found = SINGLE.iter().find(|(ink, ..)| *ink == single);
+                found.map_or(("ink", RGBColor(0, 0, 0)), |&(_, token, value)| (token, value))
+            }
+        }
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        let modules = (0..MODULES).map(Self::Module);
+        let singles = SINGLE.into_iter().map(|(ink, ..)| ink);
+        singles.chain(Category::ALL.map(Self::Category)).chain(modules)
+    }
+}
+
+/// A value for each [`Ink`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Palette(Vec<(Ink, RGBColor)>);
+
+impl Palette {
+    /// Ink on a light ground: what is printed, and what the page has without another choice.
+    pub fn light() -> Self {
+        Self::read(|_| String::new())
+    }
+
+    /// As a style sheet has it: `value` is asked for each name, and what it does not know is light.
+    pub fn read(value: impl Fn(&str) -> String) -> Self {
+        let colour = |ink: Ink| {
+            let (token, light) = ink.stated();
+            (ink, parsed(&value(token)).unwrap_or(light))
+        };
+        Self(Ink::all().map(colour).collect())
+    }
+
+    /// The value of a colour.
+    pub fn get(&self, ink: Ink) -> RGBColor {
+        let found = self.0.iter().find(|(known, _)| *known == ink);
+        found.map_or_else(|| ink.stated().1, |&(_, value)| value)
+    }
+}
+
+/// A colour as browsers write it, `rgb(22, 25, 29)`, or as style sheets do, `#16191d`.
+fn parsed(text: &str) -> Option<RGBColor> {
+    let text = text.trim();
+    if let Some(digits) = text.strip_prefix('#').filter(|digits| digits.len() == 6) {
+        let [_, red, green, blue] = u32::from_str_radix(digits, 16).ok()?.to_be_bytes();
+        return Some(RGBColor(red, green, blue));
+    }
+    let parts = text.strip_prefix("rgb")?.split(|c: char| !c.is_ascii_digit());
+    let mut parts = parts.filter_map(|part| part.parse::<u8>().ok());
+    Some(RGBColor(parts.next()?, parts.next()?, parts.next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn light_is_what_the_style_sheet_has() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../styles/tokens.css");
+        let styles = std::fs::read_to_string(path).expect("the page has a style sheet");
+        for ink in Ink::all() {
+            let (name, RGBColor(red, green, blue)) = ink.stated();
+            let value = format!("#{red:02x}{green:02x}{blue:02x}");
+            let rule = format!("--{name}: light-dark({value}, ");
+            assert!(styles.contains(&rule), "{rule}");
+            // Only of what is registered does a browser hand out a colour.
+            let known = format!(
+                "--{name} {{ syntax: \"<color>\"; inherits: true; initial-value: {value}; }}"
+            );
+            assert!(styles.contains(&known), "{known}");
+        }
+    }
+
+    #[test]
+    fn every_ink_has_its_token() {
+        for (place, category) in Category::ALL.into_iter().enumerate() {
+            assert_eq!(Ink::Category(category).token(), category.color());
+            assert_eq!(Ink::of_layer(Stack::Category, place, 8), Ink::Category(category));
+        }
+        assert_eq!(Ink::Fails.token(), "verdict-fails");
+        assert_eq!(Ink::of_layer(Stack::Module, 2, 4).token(), "module-3");
+        assert_eq!(Ink::of_layer(Stack::Module, 3, 4).token(), "module-other");
+    }
+
+    #[test]
+    fn colours_are_read_as_browsers_write_them() {
+        let dark = |name: &str| match name {
+            "ink" => "rgb(236, 238, 241)".to_owned(),
+            "accent" => " #A3ADFF".to_owned(),
+            _ => "light-dark(#fff, #000)".to_owned(),
+        };
+        let palette = Palette::read(dark);
+        assert_eq!(palette.get(Ink::Text), RGBColor(236, 238, 241));
+        assert_eq!(palette.get(Ink::Accent), RGBColor(0xa3, 0xad, 0xff));
+        assert_eq!(palette.get(Ink::Grid), Palette::light().get(Ink::Grid));
+    }
+}

@@ -1,0 +1,197 @@
+//! The timeline: layers of memory over time, in steps, because memory does not slope.
+
+use highwater_core::Bytes;
+use highwater_core::report::Timeline;
+use plotters::prelude::{Color as _, DrawingBackend};
+
+use crate::beside::beside;
+use crate::float;
+use crate::palette::Ink;
+use crate::pen::{Area, Drawn, Pen, steps, whole};
+use crate::scene::{Ground, Scene};
+use crate::stack::{Stack, layers};
+
+/// COUNT: columns of a level stretch where a line may part two layers. A line along every corner would
+/// wipe out peaks that are one column wide.
+const PARTED: usize = 4;
+
+/// What is drawn of a run, in a column per pixel.
+#[derive(Clone, Copy, Debug)]
+pub struct Curves<'a> {
+    /// The run.
+    pub data: &'a Timeline,
+    /// Position of the sample to draw in each column.
+    pub columns: &'a [usize],
+    /// What the layers are.
+    pub stack: Stack,
+    /// Size at the upper edge.
+    pub top: Bytes,
+    /// Sizes with a line across.
+    pub ticks: &'a [Bytes],
+    /// Another run on the same axes.
+    pub beside: Option<&'a Timeline>,
+    /// What the device leaves to the allocator, where that is shown.
+    pub limit: Option<Bytes>,
+}
+
+/// One view of a report, on an area that is as wide as the surface has pixels.
+///
+/// # Errors
+/// The backend cannot draw.
+pub fn draw<B: DrawingBackend>(pen: &mut Pen<'_, B>, area: Area, scene: &Scene) -> Drawn<B> {
+    let ground = &scene.ground;
+    let columns = ground.columns(scene.span, usize::try_from(area.width).unwrap_or(0));
+    let curves = Curves {
+        data: ground.data(),
+        columns: &columns,
+        stack: scene.stack,
+        top: ground.top,
+        ticks: &ground.ticks.at,
+        beside: ground.beside.as_ref().map(|beside| &beside.timeline),
+        limit: ground.limit_shown(),
+    };
+    curves.draw(pen, area)
+}
+
+/// The whole run in small: everything allocated, as one dark shape.
+///
+/// # Errors
+/// The backend cannot draw.
+pub fn minimap<B: DrawingBackend>(pen: &mut Pen<'_, B>, area: Area, ground: &Ground) -> Drawn<B> {
+    let sizes = &ground.data().allocated;
+    let top = Bytes(ground.report.peak.allocated.0.max(1));
+    let columns = ground.columns(ground.all(), usize::try_from(area.width).unwrap_or(0));
+    let height = |at: usize| height_of(area, sizes.get(at).copied().unwrap_or_default(), top);
+    let heights: Vec<i32> = columns.into_iter().map(height).collect();
+    let mut corners = steps(area.left, &heights);
+    corners.extend([(area.right(), area.bottom()), (area.left, area.bottom())]);
+    pen.fill(corners, pen.colour(Ink::Text).mix(0.45))
+}
+
+/// How far from above a size is drawn.
+pub fn height_of(area: Area, bytes: Bytes, top: Bytes) -> i32 {
+    let share = float(bytes.min(top)) / float(top).max(1.0);
+    area.top + whole(f64::from(area.height) * (1.0 - share))
+}
+
+impl Curves<'_> {
+    /// Draws all of it.
+    ///
+    /// # Errors
+    /// The backend cannot draw.
+    pub fn draw<B: DrawingBackend>(&self, pen: &mut Pen<'_, B>, area: Area) -> Drawn<B> {
+        let line = pen.pixels(1.0);
+        let across = |&size: &Bytes| area.across(height_of(area, size, self.top), line);
+        pen.bars(self.ticks.iter().map(across), pen.colour(Ink::Grid))?;
+        self.layers(pen, area, line)?;
+        let reserved = |&at: &usize| self.data.reserved.get(at).copied().unwrap_or_default();
+        let reserved: Vec<Bytes> = self.columns.iter().map(reserved).collect();
+        self.outline(pen, area, &reserved, 1.5, Ink::Text)?;
+        if let Some(other) = self.beside {
+            let sizes = beside(self.data, self.columns, other);
+            self.outline(pen, area, &sizes, 4.0, Ink::Ground)?;
+            self.outline(pen, area, &sizes, 2.0, Ink::Accent)?;
+        }
+        pen.bars(self.limit.iter().map(across), pen.colour(Ink::Fails))
+    }
+
+    /// The layers of memory, each on those before it.
+    fn layers<B: DrawingBackend>(&self, pen: &mut Pen<'_, B>, area: Area, line: i32) -> Drawn<B> {
+        let stacks: Vec<_> =
+            self.columns.iter().map(|&at| layers(self.data, self.stack, at)).collect();
+        let count = stacks.first().map_or(0, Vec::len);
+        let mut below = vec![Bytes::ZERO; stacks.len()];
+        let mut floor = self.heights(area, &below);
+        for layer in 0..count {
+            let height = |stack: &Vec<Bytes>| stack.get(layer).copied().unwrap_or_default();
+            let above: Vec<Bytes> =
+                stacks.iter().zip(&below).map(|(stack, &below)| below + height(stack)).collect();
+            if above != below {
+                let edge = self.heights(area, &above);
+                let mut roof = edge.clone();
+                // Where the ground shows between two layers, the lower one ends earlier.
+                for at in level(&above) {
+                    roof[at] = (roof[at] + line).min(floor[at]);
+                }
+                let mut corners = steps(area.left, &roof);
+                corners.extend(steps(area.left, &floor).into_iter().rev());
+                pen.fill(corners, pen.colour(Ink::of_layer(self.stack, layer, count)))?;
+                floor = edge;
+            }
+            below = above;
+        }
+        Ok(())
+    }
+
+    fn outline<B: DrawingBackend>(
+        &self,
+        pen: &mut Pen<'_, B>,
+        area: Area,
+        sizes: &[Bytes],
+        thick: f64,
+        ink: Ink,
+    ) -> Drawn<B> {
+        let corners = steps(area.left, &self.heights(area, sizes));
+        pen.stairs(&corners, pen.pixels(thick), pen.colour(ink))
+    }
+
+    fn heights(&self, area: Area, sizes: &[Bytes]) -> Vec<i32> {
+        sizes.iter().map(|&size| height_of(area, size, self.top)).collect()
+    }
+}
+
+/// The columns of level stretches above zero that are long enough for a line.
+fn level(sizes: &[Bytes]) -> impl Iterator<Item = usize> {
+    let mut end = 0;
+    sizes.chunk_by(|a, b| a == b).flat_map(move |stretch| {
+        end += stretch.len();
+        let is_parted = stretch.len() >= PARTED && stretch[0] > Bytes::ZERO;
+        if is_parted { end - stretch.len()..end } else { 0..0 }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{drawn, timeline};
+    use expect_test::expect;
+    use highwater_core::report::Owner;
+    use highwater_core::trace::Phase;
+
+    #[test]
+    fn lines_part_layers_where_they_are_level_for_long() {
+        let long = [0, 0, 0, 0, 1, 1, 1, 1, 9, 2, 2].map(Bytes);
+        assert_eq!(level(&long).collect::<Vec<_>>(), [4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn layers_lie_on_each_other_below_what_is_reserved() {
+        let marks = [(0, 0, Phase::Setup)];
+        let mut data = timeline(&[2, 6, 6, 6, 6, 3], &marks);
+        let module = "layer1".to_owned();
+        data.owners = vec![Owner { module, from: vec![0], bytes: vec![Bytes(2)] }];
+        let other = timeline(&[1, 1, 8, 1, 1, 1], &marks);
+        let columns: Vec<usize> = (0..6).collect();
+        let curves = Curves {
+            data: &data,
+            columns: &columns,
+            stack: Stack::Module,
+            top: Bytes(12),
+            ticks: &[Bytes(0), Bytes(6)],
+            beside: Some(&other),
+            limit: Some(Bytes(11)),
+        };
+        let svg = drawn((6, 12), |pen, area| curves.draw(pen, area));
+        expect![[r##"
+            <svg width="6" height="12" viewBox="0 0 6 12" xmlns="http://www.w3.org/2000/svg">
+            <polygon opacity="1" fill="#E4E6EA" points="0,13 0,12 6,12 6,13 0,13 0,7 0,6 6,6 6,7 0,7 "/>
+            <polygon opacity="1" fill="#7A3B93" points="0,11 6,11 6,12 0,12 "/>
+            <polygon opacity="1" fill="#A3A9B2" points="0,10 1,10 1,7 5,7 5,9 6,9 6,10 0,10 "/>
+            <polygon opacity="1" fill="#16191D" points="0,1 6,1 6,3 0,3 "/>
+            <polygon opacity="1" fill="#FFFFFF" points="0,9 0,9 0,2 5,2 5,9 6,9 6,13 1,13 1,6 4,6 4,13 0,13 "/>
+            <polygon opacity="1" fill="#3A49C9" points="0,10 1,10 1,3 4,3 4,10 6,10 6,12 2,12 2,5 3,5 3,12 0,12 "/>
+            <rect x="0" y="1" width="6" height="1" opacity="1" fill="#B3261E" stroke="none"/>
+            </svg>
+        "##]].assert_eq(&svg);
+    }
+}
