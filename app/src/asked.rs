@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use highwater_core::autopsy::Why;
-use highwater_core::config::{self, Choice, MachineField};
+use highwater_core::config::SETTINGS;
 use highwater_core::estimate::Match;
 use highwater_core::formats::Fidelity;
 use highwater_core::levers::LEVERS;
 use highwater_core::observed::Cause;
 use highwater_core::trace::Category;
 
-use crate::components::fields;
 use crate::model::examples::EXAMPLES;
 use crate::model::export::FORMS;
 use crate::model::language::Language;
@@ -133,28 +132,14 @@ fn literals(code: &str) -> Vec<String> {
     found
 }
 
-fn choices<T: Choice>(asked: &mut BTreeSet<String>) {
-    for choice in T::TABLE {
-        asked.extend([choice.label.to_owned(), choice.about.to_owned()]);
-    }
-}
-
 /// What the tables of the program and of its core say.
 fn from_tables() -> BTreeSet<String> {
     let mut asked = BTreeSet::new();
-    choices::<MachineField>(&mut asked);
-    choices::<config::Precision>(&mut asked);
-    choices::<config::MemoryFormat>(&mut asked);
-    choices::<config::Optimizer>(&mut asked);
-    choices::<config::Implementation>(&mut asked);
-    choices::<config::ZeroGrad>(&mut asked);
-    choices::<config::LoopStyle>(&mut asked);
-    choices::<config::LossChoice>(&mut asked);
-    choices::<config::PyTorch>(&mut asked);
-    choices::<config::InPlace>(&mut asked);
-    choices::<config::Recover>(&mut asked);
-    asked.extend(fields::CHECKPOINTS.map(|(_, label)| label.to_owned()));
-    asked.extend(fields::all().flat_map(|field| [field.label, field.about]).map(str::to_owned));
+    for setting in SETTINGS {
+        asked.extend([setting.label, setting.about].map(str::to_owned));
+        let values = setting.kind.values().iter();
+        asked.extend(values.flat_map(|value| [value.label, value.about]).map(str::to_owned));
+    }
     for fidelity in [
         Fidelity::ExactGraph,
         Fidelity::Template,

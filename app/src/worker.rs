@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gloo::timers::callback::Timeout;
+use highwater_core::config::Setting;
 use highwater_core::estimate::LargestBatch;
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
@@ -601,8 +602,11 @@ fn slice() {
 
 /// Puts a setting back to what is usual; false where it is that already.
 fn take_back(config: &mut Config, setting: &str) -> bool {
-    let usual = Config::default().text(setting);
-    config.text(setting) != usual && config.say(setting, &usual)
+    let changed = Setting::named(setting).filter(|setting| setting.is_changed(config));
+    if let Some(setting) = changed {
+        setting.copy(&Config::default(), config);
+    }
+    changed.is_some()
 }
 
 /// Runs a configuration once: its answer, and the run itself.

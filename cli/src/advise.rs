@@ -3,7 +3,6 @@
 mod json;
 mod text;
 
-use clap::ArgMatches;
 use highwater_core::autopsy::Autopsy;
 use highwater_core::levers::{Facts, LEVERS, Plan, Pulled, Search, Searched};
 use highwater_core::report::Report;
@@ -29,9 +28,8 @@ struct Advice {
 }
 
 /// What to print.
-pub(crate) fn advise(arguments: &Advise, matches: &ArgMatches) -> Result<String, String> {
-    let advice =
-        ask(arguments, matches).map_err(|error| crate::locate(&arguments.model, &error))?;
+pub(crate) fn advise(arguments: &Advise) -> Result<String, String> {
+    let advice = ask(arguments).map_err(|error| crate::locate(&arguments.model, &error))?;
     if arguments.json {
         json::render(&advice).map_err(|error| format!("cannot write JSON: {error}"))
     } else {
@@ -39,9 +37,9 @@ pub(crate) fn advise(arguments: &Advise, matches: &ArgMatches) -> Result<String,
     }
 }
 
-fn ask(arguments: &Advise, matches: &ArgMatches) -> Result<Advice, Error> {
+fn ask(arguments: &Advise) -> Result<Advice, Error> {
     let model = crate::open(&arguments.model)?;
-    let mut config = arguments.config(matches, model.defaults());
+    let mut config = arguments.training.over(model.defaults(), &arguments.dims)?;
     if let Some(device) = &arguments.fit {
         config.device.clone_from(device);
     }

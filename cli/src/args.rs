@@ -1,28 +1,12 @@
 //! What may stand on the command line.
 
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Parser, Subcommand};
-use highwater_core::config::{
-    Attention, Checkpoint, Config, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat,
-    Optimizer, Precision, PyTorch, Recover, ZeroGrad,
-};
-use highwater_core::{Bytes, device};
-
-/// Reads one of an enum's names.
-macro_rules! choice {
-    ($type:ty) => {
-        PossibleValuesParser::new(
-            <$type>::ALL
-                .iter()
-                .map(|choice| PossibleValue::new(choice.name()).help(choice.about())),
-        )
-        .try_map(|name| name.parse::<$type>())
-    };
-}
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
+use highwater_core::config::{Kind, Named, SETTINGS, Setting};
+use highwater_core::{Config, Error, device};
 
 /// Will this training run fit on that GPU, and what sets the high-water mark?
 ///
@@ -32,7 +16,7 @@ macro_rules! choice {
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Task,
 }
 
 const EXAMPLES: &str = "\
@@ -49,7 +33,7 @@ Examples:
   highwater estimate resnet18.onnx --dim batch=8 --compare snapshot.pickle";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum Task {
     /// Estimate the memory of training a model
     Estimate(Estimate),
     /// Tell what sets the peak, what would help, and the least that makes training fit
@@ -209,198 +193,97 @@ pub(crate) struct Spec {
     pub(crate) model: PathBuf,
 }
 
-/// How PyTorch is told to train.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Training")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
-pub(crate) struct Training {
-    /// Number format of parameters and of arithmetic
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().precision, value_parser = choice!(Precision))]
-    pub(crate) precision: Precision,
+/// How PyTorch is told to train: the settings that the command line has.
+#[derive(Debug)]
+pub(crate) struct Training(Vec<(&'static Setting, String)>);
 
-    /// Order in which images and the kernels that read them lie in memory
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().memory_format, value_parser = choice!(MemoryFormat))]
-    pub(crate) memory_format: MemoryFormat,
-
-    /// Short for `--memory-format channels-last`
-    #[arg(long, conflicts_with = "memory_format")]
-    pub(crate) channels_last: bool,
-
-    /// Optimizer
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().optimizer, value_parser = choice!(Optimizer))]
-    pub(crate) optimizer: Optimizer,
-
-    /// How the optimizer walks over the parameters
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().optimizer_impl, value_parser = choice!(Implementation))]
-    pub(crate) optimizer_impl: Implementation,
-
-    /// Decay weights where the optimizer leaves that off by default
-    #[arg(long)]
-    pub(crate) weight_decay: bool,
-
-    /// Clip the norm of all gradients before the step
-    #[arg(long)]
-    pub(crate) clip_grad_norm: bool,
-
-    /// Keep a moving average of the parameters beside them
-    #[arg(long)]
-    pub(crate) ema: bool,
-
-    /// Where gradients are dropped
-    #[arg(long, value_name = "WHERE", default_value_t = Config::default().zero_grad, value_parser = choice!(ZeroGrad))]
-    pub(crate) zero_grad: ZeroGrad,
-
-    /// Whether the step is a function, so that logits and loss die when it returns
-    #[arg(long = "loop", value_name = "STYLE", default_value_t = Config::default().loop_style, value_parser = choice!(LoopStyle))]
-    pub(crate) loop_style: LoopStyle,
-
-    /// Activation checkpointing: `none`, `blocks`, or N for every Nth block
-    #[arg(long, value_name = "WHAT", default_value_t = Config::default().checkpoint)]
-    pub(crate) checkpoint: Checkpoint,
-
-    /// Batches per optimizer step
-    #[arg(long, value_name = "N", default_value_t = Config::default().accumulate)]
-    pub(crate) accumulate: NonZeroU64,
-
-    /// Parameters that are not trained: `layer1`, `*.embeddings`; may be repeated
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) freeze: Vec<String>,
-
-    /// Linear layers that get low-rank adapters, nothing else being trained: `q_proj`, or a module's
-    /// path; may be repeated
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) lora: Vec<String>,
-
-    /// Rank of these adapters
-    #[arg(long, value_name = "N", default_value_t = Config::default().lora_rank)]
-    pub(crate) lora_rank: NonZeroU64,
-
-    /// What the outputs are compared with
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().loss, value_parser = choice!(LossChoice))]
-    pub(crate) loss: LossChoice,
-
-    /// Which of transformers' attentions runs, where a configuration is read
-    #[arg(long, value_name = "NAME", default_value_t = Config::default().attention, value_parser = choice!(Attention))]
-    pub(crate) attention: Attention,
-
-    /// Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before)
-    #[arg(long, value_name = "VERSION", default_value_t = Config::default().pytorch, value_parser = choice!(PyTorch))]
-    pub(crate) pytorch: PyTorch,
-
-    /// Whether activations overwrite their input; `auto` follows torchvision's models
-    #[arg(long, value_name = "WHETHER", default_value_t = Config::default().in_place, value_parser = choice!(InPlace))]
-    pub(crate) in_place: InPlace,
-
-    /// Whether what the exporter removed or took apart is put together again
-    #[arg(long, value_name = "WHETHER", default_value_t = Config::default().recover, value_parser = choice!(Recover))]
-    pub(crate) recover: Recover,
-
-    /// GPU whose kernels the run is assumed to use; `highwater devices` prints them
-    #[arg(long, value_name = "DEVICE", default_value_t = Config::default().device, value_parser = devices(), hide_possible_values = true)]
-    pub(crate) device: String,
-
-    /// Total memory of that GPU as PyTorch reports it, such as `23.64GiB`
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) capacity: Option<Bytes>,
-
-    /// What other processes hold of it
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) other_processes: Option<Bytes>,
-
-    /// CUDA context and libraries of the training process there
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) context: Option<Bytes>,
-
-    /// What the process may reserve, under `set_per_process_memory_fraction`
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) allowed: Option<Bytes>,
-
-    /// Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`
-    #[arg(long, value_name = "SETTINGS")]
-    pub(crate) alloc_conf: Option<String>,
-}
-
-impl Estimate {
-    /// The configuration that the arguments describe: what the command line says, else what the model
-    /// suggests.
-    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
-        self.training.config(&self.dims, matches.subcommand_matches("estimate"), defaults)
-    }
-}
-
-impl Advise {
-    /// The same.
-    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
-        self.training.config(&self.dims, matches.subcommand_matches("advise"), defaults)
-    }
-}
-
-impl Explain {
-    /// The same, where more is known of the machine.
-    pub(crate) fn config(&self, matches: &ArgMatches, defaults: &Config) -> Config {
-        self.training.config(&self.dims, matches.subcommand_matches("explain"), defaults)
-    }
-}
+/// A flag without a value that is short for a setting.
+const SHORT: (&str, &str, &str) = ("channels-last", "memory-format", "channels-last");
 
 impl Training {
-    fn config(
-        &self,
-        dims: &[(String, u64)],
-        matches: Option<&ArgMatches>,
-        defaults: &Config,
-    ) -> Config {
-        let training = self;
-        let said = Said(matches);
-        let list = |said: &[String], suggested: &[String]| {
-            if said.is_empty() { suggested.to_vec() } else { said.to_vec() }
-        };
-        Config {
-            dims: dims.iter().cloned().collect(),
-            precision: said.or("precision", training.precision, defaults.precision),
-            memory_format: if training.channels_last {
-                MemoryFormat::ChannelsLast
-            } else {
-                said.or("memory_format", training.memory_format, defaults.memory_format)
-            },
-            optimizer: said.or("optimizer", training.optimizer, defaults.optimizer),
-            optimizer_impl: said.or(
-                "optimizer_impl",
-                training.optimizer_impl,
-                defaults.optimizer_impl,
-            ),
-            weight_decay: training.weight_decay || defaults.weight_decay,
-            clip_grad_norm: training.clip_grad_norm || defaults.clip_grad_norm,
-            ema: training.ema || defaults.ema,
-            zero_grad: said.or("zero_grad", training.zero_grad, defaults.zero_grad),
-            loop_style: said.or("loop_style", training.loop_style, defaults.loop_style),
-            checkpoint: said.or("checkpoint", training.checkpoint, defaults.checkpoint),
-            accumulate: said.or("accumulate", training.accumulate, defaults.accumulate),
-            freeze: list(&training.freeze, &defaults.freeze),
-            lora: list(&training.lora, &defaults.lora),
-            lora_rank: said.or("lora_rank", training.lora_rank, defaults.lora_rank),
-            loss: said.or("loss", training.loss, defaults.loss),
-            attention: said.or("attention", training.attention, defaults.attention),
-            pytorch: said.or("pytorch", training.pytorch, defaults.pytorch),
-            in_place: said.or("in_place", training.in_place, defaults.in_place),
-            recover: said.or("recover", training.recover, defaults.recover),
-            device: said.or("device", training.device.clone(), defaults.device.clone()),
-            capacity: training.capacity.or(defaults.capacity),
-            other_processes: training.other_processes.unwrap_or(defaults.other_processes),
-            context: training.context.or(defaults.context),
-            allowed: training.allowed.or(defaults.allowed),
-            alloc_conf: training.alloc_conf.clone().unwrap_or_else(|| defaults.alloc_conf.clone()),
+    /// What the command line says, else what the model suggests.
+    pub(crate) fn over(&self, defaults: &Config, dims: &[(String, u64)]) -> Result<Config, Error> {
+        let mut config = Config { dims: dims.iter().cloned().collect(), ..defaults.clone() };
+        for (setting, text) in &self.0 {
+            setting.set(&mut config, text)?;
         }
+        Ok(config)
     }
 }
 
-/// What of the arguments the command line has, and what clap filled in.
-struct Said<'a>(Option<&'a ArgMatches>);
-
-impl Said<'_> {
-    fn or<T>(&self, argument: &str, said: T, suggested: T) -> T {
-        let source = self.0.and_then(|matches| matches.value_source(argument));
-        if source == Some(ValueSource::CommandLine) { said } else { suggested }
+impl Args for Training {
+    fn augment_args(command: Command) -> Command {
+        let (short, of, value) = SHORT;
+        command.next_help_heading("Training").args(SETTINGS.iter().flat_map(|setting| {
+            let short = (setting.name == of).then(|| {
+                let flag = Arg::new(short).long(short).action(ArgAction::SetTrue);
+                flag.conflicts_with(of).help(format!("Short for `--{of} {value}`"))
+            });
+            [argument(setting)].into_iter().chain(short)
+        }))
     }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Training {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_given = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let given = SETTINGS.iter().filter(|setting| is_given(setting.name));
+        let text = |setting: &Setting| match setting.kind {
+            Kind::Flag => "true".to_owned(),
+            _ => {
+                let values = matches.get_many::<String>(setting.name).unwrap_or_default();
+                values.map(String::as_str).collect::<Vec<_>>().join("\n")
+            }
+        };
+        let mut settings: Vec<_> = given.map(|setting| (setting, text(setting))).collect();
+        let (short, of, value) = SHORT;
+        if is_given(short) {
+            settings.extend(Setting::named(of).map(|setting| (setting, value.to_owned())));
+        }
+        Ok(Self(settings))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The argument of a setting.
+fn argument(setting: &'static Setting) -> Arg {
+    let argument = Arg::new(setting.name).long(setting.name).help(setting.help);
+    if setting.kind == Kind::Flag {
+        return argument.action(ArgAction::SetTrue);
+    }
+    let argument = argument.value_name(setting.variable);
+    let usual = setting.value(&Config::default()).text();
+    match setting.kind {
+        Kind::Choice(values) => {
+            let value = |value: &Named| PossibleValue::new(value.name).help(value.about);
+            let values = PossibleValuesParser::new(values.iter().map(value));
+            argument.value_parser(values).default_value(usual)
+        }
+        Kind::Device => {
+            argument.value_parser(devices()).hide_possible_values(true).default_value(usual)
+        }
+        Kind::Suggestion(_) | Kind::Count => {
+            argument.value_parser(checked(setting)).default_value(usual)
+        }
+        Kind::Names => {
+            let help = format!("{}; may be repeated", setting.help);
+            argument.action(ArgAction::Append).help(help)
+        }
+        _ => argument.value_parser(checked(setting)),
+    }
+}
+
+/// Refuses what is no value of a setting.
+fn checked(setting: &'static Setting) -> impl Fn(&str) -> Result<String, Error> + Clone {
+    |text| setting.set(&mut Config::default(), text).map(|()| text.to_owned())
 }
 
 const STATUS: &str = "\

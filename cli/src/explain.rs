@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use clap::ArgMatches;
 use highwater_core::Error;
 use highwater_core::estimate::Located;
 use highwater_core::observed::{self, Explanation, Observed};
@@ -36,7 +35,7 @@ struct Asked {
 }
 
 /// What to print.
-pub(crate) fn explain(arguments: &Explain, matches: &ArgMatches) -> Result<String, String> {
+pub(crate) fn explain(arguments: &Explain) -> Result<String, String> {
     let observed = read(arguments.message.as_deref())?;
     if observed.is_empty() {
         return Err(
@@ -49,7 +48,7 @@ pub(crate) fn explain(arguments: &Explain, matches: &ArgMatches) -> Result<Strin
     let located = match &arguments.model {
         None => None,
         Some(model) => {
-            let located = locate(arguments, matches, model, &observed, &explanation);
+            let located = locate(arguments, model, &observed, &explanation);
             located.map_err(|error| crate::locate(model, &error))?
         }
     };
@@ -63,7 +62,6 @@ pub(crate) fn explain(arguments: &Explain, matches: &ArgMatches) -> Result<Strin
 
 fn locate(
     arguments: &Explain,
-    matches: &ArgMatches,
     path: &Path,
     observed: &Observed,
     explanation: &Explanation,
@@ -73,7 +71,7 @@ fn locate(
     };
     let model = crate::open(path)?;
     let known = explanation.known.apply(model.defaults().clone());
-    let config = arguments.config(matches, &known);
+    let config = arguments.training.over(&known, &arguments.dims)?;
     let located = model.locate(&config, message)?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

@@ -24,11 +24,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use clap::Parser as _;
 use highwater_core::export::{self, Answer, Played};
 use highwater_core::{Error, ErrorKind, Model, Report, formats};
 
-use crate::args::{Arguments, Command, Estimate, Table};
+use crate::args::{Arguments, Estimate, Table, Task};
 use crate::file::FileSource;
 
 /// The model does not fit on a required device.
@@ -37,33 +37,30 @@ const DOES_NOT_FIT: u8 = 1;
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
-    // Parsed in two steps, to know what the command line says and what is a default.
-    let matches = Arguments::command().get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let (output, status) = match arguments.command {
-        Command::Estimate(arguments) => match estimate(&arguments, &matches) {
+    let (output, status) = match Arguments::parse().command {
+        Task::Estimate(arguments) => match estimate(&arguments) {
             Ok(outcome) => outcome,
             Err(message) => return complain(&message, BAD_INPUT),
         },
-        Command::Advise(arguments) => match advise::advise(&arguments, &matches) {
+        Task::Advise(arguments) => match advise::advise(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
-        Command::Explain(arguments) => match explain::explain(&arguments, &matches) {
+        Task::Explain(arguments) => match explain::explain(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(message) => return complain(&message, BAD_INPUT),
         },
-        Command::Replay(arguments) => match replay::replay(&arguments) {
+        Task::Replay(arguments) => match replay::replay(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.snapshot, &error), BAD_INPUT),
         },
-        Command::Spec(arguments) => match spec(&arguments.model) {
+        Task::Spec(arguments) => match spec(&arguments.model) {
             Ok(text) => (text, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
         },
-        Command::Schema => (formats::spec::schema(), ExitCode::SUCCESS),
-        Command::Operators => (catalogue::operators(), ExitCode::SUCCESS),
-        Command::Devices => (catalogue::devices(), ExitCode::SUCCESS),
+        Task::Schema => (formats::spec::schema(), ExitCode::SUCCESS),
+        Task::Operators => (catalogue::operators(), ExitCode::SUCCESS),
+        Task::Devices => (catalogue::devices(), ExitCode::SUCCESS),
     };
     match anstream::stdout().write_all(output.as_bytes()) {
         // Whoever reads has read enough: `highwater operators | head`.
@@ -74,9 +71,8 @@ fn main() -> ExitCode {
 }
 
 /// What to print, and how to exit.
-fn estimate(arguments: &Estimate, matches: &ArgMatches) -> Result<(String, ExitCode), String> {
-    let (answer, snapshot) =
-        answer(arguments, matches).map_err(|error| locate(&arguments.model, &error))?;
+fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
+    let (answer, snapshot) = answer(arguments).map_err(|error| locate(&arguments.model, &error))?;
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);
@@ -138,10 +134,10 @@ fn exports(
 }
 
 /// The answer, and the run itself as a snapshot where one is to be written.
-fn answer(arguments: &Estimate, matches: &ArgMatches) -> Result<(Answer, Option<Vec<u8>>), Error> {
+fn answer(arguments: &Estimate) -> Result<(Answer, Option<Vec<u8>>), Error> {
     let model = open(&arguments.model)?;
     let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
-    let config = arguments.config(matches, model.defaults());
+    let config = arguments.training.over(model.defaults(), &arguments.dims)?;
     let answer = answer::answer(&model, &file_name.to_string_lossy(), &config)?;
     let snapshot = || model.simulate(&config).map(|run| export::snapshot(&Played::of(&run)));
     let snapshot = arguments.snapshot.as_ref().map(|_| snapshot()).transpose()?;

@@ -1,12 +1,13 @@
 //! What the user chooses: dimensions, and how PyTorch is told to train.
 //!
-//! Every choice with names is one [`choice!`] table: the command line, JSON and the page derive
-//! their names, their order and their explanations from it.
+//! [`Config`] is what the simulator reads. [`SETTINGS`] has a row for each of its fields, and every
+//! choice with names is one [`choice!`] table: the command line, JSON, layer specs, links and the page
+//! derive what they offer, read and write from these.
 
 mod choice;
-mod machine;
 pub mod pattern;
-mod said;
+mod setting;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use self::choice::choice;
 pub use self::choice::{Choice, Named};
-pub use self::machine::MachineField;
-pub use self::said::choices;
+use self::setting::Typed;
+pub use self::setting::{Group, Kind, Scope, Setting, Value};
+pub use self::settings::SETTINGS;
 use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::DType;
@@ -114,24 +116,6 @@ impl Default for Config {
             allowed: None,
             alloc_conf: String::new(),
         }
-    }
-}
-
-impl Config {
-    /// Settings that are not PyTorch's defaults, as the command line names them; those that every
-    /// answer states (precision, optimizer, version, device) left out.
-    pub fn unusual(&self) -> Vec<(&'static str, String)> {
-        let stated = ["precision", "optimizer", "pytorch", "device"];
-        let sizes = ["capacity", "other-processes", "context", "allowed"];
-        let mut settings = self.said();
-        settings.retain(|(name, _)| !stated.contains(name));
-        for (name, value) in &mut settings {
-            *value = match value.parse().map(Bytes) {
-                Ok(bytes) if sizes.contains(name) => bytes.to_string(),
-                _ => value.replace('\n', ", "),
-            };
-        }
-        settings
     }
 }
 
@@ -319,6 +303,23 @@ impl FromStr for Checkpoint {
                 Error::new(ErrorKind::BadConfig, message)
             }),
         }
+    }
+}
+
+impl Typed for Checkpoint {
+    const KIND: Kind = Kind::Suggestion(&[
+        Named { name: "none", label: "none", about: "" },
+        Named { name: "blocks", label: "every block", about: "" },
+        Named { name: "2", label: "every 2nd block", about: "" },
+        Named { name: "4", label: "every 4th block", about: "" },
+    ]);
+
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn read(text: &str) -> Result<Self, Error> {
+        text.parse()
     }
 }
 

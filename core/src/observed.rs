@@ -15,7 +15,7 @@ pub use nvidia_smi::{Gpu, Instance, Machine, Process};
 pub use out_of_memory::{Backend, Message, Versions};
 
 use crate::bytes::{Bytes, Printed};
-use crate::config::{Config, MachineField, PyTorch};
+use crate::config::{Config, PyTorch, SETTINGS, Setting};
 use crate::device::{self, Device, Fit, Suspect};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::Error;
@@ -93,18 +93,20 @@ impl Known {
         }
     }
 
-    /// The settings of which something is known, in the order in which they are offered.
-    pub fn fields(&self) -> Vec<MachineField> {
-        let is_known = |field: MachineField| match field {
-            MachineField::Device => self.device.is_some(),
-            MachineField::Capacity => self.capacity.is_some(),
-            MachineField::Context => self.context.is_some(),
-            MachineField::OtherProcesses => self.other_processes.is_some(),
-            MachineField::Allowed => self.allowed.is_some(),
-            MachineField::AllocConf => self.alloc_conf.is_some(),
-            MachineField::PyTorch => self.pytorch.is_some(),
-        };
-        MachineField::ALL.iter().copied().filter(|field| is_known(*field)).collect()
+    /// The settings of which something is known, in the order of the table.
+    pub fn settings(&self) -> Vec<&'static Setting> {
+        let Self { device, capacity, other_processes, context, allowed, alloc_conf, pytorch } =
+            self;
+        let known = [
+            ("device", device.is_some()),
+            ("capacity", capacity.is_some()),
+            ("other-processes", other_processes.is_some()),
+            ("context", context.is_some()),
+            ("allowed", allowed.is_some()),
+            ("alloc-conf", alloc_conf.is_some()),
+            ("pytorch", pytorch.is_some()),
+        ];
+        SETTINGS.iter().filter(|setting| known.contains(&(setting.name, true))).collect()
     }
 }
 

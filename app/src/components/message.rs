@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use highwater_core::config::MachineField;
+use highwater_core::config::{Kind, Setting};
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
@@ -109,18 +109,18 @@ pub(crate) fn MessageView(
 /// The settings with the one that a button is about applied, or taken back.
 fn switched(message: &Message, button: &str, mut config: Config) -> Option<Config> {
     let told = &message.explained;
-    let field = *told.fields.iter().find(|&&field| act(field) == button)?;
-    if told.is_applied(field, &config) {
-        Explained::undo(field, &message.before, &mut config);
+    let setting = told.settings.iter().find(|setting| act(setting) == button)?;
+    if told.is_applied(setting, &config) {
+        Explained::undo(setting, &message.before, &mut config);
     } else {
-        told.apply(field, &mut config);
+        told.apply(setting, &mut config);
     }
     Some(config)
 }
 
 /// What the button of a setting is called.
-fn act(field: MachineField) -> String {
-    ["message-", field.name()].concat()
+fn act(setting: &Setting) -> String {
+    ["message-", setting.name].concat()
 }
 
 /// Its figures, and why.
@@ -213,26 +213,26 @@ fn draw_place(markup: &mut Markup, place: Option<(String, String)>, found: Optio
 
 /// The settings that follow, each applied or not.
 fn settings(markup: &mut Markup, told: &Explained, config: &Config) {
-    if told.fields.is_empty() {
+    if told.settings.is_empty() {
         return;
     }
     let title = tr("Settings that follow");
     markup.around("<div class=\"message-settings\"><h3 class=\"label\">", &title, "</h3><ul>");
-    for &field in &told.fields {
-        let is_applied = told.is_applied(field, config);
-        let value = match field {
-            MachineField::Device => told.device.clone(),
-            field => field.text(&told.known),
+    for setting in &told.settings {
+        let is_applied = told.is_applied(setting, config);
+        let (name, value) = match setting.kind {
+            Kind::Device => (tr("GPU"), told.device.clone()),
+            _ => (tr(setting.label), setting.typed(&told.known)),
         };
         let value = if value.is_empty() { tr("none") } else { value };
-        let (name, act) = (tr(field.label()), act(field));
+        let act = act(setting);
         let (says, does) = if is_applied {
             (tr("Undo"), fill("Undo {setting}", &[("setting", &name)]))
         } else {
             (tr("Apply"), fill("Apply {setting}", &[("setting", &name)]))
         };
         markup.raw(if is_applied { "<li>" } else { "<li class=\"message-setting-off\">" });
-        markup.around("<span class=\"message-setting-name\" title=\"", &tr(field.about()), "\">");
+        markup.around("<span class=\"message-setting-name\" title=\"", &tr(setting.about), "\">");
         markup.around("", &name, "</span><span class=\"message-setting-value\">");
         markup.around("", &value, "</span>");
         markup.labelled("link-button", &act, &does).text(&says).raw("</button></li>");

@@ -6,7 +6,7 @@ use highwater_core::{Config, Report};
 use leptos::prelude::*;
 
 use super::dimension_field::DimensionField;
-use super::fields::{Form, fields};
+use super::fields::{Fields, Form};
 use crate::model::protocol::OpenDim;
 use crate::model::state::{ConfigProblem, DeviceRow};
 use crate::words;
@@ -31,7 +31,7 @@ pub(crate) fn Settings(
     /// Other settings are wanted.
     on_config: Callback<Config>,
 ) -> impl IntoView {
-    let said = move |problem: ConfigProblem| {
+    let explain = move |problem: ConfigProblem| {
         let why = words::sentence(&problem.fault.reason);
         let english = if problem.taken_back {
             "{why} The setting was reset for this model."
@@ -57,9 +57,9 @@ pub(crate) fn Settings(
                 }
             </For>
             <p class="problem" role="alert">
-                {move || problem.get().map(said)}
+                {move || problem.get().map(explain)}
             </p>
-            {fields(Form { config, devices, report, problem, on_config })}
+            <Fields form=Form { config, devices, report, problem, on_config } />
         </form>
     }
 }

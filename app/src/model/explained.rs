@@ -1,7 +1,7 @@
 //! What a message about memory says, as the page shows it.
 
 use highwater_core::bytes::Printed;
-use highwater_core::config::MachineField;
+use highwater_core::config::{Kind, Scope, Setting};
 use highwater_core::observed::Message;
 use highwater_core::{Bytes, Config};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Explained {
     /// What was asked for and not had.
     pub(crate) tried: Option<Bytes>,
     /// Settings that follow.
-    pub(crate) fields: Vec<MachineField>,
+    pub(crate) settings: Vec<&'static Setting>,
     /// Name of the device among them; may be empty.
     pub(crate) device: String,
     /// A configuration that has them.
@@ -80,38 +80,35 @@ impl Sought {
 
 impl Explained {
     /// Whether a configuration has one of the settings.
-    pub(crate) fn is_applied(&self, field: MachineField, config: &Config) -> bool {
-        field.same(&self.known, config) && (!of_the_card(field) || self.is_card(config))
+    pub(crate) fn is_applied(&self, setting: &Setting, config: &Config) -> bool {
+        setting.is_same(&self.known, config)
+            && (setting.scope != Scope::Card || self.is_card(config))
     }
 
     /// Puts a setting into a configuration; a figure of the card brings the card with it.
-    pub(crate) fn apply(&self, field: MachineField, config: &mut Config) {
-        if self.names_card() && (of_the_card(field) || field == MachineField::Device) {
+    pub(crate) fn apply(&self, setting: &Setting, config: &mut Config) {
+        if self.names_card() && (setting.scope == Scope::Card || setting.kind == Kind::Device) {
             config.choose_device(&self.known.device);
         }
-        field.copy(&self.known, config);
+        setting.copy(&self.known, config);
     }
 
     /// Takes a setting out again, back to what was there before.
-    pub(crate) fn undo(field: MachineField, before: &Config, config: &mut Config) {
-        match field {
-            MachineField::Device => config.choose_device(&before.device),
-            field if of_the_card(field) && before.device != config.device => {
-                field.copy(&Config::default(), config);
-            }
-            field => field.copy(before, config),
+    pub(crate) fn undo(setting: &Setting, before: &Config, config: &mut Config) {
+        if setting.kind == Kind::Device {
+            config.choose_device(&before.device);
+        } else if setting.scope == Scope::Card && before.device != config.device {
+            setting.copy(&Config::default(), config);
+        } else {
+            setting.copy(before, config);
         }
     }
 
     fn names_card(&self) -> bool {
-        self.fields.contains(&MachineField::Device)
+        self.settings.iter().any(|setting| setting.kind == Kind::Device)
     }
 
     fn is_card(&self, config: &Config) -> bool {
         !self.names_card() || self.known.device == config.device
     }
-}
-
-const fn of_the_card(field: MachineField) -> bool {
-    !matches!(field, MachineField::Device | MachineField::AllocConf | MachineField::PyTorch)
 }

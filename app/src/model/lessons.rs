@@ -399,7 +399,7 @@ mod tests {
                         Some(dim) => {
                             config.dims.insert(dim.to_owned(), value.parse().expect("a size"));
                         }
-                        None => assert!(config.say(name, value), "{name}"),
+                        None => assert_eq!(config.set(name, value).err(), None, "{name}"),
                     }
                 }
                 let report = estimate(lesson.id, &config);

@@ -124,7 +124,7 @@ fn receive(data: &JsValue, state: State, around: &Window) -> Option<Input> {
 }
 
 fn set(config: &mut Config, name: &str, value: &str) {
-    if !config.say(name, value)
+    if config.set(name, value).is_err()
         && let Ok(size) = value.parse()
         && config.dims.contains_key(name)
     {

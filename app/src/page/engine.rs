@@ -512,8 +512,8 @@ impl Engine {
         }
         let before = state.config.get_untracked();
         let mut config = before.clone();
-        for field in &explained.fields {
-            explained.apply(*field, &mut config);
+        for setting in &explained.settings {
+            explained.apply(setting, &mut config);
         }
         let explained = Arc::new(explained);
         state.found.set(None);

@@ -256,8 +256,8 @@ pub(crate) fn described(state: State, whole: bool) -> Option<String> {
         for (name, &size) in &config.dims {
             put(&dims, name, &number(size));
         }
-        for (name, value) in config.said() {
-            put(&settings, name, &value.into());
+        for setting in config.changed() {
+            put(&settings, setting.name, &setting.value(config).text().into());
         }
     });
     put(&json, "dims", &dims);
@@ -326,7 +326,7 @@ fn open(state: State, openers: Openers, json: &str) {
 fn configured(json: &JsValue, unknown: &mut Vec<String>) -> Config {
     let mut config = Config::default();
     each(&get(json, "settings"), |name, value| {
-        if !config.say(&name, &value.as_string().unwrap_or_default()) {
+        if config.set(&name, &value.as_string().unwrap_or_default()).is_err() {
             unknown.push(name);
         }
     });

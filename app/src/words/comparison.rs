@@ -1,32 +1,41 @@
 //! What is different between two runs, in words.
 
-use highwater_core::config::choices;
+use highwater_core::Config;
+use highwater_core::config::{Kind, SETTINGS, Setting};
 use highwater_core::device::lookup;
-use highwater_core::{Bytes, Config};
 
 use crate::words::language::tr;
 
 /// Settings that changed, as in `optimizer AdamW → SGD`; empty where none did.
 pub(crate) fn changed(before: &Config, after: &Config) -> String {
-    let changes = before.differences(after).into_iter().map(|(name, before, after)| {
-        let (before, after) = (said(&name, &before), said(&name, &after));
-        [&name.replace('-', " "), " ", &before, " → ", &after].concat()
+    let size =
+        |config: &Config, dim| config.dims.get(dim).map_or_else(|| tr("none"), u64::to_string);
+    let others = after.dims.keys().filter(|dim| !before.dims.contains_key(*dim));
+    let dims = before.dims.keys().chain(others);
+    let dims = dims.filter(|dim| before.dims.get(*dim) != after.dims.get(*dim));
+    let dims = dims.map(|dim| change(dim, &size(before, dim), &size(after, dim)));
+    let settings = SETTINGS.iter().filter(|setting| !setting.is_same(before, after));
+    let settings = settings.map(|setting| {
+        let name = setting.name.replace('-', " ");
+        change(&name, &called(setting, before), &called(setting, after))
     });
-    changes.collect::<Vec<_>>().join(", ")
+    dims.chain(settings).collect::<Vec<_>>().join(", ")
+}
+
+fn change(name: &str, before: &str, after: &str) -> String {
+    [name, " ", before, " → ", after].concat()
 }
 
 /// What people call the value of a setting.
-fn said(name: &str, value: &str) -> String {
-    if value.is_empty() {
-        return tr("none");
-    }
-    let choice = choices(name).iter().find(|choice| choice.name == value);
-    match (name, value.parse()) {
-        ("capacity" | "other-processes" | "context" | "allowed", Ok(bytes)) => {
-            Bytes(bytes).to_string()
+fn called(setting: &Setting, config: &Config) -> String {
+    let value = setting.value(config).to_string();
+    match setting.kind {
+        _ if value.is_empty() => tr("none"),
+        Kind::Device => lookup(&value).map_or(value.as_str(), |device| device.name).to_owned(),
+        kind => {
+            let choice = kind.values().iter().find(|choice| choice.name == value);
+            choice.map_or(value, |choice| tr(choice.label))
         }
-        ("device", _) => lookup(value).map_or(value, |device| device.name).to_owned(),
-        _ => choice.map_or_else(|| value.replace('\n', " "), |choice| tr(choice.label)),
     }
 }
 
@@ -41,7 +50,11 @@ mod tests {
         let before = Config::default();
         let mut after = Config { optimizer: Optimizer::Sgd, ..Config::default() };
         after.freeze.push("layer1".to_owned());
-        assert_eq!(changed(&before, &after), "optimizer AdamW → SGD, freeze none → layer1");
+        after.dims.insert("batch".to_owned(), 64);
+        assert_eq!(
+            changed(&before, &after),
+            "batch none → 64, optimizer AdamW → SGD, freeze none → layer1"
+        );
         assert_eq!(changed(&after, &after), "");
     }
 }

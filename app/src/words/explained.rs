@@ -39,7 +39,7 @@ impl Explained {
             (None, Some(machine)) => in_use(machine, &explanation),
             (None, None) => return None,
         };
-        let fields = explanation.known.fields();
+        let settings = explanation.known.settings();
         Some(Self {
             title,
             figures,
@@ -47,7 +47,7 @@ impl Explained {
             about: about(message, &explanation),
             parts: parts(message, machine, &explanation),
             tried: message.and_then(|message| Some(message.tried?.bytes)),
-            fields,
+            settings,
             device: explanation
                 .known
                 .device
@@ -205,7 +205,7 @@ pub(crate) fn sentence(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use highwater_core::config::MachineField;
+    use highwater_core::config::Setting;
     use highwater_core::observed;
 
     use super::*;
@@ -239,20 +239,18 @@ mod tests {
         let told = explained(MESSAGE);
         let before = Config { device: "l4".to_owned(), ..Config::default() };
         let mut config = before.clone();
-        for field in &told.fields {
-            assert!(
-                !told.is_applied(*field, &config) || *field == MachineField::PyTorch,
-                "{field}"
-            );
-            told.apply(*field, &mut config);
-            assert!(told.is_applied(*field, &config), "{field}");
+        let named = |name| Setting::named(name).expect("it is a setting");
+        for setting in &told.settings {
+            assert!(!told.is_applied(setting, &config) || setting.name == "pytorch", "{setting:?}");
+            told.apply(setting, &mut config);
+            assert!(told.is_applied(setting, &config), "{setting:?}");
         }
         assert_eq!(config.device, "t4");
-        Explained::undo(MachineField::Device, &before, &mut config);
+        Explained::undo(named("device"), &before, &mut config);
         assert!(!config.knows_the_card());
-        told.apply(MachineField::Capacity, &mut config);
+        told.apply(named("capacity"), &mut config);
         assert_eq!(config.device, "t4");
-        Explained::undo(MachineField::Capacity, &before, &mut config);
+        Explained::undo(named("capacity"), &before, &mut config);
         assert_eq!(config.capacity, None);
     }
 }

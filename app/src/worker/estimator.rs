@@ -1,6 +1,6 @@
 //! The one door to `highwater_core`: what the worker may ask of it, in values that can be posted.
 
-use highwater_core::config::MachineField;
+use highwater_core::config::{Kind, SETTINGS, Scope};
 use highwater_core::sorted;
 use highwater_core::{Config, Error, Source, device, formats};
 
@@ -51,9 +51,10 @@ pub(crate) fn open_dims(model: &Model) -> Vec<OpenDim> {
 pub(crate) fn suggested(by: &Config, page: Config) -> Config {
     let usual = Config::default();
     let mut config = by.clone();
-    for field in MachineField::ALL {
-        if *field == MachineField::Device || field.same(by, &usual) {
-            field.copy(&page, &mut config);
+    let of_the_machine = |scope| matches!(scope, Scope::Machine | Scope::Card);
+    for setting in SETTINGS.iter().filter(|setting| of_the_machine(setting.scope)) {
+        if setting.kind == Kind::Device || setting.is_same(by, &usual) {
+            setting.copy(&page, &mut config);
         }
     }
     Config { dims: page.dims, ..config }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use highwater_core::bytes::Printed;
-use highwater_core::config::MachineField;
+use highwater_core::config::Setting;
 use highwater_core::estimate;
 use highwater_core::observed::{Explanation, Known, Machine, Message};
 use highwater_core::{Bytes, Config};
@@ -206,10 +206,10 @@ fn told(candidate: &estimate::Candidate) -> String {
 /// The settings as flags of `highwater estimate`.
 pub(super) fn flags(known: &Known) -> String {
     let config = known.apply(Config::default());
-    let flag = |field: MachineField| {
-        let value = field.text(&config).replace(' ', "");
-        (!value.is_empty()).then(|| format!("--{field} {value}"))
+    let flag = |setting: &Setting| {
+        let value = setting.typed(&config).replace(' ', "");
+        (!value.is_empty()).then(|| format!("--{} {value}", setting.name))
     };
-    let given = known.fields().into_iter().filter_map(flag);
+    let given = known.settings().into_iter().filter_map(flag);
     given.collect::<Vec<_>>().join(" ")
 }

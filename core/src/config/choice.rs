@@ -67,6 +67,19 @@ macro_rules! choice {
             }
         }
 
+        impl $crate::config::Typed for $type {
+            const KIND: $crate::config::Kind =
+                $crate::config::Kind::Choice(<Self as $crate::config::Choice>::TABLE);
+
+            fn value(&self) -> $crate::config::Value {
+                $crate::config::Value::Text(self.name().to_owned())
+            }
+
+            fn read(text: &str) -> Result<Self, $crate::error::Error> {
+                text.parse()
+            }
+        }
+
         impl std::fmt::Display for $type {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())

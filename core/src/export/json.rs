@@ -1,16 +1,15 @@
 //! The wire format of `--json`, which the page saves as well. Bytes are integers.
 //!
 //! Own types, filled by taking the core's apart field by field: a field that the core gains does
-//! not compile here until somebody has said what scripts get to see of it.
+//! not compile here until somebody has said what scripts get to see of it. Settings are those of the
+//! table, by their keys.
 
-use std::collections::BTreeMap;
-use std::num::NonZeroU64;
-
-use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
 use super::{Answer, DeviceAnswer};
 use crate::bytes::Bytes;
-use crate::config::Config;
+use crate::config::{Config, SETTINGS};
 use crate::diagnostic::Diagnostic;
 use crate::formats::Recognised;
 use crate::report::difference::{PhaseDifference, by_phase};
@@ -61,39 +60,9 @@ struct JsonModel<'a> {
     buffer_bytes: u64,
 }
 
-/// The settings of a run, by the names of the command line.
-#[derive(Debug, Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
-pub struct JsonConfig<'a> {
-    dims: &'a BTreeMap<String, u64>,
-    precision: &'a str,
-    memory_format: &'a str,
-    optimizer: &'a str,
-    optimizer_impl: &'a str,
-    weight_decay: bool,
-    clip_grad_norm: bool,
-    ema: bool,
-    zero_grad: &'a str,
-    #[serde(rename = "loop")]
-    loop_style: &'a str,
-    checkpoint: String,
-    accumulate: NonZeroU64,
-    freeze: &'a [String],
-    lora: &'a [String],
-    lora_rank: NonZeroU64,
-    loss: &'a str,
-    attention: &'a str,
-    pytorch: &'a str,
-    in_place: &'a str,
-    recover: &'a str,
-    device: &'a str,
-    capacity: Option<u64>,
-    other_processes: u64,
-    context: Option<u64>,
-    allowed: Option<u64>,
-    alloc_conf: &'a str,
-    iterations: usize,
-}
+/// The settings of a run.
+#[derive(Debug)]
+pub struct JsonConfig<'a>(&'a Config);
 
 /// The high-water mark.
 #[derive(Debug, Serialize)]
@@ -222,65 +191,20 @@ impl<'a> JsonModel<'a> {
 
 impl<'a> JsonConfig<'a> {
     /// The settings as they are written.
-    pub fn of(config: &'a Config) -> Self {
-        let Config {
-            dims,
-            precision,
-            memory_format,
-            optimizer,
-            optimizer_impl,
-            weight_decay,
-            clip_grad_norm,
-            ema,
-            zero_grad,
-            loop_style,
-            checkpoint,
-            accumulate,
-            freeze,
-            lora,
-            lora_rank,
-            loss,
-            attention,
-            pytorch,
-            in_place,
-            recover,
-            device,
-            capacity,
-            other_processes: Bytes(other_processes),
-            context,
-            allowed,
-            alloc_conf,
-        } = config;
-        let bytes = |size: &Option<Bytes>| size.map(|Bytes(bytes)| bytes);
-        Self {
-            dims,
-            precision: precision.name(),
-            memory_format: memory_format.name(),
-            optimizer: optimizer.name(),
-            optimizer_impl: optimizer_impl.name(),
-            weight_decay: *weight_decay,
-            clip_grad_norm: *clip_grad_norm,
-            ema: *ema,
-            zero_grad: zero_grad.name(),
-            loop_style: loop_style.name(),
-            checkpoint: checkpoint.to_string(),
-            accumulate: *accumulate,
-            freeze,
-            lora,
-            lora_rank: *lora_rank,
-            loss: loss.name(),
-            attention: attention.name(),
-            pytorch: pytorch.name(),
-            in_place: in_place.name(),
-            recover: recover.name(),
-            device,
-            capacity: bytes(capacity),
-            other_processes: *other_processes,
-            context: bytes(context),
-            allowed: bytes(allowed),
-            alloc_conf,
-            iterations: step::ITERATIONS,
+    pub const fn of(config: &'a Config) -> Self {
+        Self(config)
+    }
+}
+
+impl Serialize for JsonConfig<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("dims", &self.0.dims)?;
+        for setting in SETTINGS {
+            map.serialize_entry(&setting.key(), &setting.value(self.0))?;
         }
+        map.serialize_entry("iterations", &step::ITERATIONS)?;
+        map.end()
     }
 }
 

@@ -26,6 +26,7 @@ mod recorded;
 mod recording;
 mod replay;
 mod runs;
+mod settings;
 mod snapshots;
 mod spec;
 mod streams;

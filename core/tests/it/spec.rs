@@ -295,7 +295,7 @@ train: {optimizer: sgd_momentum, precision: amp-bf16, checkpoint: blocks, accumu
         settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
     assert_eq!(
         shown.join(", "),
-        "ema true, checkpoint blocks, accumulate 2, freeze head, in-place off"
+        "checkpoint blocks, accumulate 2, freeze head, ema true, in-place off"
     );
     assert_eq!((config.optimizer.name(), config.precision.name()), ("sgd-momentum", "amp-bf16"));
     assert_eq!(config.pytorch.name(), "2.9");

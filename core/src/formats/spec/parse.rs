@@ -3,10 +3,7 @@
 use super::kinds::{self, Kind, Takes, Value, did_you_mean};
 use super::tree::{Content, Key, Tree, fault, shortened};
 use super::{Body, Input, Join, Layer, Module, Spec};
-use crate::config::{
-    Checkpoint, Choice, Config, Implementation, InPlace, LoopStyle, LossChoice, Optimizer,
-    Precision, PyTorch, ZeroGrad,
-};
+use crate::config::{self, Config, Named, SETTINGS, Scope, Setting};
 use crate::error::{Error, Place};
 use crate::graph::Dim;
 use crate::tensor::DType;
@@ -29,71 +26,24 @@ pub(super) const KEYS: [(&str, &str); 8] = [
 /// Keys that stand beside a layer's own.
 const BESIDE: [&str; 2] = ["name", "from"];
 
-/// A setting of `train`: name, and how it is read.
-struct Setting {
-    name: &'static str,
-    set: fn(&mut Config, &Tree) -> Result<(), String>,
-    /// Words that it may be; empty where it is no choice.
-    words: fn() -> Vec<&'static str>,
-    kind: SettingKind,
+/// What `train` may say: what holds of any model. Figures of one card are not a spec's to know.
+pub(super) fn settings() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(|setting| matches!(setting.scope, Scope::Training | Scope::Machine))
 }
 
-/// What a setting is, for the schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SettingKind {
-    Word,
-    Flag,
-    Count,
-    Texts,
-    Text,
+/// The value of a setting, as [`Setting::set`] reads it.
+fn setting_text(kind: config::Kind, tree: &Tree) -> Result<String, String> {
+    match kind {
+        config::Kind::Choice(values) => word(values, tree),
+        config::Kind::Suggestion(_) if tree.content == Content::Null => Ok("none".to_owned()),
+        config::Kind::Flag => flag(tree).map(|flag| flag.to_string()),
+        config::Kind::Count => count(tree).map(|count| count.to_string()),
+        config::Kind::Names => texts(tree).map(|names| names.join("\n")),
+        _ => text(tree),
+    }
 }
 
-macro_rules! setting {
-    (word $name:literal, $field:ident, $type:ty) => {
-        Setting {
-            name: $name,
-            set: |config, tree| word(tree).map(|value| config.$field = value),
-            words: || <$type>::ALL.iter().map(|choice| choice.name()).collect(),
-            kind: SettingKind::Word,
-        }
-    };
-    ($kind:ident $name:literal, $field:ident, $read:expr) => {
-        Setting {
-            name: $name,
-            set: |config, tree| ($read)(tree).map(|value| config.$field = value),
-            words: Vec::new,
-            kind: SettingKind::$kind,
-        }
-    };
-}
-
-/// What `train` may say; names are those of the command line.
-const SETTINGS: [Setting; 17] = [
-    setting!(word "optimizer", optimizer, Optimizer),
-    setting!(word "precision", precision, Precision),
-    setting!(Text "checkpoint", checkpoint, checkpoint),
-    setting!(Count "accumulate", accumulate, count),
-    setting!(word "optimizer_impl", optimizer_impl, Implementation),
-    setting!(Flag "weight_decay", weight_decay, flag),
-    setting!(Flag "clip_grad_norm", clip_grad_norm, flag),
-    setting!(Flag "ema", ema, flag),
-    setting!(word "zero_grad", zero_grad, ZeroGrad),
-    setting!(word "loop", loop_style, LoopStyle),
-    setting!(Texts "freeze", freeze, texts),
-    setting!(Texts "lora", lora, texts),
-    setting!(Count "lora_rank", lora_rank, count),
-    setting!(word "loss", loss, LossChoice),
-    setting!(word "pytorch", pytorch, PyTorch),
-    setting!(word "in_place", in_place, InPlace),
-    setting!(Text "device", device, device),
-];
-
-/// Names of the settings of `train`, what each is, and the words that it may be.
-pub(super) fn settings() -> impl Iterator<Item = (&'static str, SettingKind, Vec<&'static str>)> {
-    SETTINGS.iter().map(|setting| (setting.name, setting.kind, (setting.words)()))
-}
-
-fn word<T: Choice>(tree: &Tree) -> Result<T, String> {
+fn word(values: &'static [Named], tree: &Tree) -> Result<String, String> {
     let text = match &tree.content {
         Content::Text(text) => text.clone(),
         Content::Number(x) => x.to_string(),
@@ -103,9 +53,9 @@ fn word<T: Choice>(tree: &Tree) -> Result<T, String> {
         _ => return Err(format!("{} is no word", tree.kind())),
     };
     let wanted = kinds::plain_word(&text);
-    let found = T::ALL.iter().find(|choice| kinds::plain_word(choice.name()) == wanted);
-    found.copied().ok_or_else(|| {
-        let names: Vec<&str> = T::ALL.iter().map(|choice| choice.name()).collect();
+    let found = values.iter().find(|value| kinds::plain_word(value.name) == wanted);
+    found.map(|value| value.name.to_owned()).ok_or_else(|| {
+        let names: Vec<&str> = values.iter().map(|value| value.name).collect();
         let meant = did_you_mean(&text, names.iter().copied());
         format!("`{}` is none of {}{meant}", shortened(&text), names.join(", "))
     })
@@ -126,26 +76,12 @@ fn count(tree: &Tree) -> Result<std::num::NonZeroU64, String> {
     number.ok_or_else(|| format!("{} is no whole number from 1", tree.kind()))
 }
 
-fn checkpoint(tree: &Tree) -> Result<Checkpoint, String> {
-    let text = match &tree.content {
-        Content::Text(text) => text.clone(),
-        Content::Int(n) => n.to_string(),
-        Content::Null => "none".to_owned(),
-        _ => String::new(),
-    };
-    text.parse().map_err(|error: Error| error.to_string())
-}
-
 fn texts(tree: &Tree) -> Result<Vec<String>, String> {
     match &tree.content {
         Content::Text(text) => Ok(vec![text.clone()]),
         Content::List(items) => items.iter().map(text).collect(),
         _ => Err(format!("{} is no list of names", tree.kind())),
     }
-}
-
-fn device(tree: &Tree) -> Result<String, String> {
-    text(tree)
 }
 
 fn text(tree: &Tree) -> Result<String, String> {
@@ -193,20 +129,18 @@ pub(super) fn spec(tree: &Tree) -> Result<Spec, Error> {
 
 fn set(config: &mut Config, name: &str, place: Place, value: &Tree) -> Result<(), Error> {
     let wanted = kinds::plain_word(name);
-    let found = SETTINGS.iter().find(|setting| kinds::plain_word(setting.name) == wanted);
+    let found = settings().find(|setting| kinds::plain_word(setting.name) == wanted);
     let Some(setting) = found else {
-        let names = SETTINGS.iter().map(|setting| setting.name);
-        let all: Vec<&str> = names.clone().collect();
-        let meant = did_you_mean(name, names);
-        let message = format!(
-            "`train` has no setting `{}`{meant}; it has {}",
-            shortened(name),
-            all.join(", ")
-        );
+        let names: Vec<String> = settings().map(Setting::key).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let meant = did_you_mean(name, names.iter().copied());
+        let (name, names) = (shortened(name), names.join(", "));
+        let message = format!("`train` has no setting `{name}`{meant}; it has {names}");
         return Err(fault(place, message));
     };
-    (setting.set)(config, value)
-        .map_err(|message| fault(value.place, format!("`{}`: {message}", setting.name)))
+    let read = setting_text(setting.kind, value)
+        .and_then(|text| setting.set(config, &text).map_err(|error| error.to_string()));
+    read.map_err(|message| fault(value.place, format!("`{}`: {message}", setting.key())))
 }
 
 fn mapping<'t>(tree: &'t Tree, wanted: &str) -> Result<&'t [(Key, Tree)], Error> {

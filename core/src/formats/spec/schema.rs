@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::kinds::{Argument, Default, STRUCTURES, TABLE, Takes};
-use super::parse::{KEYS, SettingKind, settings};
+use super::parse::{KEYS, settings};
+use crate::config::Kind;
 
 /// The schema, as JSON with a line end (<https://json-schema.org/draft/2020-12>).
 pub fn schema() -> String {
@@ -171,18 +172,19 @@ fn argument_shape(argument: &Argument) -> String {
 }
 
 fn train() -> String {
-    let properties = settings().map(|(name, kind, words)| {
-        let shape = match kind {
-            SettingKind::Word => {
-                let words: Vec<String> = words.into_iter().map(quoted).collect();
+    let properties = settings().map(|setting| {
+        let shape = match setting.kind {
+            Kind::Choice(values) => {
+                let words: Vec<String> = values.iter().map(|value| quoted(value.name)).collect();
                 format!("\"enum\": [{}]", words.join(", "))
             }
-            SettingKind::Flag => "\"type\": \"boolean\"".to_owned(),
-            SettingKind::Count => "\"type\": \"integer\", \"minimum\": 1".to_owned(),
-            SettingKind::Texts => "\"$ref\": \"#/$defs/names\"".to_owned(),
-            SettingKind::Text => "\"type\": [\"string\", \"integer\"]".to_owned(),
+            Kind::Flag => "\"type\": \"boolean\"".to_owned(),
+            Kind::Count => "\"type\": \"integer\", \"minimum\": 1".to_owned(),
+            Kind::Names => "\"$ref\": \"#/$defs/names\"".to_owned(),
+            _ => "\"type\": [\"string\", \"integer\"]".to_owned(),
         };
-        line(name, &shape)
+        let about = quoted(setting.help);
+        line(&setting.key(), &format!("{shape}, \"description\": {about}"))
     });
     format!(
         "    \"train\": {{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {{\n{}\n    }}}}",

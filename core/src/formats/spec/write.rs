@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::kinds::Value;
+use super::parse::settings;
 use super::{Body, Join, Layer, Spec};
-use crate::config::{Choice, Config};
+use crate::config::{self, Config};
 use crate::graph::Dim;
 use crate::tensor::DType;
 
@@ -164,34 +165,16 @@ fn dtype_name(dtype: DType) -> String {
 
 /// What is not the default.
 fn train(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
-    let usual = Config::default();
-    let mut lines: Vec<(&str, String)> = Vec::new();
-    let mut word = |name, own: &str, usual: &str| {
-        if own != usual {
-            lines.push((name, own.to_owned()));
-        }
-    };
-    word("loss", Choice::name(config.loss), Choice::name(usual.loss));
-    word("optimizer", config.optimizer.name(), usual.optimizer.name());
-    word("precision", config.precision.name(), usual.precision.name());
-    word("optimizer_impl", config.optimizer_impl.name(), usual.optimizer_impl.name());
-    word("zero_grad", config.zero_grad.name(), usual.zero_grad.name());
-    word("loop", config.loop_style.name(), usual.loop_style.name());
-    word("pytorch", config.pytorch.name(), usual.pytorch.name());
-    word("in_place", config.in_place.name(), usual.in_place.name());
-    word("device", &config.device, &usual.device);
-    word("checkpoint", &config.checkpoint.to_string(), &usual.checkpoint.to_string());
-    word("accumulate", &config.accumulate.to_string(), &usual.accumulate.to_string());
-    word("lora_rank", &config.lora_rank.to_string(), &usual.lora_rank.to_string());
-    word("weight_decay", &config.weight_decay.to_string(), &usual.weight_decay.to_string());
-    word("clip_grad_norm", &config.clip_grad_norm.to_string(), &usual.clip_grad_norm.to_string());
-    word("ema", &config.ema.to_string(), &usual.ema.to_string());
-    let lists = [("freeze", &config.freeze), ("lora", &config.lora)];
-    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    lines.extend(lists.map(|(name, list)| (name, names(list))));
-    if lines.is_empty() {
-        return Ok(());
+    let changed: Vec<_> = settings().filter(|setting| setting.is_changed(config)).collect();
+    if !changed.is_empty() {
+        f.write_str("train:\n")?;
     }
-    f.write_str("train:\n")?;
-    lines.iter().try_for_each(|(name, value)| writeln!(f, "  {name}: {value}"))
+    changed.into_iter().try_for_each(|setting| {
+        let value = match setting.value(config) {
+            config::Value::Names(list) => names(&list),
+            config::Value::Text(value) => text(&value),
+            value => value.text(),
+        };
+        writeln!(f, "  {}: {value}", setting.key())
+    })
 }

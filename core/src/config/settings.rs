@@ -1,0 +1,219 @@
+//! The table of settings. A new one is a field of [`Config`], a row here, and its use.
+//!
+//! The order is that of forms, of the command line's help and of everything that is written.
+
+use super::setting::{Group, Kind, Scope, Setting, Typed, kind_of};
+
+/// A row without texts for a field of [`Config`]: its kind, and how it is read and written.
+macro_rules! field {
+    ($field:ident) => {
+        Setting::of(
+            kind_of(|config| &config.$field),
+            |config| config.$field.value(),
+            |config, text| Typed::read(text).map(|value| config.$field = value),
+            |from, to| to.$field.clone_from(&from.$field),
+        )
+    };
+}
+
+/// All settings; sizes of dimensions are the model's.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "precision",
+        label: "precision",
+        help: "Number format of parameters and of arithmetic",
+        group: Group::Main,
+        stated: true,
+        ..field!(precision)
+    },
+    Setting {
+        name: "optimizer",
+        label: "optimizer",
+        help: "Optimizer",
+        group: Group::Main,
+        stated: true,
+        ..field!(optimizer)
+    },
+    Setting {
+        name: "device",
+        label: "device",
+        about: "its kernels and capacity are assumed",
+        help: "GPU whose kernels the run is assumed to use; `highwater devices` prints them",
+        kind: Kind::Device,
+        variable: "DEVICE",
+        group: Group::Main,
+        scope: Scope::Machine,
+        stated: true,
+        ..field!(device)
+    },
+    Setting {
+        name: "capacity",
+        label: "total memory",
+        about: "of the card, as PyTorch reports it",
+        help: "Total memory of that GPU as PyTorch reports it, such as `23.64GiB`",
+        group: Group::Card,
+        scope: Scope::Card,
+        ..field!(capacity)
+    },
+    Setting {
+        name: "context",
+        label: "CUDA context",
+        about: "CUDA and its libraries in the training process",
+        help: "CUDA context and libraries of the training process there",
+        group: Group::Card,
+        scope: Scope::Card,
+        ..field!(context)
+    },
+    Setting {
+        name: "other-processes",
+        label: "other processes",
+        about: "what they hold of the card",
+        help: "What other processes hold of it",
+        group: Group::Card,
+        scope: Scope::Card,
+        ..field!(other_processes)
+    },
+    Setting {
+        name: "allowed",
+        label: "limit of the process",
+        about: "as set_per_process_memory_fraction gives it",
+        help: "What the process may reserve, under `set_per_process_memory_fraction`",
+        group: Group::Card,
+        scope: Scope::Card,
+        ..field!(allowed)
+    },
+    Setting {
+        name: "alloc-conf",
+        label: "allocator settings",
+        about: "PYTORCH_CUDA_ALLOC_CONF",
+        help: "Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`",
+        variable: "SETTINGS",
+        example: "max_split_size_mb:512",
+        group: Group::Card,
+        scope: Scope::Machine,
+        ..field!(alloc_conf)
+    },
+    Setting {
+        name: "loss",
+        label: "loss",
+        help: "What the outputs are compared with",
+        ..field!(loss)
+    },
+    Setting {
+        name: "checkpoint",
+        label: "checkpointing",
+        about: "blocks are run again in backward instead of being kept",
+        help: "Activation checkpointing: `none`, `blocks`, or N for every Nth block",
+        ..field!(checkpoint)
+    },
+    Setting {
+        name: "accumulate",
+        label: "batches per step",
+        about: "gradients of so many batches are accumulated",
+        help: "Batches per optimizer step",
+        ..field!(accumulate)
+    },
+    Setting {
+        name: "freeze",
+        label: "frozen",
+        about: "modules or parameters that are not trained",
+        help: "Parameters that are not trained: `layer1`, `*.embeddings`",
+        example: "encoder, *.embeddings",
+        ..field!(freeze)
+    },
+    Setting {
+        name: "lora",
+        label: "LoRA adapters",
+        about: "linear layers that get them; nothing else is trained then",
+        help: "Linear layers that get low-rank adapters, nothing else being trained: `q_proj`, or a module's \
+               path",
+        example: "q_proj, v_proj",
+        ..field!(lora)
+    },
+    Setting {
+        name: "lora-rank",
+        label: "LoRA rank",
+        about: "of every adapter",
+        help: "Rank of these adapters",
+        ..field!(lora_rank)
+    },
+    Setting {
+        name: "optimizer-impl",
+        label: "optimizer runs",
+        help: "How the optimizer walks over the parameters",
+        ..field!(optimizer_impl)
+    },
+    Setting {
+        name: "weight-decay",
+        label: "weight decay",
+        about: "where the optimizer has it off by default",
+        help: "Decay weights where the optimizer leaves that off by default",
+        ..field!(weight_decay)
+    },
+    Setting {
+        name: "clip-grad-norm",
+        label: "clip gradients",
+        about: "by the norm of all of them",
+        help: "Clip the norm of all gradients before the step",
+        ..field!(clip_grad_norm)
+    },
+    Setting {
+        name: "ema",
+        label: "average of parameters",
+        about: "a moving average is kept beside them",
+        help: "Keep a moving average of the parameters beside them",
+        ..field!(ema)
+    },
+    Setting {
+        name: "zero-grad",
+        label: "zero_grad",
+        help: "Where gradients are dropped",
+        variable: "WHERE",
+        ..field!(zero_grad)
+    },
+    Setting {
+        name: "loop",
+        label: "loop",
+        help: "Whether the step is a function, so that logits and loss die when it returns",
+        variable: "STYLE",
+        ..field!(loop_style)
+    },
+    Setting {
+        name: "memory-format",
+        label: "memory format",
+        help: "Order in which images and the kernels that read them lie in memory",
+        ..field!(memory_format)
+    },
+    Setting {
+        name: "attention",
+        label: "attention",
+        help: "Which of transformers' attentions runs, where a configuration is read",
+        scope: Scope::Configuration,
+        ..field!(attention)
+    },
+    Setting {
+        name: "in-place",
+        label: "in-place activations",
+        help: "Whether activations overwrite their input; `auto` follows torchvision's models",
+        variable: "WHETHER",
+        ..field!(in_place)
+    },
+    Setting {
+        name: "recover",
+        label: "recovery",
+        help: "Whether what the exporter removed or took apart is put together again",
+        variable: "WHETHER",
+        scope: Scope::Export,
+        ..field!(recover)
+    },
+    Setting {
+        name: "pytorch",
+        label: "PyTorch",
+        about: "whose rules are followed",
+        help: "Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before)",
+        variable: "VERSION",
+        scope: Scope::Machine,
+        stated: true,
+        ..field!(pytorch)
+    },
+];
