@@ -91,7 +91,7 @@ pub fn record(
     let autocast = config.precision.autocast();
     // Backward runs checkpointed regions again, under the autocast that they first ran under.
     let recompute = |region: &Region| {
-        rt.autocast(autocast, || forward.run_again(&rt, &device.values, region, hooks))
+        rt.autocast(autocast, || forward.run_again(&rt, &device.values, region, hooks));
     };
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut training = Training::begin(&rt, config, &device, hooks)?;

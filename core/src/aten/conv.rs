@@ -28,7 +28,9 @@ pub struct Convolution {
     pub transposed: bool,
 }
 
-/// `aten::convolution`.
+/// `aten::convolution`, with one, two or three spatial dimensions.
+///
+/// `x [N, C, d…]`, `weight [M, C/groups, k…]`, transposed `[C, M/groups, k…]`, `bias [M]` to `[N, M, …]`.
 pub fn convolution(
     rt: &Runtime,
     x: &Tensor,

@@ -4,7 +4,7 @@ use crate::eager::layout::like_strides;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
-/// `aten::native_dropout` in training, with a probability above zero.
+/// `aten::native_dropout` in training, with a probability above zero: `x` of any shape. Saved: a mask of booleans.
 pub fn dropout(rt: &Runtime, x: &Tensor) -> Tensor {
     rt.enter_operator("aten::native_dropout");
     let mask = rt.empty_strided(DType::Bool, x.sizes(), like_strides(x));

@@ -8,7 +8,7 @@ use crate::tensor::DType;
 /// COUNT: indices up to which one simple kernel makes the gradient.
 const SIMPLE_LIMIT: u64 = 3072;
 
-/// `aten::embedding`: rows of `weight [V, D]` picked by `indices`.
+/// `aten::embedding`: rows of `weight [V, D]` picked by `indices […]`, to `[…, D]`. Saved: the indices.
 pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
     let flat = rt.no_grad(|| view::contiguous(rt, indices));
     rt.enter_operator("aten::embedding");

@@ -4,7 +4,7 @@ use super::embedding;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
-/// `aten::index`, `index_select` of a tensor by another.
+/// `aten::index`, `index_select`: elements of `x` at `indices`, to `output`. Saved: the indices.
 pub fn pick(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tensor {
     rt.enter_operator("aten::index");
     let y = rt.empty(x.dtype(), output);

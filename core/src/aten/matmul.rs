@@ -18,7 +18,7 @@ pub enum WeightLayout {
     InOut,
 }
 
-/// `F.linear` (`[out, in]`) or `addmm` (`[in, out]`).
+/// `F.linear` (`weight [out, in]`) or `addmm` (`[in, out]`): `x […, in]`, `bias [out]` to `[…, out]`.
 ///
 /// A two-dimensional or contiguous input with a bias is one `addmm`; anything else is a `matmul`,
 /// to which the bias is added in place.
@@ -170,7 +170,7 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// `torch.matmul` of two activations.
+/// `torch.matmul` of two activations: `a […, M, K]`, `b […, K, N]` to `[…, M, N]`, leading dimensions broadcast.
 pub fn matmul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     let [a, b] = &rt.for_operator("aten::matmul", [a, b]);
     match (a.rank(), b.rank()) {
@@ -220,7 +220,7 @@ fn batched(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     unflatten(rt, y, &sizes)
 }
 
-/// `aten::bmm`.
+/// `aten::bmm`: `a [B, M, K]`, `b [B, K, N]` to `[B, M, N]`.
 pub fn bmm(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator("aten::bmm");
     let y = product(rt, a, &[a.size(0), a.size(1), b.size(2)]);
@@ -231,7 +231,7 @@ pub fn bmm(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     })
 }
 
-/// `aten::baddbmm`: `self + alpha * batch1 @ batch2` in one kernel; `scales` where `alpha` is not one.
+/// `aten::baddbmm`: `bias + alpha * a [B, M, K] @ b [B, K, N]` in one kernel; `scales` where `alpha` is not one.
 pub fn baddbmm(rt: &Runtime, bias: &Tensor, a: &Tensor, b: &Tensor, scales: bool) -> Tensor {
     let [bias, a, b] = &rt.for_operator("aten::baddbmm", [bias, a, b]);
     rt.enter_operator("aten::baddbmm");

@@ -10,7 +10,9 @@ use crate::config::PyTorch;
 use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
 use crate::tensor::{DType, numel};
 
-/// `aten::batch_norm` in training: output, mean and inverse deviation per channel.
+/// `aten::batch_norm` in training: `x [N, C, …]`, `weight [C]`, `bias [C]`.
+///
+/// Saved: the input, mean and inverse deviation per channel.
 ///
 /// cuDNN and the native kernels keep the same set. cuDNN's workspace and reserve are zero for
 /// contiguous tensors; for channels last they are not known, and taken to be zero too.
@@ -95,7 +97,9 @@ fn channels_last_gradients(pass: &Pass<'_>, dtype: DType) -> Gradients {
     std::iter::once(Some(for_x)).chain(parameters).collect()
 }
 
-/// `aten::native_layer_norm` over rows of `width` elements: the output is contiguous.
+/// `aten::native_layer_norm`: `x [rows…, width…]`, weight and bias `[width…]`.
+///
+/// The output is contiguous. Saved: the input, mean and inverse deviation per row.
 pub fn layer_norm(
     rt: &Runtime,
     x: &Tensor,
@@ -115,7 +119,9 @@ pub fn layer_norm(
     affine(rt, "NativeLayerNormBackward0", y, saved, (weight, bias), row_gradients)
 }
 
-/// `aten::rms_norm` over the last dimensions: one kernel, one statistic per row; until 2.8 a composite.
+/// `aten::rms_norm`: `x [rows…, width…]`, weight `[width…]`, in one kernel; until PyTorch 2.8 a composite.
+///
+/// Saved: the input and one statistic per row.
 pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -> Tensor {
     if rt.pytorch == PyTorch::V2_8 {
         return composite_rms_norm(rt, x, width, weight);
@@ -160,7 +166,9 @@ fn composite_rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tens
     }
 }
 
-/// `aten::native_group_norm` over `[N, C, …]`.
+/// `aten::native_group_norm`: `x [N, C, …]`, `weight [C]`, `bias [C]`.
+///
+/// Saved: the input, mean and inverse deviation `[N, groups]`.
 pub fn group_norm(
     rt: &Runtime,
     x: &Tensor,

@@ -7,7 +7,9 @@ use crate::config::MemoryFormat;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
-/// `aten::max_pool2d_with_indices`: the indices, eight bytes each, are saved beside the input.
+/// `aten::max_pool2d_with_indices`: `x [N, C, H, W]` to `output`.
+///
+/// Saved: the input, and as many indices as the output has elements, eight bytes each.
 pub fn max_pool(rt: &Runtime, x: &Tensor, output: &[u64]) -> Tensor {
     rt.enter_operator("aten::max_pool2d_with_indices");
     let format = x.suggested_format();
@@ -17,8 +19,9 @@ pub fn max_pool(rt: &Runtime, x: &Tensor, output: &[u64]) -> Tensor {
     rt.differentiable("MaxPool2DWithIndicesBackward0", y, &[x], &[x, &indices], input_gradient)
 }
 
-/// `aten::avg_pool2d` and adaptive pooling to more than one element: the input is saved. The adaptive
-/// kernels read a gradient of any strides.
+/// `aten::avg_pool2d`, and adaptive pooling to more than one element: `x [N, C, H, W]` to `output`.
+///
+/// Saved: the input. The adaptive kernels read a gradient of any strides.
 pub fn average_pool(rt: &Runtime, x: &Tensor, output: &[u64], adaptive: bool) -> Tensor {
     rt.enter_operator(if adaptive { "aten::adaptive_avg_pool2d" } else { "aten::avg_pool2d" });
     let format = x.suggested_format();
@@ -44,7 +47,7 @@ fn input_gradient(pass: &Pass<'_>) -> Gradients {
     vec![Some(result)]
 }
 
-/// `aten::adaptive_avg_pool2d` to one element: a mean over each channel.
+/// `aten::adaptive_avg_pool2d` of `x [N, C, d…]` to `[N, C, 1…]`: a mean over each channel.
 ///
 /// In channels last the mean is seen again with strides that say so, by `as_strided`, whose gradient
 /// is a tensor of its own.

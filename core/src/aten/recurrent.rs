@@ -147,6 +147,7 @@ const CHUNK: u64 = 256;
 
 /// Output, last state, and for an LSTM the last cell, of zeros as first state.
 ///
+/// `x [S, N, I]` to `[S, N, directions * H]`, or with the batch first; the states are `[layers * directions, N, H]`.
 /// `weights` are those of `nn.RNNBase._flat_weights`, in its order.
 pub fn recurrent(rt: &Runtime, x: &Tensor, weights: &[Tensor], module: &Recurrent) -> Vec<Tensor> {
     const NAME: &str = "aten::_cudnn_rnn";

@@ -5,13 +5,13 @@ use crate::eager::layout::like_strides;
 use crate::eager::{Runtime, Tensor, kernels};
 use crate::tensor::DType;
 
-/// `aten::softmax`.
+/// `aten::softmax` of `x` of any shape, along any dimension; the result is saved.
 pub fn softmax(rt: &Runtime, x: &Tensor) -> Tensor {
     // The gradient is multiplied by the result first, into a tensor of its own.
     run(rt, x, "aten::_softmax", "SoftmaxBackward0", 1)
 }
 
-/// `aten::log_softmax`.
+/// `aten::log_softmax`, likewise.
 pub fn log_softmax(rt: &Runtime, x: &Tensor) -> Tensor {
     run(rt, x, "aten::_log_softmax", "LogSoftmaxBackward0", 0)
 }

@@ -103,60 +103,60 @@ mod tests {
 
     #[test]
     fn the_input_and_its_statistics_are_saved() {
-        expect![[r#"
+        expect![[r"
             aten::native_layer_norm: +a 192 +b 24 +c 24
             drop: -a
             aten::ones_like: +d 4
             gradient: +e 192
             NativeLayerNormBackward0: +f 192 +g 32 +h 32 -e -b -c
             AccumulateGrad: -d
-        "#]]
+        "]]
         .assert_eq(&events("LayerNormalization float32[2,3,8] float32[8] float32[8]"));
-        expect![[r#"
+        expect![[r"
             aten::native_layer_norm: +a 192 +b 24 +c 24
             drop: -a
             aten::ones_like: +d 4
             gradient: +e 192
             NativeLayerNormBackward0: +f 192 +g 32 -e -b -c
             AccumulateGrad: -d
-        "#]]
+        "]]
         .assert_eq(&events("LayerNormalization float32[2,3,8] float32[8]"));
-        expect![[r#"
+        expect![[r"
             aten::_fused_rms_norm: +a 192 +b 24
             drop: -a
             aten::ones_like: +c 4
             gradient: +d 192
             FusedRmsNormBackward0: +e 192 +f 32 -d -b
             AccumulateGrad: -c
-        "#]]
+        "]]
         .assert_eq(&events("RMSNormalization float32[2,3,8] float32[8]"));
-        expect![[r#"
+        expect![[r"
             aten::native_group_norm: +a 256 +b 16 +c 16 +d 32 +e 32 -d -e
             drop: -a
             aten::ones_like: +f 4
             gradient: +g 256
             NativeGroupNormBackward0: +h 256 +i 16 +j 16 +k 32 +l 32 +m 16 +n 16 +o 32 -k -l -m -n -o -g -b -c
             AccumulateGrad: -f
-        "#]].assert_eq(&events(
+        "]].assert_eq(&events(
             "GroupNormalization float32[2,4,8] float32[4] float32[4] num_groups=2",
         ));
-        expect![[r#"
+        expect![[r"
             aten::batch_norm: +a 2048 +b 16 +c 16
             drop: -a
             aten::ones_like: +d 4
             gradient: +e 2048
             CudnnBatchNormBackward0: +f 2048 +g 16 +h 16 -e -b -c
             AccumulateGrad: -d
-        "#]]
+        "]]
         .assert_eq(&events("InstanceNormalization float32[2,4,8,8] float32[4] float32[4]"));
-        expect![[r#"
+        expect![[r"
             aten::batch_norm: +a 2048 +b 16 +c 16
             drop: -a
             aten::ones_like: +d 4
             gradient: +e 2048
             CudnnBatchNormBackward0: +f 2048 +g 16 +h 16 -e -b -c
             AccumulateGrad: -d
-        "#]].assert_eq(&events(
+        "]].assert_eq(&events(
             "BatchNormalization float32[2,4,8,8] float32[4] float32[4] float32[4] float32[4] training_mode=1",
         ));
     }

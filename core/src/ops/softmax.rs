@@ -35,21 +35,21 @@ mod tests {
     #[test]
     fn the_result_is_saved() {
         // Softmax multiplies the gradient by it first; log-softmax needs no tensor besides its result.
-        expect![[r#"
+        expect![[r"
             aten::_softmax: +a 32
             aten::ones_like: +b 4
             gradient: +c 32
             SoftmaxBackward0: +d 32 +e 32 -d -c -a
             AccumulateGrad: -b
-        "#]]
+        "]]
         .assert_eq(&events("Softmax float32[2,4] axis=-1"));
-        expect![[r#"
+        expect![[r"
             aten::_log_softmax: +a 16
             aten::ones_like: +b 4
             gradient: +c 16
             LogSoftmaxBackward0: +d 16 -c -a
             AccumulateGrad: -b
-        "#]]
+        "]]
         .assert_eq(&events("LogSoftmax float16[2,4]"));
     }
 

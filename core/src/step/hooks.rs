@@ -95,23 +95,23 @@ impl<'a> Modules<'a> {
         if self.label.replace(label) == label {
             return;
         }
-        self.go_to(self.rt.label_text(label));
+        self.go_to(&self.rt.label_text(label));
     }
 
-    fn go_to(&self, path: String) {
-        let before = self.path.replace(path.clone());
-        let shared = ancestors(&before).zip(ancestors(&path)).take_while(|(a, b)| a == b).count();
+    fn go_to(&self, path: &str) {
+        let before = self.path.replace(path.to_owned());
+        let shared = ancestors(&before).zip(ancestors(path)).take_while(|(a, b)| a == b).count();
         for module in ancestors(&before).skip(shared).collect::<Vec<_>>().into_iter().rev() {
             self.rt.aside(|| self.hooks.after_module(self.rt, module, self.direction));
         }
-        for module in ancestors(&path).skip(shared) {
+        for module in ancestors(path).skip(shared) {
             self.rt.aside(|| self.hooks.before_module(self.rt, module, self.direction));
         }
     }
 
     /// What was begun ends.
     pub(super) fn end(&self) {
-        self.go_to(self.within.unwrap_or_default().to_owned());
+        self.go_to(self.within.unwrap_or_default());
         if self.within.is_none() {
             self.rt.aside(|| self.hooks.after_module(self.rt, "", self.direction));
         }
