@@ -51,8 +51,8 @@ pub struct Program<'a> {
     pub placement: Vec<ValueId>,
     /// The same in the order in which `model.to("cuda")` meets them.
     pub to_device: Vec<ValueId>,
-    /// Buffers that no operator reads, by the initializer beside which they are registered.
-    pub beside: BTreeMap<ValueId, Vec<(String, TensorType)>>,
+    /// Buffers that no operator reads, by the initializer after which they are registered.
+    pub unread_buffers: BTreeMap<ValueId, Vec<(String, TensorType)>>,
     /// Values that a Python name holds until another value has been made.
     pub names: Vec<(ValueId, ValueId)>,
     /// What was recovered, and what is missing still.
@@ -414,13 +414,13 @@ impl<'a> View<'a> {
         self.index();
         let placement = placement::order(&self);
         let to_device = placement::to_device(&self, &placement);
-        let beside = placement.iter().map(|&id| (id, placement::beside(&self, id)));
-        let beside = sorted::map(beside.filter(|(_, buffers)| !buffers.is_empty()));
+        let unread = placement.iter().map(|&id| (id, placement::unread_buffers(&self, id)));
+        let unread_buffers = sorted::map(unread.filter(|(_, buffers)| !buffers.is_empty()));
         let mut diagnostics = diagnostics;
         let names = if self.graph.is_program {
             self.graph.held.clone()
         } else {
-            diagnostics.extend(placement::diagnostic(&beside));
+            diagnostics.extend(placement::diagnostic(&unread_buffers));
             diagnostics.extend(names::diagnostic(&self));
             names::find(&self)
         };
@@ -430,7 +430,7 @@ impl<'a> View<'a> {
             nodes: self.nodes,
             placement,
             to_device,
-            beside,
+            unread_buffers,
             names,
             diagnostics,
         }

@@ -276,7 +276,8 @@ struct Loaded<'a> {
     name: &'a str,
     category: Category,
     tensor: Tensor,
-    beside: Vec<Tensor>,
+    /// Buffers that no operator reads.
+    unread: Vec<Tensor>,
 }
 
 /// `model.to(memory_format=…)` of a model on the device: a copy of each parameter and buffer of four
@@ -342,8 +343,8 @@ impl Device {
                 _ => continue,
             };
             let tensor = rt.place(&ty, category, &value.name);
-            let beside = program.beside.get(&id).into_iter().flatten();
-            let beside = beside.map(|(name, ty)| {
+            let unread = program.unread_buffers.get(&id).into_iter().flatten();
+            let unread = unread.map(|(name, ty)| {
                 let dtype = if ty.dtype.is_floating() { tensor.dtype() } else { ty.dtype };
                 let ty = TensorType::new(dtype, ty.dims.clone());
                 rt.place(&ty, Category::Buffer, name)
@@ -352,7 +353,7 @@ impl Device {
                 id,
                 name: &value.name,
                 category,
-                beside: beside.collect(),
+                unread: unread.collect(),
                 tensor,
             });
         }
@@ -361,7 +362,7 @@ impl Device {
         let mut trained = BTreeMap::new();
         let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();
         let mut frozen = Frozen::new(config);
-        for Loaded { id, name, category, tensor, beside } in loaded {
+        for Loaded { id, name, category, tensor, unread } in loaded {
             let mut tensor = rt.aside(|| hooks.load(rt, name, category, tensor));
             if category == Category::Parameter && !frozen.has(name) {
                 let leaf;
@@ -371,7 +372,7 @@ impl Device {
             if let Some(slot) = values.get_mut(id.0) {
                 *slot = Some(tensor.clone());
             }
-            placed.insert(id, std::iter::once(tensor).chain(beside).collect());
+            placed.insert(id, std::iter::once(tensor).chain(unread).collect());
         }
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
@@ -385,7 +386,7 @@ impl Device {
     /// # Errors
     /// When that is so because of what the configuration freezes or adapts.
     fn check_gradients(&self, config: &Config) -> Result<Option<Diagnostic>, Error> {
-        if self.parameters.is_empty() || self.parameters.iter().any(|p| p.leaf.grad().is_some()) {
+        if self.parameters.is_empty() || self.parameters.iter().any(|p| p.leaf.is_reached()) {
             return Ok(None);
         }
         let message = "the loss depends on none of the parameters that are trained, so that there are no \

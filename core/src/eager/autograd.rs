@@ -11,7 +11,7 @@
 //! - `.grad` steals the incoming gradient when nobody else holds it and its layout is the
 //!   parameter's; else it is a clone.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
@@ -108,6 +108,7 @@ pub struct Leaf {
     name: String,
     strides: Vec<u64>,
     grad: RefCell<Option<Tensor>>,
+    reached: Cell<bool>,
 }
 
 impl Leaf {
@@ -119,6 +120,11 @@ impl Leaf {
     /// The parameter's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether a backward has come to it, whatever became of the gradient.
+    pub const fn is_reached(&self) -> bool {
+        self.reached.get()
     }
 
     /// `grad = …`, for a gradient that no backward made.
@@ -159,6 +165,7 @@ impl Runtime {
             name: name.to_owned(),
             strides: tensor.strides().to_vec(),
             grad: RefCell::default(),
+            reached: Cell::new(false),
         });
         let body = Body::Accumulate(Rc::clone(&leaf));
         let node = self.node("AccumulateGrad", Vec::new(), body);
@@ -421,6 +428,7 @@ impl<'a> Engine<'a> {
             self.rt.becomes_gradient(&kept, &leaf.name);
             leaf.set(kept);
         }
+        leaf.reached.set(true);
         self.observer.after_accumulation(leaf);
         drop(grad);
     }

@@ -102,7 +102,7 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Buffers that a module registers beside this one and that no operator reads: name and type.
-pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> {
+pub(super) fn unread_buffers(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> {
     let Some(ty) = view.typed.ty(id) else { return Vec::new() };
     // A trace has all buffers itself.
     if view.graph().is_traced {
@@ -129,9 +129,9 @@ pub(super) fn beside(view: &View<'_>, id: ValueId) -> Vec<(String, TensorType)> 
 
 /// Which of these buffers rest on what transformers' modules register, not on PyTorch's own.
 pub(super) fn diagnostic(
-    beside: &BTreeMap<ValueId, Vec<(String, TensorType)>>,
+    unread: &BTreeMap<ValueId, Vec<(String, TensorType)>>,
 ) -> Option<Diagnostic> {
-    let assumed: Vec<&str> = beside
+    let assumed: Vec<&str> = unread
         .values()
         .flatten()
         .map(|(name, _)| name.as_str())

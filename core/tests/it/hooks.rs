@@ -8,7 +8,7 @@ use highwater_core::eager::autograd::Leaf;
 use highwater_core::eager::{Runtime, Tensor};
 use highwater_core::step::hooks::{Direction, Hooks};
 use highwater_core::step::loss::Loss;
-use highwater_core::step::{self, Parameter};
+use highwater_core::step::{self, Parameter, Recorded};
 use highwater_core::trace::{Category, Event, Phase, Trace};
 use highwater_core::{Bytes, Config, formats, infer, recover};
 
@@ -22,12 +22,16 @@ const BLOCKS: &str = "input: [8, 64]\nlayers:\n  - name: h\n    repeat: 2\n    b
                       - linear: 64\n      - relu\n      - linear: 64\n";
 
 fn record(spec: &str, config: &Config, hooks: &dyn Hooks) -> Trace {
+    run(spec, config, hooks).trace
+}
+
+fn run(spec: &str, config: &Config, hooks: &dyn Hooks) -> Recorded {
     let graph = formats::open(&mut spec.as_bytes(), "spec").unwrap().graph;
     let typed = infer::infer(&graph, &config.dims).unwrap();
     let program = recover::recover(&graph, &typed, config);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed).unwrap();
     let recorded = step::record(&program, &program.typed, &loss, config, recording::A100, hooks);
-    recorded.unwrap().trace
+    recorded.unwrap()
 }
 
 /// What an event is, as `phase operator +bytes`.
@@ -65,7 +69,12 @@ impl Hooks for Log {
     }
 
     fn after_module(&self, _rt: &Runtime, path: &str, direction: Direction) {
-        self.note(format!("}} {direction:?} of `{path}`"));
+        let begun = format!("{direction:?} of `{path}` {{");
+        let mut log = self.0.borrow_mut();
+        match log.last_mut().filter(|last| **last == begun) {
+            Some(last) => last.push('}'),
+            None => log.push(format!("}} {direction:?} of `{path}`")),
+        }
     }
 
     fn after_accumulation(&self, _rt: &Runtime, leaf: &Leaf) {
@@ -89,24 +98,18 @@ fn calls_follow_modules_gradients_and_the_optimizer() {
         &Config::default(),
         &expect![[r#"
         Forward of `` {
-        Forward of `a` {
-        } Forward of `a`
-        Forward of `1` {
-        } Forward of `1`
-        Forward of `a` {
-        } Forward of `a`
-        Forward of `b` {
-        } Forward of `b`
+        Forward of `a` {}
+        Forward of `1` {}
+        Forward of `a` {}
+        Forward of `b` {}
         } Forward of ``
         Backward of `` {
         Backward of `b` {
         b.bias.grad [10]
         b.weight.grad [10, 64]
         } Backward of `b`
-        Backward of `a` {
-        } Backward of `a`
-        Backward of `1` {
-        } Backward of `1`
+        Backward of `a` {}
+        Backward of `1` {}
         Backward of `a` {
         a.bias.grad [64]
         a.weight.grad [64, 64]
@@ -126,20 +129,14 @@ fn a_checkpointed_block_is_entered_again_in_backward_and_what_is_around_it_is_no
         Forward of `` {
         Forward of `h` {
         Forward of `h.0` {
-        Forward of `h.0.0` {
-        } Forward of `h.0.0`
-        Forward of `h.0.1` {
-        } Forward of `h.0.1`
-        Forward of `h.0.2` {
-        } Forward of `h.0.2`
+        Forward of `h.0.0` {}
+        Forward of `h.0.1` {}
+        Forward of `h.0.2` {}
         } Forward of `h.0`
         Forward of `h.1` {
-        Forward of `h.1.0` {
-        } Forward of `h.1.0`
-        Forward of `h.1.1` {
-        } Forward of `h.1.1`
-        Forward of `h.1.2` {
-        } Forward of `h.1.2`
+        Forward of `h.1.0` {}
+        Forward of `h.1.1` {}
+        Forward of `h.1.2` {}
         } Forward of `h.1`
         } Forward of `h`
         } Forward of ``
@@ -148,18 +145,14 @@ fn a_checkpointed_block_is_entered_again_in_backward_and_what_is_around_it_is_no
         Backward of `h.1` {
         Backward of `h.1.2` {
         Forward of `h.1` {
-        Forward of `h.1.0` {
-        } Forward of `h.1.0`
-        Forward of `h.1.1` {
-        } Forward of `h.1.1`
-        Forward of `h.1.2` {
-        } Forward of `h.1.2`
+        Forward of `h.1.0` {}
+        Forward of `h.1.1` {}
+        Forward of `h.1.2` {}
         } Forward of `h.1`
         h.1.2.bias.grad [64]
         h.1.2.weight.grad [64, 64]
         } Backward of `h.1.2`
-        Backward of `h.1.1` {
-        } Backward of `h.1.1`
+        Backward of `h.1.1` {}
         Backward of `h.1.0` {
         h.1.0.bias.grad [64]
         h.1.0.weight.grad [64, 64]
@@ -168,18 +161,14 @@ fn a_checkpointed_block_is_entered_again_in_backward_and_what_is_around_it_is_no
         Backward of `h.0` {
         Backward of `h.0.2` {
         Forward of `h.0` {
-        Forward of `h.0.0` {
-        } Forward of `h.0.0`
-        Forward of `h.0.1` {
-        } Forward of `h.0.1`
-        Forward of `h.0.2` {
-        } Forward of `h.0.2`
+        Forward of `h.0.0` {}
+        Forward of `h.0.1` {}
+        Forward of `h.0.2` {}
         } Forward of `h.0`
         h.0.2.bias.grad [64]
         h.0.2.weight.grad [64, 64]
         } Backward of `h.0.2`
-        Backward of `h.0.1` {
-        } Backward of `h.0.1`
+        Backward of `h.0.1` {}
         Backward of `h.0.0` {
         h.0.0.bias.grad [64]
         h.0.0.weight.grad [64, 64]
@@ -293,4 +282,22 @@ fn the_optimizer_can_be_given_shards() {
             && sharded.label(sharded.operators[*at]) == "reduce_scatter"
     });
     assert_eq!(scattered.count(), 4);
+}
+
+/// An optimizer that steps within backward, so that no gradient outlives its parameter's turn.
+struct InBackward;
+
+impl Hooks for InBackward {
+    fn after_accumulation(&self, _rt: &Runtime, leaf: &Leaf) {
+        leaf.clear();
+    }
+}
+
+#[test]
+fn gradients_may_go_where_they_were_accumulated() {
+    let recorded = run(SHARED, &Config::default(), &InBackward);
+    assert!(recorded.diagnostics.iter().all(|found| found.code != "no-gradients"));
+    let state = recorded.trace.storages.iter();
+    assert!(state.clone().any(|storage| storage.category == Category::Gradient));
+    assert!(state.clone().all(|storage| storage.category != Category::OptimizerState));
 }
