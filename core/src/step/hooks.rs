@@ -38,6 +38,11 @@ pub trait Hooks {
         None
     }
 
+    /// Whether modules are followed, which takes time at each of them.
+    fn follows_modules(&self) -> bool {
+        true
+    }
+
     /// A module begins; the path of the whole model is empty.
     fn before_module(&self, _rt: &Runtime, _path: &str, _direction: Direction) {}
 
@@ -56,7 +61,11 @@ pub trait Hooks {
 }
 
 /// Nothing is added to the step.
-impl Hooks for () {}
+impl Hooks for () {
+    fn follows_modules(&self) -> bool {
+        false
+    }
+}
 
 /// Follows a run through the tree of modules, and calls the hooks where it enters and leaves one.
 pub(super) struct Modules<'a> {
@@ -92,7 +101,7 @@ impl<'a> Modules<'a> {
 
     /// The run goes on in this module.
     pub(super) fn enter(&self, label: LabelId) {
-        if self.label.replace(label) == label {
+        if self.label.replace(label) == label || !self.hooks.follows_modules() {
             return;
         }
         self.go_to(&self.rt.label_text(label));
