@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
 use crate::source::Source;
 
+mod builder;
 mod hf_config;
 mod keras;
 pub mod onnx;

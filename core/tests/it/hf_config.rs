@@ -116,6 +116,58 @@ fn families_are_found() {
     }
 }
 
+/// A file of a family that breaks the grammar, or runs into a mistake, is told by its name and line.
+#[test]
+fn every_family_runs() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/formats/hf_config/families");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let head = text.lines().find_map(|line| line.strip_prefix("family(\"")?.split_once('"'));
+        let Some((family, _)) = head else { continue };
+        let sizes = r#""hidden_size": 64, "d_model": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "intermediate_size": 64, "vocab_size": 100, "rotary_dim": 8, "d_kv": 16, "encoder_attention_heads": 4,
+            "num_key_value_heads": 4, "relative_attention": true, "pos_att_type": "c2p|p2c", "conv_kernel_size": 3,
+            "decoder_attention_heads": 4, "embed_dim": 24, "hidden_sizes": [16, 32], "depths": [1, 2],
+            "num_heads": [3, 6], "text_config": {}, "vision_config": {}"#;
+        let sizes = if family == "swin" { sizes } else { &sizes.replace("[3, 6]", "4") };
+        let sizes = if family == "swin" {
+            &sizes.replace(r#""num_attention_heads": 4,"#, "")
+        } else {
+            sizes
+        };
+        count += 1;
+        for attention in ["sdpa", "eager"] {
+            for class in [
+                "Model",
+                "ModelWithProjection",
+                "ForCausalLM",
+                "ForMaskedLM",
+                "ForConditionalGeneration",
+                "ForSequenceClassification",
+                "ForTokenClassification",
+                "ForQuestionAnswering",
+                "ForImageClassification",
+            ] {
+                let text = format!(
+                    r#"{{"model_type": "{family}", "architectures": ["X{class}"], "_attn_implementation": "{attention}", {sizes}}}"#
+                );
+                match open(&text) {
+                    Ok(model) => {
+                        assert!(model.trace(&Config::default()).is_ok(), "{family} {class}")
+                    }
+                    // A head that the family has not is refused, and that is all.
+                    Err(error) => assert!(
+                        error.to_string().contains("architectures"),
+                        "{family} {class}: {error}"
+                    ),
+                }
+            }
+        }
+    }
+    assert_eq!(count, 32);
+}
+
 /// An attention that is asked for goes before that of the file, and is said where it cannot be.
 #[test]
 fn attention_is_a_setting() {

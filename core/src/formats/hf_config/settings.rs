@@ -7,7 +7,7 @@ use crate::error::{Error, Place};
 const LARGEST: i64 = 1 << 31;
 
 /// COUNT: layers that a model may have.
-const LAYERS_MAX: u64 = 1024;
+pub(super) const LAYERS_MAX: i64 = 1024;
 
 /// A configuration, or a part of it.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +56,12 @@ impl<'a> Settings<'a> {
         matches!(tree.content, Content::Map(_)).then_some(Settings { tree })
     }
 
+    /// A part, or where the older `text_config_dict` is stated, that: its values go first.
+    pub(super) fn part_or_older(self, name: &str) -> Settings<'a> {
+        let older = self.part(&format!("{name}_dict"));
+        older.or_else(|| self.part(name)).unwrap_or(Settings::EMPTY)
+    }
+
     /// A whole number from 1.
     pub(super) fn maybe(self, names: Names<'_>) -> Result<Option<u64>, Error> {
         let Some(found) = self.find(names) else { return Ok(None) };
@@ -75,23 +81,9 @@ impl<'a> Settings<'a> {
         }
     }
 
-    pub(super) fn count(self, names: Names<'_>, default: u64) -> Result<u64, Error> {
-        Ok(self.maybe(names)?.unwrap_or(default))
-    }
-
-    /// How many layers.
-    pub(super) fn layers(self, names: Names<'_>, default: u64) -> Result<u64, Error> {
-        let count = self.count(names, default)?;
-        if count <= LAYERS_MAX {
-            return Ok(count);
-        }
-        let place = self.find(names).map_or(self.tree.place, |found| found.place);
-        Err(fault(place, format!("{count} layers are more than {LAYERS_MAX}")))
-    }
-
     /// Several numbers.
-    pub(super) fn counts(self, names: Names<'_>, default: &[u64]) -> Result<Vec<u64>, Error> {
-        let Some(found) = self.find(names) else { return Ok(default.to_vec()) };
+    pub(super) fn counts(self, names: Names<'_>) -> Result<Option<Vec<u64>>, Error> {
+        let Some(found) = self.find(names) else { return Ok(None) };
         let number = |tree: &Tree| match tree.content {
             Content::Int(n @ 0..=LARGEST) => u64::try_from(n).ok(),
             _ => None,
@@ -101,7 +93,7 @@ impl<'a> Settings<'a> {
             Content::Int(_) => number(found).map(|n| vec![n]),
             _ => None,
         };
-        numbers.ok_or_else(|| {
+        numbers.map(Some).ok_or_else(|| {
             let name = names.first().unwrap_or(&"it");
             fault(found.place, format!("`{name}` is {}, not whole numbers", found.kind()))
         })
@@ -111,8 +103,7 @@ impl<'a> Settings<'a> {
     pub(super) fn number(self, names: Names<'_>, default: f64) -> f64 {
         match self.find(names).map(|found| &found.content) {
             Some(Content::Number(x)) => *x,
-            Some(Content::Int(0)) => 0.0,
-            Some(Content::Int(_)) => 1.0,
+            Some(Content::Int(n)) => i32::try_from(*n).map_or(default, f64::from),
             _ => default,
         }
     }
@@ -146,17 +137,24 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// An error about one of these names.
-    pub(super) fn fault(self, name: &str, message: &str) -> Error {
+    /// An error about a setting: the first of these names that is there.
+    pub(super) fn fault(self, names: Names<'_>, message: &str) -> Error {
+        let name = names.iter().find(|name| self.has(name)).or(names.first()).unwrap_or(&"it");
         let found = self.find(&[name]);
         let place = found.map_or(self.tree.place, |found| found.place);
         let what = found.map_or_else(|| "not stated".to_owned(), Tree::kind);
         fault(place, format!("`{name}` is {}: {message}", shortened(&what)))
     }
 
+    /// That there are more layers than [`LAYERS_MAX`].
+    pub(super) fn too_many(self, names: Names<'_>, count: i64) -> Error {
+        let place = self.find(names).map_or(self.tree.place, |found| found.place);
+        fault(place, format!("{count} layers are more than {LAYERS_MAX}"))
+    }
+
     /// `a / b`, which must come out even.
-    pub(super) fn divide(self, a: u64, b: u64, what: &str) -> Result<u64, Error> {
-        if b > 0 && a.is_multiple_of(b) {
+    pub(super) fn divide(self, a: i64, b: i64, what: &str) -> Result<i64, Error> {
+        if b > 0 && a.checked_rem_euclid(b) == Some(0) {
             return Ok(a.div_euclid(b));
         }
         Err(fault(self.tree.place, format!("{what}: {b} does not divide {a}")))

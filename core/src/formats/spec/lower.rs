@@ -11,17 +11,12 @@ use super::kinds::{Default as Fallback, Value};
 use super::{Body, Join, LAYERS_MAX, Layer, Module, Spec, tree};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind, Place};
-use crate::graph::{
-    Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Value as GraphValue,
-    ValueId,
-};
+use crate::formats::builder::{Builder, joined};
+use crate::graph::{Attribute, Dim, Graph, Member, ValueId};
 use crate::tensor::DType;
 
 pub(super) mod blocks;
 pub(super) mod layers;
-
-/// Version of the operator set whose nodes are written.
-const OPSET: i64 = 23;
 
 /// COUNT: nodes that a graph may have.
 const NODES_MAX: usize = 4 * LAYERS_MAX;
@@ -162,7 +157,7 @@ impl Args<'_> {
 #[derive(Debug)]
 pub(super) struct Lowering<'a> {
     spec: &'a Spec,
-    graph: Graph,
+    pub(super) builder: Builder,
     buffers: Vec<(String, Member)>,
     /// Modules around what is being added, from the outermost.
     path: Vec<String>,
@@ -203,17 +198,11 @@ impl Spec {
 
 impl<'a> Lowering<'a> {
     pub(super) fn new(spec: &'a Spec) -> Self {
-        let graph = Graph {
-            name: spec.name.clone(),
-            opset: OPSET,
-            dims: spec.dims.clone(),
-            is_program: true,
-            diagnostics: spec.diagnostics.clone(),
-            ..Graph::default()
-        };
+        let mut builder = Builder::new(&spec.name, spec.diagnostics.clone());
+        builder.graph.dims = spec.dims.clone();
         Self {
             spec,
-            graph,
+            builder,
             buffers: Vec::new(),
             path: Vec::new(),
             place: Place::default(),
@@ -240,24 +229,20 @@ impl<'a> Lowering<'a> {
             // A batch that is written as a number stays one that the user may change.
             if fixed && let Some(batch) = dims.first_mut() {
                 if let Dim::Known(n) = batch {
-                    self.graph.dims.insert(BATCH.to_owned(), *n);
+                    self.builder.graph.dims.insert(BATCH.to_owned(), *n);
                 }
                 *batch = Dim::Named(BATCH.to_owned());
             }
             let shape = dims.iter().map(|dim| match dim {
                 Dim::Known(n) => Size::known(*n),
-                Dim::Named(name) => Size { number: self.graph.dims.get(name).copied(), open: true },
+                Dim::Named(name) => {
+                    Size { number: self.builder.graph.dims.get(name).copied(), open: true }
+                }
                 Dim::Unknown => Size { number: None, open: true },
             });
             let shape = shape.collect();
-            let id = ValueId(self.graph.values.len());
-            let dtype = Some(input.dtype.unwrap_or(DType::Float32));
-            self.graph.values.push(GraphValue {
-                name: input.name.clone(),
-                declared: Some(DeclaredType { dtype, dims: Some(dims) }),
-                initializer: None,
-            });
-            self.graph.inputs.push(id);
+            let dtype = input.dtype.unwrap_or(DType::Float32);
+            let id = self.builder.input(&input.name, dtype, dims);
             if input.dtype.is_none() {
                 self.untyped.insert(id);
             }
@@ -280,15 +265,15 @@ impl<'a> Lowering<'a> {
         if outputs.is_empty() {
             outputs.push(last.id);
         }
-        if outputs.iter().any(|id| self.graph.inputs.contains(id)) {
+        if outputs.iter().any(|id| self.builder.graph.inputs.contains(id)) {
             return Err(Error::new(ErrorKind::NoGraph, "no layer of the spec computes anything"));
         }
         // What is read by name has a name in the forward, which goes when that returns.
-        let inputs = &self.graph.inputs;
+        let inputs = &self.builder.graph.inputs;
         let named = self.read_by_name.iter().filter(|id| !inputs.contains(id));
-        self.graph.held.extend(named.map(|&id| (id, last.id)));
-        self.graph.outputs = outputs;
-        self.graph.members.append(&mut self.buffers);
+        self.builder.graph.held.extend(named.map(|&id| (id, last.id)));
+        self.builder.graph.outputs = outputs;
+        self.builder.graph.members.append(&mut self.buffers);
         if let Some(module) = self.depends {
             let sizes = self.spec.dims.iter().map(|(name, size)| format!("{name} = {size}"));
             let message = format!(
@@ -297,9 +282,9 @@ impl<'a> Lowering<'a> {
                 sizes.collect::<Vec<_>>().join(", ")
             );
             let diagnostic = Diagnostic::new(Severity::Info, "sizes-of-the-spec", message);
-            self.graph.diagnostics.push(diagnostic);
+            self.builder.graph.diagnostics.push(diagnostic);
         }
-        Ok(self.graph)
+        Ok(self.builder.graph)
     }
 
     /// Layers in a row.
@@ -350,7 +335,7 @@ impl<'a> Lowering<'a> {
     /// One layer more.
     fn count(&mut self) -> Result<(), Error> {
         self.layers = self.layers.saturating_add(1);
-        if self.layers > LAYERS_MAX || self.graph.nodes.len() > NODES_MAX {
+        if self.layers > LAYERS_MAX || self.builder.graph.nodes.len() > NODES_MAX {
             let message = format!("the spec expands to more than {LAYERS_MAX} layers");
             return Err(Error::new(ErrorKind::TooLarge, message).at(self.place));
         }
@@ -388,7 +373,7 @@ impl<'a> Lowering<'a> {
                 let sum = self.made("Add", &[y.id, other.id], inplace, shape);
                 // `y` and `other` are names.
                 for id in [y.id, other.id] {
-                    self.hold(id, sum.id);
+                    self.builder.hold(id, sum.id);
                 }
                 Ok(sum)
             }
@@ -402,7 +387,7 @@ impl<'a> Lowering<'a> {
                 }
                 let y = self.join(*join, &results, *dim)?;
                 for result in results {
-                    self.hold(result.id, y.id);
+                    self.builder.hold(result.id, y.id);
                 }
                 Ok(y)
             }
@@ -566,8 +551,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn path_of(&self, leaf: &str) -> String {
-        let path = self.path.iter().map(String::as_str).chain([leaf]);
-        path.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
+        joined(&self.path.join("."), leaf)
     }
 
     pub(super) fn fault(&self, message: impl Into<String>) -> Error {
@@ -605,8 +589,7 @@ impl<'a> Lowering<'a> {
             return Ok(id);
         }
         let id = self.member(leaf, dims)?;
-        let name = self.graph.value_name(id).to_owned();
-        self.graph.members.push((name, Member::Parameter));
+        self.builder.register(&self.path_of(leaf), Member::Parameter);
         Ok(id)
     }
 
@@ -616,7 +599,7 @@ impl<'a> Lowering<'a> {
             return Ok(id);
         }
         let id = self.member(leaf, dims)?;
-        self.buffers.push((self.graph.value_name(id).to_owned(), Member::Buffer));
+        self.buffers.push((self.path_of(leaf), Member::Buffer));
         Ok(id)
     }
 
@@ -633,7 +616,7 @@ impl<'a> Lowering<'a> {
 
     fn member(&mut self, leaf: &str, dims: &[u64]) -> Result<ValueId, Error> {
         let name = self.path_of(leaf);
-        let id = self.constant(name.clone(), DType::Float32, dims.to_vec(), None);
+        let id = self.builder.state(&name, DType::Float32, dims);
         if self.state.insert(name.clone(), id).is_some() || self.named.contains_key(&name) {
             return Err(self.fault(format!("two tensors would be called `{name}`")));
         }
@@ -651,48 +634,8 @@ impl<'a> Lowering<'a> {
 
     /// Sizes of a parameter.
     pub(super) fn dims_of(&self, id: ValueId) -> &[u64] {
-        let literal = self.graph.value(id).and_then(|value| value.initializer.as_ref());
+        let literal = self.builder.graph.value(id).and_then(|value| value.initializer.as_ref());
         literal.map_or(&[], |literal| literal.dims.as_slice())
-    }
-
-    /// Numbers that Python knows, and no tensor on the device.
-    pub(super) fn host(&mut self, list: &[i64]) -> ValueId {
-        let dims = vec![u64::try_from(list.len()).unwrap_or(0)];
-        self.host_of(dims, DType::Int64, Elements::Ints(list.to_vec()))
-    }
-
-    /// One such number.
-    pub(super) fn host_scalar(&mut self, n: i64) -> ValueId {
-        self.host_of(Vec::new(), DType::Int64, Elements::Ints(vec![n]))
-    }
-
-    /// Such numbers with fractions.
-    pub(super) fn host_floats(&mut self, list: Vec<f64>) -> ValueId {
-        let dims = vec![u64::try_from(list.len()).unwrap_or(0)];
-        self.host_of(dims, DType::Float32, Elements::Floats(list))
-    }
-
-    /// One such number.
-    pub(super) fn host_float(&mut self, x: f64) -> ValueId {
-        self.host_of(Vec::new(), DType::Float32, Elements::Floats(vec![x]))
-    }
-
-    fn host_of(&mut self, dims: Vec<u64>, dtype: DType, elements: Elements) -> ValueId {
-        let name = format!("/Constant_{}", self.graph.values.len());
-        self.constant(name, dtype, dims, Some(elements))
-    }
-
-    fn constant(
-        &mut self,
-        name: String,
-        dtype: DType,
-        dims: Vec<u64>,
-        elements: Option<Elements>,
-    ) -> ValueId {
-        let id = ValueId(self.graph.values.len());
-        let initializer = Some(Literal { dtype, dims, elements });
-        self.graph.values.push(GraphValue { name, declared: None, initializer });
-        id
     }
 
     /// Adds a node with one output; `torch.Linear` is of domain `torch`.
@@ -715,37 +658,14 @@ impl<'a> Lowering<'a> {
         inputs: Vec<Option<ValueId>>,
         attributes: impl IntoIterator<Item = (&'static str, Attribute)>,
     ) -> [ValueId; N] {
-        let (domain, op) = op.split_once('.').unwrap_or(("", op));
-        let module = self.path.join(".");
-        let base = self.graph.values.len();
-        let outputs = std::array::from_fn(|index| ValueId(base.saturating_add(index)));
-        for ValueId(index) in outputs {
-            let name = format!("{module}/{op}_{index}");
-            self.graph.values.push(GraphValue { name, declared: None, initializer: None });
-        }
-        let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
-        self.graph.nodes.push(Node {
-            name: format!("{module}/{op}_{base}"),
-            op: op.to_owned(),
-            domain: domain.to_owned(),
-            inputs,
-            outputs: outputs.iter().map(|&id| Some(id)).collect(),
-            attributes: attributes.collect(),
-            module,
-            origin: None,
-        });
-        outputs
-    }
-
-    /// A name of Python's holds a value until another has been made.
-    pub(super) fn hold(&mut self, value: ValueId, until: ValueId) {
-        self.graph.held.push((value, until));
+        let made = self.builder.run(&self.path.join("."), op, inputs, attributes, N);
+        std::array::from_fn(|index| made.get(index).copied().unwrap_or(ValueId(0)))
     }
 
     /// Lets an input without a stated type be integers, as an embedding reads them.
     fn read_as_indices(&mut self, x: &Tensor) -> Result<(), Error> {
         let untyped = self.untyped.contains(&x.id);
-        let value = self.graph.values.get_mut(x.id.0);
+        let value = self.builder.graph.values.get_mut(x.id.0);
         let declared = value.and_then(|value| value.declared.as_mut());
         match declared {
             Some(declared) if untyped => declared.dtype = Some(DType::Int64),

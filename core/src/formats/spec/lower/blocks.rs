@@ -118,7 +118,7 @@ impl Attention {
             k = l.within("k_norm", |l| norm(l, &k))?;
             // `q, k = self.q_norm(q), self.k_norm(k)`.
             for id in before {
-                l.hold(id, k.id);
+                l.builder.hold(id, k.id);
             }
         }
         let turned = |l: &mut Lowering<'_>, x: &Tensor| permuted(l, x, &[0, 2, 1, 3]);
@@ -129,7 +129,7 @@ impl Attention {
             (q, k) = (self.rotated(l, &q, &tables), self.rotated(l, &k, &tables));
             // `q, k = rotate(q, cos, sin), rotate(k, cos, sin)`.
             for id in before {
-                l.hold(id, k.id);
+                l.builder.hold(id, k.id);
             }
         }
         let mut names = vec![q.id, k.id, v.id];
@@ -142,7 +142,7 @@ impl Attention {
             l.made("torch.Attention", &[q.id, k.id, v.id], Some(drops), q.shape.clone())
         };
         let rows = permuted(l, &y, &[0, 2, 1, 3]);
-        let target = l.host(&[0, 0, signed(self.query_width())]);
+        let target = l.builder.ints(&[0, 0, signed(self.query_width())]);
         let mut shape = x.shape.clone();
         if let Some(last) = shape.last_mut() {
             *last = Size::known(self.query_width());
@@ -155,7 +155,7 @@ impl Attention {
         }
         // These have names, which go when the module returns.
         for id in names {
-            l.hold(id, y.id);
+            l.builder.hold(id, y.id);
         }
         Ok(y)
     }
@@ -168,14 +168,14 @@ impl Attention {
         let packed = l.within("in_proj", |l| full(l, &x, all, self.bias))?;
         let mut shape: Vec<Size> = packed.shape.iter().take(2).copied().collect();
         shape.extend([Size::known(3), Size::known(self.width)]);
-        let target = l.host(&[0, 0, 3, signed(self.width)]);
+        let target = l.builder.ints(&[0, 0, 3, signed(self.width)]);
         let parts = l.made("Reshape", &[packed.id, target], None, shape);
         // A dimension is put in front, exchanged with the three, and taken out again: one order.
         let parts = permuted(l, &parts, &[2, 0, 1, 3]);
         let parts = l.made("torch.Contiguous", &[parts.id], None, parts.shape);
         let mut heads = Vec::new();
         for part in 0..3 {
-            let index = l.host_scalar(part);
+            let index = l.builder.int(part);
             let axis = Some(("axis", Attribute::Int(0)));
             let one = l.made("Gather", &[parts.id, index], axis, x.shape.clone());
             let one = self.by_head(l, &one, self.heads);
@@ -187,11 +187,11 @@ impl Attention {
         let y = l.made("torch.Attention", &names, Some(drops), shape);
         let y = permuted(l, &y, &[2, 0, 1, 3]);
         let y = l.made("torch.Contiguous", &[y.id], None, y.shape);
-        let target = l.host(&[0, 0, signed(self.width)]);
+        let target = l.builder.ints(&[0, 0, signed(self.width)]);
         let y = l.made("Reshape", &[y.id, target], None, x.shape);
         let y = l.within("out_proj", |l| full(l, &y, self.width, self.out_bias))?;
         for id in names {
-            l.hold(id, y.id);
+            l.builder.hold(id, y.id);
         }
         Ok(permuted(l, &y, &[1, 0, 2]))
     }
@@ -212,7 +212,7 @@ impl Attention {
         }
         let all = q.saturating_add(kv.saturating_mul(2));
         let packed = l.within("qkv", |l| full(l, x, all, self.bias))?;
-        let lengths = l.host(&[signed(q), signed(kv), signed(kv)]);
+        let lengths = l.builder.ints(&[signed(q), signed(kv), signed(kv)]);
         let axis = Some(("axis", Attribute::Int(-1)));
         let parts: [ValueId; 3] = l.run("Split", vec![Some(packed.id), Some(lengths)], axis);
         let [q_id, k_id, v_id] = parts;
@@ -228,7 +228,7 @@ impl Attention {
 
     /// `x.view(N, L, heads, head_dim)`.
     fn by_head(&self, l: &mut Lowering<'_>, x: &Tensor, heads: u64) -> Tensor {
-        let target = l.host(&[0, 0, signed(heads), signed(self.head_dim)]);
+        let target = l.builder.ints(&[0, 0, signed(heads), signed(self.head_dim)]);
         let mut shape: Vec<Size> = x.shape.iter().take(2).copied().collect();
         shape.extend([Size::known(heads), Size::known(self.head_dim)]);
         l.made("Reshape", &[x.id, target], None, shape)
@@ -257,8 +257,8 @@ impl Attention {
             *last = Size::known(self.head_dim.div_euclid(2));
         }
         let straight = l.made("Mul", &[x.id, cos], None, x.shape.clone());
-        let (axis, zero) = (l.host(&[3]), l.host(&[0]));
-        let (middle, end) = (l.host(&[half]), l.host(&[half.saturating_mul(2)]));
+        let (axis, zero) = (l.builder.ints(&[3]), l.builder.ints(&[0]));
+        let (middle, end) = (l.builder.ints(&[half]), l.builder.ints(&[half.saturating_mul(2)]));
         let front = l.made("Slice", &[x.id, zero, middle, axis], None, half_shape.clone());
         let back = l.made("Slice", &[x.id, middle, end, axis], None, half_shape.clone());
         let negated = l.made("Neg", &[back.id], None, half_shape);
@@ -283,7 +283,7 @@ impl Attention {
         }
         let turned = permuted(l, k, &[0, 1, 3, 2]);
         let scores = l.made("MatMul", &[q.id, turned.id], None, shape.clone());
-        let scale = l.host_float(0.125);
+        let scale = l.builder.float(0.125);
         let mut scores = l.made("Mul", &[scores.id, scale], None, shape.clone());
         if self.causal {
             let length = l.need(Some(self.length), "the length of the sequence")?;
@@ -298,7 +298,7 @@ impl Attention {
                 |l: &mut Lowering<'_>| Ok(drop_out(l, &weights, self.dropout, Vec::new()));
             weights = l.within("attn_drop", dropout)?;
         }
-        l.hold(softmax, weights.id);
+        l.builder.hold(softmax, weights.id);
         Ok((scores.id, l.made("MatMul", &[weights.id, v.id], None, q.shape.clone())))
     }
 }
@@ -433,7 +433,7 @@ pub(in super::super) fn transformer_block(
         if is_post {
             x = normed(l, &x)?;
         }
-        l.hold(before, x.id);
+        l.builder.hold(before, x.id);
     }
     Ok(x)
 }

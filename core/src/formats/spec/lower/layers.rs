@@ -117,7 +117,7 @@ pub(in super::super) fn gelu_new(
     _: &Args<'_>,
     x: &Tensor,
 ) -> Result<Tensor, Error> {
-    let numbers = [0.5, 3.0, 0.044_715, 0.797_884, 1.0].map(|n| l.host_float(n));
+    let numbers = [0.5, 3.0, 0.044_715, 0.797_884, 1.0].map(|n| l.builder.float(n));
     let [half, three, cubic, root, one] = numbers;
     let mut op = |op: &str, a: ValueId, b: ValueId| l.made(op, &[a, b], None, x.shape.clone()).id;
     let halved = op("Mul", x.id, half);

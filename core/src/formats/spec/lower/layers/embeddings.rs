@@ -72,7 +72,7 @@ pub(in super::super::super) fn positional_embedding(
         if is_whole || length.number == Some(rows) && a.number("length").is_none() {
             Tensor { id: weight, shape }
         } else {
-            let (start, axis) = (l.host(&[0]), l.host(&[1]));
+            let (start, axis) = (l.builder.ints(&[0]), l.builder.ints(&[1]));
             let end = extent(l, x, 1);
             l.made("Slice", &[weight, start, end, axis], None, shape)
         }
@@ -82,9 +82,9 @@ pub(in super::super::super) fn positional_embedding(
 
 /// `torch.arange(x.size(1))`.
 fn positions(l: &mut Lowering<'_>, x: &Tensor, length: Size) -> ValueId {
-    let (start, step) = (l.host_scalar(0), l.host_scalar(1));
+    let (start, step) = (l.builder.int(0), l.builder.int(1));
     let end = match length {
-        Size { number: Some(n), open: false } => l.host_scalar(signed(n)),
+        Size { number: Some(n), open: false } => l.builder.int(signed(n)),
         _ => extent(l, x, 1),
     };
     l.made("Range", &[start, end, step], None, vec![length]).id
@@ -106,7 +106,7 @@ pub(in super::super::super) fn class_token(
     let [_, width] = sequence(l, a, x)?;
     let width = l.need(Some(width), "the width of what comes in")?;
     let token = l.parameter("weight", &[1, 1, width])?;
-    let (batch, rest) = (extent(l, x, 0), l.host(&[1, signed(width)]));
+    let (batch, rest) = (extent(l, x, 0), l.builder.ints(&[1, signed(width)]));
     let axis = Some(("axis", Attribute::Int(0)));
     let target = l.made("Concat", &[batch, rest], axis, vec![Size::known(3)]).id;
     let shape = vec![first(x), Size::known(1), Size::known(width)];

@@ -56,7 +56,7 @@ pub(in super::super) fn composite_rms_norm(
     // `weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))`.
     let width = l.need(x.width(), "the width of what comes in")?;
     let weight = l.parameter("weight", &[width])?;
-    let (two, eps, axes) = (l.host_float(2.0), l.host_float(1e-6), l.host(&[-1]));
+    let (two, eps, axes) = (l.builder.float(2.0), l.builder.float(1e-6), l.builder.ints(&[-1]));
     let squares = l.made("Pow", &[x.id, two], None, x.shape.clone());
     let mut narrow = x.shape.clone();
     if let Some(last) = narrow.last_mut() {
@@ -69,8 +69,8 @@ pub(in super::super) fn composite_rms_norm(
     let factor = l.made("Reciprocal", &[root.id], None, narrow);
     let normed = l.made("Mul", &[x.id, factor.id], None, x.shape.clone());
     let y = l.made("Mul", &[weight, normed.id], None, x.shape.clone());
-    l.hold(normed.id, y.id);
-    l.hold(variance.id, y.id);
+    l.builder.hold(normed.id, y.id);
+    l.builder.hold(variance.id, y.id);
     Ok(y)
 }
 

@@ -55,7 +55,7 @@ pub(in super::super::super) fn recurrent(
     if !a.flag("last") {
         return Ok(y);
     }
-    let index = l.host_scalar(-1);
+    let index = l.builder.int(-1);
     let mut shape = y.shape.clone();
     shape.remove(1);
     Ok(l.made("Gather", &[y.id, index], Some(("axis", Attribute::Int(1))), shape))

@@ -17,11 +17,12 @@ pub(in super::super::super) fn stand_in(
     if let Some(at) = shape.get_mut(axis) {
         *at = Size::known(1);
     }
-    let (start, end, axes) = (l.host(&[0]), l.host(&[1]), l.host(&[signed(axis_number(axis))]));
+    let (start, end, axes) =
+        (l.builder.ints(&[0]), l.builder.ints(&[1]), l.builder.ints(&[signed(axis_number(axis))]));
     let narrow = l.made("Slice", &[x.id, start, end, axes], None, shape.clone());
     let target: Vec<i64> =
         (0..shape.len()).map(|at| if at == axis { signed(size) } else { 1 }).collect();
-    let target = l.host(&target);
+    let target = l.builder.ints(&target);
     if let Some(at) = shape.get_mut(axis) {
         *at = Size::known(size);
     }
@@ -67,7 +68,7 @@ pub(super) fn flat(
             target.push(signed(l.need(Some(size), "the size of a dimension behind")?));
         }
     }
-    let target = l.host(&target);
+    let target = l.builder.ints(&target);
     Ok(l.made("Reshape", &[x.id, target], None, shape))
 }
 
@@ -120,7 +121,7 @@ pub(in super::super::super) fn reshape(
     {
         *size = missing;
     }
-    let target = l.host(&target);
+    let target = l.builder.ints(&target);
     Ok(l.made("Reshape", &[x.id, target], None, shape))
 }
 
@@ -172,7 +173,7 @@ pub(in super::super::super) fn select(
     x: &Tensor,
 ) -> Result<Tensor, Error> {
     let axis = l.axis(x, a.index("dim"))?;
-    let index = l.host_scalar(a.index("index"));
+    let index = l.builder.int(a.index("index"));
     let mut shape = x.shape.clone();
     shape.remove(axis);
     let axis = Some(("axis", Attribute::Int(i64::try_from(axis).unwrap_or(0))));
@@ -193,7 +194,7 @@ pub(in super::super::super) fn mean(
             shape.remove(axis);
         }
     }
-    let axes = l.host(&[i64::try_from(axis).unwrap_or(0)]);
+    let axes = l.builder.ints(&[i64::try_from(axis).unwrap_or(0)]);
     let keep = Some(("keepdims", Attribute::Int(i64::from(keep))));
     Ok(l.made("ReduceMean", &[x.id, axes], keep, shape))
 }

@@ -212,7 +212,7 @@ pub(in super::super::super) fn zero_pad(
     let list = |part: &[u64]| [0, 0].into_iter().chain(part.iter().map(|&n| signed(n))).collect();
     let list: Vec<i64> =
         [front, behind].map(list).into_iter().flat_map(|part: Vec<i64>| part).collect();
-    let list = l.host(&list);
+    let list = l.builder.ints(&list);
     Ok(l.made("Pad", &[x.id, list], None, shape))
 }
 
@@ -275,7 +275,7 @@ pub(in super::super::super) fn upsample(
         .map(|(axis, size)| if axis < 2 { *size } else { size.map(|n| n.checked_mul(factor)) })
         .collect();
     let mode = if a.word("mode").as_deref() == Some("bilinear") { "linear" } else { "nearest" };
-    let scales = l.host_floats(vec![1.0, 1.0, scale, scale]);
+    let scales = l.builder.floats(vec![1.0, 1.0, scale, scale]);
     let mode = Some(("mode", Attribute::String(mode.to_owned())));
     let [id] = l.run("Resize", vec![Some(x.id), None, Some(scales)], mode);
     Ok(Tensor { id, shape })

@@ -1,0 +1,427 @@
+//! Operators of the language, and the functions that every text may call.
+
+use std::rc::Rc;
+
+use super::super::settings::{LAYERS_MAX, Settings};
+use super::parser::Expr;
+use super::run::{Run, called};
+use super::value::{Arguments, Value};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::{Error, ErrorKind};
+use crate::graph::{Attribute, Dim, Member, ValueId};
+use crate::tensor::DType;
+
+/// COUNT: nodes that a model may have.
+const NODES_MAX: usize = 400_000;
+
+/// COUNT: items of a list that is repeated, at most.
+const REPEATED_MAX: usize = 64;
+
+/// COUNT: tokens and batch where nobody says.
+const USUAL: [u64; 2] = [512, 8];
+
+/// Functions of every text, by what they are about.
+const BUILT_INS: [&str; 19] = [
+    // Lists and numbers.
+    "range",
+    "len",
+    "zip",
+    "enumerate",
+    "scaled",
+    // Settings, and what is said about them.
+    "setting",
+    "stated",
+    "words",
+    "count_labels",
+    "fault",
+    "note",
+    // Inputs, parameters and operators.
+    "tokens",
+    "numbers",
+    "labels",
+    "Parameter",
+    "Buffer",
+    "freeze",
+    "op",
+    "family",
+];
+
+impl<'t> Run<'t> {
+    pub(super) fn find_built_in(name: &str) -> Option<Value<'t>> {
+        BUILT_INS.iter().find(|known| **known == name).map(|name| Value::BuiltIn(name))
+    }
+
+    pub(super) fn built_in(
+        &mut self,
+        name: &'static str,
+        arguments: Arguments<'t>,
+    ) -> Result<Value<'t>, Error> {
+        let Arguments { plain, named } = arguments;
+        match (name, plain.as_slice()) {
+            ("op", [Value::Text(op, _), inputs @ ..]) => self.operator(op, inputs, named),
+            ("Parameter", sizes) => self.state(Member::Parameter, sizes, &named),
+            ("Buffer", sizes) => self.state(Member::Buffer, sizes, &named),
+            ("tokens", [Value::Int(longest)]) => Ok(self.tokens(*longest)),
+            ("numbers", sizes) => self.numbers(DType::Float32, sizes),
+            ("labels", []) => self.numbers(DType::Int64, &[]),
+            ("family", [Value::Text(..)]) => Ok(Value::None),
+            ("range", [Value::Int(end)]) => Ok(Value::List((0..*end).map(Value::Int).collect())),
+            ("len", [list]) => {
+                let count = self.items(list)?.len();
+                Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+            }
+            ("zip", [first, second]) => {
+                let (first, second) = (self.items(first)?, self.items(second)?);
+                let pairs = first.iter().cloned().zip(second.iter().cloned());
+                Ok(Value::List(pairs.map(|(a, b)| Value::List(Rc::from([a, b]))).collect()))
+            }
+            ("enumerate", [list]) => {
+                let items = self.items(list)?;
+                let pairs = (0..).map(Value::Int).zip(items.iter().cloned());
+                Ok(Value::List(pairs.map(|(a, b)| Value::List(Rc::from([a, b]))).collect()))
+            }
+            ("scaled", [Value::Int(n), Value::Float(factor)]) => {
+                Ok(Value::Int(scaled(*n, *factor)))
+            }
+            ("setting", [Value::Text(name, _), usual]) => self.read(self.c, &[name], usual),
+            ("stated", [Value::Text(name, _)]) => Ok(Value::Flag(self.c.has(name))),
+            ("words", [Value::Text(name, _)]) => {
+                let words = self.c.words(name).into_iter().flat_map(|text| text.split('|'));
+                Ok(Value::List(words.map(|word| Value::Text(word.trim(), name)).collect()))
+            }
+            ("count_labels", []) => self.labels(),
+            ("fault", [Value::Text(text, setting), Value::Text(message, _)]) => {
+                let name = if setting.is_empty() { text } else { setting };
+                Err(self.fault(name, message))
+            }
+            ("note", [Value::Text(code, _), Value::Text(message, _), values @ ..]) => {
+                self.note(code, message, values);
+                Ok(Value::None)
+            }
+            ("freeze", [module]) => {
+                let path = self.path_of(module).unwrap_or_default().to_owned();
+                self.frozen.push(path);
+                Ok(Value::None)
+            }
+            _ => Err(self.mistake(&format!("`{name}` is not given what it takes"))),
+        }
+    }
+
+    // Settings.
+
+    /// A setting, of the type of its default.
+    pub(super) fn setting(
+        &mut self,
+        c: Settings<'t>,
+        names: &'t [&'t str],
+        usual: &Value<'t>,
+    ) -> Result<Value<'t>, Error> {
+        self.stated.insert(names.first().copied().unwrap_or_default(), (c, names));
+        self.read(c, names, usual)
+    }
+
+    fn read(
+        &self,
+        c: Settings<'t>,
+        names: &[&'t str],
+        usual: &Value<'t>,
+    ) -> Result<Value<'t>, Error> {
+        let first = names.first().copied().unwrap_or_default();
+        let whole = |n: u64| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
+        Ok(match usual {
+            Value::None => c.maybe(names)?.map_or(Value::None, whole),
+            Value::Int(1..) => c.maybe(names)?.map_or(usual.clone(), whole),
+            Value::Int(_) => c.above_zero(names)?.map_or(usual.clone(), whole),
+            Value::Float(x) => Value::Float(c.number(names, *x)),
+            Value::Flag(flag) => Value::Flag(c.flag(names, *flag)),
+            Value::Text(text, _) => Value::Text(c.word(names).unwrap_or(text), first),
+            Value::List(_) => match c.counts(names)? {
+                Some(list) => Value::List(list.into_iter().map(whole).collect()),
+                None => usual.clone(),
+            },
+            other => return Err(self.mistake(&format!("a setting is never {}", other.kind()))),
+        })
+    }
+
+    fn fault(&self, name: &str, message: &str) -> Error {
+        match self.stated.get(name) {
+            Some((c, names)) => c.fault(names, message),
+            None => self.c.fault(&[name], message),
+        }
+    }
+
+    /// A range is that of layers, and there is a largest number of those.
+    pub(super) fn bound(&self, end: &Expr<'t>, given: &Arguments<'t>) -> Result<(), Error> {
+        match given.plain.as_slice() {
+            [Value::Int(count)] if *count > LAYERS_MAX => {
+                let (c, names) = match self.stated.get(called(end)) {
+                    Some(&(c, names)) => (c, names),
+                    None => (self.c, &[] as &[&str]),
+                };
+                Err(c.too_many(names, *count))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// COUNT: classes of a head, of which a configuration has names.
+    fn labels(&self) -> Result<Value<'t>, Error> {
+        let named = self.c.part("id2label").map(|names| names.keys().count());
+        let named = named.and_then(|count| u64::try_from(count).ok()).filter(|&count| count > 0);
+        let count = self.c.maybe(&["num_labels"])?.or(named).unwrap_or(2);
+        Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+    }
+
+    fn note(&mut self, code: &'t str, message: &str, values: &[Value<'t>]) {
+        let mut text = message.to_owned();
+        for value in values {
+            let value = match value {
+                Value::Int(n) => n.to_string(),
+                Value::Text(text, _) => (*text).to_owned(),
+                other => other.kind().to_owned(),
+            };
+            text = text.replacen("{}", &value, 1);
+        }
+        self.diagnostics.push(Diagnostic::new(Severity::Info, code, text));
+    }
+
+    // Inputs and state.
+
+    /// An input of tokens; `longest` is the longest that the model takes.
+    fn tokens(&mut self, longest: i64) -> Value<'t> {
+        let [tokens, batch] = USUAL;
+        let longest = u64::try_from(longest).unwrap_or(0);
+        self.dims.insert("batch".to_owned(), batch);
+        self.dims.entry("seq".to_owned()).or_insert_with(|| longest.min(tokens));
+        let dims = vec![Dim::Named("batch".to_owned()), Dim::Named("seq".to_owned())];
+        Value::Tensor(self.builder.input(self.input, DType::Int64, dims))
+    }
+
+    /// An input of numbers, whose batch is open.
+    fn numbers(&mut self, dtype: DType, sizes: &[Value<'t>]) -> Result<Value<'t>, Error> {
+        let [_, batch] = USUAL;
+        self.dims.insert("batch".to_owned(), batch);
+        let sizes = self.sizes(sizes)?.into_iter().map(Dim::Known);
+        let dims = [Dim::Named("batch".to_owned())].into_iter().chain(sizes).collect();
+        Ok(Value::Tensor(self.builder.input(self.input, dtype, dims)))
+    }
+
+    fn sizes(&self, sizes: &[Value<'t>]) -> Result<Vec<u64>, Error> {
+        let size = |value: &Value<'t>| match value {
+            Value::Int(n) => u64::try_from(*n).ok(),
+            _ => None,
+        };
+        let sizes: Option<Vec<u64>> = sizes.iter().map(size).collect();
+        sizes.ok_or_else(|| self.mistake("sizes are whole numbers"))
+    }
+
+    fn state(
+        &mut self,
+        member: Member,
+        sizes: &[Value<'t>],
+        named: &[(&'t str, Value<'t>)],
+    ) -> Result<Value<'t>, Error> {
+        let dtype = match named {
+            [] => DType::Float32,
+            [("dtype", Value::Text("int64", _))] => DType::Int64,
+            [("dtype", Value::Text("bool", _))] => DType::Bool,
+            _ => return Err(self.mistake("the type of a tensor is int64 or bool")),
+        };
+        let sizes = self.sizes(sizes)?;
+        let id = self.builder.state(&self.naming, dtype, &sizes);
+        self.builder.register(&self.naming, member);
+        Ok(Value::Tensor(id))
+    }
+
+    // Operators.
+
+    /// Runs an operator; those of PyTorch's that ONNX lacks are `torch.Linear`.
+    fn operator(
+        &mut self,
+        op: &str,
+        inputs: &[Value<'t>],
+        named: Vec<(&'t str, Value<'t>)>,
+    ) -> Result<Value<'t>, Error> {
+        let mut ids = Vec::new();
+        for input in inputs.iter().filter(|input| !matches!(input, Value::None)) {
+            ids.push(Some(self.operand(input)?));
+        }
+        let (mut outputs, mut attributes) = (None, Vec::new());
+        for (name, value) in named {
+            let attribute = match value {
+                Value::Int(n) if name == "outputs" => {
+                    outputs = usize::try_from(n).ok().filter(|&n| n <= REPEATED_MAX);
+                    continue;
+                }
+                Value::Int(n) => Attribute::Int(n),
+                Value::Flag(flag) => Attribute::Int(i64::from(flag)),
+                Value::Float(x) => Attribute::Float(x),
+                Value::List(list) => Attribute::Ints(self.ints(&list)?),
+                other => return Err(self.mistake(&format!("`{name}` is {}", other.kind()))),
+            };
+            attributes.push((name, attribute));
+        }
+        if self.builder.graph.nodes.len() >= NODES_MAX {
+            let message = format!("the model has more than {NODES_MAX} operators");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let made = self.builder.run(&self.path, op, ids, attributes, outputs.unwrap_or(1));
+        let mut made = made.into_iter().map(Value::Tensor);
+        Ok(match outputs {
+            Some(_) => Value::List(made.collect()),
+            None => made.next().unwrap_or(Value::None),
+        })
+    }
+
+    fn ints(&self, list: &[Value<'t>]) -> Result<Vec<i64>, Error> {
+        let int = |value: &Value<'t>| match value {
+            Value::Int(n) => Some(*n),
+            _ => None,
+        };
+        let ints: Option<Vec<i64>> = list.iter().map(int).collect();
+        ints.ok_or_else(|| self.mistake("these are not all whole numbers"))
+    }
+
+    /// What an operator reads: a tensor, or numbers that Python knows. Of a list of sizes, some may
+    /// be tensors of one number.
+    fn operand(&mut self, value: &Value<'t>) -> Result<ValueId, Error> {
+        Ok(match value {
+            Value::Tensor(id) => *id,
+            Value::Int(n) => self.builder.int(*n),
+            Value::Float(x) => self.builder.float(*x),
+            Value::List(list) => {
+                if let Ok(ints) = self.ints(list) {
+                    return Ok(self.builder.ints(&ints));
+                }
+                let mut parts = Vec::new();
+                for item in list.iter() {
+                    parts.push(Some(match item {
+                        Value::Int(n) => self.builder.ints(&[*n]),
+                        item => self.operand(item)?,
+                    }));
+                }
+                let axis = [("axis", Attribute::Int(0))];
+                let made = self.builder.run(&self.path, "Concat", parts, axis, 1);
+                made.first().copied().unwrap_or(ValueId(0))
+            }
+            other => return Err(self.mistake(&format!("no operator reads {}", other.kind()))),
+        })
+    }
+
+    /// `a += b`, which overwrites a tensor.
+    pub(super) fn increased(&mut self, a: Value<'t>, b: Value<'t>) -> Result<Value<'t>, Error> {
+        match a {
+            Value::Tensor(_) => self.operator("Add", &[a, b], vec![("in_place", Value::Int(1))]),
+            _ => self.arithmetic("+", &a, &b),
+        }
+    }
+
+    pub(super) fn negated(&mut self, value: &Value<'t>) -> Result<Value<'t>, Error> {
+        match value {
+            Value::Int(n) => Ok(Value::Int(n.saturating_neg())),
+            Value::Tensor(_) => self.operator("Neg", std::slice::from_ref(value), Vec::new()),
+            other => Err(self.mistake(&format!("{} has no opposite", other.kind()))),
+        }
+    }
+
+    /// `left sign right`.
+    pub(super) fn combined(
+        &mut self,
+        sign: &'static str,
+        left: &'t Expr<'t>,
+        right: &'t Expr<'t>,
+    ) -> Result<Value<'t>, Error> {
+        let a = self.value(left)?;
+        match sign {
+            "or" if a.is_true() => return Ok(a),
+            "and" if !a.is_true() => return Ok(a),
+            "or" | "and" => return self.value(right),
+            _ => {}
+        }
+        let b = self.value(right)?;
+        match (sign, &a, &b) {
+            ("is", a, b) => Ok(Value::Flag(a.equals(b))),
+            ("in", a, b) => Ok(Value::Flag(self.items(b)?.iter().any(|item| item.equals(a)))),
+            ("/", Value::Int(a), Value::Int(b)) => {
+                let what = format!("{} and {}", called(right), called(left));
+                self.c.divide(*a, *b, &what).map(Value::Int)
+            }
+            _ => self.arithmetic(sign, &a, &b),
+        }
+    }
+
+    fn arithmetic(&mut self, sign: &str, a: &Value<'t>, b: &Value<'t>) -> Result<Value<'t>, Error> {
+        if matches!(a, Value::Tensor(_)) || matches!(b, Value::Tensor(_)) {
+            let op = match sign {
+                "+" => "Add",
+                "-" => "Sub",
+                "*" => "Mul",
+                "/" => "Div",
+                "@" => "MatMul",
+                "**" => "Pow",
+                "==" => "Equal",
+                "<" => "Less",
+                "<=" => "LessOrEqual",
+                ">" => "Greater",
+                ">=" => "GreaterOrEqual",
+                _ => return Err(self.mistake(&format!("tensors have no `{sign}`"))),
+            };
+            return self.operator(op, &[a.clone(), b.clone()], Vec::new());
+        }
+        let result = match (sign, a, b) {
+            ("==", a, b) => Some(Value::Flag(a.equals(b))),
+            ("!=", a, b) => Some(Value::Flag(!a.equals(b))),
+            ("+", Value::List(a), Value::List(b)) if a.len().max(b.len()) <= REPEATED_MAX => {
+                Some(Value::List(a.iter().chain(b.iter()).cloned().collect()))
+            }
+            ("*", Value::List(list), Value::Int(n)) => usize::try_from(*n).ok().and_then(|n| {
+                let few = list.len().saturating_mul(n) <= REPEATED_MAX;
+                let all = || list.iter().cloned().cycle().take(list.len().saturating_mul(n));
+                few.then(|| Value::List(all().collect()))
+            }),
+            (_, Value::Int(a), Value::Int(b)) => whole(sign, *a, *b),
+            (_, Value::Float(a), Value::Float(b)) => ordered(sign, a, b).map(Value::Flag),
+            _ => None,
+        };
+        result
+            .ok_or_else(|| self.mistake(&format!("{} {sign} {} means nothing", a.kind(), b.kind())))
+    }
+}
+
+fn whole<'t>(sign: &str, a: i64, b: i64) -> Option<Value<'t>> {
+    Some(Value::Int(match sign {
+        "+" => a.saturating_add(b),
+        "-" => a.saturating_sub(b),
+        "*" => a.saturating_mul(b),
+        "//" => a.checked_div_euclid(b)?,
+        "%" => a.checked_rem_euclid(b)?,
+        _ => return ordered(sign, &a, &b).map(Value::Flag),
+    }))
+}
+
+fn ordered<T: PartialOrd>(sign: &str, a: &T, b: &T) -> Option<bool> {
+    Some(match sign {
+        "<" => a < b,
+        "<=" => a <= b,
+        ">" => a > b,
+        ">=" => a >= b,
+        _ => return None,
+    })
+}
+
+/// `int(n * factor)`; nothing above `u32` is a width.
+#[expect(clippy::float_arithmetic, reason = "a share of a width that is stated, and no bytes")]
+fn scaled(n: i64, factor: f64) -> i64 {
+    let product = u32::try_from(n).map_or(0.0, f64::from) * factor;
+    // The largest whole number that is not above the product, by bisection: no conversion loses anything.
+    let (mut low, mut high) = (0_u32, u32::MAX);
+    while low < high {
+        let middle = high.saturating_sub((high.saturating_sub(low)).div_euclid(2));
+        if f64::from(middle) <= product {
+            low = middle;
+        } else {
+            high = middle.saturating_sub(1);
+        }
+    }
+    i64::from(low)
+}

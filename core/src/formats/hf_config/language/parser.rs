@@ -1,0 +1,457 @@
+//! Tokens → statements.
+
+use super::lexer::{Token, tokens};
+use super::mistake;
+use crate::error::Error;
+
+/// A line of a text, with what is indented below it.
+#[derive(Debug)]
+pub(in super::super) struct Statement<'t> {
+    pub(super) line: usize,
+    pub(super) kind: Kind<'t>,
+}
+
+pub(super) type Block<'t> = Vec<Statement<'t>>;
+
+/// What a statement does.
+#[derive(Debug)]
+pub(super) enum Kind<'t> {
+    /// `a = b = value`.
+    Assign(Vec<Expr<'t>>, Expr<'t>),
+    /// `a += value`: in place.
+    Increase(Expr<'t>, Expr<'t>),
+    Evaluate(Expr<'t>),
+    /// `if`, each `elif`, and `else`.
+    If(Vec<(Expr<'t>, Block<'t>)>),
+    For(Vec<&'t str>, Expr<'t>, Block<'t>),
+    Return(Expr<'t>),
+    Delete(&'t str),
+    Define(Function<'t>),
+    Class(Class<'t>),
+    Pass,
+}
+
+#[derive(Debug)]
+pub(super) struct Function<'t> {
+    pub(super) name: &'t str,
+    /// Names, and what they are where nothing is given.
+    pub(super) parameters: Vec<(&'t str, Option<Expr<'t>>)>,
+    /// The name of all further arguments.
+    pub(super) others: Option<&'t str>,
+    pub(super) body: Block<'t>,
+    pub(super) file: &'t str,
+}
+
+#[derive(Debug)]
+pub(super) struct Class<'t> {
+    pub(super) name: &'t str,
+    /// The class whose methods and settings it has but for its own.
+    pub(super) base: Option<&'t str>,
+    pub(super) settings: Vec<(Vec<&'t str>, Expr<'t>)>,
+    pub(super) methods: Vec<Function<'t>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Expr<'t> {
+    None,
+    Flag(bool),
+    Int(i64),
+    Float(f64),
+    Text(&'t str),
+    Name(&'t str),
+    List(Vec<Expr<'t>>),
+    /// `[item for name in list]`
+    Each(Box<Expr<'t>>, &'t str, Box<Expr<'t>>),
+    Field(Box<Expr<'t>>, &'t str),
+    Item(Box<Expr<'t>>, Box<Expr<'t>>),
+    Call(Box<Expr<'t>>, Vec<Argument<'t>>),
+    Not(Box<Expr<'t>>),
+    Minus(Box<Expr<'t>>),
+    Binary(&'static str, Box<Expr<'t>>, Box<Expr<'t>>),
+    /// `first if condition else second`: condition, first, second.
+    Choice(Box<[Expr<'t>; 3]>),
+}
+
+#[derive(Debug)]
+pub(super) struct Argument<'t> {
+    pub(super) name: Option<&'t str>,
+    /// `*list`
+    pub(super) spreads: bool,
+    pub(super) value: Expr<'t>,
+}
+
+/// Operators of two operands, from those that bind least.
+const LEVELS: [&[&str]; 6] = [
+    &["or"],
+    &["and"],
+    &["==", "!=", "<=", ">=", "<", ">", "in", "is"],
+    &["+", "-"],
+    &["*", "//", "/", "%", "@"],
+    &["**"],
+];
+
+/// COUNT: expressions and blocks inside each other, at most.
+const DEPTH_MAX: usize = 40;
+
+/// Reads the text of a family.
+///
+/// # Errors
+/// With the line, when the text breaks the grammar.
+pub(in super::super) fn parse<'t>(
+    file: &'t str,
+    text: &'t str,
+) -> Result<Vec<Statement<'t>>, Error> {
+    let mut parser = Parser { file, tokens: tokens(file, text)?, at: 0, depth: 0 };
+    let mut statements = Vec::new();
+    while parser.peek() != Token::End {
+        statements.push(parser.statement()?);
+    }
+    Ok(statements)
+}
+
+/// What a file's first statement says, `family("gpt2", task="CausalLM")`: texts by name, the first
+/// without one.
+///
+/// # Errors
+/// When the file begins otherwise.
+pub(in super::super) fn header<'t>(
+    file: &'t str,
+    text: &'t str,
+) -> Result<Vec<(&'t str, &'t str)>, Error> {
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let call = parse(file, first)?.into_iter().next().map(|statement| statement.kind);
+    if let Some(Kind::Evaluate(Expr::Call(_, arguments))) = call {
+        let row = |argument: Argument<'t>| match argument.value {
+            Expr::Text(text) => Some((argument.name.unwrap_or_default(), text)),
+            _ => None,
+        };
+        return Ok(arguments.into_iter().filter_map(row).collect());
+    }
+    Err(mistake(file, 1, "a file begins with `family(…)`"))
+}
+
+struct Parser<'t> {
+    file: &'t str,
+    tokens: Vec<(Token<'t>, usize)>,
+    at: usize,
+    depth: usize,
+}
+
+impl<'t> Parser<'t> {
+    fn peek(&self) -> Token<'t> {
+        self.tokens.get(self.at).map_or(Token::End, |&(token, _)| token)
+    }
+
+    fn line(&self) -> usize {
+        self.tokens.get(self.at).map_or(0, |&(_, line)| line)
+    }
+
+    fn take(&mut self) -> Token<'t> {
+        let token = self.peek();
+        self.at = self.at.saturating_add(1);
+        token
+    }
+
+    /// Goes over a token if it is the next.
+    fn accept(&mut self, token: Token<'_>) -> bool {
+        let found = self.peek() == token;
+        self.at = self.at.saturating_add(usize::from(found));
+        found
+    }
+
+    fn sign(&mut self, sign: &'static str) -> bool {
+        self.accept(Token::Sign(sign))
+    }
+
+    fn expect(&mut self, token: Token<'_>, what: &str) -> Result<(), Error> {
+        if self.accept(token) { Ok(()) } else { Err(self.unexpected(what)) }
+    }
+
+    fn unexpected(&self, wanted: &str) -> Error {
+        let found = match self.peek() {
+            Token::Name(name) => format!("`{name}`"),
+            Token::Text(text) => format!("the text \"{text}\""),
+            Token::Int(n) => format!("`{n}`"),
+            Token::Float(x) => format!("`{x}`"),
+            Token::Sign(sign) => format!("`{sign}`"),
+            Token::NewLine => "the end of the line".to_owned(),
+            Token::Indent => "a deeper line".to_owned(),
+            Token::Dedent | Token::End => "the end of the block".to_owned(),
+        };
+        mistake(self.file, self.line(), &format!("{wanted} is expected, and {found} found"))
+    }
+
+    fn name(&mut self) -> Result<&'t str, Error> {
+        match self.peek() {
+            Token::Name(name) => {
+                self.at = self.at.saturating_add(1);
+                Ok(name)
+            }
+            _ => Err(self.unexpected("a name")),
+        }
+    }
+
+    /// Runs a rule one level deeper.
+    fn deeper<T>(&mut self, rule: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        if self.depth >= DEPTH_MAX {
+            return Err(mistake(self.file, self.line(), "nested too deeply"));
+        }
+        self.depth = self.depth.saturating_add(1);
+        let result = rule(self);
+        self.depth = self.depth.saturating_sub(1);
+        result
+    }
+
+    fn block(&mut self) -> Result<Block<'t>, Error> {
+        self.expect(Token::Sign(":"), "`:`")?;
+        self.expect(Token::NewLine, "the end of the line")?;
+        self.expect(Token::Indent, "a deeper line")?;
+        self.deeper(|parser| {
+            let mut statements = Vec::new();
+            while !parser.accept(Token::Dedent) {
+                statements.push(parser.statement()?);
+            }
+            Ok(statements)
+        })
+    }
+
+    fn statement(&mut self) -> Result<Statement<'t>, Error> {
+        let line = self.line();
+        let kind = match self.peek() {
+            Token::Sign("if") => self.branches()?,
+            Token::Sign("for") => {
+                self.take();
+                let names = self.names()?;
+                self.expect(Token::Sign("in"), "`in`")?;
+                Kind::For(names, self.expression()?, self.block()?)
+            }
+            Token::Sign("def") => Kind::Define(self.function()?),
+            Token::Sign("class") => Kind::Class(self.class()?),
+            _ => {
+                let kind = self.simple()?;
+                self.expect(Token::NewLine, "the end of the line")?;
+                kind
+            }
+        };
+        Ok(Statement { line, kind })
+    }
+
+    fn simple(&mut self) -> Result<Kind<'t>, Error> {
+        if self.sign("pass") {
+            return Ok(Kind::Pass);
+        }
+        if self.sign("del") {
+            return Ok(Kind::Delete(self.name()?));
+        }
+        if self.sign("return") {
+            let nothing = self.peek() == Token::NewLine;
+            return Ok(Kind::Return(if nothing { Expr::None } else { self.several()? }));
+        }
+        let first = self.several()?;
+        if self.sign("+=") {
+            return Ok(Kind::Increase(first, self.several()?));
+        }
+        let mut all = vec![first];
+        while self.sign("=") {
+            all.push(self.several()?);
+        }
+        let value = all.pop().unwrap_or(Expr::None);
+        Ok(if all.is_empty() { Kind::Evaluate(value) } else { Kind::Assign(all, value) })
+    }
+
+    fn branches(&mut self) -> Result<Kind<'t>, Error> {
+        let mut branches = Vec::new();
+        while self.sign(if branches.is_empty() { "if" } else { "elif" }) {
+            branches.push((self.expression()?, self.block()?));
+        }
+        if self.sign("else") {
+            branches.push((Expr::Flag(true), self.block()?));
+        }
+        Ok(Kind::If(branches))
+    }
+
+    fn names(&mut self) -> Result<Vec<&'t str>, Error> {
+        let mut names = vec![self.name()?];
+        while self.sign(",") {
+            names.push(self.name()?);
+        }
+        Ok(names)
+    }
+
+    fn function(&mut self) -> Result<Function<'t>, Error> {
+        self.take();
+        let name = self.name()?;
+        self.expect(Token::Sign("("), "`(`")?;
+        let (mut parameters, mut others) = (Vec::new(), None);
+        while !self.sign(")") {
+            if self.sign("*") {
+                others = Some(self.name()?);
+            } else {
+                let name = self.name()?;
+                let usual = if self.sign("=") { Some(self.expression()?) } else { None };
+                parameters.push((name, usual));
+            }
+            if self.peek() != Token::Sign(")") {
+                self.expect(Token::Sign(","), "`,` or `)`")?;
+            }
+        }
+        Ok(Function { name, parameters, others, body: self.block()?, file: self.file })
+    }
+
+    fn class(&mut self) -> Result<Class<'t>, Error> {
+        self.take();
+        let name = self.name()?;
+        let mut base = None;
+        if self.sign("(") {
+            base = Some(self.name()?);
+            self.expect(Token::Sign(")"), "`)`")?;
+        }
+        let (mut settings, mut methods) = (Vec::new(), Vec::new());
+        for statement in self.block()? {
+            match statement.kind {
+                Kind::Define(function) => methods.push(function),
+                Kind::Assign(targets, value) => {
+                    let names = targets.iter().map(|target| match target {
+                        Expr::Name(name) => Ok(*name),
+                        _ => Err(mistake(self.file, statement.line, "a setting has plain names")),
+                    });
+                    settings.push((names.collect::<Result<_, _>>()?, value));
+                }
+                Kind::Pass => {}
+                _ => {
+                    let message = "a class has settings or methods, and nothing else";
+                    return Err(mistake(self.file, statement.line, message));
+                }
+            }
+        }
+        Ok(Class { name, base, settings, methods })
+    }
+
+    /// `a, b`: a list without brackets.
+    fn several(&mut self) -> Result<Expr<'t>, Error> {
+        let first = self.expression()?;
+        if self.peek() != Token::Sign(",") {
+            return Ok(first);
+        }
+        let mut all = vec![first];
+        while self.sign(",") {
+            all.push(self.expression()?);
+        }
+        Ok(Expr::List(all))
+    }
+
+    fn expression(&mut self) -> Result<Expr<'t>, Error> {
+        self.deeper(|parser| {
+            let first = parser.binary(0)?;
+            if !parser.sign("if") {
+                return Ok(first);
+            }
+            let condition = parser.binary(0)?;
+            parser.expect(Token::Sign("else"), "`else`")?;
+            Ok(Expr::Choice(Box::new([condition, first, parser.expression()?])))
+        })
+    }
+
+    fn binary(&mut self, level: usize) -> Result<Expr<'t>, Error> {
+        let Some(signs) = LEVELS.get(level) else { return self.postfix() };
+        if level == 2 && self.sign("not") {
+            return Ok(Expr::Not(Box::new(self.deeper(|parser| parser.binary(level))?)));
+        }
+        if level == 5 && self.sign("-") {
+            return Ok(Expr::Minus(Box::new(self.deeper(|parser| parser.binary(level))?)));
+        }
+        let deeper = level.saturating_add(1);
+        let mut left = self.binary(deeper)?;
+        while let Some(&sign) = signs.iter().find(|sign| self.sign(sign)) {
+            let negates = sign == "is" && self.sign("not");
+            let right = self.binary(deeper)?;
+            left = Expr::Binary(sign, Box::new(left), Box::new(right));
+            if negates {
+                left = Expr::Not(Box::new(left));
+            }
+        }
+        Ok(left)
+    }
+
+    /// A value, and what is called or read of it.
+    fn postfix(&mut self) -> Result<Expr<'t>, Error> {
+        let mut value = self.atom()?;
+        loop {
+            value = if self.sign("(") {
+                Expr::Call(Box::new(value), self.arguments()?)
+            } else if self.sign(".") {
+                Expr::Field(Box::new(value), self.name()?)
+            } else if self.sign("[") {
+                let index = self.expression()?;
+                self.expect(Token::Sign("]"), "`]`")?;
+                Expr::Item(Box::new(value), Box::new(index))
+            } else {
+                return Ok(value);
+            };
+        }
+    }
+
+    fn arguments(&mut self) -> Result<Vec<Argument<'t>>, Error> {
+        let mut arguments = Vec::new();
+        while !self.sign(")") {
+            let spreads = self.sign("*");
+            let (value, mut name) = (self.expression()?, None);
+            let value = match value {
+                Expr::Name(called) if self.sign("=") => {
+                    name = Some(called);
+                    self.expression()?
+                }
+                value => value,
+            };
+            arguments.push(Argument { name, spreads, value });
+            if self.peek() != Token::Sign(")") {
+                self.expect(Token::Sign(","), "`,` or `)`")?;
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn atom(&mut self) -> Result<Expr<'t>, Error> {
+        let atom = match self.peek() {
+            Token::Int(n) => Expr::Int(n),
+            Token::Float(x) => Expr::Float(x),
+            Token::Text(text) => Expr::Text(text),
+            Token::Name(name) => Expr::Name(name),
+            Token::Sign("None") => Expr::None,
+            Token::Sign("True") => Expr::Flag(true),
+            Token::Sign("False") => Expr::Flag(false),
+            Token::Sign("(") => {
+                self.take();
+                let inside = self.several()?;
+                self.expect(Token::Sign(")"), "`)`")?;
+                return Ok(inside);
+            }
+            Token::Sign("[") => {
+                self.take();
+                return self.list();
+            }
+            _ => return Err(self.unexpected("a value")),
+        };
+        self.take();
+        Ok(atom)
+    }
+
+    fn list(&mut self) -> Result<Expr<'t>, Error> {
+        let mut all = Vec::new();
+        while !self.sign("]") {
+            all.push(self.expression()?);
+            if all.len() == 1 && self.sign("for") {
+                let name = self.name()?;
+                self.expect(Token::Sign("in"), "`in`")?;
+                let list = self.expression()?;
+                self.expect(Token::Sign("]"), "`]`")?;
+                let item = all.pop().unwrap_or(Expr::None);
+                return Ok(Expr::Each(Box::new(item), name, Box::new(list)));
+            }
+            if self.peek() != Token::Sign("]") {
+                self.expect(Token::Sign(","), "`,` or `]`")?;
+            }
+        }
+        Ok(Expr::List(all))
+    }
+}

@@ -1,0 +1,575 @@
+//! Runs the statements of a family: first its definitions, then the model that they describe.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::super::settings::Settings;
+use super::mistake;
+use super::parser::{Argument, Expr, Function, Kind, Statement};
+use super::value::{Arguments, Known, Module, Value};
+use crate::diagnostic::Diagnostic;
+use crate::error::{Error, ErrorKind};
+use crate::formats::builder::{Builder, joined};
+use crate::graph::ValueId;
+
+/// COUNT: calls inside each other, at most.
+const CALLS_MAX: usize = 40;
+
+/// COUNT: statements and items of lists that a model may take.
+const STEPS_MAX: usize = 10_000_000;
+
+/// The class of a model with its head.
+const ROOT: &str = "WithHead";
+
+/// A family that runs on a configuration.
+#[derive(Debug)]
+pub(in super::super) struct Run<'t> {
+    pub(super) c: Settings<'t>,
+    pub(in super::super) builder: Builder,
+    pub(in super::super) diagnostics: Vec<Diagnostic>,
+    pub(in super::super) dims: BTreeMap<String, u64>,
+    /// Modules whose parameters the class itself freezes: `requires_grad_(False)`.
+    pub(in super::super) frozen: Vec<String>,
+    /// The module that has no name in a model without a head.
+    base: &'t str,
+    globals: BTreeMap<&'t str, Value<'t>>,
+    /// Names of the functions that run.
+    frames: Vec<BTreeMap<&'t str, Value<'t>>>,
+    classes: Vec<Known<'t>>,
+    modules: Vec<Module<'t>>,
+    /// Where settings stand, and their older names.
+    pub(super) stated: BTreeMap<&'t str, (Settings<'t>, &'t [&'t str])>,
+    /// Path of the module that runs.
+    pub(super) path: String,
+    /// Path of what is being made.
+    pub(super) naming: String,
+    /// Name of the parameter that is being given its default: an input of the model.
+    pub(super) input: &'t str,
+    file: &'t str,
+    line: usize,
+    steps: usize,
+}
+
+/// How a block ends.
+enum Flow<'t> {
+    Next,
+    Return(Value<'t>),
+}
+
+impl<'t> Run<'t> {
+    /// A run for a class of this name; `base` is the module that has no name.
+    pub(in super::super) fn new(name: &str, c: Settings<'t>, base: &'t str) -> Self {
+        Self {
+            c,
+            builder: Builder::new(name, Vec::new()),
+            diagnostics: Vec::new(),
+            dims: BTreeMap::new(),
+            frozen: Vec::new(),
+            base,
+            globals: BTreeMap::new(),
+            frames: Vec::new(),
+            classes: Vec::new(),
+            modules: Vec::new(),
+            stated: BTreeMap::new(),
+            path: String::new(),
+            naming: String::new(),
+            input: "",
+            file: "",
+            line: 0,
+            steps: 0,
+        }
+    }
+
+    /// Lets all files know a text under this name.
+    pub(in super::super) fn know(&mut self, name: &'t str, text: &'t str) {
+        self.globals.insert(name, Value::Text(text, ""));
+    }
+
+    /// The same for a flag.
+    pub(in super::super) fn know_whether(&mut self, name: &'t str, flag: bool) {
+        self.globals.insert(name, Value::Flag(flag));
+    }
+
+    /// Runs files, of which each may define anew what one before it did, and returns what the model
+    /// returns.
+    pub(in super::super) fn files(
+        &mut self,
+        files: &'t [(&'t str, Vec<Statement<'t>>)],
+    ) -> Result<Vec<ValueId>, Error> {
+        for (file, statements) in files {
+            self.file = file;
+            for statement in statements {
+                self.line = statement.line;
+                self.define(statement)?;
+            }
+        }
+        let config = self.global("Config")?;
+        let config = self.call(config, Arguments::default())?;
+        self.globals.insert("config", config);
+        for (file, statements) in files {
+            self.file = file;
+            let is_done = |kind: &Kind<'_>| matches!(kind, Kind::Define(_) | Kind::Class(_));
+            for statement in statements.iter().filter(|statement| !is_done(&statement.kind)) {
+                self.statement(statement)?;
+            }
+        }
+        let root = self.global(ROOT)?;
+        let root = self.call(root, Arguments::default())?;
+        let result = self.call(root, Arguments::default())?;
+        let mut outputs = Vec::new();
+        result.tensors(&mut outputs);
+        Ok(outputs)
+    }
+
+    fn define(&mut self, statement: &'t Statement<'t>) -> Result<(), Error> {
+        match &statement.kind {
+            Kind::Define(function) => {
+                self.globals.insert(function.name, Value::Function(function));
+            }
+            Kind::Class(class) => {
+                let base = match class.base.map(|base| self.global(base)).transpose()? {
+                    Some(Value::Class(base)) => Some(base),
+                    Some(other) => {
+                        return Err(self.mistake(&format!("{} is no class", other.kind())));
+                    }
+                    None => None,
+                };
+                self.globals.insert(class.name, Value::Class(self.classes.len()));
+                self.classes.push(Known { class, base });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn global(&self, name: &str) -> Result<Value<'t>, Error> {
+        let found = self.globals.get(name).cloned();
+        found.ok_or_else(|| self.mistake(&format!("`{name}` is not defined")))
+    }
+
+    pub(super) fn mistake(&self, message: &str) -> Error {
+        mistake(self.file, self.line, message)
+    }
+
+    /// One step more.
+    pub(super) fn step(&mut self) -> Result<(), Error> {
+        self.steps = self.steps.saturating_add(1);
+        if self.steps > STEPS_MAX {
+            return Err(Error::new(ErrorKind::TooLarge, "the model takes too long to write out"));
+        }
+        Ok(())
+    }
+
+    // Statements.
+
+    fn block(&mut self, statements: &'t [Statement<'t>]) -> Result<Flow<'t>, Error> {
+        for statement in statements {
+            if let Flow::Return(value) = self.statement(statement)? {
+                return Ok(Flow::Return(value));
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn statement(&mut self, statement: &'t Statement<'t>) -> Result<Flow<'t>, Error> {
+        self.step()?;
+        self.line = statement.line;
+        match &statement.kind {
+            Kind::Assign(targets, value) => self.assign_all(targets, value)?,
+            Kind::Increase(target, value) => {
+                let (old, more) = (self.value(target)?, self.value(value)?);
+                let sum = self.increased(old, more)?;
+                self.assign(target, sum)?;
+            }
+            Kind::Evaluate(value) => drop(self.value(value)?),
+            Kind::If(branches) => {
+                for (condition, block) in branches {
+                    if self.value(condition)?.is_true() {
+                        return self.block(block);
+                    }
+                }
+            }
+            Kind::For(names, list, block) => {
+                let list = self.value(list)?;
+                for item in self.items(&list)?.iter() {
+                    self.step()?;
+                    match names.as_slice() {
+                        [name] => self.bind(name, item.clone()),
+                        names => self.unpack(names.len(), item, |run, index, value| {
+                            names
+                                .get(index)
+                                .into_iter()
+                                .for_each(|name| run.bind(name, value.clone()));
+                            Ok(())
+                        })?,
+                    }
+                    if let Flow::Return(value) = self.block(block)? {
+                        return Ok(Flow::Return(value));
+                    }
+                }
+            }
+            Kind::Return(value) => return Ok(Flow::Return(self.value(value)?)),
+            Kind::Delete(name) => self.bind(name, Value::None),
+            Kind::Define(_) | Kind::Class(_) => {
+                return Err(self.mistake("a definition stands at the start of a line"));
+            }
+            Kind::Pass => {}
+        }
+        Ok(Flow::Next)
+    }
+
+    fn assign_all(&mut self, targets: &'t [Expr<'t>], value: &'t Expr<'t>) -> Result<(), Error> {
+        let outside = self.naming.clone();
+        if let [Expr::Field(owner, name)] = targets
+            && let Value::Module(id) = self.value(owner)?
+        {
+            let path = self.modules.get(id).map_or("", |module| module.path.as_str());
+            let is_base = id == 0 && *name == self.base;
+            self.naming = if is_base { String::new() } else { joined(path, name) };
+        }
+        let value = self.value(value)?;
+        self.naming = outside;
+        targets.iter().try_for_each(|target| self.assign(target, value.clone()))
+    }
+
+    fn assign(&mut self, target: &'t Expr<'t>, value: Value<'t>) -> Result<(), Error> {
+        match target {
+            Expr::Name(name) => self.bind(name, value),
+            Expr::List(targets) => {
+                return self.unpack(targets.len(), &value, |run, index, value| {
+                    let mut target = targets.get(index).into_iter();
+                    target.try_for_each(|target| run.assign(target, value.clone()))
+                });
+            }
+            Expr::Field(owner, name) => {
+                let owner = self.value(owner)?;
+                let module = match owner {
+                    Value::Module(id) => self.modules.get_mut(id),
+                    _ => None,
+                };
+                let Some(module) = module else {
+                    return Err(self.mistake(&format!("{} takes no fields", owner.kind())));
+                };
+                module.fields.insert(name, value);
+            }
+            _ => return Err(self.mistake("this cannot be assigned to")),
+        }
+        Ok(())
+    }
+
+    fn unpack(
+        &mut self,
+        count: usize,
+        value: &Value<'t>,
+        mut each: impl FnMut(&mut Self, usize, &Value<'t>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let items = self.items(value)?;
+        if items.len() != count {
+            return Err(self.mistake(&format!("{count} names for {} values", items.len())));
+        }
+        items.iter().enumerate().try_for_each(|(index, item)| each(self, index, item))
+    }
+
+    /// `name = value`: what had that name before goes.
+    fn bind(&mut self, name: &'t str, value: Value<'t>) {
+        let names = self.frames.last_mut().unwrap_or(&mut self.globals);
+        if let Some(before) = names.insert(name, value) {
+            self.release(&before);
+        }
+    }
+
+    /// A name lets go of a value.
+    fn release(&mut self, value: &Value<'t>) {
+        let mut held = Vec::new();
+        value.tensors(&mut held);
+        let Some(now) = self.builder.now() else { return };
+        held.into_iter().for_each(|id| self.builder.hold(id, now));
+    }
+
+    // Calls.
+
+    /// Calls a function, makes a module or reads settings, or runs a module.
+    pub(super) fn call(
+        &mut self,
+        callee: Value<'t>,
+        arguments: Arguments<'t>,
+    ) -> Result<Value<'t>, Error> {
+        match callee {
+            Value::Function(function) => self.run(function, None, arguments),
+            Value::Method(owner, function) => self.run(function, Some((*owner).clone()), arguments),
+            Value::Class(class) => self.make(class, arguments),
+            Value::Module(id) => {
+                let Some(module) = self.modules.get(id) else { return Ok(Value::None) };
+                let Some(forward) = self.method(module.class, "forward") else {
+                    return Err(self.mistake("this module has no `forward`"));
+                };
+                let outside = std::mem::replace(&mut self.path, module.path.clone());
+                let result = self.run(forward, Some(Value::Module(id)), arguments);
+                self.path = outside;
+                result
+            }
+            Value::BuiltIn(name) => self.built_in(name, arguments),
+            other => Err(self.mistake(&format!("{} cannot be called", other.kind()))),
+        }
+    }
+
+    fn run(
+        &mut self,
+        function: &'t Function<'t>,
+        owner: Option<Value<'t>>,
+        arguments: Arguments<'t>,
+    ) -> Result<Value<'t>, Error> {
+        if self.frames.len() >= CALLS_MAX {
+            return Err(self.mistake("calls are nested too deeply"));
+        }
+        let caller = (self.file, self.line);
+        self.frames.push(BTreeMap::new());
+        self.parameters(function, owner, arguments)?;
+        self.file = function.file;
+        let flow = self.block(&function.body)?;
+        (self.file, self.line) = caller;
+        for value in self.frames.pop().unwrap_or_default().into_values() {
+            self.release(&value);
+        }
+        Ok(match flow {
+            Flow::Return(value) => value,
+            Flow::Next => Value::None,
+        })
+    }
+
+    /// Binds what a function is given.
+    fn parameters(
+        &mut self,
+        function: &'t Function<'t>,
+        owner: Option<Value<'t>>,
+        arguments: Arguments<'t>,
+    ) -> Result<(), Error> {
+        let Arguments { plain, mut named } = arguments;
+        let mut plain = owner.into_iter().chain(plain);
+        for (name, usual) in &function.parameters {
+            let given = named.iter().position(|(given, _)| given == name);
+            let value = match (plain.next(), given, usual) {
+                (Some(value), None, _) => value,
+                (None, Some(index), _) => named.swap_remove(index).1,
+                (None, None, Some(usual)) => {
+                    self.input = name;
+                    self.value(usual)?
+                }
+                _ => {
+                    let message = format!("`{}` is not given one `{name}`", function.name);
+                    return Err(self.mistake(&message));
+                }
+            };
+            self.bind(name, value);
+        }
+        let rest: Rc<[Value<'t>]> = plain.collect();
+        match function.others {
+            Some(name) => self.bind(name, Value::List(rest)),
+            None if rest.is_empty() => {}
+            None => return Err(self.mistake(&format!("too many arguments of `{}`", function.name))),
+        }
+        match named.first() {
+            Some((name, _)) => {
+                Err(self.mistake(&format!("`{}` has no argument `{name}`", function.name)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a module of a class, or reads the settings that the class states.
+    fn make(&mut self, class: usize, arguments: Arguments<'t>) -> Result<Value<'t>, Error> {
+        if self.lineage(class).any(|known| !known.class.settings.is_empty()) {
+            return self.settings(class, arguments);
+        }
+        let id = self.modules.len();
+        let path = std::mem::take(&mut self.naming);
+        self.modules.push(Module { class, path: path.clone(), fields: BTreeMap::new() });
+        if let Some(init) = self.method(class, "__init__") {
+            self.run(init, Some(Value::Module(id)), arguments)?;
+        }
+        self.naming = path;
+        Ok(Value::Module(id))
+    }
+
+    /// A class and those that it builds on.
+    fn lineage(&self, class: usize) -> impl Iterator<Item = Known<'t>> + '_ {
+        let first = self.classes.get(class).copied();
+        std::iter::successors(first, |known| self.classes.get(known.base?).copied())
+    }
+
+    fn method(&self, class: usize, name: &str) -> Option<&'t Function<'t>> {
+        self.lineage(class).find_map(|known| known.class.methods.iter().find(|m| m.name == name))
+    }
+
+    /// Reads the settings of a class, from a part of the configuration if one is named.
+    fn settings(&mut self, class: usize, arguments: Arguments<'t>) -> Result<Value<'t>, Error> {
+        let c = match arguments.plain.as_slice() {
+            [] => self.c,
+            [Value::Text(name, _)] => self.c.part_or_older(name),
+            _ => return Err(self.mistake("settings are read from a part with a name")),
+        };
+        let mut rows: Vec<&'t (Vec<&'t str>, Expr<'t>)> = Vec::new();
+        let lineage: Vec<Known<'t>> = self.lineage(class).collect();
+        for row in lineage.iter().rev().flat_map(|known| &known.class.settings) {
+            match rows.iter_mut().find(|known| known.0.first() == row.0.first()) {
+                Some(known) => *known = row,
+                None => rows.push(row),
+            }
+        }
+        self.frames.push(BTreeMap::new());
+        for (names, usual) in rows {
+            let usual = self.value(usual)?;
+            let value = self.setting(c, names, &usual)?;
+            if let Some(name) = names.first() {
+                self.bind(name, value);
+            }
+        }
+        Ok(Value::Record(Rc::new(self.frames.pop().unwrap_or_default())))
+    }
+
+    // Expressions.
+
+    pub(super) fn value(&mut self, expr: &'t Expr<'t>) -> Result<Value<'t>, Error> {
+        Ok(match expr {
+            Expr::None => Value::None,
+            Expr::Flag(flag) => Value::Flag(*flag),
+            Expr::Int(n) => Value::Int(*n),
+            Expr::Float(x) => Value::Float(*x),
+            Expr::Text(text) => Value::Text(text, ""),
+            Expr::Name(name) => self.named(name)?,
+            Expr::List(items) => {
+                let items: Vec<&'t Expr<'t>> = items.iter().collect();
+                self.list(&items, |run, item| run.value(item))?
+            }
+            Expr::Each(item, name, list) => {
+                let list = self.value(list)?;
+                let list = self.items(&list)?;
+                self.list(&list, |run, value| {
+                    run.bind(name, value.clone());
+                    run.value(item)
+                })?
+            }
+            Expr::Field(owner, name) => {
+                let owner = self.value(owner)?;
+                self.field(owner, name)?
+            }
+            Expr::Item(list, index) => {
+                let (list, index) = (self.value(list)?, self.value(index)?);
+                self.item(&list, &index)?
+            }
+            Expr::Call(callee, arguments) => self.called(callee, arguments)?,
+            Expr::Not(value) => Value::Flag(!self.value(value)?.is_true()),
+            Expr::Minus(value) => {
+                let value = self.value(value)?;
+                self.negated(&value)?
+            }
+            Expr::Binary(sign, left, right) => self.combined(sign, left, right)?,
+            Expr::Choice(parts) => {
+                let [condition, first, second] = parts.as_ref();
+                let is_first = self.value(condition)?.is_true();
+                self.value(if is_first { first } else { second })?
+            }
+        })
+    }
+
+    fn named(&self, name: &'t str) -> Result<Value<'t>, Error> {
+        let own = self.frames.last().and_then(|frame| frame.get(name));
+        let found = own.or_else(|| self.globals.get(name)).cloned();
+        found
+            .or_else(|| Self::find_built_in(name))
+            .ok_or_else(|| self.mistake(&format!("`{name}` is not defined")))
+    }
+
+    /// A list, whose modules have its numbers in their paths.
+    fn list<T>(
+        &mut self,
+        items: &[T],
+        mut value: impl FnMut(&mut Self, &T) -> Result<Value<'t>, Error>,
+    ) -> Result<Value<'t>, Error> {
+        let path = self.naming.clone();
+        let mut list = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            self.step()?;
+            if !path.is_empty() {
+                self.naming = format!("{path}.{index}");
+            }
+            list.push(value(self, item)?);
+        }
+        self.naming = path;
+        Ok(Value::List(list.into()))
+    }
+
+    pub(super) fn items(&self, list: &Value<'t>) -> Result<Rc<[Value<'t>]>, Error> {
+        match list {
+            Value::List(list) => Ok(Rc::clone(list)),
+            other => Err(self.mistake(&format!("{} is no list", other.kind()))),
+        }
+    }
+
+    fn item(&self, list: &Value<'t>, index: &Value<'t>) -> Result<Value<'t>, Error> {
+        let items = self.items(list)?;
+        let index = match index {
+            Value::Int(n) if *n < 0 => n.checked_add_unsigned(items.len().try_into().unwrap_or(0)),
+            Value::Int(n) => Some(*n),
+            _ => None,
+        };
+        let found = index.and_then(|n| items.get(usize::try_from(n).ok()?));
+        found.cloned().ok_or_else(|| self.mistake("the list has no such item"))
+    }
+
+    fn field(&self, owner: Value<'t>, name: &'t str) -> Result<Value<'t>, Error> {
+        let method = |class| {
+            let function = self.method(class, name)?;
+            Some(Value::Method(Rc::new(owner.clone()), function))
+        };
+        let found = match &owner {
+            Value::Record(record) => record.get(name).cloned(),
+            Value::Module(id) => self.modules.get(*id).and_then(|module| {
+                module.fields.get(name).cloned().or_else(|| method(module.class))
+            }),
+            Value::Tensor(_) => match self.globals.get("Tensor") {
+                Some(Value::Class(class)) => method(*class),
+                _ => None,
+            },
+            _ => None,
+        };
+        found.ok_or_else(|| self.mistake(&format!("{} has no `{name}`", owner.kind())))
+    }
+
+    fn called(
+        &mut self,
+        callee: &'t Expr<'t>,
+        arguments: &'t [Argument<'t>],
+    ) -> Result<Value<'t>, Error> {
+        let callee = self.value(callee)?;
+        let naming = self.naming.clone();
+        let mut given = Arguments::default();
+        for argument in arguments {
+            let value = self.value(&argument.value)?;
+            match argument.name {
+                Some(name) => given.named.push((name, value)),
+                None if argument.spreads => given.plain.extend(self.items(&value)?.iter().cloned()),
+                None => given.plain.push(value),
+            }
+        }
+        self.naming = naming;
+        if let (Value::BuiltIn("range"), [only]) = (&callee, arguments) {
+            self.bound(&only.value, &given)?;
+        }
+        self.call(callee, given)
+    }
+
+    /// The path of a module, for what is done to all of it.
+    pub(super) fn path_of(&self, module: &Value<'t>) -> Option<&str> {
+        let Value::Module(id) = module else { return None };
+        self.modules.get(*id).map(|module| module.path.as_str())
+    }
+}
+
+/// What an expression is called, for messages about settings.
+pub(super) fn called<'t>(expr: &Expr<'t>) -> &'t str {
+    match expr {
+        Expr::Name(name) | Expr::Field(_, name) => name,
+        _ => "…",
+    }
+}
