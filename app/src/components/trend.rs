@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use highwater_core::Report;
-use highwater_draw::trend::{self, TrendPoint, nearest};
+use highwater_core::{Bytes, Report};
+use leptos::ev;
 use leptos::prelude::*;
-use wasm_bindgen::JsCast as _;
+use wasm_bindgen::JsCast;
 use web_sys::Element;
 
-use super::drawn::{Act, Drawn};
-use super::island::{find, size_of, watch};
 use super::markup::Markup;
-use super::trend_picture::{Limit, Picture};
-use crate::model::protocol::{OpenDim, Trend};
+use super::parts::column;
+use super::trend_picture::{self, Limit};
+use highwater_draw::trend::{self, TrendPoint, nearest};
+use crate::model::protocol::OpenDim;
+use crate::model::protocol::Trend;
 use crate::model::state::DeviceRow;
-use crate::model::theme::Theme;
 use crate::words::format::grouped;
 use crate::words::language::{fill, tr};
 use crate::words::levers as words;
@@ -33,8 +33,6 @@ pub(crate) fn TrendView(
     dims: Signal<Vec<OpenDim>>,
     /// Every device.
     devices: RwSignal<Vec<DeviceRow>>,
-    /// The theme, whose colours are painted.
-    theme: Signal<Theme>,
     /// Another dimension is wanted.
     on_dim: Callback<String>,
     /// A size of a dimension is wanted.
@@ -45,73 +43,134 @@ pub(crate) fn TrendView(
         let dim = curve.with(|curve| curve.dim.clone());
         report.with(|report| report.as_ref()?.config.dims.get(&dim).copied())
     };
-    let on_act = Callback::new(move |act: Act| match act.name.as_str() {
-        "beside" => beside.set(act.value),
-        "plot" => curve.with_untracked(|curve| {
-            let wanted = match act.value.as_str() {
-                "" => trend::at(&curve.points, act.across),
-                key => neighbour(&curve.points, size().unwrap_or(1), key),
-            };
-            if let Some(point) = wanted {
-                on_size.run((curve.dim.clone(), point.size));
-            }
-        }),
-        name => on_dim.run(name.strip_prefix("along-").unwrap_or_default().to_owned()),
-    });
-    let second = Signal::derive(move || {
-        let chosen = report.with(|report| Some(report.as_ref()?.verdict.id.clone()))?;
-        let usual = BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default().to_owned();
-        Some((chosen, Some(beside.get()).filter(|id| !id.is_empty()).unwrap_or(usual)))
-    });
-    let picture = Memo::new(move |_| {
-        let (chosen, second) = second.get()?;
-        let curve = curve.get();
+    let take = move |wanted: Option<TrendPoint>| {
+        if let Some(point) = wanted {
+            on_size.run((curve.with_untracked(|curve| curve.dim.clone()), point.size));
+        }
+    };
+    let click = move |event: ev::MouseEvent| {
+        let frame = event.current_target().map(JsCast::unchecked_into::<Element>);
+        let Some(frame) = frame.map(|plot| plot.get_bounding_client_rect()) else { return };
+        let across = (f64::from(event.client_x()) - frame.left()) / frame.width().max(1.0);
+        take(curve.with_untracked(|curve| trend::at(&curve.points, across)));
+    };
+    let press = move |event: ev::KeyboardEvent| {
+        let size = untrack(size).unwrap_or(1);
+        let wanted = curve.with_untracked(|curve| neighbour(&curve.points, size, &event.key()));
+        if wanted.is_some() {
+            event.prevent_default();
+        }
+        take(wanted);
+    };
+    let second = move || {
+        let chosen = report.get().map(|report| report.verdict.id.clone()).unwrap_or_default();
+        let usual = || BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default().to_owned();
+        Some(beside.get()).filter(|id| !id.is_empty()).unwrap_or_else(usual)
+    };
+    let inside = move || {
+        let (report, curve) = (report.get()?, curve.get());
         if curve.points.is_empty() {
             return None;
         }
+        let second = second();
         let is_batch = dims.with(|dims| dims.iter().any(|dim| dim.batch && dim.name == curve.dim));
-        let limits = devices.with(|rows| {
-            [&chosen, &second].into_iter().filter_map(|id| limit(rows, id, is_batch)).collect()
+        let limits: Vec<Limit> = devices.with(|rows| {
+            let ids = [&report.verdict.id, &second];
+            ids.iter().filter_map(|id| limit(rows, id, is_batch)).collect()
         });
-        let need = report.with(|report| Some(report.as_ref()?.verdict.need))?;
-        Some(Picture { size: size().unwrap_or(1), curve, limits, need })
-    });
-    let markup = Signal::derive(move || {
-        let Some((picture, (_, second))) = picture.get().zip(second.get()) else {
-            return String::new();
-        };
-        let mut markup = Markup::default();
-        dims.with(|dims| {
-            devices.with(|rows| head(&mut markup, &picture.curve, dims, rows, &second));
-        });
-        plot(&mut markup, &picture);
-        table(&mut markup, &picture.curve, &picture.limits);
-        markup.done()
-    });
-    let (panel, size) = (StoredValue::new_local(None), RwSignal::new(None));
-    let (drawn, set_drawn) = signal(());
-    let owner = Owner::current();
-    let on_drawn = Callback::new(move |place: Element| {
-        if size.get_untracked().is_none() {
-            let watched = owner.as_ref().map(|owner| owner.with(|| size_of(place.unchecked_ref())));
-            size.set(watched);
+        let size = report.config.dims.get(&curve.dim).copied().unwrap_or(1);
+        let last = curve.points.last().map_or(1, |point| point.size);
+        let said = nearest(&curve.points, size).map(|point| words::at_size(&curve.dim, &point));
+        let said = said.unwrap_or_default();
+        Some(view! {
+            <div class="panel-head">
+                <h2 class="panel-title" id="trend-title">{tr("How it grows")}</h2>
+                <span class="trend-choices">
+                    {along(&curve.dim, dims, on_dim)}
+                    <label class="trend-beside">
+                        <span class="label">{tr("compare with")}</span>
+                        <select id="beside" on:change:target=move |event| beside.set(event.target().value())>
+                            {choices(devices, &second)}
+                        </select>
+                    </label>
+                </span>
+            </div>
+            // The picture is also a slider: arrow keys and clicks choose a size.
+            <div
+                class="trend-plot"
+                id="plot"
+                role="slider"
+                tabindex="0"
+                aria-label=fill("{dim}, by what it needs", &[("dim", &curve.dim)])
+                aria-valuemin="1"
+                aria-valuemax=last.to_string()
+                aria-valuenow=size.to_string()
+                aria-valuetext=said.clone()
+                inner_html=picture(&curve, &limits, size, report.verdict.need)
+                on:click=click
+                on:keydown=press
+            ></div>
+            <p class="trend-readout">
+                <span class="trend-key trend-key-need">{tr("need: reserved and CUDA context")}</span>
+                <span class="trend-key trend-key-allocated">{tr("allocated")}</span>
+                <span>{said}</span>
+            </p>
+            {table(&curve, &limits)}
+        })
+    };
+    view! {
+        <section class="panel trend" aria-labelledby="trend-title">
+            {inside}
+        </section>
+    }
+}
+
+fn picture(curve: &Trend, limits: &[Limit], size: u64, need: Bytes) -> String {
+    let mut markup = Markup::default();
+    trend_picture::draw(&mut markup, curve, limits, size, need);
+    markup.done()
+}
+
+/// Dimensions to go along, where there are several.
+fn along(
+    shown: &str,
+    dims: Signal<Vec<OpenDim>>,
+    on_dim: Callback<String>,
+) -> Option<impl IntoView + use<>> {
+    let buttons: Vec<_> = dims
+        .get()
+        .into_iter()
+        .map(|dim| {
+            let (name, is_shown) = (dim.name.clone(), dim.name == shown);
+            view! {
+                <button
+                    type="button"
+                    id=["along-", &name].concat()
+                    aria-pressed=is_shown.to_string()
+                    on:click=move |_| on_dim.run(dim.name.clone())
+                >
+                    {name}
+                </button>
+            }
+        })
+        .collect();
+    (buttons.len() > 1).then(|| {
+        view! {
+            <span class="choice" role="group" aria-label=tr("Along")>
+                {buttons}
+            </span>
         }
-        panel.set_value(Some(place));
-        set_drawn.set(());
-    });
-    watch(Box::new(move || {
-        drawn.track();
-        theme.track();
-        if let Some(size) = size.get() {
-            size.track();
-        }
-        let plot = panel.with_value(|panel| find(panel.as_ref()?, ".trend-plot"));
-        if let Some((plot, picture)) = plot.zip(picture.get_untracked()) {
-            // A browser without a canvas still has the table.
-            let _painted = picture.paint(&plot);
-        }
-    }));
-    view! { <Drawn class="panel trend" labelledby="trend-title" markup on_act on_drawn /> }
+    })
+}
+
+/// All devices, of which one is chosen.
+fn choices(devices: RwSignal<Vec<DeviceRow>>, chosen: &str) -> impl IntoView + use<> {
+    let option = |row: DeviceRow| {
+        let device = row.device.get_value();
+        let is_chosen = device.id == chosen;
+        view! { <option value=device.id selected=is_chosen>{device.name}</option> }
+    };
+    devices.get().into_iter().map(option).collect_view()
 }
 
 /// What a device has, and how far it reaches.
@@ -133,88 +192,54 @@ fn neighbour(points: &[TrendPoint], size: u64, key: &str) -> Option<TrendPoint> 
         "Home" => points.first(),
         "End" => points.last(),
         "ArrowLeft" | "ArrowDown" => points.iter().rev().find(|point| point.size < size),
-        _ => points.iter().find(|point| point.size > size),
+        "ArrowRight" | "ArrowUp" => points.iter().find(|point| point.size > size),
+        _ => None,
     };
     next.copied()
 }
 
-/// Title, along which dimension, and beside which device.
-fn head(markup: &mut Markup, curve: &Trend, dims: &[OpenDim], rows: &[DeviceRow], beside: &str) {
-    markup.raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"trend-title\">");
-    markup.around("", &tr("How it grows"), "</h2><span class=\"trend-choices\">");
-    if dims.len() > 1 {
-        markup.raw("<span class=\"choice\" role=\"group\" aria-label=\"").text(&tr("Along"));
-        markup.raw("\">");
-        for dim in dims {
-            let pressed = if dim.name == curve.dim { "true" } else { "false" };
-            markup.raw("<button type=\"button\" id=\"along-").text(&dim.name);
-            markup.raw("\" data-act=\"along-").text(&dim.name);
-            markup.raw("\" aria-pressed=\"").raw(pressed).around("\">", &dim.name, "</button>");
-        }
-        markup.raw("</span>");
-    }
-    markup.around("<label class=\"trend-beside\"><span class=\"label\">", &tr("compare with"), "");
-    markup.raw("</span><select id=\"beside\" data-act=\"beside\">");
-    for row in rows {
-        row.device.with_value(|device| {
-            markup.raw("<option value=\"").text(&device.id);
-            markup.raw(if device.id == beside { "\" selected>" } else { "\">" });
-            markup.text(&device.name).raw("</option>");
-        });
-    }
-    markup.raw("</select></label></span></div>");
-}
-
-/// The picture, which is also a slider: arrow keys and clicks choose a size.
-fn plot(markup: &mut Markup, picture: &Picture) {
-    let Picture { curve, size, .. } = picture;
-    let last = curve.points.last().map_or(1, |point| point.size);
-    let said = nearest(&curve.points, *size).map(|point| words::at_size(&curve.dim, &point));
-    let said = said.unwrap_or_default();
-    let name = fill("{dim}, by what it needs", &[("dim", &curve.dim)]);
-    markup.raw(
-        "<div class=\"trend-plot\" id=\"plot\" data-act=\"plot\" role=\"slider\" tabindex=\"0\"",
-    );
-    markup.raw(" aria-label=\"").text(&name);
-    markup.raw("\" aria-valuemin=\"1\" aria-valuemax=\"").text(&last.to_string());
-    markup.raw("\" aria-valuenow=\"").text(&size.to_string());
-    markup.raw("\" aria-valuetext=\"").text(&said).raw("\">");
-    picture.write(markup);
-    markup.raw("</div><p class=\"trend-readout\"><span class=\"trend-key trend-key-need\">");
-    markup.around("", &tr("need: reserved and CUDA context"), "</span>");
-    markup.raw("<span class=\"trend-key trend-key-allocated\">");
-    markup.around("", &tr("allocated"), "</span>").around("<span>", &said, "</span></p>");
-}
-
-/// Begins the head of a column of numbers.
-const HEAD: &str = "<th scope=\"col\" class=\"number\">";
-
-fn table(markup: &mut Markup, curve: &Trend, limits: &[Limit]) {
-    markup.unfold("trend-table", &tr("The curve as a table"));
-    markup.raw("<div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"");
-    markup.text(&tr("Table of the curve")).raw("\"><table class=\"table trend-table\">");
-    let caption = fill("Need by {dim}", &[("dim", &curve.dim)]);
-    markup.around("<caption class=\"hidden-text\">", &caption, "</caption><thead><tr>");
-    markup.around(HEAD, &curve.dim, "</th>");
-    for name in ["allocated", "reserved", "need"] {
-        markup.around(HEAD, &tr(name), "</th>");
-    }
-    for limit in limits {
-        markup.around("<th scope=\"col\">", &limit.name, "</th>");
-    }
-    markup.raw("</tr></thead><tbody>");
-    for point in &curve.points {
-        let size = grouped(point.size);
-        markup.around("<tr><th scope=\"row\" class=\"number\">", &size, "</th>");
-        for bytes in [point.allocated, point.reserved, point.need] {
-            markup.around("<td class=\"number\">", &bytes.to_string(), "</td>");
-        }
-        for limit in limits {
+fn table(curve: &Trend, limits: &[Limit]) -> impl IntoView + use<> {
+    let rows = curve.points.iter().map(|point| {
+        let sizes = [point.allocated, point.reserved, point.need]
+            .map(|bytes| view! { <td class="number">{bytes.to_string()}</td> });
+        let verdicts = limits.iter().map(|limit| {
             let fits = point.need <= limit.room;
-            let word = tr(if fits { "✓ fits" } else { "✕ too large" });
-            markup.around("<td>", &word, "</td>");
+            view! { <td>{tr(if fits { "✓ fits" } else { "✕ too large" })}</td> }
+        });
+        view! {
+            <tr>
+                <th scope="row" class="number">{grouped(point.size)}</th>
+                {sizes.collect_view()}
+                {verdicts.collect_view()}
+            </tr>
         }
-        markup.raw("</tr>");
+    });
+    let names = limits.iter().map(|limit| view! { <th scope="col">{limit.name.clone()}</th> });
+    view! {
+        <details id="trend-table">
+            <summary>{tr("The curve as a table")}</summary>
+            <div
+                class="scroll-sideways"
+                tabindex="0"
+                role="region"
+                aria-label=tr("Table of the curve")
+            >
+                <table class="table trend-table">
+                    <caption class="hidden-text">
+                        {fill("Need by {dim}", &[("dim", &curve.dim)])}
+                    </caption>
+                    <thead>
+                        <tr>
+                            {column(curve.dim.clone(), true)}
+                            {column(tr("allocated"), true)}
+                            {column(tr("reserved"), true)}
+                            {column(tr("need"), true)}
+                            {names.collect_view()}
+                        </tr>
+                    </thead>
+                    <tbody>{rows.collect_view()}</tbody>
+                </table>
+            </div>
+        </details>
     }
-    markup.raw("</tbody></table></div></details>");
 }
