@@ -329,7 +329,8 @@ fn tensor_row(
     let about = match tensor.operator.split_once('\n') {
         None => {
             let about = about.join(" · ");
-            Either::Left(view! { <span class="alive-about" title=about.clone()>{about}</span> })
+            let text = about.clone();
+            Either::Left(view! { <span class="alive-about" title=about>{text}</span> })
         }
         // Of a recorded run: who called, innermost first.
         Some((innermost, callers)) => Either::Right(view! {
@@ -367,6 +368,7 @@ fn tensor_row(
             Either::Right(jump(event, words))
         }
     };
+    let title = name.clone();
     view! {
         <li
             class="alive-row"
@@ -375,7 +377,7 @@ fn tensor_row(
             on:focusin=move |_| marked.set(Some(at))
         >
             {size(tensor.bytes)}
-            <span class="alive-name" title=name.clone()>
+            <span class="alive-name" title=title>
                 <span class=["swatch ", class(tensor.category)].concat() aria-hidden="true"></span>
                 <span class="hidden-text">{vocabulary.category(tensor.category)} " "</span>
                 {name}

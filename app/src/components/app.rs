@@ -366,7 +366,7 @@ fn Workbench(
                     />
                 <AtCursor
                     report=in_turn(derived.report)
-                    snapshot=in_turn(state.snapshot.into())
+                    snapshot=in_turn(Signal::derive(move || state.snapshot.get()))
                     theme=state.theme
                     on_jump=Callback::new(move |event| state.pin.set(Some(event)))
                 />

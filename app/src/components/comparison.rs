@@ -49,8 +49,8 @@ pub(crate) fn Comparison(
             </div>
         }
     };
-    let beside = move |kept: &Kept, report: &Report| {
-        let (lead, said, is_back) = what(kept, report, &name.get());
+    let beside = move |other: &Kept, report: &Report| {
+        let (lead, said, is_back) = what(other, report, &name.get());
         view! {
             <div class="comparison-what">
                 <p>
@@ -73,7 +73,7 @@ pub(crate) fn Comparison(
                     on_press=Callback::new(move |()| kept.set(None))
                 />
             </div>
-            {table(&kept.report, report)}
+            {table(&other.report, report)}
         }
     };
     view! {
@@ -159,14 +159,14 @@ fn groups(kept: &Report, report: &Report) -> Vec<Group> {
     }
     if kept.recorded.is_some() || report.recorded.is_some() {
         let title = tr("The highest moment of each phase, and what differs there");
-        let rows = by_phase(kept, report).into_iter().map(|row| phase(row, vocabulary));
+        let rows = by_phase(kept, report).into_iter().map(|row| phase(&row, vocabulary));
         groups.push((Some(title), rows.collect()));
     }
     groups
 }
 
 /// The highest moment of a phase that both have.
-fn phase(row: PhaseDifference, vocabulary: Vocabulary) -> Difference {
+fn phase(row: &PhaseDifference, vocabulary: Vocabulary) -> Difference {
     let mut name = words::moment(row.phase, row.iteration);
     if let Some((category, _)) = row.mostly {
         let mostly = vocabulary.category(category);

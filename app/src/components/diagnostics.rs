@@ -53,7 +53,8 @@ fn row(diagnostic: &Diagnostic) -> impl IntoView + use<> {
         Severity::Error => ("severity severity-error", "✕"),
     };
     let node = diagnostic.node.clone().map(|node| {
-        view! { <code class="rests-on-node" title=node.clone()>{node}</code> }
+        let title = node.clone();
+        view! { <code class="rests-on-node" title=title>{node}</code> }
     });
     view! {
         <li>
@@ -61,7 +62,7 @@ fn row(diagnostic: &Diagnostic) -> impl IntoView + use<> {
                 <span class="severity-sign" aria-hidden="true">{sign}</span>
                 {words::severity(diagnostic.severity)}
             </span>
-            <p class="rests-on-message" title=diagnostic.code.to_string()>
+            <p class="rests-on-message" title=diagnostic.code.clone()>
                 {prose(&words::sentence(&diagnostic.message))}
                 {node}
             </p>

@@ -18,16 +18,15 @@ use crate::words::levers as words;
 #[component]
 pub(crate) fn FitSearch(
     /// The report that it begins at.
-    report: Arc<Report>,
+    report: Signal<Option<Arc<Report>>>,
     /// How far it has come.
-    search: Option<SearchState>,
+    search: RwSignal<Option<SearchState>>,
     /// It is wanted, or not any more.
     on_search: Callback<bool>,
     /// Its plan is to be applied.
     on_apply: Callback<()>,
 ) -> impl IntoView {
-    let plan = |plan: &Plan, fits| plan_view(&report, plan, fits, on_apply).into_any();
-    let inside = match search {
+    let inside = move |report: Arc<Report>| match search.get() {
         _ if report.verdict.verdict.survives() => {
             view! { <p class="hint">{words::found(0, true, &report.verdict.name)}</p> }.into_any()
         }
@@ -41,8 +40,12 @@ pub(crate) fn FitSearch(
             />
         }
         .into_any(),
-        Some(SearchState { outcome: Some(SearchOutcome::Found(found)), .. }) => plan(&found, true),
-        Some(SearchState { outcome: Some(SearchOutcome::Nothing(near)), .. }) => plan(&near, false),
+        Some(SearchState { outcome: Some(SearchOutcome::Found(found)), .. }) => {
+            plan_view(&report, &found, true, on_apply).into_any()
+        }
+        Some(SearchState { outcome: Some(SearchOutcome::Nothing(near)), .. }) => {
+            plan_view(&report, &near, false, on_apply).into_any()
+        }
         Some(search) => view! {
             <p>{words::searching(&search)}</p>
             <Leaving
@@ -55,7 +58,7 @@ pub(crate) fn FitSearch(
         }
         .into_any(),
     };
-    view! { <div class="fit-search">{inside}</div> }
+    view! { <div class="fit-search">{move || report.get().map(inside)}</div> }
 }
 
 fn plan_view(

@@ -81,7 +81,7 @@ pub(crate) fn Header(
             </Show>
             <section class="header-file" role="status">
                 {move || match (opening.get(), loaded.get()) {
-                    (Some(arriving), _) => arriving_chip(arriving, on_leave_off).into_any(),
+                    (Some(arriving), _) => arriving_chip(&arriving, on_leave_off).into_any(),
                     (None, Some(name)) => loaded_chip(name, on_close).into_any(),
                     (None, None) => ().into_any(),
                 }}
@@ -130,7 +130,7 @@ pub(crate) fn Header(
 }
 
 /// What is on its way in, and how far it is.
-fn arriving_chip(arriving: Arriving, on_leave_off: Callback<()>) -> impl IntoView {
+fn arriving_chip(arriving: &Arriving, on_leave_off: Callback<()>) -> impl IntoView + use<> {
     let percent = arriving.percent.map(|percent| {
         view! {
             <span class="chip-percent" aria-hidden="true">{format!("{percent:.0}\u{a0}%")}</span>
@@ -155,8 +155,9 @@ fn arriving_chip(arriving: Arriving, on_leave_off: Callback<()>) -> impl IntoVie
 
 /// What is open.
 fn loaded_chip(name: String, on_close: Callback<()>) -> impl IntoView {
+    let title = name.clone();
     view! {
-        <span class="chip" title=name.clone()>
+        <span class="chip" title=title>
             <span class="chip-text">{name}</span>
             <button
                 type="button"

@@ -1,8 +1,4 @@
-//! Parts of the page that are written as text and drawn by hand: [`Markup`](super::markup::Markup), brought to life.
-//!
-//! A leptos view is a type for every element and code for every type, which is worth it where
-//! people type and choose. What follows the cursor is rows and marks: written here as text, with
-//! one listener for all of them, it weighs a tenth.
+//! What is changed by hand: controls that keep what is typed, and marks that follow the pointer.
 
 use gloo::events::{EventListener, EventListenerOptions};
 use leptos::html;
@@ -48,11 +44,6 @@ pub(super) fn find(root: &Element, selector: &str) -> Option<HtmlElement> {
     root.query_selector(selector).ok()?.map(JsCast::unchecked_into)
 }
 
-/// The number in an attribute of what an event is about, or of what it lies in.
-pub(super) fn number_of(event: &Event, attribute: &str) -> Option<usize> {
-    said(event, attribute)?.parse().ok()
-}
-
 /// The text in an attribute of what an event is about, or of what it lies in.
 pub(super) fn said(event: &Event, attribute: &str) -> Option<String> {
     let element: Element = event.target()?.dyn_into().ok()?;
@@ -75,12 +66,6 @@ pub(super) fn style(element: &HtmlElement, property: &str, value: f64, unit: &st
 pub(super) fn stretch(element: &HtmlElement, left: f64, width: f64) {
     style(element, "left", 100.0 * left, "%");
     style(element, "width", 100.0 * width, "%");
-}
-
-/// The children of an element, in order.
-pub(super) fn children(element: &Element) -> impl Iterator<Item = HtmlElement> + use<> {
-    let all = element.children();
-    (0..all.length()).filter_map(move |at| all.item(at)).map(JsCast::unchecked_into)
 }
 
 /// Width and height of an element in CSS pixels, kept up to date.

@@ -17,7 +17,7 @@ pub(super) fn ladder(report: &Report, nameplate: &str) -> impl IntoView + use<> 
     let parts: [(&str, &dyn Display); 3] =
         [("gpu", &device.name), ("box", &nameplate), ("room", &room)];
     let summary = fill("{gpu}: {box} on the box, {room} for your tensors. Why?", &parts);
-    let mut rungs = Rungs { whole: device.capacity, left: device.capacity, rungs: Vec::new() };
+    let mut rungs = Rungs { whole: device.capacity, left: device.capacity, steps: Vec::new() };
     rungs.state(tr("PyTorch sees"), capacity_from(device.capacity_from));
     let context = context_from(device.context_from);
     rungs.take(tr("less the CUDA context"), context, device.context);
@@ -41,7 +41,7 @@ pub(super) fn ladder(report: &Report, nameplate: &str) -> impl IntoView + use<> 
     view! {
         <details class="ladder" id="ladder">
             <summary>{summary}</summary>
-            <ol class="ladder-rungs">{rungs.rungs}</ol>
+            <ol class="ladder-rungs">{rungs.steps}</ol>
         </details>
     }
 }
@@ -50,7 +50,7 @@ pub(super) fn ladder(report: &Report, nameplate: &str) -> impl IntoView + use<> 
 struct Rungs {
     whole: Bytes,
     left: Bytes,
-    rungs: Vec<AnyView>,
+    steps: Vec<AnyView>,
 }
 
 impl Rungs {
@@ -80,7 +80,7 @@ impl Rungs {
                 <span class="ladder-why">{why}</span>
             </li>
         };
-        self.rungs.push(rung.into_any());
+        self.steps.push(rung.into_any());
     }
 }
 

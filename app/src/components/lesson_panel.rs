@@ -61,7 +61,7 @@ fn inside(
                 class="panel-title"
                 id="lesson-title"
                 tabindex="-1"
-                aria-level=at.is_asking().then_some("1")
+                attr:aria-level=at.is_asking().then_some("1")
             >
                 {tr(lesson.title)}
             </h2>

@@ -15,7 +15,7 @@ pub(crate) fn Menu(
     /// What it is, for those who cannot see its button.
     label: String,
     /// The picture on its button, as an SVG path.
-    #[prop(optional, strip_option)]
+    #[prop(optional)]
     picture: Option<&'static str>,
     /// The word beside it; may be empty.
     #[prop(optional)]

@@ -21,7 +21,7 @@ pub(crate) fn ModelFacts(
 ) -> impl IntoView {
     view! {
         <dl class="facts">
-            {move || report.get().map(|report| facts(&report, millis.get()).collect_view())}
+            {move || report.get().map(|report| facts(&report, millis.get()))}
         </dl>
     }
 }
@@ -29,7 +29,7 @@ pub(crate) fn ModelFacts(
 /// A name, what is said, and what it means.
 type Fact = (String, AnyView, Option<String>);
 
-fn facts(report: &Report, millis: f64) -> impl Iterator<Item = impl IntoView> + use<> {
+fn facts(report: &Report, millis: f64) -> impl IntoView + use<> {
     let model = &report.model;
     let fidelity = model.recognised.fidelity;
     let about = tr(&words::sentence(fidelity.about()));
@@ -58,12 +58,13 @@ fn facts(report: &Report, millis: f64) -> impl Iterator<Item = impl IntoView> + 
         }
         facts.push(fact(tr("estimated in"), format!("{millis:.0}\u{a0}ms")));
     }
-    facts.into_iter().map(|(name, says, title)| {
+    let fact = |(name, says, title): Fact| {
         view! {
             <dt>{name}</dt>
             <dd title=title>{says}</dd>
         }
-    })
+    };
+    facts.into_iter().map(fact).collect_view()
 }
 
 fn fact(name: String, says: String) -> Fact {

@@ -12,7 +12,7 @@ use highwater_draw::scene::{Scene, sample_at};
 use highwater_draw::stack::{Stack, split};
 use crate::words::Vocabulary;
 use crate::words::language::{fill, tr};
-pub(super) use crate::words::{moment, when};
+pub(super) use crate::words::when;
 
 /// The numbers of one moment.
 #[component]

@@ -20,6 +20,7 @@ pub(crate) fn RecentList(
 ) -> impl IntoView {
     let row = move |(place, entry): (usize, Recent)| {
         let Recent { name, kind, fragment } = entry;
+        let title = name.clone();
         let forget = fill("Forget {name}", &[("name", &name)]);
         let place = i32::try_from(place).unwrap_or(i32::MAX);
         view! {
@@ -27,7 +28,7 @@ pub(crate) fn RecentList(
                 <button
                     type="button"
                     class="recent-open"
-                    title=name.clone()
+                    title=title
                     on:click=move |_| on_open.run(fragment.clone())
                 >
                     <span class="recent-name">{name}</span>

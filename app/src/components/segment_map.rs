@@ -50,7 +50,7 @@ pub(crate) fn SegmentMap(
     });
     // The block under the pointer or the cursor.
     let at = RwSignal::new(None::<Place>);
-    let choose = move |place: Option<Place>| {
+    let choose = Callback::new(move |place: Option<Place>| {
         if at.get_untracked() == place {
             return;
         }
@@ -60,7 +60,7 @@ pub(crate) fn SegmentMap(
             block(snapshot.as_ref()?, segment, at)?.tensor
         });
         marked.set(tensor);
-    };
+    });
     let meant = Memo::new(move |_| {
         let snapshot = snapshot.get()?;
         let (segment, at) = at.get().or_else(|| place_of(&snapshot, marked.get()?))?;
@@ -73,50 +73,8 @@ pub(crate) fn SegmentMap(
         let place = maps.with_untracked(moves);
         if place.is_some() || name == "Escape" {
             event.prevent_default();
-            choose(place);
+            choose.run(place);
             spoken.set(meant.get_untracked().unwrap_or_default());
-        }
-    };
-    let on_pointer = move |pool: usize, event: &ev::PointerEvent| {
-        let (x, y) = (f64::from(event.offset_x()), f64::from(event.offset_y()));
-        choose(maps.with_untracked(|maps| {
-            let piece = maps.as_ref()?.get(pool)?.at(x, y)?;
-            Some((piece.segment, piece.block))
-        }));
-    };
-    let pool = move |pool: usize| {
-        let canvas = NodeRef::<html::Canvas>::new();
-        Effect::new(move |_| {
-            theme.track();
-            let (at, marked) = (at.get(), marked.get());
-            let (Some(canvas), Some(snapshot)) = (canvas.get(), snapshot.get()) else { return };
-            maps.with(|maps| {
-                let map = maps.as_ref().and_then(|maps| maps.get(pool));
-                // A browser without a canvas still has the table.
-                let _painted =
-                    map.and_then(|map| segment_canvas::paint(&canvas, map, &snapshot, at, marked));
-            });
-        });
-        let title = move || {
-            let (snapshot, which) = (snapshot.get()?, *POOLS.get(pool)?);
-            let own = snapshot.segments.iter().filter(|segment| segment.pool == which);
-            let line = maps.with(|maps| Some(maps.as_ref()?.get(pool)?.line))?;
-            Some(words::pool(which, &Totals::of(own), line))
-        };
-        let height = move || {
-            let height = maps.with(|maps| Some(maps.as_ref()?.get(pool)?.height));
-            length(height.unwrap_or_default()) + "px"
-        };
-        view! {
-            <p class="segment-pool">{title}</p>
-            <canvas
-                data-pool=pool.to_string()
-                aria-hidden="true"
-                style:height=height
-                node_ref=canvas
-                on:pointermove=move |event| on_pointer(pool, &event)
-                on:pointerdown=move |event| on_pointer(pool, &event)
-            ></canvas>
         }
     };
     let said =
@@ -144,10 +102,10 @@ pub(crate) fn SegmentMap(
                 aria-label=tr("Map of the segments. Arrow keys go from block to block, Escape leaves.")
                 node_ref=frame
                 on:keydown=on_key
-                on:pointerleave=move |_| choose(None)
+                on:pointerleave=move |_| choose.run(None)
             >
-                {pool(0)}
-                {pool(1)}
+                <PoolMap pool=0 snapshot maps at marked theme on_choose=choose />
+                <PoolMap pool=1 snapshot maps at marked theme on_choose=choose />
                 <p class="hidden-text" aria-live="polite">
                     {spoken}
                 </p>
@@ -163,6 +121,65 @@ pub(crate) fn SegmentMap(
                 {move || snapshot.get().filter(|_| open.get()).map(|s| segment_table(&s))}
             </FoldedTable>
         </section>
+    }
+}
+
+/// The segments of one pool.
+#[component]
+fn PoolMap(
+    /// Its position among the pools.
+    pool: usize,
+    /// The moment.
+    snapshot: Signal<Option<Arc<Snapshot>>>,
+    /// All pools, laid out.
+    maps: Memo<Option<[Map; 2]>>,
+    /// The block under the pointer or the cursor.
+    at: RwSignal<Option<Place>>,
+    /// The tensor that is marked.
+    marked: RwSignal<Option<usize>>,
+    /// The theme.
+    theme: Signal<Theme>,
+    /// Another block is under the pointer.
+    on_choose: Callback<Option<Place>>,
+) -> impl IntoView {
+    let of_map = move |of: fn(&Map) -> f64| {
+        maps.with(|maps| maps.as_ref().and_then(|maps| maps.get(pool)).map_or(0.0, of))
+    };
+    let canvas = NodeRef::<html::Canvas>::new();
+    Effect::new(move |_| {
+        theme.track();
+        let (at, marked) = (at.get(), marked.get());
+        let (Some(canvas), Some(snapshot)) = (canvas.get(), snapshot.get()) else { return };
+        maps.with(|maps| {
+            let map = maps.as_ref().and_then(|maps| maps.get(pool));
+            // A browser without a canvas still has the table.
+            let _painted =
+                map.and_then(|map| segment_canvas::paint(&canvas, map, &snapshot, at, marked));
+        });
+    });
+    let title = move || {
+        let (snapshot, which) = (snapshot.get()?, *POOLS.get(pool)?);
+        let own = snapshot.segments.iter().filter(|segment| segment.pool == which);
+        let line = maps.with(|maps| Some(maps.as_ref()?.get(pool)?.line))?;
+        Some(words::pool(which, &Totals::of(own), line))
+    };
+    let point = move |event: ev::PointerEvent| {
+        let (x, y) = (f64::from(event.offset_x()), f64::from(event.offset_y()));
+        on_choose.run(maps.with_untracked(|maps| {
+            let piece = maps.as_ref()?.get(pool)?.at(x, y)?;
+            Some((piece.segment, piece.block))
+        }));
+    };
+    view! {
+        <p class="segment-pool">{title}</p>
+        <canvas
+            data-pool=pool.to_string()
+            aria-hidden="true"
+            style:height=move || length(of_map(|map| map.height)) + "px"
+            node_ref=canvas
+            on:pointermove=point
+            on:pointerdown=point
+        ></canvas>
     }
 }
 

@@ -142,10 +142,11 @@ fn along(
         .into_iter()
         .map(|dim| {
             let (name, is_shown) = (dim.name.clone(), dim.name == shown);
+            let id = ["along-", &name].concat();
             view! {
                 <button
                     type="button"
-                    id=["along-", &name].concat()
+                    id=id
                     aria-pressed=is_shown.to_string()
                     on:click=move |_| on_dim.run(dim.name.clone())
                 >

@@ -99,15 +99,7 @@ pub(crate) fn WhatHelps(
                 <p class="panel-note">{move || report.get().map(|report| note(&report))}</p>
             </div>
             {move || undoable.get().map(undo_button)}
-            {move || {
-                report
-                    .get()
-                    .map(|report| {
-                        view! {
-                            <FitSearch report search=search.get() on_search on_apply=apply_plan />
-                        }
-                    })
-            }}
+            <FitSearch report search on_search on_apply=apply_plan />
             <ol class="helps-rows">
                 <For
                     each=move || ranked.with(|ranked| ranked.saving.clone())
