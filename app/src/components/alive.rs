@@ -15,10 +15,10 @@ use leptos::prelude::*;
 use super::capped::{ShowAll, shown};
 use super::parts::size;
 use super::readout::{class, what, when};
-use highwater_draw::stack::Stack;
 use crate::words::Vocabulary;
 use crate::words::format::{grouped, length, percent, share};
 use crate::words::language::{fill, tr};
+use highwater_draw::stack::Stack;
 
 /// COUNT: rows shown at first.
 const FIRST: usize = 10;

@@ -9,11 +9,11 @@ use leptos::either::Either;
 use leptos::prelude::*;
 
 use super::parts::{Leaving, size};
-use highwater_draw::stack::Stack;
 use crate::model::state::Kept;
 use crate::words::format;
 use crate::words::language::{fill, tr};
 use crate::words::{self, Vocabulary};
+use highwater_draw::stack::Stack;
 
 /// COUNT: modules that are shown, at most.
 const MODULES: usize = 8;

@@ -8,9 +8,10 @@ use highwater_core::{Report, sorted};
 use leptos::either::Either;
 use leptos::prelude::*;
 
-use super::ladder::ladder;
+use super::ladder::Ladder;
 use super::parts::size;
 use crate::model::state::DeviceRow;
+use crate::model::theme::Theme;
 use crate::words::format::{self, grouped, length, share};
 use crate::words::language::{fill, tr};
 
@@ -64,6 +65,8 @@ pub(crate) fn GpuTable(
     report: Signal<Option<Arc<Report>>>,
     /// Id of the device in the settings.
     chosen: Signal<String>,
+    /// The theme, whose colours are painted.
+    theme: Signal<Theme>,
     /// Another device is wanted.
     on_choose: Callback<String>,
 ) -> impl IntoView {
@@ -142,9 +145,9 @@ pub(crate) fn GpuTable(
             </p>
             <div class="gpu-ladder">
                 {move || {
-                    report
-                        .get()
-                        .map(|report| ladder(&report, &nameplate(&report.verdict.id).unwrap_or_default()))
+                    let report = report.get()?;
+                    let nameplate = nameplate(&report.verdict.id).unwrap_or_default();
+                    Some(view! { <Ladder report nameplate theme /> })
                 }}
             </div>
         </section>

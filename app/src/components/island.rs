@@ -83,3 +83,14 @@ pub(super) fn size_of(element: &HtmlElement) -> ReadSignal<(f64, f64)> {
     }
     size
 }
+
+/// The same of an element that is not there yet.
+pub(super) fn size_of_node(node: NodeRef<html::Div>) -> RwSignal<(f64, f64)> {
+    let size = RwSignal::new((0.0, 0.0));
+    Effect::new(move |_| {
+        let Some(element) = node.get() else { return };
+        let measured = size_of(&element);
+        Effect::new(move |_| size.set(measured.get()));
+    });
+    size
+}

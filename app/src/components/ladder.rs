@@ -1,86 +1,88 @@
 //! From the figure on the box to what is left for tensors: why a card of 80 GB holds less.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
+use highwater_draw::ladder::{self, Rung, Step};
+use leptos::html;
 use leptos::prelude::*;
 
+use super::canvas::paint;
 use super::parts::size;
-use crate::words::format::{length, share};
+use crate::model::theme::Theme;
 use crate::words::language::{fill, tr};
 
+/// CSS pixels of a bar as it is drawn; the style sheet stretches it.
+const BAR: (f64, f64) = (400.0, 10.0);
+
 /// The steps from a card's nameplate down to what this run leaves free.
-pub(super) fn ladder(report: &Report, nameplate: &str) -> impl IntoView + use<> {
+#[component]
+pub(crate) fn Ladder(
+    /// The run.
+    report: Arc<Report>,
+    /// What the card has on its box.
+    nameplate: String,
+    /// The theme, whose colours are painted.
+    theme: Signal<Theme>,
+) -> impl IntoView {
     let device = &report.verdict;
     let room = device.usable() - device.context;
     let parts: [(&str, &dyn Display); 3] =
         [("gpu", &device.name), ("box", &nameplate), ("room", &room)];
     let summary = fill("{gpu}: {box} on the box, {room} for your tensors. Why?", &parts);
-    let mut rungs = Rungs { whole: device.capacity, left: device.capacity, steps: Vec::new() };
-    rungs.state(tr("PyTorch sees"), capacity_from(device.capacity_from));
-    let context = context_from(device.context_from);
-    rungs.take(tr("less the CUDA context"), context, device.context);
-    if device.other_processes > Bytes::ZERO {
-        let why = tr("as you say; nvidia-smi lists them");
-        rungs.take(tr("less other processes"), why, device.other_processes);
-    }
-    if let Some(allowed) = device.allowed {
-        let why = tr("set_per_process_memory_fraction");
-        let beyond = rungs.left.saturating_sub(allowed);
-        rungs.take(tr("less what the process may not use"), why, beyond);
-    }
-    let reserved = report.peak.reserved;
-    let why = tr("segments of the caching allocator");
-    rungs.take(tr("less what this run reserves"), why, reserved);
-    let missing = match reserved.saturating_sub(room) {
-        Bytes::ZERO => String::new(),
-        missing => fill("{size} are missing", &[("size", &missing)]),
-    };
-    rungs.state(tr("stays free"), missing);
+    let capacity = device.capacity;
+    let rungs = ladder::rungs(device, report.peak.reserved);
+    let rungs = rungs.into_iter().map(|rung| {
+        let (name, why) = words(&report, &rung);
+        let bytes = rung.bytes;
+        let canvas = NodeRef::<html::Canvas>::new();
+        Effect::new(move |_| {
+            theme.track();
+            // A browser without a canvas still has the figures.
+            let _painted = canvas.get().and_then(|canvas| {
+                paint(&canvas, BAR, |pen, area| ladder::draw(pen, area, capacity, &rung))
+            });
+        });
+        view! {
+            <li class="ladder-rung">
+                <span class="ladder-name">{name}</span>
+                {size(bytes)}
+                <canvas class="ladder-bar" aria-hidden="true" node_ref=canvas></canvas>
+                <span class="ladder-why">{why}</span>
+            </li>
+        }
+    });
     view! {
         <details class="ladder" id="ladder">
             <summary>{summary}</summary>
-            <ol class="ladder-rungs">{rungs.steps}</ol>
+            <ol class="ladder-rungs">{rungs.collect_view()}</ol>
         </details>
     }
 }
 
-/// Steps down from the whole.
-struct Rungs {
-    whole: Bytes,
-    left: Bytes,
-    steps: Vec<AnyView>,
-}
-
-impl Rungs {
-    /// Says what is left.
-    fn state(&mut self, name: String, why: String) {
-        self.rung(name, why, self.left);
-    }
-
-    /// Takes some of what is left.
-    fn take(&mut self, name: String, why: String, bytes: Bytes) {
-        self.rung(name, why, bytes);
-        self.left = self.left.saturating_sub(bytes);
-    }
-
-    /// One step: so much of what was there before, drawn where it lies in the whole.
-    fn rung(&mut self, name: String, why: String, bytes: Bytes) {
-        let end = share(self.left, self.whole).min(100.0);
-        let width = share(bytes, self.whole).min(end);
-        let (left, width) = (length(end - width) + "%", length(width) + "%");
-        let rung = view! {
-            <li class="ladder-rung">
-                <span class="ladder-name">{name}</span>
-                {size(bytes)}
-                <span class="ladder-bar" aria-hidden="true">
-                    <span class="ladder-part" style:left=left style:width=width></span>
-                </span>
-                <span class="ladder-why">{why}</span>
-            </li>
-        };
-        self.steps.push(rung.into_any());
+/// What a step is called, and where its figure comes from.
+fn words(report: &Report, rung: &Rung) -> (String, String) {
+    let device = &report.verdict;
+    match rung.step {
+        Step::Capacity => (tr("PyTorch sees"), capacity_from(device.capacity_from)),
+        Step::Context => (tr("less the CUDA context"), context_from(device.context_from)),
+        Step::Others => (tr("less other processes"), tr("as you say; nvidia-smi lists them")),
+        Step::Beyond => {
+            (tr("less what the process may not use"), tr("set_per_process_memory_fraction"))
+        }
+        Step::Reserved => {
+            (tr("less what this run reserves"), tr("segments of the caching allocator"))
+        }
+        Step::Free => {
+            let room = device.usable() - device.context;
+            let missing = match report.peak.reserved.saturating_sub(room) {
+                Bytes::ZERO => String::new(),
+                missing => fill("{size} are missing", &[("size", &missing)]),
+            };
+            (tr("stays free"), missing)
+        }
     }
 }
 

@@ -13,10 +13,10 @@ use web_sys::{HtmlCanvasElement, HtmlElement, PointerEvent};
 use super::canvas::paint;
 use super::island::{find, on, size_of, stretch, watch};
 use super::shown::{Shown, percent, phase_class};
-use highwater_draw::span::Span;
 use highwater_draw::bands::bands;
 use highwater_draw::pen::Area;
 use highwater_draw::scene::Scene;
+use highwater_draw::span::Span;
 use highwater_draw::timeline;
 
 /// CSS pixels from an edge of the window within which a pointer takes the edge.

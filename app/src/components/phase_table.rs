@@ -4,10 +4,10 @@ use highwater_core::Report;
 use leptos::prelude::*;
 
 use super::parts::{cell, column};
-use highwater_draw::span::Span;
-use highwater_draw::bands::bands;
 use crate::words::language::tr;
 use crate::words::{self, Vocabulary};
+use highwater_draw::bands::bands;
+use highwater_draw::span::Span;
 
 /// One row per phase.
 pub(super) fn table(report: &Report) -> impl IntoView + use<> {

@@ -7,12 +7,12 @@ use leptos::prelude::*;
 
 use super::parts::size;
 use super::shown::Shown;
-use highwater_draw::palette::{Ink, MODULES};
-use highwater_draw::scene::{Scene, sample_at};
-use highwater_draw::stack::{Stack, split};
 use crate::words::Vocabulary;
 use crate::words::language::{fill, tr};
 pub(super) use crate::words::when;
+use highwater_draw::palette::{Ink, MODULES};
+use highwater_draw::scene::{Scene, sample_at};
+use highwater_draw::stack::{Stack, split};
 
 /// The numbers of one moment.
 #[component]

@@ -6,14 +6,14 @@ use highwater_core::report::{Fragmentation, Snapshot};
 use leptos::prelude::*;
 use leptos::{ev, html};
 
-use super::island::size_of;
+use super::canvas::paint;
+use super::island::size_of_node;
 use super::parts::{FoldedTable, cell, column};
-use super::segment_canvas;
-use highwater_draw::segments::{Map, Pool, Totals, block, map};
 use crate::model::theme::Theme;
 use crate::words::format::length;
 use crate::words::language::tr;
 use crate::words::{self, Vocabulary};
+use highwater_draw::segments::{self, Map, Piece, Pool, Totals, block, map};
 
 /// COUNT: rows of the table at most.
 const MOST: usize = 1000;
@@ -37,12 +37,7 @@ pub(crate) fn SegmentMap(
     theme: Signal<Theme>,
 ) -> impl IntoView {
     let frame = NodeRef::<html::Div>::new();
-    let size = RwSignal::new((0.0, 0.0));
-    Effect::new(move |_| {
-        let Some(frame) = frame.get() else { return };
-        let measured = size_of(&frame);
-        Effect::new(move |_| size.set(measured.get()));
-    });
+    let size = size_of_node(frame);
     let maps = Memo::new(move |_| {
         let width = size.get().0;
         let snapshot = snapshot.get().filter(|_| width >= 1.0);
@@ -150,11 +145,20 @@ fn PoolMap(
         theme.track();
         let (at, marked) = (at.get(), marked.get());
         let (Some(canvas), Some(snapshot)) = (canvas.get(), snapshot.get()) else { return };
+        let tensor = |piece: &Piece| block(&snapshot, piece.segment, piece.block)?.tensor;
+        let category = |piece: &Piece| Some(snapshot.live.get(tensor(piece)?)?.category);
+        let is_meant = |piece: &Piece| match at {
+            Some(place) => place == (piece.segment, piece.block),
+            None => marked.is_some() && tensor(piece) == marked,
+        };
         maps.with(|maps| {
             let map = maps.as_ref().and_then(|maps| maps.get(pool));
             // A browser without a canvas still has the table.
-            let _painted =
-                map.and_then(|map| segment_canvas::paint(&canvas, map, &snapshot, at, marked));
+            let _painted = map.and_then(|map| {
+                paint(&canvas, (map.width, map.height), |pen, _| {
+                    segments::draw(pen, map, category, is_meant)
+                })
+            });
         });
     });
     let title = move || {

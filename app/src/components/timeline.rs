@@ -14,13 +14,13 @@ use super::readout::Readout;
 use super::shown::{Shown, percent, phase_class};
 use super::timeline_plot::TimelinePlot;
 use super::{key_help, phase_table};
-use highwater_draw::bands::{Band, bands};
-use highwater_draw::scene::{Ground, Part, Scene, View};
-use highwater_draw::stack::Stack;
 use crate::model::theme::Theme;
 use crate::words::format::{grouped, length, share};
 use crate::words::language::{fill, tr};
 use crate::words::{self, Vocabulary};
+use highwater_draw::bands::{Band, bands};
+use highwater_draw::scene::{Ground, Part, Scene, View};
+use highwater_draw::stack::Stack;
 
 /// The timeline: the picture with a cursor and a pin, what part of it is shown, and its numbers.
 #[component]

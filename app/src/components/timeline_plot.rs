@@ -12,13 +12,13 @@ use super::canvas::{paint, whole};
 use super::island::{find, on, set, size_of, stretch, style, watch};
 use super::readout::in_words;
 use super::shown::Shown;
-use highwater_draw::span::Span;
+use crate::words::format::share;
+use crate::words::language::{fill, tr};
 use highwater_draw::columns::column_at;
 use highwater_draw::keys::{Act, Key, act};
 use highwater_draw::scene::Scene;
+use highwater_draw::span::Span;
 use highwater_draw::timeline;
-use crate::words::format::share;
-use crate::words::language::{fill, tr};
 
 /// CSS pixels that a pointer may move and still mean one place.
 const STILL: f64 = 4.0;

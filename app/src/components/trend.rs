@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
-use highwater_core::{Bytes, Report};
-use leptos::ev;
+use highwater_core::Report;
 use leptos::prelude::*;
+use leptos::{ev, html};
 use wasm_bindgen::JsCast;
 use web_sys::Element;
 
-use super::markup::Markup;
+use super::island::size_of_node;
 use super::parts::column;
-use super::trend_picture::{self, Limit};
-use highwater_draw::trend::{self, TrendPoint, nearest};
+use super::trend_picture::{Limit, Picture};
 use crate::model::protocol::OpenDim;
 use crate::model::protocol::Trend;
 use crate::model::state::DeviceRow;
+use crate::model::theme::Theme;
 use crate::words::format::grouped;
 use crate::words::language::{fill, tr};
 use crate::words::levers as words;
+use highwater_draw::trend::{self, TrendPoint, nearest};
 
 /// The device beside the chosen one at first, and what takes its place where it is the chosen one.
 const BESIDE: [&str; 2] = ["t4", "a100-80gb"];
@@ -33,6 +34,8 @@ pub(crate) fn TrendView(
     dims: Signal<Vec<OpenDim>>,
     /// Every device.
     devices: RwSignal<Vec<DeviceRow>>,
+    /// The theme, whose colours are painted.
+    theme: Signal<Theme>,
     /// Another dimension is wanted.
     on_dim: Callback<String>,
     /// A size of a dimension is wanted.
@@ -62,34 +65,51 @@ pub(crate) fn TrendView(
         }
         take(wanted);
     };
-    let second = move || {
-        let chosen = report.get().map(|report| report.verdict.id.clone()).unwrap_or_default();
-        let usual = || BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default().to_owned();
-        Some(beside.get()).filter(|id| !id.is_empty()).unwrap_or_else(usual)
-    };
-    let inside = move || {
-        let (report, curve) = (report.get()?, curve.get());
+    let second = Signal::derive(move || {
+        let chosen = report.with(|report| Some(report.as_ref()?.verdict.id.clone()))?;
+        let usual = BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default().to_owned();
+        Some((chosen, Some(beside.get()).filter(|id| !id.is_empty()).unwrap_or(usual)))
+    });
+    let picture = Memo::new(move |_| {
+        let (chosen, second) = second.get()?;
+        let curve = curve.get();
         if curve.points.is_empty() {
             return None;
         }
-        let second = second();
         let is_batch = dims.with(|dims| dims.iter().any(|dim| dim.batch && dim.name == curve.dim));
-        let limits: Vec<Limit> = devices.with(|rows| {
-            let ids = [&report.verdict.id, &second];
-            ids.iter().filter_map(|id| limit(rows, id, is_batch)).collect()
+        let limits = devices.with(|rows| {
+            [&chosen, &second].into_iter().filter_map(|id| limit(rows, id, is_batch)).collect()
         });
-        let size = report.config.dims.get(&curve.dim).copied().unwrap_or(1);
+        let need = report.with(|report| Some(report.as_ref()?.verdict.need))?;
+        Some(Picture { size: size().unwrap_or(1), curve, limits, need })
+    });
+    let plot = NodeRef::<html::Div>::new();
+    let place = size_of_node(plot);
+    Effect::new(move |_| {
+        theme.track();
+        place.track();
+        if let Some((plot, picture)) = plot.get().zip(picture.get()) {
+            // A browser without a canvas still has the table.
+            let _painted = picture.paint(&plot);
+        }
+    });
+    let inside = move |picture: Picture| {
+        let Picture { curve, size, .. } = &picture;
         let last = curve.points.last().map_or(1, |point| point.size);
-        let said = nearest(&curve.points, size).map(|point| words::at_size(&curve.dim, &point));
+        let said = nearest(&curve.points, *size).map(|point| words::at_size(&curve.dim, &point));
         let said = said.unwrap_or_default();
-        Some(view! {
+        let second = second.get().map(|(_, second)| second).unwrap_or_default();
+        view! {
             <div class="panel-head">
                 <h2 class="panel-title" id="trend-title">{tr("How it grows")}</h2>
                 <span class="trend-choices">
                     {along(&curve.dim, dims, on_dim)}
                     <label class="trend-beside">
                         <span class="label">{tr("compare with")}</span>
-                        <select id="beside" on:change:target=move |event| beside.set(event.target().value())>
+                        <select
+                            id="beside"
+                            on:change:target=move |event| beside.set(event.target().value())
+                        >
                             {choices(devices, &second)}
                         </select>
                     </label>
@@ -106,29 +126,28 @@ pub(crate) fn TrendView(
                 aria-valuemax=last.to_string()
                 aria-valuenow=size.to_string()
                 aria-valuetext=said.clone()
-                inner_html=picture(&curve, &limits, size, report.verdict.need)
+                node_ref=plot
                 on:click=click
                 on:keydown=press
-            ></div>
+            >
+                <canvas aria-hidden="true"></canvas>
+                {picture.labels()}
+            </div>
             <p class="trend-readout">
-                <span class="trend-key trend-key-need">{tr("need: reserved and CUDA context")}</span>
+                <span class="trend-key trend-key-need">
+                    {tr("need: reserved and CUDA context")}
+                </span>
                 <span class="trend-key trend-key-allocated">{tr("allocated")}</span>
-                <span>{said}</span>
+                <span>{said.clone()}</span>
             </p>
-            {table(&curve, &limits)}
-        })
+            {table(curve, &picture.limits)}
+        }
     };
     view! {
         <section class="panel trend" aria-labelledby="trend-title">
-            {inside}
+            {move || picture.get().map(inside)}
         </section>
     }
-}
-
-fn picture(curve: &Trend, limits: &[Limit], size: u64, need: Bytes) -> String {
-    let mut markup = Markup::default();
-    trend_picture::draw(&mut markup, curve, limits, size, need);
-    markup.done()
 }
 
 /// Dimensions to go along, where there are several.
