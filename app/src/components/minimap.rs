@@ -10,8 +10,8 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, HtmlElement, PointerEvent};
 
+use super::by_hand::{find, on, size_of, stretch, watch};
 use super::canvas::paint;
-use super::island::{find, on, size_of, stretch, watch};
 use super::shown::{Shown, percent, phase_class};
 use highwater_draw::bands::bands;
 use highwater_draw::pen::Area;

@@ -6,8 +6,8 @@ use highwater_core::report::{Fragmentation, Snapshot};
 use leptos::prelude::*;
 use leptos::{ev, html};
 
+use super::by_hand::size_of_node;
 use super::canvas::paint;
-use super::island::size_of_node;
 use super::parts::{FoldedTable, cell, column};
 use crate::model::theme::Theme;
 use crate::words::format::length;

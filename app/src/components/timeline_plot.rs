@@ -8,8 +8,8 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent, WheelEvent};
 
+use super::by_hand::{find, on, set, size_of, stretch, style, watch};
 use super::canvas::{paint, whole};
-use super::island::{find, on, set, size_of, stretch, style, watch};
 use super::readout::in_words;
 use super::shown::Shown;
 use crate::words::format::share;

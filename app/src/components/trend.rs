@@ -8,7 +8,7 @@ use leptos::{ev, html};
 use wasm_bindgen::JsCast;
 use web_sys::Element;
 
-use super::island::size_of_node;
+use super::by_hand::size_of_node;
 use super::parts::column;
 use super::trend_picture::{Limit, Picture};
 use crate::model::protocol::OpenDim;

@@ -12,8 +12,8 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, HtmlElement};
 
+use super::by_hand::find;
 use super::canvas::paint;
-use super::island::find;
 use crate::model::protocol::Trend;
 use crate::words::format::grouped;
 use crate::words::language::fill;

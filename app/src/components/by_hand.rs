@@ -8,24 +8,6 @@ use web_sys::{Element, Event, EventTarget, HtmlElement, ResizeObserver};
 
 use crate::words::format::length;
 
-/// A panel whose inside is `text`, brought to life once it is on the page.
-pub(super) fn panel(
-    class: &'static str,
-    title: &'static str,
-    text: String,
-    live: Box<dyn FnOnce(HtmlElement)>,
-) -> impl IntoView {
-    let node = NodeRef::<html::Section>::new();
-    let live = StoredValue::new_local(Some(live));
-    Effect::new(move |_| {
-        let Some(node) = node.get() else { return };
-        if let Some(live) = live.try_update_value(Option::take).flatten() {
-            live(node.unchecked_into());
-        }
-    });
-    view! { <section class=class aria-labelledby=title node_ref=node inner_html=text></section> }
-}
-
 /// Runs now, and again when a signal that it has read has changed.
 pub(super) fn watch(run: Box<dyn Fn()>) {
     Effect::new(move |_| run());
@@ -42,12 +24,6 @@ pub(super) fn on(target: &EventTarget, name: &'static str, run: Box<dyn Fn(&Even
 /// The first element inside another that a selector names.
 pub(super) fn find(root: &Element, selector: &str) -> Option<HtmlElement> {
     root.query_selector(selector).ok()?.map(JsCast::unchecked_into)
-}
-
-/// The text in an attribute of what an event is about, or of what it lies in.
-pub(super) fn said(event: &Event, attribute: &str) -> Option<String> {
-    let element: Element = event.target()?.dyn_into().ok()?;
-    element.closest(&format!("[{attribute}]")).ok()??.get_attribute(attribute)
 }
 
 /// Sets an attribute.
