@@ -35,8 +35,10 @@ export async function startBrowser({
   theme = 'light',
   // What keeps the page for later has tests of its own; elsewhere it would be one more party.
   serviceWorkers = 'block',
+  // What all files come through; see server.js.
+  line = undefined,
 } = {}) {
-  const server = await serveDist();
+  const server = await serveDist('/', undefined, line);
   const profile = mkdtempSync(join(tmpdir(), 'highwater-e2e-'));
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: findChromium(),

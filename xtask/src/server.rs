@@ -1,7 +1,8 @@
 //! `dist/` over HTTP, on this machine only.
 //!
-//! It answers `GET` and `HEAD` for plain files and nothing else. Files are read anew at each
-//! request and never cached by the browser, so a rebuilt page is seen after a reload.
+//! It answers `GET` and `HEAD` for plain files and nothing else, with gzip as static hosts do. A file whose
+//! name has a fingerprint may be kept by the browser for ever; any other is asked for again, so that a
+//! rebuilt page is seen after a reload.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,6 +10,9 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use crate::process::{Failure, Result, While as _, progress};
 
@@ -44,20 +48,27 @@ fn answer(stream: &TcpStream, folder: &Path) -> std::io::Result<()> {
     let mut request = String::new();
     let mut lines = BufReader::new(stream.take(REQUEST_MAX));
     lines.read_line(&mut request)?;
-    // The headers are read, though none matters: closing on unread bytes resets the connection.
-    let mut header = String::new();
+    // All headers are read, though one matters: closing on unread bytes resets the connection.
+    let (mut header, mut takes_gzip) = (String::new(), false);
     while lines.read_line(&mut header)? > 2 {
+        takes_gzip |= accepts_gzip(&header);
         header.clear();
     }
-    let response = respond(&request, folder);
+    let mut response = respond(&request, folder);
+    let packed = takes_gzip && is_compressible(response.media_type);
+    if packed {
+        response.body = gzip(&response.body)?;
+    }
     let mut stream = stream;
     write!(
         stream,
-        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
-         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Vary: Accept-Encoding\r\n\
+         Cache-Control: {}\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
         response.status,
         response.media_type,
-        response.body.len()
+        response.body.len(),
+        if packed { "Content-Encoding: gzip\r\n" } else { "" },
+        response.caching,
     )?;
     if !request.starts_with("HEAD ") {
         stream.write_all(&response.body)?;
@@ -68,12 +79,14 @@ fn answer(stream: &TcpStream, folder: &Path) -> std::io::Result<()> {
 struct Response {
     status: &'static str,
     media_type: &'static str,
+    caching: &'static str,
     body: Vec<u8>,
 }
 
 impl Response {
     fn sentence(status: &'static str) -> Self {
-        Self { status, media_type: "text/plain; charset=utf-8", body: status.into() }
+        let media_type = "text/plain; charset=utf-8";
+        Self { status, media_type, caching: "no-store", body: status.into() }
     }
 }
 
@@ -86,7 +99,12 @@ fn respond(request: &str, folder: &Path) -> Response {
         return Response::sentence("404 Not Found");
     };
     match fs::read(folder.join(&file)) {
-        Ok(body) => Response { status: "200 OK", media_type: media_type(&file), body },
+        Ok(body) => Response {
+            status: "200 OK",
+            media_type: media_type(&file),
+            caching: caching(&file),
+            body,
+        },
         Err(_) => Response::sentence("404 Not Found"),
     }
 }
@@ -98,6 +116,38 @@ fn file_of(target: &str) -> Option<PathBuf> {
     let stays_inside = relative.components().all(|part| matches!(part, Component::Normal(_)));
     let file = if path.ends_with('/') { relative.join("index.html") } else { relative.to_owned() };
     stays_inside.then_some(file)
+}
+
+/// Whether a line of the request says that its sender unpacks gzip.
+fn accepts_gzip(header: &str) -> bool {
+    header.split_once(':').is_some_and(|(name, value)| {
+        name.eq_ignore_ascii_case("accept-encoding")
+            && value
+                .split(',')
+                .any(|coding| coding.split(';').next().unwrap_or("").trim() == "gzip")
+    })
+}
+
+/// Whether a file of a type becomes smaller; pictures are packed already.
+fn is_compressible(media_type: &str) -> bool {
+    !matches!(media_type, "image/png" | "image/x-icon" | "font/woff2")
+}
+
+fn gzip(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(body)?;
+    encoder.finish()
+}
+
+/// How long a browser may keep a file: one with a fingerprint in its name never changes.
+fn caching(file: &Path) -> &'static str {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let last = stem.trim_end_matches("_bg").rsplit('-').next().unwrap_or_default();
+    if last.len() >= 8 && last.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    }
 }
 
 fn media_type(file: &Path) -> &'static str {
@@ -121,7 +171,7 @@ fn media_type(file: &Path) -> &'static str {
 mod tests {
     use std::path::Path;
 
-    use super::{file_of, media_type, respond};
+    use super::{accepts_gzip, caching, file_of, media_type, respond};
 
     #[test]
     fn targets_name_files_inside_the_folder() {
@@ -141,6 +191,20 @@ mod tests {
     #[test]
     fn browsers_compile_wasm_while_it_streams() {
         assert_eq!(media_type(Path::new("app_bg.wasm")), "application/wasm");
+    }
+
+    #[test]
+    fn gzip_is_for_those_who_ask_for_it() {
+        assert!(accepts_gzip("Accept-Encoding: br, gzip;q=0.8\r\n"));
+        assert!(!accepts_gzip("accept-encoding: br\r\n"));
+        assert!(!accepts_gzip("X-Wants: gzip\r\n"));
+    }
+
+    #[test]
+    fn only_names_with_a_fingerprint_are_kept() {
+        let kept = |name: &str| caching(Path::new(name)).contains("immutable");
+        assert!(kept("highwater-app-281418c0c6d62193_bg.wasm") && kept("highwater-ee5ce067.css"));
+        assert!(!kept("index.html") && !kept("worker.js") && !kept("highwater-reader_bg.wasm"));
     }
 
     #[test]

@@ -31,6 +31,7 @@ use super::settings::Settings;
 use super::source_editor::SourceEditor;
 use super::timeline::Timeline;
 use super::trend::TrendView;
+use super::turns::in_turn;
 use super::what_helps::WhatHelps;
 use crate::model::derived::Derived;
 use crate::model::examples::Example;
@@ -352,11 +353,11 @@ fn Workbench(
                     on_pin=Callback::new(move |event| state.pin.set(event))
                 />
                 <Show when=move || { rest.get() >= 1 }>
-                    <AutopsyView report=derived.report />
-                    <Readings report=derived.report reading=state.reading />
-                    <RecordedView report=derived.report what_ifs=state.what_ifs />
+                    <AutopsyView report=in_turn(derived.report) />
+                    <Readings report=in_turn(derived.report) reading=state.reading />
+                    <RecordedView report=in_turn(derived.report) what_ifs=state.what_ifs />
                     <Comparison
-                        report=derived.report
+                        report=in_turn(derived.report)
                         name=Signal::derive(move || {
                             state.loaded.with(|l| l.as_ref().map(|l| l.name.clone()).unwrap_or_default())
                         })
@@ -364,8 +365,8 @@ fn Workbench(
                         on_config=Callback::new(move |config| state.config.set(config))
                     />
                 <AtCursor
-                    report=derived.report
-                    snapshot=state.snapshot
+                    report=in_turn(derived.report)
+                    snapshot=in_turn(Signal::derive(move || state.snapshot.get()))
                     theme=state.theme
                     on_jump=Callback::new(move |event| state.pin.set(Some(event)))
                 />
@@ -373,7 +374,7 @@ fn Workbench(
                 </Show>
                 <Show when=move || { rest.get() >= 2 }>
                 <GpuTable
-                    report=derived.report
+                    report=in_turn(derived.report)
                     devices=state.devices
                     generation=derived.generation
                     chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
@@ -382,7 +383,7 @@ fn Workbench(
                         state.config.update(|config| config.choose_device(&id));
                     })
                 />
-                <Diagnostics report=derived.report />
+                <Diagnostics report=in_turn(derived.report) />
                 </Show>
             </div>
         </div>
@@ -424,7 +425,7 @@ fn Variations(
     view! {
         <WhatHelps
             levers=state.levers
-            report=derived.report
+            report=in_turn(derived.report)
             generation=derived.generation
             search=state.search
             config=state.config
@@ -434,7 +435,7 @@ fn Variations(
         />
         <TrendView
             curve=state.trend
-            report=derived.report
+            report=in_turn(derived.report)
             dims
             devices=state.devices
             theme=state.theme.into()

@@ -34,7 +34,7 @@ pub(crate) fn AtCursor(
     });
     view! {
         <div class="at-cursor">
-            <AlivePanel report snapshot marked on_jump />
+            <AlivePanel report snapshot marked vocabulary on_jump />
             <SegmentMap snapshot marked vocabulary theme />
         </div>
     }

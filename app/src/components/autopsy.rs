@@ -7,8 +7,7 @@ use highwater_core::autopsy::{Autopsy, Why};
 use highwater_core::trace::Category;
 use leptos::prelude::*;
 
-use super::drawn::Drawn;
-use super::markup::Markup;
+use super::parts::Code;
 use super::readout::class;
 use crate::words::autopsy as words;
 use crate::words::format::{exact, percent};
@@ -20,47 +19,49 @@ pub(crate) fn AutopsyView(
     /// The report.
     report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
-    let markup = Signal::derive(move || {
-        report.with(|report| report.as_ref().map_or_else(String::new, |r| drawn(r)))
-    });
     view! {
-        <Drawn
-            class="panel autopsy"
-            labelledby="autopsy-title"
-            markup
-            on_act=Callback::new(|_| {})
-        />
+        <section class="panel autopsy" aria-labelledby="autopsy-title">
+            {move || report.get().map(|report| inside(&report))}
+        </section>
     }
 }
 
-fn drawn(report: &Report) -> String {
+fn inside(report: &Report) -> impl IntoView + use<> {
     let autopsy = Autopsy::of(report);
-    let mut markup = Markup::default();
-    let title = "<h2 class=\"panel-title\" id=\"autopsy-title\">";
-    markup.around(title, &tr("What sets the peak"), "</h2>");
-    markup.around("<p>", &words::peak(&report.peak), "</p>");
-    markup.raw("<ul class=\"autopsy-groups\">");
-    for group in &autopsy.groups {
-        markup.raw("<li><span class=\"swatch ").raw(class(category(group.why)));
-        markup.raw("\" aria-hidden=\"true\"></span><span class=\"byte-size\" title=\"");
-        markup.text(&exact(group.bytes)).around("\">", &group.bytes.to_string(), "</span>");
-        let share = percent(group.bytes, autopsy.total);
-        markup.around("<span class=\"autopsy-share\">", &share, "</span>");
-        markup.around("<span class=\"autopsy-what\">", &words::what(group), ": ");
-        markup.around(
-            "<span class=\"autopsy-why\">",
-            &tr(group.why.about()),
-            "</span></span></li>",
-        );
+    let groups: Vec<_> = autopsy
+        .groups
+        .iter()
+        .map(|group| {
+            view! {
+                <li>
+                    <span class=["swatch ", class(category(group.why))].concat() aria-hidden="true"></span>
+                    <span class="byte-size" title=exact(group.bytes)>{group.bytes.to_string()}</span>
+                    <span class="autopsy-share">{percent(group.bytes, autopsy.total)}</span>
+                    <span class="autopsy-what">
+                        {words::what(group)} ": "
+                        <span class="autopsy-why">{tr(group.why.about())}</span>
+                    </span>
+                </li>
+            }
+        })
+        .collect();
+    let scores = autopsy.scores.as_ref().map(|scores| {
+        view! {
+            <p class="autopsy-scores">{words::scores(scores, &autopsy)}</p>
+            <Code
+                id="autopsy-code".to_owned()
+                summary=tr("How to compute it in chunks (not simulated)")
+                code=words::CHUNKED_LOSS.to_owned()
+            />
+        }
+    });
+    view! {
+        <h2 class="panel-title" id="autopsy-title">{tr("What sets the peak")}</h2>
+        <p>{words::peak(&report.peak)}</p>
+        <ul class="autopsy-groups">{groups}</ul>
+        {scores}
+        <p>{words::next(autopsy.next.as_ref(), report)}</p>
     }
-    markup.raw("</ul>");
-    if let Some(scores) = &autopsy.scores {
-        markup.around("<p class=\"autopsy-scores\">", &words::scores(scores, &autopsy), "</p>");
-        markup.unfold("autopsy-code", &tr("How to compute it in chunks (not simulated)"));
-        markup.code(words::CHUNKED_LOSS, &tr("Copy")).raw("</details>");
-    }
-    markup.around("<p>", &words::next(autopsy.next.as_ref(), report), "</p>");
-    markup.done()
 }
 
 /// The category whose colour a group has.

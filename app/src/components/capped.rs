@@ -2,28 +2,39 @@
 
 use std::fmt::Display;
 
-use super::markup::Markup;
+use leptos::prelude::*;
+
 use crate::words::format::grouped;
 use crate::words::language::fill;
 
 /// COUNT: entries shown at most; the whole of a very long list would stall the browser.
-pub(super) const MOST: usize = 1000;
+const MOST: usize = 1000;
 
 /// A button that shows the rest of a list, or hides it again; nothing where there is no rest.
-pub(super) fn show_all(markup: &mut Markup, act: &str, all: usize, first: usize, open: bool) {
-    if all <= first {
-        return;
+#[component]
+pub(crate) fn ShowAll(
+    /// COUNT: entries of the list.
+    all: usize,
+    /// COUNT: entries shown at first.
+    first: usize,
+    /// Whether all are shown.
+    open: RwSignal<bool>,
+) -> impl IntoView {
+    view! {
+        <button
+            type="button"
+            class="show-all"
+            hidden=all <= first
+            aria-expanded=move || open.get().to_string()
+            on:click=move |_| open.update(|open| *open = !*open)
+        >
+            {move || label(all, first, open.get())}
+        </button>
     }
-    markup.raw("<button type=\"button\" class=\"show-all\" id=\"").text(act);
-    markup.around("\" data-act=\"", act, "\" aria-expanded=\"");
-    markup
-        .raw(if open { "true\">" } else { "false\">" })
-        .text(&label(all, first, open))
-        .raw("</button>");
 }
 
 /// What that button says.
-pub(super) fn label(all: usize, first: usize, open: bool) -> String {
+fn label(all: usize, first: usize, open: bool) -> String {
     let count = |n: usize| grouped(n as u64);
     if open {
         fill("Show the first {n} only", &[("n", &first)])

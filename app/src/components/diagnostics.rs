@@ -7,9 +7,8 @@ use highwater_core::diagnostic::{Diagnostic, Severity};
 use highwater_core::{Report, sorted};
 use leptos::prelude::*;
 
-use super::capped::{show_all, shown};
-use super::drawn::Drawn;
-use super::markup::Markup;
+use super::capped::{ShowAll, shown};
+use super::parts::prose;
 use crate::words;
 use crate::words::language::tr;
 
@@ -23,52 +22,50 @@ pub(crate) fn Diagnostics(
     report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
     let open = RwSignal::new(false);
-    let markup = Signal::derive(move || {
-        report.with(|report| Some(drawn(report.as_ref()?, open.get()))).unwrap_or_default()
-    });
-    let on_act = Callback::new(move |_| open.update(|open| *open = !*open));
-    view! { <Drawn id="rests-on" class="panel rests-on" labelledby="rests-on-title" markup on_act /> }
+    let inside = move |report: Arc<Report>| {
+        let mut diagnostics: Vec<_> = report.diagnostics.iter().collect();
+        sorted::by_key(&mut diagnostics, |diagnostic| Reverse(diagnostic.severity));
+        let all = diagnostics.len();
+        let rows: Vec<_> =
+            diagnostics.into_iter().take(shown(open.get(), FIRST)).map(row).collect();
+        let nothing = rows.is_empty().then(|| {
+            view! { <li class="rests-on-nothing">{tr("Nothing had to be assumed or left out.")}</li> }
+        });
+        view! {
+            <ul class="rests-on-rows">{rows}{nothing}</ul>
+            <ShowAll all first=FIRST open />
+        }
+    };
+    view! {
+        <section id="rests-on" tabindex="-1" class="panel rests-on" aria-labelledby="rests-on-title">
+            <div class="panel-head">
+                <h2 class="panel-title" id="rests-on-title">{tr("What this rests on")}</h2>
+            </div>
+            {move || report.get().map(inside)}
+        </section>
+    }
 }
 
-fn drawn(report: &Report, open: bool) -> String {
-    let mut diagnostics: Vec<_> = report.diagnostics.iter().collect();
-    sorted::by_key(&mut diagnostics, |diagnostic| Reverse(diagnostic.severity));
-    let mut markup = Markup::default();
-    markup.raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"rests-on-title\">");
-    markup.around("", &tr("What this rests on"), "</h2></div><ul class=\"rests-on-rows\">");
-    for diagnostic in diagnostics.iter().take(shown(open, FIRST)) {
-        row(&mut markup, diagnostic);
-    }
-    if diagnostics.is_empty() {
-        let nothing = tr("Nothing had to be assumed or left out.");
-        markup.around("<li class=\"rests-on-nothing\">", &nothing, "</li>");
-    }
-    markup.raw("</ul>");
-    show_all(&mut markup, "rests-on-all", diagnostics.len(), FIRST, open);
-    markup.done()
-}
-
-fn row(markup: &mut Markup, diagnostic: &Diagnostic) {
-    markup.raw(match diagnostic.severity {
-        Severity::Info => {
-            "<li><span class=\"severity severity-info\">\
-             <span class=\"severity-sign\" aria-hidden=\"true\">i</span>"
-        }
-        Severity::Warning => {
-            "<li><span class=\"severity severity-warning\">\
-             <span class=\"severity-sign\" aria-hidden=\"true\">!</span>"
-        }
-        Severity::Error => {
-            "<li><span class=\"severity severity-error\">\
-             <span class=\"severity-sign\" aria-hidden=\"true\">✕</span>"
-        }
+fn row(diagnostic: &Diagnostic) -> impl IntoView + use<> {
+    let (class, sign) = match diagnostic.severity {
+        Severity::Info => ("severity severity-info", "i"),
+        Severity::Warning => ("severity severity-warning", "!"),
+        Severity::Error => ("severity severity-error", "✕"),
+    };
+    let node = diagnostic.node.clone().map(|node| {
+        let title = node.clone();
+        view! { <code class="rests-on-node" title=title>{node}</code> }
     });
-    markup.around("", &words::severity(diagnostic.severity), "</span>");
-    markup.around("<p class=\"rests-on-message\" title=\"", &diagnostic.code, "\">");
-    markup.prose(&words::sentence(&diagnostic.message));
-    if let Some(node) = &diagnostic.node {
-        markup.around("<code class=\"rests-on-node\" title=\"", node, "\">");
-        markup.around("", node, "</code>");
+    view! {
+        <li>
+            <span class=class>
+                <span class="severity-sign" aria-hidden="true">{sign}</span>
+                {words::severity(diagnostic.severity)}
+            </span>
+            <p class="rests-on-message" title=diagnostic.code.clone()>
+                {prose(&words::sentence(&diagnostic.message))}
+                {node}
+            </p>
+        </li>
     }
-    markup.raw("</p></li>");
 }

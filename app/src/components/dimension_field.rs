@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use leptos::prelude::*;
 
-use super::island::set;
+use super::by_hand::set;
 use crate::model::protocol::OpenDim;
 use crate::words::language::{fill, tr};
 

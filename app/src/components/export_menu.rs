@@ -3,7 +3,8 @@
 use leptos::html;
 use leptos::prelude::*;
 
-use super::menu::{self, Choices, Menu};
+use super::icons::SAVE;
+use super::menu::{Choices, Menu};
 use crate::model::export::FORMS;
 use crate::words::language::tr;
 
@@ -23,7 +24,7 @@ pub(crate) fn ExportMenu(
         }
     });
     view! {
-        <Menu menu label=tr("Save the answer") picture=menu::SAVE>
+        <Menu menu label=tr("Save the answer") picture=SAVE>
             {move || {
                 let entries = offered().map(|form| (tr(form.title), tr(form.about))).collect();
                 view! { <Choices menu label=tr("Save the answer") entries on_choose /> }

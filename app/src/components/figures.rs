@@ -6,8 +6,7 @@ use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
 
-use super::drawn::terms;
-use super::markup::Markup;
+use super::parts::size;
 use crate::words::language::{fill, tr};
 
 /// The peaks that `PyTorch` and `nvidia-smi` would report.
@@ -16,37 +15,37 @@ pub(crate) fn Figures(
     /// The report.
     report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
-    terms(
-        "figures",
-        Signal::derive(move || report.with(|r| Some(drawn(r.as_ref()?))).unwrap_or_default()),
-    )
+    view! { <dl class="figures">{move || report.get().map(|report| inside(&report))}</dl> }
 }
 
-fn drawn(report: &Report) -> String {
+fn inside(report: &Report) -> impl IntoView + use<> {
     let (peak, device) = (&report.peak, &report.verdict);
-    let mut markup = Markup::default();
-    let name = tr("Peak allocated");
-    figure(&mut markup, &name, "max_memory_\u{200b}allocated()", peak.allocated, None);
+    let (allocated, reserved) = ("max_memory_\u{200b}allocated()", "max_memory_\u{200b}reserved()");
     let low = report.without_workspaces.map(|band| band.reserved);
-    let name = tr("Peak reserved");
-    figure(&mut markup, &name, "max_memory_\u{200b}reserved()", peak.reserved, low);
-    let (name, says) = (tr("Process peak"), tr("≈ what nvidia-smi shows"));
-    figure(&mut markup, &name, &says, peak.process, None);
-    let (name, says) = (tr("CUDA context"), context_from(device.context_from));
-    figure(&mut markup, &name, &says, device.context, None);
-    markup.done()
+    [
+        figure(tr("Peak allocated"), allocated.to_owned(), peak.allocated, None),
+        figure(tr("Peak reserved"), reserved.to_owned(), peak.reserved, low),
+        figure(tr("Process peak"), tr("≈ what nvidia-smi shows"), peak.process, None),
+        figure(tr("CUDA context"), context_from(device.context_from), device.context, None),
+    ]
+    .collect_view()
 }
 
 /// A value, where else one meets it, and its lower end where it is the upper end of a band.
-fn figure(markup: &mut Markup, name: &str, says: &str, bytes: Bytes, low: Option<Bytes>) {
-    markup.around("<div class=\"figure\"><dt class=\"label\">", name, "</dt>");
-    markup.raw("<dd class=\"figure-value\">").size(bytes).raw("</dd>");
-    if let Some(low) = low.filter(|&low| low < bytes) {
+fn figure(name: String, says: String, bytes: Bytes, low: Option<Bytes>) -> impl IntoView {
+    let low = low.filter(|&low| low < bytes).map(|low| {
         let why = tr("What convolutions take for scratch depends on cuDNN's version");
         let low = fill("at least {size}, by cuDNN", &[("size", &low)]);
-        markup.around("<dd class=\"figure-says\" title=\"", &why, "\">").around("", &low, "</dd>");
+        view! { <dd class="figure-says" title=why>{low}</dd> }
+    });
+    view! {
+        <div class="figure">
+            <dt class="label">{name}</dt>
+            <dd class="figure-value">{size(bytes)}</dd>
+            {low}
+            <dd class="figure-says">{says}</dd>
+        </div>
     }
-    markup.around("<dd class=\"figure-says\">", says, "</dd></div>");
 }
 
 /// Where the size of the context comes from.

@@ -1,10 +1,13 @@
 //! The search for the least that makes a run fit on its device: a button, then progress, then a plan.
 
+use std::sync::Arc;
+
 use highwater_core::Report;
 use highwater_core::levers::Plan;
+use leptos::prelude::*;
 
 use super::gpu_table::verdict_class;
-use super::markup::Markup;
+use super::parts::{Code, Leaving};
 use crate::model::protocol::SearchOutcome;
 use crate::model::state::SearchState;
 use crate::words::format;
@@ -12,54 +15,101 @@ use crate::words::language::tr;
 use crate::words::levers as words;
 
 /// What there is of it.
-pub(super) fn draw(markup: &mut Markup, report: &Report, search: Option<&SearchState>) {
-    markup.raw("<div class=\"fit-search\">");
-    match search {
+#[component]
+pub(crate) fn FitSearch(
+    /// The report that it begins at.
+    report: Signal<Option<Arc<Report>>>,
+    /// How far it has come.
+    search: RwSignal<Option<SearchState>>,
+    /// It is wanted, or not any more.
+    on_search: Callback<bool>,
+    /// Its plan is to be applied.
+    on_apply: Callback<()>,
+) -> impl IntoView {
+    let inside = move |report: Arc<Report>| match search.get() {
         _ if report.verdict.verdict.survives() => {
-            let said = words::found(0, true, &report.verdict.name);
-            markup.around("<p class=\"hint\">", &said, "</p>");
+            view! { <p class="hint">{words::found(0, true, &report.verdict.name)}</p> }.into_any()
         }
-        None => {
-            let label = tr("Find the least that makes it fit");
-            markup.button("button button-accent", "search", &label);
+        None => view! {
+            <Leaving
+                id="search"
+                class="button button-accent"
+                label=tr("Find the least that makes it fit")
+                next="#helps-title"
+                on_press=Callback::new(move |()| on_search.run(true))
+            />
         }
-        Some(search) => match &search.outcome {
-            None => {
-                markup.around("<p>", &words::searching(search), "</p>");
-                markup.button("button", "stop", &tr("Stop"));
-            }
-            Some(SearchOutcome::Found(plan)) => draw_plan(markup, report, plan, true),
-            Some(SearchOutcome::Nothing(plan)) => draw_plan(markup, report, plan, false),
-        },
-    }
-    markup.raw("</div>");
+        .into_any(),
+        Some(SearchState { outcome: Some(SearchOutcome::Found(found)), .. }) => {
+            plan_view(&report, &found, true, on_apply).into_any()
+        }
+        Some(SearchState { outcome: Some(SearchOutcome::Nothing(near)), .. }) => {
+            plan_view(&report, &near, false, on_apply).into_any()
+        }
+        Some(search) => view! {
+            <p>{words::searching(&search)}</p>
+            <Leaving
+                id="stop"
+                class="button"
+                label=tr("Stop")
+                next="#helps-title"
+                on_press=Callback::new(move |()| on_search.run(false))
+            />
+        }
+        .into_any(),
+    };
+    view! { <div class="fit-search">{move || report.get().map(inside)}</div> }
 }
 
-fn draw_plan(markup: &mut Markup, report: &Report, plan: &Plan, fits: bool) {
+fn plan_view(
+    report: &Report,
+    plan: &Plan,
+    fits: bool,
+    on_apply: Callback<()>,
+) -> impl IntoView + use<> {
     let count = plan.steps.len();
-    let said = words::found(count, fits, &report.verdict.name);
-    markup.around("<div class=\"fit-plan\"><p>", &said, "</p><ol>");
-    let mut before = report.verdict.need;
-    for (at, pulled) in plan.steps.iter().enumerate() {
+    let needs = plan.steps.iter().map(|pulled| pulled.outcome.verdict.need);
+    let before = [report.verdict.need].into_iter().chain(needs);
+    let steps = plan.steps.iter().zip(before).enumerate().map(|(at, (pulled, before))| {
         let after = &pulled.outcome.verdict;
-        markup.around("<li><strong>", &tr(&pulled.title), "</strong> ");
-        markup.text(&format::difference(after.need, before)).raw(" → ");
-        markup.text(&after.need.to_string()).raw(", <span class=\"");
-        markup.raw(verdict_class(after.verdict));
-        markup.around("\">", &words::verdict(after.verdict), "</span>");
-        markup.around("<p class=\"hint\">", &words::cost(pulled.cost), "</p>");
-        markup.unfold(&["plan-", &at.to_string()].concat(), &tr("Code"));
-        markup.code(&pulled.code, &tr("Copy")).raw("</details></li>");
-        before = after.need;
-    }
-    markup.raw("</ol>");
-    if count > 0 {
-        let label = tr(if count == 1 { "Apply it" } else { "Apply all" });
-        markup.button("button button-accent", "apply-plan", &label);
+        view! {
+            <li>
+                <strong>{tr(&pulled.title)}</strong>
+                " "
+                {format::difference(after.need, before)}
+                " → "
+                {after.need.to_string()}
+                ", "
+                <span class=verdict_class(after.verdict)>{words::verdict(after.verdict)}</span>
+                <p class="hint">{words::cost(pulled.cost)}</p>
+                <Code
+                    id=["plan-", &at.to_string()].concat()
+                    summary=tr("Code")
+                    code=pulled.code.clone()
+                />
+            </li>
+        }
+    });
+    let apply = (count > 0).then(|| {
         let least = tr(
             "The least is what slows training down least and asks least of you, as far as is known; a single change below may save more and cost more.",
         );
-        markup.around("<p class=\"hint\">", &least, "</p>");
+        view! {
+            <Leaving
+                id="apply-plan"
+                class="button button-accent"
+                label=tr(if count == 1 { "Apply it" } else { "Apply all" })
+                next="#undo"
+                on_press=on_apply
+            />
+            <p class="hint">{least}</p>
+        }
+    });
+    view! {
+        <div class="fit-plan">
+            <p>{words::found(count, fits, &report.verdict.name)}</p>
+            <ol>{steps.collect_view()}</ol>
+            {apply}
+        </div>
     }
-    markup.raw("</div>");
 }

@@ -5,15 +5,11 @@ use std::sync::Arc;
 
 use highwater_core::report::{DeviceVerdict, Verdict};
 use highwater_core::{Report, sorted};
+use leptos::either::Either;
 use leptos::prelude::*;
-use wasm_bindgen::JsCast as _;
-use web_sys::{Event, HtmlElement, HtmlInputElement};
 
-use super::drawn::redraw;
-use super::island::{children, find, on, panel, said, set, watch};
-use super::ladder;
-use super::markup::Markup;
-use super::turns::in_turn;
+use super::ladder::Ladder;
+use super::parts::size;
 use crate::model::state::DeviceRow;
 use crate::model::theme::Theme;
 use crate::words::format::{self, grouped, length, share};
@@ -91,61 +87,76 @@ pub(crate) fn GpuTable(
             order
         })
     });
-    let live = move |root: HtmlElement| {
-        filtering(&root, shown, wanted);
-        sorts(&root, sorting);
-        rows(&root, devices, order, generation, chosen);
-        on(
-            &root,
-            "click",
-            Box::new(move |event| {
-                if let Some(id) = said(event, "data-device") {
-                    on_choose.run(id);
-                }
-            }),
-        );
-        let Some(place) = find(&root, ".gpu-ladder") else { return };
-        let here = place.clone();
-        watch(Box::new(move || {
-            if let Some(report) = report.get() {
-                let (place, markup) = (here.clone(), ladder_of(&report, devices));
-                let draw = move || {
-                    redraw(&place, &markup);
-                    let _drawn = ladder::draw(&place, &report);
-                };
-                in_turn(&here, Box::new(draw));
-            }
-        }));
-        watch(Box::new(move || {
-            theme.track();
-            if let Some(report) = report.get_untracked() {
-                // What is not there yet will be in the colours of then.
-                let _drawn = ladder::draw(&place, &report);
-            }
-        }));
+    let nameplate = move |id: &str| {
+        devices.with(|rows| {
+            let row = rows.iter().find(|row| row.device.with_value(|known| known.id == id));
+            row.map(|row| row.device.with_value(|known| known.nameplate.clone()))
+        })
     };
-    panel("panel gpus", "gpus-title", still(), Box::new(live))
+    let device_row = move |at: usize| {
+        let row = devices.with_untracked(|rows| rows.get(at).copied());
+        row.map(|row| view! { <Row row generation chosen on_choose /> })
+    };
+    view! {
+        <section class="panel gpus" aria-labelledby="gpus-title">
+            <div class="panel-head">
+                <h2 class="panel-title" id="gpus-title">{tr("GPUs")}</h2>
+                <p class="panel-note">
+                    {tr("Need against what PyTorch can use on each card; choose one to see its timeline")}
+                </p>
+            </div>
+            <div class="gpu-filter">
+                <div class="choice" role="group" aria-label=tr("GPUs shown")>
+                    {Shown::ALL
+                        .map(|which| {
+                            view! {
+                                <button
+                                    type="button"
+                                    aria-pressed=move || (shown.get() == which).to_string()
+                                    on:click=move |_| shown.set(which)
+                                >
+                                    {tr(which.name())}
+                                </button>
+                            }
+                        })
+                        .collect_view()}
+                </div>
+                <input
+                    type="search"
+                    class="gpu-search"
+                    aria-label=tr("Search for a GPU")
+                    placeholder=tr("Search")
+                    on:input:target=move |event| wanted.set(event.target().value())
+                />
+                <p class="hidden-text" role="status">
+                    {move || fill("{n} GPUs shown", &[("n", &order.with(Vec::len))])}
+                </p>
+            </div>
+            <table class="table gpu-table">
+                <thead>
+                    <tr>{heads(sorting)}</tr>
+                </thead>
+                <tbody>
+                    <For each=move || order.get() key=|&at| at children=device_row />
+                </tbody>
+            </table>
+            <p class="gpu-none" hidden=move || order.with(|order| !order.is_empty())>
+                {tr("No GPU is both.")}
+            </p>
+            <div class="gpu-ladder">
+                {move || {
+                    let report = report.get()?;
+                    let nameplate = nameplate(&report.verdict.id).unwrap_or_default();
+                    Some(view! { <Ladder report nameplate theme /> })
+                }}
+            </div>
+        </section>
+    }
 }
 
-/// What stays whatever the run.
-fn still() -> String {
-    let mut markup = Markup::default();
-    markup.raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"gpus-title\">");
-    markup.around("", &tr("GPUs"), "</h2><p class=\"panel-note\">");
-    markup.text(&tr(
-        "Need against what PyTorch can use on each card; choose one to see its timeline",
-    ));
-    markup.raw(
-        "</p></div><div class=\"gpu-filter\"><div class=\"choice\" role=\"group\" aria-label=\"",
-    );
-    markup.text(&tr("GPUs shown")).raw("\">");
-    for which in Shown::ALL {
-        markup.around("<button type=\"button\" data-shown>", &tr(which.name()), "</button>");
-    }
-    markup.raw("</div><input type=\"search\" class=\"gpu-search\" aria-label=\"");
-    markup.text(&tr("Search for a GPU")).around("\" placeholder=\"", &tr("Search"), "\">");
-    markup.raw("<p class=\"hidden-text\" role=\"status\"></p></div><table class=\"table gpu-table\"><thead><tr>");
-    let columns = [
+/// The heads of the columns; those that sort say whether they do and which way.
+fn heads(sorting: RwSignal<(Key, bool)>) -> impl IntoView {
+    [
         ("", Some(Key::Name), "GPU"),
         ("gpu-bar-head", None, "need of capacity"),
         ("", None, "verdict"),
@@ -153,175 +164,129 @@ fn still() -> String {
         ("number", Some(Key::Capacity), "capacity"),
         ("number", Some(Key::Margin), "margin"),
         ("number", None, "largest batch"),
-    ];
-    for (class, key, name) in columns {
-        markup.raw("<th scope=\"col\" class=\"").raw(class).raw("\"");
-        match key {
-            None => markup.around(">", &tr(name), "</th>"),
-            Some(_) => {
-                markup.raw(" aria-sort=\"none\"><button type=\"button\" class=\"sort\">").around(
-                    "",
-                    &tr(name),
-                    "<span class=\"sort-sign\" aria-hidden=\"true\"></span></button></th>",
-                )
-            }
-        };
-    }
-    markup.raw("</tr></thead><tbody></tbody></table><p class=\"gpu-none\" hidden>");
-    markup.around("", &tr("No GPU is both."), "</p><div class=\"gpu-ladder\"></div>");
-    markup.done()
-}
-
-/// The choice among all devices, and the search.
-fn filtering(root: &HtmlElement, shown: RwSignal<Shown>, wanted: RwSignal<String>) {
-    let Some(search) = find(root, ".gpu-search") else { return };
-    let typed = search.clone();
-    let on_input = move |_: &Event| wanted.set(typed.unchecked_ref::<HtmlInputElement>().value());
-    on(&search, "input", Box::new(on_input));
-    let Some(group) = find(root, ".choice") else { return };
-    for (button, which) in children(&group).zip(Shown::ALL) {
-        on(&button, "click", Box::new(move |_| shown.set(which)));
-        watch(Box::new(move || set(&button, "aria-pressed", &(shown.get() == which).to_string())));
-    }
-}
-
-/// The heads that sort, each saying whether it does and which way.
-fn sorts(root: &HtmlElement, sorting: RwSignal<(Key, bool)>) {
-    let Some(head) = find(root, "thead tr") else { return };
-    let heads = children(&head).filter(|column| column.has_attribute("aria-sort"));
-    for (column, key) in heads.zip([Key::Name, Key::Capacity, Key::Margin]) {
-        let turn = move |_: &Event| {
-            sorting.update(|(now, descending)| {
-                *descending = *now == key && !*descending;
-                *now = key;
-            });
-        };
-        on(&column, "click", Box::new(turn));
-        watch(Box::new(move || {
-            let direction = match sorting.get() {
+    ]
+    .map(|(class, key, name)| match key {
+        None => Either::Left(view! { <th scope="col" class=class>{tr(name)}</th> }),
+        Some(key) => {
+            let direction = move || match sorting.get() {
                 (now, _) if now != key => "none",
                 (_, false) => "ascending",
                 (_, true) => "descending",
             };
-            set(&column, "aria-sort", direction);
-        }));
-    }
-}
-
-/// A row for each device, drawn anew when something about it is news.
-fn rows(
-    root: &HtmlElement,
-    devices: Signal<Vec<DeviceRow>>,
-    order: Memo<Vec<usize>>,
-    generation: Signal<u64>,
-    chosen: Signal<String>,
-) {
-    let (Some(body), Some(none), Some(status)) =
-        (find(root, "tbody"), find(root, ".gpu-none"), find(root, "[role=status]"))
-    else {
-        return;
-    };
-    let devices = devices.get_untracked();
-    body.set_inner_html(&"<tr></tr>".repeat(devices.len()));
-    let places: Vec<_> = children(&body).collect();
-    for (place, row) in places.iter().cloned().zip(devices) {
-        watch(Box::new(move || {
-            let is_chosen = chosen.with(|chosen| row.device.with_value(|d| d.id == *chosen));
-            let fresh = generation.get();
-            let stale = row.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != fresh));
-            let chosen_class = if is_chosen { "gpu-chosen " } else { "" };
-            let class = [chosen_class, if stale { "gpu-stale" } else { "" }].concat();
-            let (here, cells) = (place.clone(), cells(row, is_chosen));
-            let draw = move || {
-                here.set_class_name(&class);
-                redraw(&here, &cells);
+            let turn = move |_| {
+                sorting.update(|(now, descending)| {
+                    *descending = *now == key && !*descending;
+                    *now = key;
+                });
             };
-            in_turn(&place, Box::new(draw));
-        }));
-    }
-    watch(Box::new(move || {
-        let order = order.get();
-        for place in &places {
-            place.set_hidden(true);
+            Either::Right(view! {
+                <th scope="col" class=class aria-sort=direction>
+                    <button type="button" class="sort" on:click=turn>
+                        {tr(name)}
+                        <span class="sort-sign" aria-hidden="true"></span>
+                    </button>
+                </th>
+            })
         }
-        for place in order.iter().filter_map(|&position| places.get(position)) {
-            place.set_hidden(false);
-            // Fails only where the body is not the rows' own.
-            drop(body.append_child(place));
-        }
-        none.set_hidden(!order.is_empty());
-        status.set_text_content(Some(&fill("{n} GPUs shown", &[("n", &order.len())])));
-    }));
+    })
+    .collect_view()
 }
 
-/// What is known of a device.
-fn cells(row: DeviceRow, is_chosen: bool) -> String {
-    let mut markup = Markup::default();
-    row.device.with_value(|device| {
-        markup.raw("<th scope=\"row\" class=\"gpu-name\"><button type=\"button\" id=\"gpu-");
-        markup.text(&device.id).around("\" data-device=\"", &device.id, "\" aria-pressed=\"");
-        markup.around("", &is_chosen.to_string(), "\">").text(&device.name);
-        markup.raw("</button></th>");
-    });
-    row.verdict.with(|known| {
-        if let Some((_, verdict)) = known {
-            known_cells(&mut markup, verdict);
-        } else {
-            markup.raw("<td class=\"gpu-bar-cell\"></td><td class=\"gpu-waiting\">…</td>");
-            for class in ["gpu-need", "gpu-capacity", "gpu-margin"] {
-                markup.raw("<td class=\"number ").raw(class).raw("\"></td>");
-            }
-        }
-    });
-    let batch = row.largest.with(|known| match known {
-        None => "…".to_owned(),
-        Some((_, None)) => "–".to_owned(),
-        Some((_, Some(largest))) => largest.without_flush.map_or_else(|| tr("none"), grouped),
-    });
-    let flushing =
-        row.largest.with(|known| known.and_then(|(_, largest)| largest?.only_with_flush()));
-    markup.around("<td class=\"number gpu-batch\" data-label=\"", &tr("largest batch"), "\">");
-    markup.around("", &batch, "");
-    if let Some(batch) = flushing {
-        let text = fill("{n} with flushes", &[("n", &grouped(batch))]);
-        markup.around("<span class=\"gpu-flushing\">", &text, "</span>");
+/// One device, and what is known of it.
+#[component]
+fn Row(
+    /// The device.
+    row: DeviceRow,
+    /// The request that fresh verdicts belong to.
+    generation: Signal<u64>,
+    /// Id of the device in the settings.
+    chosen: Signal<String>,
+    /// It is wanted.
+    on_choose: Callback<String>,
+) -> impl IntoView {
+    let device = row.device.get_value();
+    let (id, wanted) = (device.id.clone(), device.id.clone());
+    let is_chosen = Memo::new(move |_| chosen.with(|chosen| *chosen == id));
+    let is_stale = move || {
+        row.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != generation.get()))
+    };
+    let batch = move || {
+        row.largest.with(|known| match known {
+            None => "…".to_owned(),
+            Some((_, None)) => "–".to_owned(),
+            Some((_, Some(largest))) => largest.without_flush.map_or_else(|| tr("none"), grouped),
+        })
+    };
+    let flushing = move || {
+        let batch = row.largest.with(|known| known.and_then(|(_, known)| known?.only_with_flush()));
+        batch.map(|batch| {
+            let text = fill("{n} with flushes", &[("n", &grouped(batch))]);
+            view! { <span class="gpu-flushing">{text}</span> }
+        })
+    };
+    view! {
+        <tr class:gpu-chosen=is_chosen class:gpu-stale=is_stale>
+            <th scope="row" class="gpu-name">
+                <button
+                    type="button"
+                    id=["gpu-", &device.id].concat()
+                    aria-pressed=move || is_chosen.get().to_string()
+                    on:click=move |_| on_choose.run(wanted.clone())
+                >
+                    {device.name}
+                </button>
+            </th>
+            {move || {
+                row.verdict
+                    .with(|known| match known {
+                        Some((_, verdict)) => Either::Left(known_cells(verdict)),
+                        None => Either::Right(unknown_cells()),
+                    })
+            }}
+            <td class="number gpu-batch" data-label=tr("largest batch")>
+                {batch}
+                {flushing}
+            </td>
+        </tr>
     }
-    markup.raw("</td>");
-    markup.done()
 }
 
-fn known_cells(markup: &mut Markup, known: &DeviceVerdict) {
+fn unknown_cells() -> impl IntoView {
+    view! {
+        <td class="gpu-bar-cell"></td>
+        <td class="gpu-waiting">"…"</td>
+        <td class="number gpu-need"></td>
+        <td class="number gpu-capacity"></td>
+        <td class="number gpu-margin"></td>
+    }
+}
+
+fn known_cells(known: &DeviceVerdict) -> impl IntoView + use<> {
     let used = share(known.need, known.usable());
     let class = verdict_class(known.verdict);
     let message = known.out_of_memory.as_ref().map_or("", |oom| &oom.message);
-    let width = length(used.min(100.0));
-    markup.raw("<td class=\"gpu-bar-cell\"><span class=\"gpu-bar\" aria-hidden=\"true\">");
-    markup.raw("<span class=\"gpu-bar-need ").raw(class).around("\" data-width=\"", &width, "\">");
-    markup.raw("</span></span><span class=\"gpu-bar-number\">");
-    markup.around("", &format!("{used:.0}\u{a0}%"), "</span></td><td class=\"gpu-verdict ");
-    markup.raw(class).around("\" title=\"", message, "\">");
-    markup.raw("<span class=\"gpu-verdict-sign\" aria-hidden=\"true\">");
-    markup.around("", format::verdict_symbol(known.verdict), "</span>");
-    markup.around("", &format::verdict(known.verdict), "</td>");
-    for (class, bytes) in [("gpu-need", known.need), ("gpu-capacity", known.usable())] {
-        markup.raw("<td class=\"number ").raw(class).raw("\">").size(bytes).raw("</td>");
+    view! {
+        <td class="gpu-bar-cell">
+            <span class="gpu-bar" aria-hidden="true">
+                <span
+                    class=["gpu-bar-need ", class].concat()
+                    style:width=length(used.min(100.0)) + "%"
+                ></span>
+            </span>
+            <span class="gpu-bar-number">{format!("{used:.0}\u{a0}%")}</span>
+        </td>
+        <td class=["gpu-verdict ", class].concat() title=message.to_owned()>
+            <span class="gpu-verdict-sign" aria-hidden="true">
+                {format::verdict_symbol(known.verdict)}
+            </span>
+            {format::verdict(known.verdict)}
+        </td>
+        <td class="number gpu-need">{size(known.need)}</td>
+        <td class="number gpu-capacity">{size(known.usable())}</td>
+        <td class="number gpu-margin" data-label=tr("margin")>
+            {format::difference(known.usable(), known.need)}
+        </td>
     }
-    markup.around("<td class=\"number gpu-margin\" data-label=\"", &tr("margin"), "\">");
-    markup.around("", &format::difference(known.usable(), known.need), "</td>");
-}
-
-/// The ladder of the device that the report is about.
-fn ladder_of(report: &Report, devices: Signal<Vec<DeviceRow>>) -> String {
-    let nameplate = devices.with(|rows| {
-        rows.iter().find_map(|row| {
-            row.device.with_value(|known| {
-                (known.id == report.verdict.id).then(|| known.nameplate.clone())
-            })
-        })
-    });
-    let mut markup = Markup::default();
-    ladder::write(&mut markup, report, &nameplate.unwrap_or_default());
-    markup.done()
 }
 
 /// The style sheet's name of a verdict.

@@ -4,10 +4,8 @@ use leptos::html;
 use leptos::prelude::*;
 use web_sys::File;
 
-use super::drawn::{Act, Drawn};
 use super::export_menu::ExportMenu;
-use super::icons::{NAME, OPEN, THEME};
-use super::markup::Markup;
+use super::icons::{self, CROSS, OPEN, icon};
 use super::menu::{Choices, Menu, close};
 use super::recent_list::RecentList;
 use super::share_button::ShareButton;
@@ -72,23 +70,22 @@ pub(crate) fn Header(
     /// What can be kept of what is on the page.
     keep: Keep,
 ) -> impl IntoView {
-    let file = Signal::derive(move || {
-        opening.with(|opening| loaded.with(|loaded| file(opening.as_ref(), loaded.as_deref())))
-    });
-    let on_act = Callback::new(move |act: Act| match act.name.as_str() {
-        "close" => on_close.run(()),
-        _ => on_leave_off.run(()),
-    });
     view! {
         <header class="header">
-            <p class="header-name" inner_html=NAME></p>
+            <p class="header-name">{icons::mark()} "Highwater"</p>
             // The empty page offers both itself.
             <Show when=move || loaded.with(Option::is_some)>
                 <OpenButton on_file />
                 <Examples on_example keep />
                 <LessonMenu lessons />
             </Show>
-            <Drawn class="header-file" role="status" at_once=true markup=file on_act />
+            <section class="header-file" role="status">
+                {move || match (opening.get(), loaded.get()) {
+                    (Some(arriving), _) => arriving_chip(&arriving, on_leave_off).into_any(),
+                    (None, Some(name)) => loaded_chip(name, on_close).into_any(),
+                    (None, None) => ().into_any(),
+                }}
+            </section>
             <Show when=move || loaded.with(Option::is_some)>
                 <ShareButton shared=keep.shared on_share=keep.on_share on_file=keep.on_share_file />
                 <ExportMenu on_save=keep.on_save recorded=keep.recorded />
@@ -102,8 +99,18 @@ pub(crate) fn Header(
                         on_language.run(wanted);
                     }
                 }
-                inner_html=languages(language.get_untracked())
-            ></select>
+            >
+                {Language::ALL
+                    .map(|known| {
+                        let spoken = move || language.get() == known;
+                        view! {
+                            <option lang=known.tag() value=known.tag() selected=spoken>
+                                {known.name()}
+                            </option>
+                        }
+                    })
+                    .collect_view()}
+            </select>
             <PresentButton />
             <button
                 type="button"
@@ -115,50 +122,54 @@ pub(crate) fn Header(
                     })
                 }
                 on:click=move |_| on_theme.run(())
-                inner_html=THEME
-            ></button>
+            >
+                {icons::theme()}
+            </button>
         </header>
     }
 }
 
-/// All languages, of which the page speaks one: another draws all of it anew.
-fn languages(spoken: Language) -> String {
-    let mut markup = Markup::default();
-    for known in Language::ALL {
-        markup.around("<option lang=\"", known.tag(), "\" value=\"").text(known.tag());
-        markup.raw(if known == spoken { "\" selected>" } else { "\">" });
-        markup.around("", known.name(), "</option>");
+/// What is on its way in, and how far it is.
+fn arriving_chip(arriving: &Arriving, on_leave_off: Callback<()>) -> impl IntoView + use<> {
+    let percent = arriving.percent.map(|percent| {
+        view! {
+            <span class="chip-percent" aria-hidden="true">{format!("{percent:.0}\u{a0}%")}</span>
+            <button
+                type="button"
+                class="chip-close"
+                id="leave-off"
+                aria-label=tr("Leave off opening")
+                on:click=move |_| on_leave_off.run(())
+            >
+                {icon(CROSS)}
+            </button>
+        }
+    });
+    view! {
+        <span class="chip chip-busy">
+            <span class="chip-text">{fill("Opening {file}…", &[("file", &arriving.name)])}</span>
+            {percent}
+        </span>
     }
-    markup.done()
 }
 
-/// What is open, or on its way in and how far.
-fn file(opening: Option<&Arriving>, loaded: Option<&str>) -> String {
-    let mut markup = Markup::default();
-    match (opening, loaded) {
-        (Some(Arriving { name, percent }), _) => {
-            let said = fill("Opening {file}…", &[("file", name)]);
-            markup.raw("<span class=\"chip chip-busy\"><span class=\"chip-text\">");
-            markup.around("", &said, "</span>");
-            if let Some(percent) = percent {
-                let percent = format!("{percent:.0}\u{a0}%");
-                markup.around(
-                    "<span class=\"chip-percent\" aria-hidden=\"true\">",
-                    &percent,
-                    "</span>",
-                );
-                markup.cross("chip-close", "leave-off", &tr("Leave off opening"));
-            }
-        }
-        (None, Some(name)) => {
-            markup.around("<span class=\"chip\" title=\"", name, "\"><span class=\"chip-text\">");
-            markup.around("", name, "</span>");
-            markup.cross("chip-close", "close", &tr("Close this model"));
-        }
-        (None, None) => return markup.done(),
+/// What is open.
+fn loaded_chip(name: String, on_close: Callback<()>) -> impl IntoView {
+    let title = name.clone();
+    view! {
+        <span class="chip" title=title>
+            <span class="chip-text">{name}</span>
+            <button
+                type="button"
+                class="chip-close"
+                id="close"
+                aria-label=tr("Close this model")
+                on:click=move |_| on_close.run(())
+            >
+                {icon(CROSS)}
+            </button>
+        </span>
     }
-    markup.raw("</span>");
-    markup.done()
 }
 
 /// A menu with the lessons.
@@ -195,8 +206,9 @@ fn PresentButton() -> impl IntoView {
             title=tr("Large type, for a projector")
             aria-pressed=move || large.get().to_string()
             on:click=move |_| large.update(|large| *large = !*large)
-            inner_html="<span aria-hidden=\"true\">Aa</span>"
-        ></button>
+        >
+            <span aria-hidden="true">"Aa"</span>
+        </button>
     }
 }
 
@@ -220,8 +232,10 @@ pub(crate) fn OpenButton(
                     input.click();
                 }
             }
-            inner_html=[OPEN, &tr("Open a file")].concat()
-        ></button>
+        >
+            {icon(OPEN)}
+            {tr("Open a file")}
+        </button>
         <input
             node_ref=input
             type="file"

@@ -6,9 +6,8 @@ use gloo::timers::callback::Timeout;
 use highwater_core::Report;
 use leptos::prelude::*;
 
-use super::drawn::Drawn;
 use super::gpu_table::verdict_class;
-use super::markup::Markup;
+use super::parts::prose;
 use crate::words::format;
 use crate::words::language::tr;
 use crate::words::{self, Headline};
@@ -25,34 +24,46 @@ pub(crate) fn HeadlineView(
     /// The report, for what it leaves out.
     report: Signal<Option<Arc<Report>>>,
 ) -> impl IntoView {
-    let class =
-        Signal::derive(move || if stale.get() { "headline headline-stale" } else { "headline" });
-    let markup = Signal::derive(move || {
+    let inside = move |headline: Headline| {
         let doubt = report.with(|report| report.as_ref().and_then(|report| words::doubt(report)));
-        let drawn = |headline: &Headline| drawn(headline, doubt.clone());
-        headline.with(|headline| headline.as_ref().map(drawn)).unwrap_or_default()
-    });
+        let doubt = doubt.map(|(word, why)| {
+            view! {
+                <p class="headline-bound">
+                    <strong>{word}</strong>
+                    " "
+                    {prose(&why)}
+                    " "
+                    <a href="#rests-on">{tr("See which")}</a>
+                </p>
+            }
+        });
+        view! {
+            <span
+                class=["headline-sign ", verdict_class(headline.verdict)].concat()
+                aria-hidden="true"
+            >
+                {format::verdict_symbol(headline.verdict)}
+            </span>
+            <div class="headline-text">
+                <h1 class="headline-lead">{headline.lead}</h1>
+                <p class="headline-rest">{headline.rest}</p>
+            </div>
+            {doubt}
+        }
+    };
     let spoken = calmed(headline);
     view! {
-        <Drawn class label=tr("Answer") at_once=true markup />
+        <section
+            class="headline"
+            class:headline-stale=move || stale.get()
+            aria-label=tr("Answer")
+        >
+            {move || headline.get().map(inside)}
+        </section>
         <p class="hidden-text" role="status">
             {spoken}
         </p>
     }
-}
-
-fn drawn(headline: &Headline, doubt: Option<(String, String)>) -> String {
-    let mut markup = Markup::default();
-    markup.raw("<span class=\"headline-sign ").raw(verdict_class(headline.verdict));
-    markup.around("\" aria-hidden=\"true\">", format::verdict_symbol(headline.verdict), "</span>");
-    markup.raw("<div class=\"headline-text\"><h1 class=\"headline-lead\">");
-    markup.around("", &headline.lead, "</h1><p class=\"headline-rest\">");
-    markup.around("", &headline.rest, "</p></div>");
-    if let Some((word, why)) = doubt {
-        markup.around("<p class=\"headline-bound\"><strong>", &word, "</strong> ").prose(&why);
-        markup.around(" <a href=\"#rests-on\">", &tr("See which"), "</a></p>");
-    }
-    markup.done()
 }
 
 /// The headline for those who listen: only once it has come to rest, not at every step of a slider.

@@ -1,65 +1,60 @@
 //! All keys and gestures of the timeline on a sheet, which `?` opens from everywhere.
 
+use gloo::events::EventListener;
+use leptos::html;
+use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
-use web_sys::{Element, HtmlDialogElement, HtmlElement, KeyboardEvent};
+use web_sys::{Element, KeyboardEvent};
 
-use super::island::{find, on};
-use super::markup::Markup;
+use super::icons::{CROSS, icon};
 use crate::words::language::tr;
 
-/// Writes the sheet, closed.
-pub(super) fn sheet(markup: &mut Markup) {
-    let (title, close) = (tr("Keys of the timeline"), tr("Close"));
-    markup
-        .raw(
-            "<dialog class=\"key-help\" aria-labelledby=\"key-help-title\">\
-         <form class=\"key-help-head\" method=\"dialog\">\
-         <h2 class=\"panel-title\" id=\"key-help-title\">",
-        )
-        .text(&title)
-        .raw("</h2><button class=\"quiet-button\" aria-label=\"")
-        .text(&close)
-        .raw(
-            "\"><svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\">\
-         <path d=\"M4 4l8 8M12 4l-8 8\"/></svg></button></form><dl class=\"key-help-rows\">",
-        );
-    for (keys, meaning) in rows() {
-        markup.raw("<dt>");
-        for key in keys.split(' ') {
-            markup.raw("<kbd>").text(key).raw("</kbd>");
+/// The sheet; it takes the focus when it is opened, and gives it back.
+#[component]
+pub(crate) fn KeyHelp(
+    /// The sheet, so that a button can open it.
+    sheet: NodeRef<html::Dialog>,
+) -> impl IntoView {
+    let rows = rows().map(|(keys, meaning)| {
+        let keys = keys.split(' ').map(|key| view! { <kbd>{key.to_owned()}</kbd> });
+        view! {
+            <dt>{keys.collect_view()}</dt>
+            <dd>{meaning}</dd>
         }
-        markup.raw("</dt><dd>").text(&meaning).raw("</dd>");
-    }
-    markup.raw("</dl></dialog>");
-}
-
-/// Opens the sheet, which takes the focus and gives it back.
-pub(super) fn open(root: &HtmlElement) {
-    let sheet: Option<HtmlDialogElement> =
-        find(root, "dialog").map(wasm_bindgen::JsCast::unchecked_into);
-    if let Some(sheet) = sheet.filter(|sheet| !sheet.open()) {
-        // Fails only where it is not on the page.
-        drop(sheet.show_modal());
-    }
-}
-
-/// Opens it at a question mark anywhere but in a field.
-pub(super) fn listen(root: &HtmlElement) {
-    let Some(window) = web_sys::window() else { return };
-    let root = root.clone();
-    on(
-        &window,
-        "keydown",
-        Box::new(move |event| {
+    });
+    // A question mark opens it anywhere but in a field.
+    let listener = web_sys::window().map(|window| {
+        EventListener::new(&window, "keydown", move |event| {
             let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
             let is_field =
                 target.is_some_and(|t| matches!(&*t.tag_name(), "INPUT" | "TEXTAREA" | "SELECT"));
             let key: &KeyboardEvent = event.unchecked_ref();
             if key.key() == "?" && !is_field {
-                open(&root);
+                open(sheet);
             }
-        }),
-    );
+        })
+    });
+    let listener = StoredValue::new_local(listener);
+    on_cleanup(move || listener.update_value(|listener| *listener = None));
+    view! {
+        <dialog class="key-help" aria-labelledby="key-help-title" node_ref=sheet>
+            <form class="key-help-head" method="dialog">
+                <h2 class="panel-title" id="key-help-title">{tr("Keys of the timeline")}</h2>
+                <button class="quiet-button" aria-label=tr("Close")>
+                    {icon(CROSS)}
+                </button>
+            </form>
+            <dl class="key-help-rows">{rows.collect_view()}</dl>
+        </dialog>
+    }
+}
+
+/// Opens the sheet.
+pub(super) fn open(sheet: NodeRef<html::Dialog>) {
+    if let Some(sheet) = sheet.get_untracked().filter(|sheet| !sheet.open()) {
+        // Fails only where it is not on the page.
+        drop(sheet.show_modal());
+    }
 }
 
 fn rows() -> [(String, String); 12] {

@@ -1,54 +1,65 @@
 //! From the figure on the box to what is left for tensors: why a card of 80 GB holds less.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use highwater_core::device::Provenance;
 use highwater_core::{Bytes, Report};
 use highwater_draw::ladder::{self, Rung, Step};
-use wasm_bindgen::JsCast as _;
-use web_sys::HtmlElement;
+use leptos::html;
+use leptos::prelude::*;
 
 use super::canvas::paint;
-use super::island::{children, find};
-use super::markup::Markup;
+use super::parts::size;
+use crate::model::theme::Theme;
 use crate::words::language::{fill, tr};
 
 /// CSS pixels of a bar as it is drawn; the style sheet stretches it.
 const BAR: (f64, f64) = (400.0, 10.0);
 
 /// The steps from a card's nameplate down to what this run leaves free.
-pub(super) fn write(markup: &mut Markup, report: &Report, nameplate: &str) {
+#[component]
+pub(crate) fn Ladder(
+    /// The run.
+    report: Arc<Report>,
+    /// What the card has on its box.
+    nameplate: String,
+    /// The theme, whose colours are painted.
+    theme: Signal<Theme>,
+) -> impl IntoView {
     let device = &report.verdict;
     let room = device.usable() - device.context;
     let parts: [(&str, &dyn Display); 3] =
         [("gpu", &device.name), ("box", &nameplate), ("room", &room)];
     let summary = fill("{gpu}: {box} on the box, {room} for your tensors. Why?", &parts);
-    markup.raw("<details class=\"ladder\" id=\"ladder\"><summary>").text(&summary);
-    markup.raw("</summary><ol class=\"ladder-rungs\">");
-    for rung in rungs(report) {
-        let (name, why) = words(report, &rung);
-        markup.around("<li class=\"ladder-rung\"><span class=\"ladder-name\">", &name, "</span>");
-        markup.size(rung.bytes);
-        markup.raw("<canvas class=\"ladder-bar\" aria-hidden=\"true\"></canvas>");
-        markup.around("<span class=\"ladder-why\">", &why, "</span></li>");
+    let capacity = device.capacity;
+    let rungs = ladder::rungs(device, report.peak.reserved);
+    let rungs = rungs.into_iter().map(|rung| {
+        let (name, why) = words(&report, &rung);
+        let bytes = rung.bytes;
+        let canvas = NodeRef::<html::Canvas>::new();
+        Effect::new(move |_| {
+            theme.track();
+            // A browser without a canvas still has the figures.
+            let _painted = canvas.get().and_then(|canvas| {
+                paint(&canvas, BAR, |pen, area| ladder::draw(pen, area, capacity, &rung))
+            });
+        });
+        view! {
+            <li class="ladder-rung">
+                <span class="ladder-name">{name}</span>
+                {size(bytes)}
+                <canvas class="ladder-bar" aria-hidden="true" node_ref=canvas></canvas>
+                <span class="ladder-why">{why}</span>
+            </li>
+        }
+    });
+    view! {
+        <details class="ladder" id="ladder">
+            <summary>{summary}</summary>
+            <ol class="ladder-rungs">{rungs.collect_view()}</ol>
+        </details>
     }
-    markup.raw("</ol></details>");
-}
-
-/// Paints the bars of what was written into a place.
-pub(super) fn draw(place: &HtmlElement, report: &Report) -> Option<()> {
-    let list = find(place, ".ladder-rungs")?;
-    for (line, rung) in children(&list).zip(rungs(report)) {
-        let canvas = find(&line, "canvas")?.unchecked_into();
-        let capacity = report.verdict.capacity;
-        // A browser without a canvas still has the figures.
-        let _painted = paint(&canvas, BAR, |pen, area| ladder::draw(pen, area, capacity, &rung));
-    }
-    Some(())
-}
-
-fn rungs(report: &Report) -> Vec<Rung> {
-    ladder::rungs(&report.verdict, report.peak.reserved)
 }
 
 /// What a step is called, and where its figure comes from.

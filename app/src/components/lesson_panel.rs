@@ -4,13 +4,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use highwater_core::{Bytes, Report};
+use leptos::either::Either;
 use leptos::prelude::*;
 
-use super::drawn::{Act, Drawn};
-use super::island::set;
-use super::markup::Markup;
-use crate::model::lessons::Teaching;
-use crate::model::lessons::{Ask, LESSONS, parts};
+use super::icons::{CROSS, icon};
+use crate::model::lessons::{Ask, Teaching, parts};
 use crate::page::teach::Lessons;
 use crate::words;
 use crate::words::language::{fill, tr};
@@ -35,109 +33,132 @@ pub(crate) fn LessonPanel(
         step.track();
         stop.set(STOPS / 2);
     });
-    let on_act = Callback::new(move |act: Act| {
-        let Some(at) = teaching.get_untracked() else { return };
-        match act.name.as_str() {
-            "lesson-guess" => {
-                let Some(ask) = &at.step().ask else { return };
-                stop.set(act.value.parse().unwrap_or_default());
-                let guess = guess(ask, stop.get_untracked()).to_string();
-                set(&act.element, "aria-valuetext", &guess);
-                if let Some(output) = act.element.next_element_sibling() {
-                    output.set_text_content(Some(&guess));
-                }
-            }
-            "lesson-reveal" => lessons.reveal.run(()),
-            "lesson-back" => lessons.go.run(at.step.saturating_sub(1)),
-            "lesson-next" if at.step + 1 < at.lesson().steps.len() => lessons.go.run(at.step + 1),
-            _ => lessons.end.run(()),
-        }
-    });
-    let markup = Signal::derive(move || {
-        let report = report.get();
-        let drawn = |at| drawn(at, stop.get_untracked(), report.as_deref());
-        teaching.get().map(drawn).unwrap_or_default()
-    });
     view! {
         <Show when=move || step.get().is_some()>
-            <Drawn class="panel lesson" labelledby="lesson-title" markup at_once=true on_act />
+            <section class="panel lesson" aria-labelledby="lesson-title">
+                {move || teaching.get().map(|at| inside(at, stop, report, lessons))}
+            </section>
         </Show>
     }
 }
 
-fn drawn(at: Teaching, stop: u64, report: Option<&Report>) -> String {
+fn inside(
+    at: Teaching,
+    stop: RwSignal<u64>,
+    report: Signal<Option<Arc<Report>>>,
+    lessons: Lessons,
+) -> impl IntoView {
     let (lesson, step) = (at.lesson(), at.step());
-    let said = |english| report.map(|report| filled(english, report)).unwrap_or_default();
-    let mut markup = Markup::default();
+    let said = move |english| report.get().map(|report| filled(english, &report));
     let count: [(&str, &dyn Display); 2] = [("n", &(at.step + 1)), ("all", &lesson.steps.len())];
-    markup.raw("<div class=\"lesson-head\"><p class=\"lesson-count\">");
-    markup.around("", &fill("Step {n} of {all}", &count), "</p>");
-    markup.raw("<h2 class=\"panel-title\" id=\"lesson-title\"");
-    // The answer, whose heading is the page's, is hidden while one guesses.
-    markup.raw(if at.is_asking() { " aria-level=\"1\"" } else { "" });
-    markup.around(">", &tr(lesson.title), "</h2>");
-    markup.cross("quiet-button", "lesson-end", &tr("End the lesson"));
-    markup.raw("</div><div aria-live=\"polite\">");
-    markup.around("<p class=\"lesson-text\">", &said(step.text), "</p>");
-    if let Some(ask) = &step.ask {
-        question(&mut markup, ask, at.revealed, stop, report);
-    }
-    if at.revealed && !step.reveal.is_empty() {
-        markup.around("<p class=\"lesson-text\">", &said(step.reveal), "</p>");
-    }
-    markup.raw("</div><div class=\"lesson-steps\">");
-    if at.step > 0 {
-        markup.button("button", "lesson-back", &tr("Back"));
-    }
-    let next = if at.is_asking() { "button" } else { "button button-accent" };
     let is_last = at.step + 1 == lesson.steps.len();
-    markup.button(next, "lesson-next", &tr(if is_last { "Done" } else { "Next" }));
-    markup.raw("</div>");
-    markup.done()
+    let next = move |_| if is_last { lessons.end.run(()) } else { lessons.go.run(at.step + 1) };
+    view! {
+        <div class="lesson-head">
+            <p class="lesson-count">{fill("Step {n} of {all}", &count)}</p>
+            // The answer, whose heading is the page's, is hidden while one guesses.
+            <h2
+                class="panel-title"
+                id="lesson-title"
+                tabindex="-1"
+                attr:aria-level=at.is_asking().then_some("1")
+            >
+                {tr(lesson.title)}
+            </h2>
+            <button
+                type="button"
+                class="quiet-button"
+                id="lesson-end"
+                aria-label=tr("End the lesson")
+                on:click=move |_| lessons.end.run(())
+            >
+                {icon(CROSS)}
+            </button>
+        </div>
+        <div aria-live="polite">
+            <p class="lesson-text">{move || said(step.text)}</p>
+            {step.ask.as_ref().map(|ask| question(ask, at.revealed, stop, report, lessons))}
+            {(at.revealed && !step.reveal.is_empty())
+                .then(|| view! { <p class="lesson-text">{move || said(step.reveal)}</p> })}
+        </div>
+        <div class="lesson-steps">
+            {(at.step > 0)
+                .then(|| {
+                    view! {
+                        <button
+                            type="button"
+                            class="button"
+                            id="lesson-back"
+                            on:click=move |_| lessons.go.run(at.step.saturating_sub(1))
+                        >
+                            {tr("Back")}
+                        </button>
+                    }
+                })}
+            <button
+                type="button"
+                class=if at.is_asking() { "button" } else { "button button-accent" }
+                id="lesson-next"
+                on:click=next
+            >
+                {tr(if is_last { "Done" } else { "Next" })}
+            </button>
+        </div>
+    }
 }
 
 /// A slider to guess with, or how near the guess was.
-fn question(markup: &mut Markup, ask: &Ask, revealed: bool, stop: u64, report: Option<&Report>) {
-    let guess = guess(ask, stop);
-    let says = guess.to_string();
-    markup.raw("<div class=\"lesson-ask\"><label for=\"lesson-guess\">");
-    markup.around("", &tr(ask.question), "</label>");
-    markup.raw("<input id=\"lesson-guess\" data-act=\"lesson-guess\" class=\"slider\" type=\"range\" min=\"0\"");
-    markup.around(" max=\"", &STOPS.to_string(), "\"").around(" value=\"", &stop.to_string(), "\"");
-    markup.around(" aria-valuetext=\"", &says, if revealed { "\" disabled>" } else { "\">" });
-    markup.around("<output class=\"lesson-guess\" for=\"lesson-guess\">", &says, "</output>");
-    if revealed {
-        let verdict = report.map(|report| words::notice::guessed(guess, (ask.of)(report)));
-        markup.around("<p class=\"lesson-verdict\">", &verdict.unwrap_or_default(), "</p>");
+fn question(
+    ask: &'static Ask,
+    revealed: bool,
+    stop: RwSignal<u64>,
+    report: Signal<Option<Arc<Report>>>,
+    lessons: Lessons,
+) -> impl IntoView {
+    let guess = move || guess(ask, stop.get());
+    let below = if revealed {
+        let verdict =
+            move || report.get().map(|report| words::notice::guessed(guess(), (ask.of)(&report)));
+        Either::Left(view! { <p class="lesson-verdict">{verdict}</p> })
     } else {
-        let show = tr("That is my guess: show me");
-        markup.button("button button-accent", "lesson-reveal", &show);
+        Either::Right(view! {
+            <button
+                type="button"
+                class="button button-accent"
+                id="lesson-reveal"
+                on:click=move |_| lessons.reveal.run(())
+            >
+                {tr("That is my guess: show me")}
+            </button>
+        })
+    };
+    view! {
+        <div class="lesson-ask">
+            <label for="lesson-guess">{tr(ask.question)}</label>
+            <input
+                id="lesson-guess"
+                class="slider"
+                type="range"
+                min="0"
+                max=STOPS.to_string()
+                prop:value=move || stop.get().to_string()
+                aria-valuetext=move || guess().to_string()
+                disabled=revealed
+                on:input:target=move |event| {
+                    stop.set(event.target().value().parse().unwrap_or_default());
+                }
+            />
+            <output class="lesson-guess" for="lesson-guess">
+                {move || guess().to_string()}
+            </output>
+            {below}
+        </div>
     }
-    markup.raw("</div>");
 }
 
 /// What a stop of the slider guesses.
 fn guess(ask: &Ask, stop: u64) -> Bytes {
     Bytes(ask.most.0 / STOPS * stop)
-}
-
-/// The list of lessons, each a button that does `lesson-0` and so on.
-pub(super) fn list(markup: &mut Markup) {
-    markup.raw("<ul class=\"lesson-list\">");
-    for (index, lesson) in LESSONS.iter().enumerate() {
-        markup.raw("<li><button type=\"button\" class=\"menu-item\" data-act=\"lesson-");
-        markup.around("", &index.to_string(), "\">").around(
-            "",
-            &tr(lesson.title),
-            "</button></li>",
-        );
-    }
-    markup.raw("</ul>");
-}
-
-/// Which lesson was chosen in the list.
-pub(super) fn chosen(act: &Act) -> Option<usize> {
-    act.name.strip_prefix("lesson-")?.parse().ok()
 }
 
 /// A sentence of a lesson with the numbers of a report.

@@ -4,14 +4,8 @@ use leptos::prelude::*;
 use leptos::{ev, html};
 use wasm_bindgen::JsCast as _;
 
-use super::drawn::{Act, Drawn};
-use super::markup::Markup;
+use super::icons::icon;
 use crate::page::focus::focus;
-
-/// Two links of a chain: share.
-pub(super) const LINK: &str = "M6.5 9.5l3-3M7 4.5l1.7-1.7a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.7 1.7a3.2 3.2 0 0 1-4.5-4.5L4.5 7";
-/// An arrow into a tray: save.
-pub(super) const SAVE: &str = "M8 2.3v8M4.8 7.3 8 10.5l3.2-3.2M2.5 10v3.5h11V10";
 
 /// Opens below its button; closes when Escape is pressed or the focus leaves.
 #[component]
@@ -20,9 +14,9 @@ pub(crate) fn Menu(
     menu: NodeRef<html::Details>,
     /// What it is, for those who cannot see its button.
     label: String,
-    /// The picture on its button, as an SVG path; may be empty.
+    /// The picture on its button, as an SVG path.
     #[prop(optional)]
-    picture: &'static str,
+    picture: Option<&'static str>,
     /// The word beside it; may be empty.
     #[prop(optional)]
     word: String,
@@ -54,15 +48,9 @@ pub(crate) fn Menu(
             told.run(menu.open());
         }
     };
-    let mut face = Markup::default();
-    if !picture.is_empty() {
-        face.raw("<svg class=\"icon\" viewBox=\"0 0 16 16\" aria-hidden=\"true\"><path d=\"");
-        face.raw(picture).raw("\"/></svg>");
-    }
-    face.around("<span class=\"menu-word\">", &word, "</span>");
-    let face = face.done();
     // What is seen on a button must be in its name.
-    let name = if word.is_empty() { label.clone() } else { word };
+    let name = if word.is_empty() { label.clone() } else { word.clone() };
+    let face = picture.map(icon);
     let (class, button, list) = if framed {
         ("menu", "button", "menu-list")
     } else {
@@ -76,7 +64,10 @@ pub(crate) fn Menu(
             on:focusout=on_focus_out
             on:toggle=on_toggle
         >
-            <summary class=button aria-label=name title=label inner_html=face></summary>
+            <summary class=button aria-label=name title=label>
+                {face}
+                <span class="menu-word">{word}</span>
+            </summary>
             <div class=list>{children()}</div>
         </details>
     }
@@ -94,25 +85,28 @@ pub(crate) fn Choices(
     /// One was chosen: its position.
     on_choose: Callback<usize>,
 ) -> impl IntoView {
-    let on_act = Callback::new(move |act: Act| {
-        if let Ok(at) = act.name.parse() {
+    let entries = entries.into_iter().enumerate().map(|(at, (title, about))| {
+        let choose = move |_| {
             close(menu);
             on_choose.run(at);
+        };
+        let about = (!about.is_empty()).then(|| {
+            view! { <span class="menu-item-about">{about}</span> }
+        });
+        view! {
+            <li>
+                <button type="button" class="menu-item" on:click=choose>
+                    <span class="menu-item-title">{title}</span>
+                    {about}
+                </button>
+            </li>
         }
     });
-    let mut list = Markup::default();
-    list.raw("<ul>");
-    for (at, (title, about)) in entries.into_iter().enumerate() {
-        list.raw("<li><button type=\"button\" class=\"menu-item\" data-act=\"");
-        list.around("", &at.to_string(), "\"><span class=\"menu-item-title\">");
-        list.around("", &title, "</span>");
-        if !about.is_empty() {
-            list.around("<span class=\"menu-item-about\">", &about, "</span>");
-        }
-        list.raw("</button></li>");
+    view! {
+        <section aria-label=label>
+            <ul>{entries.collect_view()}</ul>
+        </section>
     }
-    list.raw("</ul>");
-    view! { <Drawn class="" label markup=Signal::stored(list.done()) on_act /> }
 }
 
 /// Closes a menu.

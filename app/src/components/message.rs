@@ -7,8 +7,8 @@ use highwater_core::config::{Kind, Setting};
 use highwater_core::{Bytes, Config, Report};
 use leptos::prelude::*;
 
-use super::drawn::{Act, Drawn};
-use super::markup::Markup;
+use super::icons::{CROSS, icon};
+use super::parts::size;
 use crate::model::explained::{Explained, Held};
 use crate::model::protocol::Finding;
 use crate::model::state::Message;
@@ -40,22 +40,6 @@ pub(crate) fn MessageView(
     on_dismiss: Callback<()>,
 ) -> impl IntoView {
     let is_shown = Memo::new(move |_| message.with(Option::is_some));
-    let on_act = Callback::new(move |act: Act| {
-        let found = found.get_untracked().unwrap_or_default();
-        match (act.name.as_str(), found.place, found.batch) {
-            ("message-dismiss", ..) => on_dismiss.run(()),
-            ("message-event", Some(spot), _) => on_event.run(spot.event),
-            ("message-batch", _, Some((batch, _))) => on_batch.run(batch),
-            (name, ..) => {
-                let switched = message.with_untracked(|message| {
-                    switched(message.as_ref()?, name, config.get_untracked())
-                });
-                if let Some(wanted) = switched {
-                    on_config.run(wanted);
-                }
-            }
-        }
-    });
     // Where the allocation is: the lead, and what else is to be said of it.
     let place = move || {
         let report = report.get()?;
@@ -66,25 +50,65 @@ pub(crate) fn MessageView(
             (words::lead(found), words::detail(found, fits_on))
         }))
     };
-    let markup = Signal::derive(move || {
-        let mut markup = Markup::default();
-        let place = place();
-        message.with(|message| {
-            let Some(message) = message else { return };
-            let told = &message.explained;
-            head(&mut markup, told);
-            memory(&mut markup, told);
-            if told.sought.is_some() {
-                found.with(|found| draw_place(&mut markup, place, found.as_ref()));
-            }
-            markup.raw("<div class=\"message-columns\">");
-            config.with(|config| settings(&mut markup, told, config));
-            listed(&mut markup, "message-advice", &tr("What helps"), &told.advice);
-            listed(&mut markup, "message-notes", &tr("What this rests on"), &told.notes);
-            markup.raw("</div>");
-        });
-        markup.done()
-    });
+    let where_it_is = move || {
+        let invite = || {
+            tr(
+                "Open the model that ran, and you see which operator asked for it. The settings below wait for it.",
+            )
+        };
+        let found = found.get().unwrap_or_default();
+        let (lead, detail) = place().unzip();
+        let event = found.place.map(|spot| spot.event);
+        view! {
+            <div class="message-where">
+                <h3 class="label">{tr("Where in the step")}</h3>
+                <p>
+                    {lead.is_none().then(invite)}
+                    {lead.map(|lead| view! { <strong>{lead}</strong> })}
+                    " "
+                    {detail}
+                    " "
+                    {event
+                        .map(|event| {
+                            link(
+                                "message-event",
+                                tr("Show on the timeline"),
+                                move || on_event.run(event),
+                            )
+                        })}
+                </p>
+                {found
+                    .batch
+                    .map(|(batch, spot)| {
+                        view! {
+                            <p>
+                                {words::other_batch(batch, &spot)}
+                                " "
+                                {link(
+                                    "message-batch",
+                                    tr("Take this batch"),
+                                    move || on_batch.run(batch),
+                                )}
+                            </p>
+                        }
+                    })}
+            </div>
+        }
+    };
+    let inside = move |message: Message| {
+        let told = message.explained.clone();
+        let is_sought = told.sought.is_some();
+        view! {
+            {head(&told, on_dismiss)}
+            {memory(&told)}
+            {is_sought.then_some(where_it_is)}
+            <div class="message-columns">
+                {settings(&message, config, on_config)}
+                {listed("message-advice", tr("What helps"), &told.advice)}
+                {listed("message-notes", tr("What this rests on"), &told.notes)}
+            </div>
+        }
+    };
     // Spoken by those who do not see it, each when it changes.
     let told =
         move || message.with(|message| Some(figures(&message.as_ref()?.explained).join(" ")));
@@ -95,7 +119,9 @@ pub(crate) fn MessageView(
     };
     view! {
         <Show when=move || is_shown.get()>
-            <Drawn class="message" labelledby="message-title" at_once=true markup on_act />
+            <section class="message" aria-labelledby="message-title">
+                {move || message.get().map(inside)}
+            </section>
         </Show>
         <p class="hidden-text" role="status">
             {told}
@@ -106,75 +132,87 @@ pub(crate) fn MessageView(
     }
 }
 
-/// The settings with the one that a button is about applied, or taken back.
-fn switched(message: &Message, button: &str, mut config: Config) -> Option<Config> {
-    let told = &message.explained;
-    let setting = told.settings.iter().find(|setting| act(setting) == button)?;
-    if told.is_applied(setting, &config) {
-        Explained::undo(setting, &message.before, &mut config);
-    } else {
-        told.apply(setting, &mut config);
-    }
-    Some(config)
-}
-
-/// What the button of a setting is called.
-fn act(setting: &Setting) -> String {
-    ["message-", setting.name].concat()
-}
-
 /// Its figures, and why.
 fn figures(told: &Explained) -> [String; 2] {
     [told.figures.spoken(), tr(&told.why)]
 }
 
-fn head(markup: &mut Markup, told: &Explained) {
-    let [figures, why] = figures(told);
-    markup
-        .raw("<div class=\"message-head\"><div><h2 class=\"message-title\" id=\"message-title\">");
-    markup.around("", &told.title.spoken(), "</h2><p class=\"message-figures\">");
-    markup.around("", &figures, " ").around("<strong>", &why, "</strong></p></div>");
-    markup.cross("quiet-button", "message-dismiss", &tr("Dismiss the message"));
-    markup.raw("</div><p class=\"message-about\">");
-    for what in &told.about {
-        markup.around("<span>", &what.spoken(), "</span>");
+/// A button in a text.
+fn link(id: &'static str, label: String, press: impl Fn() + 'static) -> impl IntoView {
+    view! {
+        <button type="button" class="link-button" id=id on:click=move |_| press()>
+            {label}
+        </button>
     }
-    markup.raw("</p>");
+}
+
+fn head(told: &Explained, on_dismiss: Callback<()>) -> impl IntoView + use<> {
+    let [figures, why] = figures(told);
+    let about = told.about.iter().map(|what| view! { <span>{what.spoken()}</span> });
+    view! {
+        <div class="message-head">
+            <div>
+                <h2 class="message-title" id="message-title">{told.title.spoken()}</h2>
+                <p class="message-figures">
+                    {figures}
+                    " "
+                    <strong>{why}</strong>
+                </p>
+            </div>
+            <button
+                type="button"
+                class="quiet-button"
+                id="message-dismiss"
+                aria-label=tr("Dismiss the message")
+                on:click=move |_| on_dismiss.run(())
+            >
+                {icon(CROSS)}
+            </button>
+        </div>
+        <p class="message-about">{about.collect_view()}</p>
+    }
 }
 
 /// The card's memory as a bar, with what was asked for beneath its free end.
-fn memory(markup: &mut Markup, told: &Explained) {
+fn memory(told: &Explained) -> Option<impl IntoView + use<>> {
     if told.parts.is_empty() {
-        return;
+        return None;
     }
     let total: Bytes = told.parts.iter().map(|(_, bytes)| *bytes).sum();
-    markup.raw("<div class=\"message-memory\"><div class=\"message-bar\" aria-hidden=\"true\">");
-    for &(held, bytes) in &told.parts {
-        let width = length(share(bytes, total));
-        markup.raw("<span class=\"").raw(class(held));
-        markup.around("\" data-width=\"", &width, "\"></span>");
-    }
-    markup.raw("</div>");
-    if let Some(tried) = told.tried {
-        let width = length(share(tried, total).min(100.0));
-        let label = fill("asked for {size}", &[("size", &tried)]);
-        markup.raw(
-            "<div class=\"message-tried\"><span class=\"message-tried-bar\" aria-hidden=\"true\"",
-        );
-        markup.around(" data-width=\"", &width, "\"></span><span class=\"message-tried-label\">");
-        markup.around("", &label, "</span></div>");
-    }
-    markup.raw("<dl class=\"message-parts\">");
-    for &(held, bytes) in &told.parts {
-        markup.around("<div title=\"", &words::held_meaning(held), "\"><dt><span class=\"swatch ");
-        markup.raw(class(held)).around(
-            "\" aria-hidden=\"true\"></span>",
-            &words::held(held),
-            "</dt>",
-        );
-        markup.raw("<dd>").size(bytes).raw("</dd></div>");
-    }
-    markup.raw("</dl></div>");
+    let width = |bytes| length(share(bytes, total).min(100.0)) + "%";
+    let bar = told.parts.iter().map(|&(held, bytes)| {
+        view! { <span class=class(held) style:width=width(bytes)></span> }
+    });
+    let tried = told.tried.map(|tried| {
+        view! {
+            <div class="message-tried">
+                <span class="message-tried-bar" aria-hidden="true" style:width=width(tried)></span>
+                <span class="message-tried-label">
+                    {fill("asked for {size}", &[("size", &tried)])}
+                </span>
+            </div>
+        }
+    });
+    let parts = told.parts.iter().map(|&(held, bytes)| {
+        view! {
+            <div title=words::held_meaning(held)>
+                <dt>
+                    <span class=["swatch ", class(held)].concat() aria-hidden="true"></span>
+                    {words::held(held)}
+                </dt>
+                <dd>{size(bytes)}</dd>
+            </div>
+        }
+    });
+    Some(view! {
+        <div class="message-memory">
+            <div class="message-bar" aria-hidden="true">
+                {bar.collect_view()}
+            </div>
+            {tried}
+            <dl class="message-parts">{parts.collect_view()}</dl>
+        </div>
+    })
 }
 
 /// The style sheet's name of a part.
@@ -189,65 +227,84 @@ const fn class(held: Held) -> &'static str {
     }
 }
 
-/// Where in the step it was, or the invitation to open a model.
-fn draw_place(markup: &mut Markup, place: Option<(String, String)>, found: Option<&Finding>) {
-    let title = tr("Where in the step");
-    markup.around("<div class=\"message-where\"><h3 class=\"label\">", &title, "</h3><p>");
-    let Some((lead, detail)) = place else {
-        let invite = tr("Open the model that ran, and you see which operator asked for it. The \
-                         settings below wait for it.");
-        markup.around("", &invite, "</p></div>");
-        return;
-    };
-    markup.around("<strong>", &lead, "</strong> ").around("", &detail, " ");
-    if found.is_some_and(|found| found.place.is_some()) {
-        markup.button("link-button", "message-event", &tr("Show on the timeline"));
-    }
-    markup.raw("</p>");
-    if let Some((batch, spot)) = found.and_then(|found| found.batch.as_ref()) {
-        markup.around("<p>", &words::other_batch(*batch, spot), " ");
-        markup.button("link-button", "message-batch", &tr("Take this batch")).raw("</p>");
-    }
-    markup.raw("</div>");
+/// The settings that follow, each applied or not.
+fn settings(
+    message: &Message,
+    config: Signal<Config>,
+    on_config: Callback<Config>,
+) -> Option<impl IntoView + use<>> {
+    let rows: Vec<_> = message
+        .explained
+        .settings
+        .iter()
+        .map(|&known| setting(known, message.clone(), config, on_config))
+        .collect();
+    (!rows.is_empty()).then(|| {
+        view! {
+            <div class="message-settings">
+                <h3 class="label">{tr("Settings that follow")}</h3>
+                <ul>{rows}</ul>
+            </div>
+        }
+    })
 }
 
-/// The settings that follow, each applied or not.
-fn settings(markup: &mut Markup, told: &Explained, config: &Config) {
-    if told.settings.is_empty() {
-        return;
-    }
-    let title = tr("Settings that follow");
-    markup.around("<div class=\"message-settings\"><h3 class=\"label\">", &title, "</h3><ul>");
-    for setting in &told.settings {
-        let is_applied = told.is_applied(setting, config);
-        let (name, value) = match setting.kind {
-            Kind::Device => (tr("GPU"), told.device.clone()),
-            _ => (tr(setting.label), setting.typed(&told.known)),
-        };
-        let value = if value.is_empty() { tr("none") } else { value };
-        let act = act(setting);
-        let (says, does) = if is_applied {
-            (tr("Undo"), fill("Undo {setting}", &[("setting", &name)]))
+fn setting(
+    field: &'static Setting,
+    message: Message,
+    config: Signal<Config>,
+    on_config: Callback<Config>,
+) -> impl IntoView {
+    let Message { explained: told, before } = message;
+    let (name, value) = match field.kind {
+        Kind::Device => (tr("GPU"), told.device.clone()),
+        _ => (tr(field.label), field.typed(&told.known)),
+    };
+    let value = if value.is_empty() { tr("none") } else { value };
+    let known = told.clone();
+    let is_applied = Signal::derive(move || config.with(|config| known.is_applied(field, config)));
+    let says = {
+        let name = name.clone();
+        move || {
+            let english = if is_applied.get() { "Undo {setting}" } else { "Apply {setting}" };
+            fill(english, &[("setting", &name)])
+        }
+    };
+    let switch = move |_| {
+        let mut config = config.get_untracked();
+        if told.is_applied(field, &config) {
+            Explained::undo(field, &before, &mut config);
         } else {
-            (tr("Apply"), fill("Apply {setting}", &[("setting", &name)]))
-        };
-        markup.raw(if is_applied { "<li>" } else { "<li class=\"message-setting-off\">" });
-        markup.around("<span class=\"message-setting-name\" title=\"", &tr(setting.about), "\">");
-        markup.around("", &name, "</span><span class=\"message-setting-value\">");
-        markup.around("", &value, "</span>");
-        markup.labelled("link-button", &act, &does).text(&says).raw("</button></li>");
+            told.apply(field, &mut config);
+        }
+        on_config.run(config);
+    };
+    view! {
+        <li class:message-setting-off=move || !is_applied.get()>
+            <span class="message-setting-name" title=tr(field.about)>{name}</span>
+            <span class="message-setting-value">{value}</span>
+            <button
+                type="button"
+                class="link-button"
+                id=["message-", field.name].concat()
+                aria-label=says
+                on:click=switch
+            >
+                {move || tr(if is_applied.get() { "Undo" } else { "Apply" })}
+            </button>
+        </li>
     }
-    markup.raw("</ul></div>");
 }
 
 /// A list under a heading; nothing where it is empty.
-fn listed(markup: &mut Markup, class: &'static str, title: &str, lines: &[String]) {
-    if lines.is_empty() {
-        return;
-    }
-    markup.raw("<div class=\"").raw(class).around("\"><h3 class=\"label\">", title, "</h3><ul>");
-    for line in lines {
-        markup.around("<li>", &tr(line), "</li>");
-    }
-    markup.raw("</ul></div>");
+fn listed(class: &'static str, title: String, lines: &[String]) -> Option<impl IntoView + use<>> {
+    let rows: Vec<_> = lines.iter().map(|line| view! { <li>{tr(line)}</li> }).collect();
+    (!rows.is_empty()).then(|| {
+        view! {
+            <div class=class>
+                <h3 class="label">{title}</h3>
+                <ul>{rows}</ul>
+            </div>
+        }
+    })
 }

@@ -5,23 +5,19 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use highwater_draw::bands::bands;
-use highwater_draw::pen::Area;
-use highwater_draw::scene::{Ground, Scene};
-use highwater_draw::span::Span;
-use highwater_draw::timeline;
+use leptos::html;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, HtmlElement, PointerEvent};
 
+use super::by_hand::{find, on, size_of, stretch, watch};
 use super::canvas::paint;
-use super::island::{children, find, on, size_of, stretch, watch};
-use super::markup::Markup;
-use super::shown::{Shown, phase_class};
-
-/// What [`live`] brings to life.
-pub(super) const PLACE: &str = "<div class=\"minimap\" aria-hidden=\"true\">\
-     <div class=\"minimap-phases\"></div><canvas></canvas><div class=\"minimap-window\"></div></div>";
+use super::shown::{Shown, percent, phase_class};
+use highwater_draw::bands::bands;
+use highwater_draw::pen::Area;
+use highwater_draw::scene::Scene;
+use highwater_draw::span::Span;
+use highwater_draw::timeline;
 
 /// CSS pixels from an edge of the window within which a pointer takes the edge.
 const EDGE: f64 = 8.0;
@@ -35,17 +31,45 @@ enum Held {
     Edge(f64),
 }
 
+/// The strip, whose window pointers move.
+#[component]
+pub(crate) fn Minimap(
+    /// What is shown.
+    shown: Shown,
+) -> impl IntoView {
+    let strip = NodeRef::<html::Div>::new();
+    Effect::new(move |_| {
+        let _lives = strip.get().and_then(|strip| live(&strip, shown));
+    });
+    let phases = move || {
+        let ground = shown.ground.get()?;
+        let bands = bands(ground.data(), ground.all());
+        let phases = bands.into_iter().map(|band| {
+            let class = ["minimap-phase ", phase_class(band.phase)].concat();
+            view! {
+                <div class=class style:left=percent(band.left) style:width=percent(band.width)></div>
+            }
+        });
+        Some(phases.collect_view())
+    };
+    view! {
+        <div class="minimap" aria-hidden="true" node_ref=strip>
+            <div class="minimap-phases">{phases}</div>
+            <canvas></canvas>
+            <div class="minimap-window"></div>
+        </div>
+    }
+}
+
 /// Draws the strip, and lets pointers move its window.
-pub(super) fn live(strip: &HtmlElement, shown: Shown) -> Option<()> {
+fn live(strip: &HtmlElement, shown: Shown) -> Option<()> {
     let size = size_of(strip);
-    let phases = find(strip, ".minimap-phases")?;
     let canvas: HtmlCanvasElement = find(strip, "canvas")?.unchecked_into();
     watch(Box::new(move || {
         let Some(ground) = shown.ground.get() else { return };
         shown.theme.track();
         let css = size.get();
         if css.0 >= 1.0 {
-            draw_phases(&phases, &ground);
             // A browser without a canvas still has the window.
             let _painted = paint(&canvas, css, |pen, area| {
                 let top = pen.pixels(3.0);
@@ -116,18 +140,5 @@ fn listen(strip: &HtmlElement, shown: Shown, size: ReadSignal<(f64, f64)>) {
     for name in ["pointerdown", "pointermove", "pointerup", "pointercancel", "dblclick"] {
         let on_pointer = on_pointer.clone();
         on(strip, name, Box::new(move |event| on_pointer(event)));
-    }
-}
-
-fn draw_phases(place: &HtmlElement, ground: &Ground) {
-    let bands = bands(ground.data(), ground.all());
-    let mut markup = Markup::default();
-    for band in &bands {
-        let class = phase_class(band.phase);
-        markup.raw("<div class=\"minimap-phase ").text(class).raw("\"></div>");
-    }
-    place.set_inner_html(&markup.done());
-    for (element, band) in children(place).zip(&bands) {
-        stretch(&element, band.left, band.width);
     }
 }

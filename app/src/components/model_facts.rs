@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use highwater_core::Report;
+use highwater_core::report::RecordedRun;
 use leptos::prelude::*;
 
-use super::drawn::terms;
-use super::markup::Markup;
+use super::parts::size;
 use crate::words::language::tr;
 use crate::words::{self, format};
 
@@ -19,50 +19,54 @@ pub(crate) fn ModelFacts(
     #[prop(into)]
     millis: Signal<f64>,
 ) -> impl IntoView {
-    let drawn = move |report: &Arc<Report>| drawn(report, millis.get());
-    terms(
-        "facts",
-        Signal::derive(move || report.with(|r| r.as_ref().map(drawn)).unwrap_or_default()),
-    )
+    view! {
+        <dl class="facts">
+            {move || report.get().map(|report| facts(&report, millis.get()))}
+        </dl>
+    }
 }
 
-fn drawn(report: &Report, millis: f64) -> String {
+/// A name, what is said, and what it means.
+type Fact = (String, AnyView, Option<String>);
+
+fn facts(report: &Report, millis: f64) -> impl IntoView + use<> {
     let model = &report.model;
-    let mut markup = Markup::default();
-    let fact = |markup: &mut Markup, name: &str, title: &str, said: &str| {
-        markup.around("<dt>", name, "</dt><dd");
-        if !title.is_empty() {
-            markup.around(" title=\"", title, "\"");
-        }
-        markup.around(">", said, "</dd>");
-    };
     let fidelity = model.recognised.fidelity;
-    fact(&mut markup, &tr("read as"), "", &model.recognised.format);
     let about = tr(&words::sentence(fidelity.about()));
-    fact(&mut markup, &tr("which is"), &about, &tr(fidelity.label()));
-    if let Some(run) = &report.recorded {
-        let events = format::grouped(report.timeline.events as u64);
-        fact(&mut markup, &tr("events"), "", &events);
-        if let Some(conf) = &run.alloc_conf {
-            fact(&mut markup, &tr("allocator"), "", &words::recorded::settings(conf));
+    let mut facts: Vec<Fact> = vec![
+        fact(tr("read as"), model.recognised.format.clone()),
+        (tr("which is"), tr(fidelity.label()).into_any(), Some(about)),
+    ];
+    let run = report.recorded.as_ref();
+    if let Some(run) = run {
+        facts.push(fact(tr("events"), format::grouped(report.timeline.events as u64)));
+        let conf = run.alloc_conf.as_ref();
+        facts.extend(conf.map(|conf| fact(tr("allocator"), words::recorded::settings(conf))));
+    }
+    if run.is_none_or(RecordedRun::is_prediction) {
+        // Some rules of traces know sizes only.
+        if model.parameters > 0 || run.is_none() {
+            let count = format::short_count(model.parameters).into_any();
+            facts.push((tr("parameters"), count, Some(format::grouped(model.parameters))));
         }
-        if !run.is_prediction() {
-            return markup.done();
+        facts.push((tr("their size"), size(model.parameter_bytes).into_any(), None));
+    }
+    if run.is_none() {
+        facts.push(fact(tr("operators"), format::grouped(model.operators as u64)));
+        if !model.producer.is_empty() {
+            facts.push(fact(tr("written by"), model.producer.clone()));
         }
+        facts.push(fact(tr("estimated in"), format!("{millis:.0}\u{a0}ms")));
     }
-    // Some rules of traces know sizes only.
-    if model.parameters > 0 || report.recorded.is_none() {
-        let count = format::short_count(model.parameters);
-        fact(&mut markup, &tr("parameters"), &format::grouped(model.parameters), &count);
-    }
-    markup.around("<dt>", &tr("their size"), "</dt><dd>").size(model.parameter_bytes).raw("</dd>");
-    if report.recorded.is_some() {
-        return markup.done();
-    }
-    fact(&mut markup, &tr("operators"), "", &format::grouped(model.operators as u64));
-    if !model.producer.is_empty() {
-        fact(&mut markup, &tr("written by"), "", &model.producer);
-    }
-    fact(&mut markup, &tr("estimated in"), "", &format!("{millis:.0}\u{a0}ms"));
-    markup.done()
+    let fact = |(name, says, title): Fact| {
+        view! {
+            <dt>{name}</dt>
+            <dd title=title>{says}</dd>
+        }
+    };
+    facts.into_iter().map(fact).collect_view()
+}
+
+fn fact(name: String, says: String) -> Fact {
+    (name, says.into_any(), None)
 }

@@ -2,8 +2,8 @@
 
 use leptos::prelude::*;
 
-use super::drawn::Drawn;
-use super::markup::Markup;
+use super::icons::{CROSS, icon};
+use super::parts::prose;
 use crate::model::state::Notice;
 use crate::words::language::tr;
 
@@ -16,20 +16,29 @@ pub(crate) fn NoticeView(
     /// The user has read it.
     on_dismiss: Callback<()>,
 ) -> impl IntoView {
-    let markup = Signal::derive(move || {
-        notice.with(|notice| notice.as_ref().map(drawn)).unwrap_or_default()
-    });
-    let on_act = Callback::new(move |_| on_dismiss.run(()));
-    view! { <Drawn class="notice-place" role="alert" at_once=true markup on_act /> }
-}
-
-fn drawn(notice: &Notice) -> String {
-    let mut markup = Markup::default();
-    let error = "<div class=\"notice notice-error\">";
-    markup.raw(if notice.is_error { error } else { "<div class=\"notice\">" });
-    markup.raw("<span class=\"notice-sign\" aria-hidden=\"true\">!</span>");
-    markup.around("<div><p class=\"notice-title\">", &notice.title, "</p>");
-    markup.raw("<p class=\"notice-detail\">").prose(&notice.detail).raw("</p></div>");
-    markup.cross("quiet-button", "dismiss", &tr("Dismiss")).raw("</div>");
-    markup.done()
+    let inside = move |notice: Notice| {
+        view! {
+            <div class="notice" class:notice-error=notice.is_error>
+                <span class="notice-sign" aria-hidden="true">"!"</span>
+                <div>
+                    <p class="notice-title">{notice.title}</p>
+                    <p class="notice-detail">{prose(&notice.detail)}</p>
+                </div>
+                <button
+                    type="button"
+                    class="quiet-button"
+                    id="dismiss"
+                    aria-label=tr("Dismiss")
+                    on:click=move |_| on_dismiss.run(())
+                >
+                    {icon(CROSS)}
+                </button>
+            </div>
+        }
+    };
+    view! {
+        <section class="notice-place" role="alert">
+            {move || notice.get().map(inside)}
+        </section>
+    }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use highwater_core::Report;
+use highwater_core::report::RecordedRun;
 use leptos::prelude::*;
 
-use super::drawn::{Act, Drawn};
-use super::markup::Markup;
+use super::parts::cell;
 use crate::words::language::tr;
 use crate::words::recorded as words;
 
@@ -18,43 +18,57 @@ pub(crate) fn Readings(
     /// Which is wanted.
     reading: RwSignal<usize>,
 ) -> impl IntoView {
-    let markup = Signal::derive(move || {
-        report.with(|report| report.as_ref().map(|report| drawn(report))).unwrap_or_default()
-    });
-    let on_act = Callback::new(move |act: Act| {
-        if let Some(Ok(wanted)) = act.name.strip_prefix("reading-").map(str::parse) {
-            reading.set(wanted);
-        }
-    });
-    view! { <Drawn class="panel readings" labelledby="readings-title" markup on_act /> }
+    view! {
+        <section class="panel readings" aria-labelledby="readings-title">
+            {move || {
+                let report = report.get()?;
+                let run = report.recorded.as_ref().filter(|run| run.readings.len() > 1)?;
+                Some(inside(run, reading))
+            }}
+        </section>
+    }
 }
 
-fn drawn(report: &Report) -> String {
-    let mut markup = Markup::default();
-    let Some(run) = report.recorded.as_ref().filter(|run| run.readings.len() > 1) else {
-        return markup.done();
-    };
-    let title = "<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"readings-title\">";
-    markup.around(title, &words::readings(run), "</h2></div>");
-    markup.raw("<table class=\"table\"><caption class=\"hidden-text\">");
-    markup.around("", &words::readings(run), "</caption><thead><tr><td></td>");
-    for name in ["Peak allocated", "Peak reserved"] {
-        markup.around("<th scope=\"col\" class=\"number\">", &tr(name), "</th>");
-    }
-    markup.raw("</tr></thead><tbody>");
-    for (at, reading) in run.readings.iter().enumerate() {
-        let is_shown = at == run.shown;
+fn inside(run: &RecordedRun, wanted: RwSignal<usize>) -> impl IntoView + use<> {
+    let head = |name| view! { <th scope="col" class="number">{name}</th> };
+    let rows = run.readings.iter().enumerate().map(|(at, reading)| {
         let (name, about) = words::reading(reading.by);
-        markup.raw("<tr><th scope=\"row\"><label><input type=\"radio\" name=\"reading\" id=\"");
-        let act = ["reading-", &at.to_string()].concat();
-        markup.text(&act).around("\" data-act=\"", &act, "\"");
-        markup.raw(if is_shown { " checked> " } else { "> " });
-        markup.text(&name).around("</label> <span class=\"hint\">", &about, "</span></th>");
-        for bytes in [reading.allocated, reading.reserved] {
-            markup.raw("<td class=\"number\">").size(bytes).raw("</td>");
+        view! {
+            <tr>
+                <th scope="row">
+                    <label>
+                        <input
+                            type="radio"
+                            name="reading"
+                            id=["reading-", &at.to_string()].concat()
+                            prop:checked=at == run.shown
+                            on:change=move |_| wanted.set(at)
+                        />
+                        " "
+                        {name}
+                    </label>
+                    " "
+                    <span class="hint">{about}</span>
+                </th>
+                {cell(reading.allocated)}
+                {cell(reading.reserved)}
+            </tr>
         }
-        markup.raw("</tr>");
+    });
+    view! {
+        <div class="panel-head">
+            <h2 class="panel-title" id="readings-title">{words::readings(run)}</h2>
+        </div>
+        <table class="table">
+            <caption class="hidden-text">{words::readings(run)}</caption>
+            <thead>
+                <tr>
+                    <td></td>
+                    {head(tr("Peak allocated"))}
+                    {head(tr("Peak reserved"))}
+                </tr>
+            </thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
     }
-    markup.raw("</tbody></table>");
-    markup.done()
 }

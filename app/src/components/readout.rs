@@ -3,60 +3,72 @@
 use highwater_core::Bytes;
 use highwater_core::report::{Owner, Timeline};
 use highwater_core::trace::Category;
+use leptos::prelude::*;
+
+use super::parts::size;
+use super::shown::Shown;
+use crate::words::Vocabulary;
+use crate::words::language::{fill, tr};
+pub(super) use crate::words::when;
 use highwater_draw::palette::{Ink, MODULES};
 use highwater_draw::scene::{Scene, sample_at};
 use highwater_draw::stack::{Stack, split};
-use web_sys::Element;
 
-use super::island::find;
-use super::markup::Markup;
-use crate::words::Vocabulary;
-use crate::words::language::{fill, tr};
-pub(super) use crate::words::{moment, when};
-
-/// What [`draw`] fills.
-pub(super) const PLACE: &str = "<div class=\"readout\"><p class=\"readout-when\">\
-     <strong></strong> <span></span></p><dl class=\"readout-values\"></dl></div>";
-
-/// Fills the readout with one moment.
-pub(super) fn draw(root: &Element, scene: &Scene, cursor: Option<usize>, pin: Option<usize>) {
-    let (report, data) = (&scene.ground.report, scene.ground.data());
-    let title = match (cursor, pin) {
-        (Some(_), _) => tr("At the cursor"),
-        (None, Some(_)) => tr("At the pin"),
-        (None, None) => tr("At the peak"),
+/// The numbers of one moment.
+#[component]
+pub(crate) fn Readout(
+    /// What is shown.
+    shown: Shown,
+) -> impl IntoView {
+    let inside = move |scene: Scene| {
+        let (report, data) = (&scene.ground.report, scene.ground.data());
+        let (cursor, pin) = (shown.cursor.get(), shown.pin.get());
+        let title = match (cursor, pin) {
+            (Some(_), _) => tr("At the cursor"),
+            (None, Some(_)) => tr("At the pin"),
+            (None, None) => tr("At the peak"),
+        };
+        let event = cursor.or(pin).unwrap_or(report.peak.event);
+        let sample = sample_at(data, event).unwrap_or(0);
+        let place = fill(
+            "{when}{running}, {size} allocated",
+            &[
+                ("when", &when(data, event)),
+                ("running", &running(data, sample)),
+                ("size", &data.allocated.get(sample).copied().unwrap_or_default()),
+            ],
+        );
+        let reserved = data.reserved.get(sample).copied().unwrap_or_default();
+        view! {
+            <p class="readout-when">
+                <strong>{title}</strong>
+                " "
+                <span>{place}</span>
+            </p>
+            <dl class="readout-values">
+                {layers(&scene, sample)}
+                {value("swatch-line", tr("reserved"), String::new(), reserved)}
+            </dl>
+        }
     };
-    let event = cursor.or(pin).unwrap_or(report.peak.event);
-    let sample = sample_at(data, event).unwrap_or(0);
-    let allocated = data.allocated.get(sample).copied().unwrap_or_default();
-    let place = fill(
-        "{when}{running}, {size} allocated",
-        &[("when", &when(data, event)), ("running", &running(data, sample)), ("size", &allocated)],
-    );
-    let vocabulary = Vocabulary::of(report);
+    view! { <div class="readout">{move || shown.scene().map(inside)}</div> }
+}
+
+/// Each layer of the stack with its size.
+fn layers(scene: &Scene, sample: usize) -> impl IntoView + use<> {
+    let data = scene.ground.data();
+    let vocabulary = Vocabulary::of(&scene.ground.report);
     let categories = data.categories.get(sample).copied().unwrap_or_default();
-    let mut values = Markup::default();
+    let mut layers = Vec::new();
     for (layer, bytes) in split(data, scene.stack, &categories, sample).into_iter().enumerate() {
-        let (class, name, meaning) = legend(scene, layer, vocabulary);
         let is_category = scene.stack == Stack::Category;
-        if is_category
-            && Category::ALL.get(layer).is_some_and(|&category| !vocabulary.occurs(category))
-        {
-            continue;
-        }
-        value(&mut values, class, &name, &meaning, bytes);
-    }
-    let reserved = data.reserved.get(sample).copied().unwrap_or_default();
-    value(&mut values, "swatch-line", &tr("reserved"), "", reserved);
-    let parts = [("strong", title), (".readout-when span", place)];
-    for (selector, words) in parts {
-        if let Some(element) = find(root, selector) {
-            element.set_text_content(Some(&words));
+        let category = Category::ALL.get(layer).filter(|_| is_category);
+        if category.is_none_or(|&category| vocabulary.occurs(category)) {
+            let (class, name, meaning) = legend(scene, layer, vocabulary);
+            layers.push(value(class, name, meaning, bytes));
         }
     }
-    if let Some(list) = find(root, ".readout-values") {
-        list.set_inner_html(&values.done());
-    }
+    layers
 }
 
 /// Class, name and meaning of a layer.
@@ -89,20 +101,16 @@ fn shared_path(owners: &[Owner]) -> usize {
     ends.take_while(is_shared).last().unwrap_or(0)
 }
 
-fn value(values: &mut Markup, class: &str, name: &str, meaning: &str, bytes: Bytes) {
-    let none = if bytes == Bytes::ZERO { " readout-none" } else { "" };
-    values
-        .raw("<div class=\"readout-value")
-        .text(none)
-        .raw("\" title=\"")
-        .text(meaning)
-        .raw("\"><dt><span class=\"swatch ")
-        .text(class)
-        .raw("\" aria-hidden=\"true\"></span><span class=\"readout-name\">")
-        .text(name)
-        .raw("</span></dt><dd>");
-    values.size(bytes);
-    values.raw("</dd></div>");
+fn value(class: &'static str, name: String, meaning: String, bytes: Bytes) -> impl IntoView {
+    view! {
+        <div class="readout-value" class:readout-none=bytes == Bytes::ZERO title=meaning>
+            <dt>
+                <span class=["swatch ", class].concat() aria-hidden="true"></span>
+                <span class="readout-name">{name}</span>
+            </dt>
+            <dd>{size(bytes)}</dd>
+        </div>
+    }
 }
 
 /// The style sheet's name of a category.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use highwater_core::Report;
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::RecordedRun;
+use leptos::either::Either;
 use leptos::prelude::*;
 
-use super::drawn::Drawn;
-use super::markup::Markup;
+use super::parts::{cell, column, prose};
 use crate::words::format;
 use crate::words::language::{fill, tr};
 use crate::words::recorded as words;
@@ -22,36 +22,31 @@ pub(crate) fn RecordedView(
     #[prop(into)]
     what_ifs: Signal<Vec<WhatIf>>,
 ) -> impl IntoView {
-    let markup = Signal::derive(move || {
-        let draw = |report: &Arc<Report>| what_ifs.with(|what_ifs| drawn(report, what_ifs));
-        report.with(|report| report.as_ref().map(draw)).unwrap_or_default()
-    });
-    view! { <Drawn class="panel what-ifs" labelledby="what-ifs-title" markup /> }
+    view! {
+        <section class="panel what-ifs" aria-labelledby="what-ifs-title">
+            <div class="panel-head">
+                <h2 class="panel-title" id="what-ifs-title">
+                    {tr("With other settings of the allocator")}
+                </h2>
+            </div>
+            {move || {
+                let report = report.get()?;
+                Some(what_ifs.with(|what_ifs| match what_ifs.as_slice() {
+                    [] | [_] => {
+                        let waiting = tr("The same calls are being replayed…");
+                        Either::Left(view! { <p class="hint">{waiting}</p> })
+                    }
+                    what_ifs => Either::Right(inside(&report, what_ifs)),
+                }))
+            }}
+        </section>
+    }
 }
 
-fn drawn(report: &Report, what_ifs: &[WhatIf]) -> String {
-    let mut markup = Markup::default();
-    let title = "<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"what-ifs-title\">";
-    markup.around(title, &tr("With other settings of the allocator"), "</h2></div>");
-    if what_ifs.len() < 2 {
-        let waiting = tr("The same calls are being replayed…");
-        markup.around("<p class=\"hint\">", &waiting, "</p>");
-        return markup.done();
-    }
-    markup.raw("<p>").prose(&words::what_ifs(what_ifs, report)).raw("</p>");
-    markup.raw("<table class=\"table\"><caption class=\"hidden-text\">");
-    markup.around("", &tr("What the same calls reserve"), "</caption><thead><tr>");
-    for (name, class) in [
-        (tr("settings"), "<th scope=\"col\">"),
-        (tr("reserved"), "<th scope=\"col\" class=\"number\">"),
-        (tr("difference"), "<th scope=\"col\" class=\"number\">"),
-    ] {
-        markup.around(class, &name, "</th>");
-    }
-    markup.raw("</tr></thead><tbody>");
+fn inside(report: &Report, what_ifs: &[WhatIf]) -> impl IntoView + use<> {
     let (own, recorded) = (words::baseline(what_ifs, report), report.peak.reserved);
     let is_prediction = report.recorded.as_ref().is_some_and(RecordedRun::is_prediction);
-    for outcome in what_ifs {
+    let rows = what_ifs.iter().map(|outcome| {
         let reserved = outcome.replayed.reserved;
         let said = match words::is_own(outcome, report) {
             false => format::difference(reserved, own),
@@ -59,11 +54,31 @@ fn drawn(report: &Report, what_ifs: &[WhatIf]) -> String {
             true if reserved == recorded => tr("as recorded"),
             true => fill("recorded: {size}", &[("size", &recorded)]),
         };
-        markup.raw("<tr><th scope=\"row\"><code>").text(&words::settings(&outcome.alloc_conf));
-        markup.raw("</code></th><td class=\"number\">").size(reserved);
-        markup.around("</td><td class=\"number\">", &said, "</td></tr>");
+        view! {
+            <tr>
+                <th scope="row">
+                    <code>{words::settings(&outcome.alloc_conf)}</code>
+                </th>
+                {cell(reserved)}
+                <td class="number">{said}</td>
+            </tr>
+        }
+    });
+    view! {
+        <p>{prose(&words::what_ifs(what_ifs, report))}</p>
+        <table class="table">
+            <caption class="hidden-text">{tr("What the same calls reserve")}</caption>
+            <thead>
+                <tr>
+                    {column(tr("settings"), false)}
+                    {column(tr("reserved"), true)}
+                    {column(tr("difference"), true)}
+                </tr>
+            </thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+        <p class="hint">
+            {tr("Any other setting can be typed under \u{201c}Your card\u{201d}.")}
+        </p>
     }
-    let hint = tr("Any other setting can be typed under \u{201c}Your card\u{201d}.");
-    markup.around("</tbody></table><p class=\"hint\">", &hint, "</p>");
-    markup.done()
 }

@@ -1,25 +1,19 @@
 //! The allocator's segments at one moment: blocks in the order of their addresses, and the holes.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use highwater_core::report::{Fragmentation, Snapshot};
-use highwater_draw::segments::{self, Map, Piece, Pool, Totals, block, map};
 use leptos::prelude::*;
-use wasm_bindgen::JsCast as _;
-use web_sys::{
-    Event, HtmlCanvasElement, HtmlDetailsElement, HtmlElement, KeyboardEvent, PointerEvent,
-};
+use leptos::{ev, html};
 
+use super::by_hand::size_of_node;
 use super::canvas::paint;
-use super::island::{find, number_of, on, panel, set, size_of, style, watch};
-use super::markup::Markup;
-use super::phase_table::{cell, column};
-use super::turns::in_turn;
+use super::parts::{FoldedTable, cell, column};
 use crate::model::theme::Theme;
+use crate::words::format::length;
 use crate::words::language::tr;
 use crate::words::{self, Vocabulary};
+use highwater_draw::segments::{self, Map, Piece, Pool, Totals, block, map};
 
 /// COUNT: rows of the table at most.
 const MOST: usize = 1000;
@@ -42,215 +36,155 @@ pub(crate) fn SegmentMap(
     /// The theme.
     theme: Signal<Theme>,
 ) -> impl IntoView {
-    let live = move |root: HtmlElement| {
-        let _lives = live(&root, snapshot, marked, vocabulary, theme);
-    };
-    panel("panel segments", "segments-title", inside(), Box::new(live))
-}
-
-/// What is on the page before there is a moment.
-fn inside() -> String {
-    let (title, summary) = (tr("Segments"), tr("The segments as a table"));
-    let label = tr("Map of the segments. Arrow keys go from block to block, Escape leaves.");
-    let table = tr("Table of the segments");
-    let mut markup = Markup::default();
-    markup
-        .raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"segments-title\">")
-        .text(&title)
-        .raw(
-            "</h2></div><p class=\"segments-totals\"></p><p class=\"segments-unused\"></p><div class=\"segment-map\" tabindex=\"0\" \
-         role=\"slider\" aria-valuemin=\"0\" aria-label=\"",
-        )
-        .text(&label)
-        .raw(
-            "\"><p class=\"segment-pool\" data-pool-title=\"0\"></p>\
-         <canvas data-pool=\"0\" aria-hidden=\"true\"></canvas>\
-         <p class=\"segment-pool\" data-pool-title=\"1\"></p>\
-         <canvas data-pool=\"1\" aria-hidden=\"true\"></canvas>\
-         <p class=\"hidden-text\" aria-live=\"polite\"></p></div><p class=\"segments-words\"></p>\
-         <details class=\"timeline-table\"><summary>",
-        )
-        .text(&summary)
-        .raw(
-            "</summary><div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"",
-        )
-        .text(&table)
-        .raw("\"></div></details>");
-    markup.done()
-}
-
-/// The map on the page.
-struct Drawn {
-    root: HtmlElement,
-    frame: HtmlElement,
-    snapshot: Signal<Option<Arc<Snapshot>>>,
-    marked: RwSignal<Option<usize>>,
-    vocabulary: Signal<Vocabulary>,
-    maps: RefCell<[Map; 2]>,
-    /// The block under the pointer or the cursor.
-    at: Cell<Option<Place>>,
-    /// Counts moves of it, so that the picture follows.
-    turn: RwSignal<usize>,
-}
-
-fn live(
-    root: &HtmlElement,
-    snapshot: Signal<Option<Arc<Snapshot>>>,
-    marked: RwSignal<Option<usize>>,
-    vocabulary: Signal<Vocabulary>,
-    theme: Signal<Theme>,
-) -> Option<()> {
-    let frame = find(root, ".segment-map")?;
-    let size = size_of(&frame);
-    let drawn = Rc::new(Drawn {
-        root: root.clone(),
-        frame: frame.clone(),
-        snapshot,
-        marked,
-        vocabulary,
-        maps: RefCell::default(),
-        at: Cell::new(None),
-        turn: RwSignal::new(0),
-    });
-    let here = drawn.clone();
-    watch(Box::new(move || {
+    let frame = NodeRef::<html::Div>::new();
+    let size = size_of_node(frame);
+    let maps = Memo::new(move |_| {
         let width = size.get().0;
-        if let Some(snapshot) = snapshot.get().filter(|_| width >= 1.0) {
-            let (drawn, frame) = (here.clone(), here.frame.clone());
-            let draw = move || {
-                *drawn.maps.borrow_mut() = POOLS.map(|pool| map(&snapshot.segments, pool, width));
-                let _drawn = drawn.draw_words(&snapshot);
-                drawn.turn.try_update(|turn| *turn += 1);
-            };
-            in_turn(&frame, Box::new(draw));
-        }
-    }));
-    let here = drawn.clone();
-    watch(Box::new(move || {
-        here.turn.track();
-        marked.track();
-        theme.track();
-        if let Some(snapshot) = snapshot.get_untracked() {
-            let _drawn = here.draw(&snapshot);
-        }
-    }));
-    for name in ["keydown", "pointermove", "pointerdown", "pointerleave"] {
-        let here = drawn.clone();
-        on(&frame, name, Box::new(move |event| here.take(event)));
-    }
-    let details: HtmlDetailsElement = find(root, "details")?.unchecked_into();
-    let table = find(&details, ".scroll-sideways")?;
-    let (opened, is_open) = signal(0);
-    on(&details, "toggle", Box::new(move |_| is_open.update(|turn| *turn += 1)));
-    watch(Box::new(move || {
-        opened.track();
-        // Made only where somebody looks at it.
-        if let Some(snapshot) = details.open().then(|| snapshot.get()).flatten() {
-            table.set_inner_html(&segment_table(&snapshot));
-        }
-    }));
-    Some(())
-}
-
-impl Drawn {
-    /// What changes with the moment only.
-    fn draw_words(&self, snapshot: &Snapshot) -> Option<()> {
-        let totals = words::segments(&Totals::of(snapshot.segments.iter()));
-        find(&self.root, ".segments-totals")?.set_text_content(Some(&totals));
-        let unused = words::recorded::unused(&Fragmentation::of(&snapshot.segments));
-        find(&self.root, ".segments-unused")?.set_text_content(Some(&unused));
-        set(&self.frame, "aria-valuemax", &snapshot.segments.len().to_string());
-        for (at, (&pool, map)) in POOLS.iter().zip(&*self.maps.borrow()).enumerate() {
-            let own = snapshot.segments.iter().filter(|segment| segment.pool == pool);
-            let words = words::pool(pool, &Totals::of(own), map.line);
-            let title = find(&self.frame, &format!("[data-pool-title=\"{at}\"]"))?;
-            title.set_text_content(Some(&words));
-            let canvas = self.canvas(at)?;
-            style(&canvas, "height", map.height, "px");
-        }
-        Some(())
-    }
-
-    fn canvas(&self, pool: usize) -> Option<HtmlCanvasElement> {
-        Some(find(&self.frame, &format!("[data-pool=\"{pool}\"]"))?.unchecked_into())
-    }
-
-    /// What changes with the block that is meant as well.
-    fn draw(&self, snapshot: &Snapshot) -> Option<()> {
-        let (at, marked) = (self.at.get(), self.marked.get_untracked());
-        for (pool, map) in self.maps.borrow().iter().enumerate() {
-            // A browser without a canvas still has the table.
-            let category =
-                |piece: &Piece| Some(snapshot.live.get(tensor_of(snapshot, piece)?)?.category);
-            let is_meant = |piece: &Piece| match at {
-                Some(place) => place == (piece.segment, piece.block),
-                None => marked.is_some() && tensor_of(snapshot, piece) == marked,
-            };
-            let _painted = paint(&self.canvas(pool)?, (map.width, map.height), |pen, _| {
-                segments::draw(pen, map, category, is_meant)
-            });
-        }
-        let words = self.words(snapshot);
-        let none = words.is_none();
-        let words = words.unwrap_or_else(|| tr("Each block is a stretch; hatched is free."));
-        find(&self.root, ".segments-words")?.set_text_content(Some(&words));
-        let spoken = if none { tr("no block") } else { words };
-        set(&self.frame, "aria-valuetext", &spoken);
-        let segment = at.map_or(0, |(segment, _)| segment + 1);
-        set(&self.frame, "aria-valuenow", &segment.to_string());
-        Some(())
-    }
-
-    /// The block that is meant, in words.
-    fn words(&self, snapshot: &Snapshot) -> Option<String> {
-        let marked = || place_of(snapshot, self.marked.get_untracked()?);
-        let (segment, at) = self.at.get().or_else(marked)?;
-        self.vocabulary.get_untracked().block(snapshot, segment, at)
-    }
-
-    fn choose(&self, place: Option<Place>) {
-        let snapshot = self.snapshot.get_untracked();
-        self.at.set(place);
-        self.marked.set(
-            snapshot
-                .zip(place)
-                .and_then(|(snapshot, (segment, at))| block(&snapshot, segment, at)?.tensor),
-        );
-        self.turn.update(|turn| *turn += 1);
-    }
-
-    fn take(&self, event: &Event) {
-        if let Some(key) = event.dyn_ref::<KeyboardEvent>() {
-            let name = key.key();
-            let place = moved(&self.maps.borrow(), self.at.get(), &name);
-            if place.is_none() && name != "Escape" {
-                return;
-            }
-            event.prevent_default();
-            self.choose(place);
-            let words = self.snapshot.get_untracked().and_then(|snapshot| self.words(&snapshot));
-            if let Some(spoken) = find(&self.frame, "[aria-live]") {
-                spoken.set_text_content(Some(&words.unwrap_or_default()));
-            }
+        let snapshot = snapshot.get().filter(|_| width >= 1.0);
+        snapshot.map(|snapshot| POOLS.map(|pool| map(&snapshot.segments, pool, width)))
+    });
+    // The block under the pointer or the cursor.
+    let at = RwSignal::new(None::<Place>);
+    let choose = Callback::new(move |place: Option<Place>| {
+        if at.get_untracked() == place {
             return;
         }
-        let pointer: &PointerEvent = event.unchecked_ref();
-        let (x, y) = (f64::from(pointer.offset_x()), f64::from(pointer.offset_y()));
-        let pool = number_of(event, "data-pool").filter(|_| event.type_() != "pointerleave");
-        let place = pool.and_then(|pool| {
-            let maps = self.maps.borrow();
-            let piece = maps.get(pool)?.at(x, y)?;
-            Some((piece.segment, piece.block))
+        at.set(place);
+        let tensor = snapshot.with_untracked(|snapshot| {
+            let (segment, at) = place?;
+            block(snapshot.as_ref()?, segment, at)?.tensor
         });
-        if place != self.at.get() {
-            self.choose(place);
+        marked.set(tensor);
+    });
+    let meant = Memo::new(move |_| {
+        let snapshot = snapshot.get()?;
+        let (segment, at) = at.get().or_else(|| place_of(&snapshot, marked.get()?))?;
+        vocabulary.get().block(&snapshot, segment, at)
+    });
+    let spoken = RwSignal::new(String::new());
+    let on_key = move |event: ev::KeyboardEvent| {
+        let name = event.key();
+        let moves = |maps: &Option<[Map; 2]>| moved(maps.as_ref()?, at.get_untracked(), &name);
+        let place = maps.with_untracked(moves);
+        if place.is_some() || name == "Escape" {
+            event.prevent_default();
+            choose.run(place);
+            spoken.set(meant.get_untracked().unwrap_or_default());
         }
+    };
+    let said =
+        move || meant.get().unwrap_or_else(|| tr("Each block is a stretch; hatched is free."));
+    let open = RwSignal::new(false);
+    view! {
+        <section class="panel segments" aria-labelledby="segments-title">
+            <div class="panel-head">
+                <h2 class="panel-title" id="segments-title">{tr("Segments")}</h2>
+            </div>
+            <p class="segments-totals">
+                {move || snapshot.get().map(|s| words::segments(&Totals::of(s.segments.iter())))}
+            </p>
+            <p class="segments-unused">
+                {move || snapshot.get().map(|s| words::recorded::unused(&Fragmentation::of(&s.segments)))}
+            </p>
+            <div
+                class="segment-map"
+                tabindex="0"
+                role="slider"
+                aria-valuemin="0"
+                aria-valuemax=move || snapshot.with(|s| s.as_ref().map_or(0, |s| s.segments.len())).to_string()
+                aria-valuenow=move || at.get().map_or(0, |(segment, _)| segment + 1).to_string()
+                aria-valuetext=move || meant.get().unwrap_or_else(|| tr("no block"))
+                aria-label=tr("Map of the segments. Arrow keys go from block to block, Escape leaves.")
+                node_ref=frame
+                on:keydown=on_key
+                on:pointerleave=move |_| choose.run(None)
+            >
+                <PoolMap pool=0 snapshot maps at marked theme on_choose=choose />
+                <PoolMap pool=1 snapshot maps at marked theme on_choose=choose />
+                <p class="hidden-text" aria-live="polite">
+                    {spoken}
+                </p>
+            </div>
+            <p class="segments-words">{said}</p>
+            <FoldedTable
+                id="segments-table"
+                summary=tr("The segments as a table")
+                label=tr("Table of the segments")
+                open
+            >
+                // Made only where somebody looks at it.
+                {move || snapshot.get().filter(|_| open.get()).map(|s| segment_table(&s))}
+            </FoldedTable>
+        </section>
     }
 }
 
-/// The tensor in a piece.
-fn tensor_of(snapshot: &Snapshot, piece: &Piece) -> Option<usize> {
-    block(snapshot, piece.segment, piece.block)?.tensor
+/// The segments of one pool.
+#[component]
+fn PoolMap(
+    /// Its position among the pools.
+    pool: usize,
+    /// The moment.
+    snapshot: Signal<Option<Arc<Snapshot>>>,
+    /// All pools, laid out.
+    maps: Memo<Option<[Map; 2]>>,
+    /// The block under the pointer or the cursor.
+    at: RwSignal<Option<Place>>,
+    /// The tensor that is marked.
+    marked: RwSignal<Option<usize>>,
+    /// The theme.
+    theme: Signal<Theme>,
+    /// Another block is under the pointer.
+    on_choose: Callback<Option<Place>>,
+) -> impl IntoView {
+    let of_map = move |of: fn(&Map) -> f64| {
+        maps.with(|maps| maps.as_ref().and_then(|maps| maps.get(pool)).map_or(0.0, of))
+    };
+    let canvas = NodeRef::<html::Canvas>::new();
+    Effect::new(move |_| {
+        theme.track();
+        let (at, marked) = (at.get(), marked.get());
+        let (Some(canvas), Some(snapshot)) = (canvas.get(), snapshot.get()) else { return };
+        let tensor = |piece: &Piece| block(&snapshot, piece.segment, piece.block)?.tensor;
+        let category = |piece: &Piece| Some(snapshot.live.get(tensor(piece)?)?.category);
+        let is_meant = |piece: &Piece| match at {
+            Some(place) => place == (piece.segment, piece.block),
+            None => marked.is_some() && tensor(piece) == marked,
+        };
+        maps.with(|maps| {
+            let map = maps.as_ref().and_then(|maps| maps.get(pool));
+            // A browser without a canvas still has the table.
+            let _painted = map.and_then(|map| {
+                paint(&canvas, (map.width, map.height), |pen, _| {
+                    segments::draw(pen, map, category, is_meant)
+                })
+            });
+        });
+    });
+    let title = move || {
+        let (snapshot, which) = (snapshot.get()?, *POOLS.get(pool)?);
+        let own = snapshot.segments.iter().filter(|segment| segment.pool == which);
+        let line = maps.with(|maps| Some(maps.as_ref()?.get(pool)?.line))?;
+        Some(words::pool(which, &Totals::of(own), line))
+    };
+    let point = move |event: ev::PointerEvent| {
+        let (x, y) = (f64::from(event.offset_x()), f64::from(event.offset_y()));
+        on_choose.run(maps.with_untracked(|maps| {
+            let piece = maps.as_ref()?.get(pool)?.at(x, y)?;
+            Some((piece.segment, piece.block))
+        }));
+    };
+    view! {
+        <p class="segment-pool">{title}</p>
+        <canvas
+            data-pool=pool.to_string()
+            aria-hidden="true"
+            style:height=move || length(of_map(|map| map.height)) + "px"
+            node_ref=canvas
+            on:pointermove=point
+            on:pointerdown=point
+        ></canvas>
+    }
 }
 
 /// The block of a tensor.
@@ -285,35 +219,33 @@ fn moved(maps: &[Map; 2], from: Option<Place>, key: &str) -> Option<Place> {
 }
 
 /// The same for those who do not see it.
-fn segment_table(snapshot: &Snapshot) -> String {
-    let mut markup = Markup::default();
-    markup.raw("<table class=\"table\"><thead><tr>");
-    for (name, is_number) in [
-        (tr("segment"), false),
-        (tr("pool"), false),
-        (tr("size"), true),
-        (tr("in use"), true),
-        (tr("holes"), true),
-        (tr("largest hole"), true),
-    ] {
-        column(&mut markup, &name, is_number);
-    }
-    markup.raw("</tr></thead><tbody>");
-    for (at, segment) in snapshot.segments.iter().enumerate().take(MOST) {
+fn segment_table(snapshot: &Snapshot) -> impl IntoView + use<> {
+    let rows = snapshot.segments.iter().enumerate().take(MOST).map(|(at, segment)| {
         let totals = Totals::of(std::iter::once(segment));
-        let (number, pool) = ((at + 1).to_string(), words::pool_name(segment.pool));
-        markup
-            .raw("<tr><th scope=\"row\">")
-            .text(&number)
-            .raw("</th><td>")
-            .text(&pool)
-            .raw("</td>");
-        cell(&mut markup, totals.reserved);
-        cell(&mut markup, totals.used);
-        markup.raw("<td class=\"number\">").text(&totals.holes.to_string()).raw("</td>");
-        cell(&mut markup, totals.largest);
-        markup.raw("</tr>");
+        view! {
+            <tr>
+                <th scope="row">{(at + 1).to_string()}</th>
+                <td>{words::pool_name(segment.pool)}</td>
+                {cell(totals.reserved)}
+                {cell(totals.used)}
+                <td class="number">{totals.holes.to_string()}</td>
+                {cell(totals.largest)}
+            </tr>
+        }
+    });
+    view! {
+        <table class="table">
+            <thead>
+                <tr>
+                    {column(tr("segment"), false)}
+                    {column(tr("pool"), false)}
+                    {column(tr("size"), true)}
+                    {column(tr("in use"), true)}
+                    {column(tr("holes"), true)}
+                    {column(tr("largest hole"), true)}
+                </tr>
+            </thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
     }
-    markup.raw("</tbody></table>");
-    markup.done()
 }

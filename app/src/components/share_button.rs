@@ -3,7 +3,8 @@
 use leptos::html;
 use leptos::prelude::*;
 
-use super::menu::{self, Menu};
+use super::icons::LINK;
+use super::menu::Menu;
 use crate::model::state::Shared;
 use crate::words::keep;
 use crate::words::language::tr;
@@ -29,7 +30,7 @@ pub(crate) fn ShareButton(
         <Menu
             menu=element
             label=tr("Share")
-            picture=menu::LINK
+            picture=LINK
             word=tr("Share")
             on_toggle=wanted
         >

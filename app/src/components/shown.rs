@@ -8,6 +8,7 @@ use highwater_draw::span::Span;
 use leptos::prelude::*;
 
 use crate::model::theme::Theme;
+use crate::words::format::length;
 
 /// What the parts of the timeline read and ask for.
 #[derive(Clone, Copy)]
@@ -52,4 +53,9 @@ pub(super) const fn phase_class(phase: Phase) -> &'static str {
         Phase::Backward => "timeline-phase-backward",
         Phase::Optimizer => "timeline-phase-optimizer",
     }
+}
+
+/// A share of the width or the height, as style sheets take it.
+pub(super) fn percent(share: f64) -> String {
+    length(100.0 * share) + "%"
 }

@@ -4,7 +4,7 @@ use gloo::timers::callback::Timeout;
 use leptos::html;
 use leptos::prelude::*;
 
-use super::markup::CLOSE;
+use super::icons::{CROSS, icon};
 use crate::model::state::{SourceProblem, SourceText};
 use crate::page::files;
 use crate::words;
@@ -150,8 +150,9 @@ fn SourceHead(
                 class="quiet-button"
                 aria-label=tr("Close the editor")
                 on:click=move |_| on_close.run(())
-                inner_html=CLOSE
-            ></button>
+            >
+                {icon(CROSS)}
+            </button>
         </div>
     }
 }

@@ -3,47 +3,67 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use leptos::html;
+use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
+use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent, WheelEvent};
+
+use super::by_hand::{find, on, set, size_of, stretch, style, watch};
+use super::canvas::{paint, whole};
+use super::readout::in_words;
+use super::shown::Shown;
+use crate::words::format::share;
+use crate::words::language::{fill, tr};
 use highwater_draw::columns::column_at;
 use highwater_draw::keys::{Act, Key, act};
 use highwater_draw::scene::Scene;
 use highwater_draw::span::Span;
 use highwater_draw::timeline;
-use leptos::prelude::*;
-use wasm_bindgen::JsCast as _;
-use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent, WheelEvent};
-
-use super::canvas::{paint, whole};
-use super::island::{find, on, set, size_of, stretch, style, watch};
-use super::markup::Markup;
-use super::readout::in_words;
-use super::shown::Shown;
-use crate::words::format::share;
-use crate::words::language::{fill, tr};
 
 /// CSS pixels that a pointer may move and still mean one place.
 const STILL: f64 = 4.0;
 /// Milliseconds within which two clicks may be one double click.
 const TWICE: f64 = 600.0;
 
-/// Writes what [`live`] brings to life.
-pub(super) fn place(markup: &mut Markup) {
+/// The picture and its marks.
+#[component]
+pub(crate) fn TimelinePlot(
+    /// What is shown.
+    shown: Shown,
+) -> impl IntoView {
+    let plot = NodeRef::<html::Div>::new();
+    Effect::new(move |_| {
+        let _lives = plot.get().and_then(|plot| live(&plot, shown));
+    });
     let label = tr(
         "Memory over time. Arrow keys move the cursor, P goes to the peak, Enter pins, Escape leaves, question mark shows all keys.",
     );
-    markup.raw("<div class=\"timeline-plot\" tabindex=\"0\" role=\"slider\" aria-valuemin=\"0\"");
-    markup.around(" aria-label=\"", &label, "\"><canvas aria-hidden=\"true\"></canvas>");
-    markup.raw(
-        "<div class=\"timeline-limit\"><span></span></div>\
-         <div class=\"timeline-peak\"><span></span></div>\
-         <div class=\"timeline-cursor timeline-pin\" hidden></div>\
-         <div class=\"timeline-cursor timeline-here\" hidden></div>\
-         <div class=\"timeline-brush\" hidden></div>\
-         <p class=\"hidden-text\" aria-live=\"polite\"></p></div>",
-    );
+    view! {
+        <div
+            class="timeline-plot"
+            tabindex="0"
+            role="slider"
+            aria-valuemin="0"
+            aria-label=label
+            node_ref=plot
+        >
+            <canvas aria-hidden="true"></canvas>
+            <div class="timeline-limit">
+                <span></span>
+            </div>
+            <div class="timeline-peak">
+                <span></span>
+            </div>
+            <div class="timeline-cursor timeline-pin" hidden></div>
+            <div class="timeline-cursor timeline-here" hidden></div>
+            <div class="timeline-brush" hidden></div>
+            <p class="hidden-text" aria-live="polite"></p>
+        </div>
+    }
 }
 
 /// Paints the picture, keeps its marks where they belong, and listens.
-pub(super) fn live(plot: &HtmlElement, shown: Shown) -> Option<()> {
+fn live(plot: &HtmlElement, shown: Shown) -> Option<()> {
     let size = size_of(plot);
     let canvas: HtmlCanvasElement = find(plot, "canvas")?.unchecked_into();
     let node = plot.clone();

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use highwater_core::Report;
-use highwater_draw::trend::{self, TrendPoint, nearest};
 use leptos::prelude::*;
-use wasm_bindgen::JsCast as _;
+use leptos::{ev, html};
+use wasm_bindgen::JsCast;
 use web_sys::Element;
 
-use super::drawn::{Act, Drawn};
-use super::island::{find, size_of, watch};
-use super::markup::Markup;
+use super::by_hand::size_of_node;
+use super::parts::column;
 use super::trend_picture::{Limit, Picture};
-use crate::model::protocol::{OpenDim, Trend};
+use crate::model::protocol::OpenDim;
+use crate::model::protocol::Trend;
 use crate::model::state::DeviceRow;
 use crate::model::theme::Theme;
 use crate::words::format::grouped;
 use crate::words::language::{fill, tr};
 use crate::words::levers as words;
+use highwater_draw::trend::{self, TrendPoint, nearest};
 
 /// The device beside the chosen one at first, and what takes its place where it is the chosen one.
 const BESIDE: [&str; 2] = ["t4", "a100-80gb"];
@@ -45,19 +46,25 @@ pub(crate) fn TrendView(
         let dim = curve.with(|curve| curve.dim.clone());
         report.with(|report| report.as_ref()?.config.dims.get(&dim).copied())
     };
-    let on_act = Callback::new(move |act: Act| match act.name.as_str() {
-        "beside" => beside.set(act.value),
-        "plot" => curve.with_untracked(|curve| {
-            let wanted = match act.value.as_str() {
-                "" => trend::at(&curve.points, act.across),
-                key => neighbour(&curve.points, size().unwrap_or(1), key),
-            };
-            if let Some(point) = wanted {
-                on_size.run((curve.dim.clone(), point.size));
-            }
-        }),
-        name => on_dim.run(name.strip_prefix("along-").unwrap_or_default().to_owned()),
-    });
+    let take = move |wanted: Option<TrendPoint>| {
+        if let Some(point) = wanted {
+            on_size.run((curve.with_untracked(|curve| curve.dim.clone()), point.size));
+        }
+    };
+    let click = move |event: ev::MouseEvent| {
+        let frame = event.current_target().map(JsCast::unchecked_into::<Element>);
+        let Some(frame) = frame.map(|plot| plot.get_bounding_client_rect()) else { return };
+        let across = (f64::from(event.client_x()) - frame.left()) / frame.width().max(1.0);
+        take(curve.with_untracked(|curve| trend::at(&curve.points, across)));
+    };
+    let press = move |event: ev::KeyboardEvent| {
+        let size = untrack(size).unwrap_or(1);
+        let wanted = curve.with_untracked(|curve| neighbour(&curve.points, size, &event.key()));
+        if wanted.is_some() {
+            event.prevent_default();
+        }
+        take(wanted);
+    };
     let second = Signal::derive(move || {
         let chosen = report.with(|report| Some(report.as_ref()?.verdict.id.clone()))?;
         let usual = BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default().to_owned();
@@ -76,42 +83,114 @@ pub(crate) fn TrendView(
         let need = report.with(|report| Some(report.as_ref()?.verdict.need))?;
         Some(Picture { size: size().unwrap_or(1), curve, limits, need })
     });
-    let markup = Signal::derive(move || {
-        let Some((picture, (_, second))) = picture.get().zip(second.get()) else {
-            return String::new();
-        };
-        let mut markup = Markup::default();
-        dims.with(|dims| {
-            devices.with(|rows| head(&mut markup, &picture.curve, dims, rows, &second));
-        });
-        plot(&mut markup, &picture);
-        table(&mut markup, &picture.curve, &picture.limits);
-        markup.done()
-    });
-    let (panel, size) = (StoredValue::new_local(None), RwSignal::new(None));
-    let (drawn, set_drawn) = signal(());
-    let owner = Owner::current();
-    let on_drawn = Callback::new(move |place: Element| {
-        if size.get_untracked().is_none() {
-            let watched = owner.as_ref().map(|owner| owner.with(|| size_of(place.unchecked_ref())));
-            size.set(watched);
-        }
-        panel.set_value(Some(place));
-        set_drawn.set(());
-    });
-    watch(Box::new(move || {
-        drawn.track();
+    let plot = NodeRef::<html::Div>::new();
+    let place = size_of_node(plot);
+    Effect::new(move |_| {
         theme.track();
-        if let Some(size) = size.get() {
-            size.track();
-        }
-        let plot = panel.with_value(|panel| find(panel.as_ref()?, ".trend-plot"));
-        if let Some((plot, picture)) = plot.zip(picture.get_untracked()) {
+        place.track();
+        if let Some((plot, picture)) = plot.get().zip(picture.get()) {
             // A browser without a canvas still has the table.
             let _painted = picture.paint(&plot);
         }
-    }));
-    view! { <Drawn class="panel trend" labelledby="trend-title" markup on_act on_drawn /> }
+    });
+    let inside = move |picture: Picture| {
+        let Picture { curve, size, .. } = &picture;
+        let last = curve.points.last().map_or(1, |point| point.size);
+        let said = nearest(&curve.points, *size).map(|point| words::at_size(&curve.dim, &point));
+        let said = said.unwrap_or_default();
+        let second = second.get().map(|(_, second)| second).unwrap_or_default();
+        view! {
+            <div class="panel-head">
+                <h2 class="panel-title" id="trend-title">{tr("How it grows")}</h2>
+                <span class="trend-choices">
+                    {along(&curve.dim, dims, on_dim)}
+                    <label class="trend-beside">
+                        <span class="label">{tr("compare with")}</span>
+                        <select
+                            id="beside"
+                            on:change:target=move |event| beside.set(event.target().value())
+                        >
+                            {choices(devices, &second)}
+                        </select>
+                    </label>
+                </span>
+            </div>
+            // The picture is also a slider: arrow keys and clicks choose a size.
+            <div
+                class="trend-plot"
+                id="plot"
+                role="slider"
+                tabindex="0"
+                aria-label=fill("{dim}, by what it needs", &[("dim", &curve.dim)])
+                aria-valuemin="1"
+                aria-valuemax=last.to_string()
+                aria-valuenow=size.to_string()
+                aria-valuetext=said.clone()
+                node_ref=plot
+                on:click=click
+                on:keydown=press
+            >
+                <canvas aria-hidden="true"></canvas>
+                {picture.labels()}
+            </div>
+            <p class="trend-readout">
+                <span class="trend-key trend-key-need">
+                    {tr("need: reserved and CUDA context")}
+                </span>
+                <span class="trend-key trend-key-allocated">{tr("allocated")}</span>
+                <span>{said.clone()}</span>
+            </p>
+            {table(curve, &picture.limits)}
+        }
+    };
+    view! {
+        <section class="panel trend" aria-labelledby="trend-title">
+            {move || picture.get().map(inside)}
+        </section>
+    }
+}
+
+/// Dimensions to go along, where there are several.
+fn along(
+    shown: &str,
+    dims: Signal<Vec<OpenDim>>,
+    on_dim: Callback<String>,
+) -> Option<impl IntoView + use<>> {
+    let buttons: Vec<_> = dims
+        .get()
+        .into_iter()
+        .map(|dim| {
+            let (name, is_shown) = (dim.name.clone(), dim.name == shown);
+            let id = ["along-", &name].concat();
+            view! {
+                <button
+                    type="button"
+                    id=id
+                    aria-pressed=is_shown.to_string()
+                    on:click=move |_| on_dim.run(dim.name.clone())
+                >
+                    {name}
+                </button>
+            }
+        })
+        .collect();
+    (buttons.len() > 1).then(|| {
+        view! {
+            <span class="choice" role="group" aria-label=tr("Along")>
+                {buttons}
+            </span>
+        }
+    })
+}
+
+/// All devices, of which one is chosen.
+fn choices(devices: RwSignal<Vec<DeviceRow>>, chosen: &str) -> impl IntoView + use<> {
+    let option = |row: DeviceRow| {
+        let device = row.device.get_value();
+        let is_chosen = device.id == chosen;
+        view! { <option value=device.id selected=is_chosen>{device.name}</option> }
+    };
+    devices.get().into_iter().map(option).collect_view()
 }
 
 /// What a device has, and how far it reaches.
@@ -133,88 +212,54 @@ fn neighbour(points: &[TrendPoint], size: u64, key: &str) -> Option<TrendPoint> 
         "Home" => points.first(),
         "End" => points.last(),
         "ArrowLeft" | "ArrowDown" => points.iter().rev().find(|point| point.size < size),
-        _ => points.iter().find(|point| point.size > size),
+        "ArrowRight" | "ArrowUp" => points.iter().find(|point| point.size > size),
+        _ => None,
     };
     next.copied()
 }
 
-/// Title, along which dimension, and beside which device.
-fn head(markup: &mut Markup, curve: &Trend, dims: &[OpenDim], rows: &[DeviceRow], beside: &str) {
-    markup.raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"trend-title\">");
-    markup.around("", &tr("How it grows"), "</h2><span class=\"trend-choices\">");
-    if dims.len() > 1 {
-        markup.raw("<span class=\"choice\" role=\"group\" aria-label=\"").text(&tr("Along"));
-        markup.raw("\">");
-        for dim in dims {
-            let pressed = if dim.name == curve.dim { "true" } else { "false" };
-            markup.raw("<button type=\"button\" id=\"along-").text(&dim.name);
-            markup.raw("\" data-act=\"along-").text(&dim.name);
-            markup.raw("\" aria-pressed=\"").raw(pressed).around("\">", &dim.name, "</button>");
-        }
-        markup.raw("</span>");
-    }
-    markup.around("<label class=\"trend-beside\"><span class=\"label\">", &tr("compare with"), "");
-    markup.raw("</span><select id=\"beside\" data-act=\"beside\">");
-    for row in rows {
-        row.device.with_value(|device| {
-            markup.raw("<option value=\"").text(&device.id);
-            markup.raw(if device.id == beside { "\" selected>" } else { "\">" });
-            markup.text(&device.name).raw("</option>");
-        });
-    }
-    markup.raw("</select></label></span></div>");
-}
-
-/// The picture, which is also a slider: arrow keys and clicks choose a size.
-fn plot(markup: &mut Markup, picture: &Picture) {
-    let Picture { curve, size, .. } = picture;
-    let last = curve.points.last().map_or(1, |point| point.size);
-    let said = nearest(&curve.points, *size).map(|point| words::at_size(&curve.dim, &point));
-    let said = said.unwrap_or_default();
-    let name = fill("{dim}, by what it needs", &[("dim", &curve.dim)]);
-    markup.raw(
-        "<div class=\"trend-plot\" id=\"plot\" data-act=\"plot\" role=\"slider\" tabindex=\"0\"",
-    );
-    markup.raw(" aria-label=\"").text(&name);
-    markup.raw("\" aria-valuemin=\"1\" aria-valuemax=\"").text(&last.to_string());
-    markup.raw("\" aria-valuenow=\"").text(&size.to_string());
-    markup.raw("\" aria-valuetext=\"").text(&said).raw("\">");
-    picture.write(markup);
-    markup.raw("</div><p class=\"trend-readout\"><span class=\"trend-key trend-key-need\">");
-    markup.around("", &tr("need: reserved and CUDA context"), "</span>");
-    markup.raw("<span class=\"trend-key trend-key-allocated\">");
-    markup.around("", &tr("allocated"), "</span>").around("<span>", &said, "</span></p>");
-}
-
-/// Begins the head of a column of numbers.
-const HEAD: &str = "<th scope=\"col\" class=\"number\">";
-
-fn table(markup: &mut Markup, curve: &Trend, limits: &[Limit]) {
-    markup.unfold("trend-table", &tr("The curve as a table"));
-    markup.raw("<div class=\"scroll-sideways\" tabindex=\"0\" role=\"region\" aria-label=\"");
-    markup.text(&tr("Table of the curve")).raw("\"><table class=\"table trend-table\">");
-    let caption = fill("Need by {dim}", &[("dim", &curve.dim)]);
-    markup.around("<caption class=\"hidden-text\">", &caption, "</caption><thead><tr>");
-    markup.around(HEAD, &curve.dim, "</th>");
-    for name in ["allocated", "reserved", "need"] {
-        markup.around(HEAD, &tr(name), "</th>");
-    }
-    for limit in limits {
-        markup.around("<th scope=\"col\">", &limit.name, "</th>");
-    }
-    markup.raw("</tr></thead><tbody>");
-    for point in &curve.points {
-        let size = grouped(point.size);
-        markup.around("<tr><th scope=\"row\" class=\"number\">", &size, "</th>");
-        for bytes in [point.allocated, point.reserved, point.need] {
-            markup.around("<td class=\"number\">", &bytes.to_string(), "</td>");
-        }
-        for limit in limits {
+fn table(curve: &Trend, limits: &[Limit]) -> impl IntoView + use<> {
+    let rows = curve.points.iter().map(|point| {
+        let sizes = [point.allocated, point.reserved, point.need]
+            .map(|bytes| view! { <td class="number">{bytes.to_string()}</td> });
+        let verdicts = limits.iter().map(|limit| {
             let fits = point.need <= limit.room;
-            let word = tr(if fits { "✓ fits" } else { "✕ too large" });
-            markup.around("<td>", &word, "</td>");
+            view! { <td>{tr(if fits { "✓ fits" } else { "✕ too large" })}</td> }
+        });
+        view! {
+            <tr>
+                <th scope="row" class="number">{grouped(point.size)}</th>
+                {sizes.collect_view()}
+                {verdicts.collect_view()}
+            </tr>
         }
-        markup.raw("</tr>");
+    });
+    let names = limits.iter().map(|limit| view! { <th scope="col">{limit.name.clone()}</th> });
+    view! {
+        <details id="trend-table">
+            <summary>{tr("The curve as a table")}</summary>
+            <div
+                class="scroll-sideways"
+                tabindex="0"
+                role="region"
+                aria-label=tr("Table of the curve")
+            >
+                <table class="table trend-table">
+                    <caption class="hidden-text">
+                        {fill("Need by {dim}", &[("dim", &curve.dim)])}
+                    </caption>
+                    <thead>
+                        <tr>
+                            {column(curve.dim.clone(), true)}
+                            {column(tr("allocated"), true)}
+                            {column(tr("reserved"), true)}
+                            {column(tr("need"), true)}
+                            {names.collect_view()}
+                        </tr>
+                    </thead>
+                    <tbody>{rows.collect_view()}</tbody>
+                </table>
+            </div>
+        </details>
     }
-    markup.raw("</tbody></table></div></details>");
 }

@@ -8,12 +8,12 @@ use highwater_core::estimate::LargestBatch;
 use highwater_draw::pen::Area;
 use highwater_draw::ticks::{Ticks, ticks};
 use highwater_draw::trend::{Curve, Frame, MARGIN, TrendPoint, crossing, pixels};
+use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, HtmlElement};
 
+use super::by_hand::find;
 use super::canvas::paint;
-use super::island::find;
-use super::markup::Markup;
 use crate::model::protocol::Trend;
 use crate::words::format::grouped;
 use crate::words::language::fill;
@@ -58,33 +58,34 @@ impl Picture {
         self.limits.iter().filter(move |limit| limit.room <= top)
     }
 
-    /// Writes the place of the lines, and all labels.
-    pub(super) fn write(&self, markup: &mut Markup) {
+    /// All labels, and the words behind each point.
+    pub(super) fn labels(&self) -> impl IntoView + use<> {
         let (points, (frame, ticks)) = (&self.curve.points, self.frame());
-        markup.raw("<canvas aria-hidden=\"true\"></canvas><svg aria-hidden=\"true\">");
+        let mut labels = Vec::new();
         for (n, &at) in ticks.at.iter().enumerate().skip(1) {
             let said = [&ticks.label(n), " ", ticks.unit.name()].concat();
-            label(markup, "trend-tick", (0.0, frame.y(at)), &said);
+            labels.push(label("trend-tick", (0.0, frame.y(at)), said));
         }
         for point in points.iter().skip(3).step_by(4) {
             let class =
                 if point.size == frame.reach { "trend-size trend-left" } else { "trend-size" };
-            label(markup, class, (frame.x(point.size), 0.0), &grouped(point.size));
+            labels.push(label(class, (frame.x(point.size), 0.0), grouped(point.size)));
         }
         for limit in self.shown(frame.top) {
             let said = [&limit.name, " ", &limit.room.to_string()].concat();
-            label(markup, "trend-name trend-left", (1.0, frame.y(limit.room)), &said);
+            labels.push(label("trend-name trend-left", (1.0, frame.y(limit.room)), said));
             if let Some((at, said)) = reaches(points, limit) {
                 let place = (frame.x(at), frame.y(limit.room));
                 let class = if place.0 > 0.3 { "trend-mark trend-left" } else { "trend-mark" };
-                label(markup, class, place, &said);
+                labels.push(label(class, place, said));
             }
         }
-        for point in points {
+        let dot = |point: &TrendPoint| {
             let said = words::at_size(&self.curve.dim, point);
-            dot(markup, (frame.x(point.size), frame.y(point.need)), &said);
-        }
-        markup.raw("</svg>");
+            dot((frame.x(point.size), frame.y(point.need)), said)
+        };
+        let dots = points.iter().map(dot).collect_view();
+        view! { <svg aria-hidden="true">{labels} {dots}</svg> }
     }
 
     /// Draws the lines where they were written. The canvas reaches a margin beyond the picture.
@@ -105,32 +106,33 @@ impl Picture {
     }
 }
 
-/// `x="12.3%" y="45.6%"`, from a share from the left and one from below.
-fn place(markup: &mut Markup, names: [&'static str; 2], (x, y): (f64, f64)) {
-    for (name, share) in names.into_iter().zip([x, 1.0 - y]) {
-        let tenths = pixels(share);
-        let percent =
-            [(tenths / 10).to_string(), ".".to_owned(), (tenths % 10).to_string()].concat();
-        markup.raw(name).around("=\"", &percent, "%\" ");
-    }
+/// `12.3%`.
+fn percent(share: f64) -> String {
+    let tenths = pixels(share);
+    format!("{}.{}%", tenths / 10, tenths % 10)
 }
 
-fn label(markup: &mut Markup, class: &'static str, at: (f64, f64), said: &str) {
+/// A text, at a share from the left and one from below.
+fn label(class: &'static str, (x, y): (f64, f64), said: String) -> impl IntoView {
     // Above a line, left of where it is crossed, and below it, right of there, the curve is not.
     let dy = match class {
         "trend-tick" | "trend-mark trend-left" => "-6",
         _ => "18",
     };
-    markup.raw("<text class=\"").raw(class).raw("\" dy=\"").raw(dy).raw("\" ");
-    place(markup, ["x", "y"], at);
-    markup.around(">", said, "</text>");
+    view! {
+        <text class=class dy=dy x=percent(x) y=percent(1.0 - y)>
+            {said}
+        </text>
+    }
 }
 
 /// A place where a pointer is told what is there.
-fn dot(markup: &mut Markup, at: (f64, f64), said: &str) {
-    markup.raw("<circle class=\"trend-point\" r=\"4\" ");
-    place(markup, ["cx", "cy"], at);
-    markup.around("><title>", said, "</title></circle>");
+fn dot((x, y): (f64, f64), said: String) -> impl IntoView {
+    view! {
+        <circle class="trend-point" r="4" cx=percent(x) cy=percent(1.0 - y)>
+            <title>{said}</title>
+        </circle>
+    }
 }
 
 /// How far a device reaches, and what is said of it.

@@ -3,29 +3,44 @@
 //!
 //! What waits for its turn and changes again is drawn once, as it is then.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use gloo::timers::callback::Timeout;
+use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
-use web_sys::Element;
 
 /// Milliseconds of drawing after which the browser gets its turn.
 const LONG: f64 = 8.0;
 
-/// A place on the page, and what draws it.
-type Turn = (Element, Box<dyn FnOnce()>);
+/// Who waits, and what it does then.
+type Turn = (usize, Box<dyn FnOnce()>);
 
 thread_local! {
     static WAITING: RefCell<Vec<Turn>> = const { RefCell::new(Vec::new()) };
+    static NEXT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Draws a place when its turn comes, after the next frame.
-pub(super) fn in_turn(place: &Element, draw: Box<dyn FnOnce()>) {
+/// A signal that follows another when its turn comes, after the next frame.
+pub(super) fn in_turn<T: Clone + Send + Sync + 'static>(now: Signal<T>) -> Signal<T> {
+    let (later, set_later) = signal(now.get_untracked());
+    let who = NEXT.replace(NEXT.get() + 1);
+    Effect::new(move |is_later: Option<bool>| {
+        let value = now.get();
+        if is_later.is_some() {
+            // What has left the page meanwhile has no signal any more.
+            wait(who, Box::new(move || drop(set_later.try_set(value))));
+        }
+        true
+    });
+    later.into()
+}
+
+fn wait(who: usize, act: Box<dyn FnOnce()>) {
     let is_first = WAITING.with_borrow_mut(|waiting| {
         let is_first = waiting.is_empty();
-        match waiting.iter_mut().find(|(known, _)| known == place) {
-            Some((_, known)) => *known = draw,
-            None => waiting.push((place.clone(), draw)),
+        match waiting.iter_mut().find(|(known, _)| *known == who) {
+            Some((_, known)) => *known = act,
+            None => waiting.push((who, act)),
         }
         is_first
     });
@@ -38,16 +53,13 @@ pub(super) fn in_turn(place: &Element, draw: Box<dyn FnOnce()>) {
 }
 
 fn pause() {
-    Timeout::new(0, draw_some).forget();
+    Timeout::new(0, some).forget();
 }
 
-fn draw_some() {
+fn some() {
     let began = now();
-    while let Some((place, draw)) = next() {
-        // What has left the page meanwhile took with it what it would be drawn from.
-        if place.is_connected() {
-            draw();
-        }
+    while let Some((_, act)) = next() {
+        act();
         if now() - began > LONG {
             break;
         }

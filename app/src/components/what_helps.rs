@@ -6,12 +6,12 @@ use std::sync::Arc;
 use highwater_core::{Config, Report, sorted};
 use leptos::prelude::*;
 
-use super::drawn::{Act, Drawn};
-use super::fit_search;
+use super::fit_search::FitSearch;
 use super::gpu_table::verdict_class;
-use super::markup::Markup;
+use super::parts::{Code, Leaving};
 use crate::model::protocol::SearchOutcome;
 use crate::model::state::{Applied, Effected, SearchState};
+use crate::page::focus::focus_later;
 use crate::words::format;
 use crate::words::language::{fill, tr};
 use crate::words::levers as words;
@@ -49,38 +49,43 @@ pub(crate) fn WhatHelps(
         applied.update(|applied| applied.push(Applied { title, before, after: after.clone() }));
         on_config.run(after);
     };
-    let on_act = Callback::new(move |act: Act| match act.name.as_str() {
-        "search" => on_search.run(true),
-        "stop" => on_search.run(false),
-        "undo" => {
-            if let Some(last) = undoable.get_untracked() {
-                applied.update(|applied| drop(applied.pop()));
-                on_config.run(last.before);
-            }
-        }
-        "apply-plan" => {
-            if let Some((title, config)) = search.with_untracked(|search| planned(search.as_ref()?))
-            {
-                apply(title, config);
-            }
-        }
-        name => {
-            let wanted = levers.with_untracked(|levers| {
-                levers.iter().flatten().find(|known| known.pulled.id == name).cloned()
-            });
-            if let Some(known) = wanted {
-                apply(tr(&known.pulled.title), known.pulled.config.clone());
-            }
+    let undo = Callback::new(move |()| {
+        if let Some(last) = undoable.get_untracked() {
+            applied.update(|applied| drop(applied.pop()));
+            on_config.run(last.before);
         }
     });
-    let markup = Signal::derive(move || {
-        let Some(report) = report.get() else { return String::new() };
-        let mut markup = Markup::default();
-        head(&mut markup, &report, undoable.get().as_ref());
-        search.with(|search| fit_search::draw(&mut markup, &report, search.as_ref()));
-        levers.with(|levers| rows(&mut markup, levers, generation.get()));
-        markup.done()
+    let apply_plan = Callback::new(move |()| {
+        if let Some((title, config)) = search.with_untracked(|search| planned(search.as_ref()?)) {
+            apply(title, config);
+        }
     });
+    let apply_lever = Callback::new(move |known: Arc<Effected>| {
+        apply(tr(&known.pulled.title), known.pulled.config.clone());
+        focus_later("#undo");
+    });
+    let ranked = Memo::new(move |_| levers.with(|levers| ranked(levers)));
+    let undo_button = move |last: Applied| {
+        view! {
+            <p class="helps-applied">
+                <span>{words::applied(&last.title)}</span>
+                <Leaving
+                    id="undo"
+                    class="button"
+                    label=tr("Undo")
+                    next="#helps-title"
+                    on_press=undo
+                />
+            </p>
+        }
+    };
+    let useless = move || {
+        let useless = ranked.with(|ranked| ranked.useless.join("; "));
+        (!useless.is_empty()).then(|| {
+            let said = fill("By itself it saves nothing here to: {list}.", &[("list", &useless)]);
+            view! { <p class="helps-useless">{said}</p> }
+        })
+    };
     // Spoken by those who do not see it: what was done, and what was found.
     let said = move || {
         let done = undoable.get().map(|last| words::applied(&last.title));
@@ -88,7 +93,27 @@ pub(crate) fn WhatHelps(
         done.or(found)
     };
     view! {
-        <Drawn class="panel helps" labelledby="helps-title" markup on_act />
+        <section class="panel helps" aria-labelledby="helps-title">
+            <div class="panel-head">
+                <h2 class="panel-title" id="helps-title">{tr("What would help")}</h2>
+                <p class="panel-note">{move || report.get().map(|report| note(&report))}</p>
+            </div>
+            {move || undoable.get().map(undo_button)}
+            <FitSearch report search on_search on_apply=apply_plan />
+            <ol class="helps-rows">
+                <For
+                    each=move || ranked.with(|ranked| ranked.saving.clone())
+                    key=|&at| at
+                    children=move |at| {
+                        let lever = Memo::new(move |_| {
+                            levers.with(|levers| Known(levers.get(at).cloned().flatten()))
+                        });
+                        view! { <Lever lever generation on_apply=apply_lever /> }
+                    }
+                />
+            </ol>
+            {useless}
+        </section>
         <p class="hidden-text" role="status">
             {said}
         </p>
@@ -103,64 +128,103 @@ fn planned(search: &SearchState) -> Option<(String, Config)> {
     Some((titles.join("; "), last.config.clone()))
 }
 
-fn head(markup: &mut Markup, report: &Report, undoable: Option<&Applied>) {
+fn note(report: &Report) -> String {
     let device = &report.verdict;
-    let note = fill(
+    fill(
         "each simulated, by what {device} must hold: {need} as it is",
         &[("device", &device.name), ("need", &device.need)],
-    );
-    markup.raw("<div class=\"panel-head\"><h2 class=\"panel-title\" id=\"helps-title\">");
-    markup.around("", &tr("What would help"), "</h2><p class=\"panel-note\">");
-    markup.around("", &note, "</p></div>");
-    if let Some(last) = undoable {
-        markup.around("<p class=\"helps-applied\"><span>", &words::applied(&last.title), "</span>");
-        markup.raw(
-            "<button type=\"button\" class=\"button\" id=\"undo\" data-act=\"undo\" data-next>",
-        );
-        markup.around("", &tr("Undo"), "</button></p>");
-    }
+    )
 }
 
-/// Those that save something, the most first; the others in a sentence.
-fn rows(markup: &mut Markup, levers: &[Option<Arc<Effected>>], generation: u64) {
-    let known: Vec<&Effected> = levers.iter().flatten().map(Arc::as_ref).collect();
-    let mut saving: Vec<(u64, &Effected)> = Vec::new();
-    let mut useless = Vec::new();
-    for lever in known {
+/// Levers by what they save.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Ranked {
+    /// Positions of those that save something, the most first.
+    saving: Vec<usize>,
+    /// Titles of the others.
+    useless: Vec<String>,
+}
+
+fn ranked(levers: &[Option<Arc<Effected>>]) -> Ranked {
+    let (mut saving, mut useless) = (Vec::new(), Vec::new());
+    for (at, lever) in levers.iter().enumerate() {
+        let Some(lever) = lever else { continue };
         match lever.before.0.saturating_sub(lever.pulled.outcome.verdict.need.0) {
             0 => useless.push(tr(&lever.pulled.title)),
-            saved => saving.push((saved, lever)),
+            saved => saving.push((saved, at)),
         }
     }
     sorted::by_key(&mut saving, |&(saved, _)| Reverse(saved));
-    markup.raw("<ol class=\"helps-rows\">");
-    for (_, lever) in saving {
-        row(markup, lever, lever.generation != generation);
-    }
-    markup.raw("</ol>");
-    if !useless.is_empty() {
-        let said =
-            fill("By itself it saves nothing here to: {list}.", &[("list", &useless.join("; "))]);
-        markup.around("<p class=\"helps-useless\">", &said, "</p>");
+    Ranked { saving: saving.into_iter().map(|(_, at)| at).collect(), useless }
+}
+
+/// A lever as far as it is known; another outcome is another one.
+#[derive(Clone, Debug)]
+struct Known(Option<Arc<Effected>>);
+
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
     }
 }
 
-fn row(markup: &mut Markup, lever: &Effected, is_stale: bool) {
-    let Effected { before, pulled, .. } = lever;
-    let (outcome, title) = (&pulled.outcome, tr(&pulled.title));
-    let after = &outcome.verdict;
-    markup.raw(if is_stale { "<li class=\"lever lever-stale\">" } else { "<li class=\"lever\">" });
-    markup.raw("<span class=\"lever-saved\" title=\"").text(&format::exact(*before - after.need));
-    markup.around("\">", &format::difference(after.need, *before), "</span>");
-    markup.around("<div class=\"lever-what\"><p><strong>", &title, "</strong></p>");
-    markup.around("<p class=\"hint\">", &words::cost(pulled.cost), "; ");
-    markup.text(&words::moves_to(outcome)).raw("</p>");
-    markup.unfold(&["code-", &pulled.id].concat(), &tr("Code"));
-    markup.code(&pulled.code, &tr("Copy")).raw("</details></div><span class=\"lever-after\">");
-    markup.around("<span>", &after.need.to_string(), "</span><span class=\"");
-    markup.raw(verdict_class(after.verdict));
-    markup.around("\">", &words::verdict(after.verdict), "</span></span>");
-    markup.raw("<button type=\"button\" class=\"button lever-apply\" id=\"apply-").text(&pulled.id);
-    markup.raw("\" data-act=\"").text(&pulled.id).around("\">", &tr("Apply"), "");
-    markup.around("<span class=\"hidden-text\">: ", &title, "</span></button></li>");
+/// One lever: what it saves, what it costs, and its code.
+#[component]
+fn Lever(
+    /// What it leads to.
+    lever: Memo<Known>,
+    /// The request that fresh outcomes belong to.
+    generation: Signal<u64>,
+    /// It is to be applied.
+    on_apply: Callback<Arc<Effected>>,
+) -> impl IntoView {
+    let is_stale = move || {
+        lever.with(|lever| {
+            lever.0.as_ref().is_some_and(|known| known.generation != generation.get())
+        })
+    };
+    let inside = move |known: Arc<Effected>| {
+        let Effected { before, pulled, .. } = &*known;
+        let (outcome, title) = (&pulled.outcome, tr(&pulled.title));
+        let after = &outcome.verdict;
+        let cost = [&words::cost(pulled.cost), "; ", &words::moves_to(outcome)].concat();
+        let wanted = known.clone();
+        view! {
+            <span class="lever-saved" title=format::exact(*before - after.need)>
+                {format::difference(after.need, *before)}
+            </span>
+            <div class="lever-what">
+                <p>
+                    <strong>{title.clone()}</strong>
+                </p>
+                <p class="hint">{cost}</p>
+                <Code
+                    id=["code-", &pulled.id].concat()
+                    summary=tr("Code")
+                    code=pulled.code.clone()
+                />
+            </div>
+            <span class="lever-after">
+                <span>{after.need.to_string()}</span>
+                <span class=verdict_class(after.verdict)>{words::verdict(after.verdict)}</span>
+            </span>
+            <button
+                type="button"
+                class="button lever-apply"
+                id=["apply-", &pulled.id].concat()
+                on:click=move |_| on_apply.run(wanted.clone())
+            >
+                {tr("Apply")}
+                <span class="hidden-text">": " {title}</span>
+            </button>
+        }
+    };
+    view! {
+        <li class="lever" class:lever-stale=is_stale>
+            {move || lever.get().0.map(inside)}
+        </li>
+    }
 }

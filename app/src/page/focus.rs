@@ -1,5 +1,7 @@
 //! The focus of the keyboard, and with it what is read aloud next.
 
+use gloo::timers::callback::Timeout;
+use wasm_bindgen::JsCast as _;
 use web_sys::HtmlElement;
 
 /// Gives the focus to an element.
@@ -8,8 +10,19 @@ pub(crate) fn focus(element: &HtmlElement) {
     drop(element.focus());
 }
 
-/// Gives the focus to a text, so that what follows it comes next.
-pub(crate) fn focus_text(element: &HtmlElement) {
-    element.set_tab_index(-1);
-    focus(element);
+/// Gives the focus to a part of the page once what has changed is on it: to a control, or to a text, so
+/// that what follows it comes next.
+pub(crate) fn focus_later(selector: &'static str) {
+    let find = move || {
+        let document = web_sys::window().and_then(|window| window.document());
+        let found = document.and_then(|document| document.query_selector(selector).ok()?);
+        if let Some(element) = found {
+            let element: &HtmlElement = element.unchecked_ref();
+            if element.tab_index() < 0 {
+                element.set_tab_index(-1);
+            }
+            focus(element);
+        }
+    };
+    Timeout::new(0, find).forget();
 }

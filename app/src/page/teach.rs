@@ -1,12 +1,10 @@
 //! Gives lessons: opens their models, sets what their steps set, and shows what they are about.
 
-use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use leptos::prelude::*;
-use wasm_bindgen::JsCast as _;
 
 use super::engine::Engine;
-use super::focus::focus_text;
+use super::focus::focus_later;
 use crate::model::input::Input;
 use crate::model::lessons::{Step, Teaching};
 use crate::model::state::State;
@@ -81,18 +79,6 @@ fn config(step: &Step, mut config: Config) -> Config {
         }
     }
     config
-}
-
-/// Gives the focus to a part of the page once what has changed is on it.
-fn focus_later(selector: &'static str) {
-    let focus = move || {
-        let document = web_sys::window().and_then(|window| window.document());
-        let found = document.and_then(|document| document.query_selector(selector).ok()?);
-        if let Some(element) = found {
-            focus_text(element.unchecked_ref());
-        }
-    };
-    Timeout::new(0, focus).forget();
 }
 
 /// Brings a part of the page into view, and marks it.

@@ -1,8 +1,4 @@
-//! Parts of the page that are written as text and drawn by hand: [`Markup`](super::markup::Markup), brought to life.
-//!
-//! A leptos view is a type for every element and code for every type, which is worth it where
-//! people type and choose. What follows the cursor is rows and marks: written here as text, with
-//! one listener for all of them, it weighs a tenth.
+//! What is changed by hand: controls that keep what is typed, and marks that follow the pointer.
 
 use gloo::events::{EventListener, EventListenerOptions};
 use leptos::html;
@@ -11,24 +7,6 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Element, Event, EventTarget, HtmlElement, ResizeObserver};
 
 use crate::words::format::length;
-
-/// A panel whose inside is `text`, brought to life once it is on the page.
-pub(super) fn panel(
-    class: &'static str,
-    title: &'static str,
-    text: String,
-    live: Box<dyn FnOnce(HtmlElement)>,
-) -> impl IntoView {
-    let node = NodeRef::<html::Section>::new();
-    let live = StoredValue::new_local(Some(live));
-    Effect::new(move |_| {
-        let Some(node) = node.get() else { return };
-        if let Some(live) = live.try_update_value(Option::take).flatten() {
-            live(node.unchecked_into());
-        }
-    });
-    view! { <section class=class aria-labelledby=title node_ref=node inner_html=text></section> }
-}
 
 /// Runs now, and again when a signal that it has read has changed.
 pub(super) fn watch(run: Box<dyn Fn()>) {
@@ -46,17 +24,6 @@ pub(super) fn on(target: &EventTarget, name: &'static str, run: Box<dyn Fn(&Even
 /// The first element inside another that a selector names.
 pub(super) fn find(root: &Element, selector: &str) -> Option<HtmlElement> {
     root.query_selector(selector).ok()?.map(JsCast::unchecked_into)
-}
-
-/// The number in an attribute of what an event is about, or of what it lies in.
-pub(super) fn number_of(event: &Event, attribute: &str) -> Option<usize> {
-    said(event, attribute)?.parse().ok()
-}
-
-/// The text in an attribute of what an event is about, or of what it lies in.
-pub(super) fn said(event: &Event, attribute: &str) -> Option<String> {
-    let element: Element = event.target()?.dyn_into().ok()?;
-    element.closest(&format!("[{attribute}]")).ok()??.get_attribute(attribute)
 }
 
 /// Sets an attribute.
@@ -77,12 +44,6 @@ pub(super) fn stretch(element: &HtmlElement, left: f64, width: f64) {
     style(element, "width", 100.0 * width, "%");
 }
 
-/// The children of an element, in order.
-pub(super) fn children(element: &Element) -> impl Iterator<Item = HtmlElement> + use<> {
-    let all = element.children();
-    (0..all.length()).filter_map(move |at| all.item(at)).map(JsCast::unchecked_into)
-}
-
 /// Width and height of an element in CSS pixels, kept up to date.
 pub(super) fn size_of(element: &HtmlElement) -> ReadSignal<(f64, f64)> {
     let (size, set_size) = signal((0.0, 0.0));
@@ -96,5 +57,16 @@ pub(super) fn size_of(element: &HtmlElement) -> ReadSignal<(f64, f64)> {
         let kept = StoredValue::new_local((observer, on_resize));
         on_cleanup(move || kept.with_value(|(observer, _)| observer.disconnect()));
     }
+    size
+}
+
+/// The same of an element that is not there yet.
+pub(super) fn size_of_node(node: NodeRef<html::Div>) -> RwSignal<(f64, f64)> {
+    let size = RwSignal::new((0.0, 0.0));
+    Effect::new(move |_| {
+        let Some(element) = node.get() else { return };
+        let measured = size_of(&element);
+        Effect::new(move |_| size.set(measured.get()));
+    });
     size
 }
