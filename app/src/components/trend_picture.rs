@@ -97,7 +97,9 @@ impl Picture {
         let mark = |limit: &Limit| Some((reaches(points, limit)?.0, limit.room));
         let marks: Vec<_> = self.shown(frame.top).filter_map(mark).collect();
         let now = (self.size, self.need);
-        let curve = Curve { frame, points, ticks: &ticks.at, limits: &limits, marks: &marks, now };
+        // At zero the style sheet has the edge.
+        let ticks = ticks.at.get(1..).unwrap_or_default();
+        let curve = Curve { frame, points, ticks, limits: &limits, marks: &marks, now };
         paint(&canvas, (css.0 + 2.0 * MARGIN, css.1 + 2.0 * MARGIN), |pen, all| {
             let margin = pen.pixels(MARGIN);
             let (width, height) = (all.width - 2 * margin, all.height - 2 * margin);
