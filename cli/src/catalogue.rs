@@ -62,14 +62,14 @@ pub(crate) fn devices() -> String {
     table.row(heads.map(|head| Cell::styled(head, HEAD)));
     for device in device::all() {
         let (major, minor) = device.compute_capability;
-        let assumed = device.capacity_provenance() == Provenance::Assumed;
+        let assumed = device.capacity_from == Provenance::Assumed;
         table.row([
             device.id.into(),
             device.name.into(),
             device.nameplate.into(),
             format!("{}{}", if assumed { "~" } else { "" }, device.capacity).into(),
             device.context().to_string().into(),
-            device.context_seen().map(seen).unwrap_or_default().into(),
+            device.context_seen.map(seen).unwrap_or_default().into(),
             format!("{major}.{minor}").into(),
             device.multiprocessors.to_string().into(),
         ]);

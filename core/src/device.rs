@@ -23,9 +23,10 @@ use crate::error::{Error, ErrorKind};
 
 mod room;
 mod seen;
+mod table;
 
-pub use room::Room;
-pub use seen::{Fit, Suspect, named_as, suspects};
+pub use self::room::Room;
+pub use self::seen::{Fit, Suspect, Totals, named_as, suspects};
 
 /// One model of GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +35,22 @@ pub struct Device {
     pub id: &'static str,
     /// Name for people.
     pub name: &'static str,
-    /// SIZE: total memory as PyTorch sees it.
-    pub capacity: Bytes,
+    /// Words that the name which the driver gives it has, all of them.
+    pub words: &'static [&'static str],
     /// Memory as the vendor sells it.
     pub nameplate: &'static str,
+    /// SIZE: total memory as PyTorch sees it.
+    pub capacity: Bytes,
+    /// Where that comes from.
+    pub capacity_from: Provenance,
+    /// Totals that PyTorch was seen to report.
+    pub totals: Totals,
+    /// MiB that `nvidia-smi` prints as total.
+    pub smi_totals: &'static [u64],
+    /// How large the CUDA context was on this very card, where public out-of-memory messages tell: what
+    /// *this process* has in use, less what of it the allocator holds. One process on one card,
+    /// PyTorch 2.1 or later; each is within 15 MiB, because messages round.
+    pub context_seen: Option<Seen>,
     /// Compute capability, major and minor; it selects kernels and workspaces.
     pub compute_capability: (u32, u32),
     /// COUNT: multiprocessors.
@@ -70,41 +83,9 @@ impl Device {
         Bytes(Bytes::mib(100).0.saturating_add(per_thread))
     }
 
-    /// How large the context was on this very card, where public out-of-memory messages tell: what
-    /// *this process* has in use, less what of it the allocator holds. One process on one card,
-    /// PyTorch 2.1 or later; each is within 15 MiB, because messages round.
-    pub fn context_seen(&self) -> Option<Seen> {
-        let (least, median, most, messages) = match self.id {
-            "t4" => (104, 128, 147, 6),
-            "rtx-a4000" => (210, 210, 210, 1),
-            "l4" => (211, 267, 323, 2),
-            "rtx-8000" => (336, 336, 336, 1),
-            "v100-32gb" => (379, 387, 399, 4),
-            "h20" => (445, 445, 445, 1),
-            "l40" | "l40s" => (419, 463, 507, 2),
-            "rtx-4090" => (450, 477, 504, 2),
-            "a100-40gb" | "a100-80gb" => (501, 503, 512, 3),
-            "h100-80gb" => (520, 522, 666, 3),
-            "rtx-5090" => (507, 595, 614, 3),
-            "rtx-pro-6000" => (692, 692, 692, 1),
-            "b200" => (712, 712, 712, 1),
-            _ => return None,
-        };
-        let [least, median, most] = [least, median, most].map(Bytes::mib);
-        Some(Seen { least, median, most, messages })
-    }
-
     /// Where [`Device::context`] comes from.
-    pub fn context_provenance(&self) -> Provenance {
-        if self.context_seen().is_some() { Provenance::FittedThere } else { Provenance::Fitted }
-    }
-
-    /// Where the capacity comes from.
-    pub fn capacity_provenance(&self) -> Provenance {
-        match self.id {
-            "rtx-2080-ti" | "a10" | "gb200" => Provenance::Assumed,
-            _ => Provenance::Reported,
-        }
+    pub const fn context_provenance(&self) -> Provenance {
+        if self.context_seen.is_some() { Provenance::FittedThere } else { Provenance::Fitted }
     }
 
     /// The workspace that PyTorch gives cuBLAS: 32 MiB on Hopper, since 2.12 also on what came
@@ -167,7 +148,7 @@ impl fmt::Display for Device {
 
 /// All devices, by architecture and then by memory.
 pub const fn all() -> &'static [Device] {
-    TABLE
+    table::DEVICES
 }
 
 /// The device with this id.
@@ -178,7 +159,7 @@ pub const fn all() -> &'static [Device] {
 /// assert_eq!(device::lookup("abacus"), None);
 /// ```
 pub fn lookup(id: &str) -> Option<&'static Device> {
-    TABLE.iter().find(|device| device.id == id)
+    all().iter().find(|device| device.id == id)
 }
 
 /// A device of the table, by its id.
@@ -259,305 +240,6 @@ impl Verdict {
     }
 }
 
-/// Hundredths of GiB, as out-of-memory messages print them.
-const fn gib(whole: u64, hundredths: u64) -> Bytes {
-    let hundredths = whole.saturating_mul(100).saturating_add(hundredths);
-    Bytes(Bytes::mib(1024).times(hundredths).0.div_euclid(100))
-}
-
-/// Capacities in MiB are from device properties in public logs, those in GiB from
-/// out-of-memory messages.
-const TABLE: &[Device] = &[
-    Device {
-        id: "v100-16gb",
-        name: "Tesla V100 16 GB",
-        capacity: Bytes::mib(16_130),
-        nameplate: "16 GB",
-        compute_capability: (7, 0),
-        multiprocessors: 80,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "v100-32gb",
-        name: "Tesla V100 32 GB",
-        capacity: Bytes::mib(32_494),
-        nameplate: "32 GB",
-        compute_capability: (7, 0),
-        multiprocessors: 80,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "t4",
-        name: "T4",
-        capacity: Bytes::mib(14_913),
-        nameplate: "16 GB",
-        compute_capability: (7, 5),
-        multiprocessors: 40,
-        threads_per_multiprocessor: 1024,
-    },
-    Device {
-        id: "rtx-2080-ti",
-        name: "GeForce RTX 2080 Ti",
-        capacity: gib(10, 75),
-        nameplate: "11 GB",
-        compute_capability: (7, 5),
-        multiprocessors: 68,
-        threads_per_multiprocessor: 1024,
-    },
-    Device {
-        id: "rtx-8000",
-        name: "Quadro RTX 8000",
-        capacity: gib(47, 45),
-        nameplate: "48 GB",
-        compute_capability: (7, 5),
-        multiprocessors: 72,
-        threads_per_multiprocessor: 1024,
-    },
-    Device {
-        id: "a30",
-        name: "A30",
-        capacity: gib(23, 53),
-        nameplate: "24 GB",
-        compute_capability: (8, 0),
-        multiprocessors: 56,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "a100-40gb",
-        name: "A100 40 GB",
-        capacity: gib(39, 38),
-        nameplate: "40 GB",
-        compute_capability: (8, 0),
-        multiprocessors: 108,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "a100-80gb",
-        name: "A100 80 GB",
-        capacity: Bytes::mib(81_038),
-        nameplate: "80 GB",
-        compute_capability: (8, 0),
-        multiprocessors: 108,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "a10",
-        name: "A10",
-        capacity: gib(22, 5),
-        nameplate: "24 GB",
-        compute_capability: (8, 6),
-        multiprocessors: 72,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "a10g",
-        name: "A10G",
-        capacity: Bytes::mib(22_587),
-        nameplate: "24 GB",
-        compute_capability: (8, 6),
-        multiprocessors: 80,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "rtx-3060",
-        name: "GeForce RTX 3060 12 GB",
-        capacity: Bytes::mib(11_938),
-        nameplate: "12 GB",
-        compute_capability: (8, 6),
-        multiprocessors: 28,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "rtx-3090",
-        name: "GeForce RTX 3090",
-        capacity: Bytes::mib(24_124),
-        nameplate: "24 GB",
-        compute_capability: (8, 6),
-        multiprocessors: 82,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "rtx-a4000",
-        name: "RTX A4000",
-        capacity: gib(15, 60),
-        nameplate: "16 GB",
-        compute_capability: (8, 6),
-        multiprocessors: 48,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "rtx-a5000",
-        name: "RTX A5000",
-        capacity: Bytes::mib(24_138),
-        nameplate: "24 GB",
-        compute_capability: (8, 6),
-        multiprocessors: 64,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "a40",
-        name: "A40",
-        capacity: gib(44, 34),
-        nameplate: "48 GB",
-        compute_capability: (8, 6),
-        multiprocessors: 84,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "rtx-a6000",
-        name: "RTX A6000",
-        capacity: gib(47, 40),
-        nameplate: "48 GB",
-        compute_capability: (8, 6),
-        multiprocessors: 84,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "l4",
-        name: "L4",
-        capacity: Bytes::mib(22_563),
-        nameplate: "24 GB",
-        compute_capability: (8, 9),
-        multiprocessors: 58,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "rtx-4090",
-        name: "GeForce RTX 4090",
-        capacity: Bytes::mib(24_081),
-        nameplate: "24 GB",
-        compute_capability: (8, 9),
-        multiprocessors: 128,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "l20",
-        name: "L20",
-        capacity: gib(44, 42),
-        nameplate: "48 GB",
-        compute_capability: (8, 9),
-        multiprocessors: 92,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "l40",
-        name: "L40",
-        capacity: gib(44, 40),
-        nameplate: "48 GB",
-        compute_capability: (8, 9),
-        multiprocessors: 142,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "l40s",
-        name: "L40S",
-        capacity: gib(44, 42),
-        nameplate: "48 GB",
-        compute_capability: (8, 9),
-        multiprocessors: 142,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "rtx-6000-ada",
-        name: "RTX 6000 Ada",
-        capacity: Bytes::mib(48_520),
-        nameplate: "48 GB",
-        compute_capability: (8, 9),
-        multiprocessors: 142,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "h100-pcie",
-        name: "H100 PCIe",
-        capacity: Bytes::mib(81_008),
-        nameplate: "80 GB",
-        compute_capability: (9, 0),
-        multiprocessors: 114,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "h100-80gb",
-        name: "H100 SXM",
-        capacity: gib(79, 10),
-        nameplate: "80 GB",
-        compute_capability: (9, 0),
-        multiprocessors: 132,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "h100-nvl",
-        name: "H100 NVL",
-        capacity: gib(93, 2),
-        nameplate: "94 GB",
-        compute_capability: (9, 0),
-        multiprocessors: 132,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "h20",
-        name: "H20",
-        capacity: gib(95, 8),
-        nameplate: "96 GB",
-        compute_capability: (9, 0),
-        multiprocessors: 78,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "gh200-96gb",
-        name: "GH200 96 GB",
-        capacity: gib(94, 50),
-        nameplate: "96 GB",
-        compute_capability: (9, 0),
-        multiprocessors: 132,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "h200",
-        name: "H200",
-        capacity: Bytes::mib(143_156),
-        nameplate: "141 GB",
-        compute_capability: (9, 0),
-        multiprocessors: 132,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "b200",
-        name: "B200",
-        capacity: Bytes::mib(182_631),
-        nameplate: "180 GB",
-        compute_capability: (10, 0),
-        multiprocessors: 148,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "gb200",
-        name: "GB200",
-        capacity: gib(184, 31),
-        nameplate: "186 GB",
-        compute_capability: (10, 0),
-        multiprocessors: 148,
-        threads_per_multiprocessor: 2048,
-    },
-    Device {
-        id: "rtx-5090",
-        name: "GeForce RTX 5090",
-        capacity: Bytes::mib(32_102),
-        nameplate: "32 GB",
-        compute_capability: (12, 0),
-        multiprocessors: 170,
-        threads_per_multiprocessor: 1536,
-    },
-    Device {
-        id: "rtx-pro-6000",
-        name: "RTX PRO 6000 Blackwell",
-        capacity: gib(94, 96),
-        nameplate: "96 GB",
-        compute_capability: (12, 0),
-        multiprocessors: 188,
-        threads_per_multiprocessor: 1536,
-    },
-];
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -582,7 +264,7 @@ mod tests {
     #[test]
     fn contexts_lie_near_what_was_seen() {
         for device in all() {
-            let Some(Seen { least, median, most, .. }) = device.context_seen() else { continue };
+            let Some(Seen { least, median, most, .. }) = device.context_seen else { continue };
             assert!(least <= median && median <= most, "{device}");
             assert!(device.context().0.abs_diff(median.0) <= Bytes::mib(100).0, "{device}");
         }

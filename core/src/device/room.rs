@@ -27,7 +27,7 @@ impl Room {
     pub fn of(device: &Device, config: &Config) -> Self {
         let table = Self {
             capacity: device.capacity,
-            capacity_from: device.capacity_provenance(),
+            capacity_from: device.capacity_from,
             context: device.context(),
             context_from: device.context_provenance(),
             other_processes: Bytes::ZERO,

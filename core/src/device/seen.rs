@@ -1,6 +1,9 @@
 //! Which cards report which total memory: what identifies a card in a message.
 
-use super::{Device, TABLE};
+use std::cmp::Reverse;
+
+use super::table::OTHERS;
+use super::{Device, all};
 use crate::bytes::{Bytes, Printed};
 use crate::sorted;
 
@@ -44,66 +47,26 @@ impl Fit {
 }
 
 /// Totals that one card was seen to report, in hundredths of GiB as messages print them.
-struct Totals {
-    name: &'static str,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals {
     /// Under Linux, the oldest driver first.
-    linux: &'static [u64],
-    windows: Option<u64>,
-    other_ecc: Option<u64>,
+    pub linux: &'static [u64],
+    /// Under Windows.
+    pub windows: Option<u64>,
+    /// Where error correction was the other way round than usual.
+    pub other_ecc: Option<u64>,
 }
-
-const fn totals(name: &'static str, linux: &'static [u64]) -> Totals {
-    Totals { name, linux, windows: None, other_ecc: None }
-}
-
-/// By id of the device, else by name. From out-of-memory messages and device properties in public
-/// logs, as the capacities of the table of devices.
-const SEEN: &[Totals] = &[
-    Totals { windows: Some(1600), ..totals("v100-16gb", &[1578, 1575]) },
-    totals("v100-32gb", &[3175, 3174, 3173]),
-    Totals { windows: Some(1583), ..totals("t4", &[1476, 1475, 1474, 1473, 1458, 1456]) },
-    totals("rtx-8000", &[4745]),
-    totals("a30", &[2360, 2353]),
-    totals("a100-40gb", &[3959, 3956, 3950, 3949, 3939, 3938]),
-    totals("a100-80gb", &[7935, 7925, 7915, 7914]),
-    Totals { other_ecc: Some(2370), ..totals("a10", &[2205]) },
-    totals("a10g", &[2219, 2206]),
-    totals("rtx-3060", &[1173, 1166]),
-    Totals { windows: Some(2400), ..totals("rtx-3090", &[2370, 2369, 2368, 2359, 2356]) },
-    totals("rtx-a4000", &[1561, 1560]),
-    totals("rtx-a5000", &[2357]),
-    Totals { other_ecc: Some(4755), ..totals("a40", &[4435, 4434]) },
-    Totals { other_ecc: Some(4455), ..totals("rtx-a6000", &[4754, 4740]) },
-    totals("l4", &[2216, 2203]),
-    Totals { windows: Some(2399), ..totals("rtx-4090", &[2365, 2364, 2361, 2352]) },
-    totals("l20", &[4453]),
-    totals("l40", &[4440]),
-    totals("l40s", &[4453, 4452, 4443, 4442]),
-    totals("rtx-6000-ada", &[4753, 4750, 4740, 4738]),
-    totals("h100-pcie", &[7911]),
-    totals("h100-80gb", &[7922, 7919, 7918, 7911, 7910]),
-    totals("h100-nvl", &[9309, 9302]),
-    totals("h20", &[9508]),
-    totals("gh200-96gb", &[9450]),
-    totals("h200", &[13981, 13980]),
-    totals("b200", &[17836, 17835]),
-    totals("gb200", &[18431]),
-    totals("rtx-5090", &[3137, 3135]),
-    totals("rtx-pro-6000", &[9498, 9497, 9496]),
-    // Cards that cannot be estimated, so that nobody is told that they are others.
-    totals("Tesla K80", &[1117]),
-    totals("Tesla P100 16 GB", &[1590, 1589]),
-    totals("Tesla P40", &[2238]),
-    totals("AMD Instinct MI250X (one die)", &[6398]),
-    totals("AMD Instinct MI300X", &[19198, 19169]),
-    totals("AMD Instinct MI325X", &[25598, 25569]),
-];
 
 impl Totals {
+    /// SIZE: hundredths of GiB.
+    pub(super) const fn bytes(hundredths: u64) -> Bytes {
+        Bytes(Bytes::mib(1024).times(hundredths).0.div_euclid(100))
+    }
+
     fn fit(&self, total: Printed) -> Option<Fit> {
-        let is = |seen: u64| total.may_be(hundredths(seen));
+        let is = |seen: u64| total.may_be(Self::bytes(seen));
         let (newest, older) = self.linux.split_last()?;
-        let (most, least) = (hundredths(*self.linux.first()?), hundredths(*newest));
+        let (most, least) = (Self::bytes(*self.linux.first()?), Self::bytes(*newest));
         let cases = [
             (is(*newest), Fit::Newest),
             (older.iter().any(|&seen| is(seen)), Fit::Older),
@@ -115,17 +78,13 @@ impl Totals {
     }
 }
 
-const fn hundredths(n: u64) -> Bytes {
-    Bytes(Bytes::mib(1024).times(n).0.div_euclid(100))
-}
-
 /// Cards whose total memory is reported so, those that fit best first.
 pub fn suspects(total: Printed) -> Vec<Suspect> {
-    let mut suspects: Vec<Suspect> = SEEN
-        .iter()
-        .filter_map(|totals| {
-            let device = TABLE.iter().find(|device| device.id == totals.name);
-            let name = device.map_or(totals.name, |device| device.name);
+    let devices = all().iter().map(|device| (Some(device), device.name, device.totals));
+    let others = OTHERS.iter().map(|&(name, totals)| (None, name, totals));
+    let mut suspects: Vec<Suspect> = devices
+        .chain(others)
+        .filter_map(|(device, name, totals)| {
             Some(Suspect { device, name, fit: totals.fit(total)? })
         })
         .collect();
@@ -137,55 +96,6 @@ pub fn suspects(total: Printed) -> Vec<Suspect> {
     }
     suspects
 }
-
-/// What tells a card in the names that the driver gives, and the totals that it lists.
-struct Named {
-    id: &'static str,
-    /// Words that the name has, all of them.
-    words: &'static [&'static str],
-    /// MiB that `nvidia-smi` prints as total.
-    totals: &'static [u64],
-}
-
-const fn named(id: &'static str, words: &'static [&'static str], totals: &'static [u64]) -> Named {
-    Named { id, words, totals }
-}
-
-/// The more words tell a card, the earlier it stands.
-const NAMED: &[Named] = &[
-    named("rtx-pro-6000", &["pro", "6000"], &[97_887]),
-    named("rtx-6000-ada", &["6000", "ada"], &[49_140]),
-    named("rtx-2080-ti", &["2080", "ti"], &[11_019, 11_264]),
-    named("h100-pcie", &["h100", "pcie"], &[81_559]),
-    named("h100-nvl", &["h100", "nvl"], &[95_830]),
-    named("v100-16gb", &["v100"], &[16_130, 16_160, 16_384]),
-    named("v100-32gb", &["v100"], &[32_510, 32_768]),
-    named("t4", &["t4"], &[15_109, 15_360, 16_384]),
-    named("rtx-8000", &["8000"], &[48_601, 49_152]),
-    named("a30", &["a30"], &[24_576]),
-    named("a100-40gb", &["a100"], &[40_536, 40_960]),
-    named("a100-80gb", &["a100"], &[81_251, 81_920]),
-    named("a10", &["a10"], &[23_028, 24_564]),
-    named("a10g", &["a10g"], &[23_028]),
-    named("rtx-3060", &["3060"], &[12_288]),
-    named("rtx-3090", &["3090"], &[24_268, 24_576]),
-    named("rtx-a4000", &["a4000"], &[16_376]),
-    named("rtx-a5000", &["a5000"], &[24_564]),
-    named("a40", &["a40"], &[46_068, 48_688]),
-    named("rtx-a6000", &["a6000"], &[49_140]),
-    named("l4", &["l4"], &[23_034]),
-    named("rtx-4090", &["4090"], &[24_564]),
-    named("l20", &["l20"], &[46_068]),
-    named("l40", &["l40"], &[46_068, 49_140]),
-    named("l40s", &["l40s"], &[46_068]),
-    named("h100-80gb", &["h100"], &[81_559]),
-    named("h20", &["h20"], &[97_871]),
-    named("gh200-96gb", &["gh200"], &[97_871]),
-    named("h200", &["h200"], &[143_771]),
-    named("b200", &["b200"], &[183_359]),
-    named("gb200", &["gb200"], &[189_471]),
-    named("rtx-5090", &["5090"], &[32_607]),
-];
 
 /// The card that the driver calls so, with so much memory in all. A name that is cut short is not
 /// guessed at.
@@ -208,10 +118,11 @@ pub fn named_as(name: &str, total: Bytes) -> Option<&'static Device> {
         total == Bytes::ZERO
             || off.saturating_mul(100) <= Bytes::mib(*mib).times(TOLERANCE_PERCENT).0
     };
-    let entry = NAMED.iter().find(|entry| {
-        entry.words.iter().all(|word| words.contains(word)) && entry.totals.iter().any(near)
-    })?;
-    TABLE.iter().find(|device| device.id == entry.id)
+    let named = all().iter().filter(|device| {
+        device.words.iter().all(|word| words.contains(word)) && device.smi_totals.iter().any(near)
+    });
+    // More words tell a card better: an H100 PCIe is an H100.
+    named.min_by_key(|device| Reverse(device.words.len()))
 }
 
 #[cfg(test)]
@@ -220,12 +131,13 @@ mod tests {
 
     #[test]
     fn every_device_can_be_named_and_recognised() {
-        for device in TABLE {
-            let named = NAMED.iter().filter(|entry| entry.id == device.id).count();
-            let seen = SEEN.iter().filter(|totals| totals.name == device.id).count();
-            assert_eq!(named, 1, "{}", device.id);
+        for device in all() {
+            let name = device.words.join(" ");
+            assert!(!name.is_empty() && !device.smi_totals.is_empty(), "{device}");
+            let total = device.smi_totals.first().map_or(Bytes::ZERO, |&mib| Bytes::mib(mib));
+            assert_eq!(named_as(&name, total), Some(device), "{name}");
             // Nobody was seen to print what is assumed of it.
-            assert_eq!(seen, usize::from(device.id != "rtx-2080-ti"), "{}", device.id);
+            assert_eq!(device.totals.linux.is_empty(), device.id == "rtx-2080-ti", "{device}");
         }
     }
 

@@ -62,7 +62,7 @@ const FUSED: Lever = Lever {
     cost: Cost::Nothing,
     change: |config, _| {
         walks_over_lists(config)?;
-        call(config.optimizer).filter(|call| call.is_fusible)?;
+        config.optimizer.is_fusible().then_some(())?;
         config.optimizer_impl = Implementation::Fused;
         Some(())
     },
@@ -112,7 +112,7 @@ const FOR_LOOP: Lever = Lever {
     cost: Cost::Little,
     change: |config, _| {
         walks_over_lists(config)?;
-        call(config.optimizer)?;
+        config.optimizer.is_foreach().then_some(())?;
         config.optimizer_impl = Implementation::ForLoop;
         Some(())
     },
@@ -277,11 +277,8 @@ const EIGHT_BIT: Lever = Lever {
         Some(())
     },
     code: |config, _| {
-        let class = if config.optimizer == Optimizer::Adam8bit { "Adam" } else { "AdamW" };
-        format!(
-            "import bitsandbytes as bnb\n\n\
-             optimizer = bnb.optim.{class}8bit(model.parameters(), lr=lr)\n"
-        )
+        let made = config.optimizer.constructor("").unwrap_or_default();
+        format!("import bitsandbytes as bnb\n\noptimizer = {made}\n")
     },
 };
 
@@ -407,21 +404,7 @@ fn walks_over_lists(config: &Config) -> Option<()> {
 
 /// Whether the optimizer's state is more than one copy of the parameters.
 fn keeps_two_copies(config: &Config) -> Option<()> {
-    let keeps_less = matches!(
-        config.optimizer,
-        Optimizer::Sgd
-            | Optimizer::SgdMomentum
-            | Optimizer::SgdNesterov
-            | Optimizer::RmsProp
-            | Optimizer::Adagrad
-            | Optimizer::Asgd
-            | Optimizer::Adafactor
-            | Optimizer::Muon
-            | Optimizer::Lion
-            | Optimizer::Adam8bit
-            | Optimizer::AdamW8bit
-    );
-    (!keeps_less).then_some(())
+    (config.optimizer.copies() >= 2).then_some(())
 }
 
 /// Another optimizer, run as PyTorch would by itself.
@@ -430,59 +413,9 @@ const fn exchange(config: &mut Config, optimizer: Optimizer) {
     config.optimizer_impl = Implementation::Auto;
 }
 
-/// How a class of `torch.optim` is called.
-struct Call {
-    class: &'static str,
-    /// What it is given besides parameters and learning rate.
-    arguments: &'static str,
-    /// Whether it takes `fused` on CUDA.
-    is_fusible: bool,
-}
-
-/// The call behind an optimizer, where it is one of PyTorch's that walks over lists of parameters.
-const fn call(optimizer: Optimizer) -> Option<Call> {
-    let (class, arguments) = match optimizer {
-        Optimizer::Sgd => ("SGD", ""),
-        Optimizer::SgdMomentum => ("SGD", ", momentum=0.9"),
-        Optimizer::SgdNesterov => ("SGD", ", momentum=0.9, nesterov=True"),
-        Optimizer::Adam => ("Adam", ""),
-        Optimizer::AdamAmsgrad => ("Adam", ", amsgrad=True"),
-        Optimizer::AdamW => ("AdamW", ""),
-        Optimizer::AdamWAmsgrad => ("AdamW", ", amsgrad=True"),
-        Optimizer::Adagrad => ("Adagrad", ""),
-        Optimizer::NAdam => ("NAdam", ""),
-        Optimizer::RAdam => ("RAdam", ""),
-        Optimizer::Adamax => ("Adamax", ""),
-        Optimizer::RmsProp => ("RMSprop", ""),
-        Optimizer::RmsPropMomentum => ("RMSprop", ", momentum=0.9"),
-        Optimizer::RmsPropCentered => ("RMSprop", ", centered=True"),
-        Optimizer::Adadelta => ("Adadelta", ""),
-        Optimizer::Rprop => ("Rprop", ""),
-        Optimizer::Asgd => ("ASGD", ""),
-        Optimizer::Adafactor
-        | Optimizer::Muon
-        | Optimizer::Lion
-        | Optimizer::Adam8bit
-        | Optimizer::AdamW8bit => return None,
-    };
-    let is_fusible = matches!(
-        optimizer,
-        Optimizer::Sgd
-            | Optimizer::SgdMomentum
-            | Optimizer::SgdNesterov
-            | Optimizer::Adam
-            | Optimizer::AdamAmsgrad
-            | Optimizer::AdamW
-            | Optimizer::AdamWAmsgrad
-    );
-    Some(Call { class, arguments, is_fusible })
-}
-
 /// The optimizer as it is, with one more argument.
 fn constructor(config: &Config, argument: &str) -> String {
-    let Some(Call { class, arguments, .. }) = call(config.optimizer) else { return String::new() };
     let decay = if config.weight_decay { ", weight_decay=weight_decay" } else { "" };
-    format!(
-        "optimizer = torch.optim.{class}(model.parameters(), lr=lr{arguments}{decay}{argument})\n"
-    )
+    let made = config.optimizer.constructor(&format!("{decay}{argument}"));
+    made.map_or_else(String::new, |made| format!("optimizer = {made}\n"))
 }

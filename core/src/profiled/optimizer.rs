@@ -28,9 +28,12 @@ pub(super) fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config,
         ));
     }
     let sums = Sums::of(history, class);
-    let optimizer = named(class, copies(history, parameters), sums.nesterov).ok_or_else(|| {
-        format!("the optimizer {class} is not known: what its step allocated on the CPU is kept")
-    })?;
+    let optimizer = Optimizer::of_class(class, copies(history, parameters), sums.nesterov)
+        .ok_or_else(|| {
+            format!(
+                "the optimizer {class} is not known: what its step allocated on the CPU is kept"
+            )
+        })?;
     let runs = |part: &str| {
         let within = profile.operators.iter().map(|operator| profile.name(operator.span.name));
         within.into_iter().any(|name| name.starts_with(part))
@@ -91,29 +94,4 @@ fn copies(history: &History<'_>, parameters: Bytes) -> u64 {
     let state: Bytes = history.blocks.iter().filter(is_state).map(|block| block.bytes).sum();
     let half = parameters.0.div_euclid(2);
     state.0.saturating_add(half).checked_div(parameters.0).unwrap_or_default()
-}
-
-/// A class of `torch.optim`, by its state.
-fn named(class: &str, copies: u64, nesterov: bool) -> Option<Optimizer> {
-    Some(match (class, copies) {
-        ("SGD", 0) => Optimizer::Sgd,
-        ("SGD", _) if nesterov => Optimizer::SgdNesterov,
-        ("SGD", _) => Optimizer::SgdMomentum,
-        ("Adam", ..=2) => Optimizer::Adam,
-        ("Adam", _) => Optimizer::AdamAmsgrad,
-        ("AdamW", ..=2) => Optimizer::AdamW,
-        ("AdamW", _) => Optimizer::AdamWAmsgrad,
-        ("NAdam", _) => Optimizer::NAdam,
-        ("RAdam", _) => Optimizer::RAdam,
-        ("Adamax", _) => Optimizer::Adamax,
-        ("RMSprop", ..=1) => Optimizer::RmsProp,
-        ("RMSprop", _) => Optimizer::RmsPropMomentum,
-        ("Adagrad", _) => Optimizer::Adagrad,
-        ("Adadelta", _) => Optimizer::Adadelta,
-        ("Rprop", _) => Optimizer::Rprop,
-        ("ASGD", _) => Optimizer::Asgd,
-        ("Adafactor", _) => Optimizer::Adafactor,
-        ("Lion", _) => Optimizer::Lion,
-        _ => return None,
-    })
 }

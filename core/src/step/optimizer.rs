@@ -56,10 +56,48 @@ const fn rules(optimizer: Optimizer) -> &'static [Rule] {
         Optimizer::Rprop => &[rprop::RPROP],
         Optimizer::Asgd => &[asgd::ASGD],
         Optimizer::Adafactor => &[adafactor::ADAFACTOR],
-        Optimizer::Muon => &[muon::MUON, adam::ADAMW],
+        Optimizer::Muon => &[muon::MUON, muon::COMPANION],
         Optimizer::Lion => &[lion::LION],
         Optimizer::Adam8bit => &[eight_bit::ADAM],
         Optimizer::AdamW8bit => &[eight_bit::ADAMW],
+    }
+}
+
+impl Optimizer {
+    /// The optimizer that profilers name by its class, of several the one whose state is nearest to so
+    /// many copies of the parameters.
+    pub fn of_class(class: &str, copies: u64, is_nesterov: bool) -> Option<Self> {
+        let known = Self::ALL.iter().copied().filter_map(|optimizer| match rules(optimizer) {
+            [rule] if rule.class == class => Some((optimizer, rule.copies())),
+            _ => None,
+        });
+        let off = |kept: usize| u64::try_from(kept).unwrap_or(u64::MAX).abs_diff(copies);
+        let nearest = known.min_by_key(|&(optimizer, kept)| {
+            (off(kept), (optimizer == Self::SgdNesterov) != is_nesterov)
+        });
+        nearest.map(|(optimizer, _)| optimizer)
+    }
+
+    /// COUNT: copies of a parameter that it keeps as its state, at least; less than a copy is none.
+    pub fn copies(self) -> usize {
+        rules(self).iter().map(Rule::copies).min().unwrap_or_default()
+    }
+
+    /// Whether one kernel can do its step.
+    pub fn is_fusible(self) -> bool {
+        rules(self).iter().all(|rule| rule.fused.is_some())
+    }
+
+    /// Whether PyTorch makes it walk over lists of parameters by itself.
+    pub fn is_foreach(self) -> bool {
+        rules(self).iter().all(|rule| rule.usual == Implementation::Foreach)
+    }
+
+    /// How it is made in Python, with more arguments behind its own; nothing where it takes two objects.
+    pub fn constructor(self, arguments: &str) -> Option<String> {
+        let [rule] = rules(self) else { return None };
+        let Rule { module, class, arguments: own, .. } = rule;
+        Some(format!("{module}.{class}(model.parameters(), lr=lr{own}{arguments})"))
     }
 }
 
@@ -67,18 +105,15 @@ const fn rules(optimizer: Optimizer) -> &'static [Rule] {
 #[derive(Debug)]
 pub struct State {
     parts: Vec<Part>,
-    optimizer: Optimizer,
     decays: bool,
 }
 
 /// One optimizer object of the loop.
 #[derive(Debug)]
 struct Part {
+    rule: &'static Rule,
     walk: Walk,
     slots: &'static [Slot],
-    in_constructor: bool,
-    /// Which parameters it was given.
-    takes: fn(&Tensor) -> bool,
     /// COUNT: steps made.
     steps: usize,
     state: Vec<Tensor>,
@@ -101,29 +136,21 @@ impl State {
     /// # Errors
     /// When the optimizer has no such implementation.
     pub fn new(config: &Config) -> Result<Self, Error> {
-        let optimizer = config.optimizer;
-        if config.weight_decay && optimizer == Optimizer::Rprop {
-            let message = "Rprop knows no weight decay: leave it out";
-            return Err(Error::new(ErrorKind::BadConfig, message));
-        }
-        let parts = rules(optimizer).iter().enumerate().map(|(index, rule)| {
+        let parts = rules(config.optimizer).iter().map(|rule| {
+            if config.weight_decay && !rule.has_decay {
+                let message = format!("{} knows no weight decay: leave it out", rule.class);
+                return Err(Error::new(ErrorKind::BadConfig, message));
+            }
             let (walk, slots) = implementation(rule, config.optimizer_impl)?;
-            let takes: fn(&Tensor) -> bool = match (optimizer, index) {
-                (Optimizer::Muon, 0) => muon::is_matrix,
-                (Optimizer::Muon, _) => |parameter| !muon::is_matrix(parameter),
-                _ => |_| true,
-            };
-            let in_constructor = rule.in_constructor;
-            let state = Vec::new();
-            Ok(Part { walk, slots, in_constructor, takes, steps: 0, state })
+            Ok(Part { rule, walk, slots, steps: 0, state: Vec::new() })
         });
-        Ok(Self { parts: parts.collect::<Result<_, _>>()?, optimizer, decays: config.weight_decay })
+        Ok(Self { parts: parts.collect::<Result<_, _>>()?, decays: config.weight_decay })
     }
 
     /// The constructor: some optimizers make their state there, for parameters with and without a
     /// gradient.
     pub fn construct(&mut self, rt: &Runtime, parameters: &[Parameter]) {
-        for part in self.parts.iter_mut().filter(|part| part.in_constructor) {
+        for part in self.parts.iter_mut().filter(|part| part.rule.in_constructor) {
             let all: Vec<Tensor> = parameters.iter().map(|p| p.tensor.clone()).collect();
             part.make_state(rt, &all);
         }
@@ -140,7 +167,7 @@ impl State {
         let trained = parameters.iter().filter(|parameter| parameter.leaf.grad().is_some());
         let trained: Vec<&Tensor> = trained.map(|parameter| &parameter.tensor).collect();
         for part in &mut self.parts {
-            let takes = part.takes;
+            let takes = part.rule.takes;
             let taken = trained.iter().filter(|parameter| takes(parameter));
             part.step(rt, &taken.copied().cloned().collect::<Vec<_>>(), self.decays);
         }
@@ -149,27 +176,12 @@ impl State {
 
     /// What the user should know of the optimizer.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        let about = match self.optimizer {
-            Optimizer::Muon => {
-                "Muon updates matrices only: parameters of two dimensions, embeddings among them, are \
-                 taken to be its own, and all others to be AdamW's"
-            }
-            Optimizer::Lion => {
-                "Lion is no optimizer of torch.optim: it is taken to be timm's; others make a \
-                 temporary more or fewer"
-            }
-            Optimizer::Adam8bit | Optimizer::AdamW8bit => {
-                "8-bit optimizers are those of bitsandbytes 0.44 and later, whose state follows from \
-                 its source and was not compared with a run; embeddings are in 8 bits too, unlike \
-                 under the HF Trainer"
-            }
-            Optimizer::RAdam if matches!(self.parts.as_slice(), [part] if part.is_for_loop()) => {
-                "RAdam rectifies from its sixth step on, which takes its loop over single parameters \
-                 five temporaries more: the third iteration is run as if it were the sixth"
-            }
-            _ => return Vec::new(),
-        };
-        vec![Diagnostic::new(Severity::Info, "assumed-optimizer", about)]
+        let about = self.parts.iter().flat_map(|part| {
+            let of_loop = if part.is_for_loop() { part.rule.assumed_of_loop } else { "" };
+            [part.rule.assumed, of_loop]
+        });
+        let about = about.filter(|about| !about.is_empty());
+        about.map(|about| Diagnostic::new(Severity::Info, "assumed-optimizer", about)).collect()
     }
 }
 
@@ -205,7 +217,7 @@ impl Part {
 
     fn step(&mut self, rt: &Runtime, parameters: &[Tensor], decays: bool) {
         self.steps += 1;
-        if self.steps == 1 && !self.in_constructor {
+        if self.steps == 1 && !self.rule.in_constructor {
             self.make_state(rt, parameters);
         }
         let (update, lists) = match self.walk {

@@ -269,6 +269,25 @@ fn an_odd_batch_is_halved_as_chunk_does() {
     expect!["9·2 5·4 3·8 2·16 1·32 "].assert_eq(&text);
 }
 
+#[test]
+fn one_kernel_is_offered_wherever_the_optimizer_has_it() {
+    let model = zoo("resnet18");
+    let usual = on(&model, "t4", 2);
+    let facts = Facts::of(&model, &model.simulate(&usual).unwrap(), &usual);
+    let lever = Lever::named("fused").unwrap();
+    for &optimizer in Optimizer::ALL {
+        let config = Config { optimizer, ..usual.clone() };
+        let changed = lever.pull(&config, &facts);
+        assert_eq!(changed.is_some(), optimizer.is_fusible(), "{optimizer}");
+        let Some(changed) = changed else { continue };
+        model.simulate(&changed).unwrap();
+        assert!(lever.code(&changed, &facts).contains(", fused=True)"), "{optimizer}");
+    }
+    let adagrad = Config { optimizer: Optimizer::Adagrad, ..usual };
+    let code = lever.code(&lever.pull(&adagrad, &facts).unwrap(), &facts);
+    assert_eq!(code, "optimizer = torch.optim.Adagrad(model.parameters(), lr=lr, fused=True)\n");
+}
+
 /// What each lever says to write; `python -m py_compile` takes all of it.
 #[test]
 fn the_code_of_every_lever() {

@@ -47,6 +47,27 @@ fn every_optimizer_and_implementation_runs_or_is_refused() {
     assert_eq!(optimizer::State::new(&config).unwrap_err().kind(), ErrorKind::BadConfig);
 }
 
+/// What is said of an optimizer, and the class that profilers name, are those of its rule.
+#[test]
+fn facts_of_an_optimizer_are_those_of_its_rule() {
+    for &optimizer in Optimizer::ALL {
+        let copies = optimizer.copies();
+        let about = ["", "one copy", "two copies", "three copies"][copies];
+        assert!(optimizer.about().contains(about), "{optimizer}: {copies}");
+        let fused =
+            Config { optimizer, optimizer_impl: Implementation::Fused, ..Config::default() };
+        assert_eq!(optimizer::State::new(&fused).is_ok(), optimizer.is_fusible(), "{optimizer}");
+        let constructor = optimizer.constructor("").unwrap_or_default();
+        let class = constructor.split('(').next().and_then(|path| path.rsplit('.').next());
+        let kept = u64::try_from(copies).unwrap();
+        let is_nesterov = optimizer == Optimizer::SgdNesterov;
+        let found = Optimizer::of_class(class.unwrap(), kept, is_nesterov);
+        // Centred or with momentum: as much state either way.
+        let is_told = !matches!(optimizer, Optimizer::Muon | Optimizer::RmsPropCentered);
+        assert!(!is_told || found == Some(optimizer), "{optimizer}: {found:?}");
+    }
+}
+
 /// After `bitsandbytes/optim/optimizer.py`: its kernels do not run on a device that computes nothing.
 #[test]
 fn eight_bit_moments_have_scales_by_block_and_maps_once() {

@@ -1,14 +1,11 @@
 //! Adadelta (`torch/optim/adadelta.py`).
 
-use super::rule::{Rule, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, TORCH, ZEROS};
 
 /// `Adadelta(lr)`: roots of both averages live beside each other.
 pub(super) const ADADELTA: Rule = Rule {
     class: "Adadelta",
     state: &[ZEROS, ZEROS],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(|frame| {
         if frame.decays {
             frame.assign("device_grads", "aten::_foreach_add");
@@ -24,5 +21,5 @@ pub(super) const ADADELTA: Rule = Rule {
         frame.assign("std", "aten::add");
         frame.assign("delta", "aten::add");
     },
-    fused: None,
+    ..TORCH
 };

@@ -4,7 +4,7 @@
 //! matrices, and of all vectors.
 
 use super::frame::{Frame, List, release};
-use super::rule::{Rule, Slot};
+use super::rule::{Rule, Slot, TORCH};
 use crate::config::Implementation;
 use crate::eager::kernels::reduce;
 use crate::eager::layout::contiguous_strides;
@@ -14,11 +14,10 @@ use crate::eager::{Runtime, Tensor};
 pub(super) const ADAFACTOR: Rule = Rule {
     class: "Adafactor",
     state: &[Slot::By(row_and_column)],
-    in_constructor: false,
     usual: Implementation::ForLoop,
     foreach: Some(all),
     for_loop: one,
-    fused: None,
+    ..TORCH
 };
 
 /// Sizes of a factored second moment: `row_var` and `col_var`.

@@ -1,7 +1,6 @@
 //! Adagrad (`torch/optim/adagrad.py`): the constructor makes the state, for every parameter.
 
-use super::rule::{Rule, STEP, Slot};
-use crate::config::Implementation;
+use super::rule::{Rule, STEP, Slot, TORCH};
 
 const SUM: Slot = Slot::Like("aten::full_like");
 
@@ -10,7 +9,6 @@ pub(super) const ADAGRAD: Rule = Rule {
     class: "Adagrad",
     state: &[SUM],
     in_constructor: true,
-    usual: Implementation::Foreach,
     foreach: Some(|frame| {
         if frame.decays {
             frame.assign("device_grads", "aten::_foreach_add");
@@ -30,4 +28,5 @@ pub(super) const ADAGRAD: Rule = Rule {
         frame.assign("std", "aten::sqrt");
     },
     fused: Some(&[STEP, SUM]),
+    ..TORCH
 };

@@ -4,15 +4,12 @@
 //! kept. AdamW decays the parameters in place.
 
 use super::frame::Frame;
-use super::rule::{Rule, STEP, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, STEP, TORCH, ZEROS};
 
 /// `Adam(lr)`.
 pub(super) const ADAM: Rule = Rule {
     class: "Adam",
     state: &[ZEROS, ZEROS],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(|frame| {
         if frame.decays {
             frame.assign("device_grads", "aten::_foreach_add");
@@ -28,11 +25,16 @@ pub(super) const ADAM: Rule = Rule {
         denominator(frame);
     },
     fused: Some(&[STEP, ZEROS, ZEROS]),
+    ..TORCH
 };
 
 /// `Adam(lr, amsgrad=True)`.
-pub(super) const ADAM_AMSGRAD: Rule =
-    Rule { state: &[ZEROS, ZEROS, ZEROS], fused: Some(&[STEP, ZEROS, ZEROS, ZEROS]), ..ADAM };
+pub(super) const ADAM_AMSGRAD: Rule = Rule {
+    arguments: ", amsgrad=True",
+    state: &[ZEROS, ZEROS, ZEROS],
+    fused: Some(&[STEP, ZEROS, ZEROS, ZEROS]),
+    ..ADAM
+};
 
 /// `AdamW(lr)`.
 pub(super) const ADAMW: Rule =
@@ -40,7 +42,7 @@ pub(super) const ADAMW: Rule =
 
 /// `AdamW(lr, amsgrad=True)`.
 pub(super) const ADAMW_AMSGRAD: Rule =
-    Rule { state: ADAM_AMSGRAD.state, fused: ADAM_AMSGRAD.fused, ..ADAMW };
+    Rule { class: ADAMW.class, foreach: ADAMW.foreach, for_loop: ADAMW.for_loop, ..ADAM_AMSGRAD };
 
 fn roots(frame: &mut Frame<'_>) {
     frame.assign("exp_avg_sq_sqrt", "aten::_foreach_sqrt");

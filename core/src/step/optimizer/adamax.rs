@@ -1,14 +1,11 @@
 //! Adam with the infinity norm (`torch/optim/adamax.py`).
 
-use super::rule::{Rule, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, TORCH, ZEROS};
 
 /// `Adamax(lr)`: the absolute values of the gradients, in place where decay has made a copy.
 pub(super) const ADAMAX: Rule = Rule {
     class: "Adamax",
     state: &[ZEROS, ZEROS],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(|frame| {
         let operator = if frame.decays { "aten::_foreach_add" } else { "aten::_foreach_abs" };
         frame.assign("grouped_grads", operator);
@@ -20,5 +17,5 @@ pub(super) const ADAMAX: Rule = Rule {
         }
         frame.expression("aten::abs");
     },
-    fused: None,
+    ..TORCH
 };

@@ -1,8 +1,7 @@
 //! Averaged SGD (`torch/optim/asgd.py`): `step`, `eta` and `mu` are numbers on the device.
 
 use super::frame::{Frame, List};
-use super::rule::{Rule, Slot, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, Slot, TORCH, ZEROS};
 use crate::tensor::DType;
 
 /// `ASGD(lr)`.
@@ -14,8 +13,6 @@ pub(super) const ASGD: Rule = Rule {
         Slot::Number("aten::ones"),
         ZEROS,
     ],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(all),
     // Until `t0`, a million steps, the average is a copy of the parameter.
     for_loop: |frame| {
@@ -24,7 +21,7 @@ pub(super) const ASGD: Rule = Rule {
             frame.assign("grad", "aten::add");
         }
     },
-    fused: None,
+    ..TORCH
 };
 
 /// `torch.as_tensor(lr, device=…).clone()`

@@ -2,7 +2,7 @@
 //! (`bitsandbytes/optim/optimizer.py`). Its kernels update in place.
 
 use super::frame::Frame;
-use super::rule::{Rule, Slot};
+use super::rule::{Rule, Slot, TORCH};
 use crate::config::Implementation;
 use crate::tensor::DType;
 
@@ -17,13 +17,13 @@ const MAP: u64 = 256;
 
 /// `bnb.optim.Adam8bit(lr)`.
 pub(super) const ADAM: Rule = Rule {
+    module: "bnb.optim",
     class: "Adam8bit",
     state: &[Slot::By(moments)],
-    in_constructor: false,
     usual: Implementation::ForLoop,
-    foreach: None,
-    for_loop: |_| {},
-    fused: None,
+    assumed: "8-bit optimizers are those of bitsandbytes 0.44 and later, whose state follows from its source \
+              and was not compared with a run; embeddings are in 8 bits too, unlike under the HF Trainer",
+    ..TORCH
 };
 
 /// `bnb.optim.AdamW8bit(lr)`.

@@ -1,15 +1,15 @@
 //! Lion, which `torch.optim` has not: as timm implements it (`timm/optim/lion.py`).
 
-use super::rule::{Rule, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, TORCH, ZEROS};
 
 /// `Lion(lr)`. Weight decay is in place.
 pub(super) const LION: Rule = Rule {
+    module: "timm.optim",
     class: "Lion",
     state: &[ZEROS],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(|frame| frame.assign("updates", "aten::_foreach_lerp")),
     for_loop: |frame| frame.assign("update", "aten::lerp"),
-    fused: None,
+    assumed: "Lion is no optimizer of torch.optim: it is taken to be timm's; others make a temporary more or \
+              fewer",
+    ..TORCH
 };

@@ -1,6 +1,7 @@
 //! Muon (`torch/optim/_muon.py`): the momentum of a matrix is made orthogonal before it is applied.
 
-use super::rule::{Rule, ZEROS};
+use super::adam::ADAMW;
+use super::rule::{Rule, TORCH, ZEROS};
 use crate::aten::matmul::addmm_workspace;
 use crate::config::Implementation;
 use crate::eager::kernels::reduce;
@@ -13,21 +14,24 @@ const STEPS: usize = 5;
 /// `Muon(matrices, lr)`. Weight decay is in place.
 pub(super) const MUON: Rule = Rule {
     class: "Muon",
+    takes: is_matrix,
     state: &[ZEROS],
-    in_constructor: false,
     usual: Implementation::ForLoop,
-    foreach: None,
     for_loop: |frame| {
         let Some(parameter) = frame.parameters.first().cloned() else { return };
         frame.assign("update", "aten::lerp");
         let orthogonal = orthogonalise(frame.rt, &parameter);
         frame.bind("update", vec![orthogonal]);
     },
-    fused: None,
+    assumed: "Muon updates matrices only: parameters of two dimensions, embeddings among them, are taken to \
+              be its own, and all others to be AdamW's",
+    ..TORCH
 };
 
-/// Whether Muon takes a parameter.
-pub(super) fn is_matrix(parameter: &Tensor) -> bool {
+/// `AdamW(others, lr)`.
+pub(super) const COMPANION: Rule = Rule { takes: |parameter| !is_matrix(parameter), ..ADAMW };
+
+fn is_matrix(parameter: &Tensor) -> bool {
     parameter.rank() == 2
 }
 

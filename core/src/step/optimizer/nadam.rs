@@ -1,14 +1,11 @@
 //! Adam with Nesterov momentum (`torch/optim/nadam.py`). `mu_product` stays on the host.
 
-use super::rule::{Rule, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, TORCH, ZEROS};
 
 /// `NAdam(lr)`.
 pub(super) const NADAM: Rule = Rule {
     class: "NAdam",
     state: &[ZEROS, ZEROS],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(|frame| {
         if frame.decays {
             frame.assign("grouped_grads", "aten::_foreach_add");
@@ -23,5 +20,5 @@ pub(super) const NADAM: Rule = Rule {
         frame.temporary("aten::div");
         frame.assign("denom", "aten::sqrt");
     },
-    fused: None,
+    ..TORCH
 };

@@ -4,15 +4,12 @@
 //! parameters makes five temporaries more from then on. The third step that is run stands for those.
 
 use super::frame::{Frame, release};
-use super::rule::{Rule, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, TORCH, ZEROS};
 
 /// `RAdam(lr)`.
 pub(super) const RADAM: Rule = Rule {
     class: "RAdam",
     state: &[ZEROS, ZEROS],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(|frame| {
         if frame.decays {
             frame.assign("grouped_grads", "aten::_foreach_add");
@@ -32,7 +29,9 @@ pub(super) const RADAM: Rule = Rule {
             frame.expression("aten::mul");
         }
     },
-    fused: None,
+    assumed_of_loop: "RAdam rectifies from its sixth step on, which takes its loop over single parameters five \
+                      temporaries more: the third iteration is run as if it were the sixth",
+    ..TORCH
 };
 
 /// `bias_corrected_exp_avg * lr * _compute_adaptive_lr() * _compute_rect()`.

@@ -1,25 +1,24 @@
 //! RMSprop (`torch/optim/rmsprop.py`).
 
 use super::frame::Frame;
-use super::rule::{Rule, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, TORCH, ZEROS};
 
 /// `RMSprop(lr)`.
 pub(super) const PLAIN: Rule = Rule {
     class: "RMSprop",
     state: &[ZEROS],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(|frame| all(frame, "aten::_foreach_sqrt")),
     for_loop: |frame| one(frame, "aten::sqrt"),
-    fused: None,
+    ..TORCH
 };
 
 /// `RMSprop(lr, momentum=0.9)`.
-pub(super) const MOMENTUM: Rule = Rule { state: &[ZEROS, ZEROS], ..PLAIN };
+pub(super) const MOMENTUM: Rule =
+    Rule { arguments: ", momentum=0.9", state: &[ZEROS, ZEROS], ..PLAIN };
 
 /// `RMSprop(lr, centered=True)`: `square_avg - grad_avg²` takes the place of `square_avg`.
 pub(super) const CENTERED: Rule = Rule {
+    arguments: ", centered=True",
     state: &[ZEROS, ZEROS],
     foreach: Some(|frame| all(frame, "aten::_foreach_addcmul")),
     for_loop: |frame| one(frame, "aten::addcmul"),

@@ -1,20 +1,18 @@
 //! Resilient backpropagation (`torch/optim/rprop.py`): signs are compared, so masks come and go.
 
 use super::frame::{Frame, release};
-use super::rule::{Rule, Slot, ZEROS};
-use crate::config::Implementation;
+use super::rule::{Rule, Slot, TORCH, ZEROS};
 use crate::eager::Tensor;
 use crate::tensor::DType;
 
-/// `Rprop(lr)`. It knows no weight decay.
+/// `Rprop(lr)`.
 pub(super) const RPROP: Rule = Rule {
     class: "Rprop",
+    has_decay: false,
     state: &[ZEROS, Slot::Like("aten::full_like")],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(all),
     for_loop: one,
-    fused: None,
+    ..TORCH
 };
 
 fn all(frame: &mut Frame<'_>) {

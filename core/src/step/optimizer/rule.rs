@@ -1,13 +1,23 @@
-//! What is said of one optimizer: its state, and one update for each way of walking over parameters.
+//! What there is to know of one optimizer: its class, its state, and one update for each way of walking
+//! over parameters.
 
 use super::frame::Frame;
 use crate::config::Implementation;
+use crate::eager::Tensor;
 
 /// One optimizer, or one setting of it that changes memory.
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// The class, as its users write it.
+    /// The module of the class.
+    pub(super) module: &'static str,
+    /// The class, as its users write it and as profilers name it.
     pub(super) class: &'static str,
+    /// What the class is given besides parameters and learning rate: `, momentum=0.9`.
+    pub(super) arguments: &'static str,
+    /// Which parameters it is given.
+    pub(super) takes: fn(&Tensor) -> bool,
+    /// Whether it has a weight decay.
+    pub(super) has_decay: bool,
     /// State made for each parameter, in the order of `_init_group`.
     pub(super) state: &'static [Slot],
     /// Whether the constructor makes it; else the first step does.
@@ -20,6 +30,35 @@ pub(super) struct Rule {
     pub(super) for_loop: Update,
     /// `fused=True`: the state that takes the place of `state`. The kernels themselves take nothing.
     pub(super) fused: Option<&'static [Slot]>,
+    /// What is assumed of it, for the user; may be empty.
+    pub(super) assumed: &'static str,
+    /// What is assumed of it where it walks over single parameters; may be empty.
+    pub(super) assumed_of_loop: &'static str,
+}
+
+/// What classes of `torch.optim` have in common.
+pub(super) const TORCH: Rule = Rule {
+    module: "torch.optim",
+    class: "",
+    arguments: "",
+    takes: |_| true,
+    has_decay: true,
+    state: &[],
+    in_constructor: false,
+    usual: Implementation::Foreach,
+    foreach: None,
+    for_loop: |_| {},
+    fused: None,
+    assumed: "",
+    assumed_of_loop: "",
+};
+
+impl Rule {
+    /// COUNT: copies of a parameter that it keeps, of which a gradient's clone is one.
+    pub(super) fn copies(&self) -> usize {
+        let copies = |slots: &[Slot]| slots.iter().filter(|it| matches!(it, Slot::Like(_))).count();
+        copies(self.state).max(self.fused.map_or(0, copies))
+    }
 }
 
 /// The body of an update, statement by statement.

@@ -1,22 +1,21 @@
 //! Stochastic gradient descent (`torch/optim/sgd.py`).
 
 use super::frame::Frame;
-use super::rule::{Rule, Slot};
-use crate::config::Implementation;
+use super::rule::{Rule, Slot, TORCH};
 
 /// `SGD(lr)`.
 pub(super) const PLAIN: Rule = Rule {
     class: "SGD",
     state: &[],
-    in_constructor: false,
-    usual: Implementation::Foreach,
     foreach: Some(decay_all),
     for_loop: decay_one,
     fused: Some(&[]),
+    ..TORCH
 };
 
 /// `SGD(lr, momentum)`: the buffer is a clone of the first gradient.
 pub(super) const MOMENTUM: Rule = Rule {
+    arguments: ", momentum=0.9",
     foreach: Some(|frame| {
         decay_all(frame);
         frame.keep("aten::clone");
@@ -31,6 +30,7 @@ pub(super) const MOMENTUM: Rule = Rule {
 
 /// `SGD(lr, momentum, nesterov=True)`: the list of gradients is changed in place, a single one is not.
 pub(super) const NESTEROV: Rule = Rule {
+    arguments: ", momentum=0.9, nesterov=True",
     for_loop: |frame| {
         decay_one(frame);
         frame.keep("aten::clone");
