@@ -232,12 +232,12 @@ impl FromArgMatches for Training {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
         let given = SETTINGS.iter().filter(|setting| is_given(setting.name));
-        let text = |setting: &Setting| match setting.kind {
-            Kind::Flag => "true".to_owned(),
-            _ => {
-                let values = matches.get_many::<String>(setting.name).unwrap_or_default();
-                values.map(String::as_str).collect::<Vec<_>>().join("\n")
+        let text = |setting: &Setting| {
+            if setting.kind == Kind::Flag {
+                return "true".to_owned();
             }
+            let values = matches.get_many::<String>(setting.name).unwrap_or_default();
+            values.map(String::as_str).collect::<Vec<_>>().join("\n")
         };
         let mut settings: Vec<_> = given.map(|setting| (setting, text(setting))).collect();
         let (short, of, value) = SHORT;
