@@ -20,17 +20,18 @@ pub(crate) fn ShowAll(
     /// Whether all are shown.
     open: RwSignal<bool>,
 ) -> impl IntoView {
-    view! {
-        <button
-            type="button"
-            class="show-all"
-            hidden=all <= first
-            aria-expanded=move || open.get().to_string()
-            on:click=move |_| open.update(|open| *open = !*open)
-        >
-            {move || label(all, first, open.get())}
-        </button>
-    }
+    (all > first).then(|| {
+        view! {
+            <button
+                type="button"
+                class="show-all"
+                aria-expanded=move || open.get().to_string()
+                on:click=move |_| open.update(|open| *open = !*open)
+            >
+                {move || label(all, first, open.get())}
+            </button>
+        }
+    })
 }
 
 /// What that button says.

@@ -59,9 +59,14 @@ pub(crate) fn Comparison(
                     " "
                     {said}
                 </p>
-                <button type="button" class="button" id="back" hidden=!is_back on:click=back>
-                    {tr("Back to its settings")}
-                </button>
+                {is_back
+                    .then(|| {
+                        view! {
+                            <button type="button" class="button" id="back" on:click=back>
+                                {tr("Back to its settings")}
+                            </button>
+                        }
+                    })}
                 <button type="button" class="button" id="keep" on:click=move |_| keep.run(())>
                     {tr("Keep the newest instead")}
                 </button>
