@@ -19,6 +19,7 @@ const BAR: (f64, f64) = (400.0, 10.0);
 
 /// The steps from a card's nameplate down to what this run leaves free.
 #[component]
+#[expect(clippy::needless_pass_by_value, reason = "a component owns its properties")]
 pub(crate) fn Ladder(
     /// The run.
     report: Arc<Report>,

@@ -53,18 +53,16 @@ fn inside(
     let count: [(&str, &dyn Display); 2] = [("n", &(at.step + 1)), ("all", &lesson.steps.len())];
     let is_last = at.step + 1 == lesson.steps.len();
     let next = move |_| if is_last { lessons.end.run(()) } else { lessons.go.run(at.step + 1) };
+    let title = tr(lesson.title);
     view! {
         <div class="lesson-head">
             <p class="lesson-count">{fill("Step {n} of {all}", &count)}</p>
             // The answer, whose heading is the page's, is hidden while one guesses.
-            <h2
-                class="panel-title"
-                id="lesson-title"
-                tabindex="-1"
-                attr:aria-level=at.is_asking().then_some("1")
-            >
-                {tr(lesson.title)}
-            </h2>
+            {if at.is_asking() {
+                view! { <h1 class="panel-title" id="lesson-title" tabindex="-1">{title}</h1> }.into_any()
+            } else {
+                view! { <h2 class="panel-title" id="lesson-title" tabindex="-1">{title}</h2> }.into_any()
+            }}
             <button
                 type="button"
                 class="quiet-button"

@@ -67,8 +67,8 @@ pub(crate) fn TrendView(
     };
     let second = Signal::derive(move || {
         let chosen = report.with(|report| Some(report.as_ref()?.verdict.id.clone()))?;
-        let usual = BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default().to_owned();
-        Some((chosen, Some(beside.get()).filter(|id| !id.is_empty()).unwrap_or(usual)))
+        let second = compared(&chosen, beside.get());
+        Some((chosen, second))
     });
     let picture = Memo::new(move |_| {
         let (chosen, second) = second.get()?;
@@ -103,16 +103,7 @@ pub(crate) fn TrendView(
             <div class="panel-head">
                 <h2 class="panel-title" id="trend-title">{tr("How it grows")}</h2>
                 <span class="trend-choices">
-                    {along(&curve.dim, dims, on_dim)}
-                    <label class="trend-beside">
-                        <span class="label">{tr("compare with")}</span>
-                        <select
-                            id="beside"
-                            on:change:target=move |event| beside.set(event.target().value())
-                        >
-                            {choices(devices, &second)}
-                        </select>
-                    </label>
+                    {along(&curve.dim, dims, on_dim)} {other_device(devices, &second, beside)}
                 </span>
             </div>
             // The picture is also a slider: arrow keys and clicks choose a size.
@@ -138,7 +129,7 @@ pub(crate) fn TrendView(
                     {tr("need: reserved and CUDA context")}
                 </span>
                 <span class="trend-key trend-key-allocated">{tr("allocated")}</span>
-                <span>{said.clone()}</span>
+                <span>{said}</span>
             </p>
             {table(curve, &picture.limits)}
         }
@@ -147,6 +138,28 @@ pub(crate) fn TrendView(
         <section class="panel trend" aria-labelledby="trend-title">
             {move || picture.get().map(inside)}
         </section>
+    }
+}
+
+/// The device beside the chosen one: what was picked, else the usual one.
+fn compared(chosen: &str, picked: String) -> String {
+    let usual = BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default();
+    Some(picked).filter(|id| !id.is_empty()).unwrap_or_else(|| usual.to_owned())
+}
+
+/// The choice of the device to compare with.
+fn other_device(
+    devices: RwSignal<Vec<DeviceRow>>,
+    second: &str,
+    beside: RwSignal<String>,
+) -> impl IntoView + use<> {
+    view! {
+        <label class="trend-beside">
+            <span class="label">{tr("compare with")}</span>
+            <select id="beside" on:change:target=move |event| beside.set(event.target().value())>
+                {choices(devices, second)}
+            </select>
+        </label>
     }
 }
 

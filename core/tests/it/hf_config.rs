@@ -154,7 +154,7 @@ fn every_family_runs() {
                 );
                 match open(&text) {
                     Ok(model) => {
-                        assert!(model.trace(&Config::default()).is_ok(), "{family} {class}")
+                        assert!(model.trace(&Config::default()).is_ok(), "{family} {class}");
                     }
                     // A head that the family has not is refused, and that is all.
                     Err(error) => assert!(

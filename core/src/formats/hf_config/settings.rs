@@ -139,7 +139,8 @@ impl<'a> Settings<'a> {
 
     /// An error about a setting: the first of these names that is there.
     pub(super) fn fault(self, names: Names<'_>, message: &str) -> Error {
-        let name = names.iter().find(|name| self.has(name)).or(names.first()).unwrap_or(&"it");
+        let name =
+            names.iter().find(|name| self.has(name)).or_else(|| names.first()).unwrap_or(&"it");
         let found = self.find(&[name]);
         let place = found.map_or(self.tree.place, |found| found.place);
         let what = found.map_or_else(|| "not stated".to_owned(), Tree::kind);

@@ -1,7 +1,5 @@
 //! Operators of the language, and the functions that every text may call.
 
-use std::rc::Rc;
-
 use super::super::settings::{LAYERS_MAX, Settings};
 use super::parser::Expr;
 use super::run::{Run, called};
@@ -20,22 +18,17 @@ const REPEATED_MAX: usize = 64;
 /// COUNT: tokens and batch where nobody says.
 const USUAL: [u64; 2] = [512, 8];
 
-/// Functions of every text, by what they are about.
-const BUILT_INS: [&str; 19] = [
-    // Lists and numbers.
+/// Functions of every text: lists, settings and what is said about them, inputs, state, operators.
+const BUILT_INS: [&str; 17] = [
     "range",
     "len",
-    "zip",
-    "enumerate",
     "scaled",
-    // Settings, and what is said about them.
     "setting",
     "stated",
     "words",
     "count_labels",
     "fault",
     "note",
-    // Inputs, parameters and operators.
     "tokens",
     "numbers",
     "labels",
@@ -69,16 +62,6 @@ impl<'t> Run<'t> {
             ("len", [list]) => {
                 let count = self.items(list)?.len();
                 Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
-            }
-            ("zip", [first, second]) => {
-                let (first, second) = (self.items(first)?, self.items(second)?);
-                let pairs = first.iter().cloned().zip(second.iter().cloned());
-                Ok(Value::List(pairs.map(|(a, b)| Value::List(Rc::from([a, b]))).collect()))
-            }
-            ("enumerate", [list]) => {
-                let items = self.items(list)?;
-                let pairs = (0..).map(Value::Int).zip(items.iter().cloned());
-                Ok(Value::List(pairs.map(|(a, b)| Value::List(Rc::from([a, b]))).collect()))
             }
             ("scaled", [Value::Int(n), Value::Float(factor)]) => {
                 Ok(Value::Int(scaled(*n, *factor)))
@@ -130,8 +113,8 @@ impl<'t> Run<'t> {
         let whole = |n: u64| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
         Ok(match usual {
             Value::None => c.maybe(names)?.map_or(Value::None, whole),
-            Value::Int(1..) => c.maybe(names)?.map_or(usual.clone(), whole),
-            Value::Int(_) => c.above_zero(names)?.map_or(usual.clone(), whole),
+            Value::Int(1..) => c.maybe(names)?.map_or_else(|| usual.clone(), whole),
+            Value::Int(_) => c.above_zero(names)?.map_or_else(|| usual.clone(), whole),
             Value::Float(x) => Value::Float(c.number(names, *x)),
             Value::Flag(flag) => Value::Flag(c.flag(names, *flag)),
             Value::Text(text, _) => Value::Text(c.word(names).unwrap_or(text), first),
@@ -154,10 +137,8 @@ impl<'t> Run<'t> {
     pub(super) fn bound(&self, end: &Expr<'t>, given: &Arguments<'t>) -> Result<(), Error> {
         match given.plain.as_slice() {
             [Value::Int(count)] if *count > LAYERS_MAX => {
-                let (c, names) = match self.stated.get(called(end)) {
-                    Some(&(c, names)) => (c, names),
-                    None => (self.c, &[] as &[&str]),
-                };
+                let unnamed = (self.c, <&[&str]>::default());
+                let (c, names) = self.stated.get(called(end)).copied().unwrap_or(unnamed);
                 Err(c.too_many(names, *count))
             }
             _ => Ok(()),

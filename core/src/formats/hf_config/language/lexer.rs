@@ -19,13 +19,13 @@ pub(super) enum Token<'t> {
 }
 
 /// Signs and reserved words; of those with the same start, the longest first.
-const SIGNS: [&str; 24] = [
+const SIGNS: [&str; 23] = [
     "**", "//", "==", "!=", "<=", ">=", "+=", "+", "-", "*", "/", "%", "@", "<", ">", "=", "(",
-    ")", "[", "]", ",", ".", ":", ";",
+    ")", "[", "]", ",", ".", ":",
 ];
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 16] = [
     "and", "class", "def", "del", "elif", "else", "False", "for", "if", "in", "is", "None", "not",
-    "or", "pass", "return", "True",
+    "or", "return", "True",
 ];
 
 /// The tokens of a text, each with its line.
@@ -93,7 +93,9 @@ fn next(line: &str) -> Result<Option<(Token<'_>, &str)>, String> {
             Ok(n) => Some(Token::Int(n)),
             Err(_) => plain.parse().ok().map(Token::Float),
         };
-        return token.map(|token| Some((token, rest))).ok_or(format!("`{number}` is no number"));
+        return token
+            .map(|token| Some((token, rest)))
+            .ok_or_else(|| format!("`{number}` is no number"));
     }
     if first.is_ascii_alphabetic() || first == '_' {
         let (name, rest) = split(line, |c| c.is_ascii_alphanumeric() || c == '_');

@@ -23,12 +23,11 @@ pub(super) enum Kind<'t> {
     Evaluate(Expr<'t>),
     /// `if`, each `elif`, and `else`.
     If(Vec<(Expr<'t>, Block<'t>)>),
-    For(Vec<&'t str>, Expr<'t>, Block<'t>),
+    For(&'t str, Expr<'t>, Block<'t>),
     Return(Expr<'t>),
     Delete(&'t str),
     Define(Function<'t>),
     Class(Class<'t>),
-    Pass,
 }
 
 #[derive(Debug)]
@@ -221,9 +220,9 @@ impl<'t> Parser<'t> {
             Token::Sign("if") => self.branches()?,
             Token::Sign("for") => {
                 self.take();
-                let names = self.names()?;
+                let name = self.name()?;
                 self.expect(Token::Sign("in"), "`in`")?;
-                Kind::For(names, self.expression()?, self.block()?)
+                Kind::For(name, self.expression()?, self.block()?)
             }
             Token::Sign("def") => Kind::Define(self.function()?),
             Token::Sign("class") => Kind::Class(self.class()?),
@@ -237,9 +236,6 @@ impl<'t> Parser<'t> {
     }
 
     fn simple(&mut self) -> Result<Kind<'t>, Error> {
-        if self.sign("pass") {
-            return Ok(Kind::Pass);
-        }
         if self.sign("del") {
             return Ok(Kind::Delete(self.name()?));
         }
@@ -268,14 +264,6 @@ impl<'t> Parser<'t> {
             branches.push((Expr::Flag(true), self.block()?));
         }
         Ok(Kind::If(branches))
-    }
-
-    fn names(&mut self) -> Result<Vec<&'t str>, Error> {
-        let mut names = vec![self.name()?];
-        while self.sign(",") {
-            names.push(self.name()?);
-        }
-        Ok(names)
     }
 
     fn function(&mut self) -> Result<Function<'t>, Error> {
@@ -317,7 +305,6 @@ impl<'t> Parser<'t> {
                     });
                     settings.push((names.collect::<Result<_, _>>()?, value));
                 }
-                Kind::Pass => {}
                 _ => {
                     let message = "a class has settings or methods, and nothing else";
                     return Err(mistake(self.file, statement.line, message));

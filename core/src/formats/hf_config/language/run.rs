@@ -189,20 +189,11 @@ impl<'t> Run<'t> {
                     }
                 }
             }
-            Kind::For(names, list, block) => {
+            Kind::For(name, list, block) => {
                 let list = self.value(list)?;
                 for item in self.items(&list)?.iter() {
                     self.step()?;
-                    match names.as_slice() {
-                        [name] => self.bind(name, item.clone()),
-                        names => self.unpack(names.len(), item, |run, index, value| {
-                            names
-                                .get(index)
-                                .into_iter()
-                                .for_each(|name| run.bind(name, value.clone()));
-                            Ok(())
-                        })?,
-                    }
+                    self.bind(name, item.clone());
                     if let Flow::Return(value) = self.block(block)? {
                         return Ok(Flow::Return(value));
                     }
@@ -213,7 +204,6 @@ impl<'t> Run<'t> {
             Kind::Define(_) | Kind::Class(_) => {
                 return Err(self.mistake("a definition stands at the start of a line"));
             }
-            Kind::Pass => {}
         }
         Ok(Flow::Next)
     }
@@ -236,10 +226,14 @@ impl<'t> Run<'t> {
         match target {
             Expr::Name(name) => self.bind(name, value),
             Expr::List(targets) => {
-                return self.unpack(targets.len(), &value, |run, index, value| {
-                    let mut target = targets.get(index).into_iter();
-                    target.try_for_each(|target| run.assign(target, value.clone()))
-                });
+                let items = self.items(&value)?;
+                if items.len() != targets.len() {
+                    let message = format!("{} names for {} values", targets.len(), items.len());
+                    return Err(self.mistake(&message));
+                }
+                for (target, item) in targets.iter().zip(items.iter()) {
+                    self.assign(target, item.clone())?;
+                }
             }
             Expr::Field(owner, name) => {
                 let owner = self.value(owner)?;
@@ -257,19 +251,6 @@ impl<'t> Run<'t> {
         Ok(())
     }
 
-    fn unpack(
-        &mut self,
-        count: usize,
-        value: &Value<'t>,
-        mut each: impl FnMut(&mut Self, usize, &Value<'t>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let items = self.items(value)?;
-        if items.len() != count {
-            return Err(self.mistake(&format!("{count} names for {} values", items.len())));
-        }
-        items.iter().enumerate().try_for_each(|(index, item)| each(self, index, item))
-    }
-
     /// `name = value`: what had that name before goes.
     fn bind(&mut self, name: &'t str, value: Value<'t>) {
         let names = self.frames.last_mut().unwrap_or(&mut self.globals);
@@ -283,7 +264,9 @@ impl<'t> Run<'t> {
         let mut held = Vec::new();
         value.tensors(&mut held);
         let Some(now) = self.builder.now() else { return };
-        held.into_iter().for_each(|id| self.builder.hold(id, now));
+        for id in held {
+            self.builder.hold(id, now);
+        }
     }
 
     // Calls.
@@ -379,7 +362,7 @@ impl<'t> Run<'t> {
     /// Makes a module of a class, or reads the settings that the class states.
     fn make(&mut self, class: usize, arguments: Arguments<'t>) -> Result<Value<'t>, Error> {
         if self.lineage(class).any(|known| !known.class.settings.is_empty()) {
-            return self.settings(class, arguments);
+            return self.settings(class, &arguments);
         }
         let id = self.modules.len();
         let path = std::mem::take(&mut self.naming);
@@ -402,7 +385,7 @@ impl<'t> Run<'t> {
     }
 
     /// Reads the settings of a class, from a part of the configuration if one is named.
-    fn settings(&mut self, class: usize, arguments: Arguments<'t>) -> Result<Value<'t>, Error> {
+    fn settings(&mut self, class: usize, arguments: &Arguments<'t>) -> Result<Value<'t>, Error> {
         let c = match arguments.plain.as_slice() {
             [] => self.c,
             [Value::Text(name, _)] => self.c.part_or_older(name),
@@ -451,7 +434,7 @@ impl<'t> Run<'t> {
             }
             Expr::Field(owner, name) => {
                 let owner = self.value(owner)?;
-                self.field(owner, name)?
+                self.field(&owner, name)?
             }
             Expr::Item(list, index) => {
                 let (list, index) = (self.value(list)?, self.value(index)?);
@@ -517,12 +500,12 @@ impl<'t> Run<'t> {
         found.cloned().ok_or_else(|| self.mistake("the list has no such item"))
     }
 
-    fn field(&self, owner: Value<'t>, name: &'t str) -> Result<Value<'t>, Error> {
+    fn field(&self, owner: &Value<'t>, name: &'t str) -> Result<Value<'t>, Error> {
         let method = |class| {
             let function = self.method(class, name)?;
             Some(Value::Method(Rc::new(owner.clone()), function))
         };
-        let found = match &owner {
+        let found = match owner {
             Value::Record(record) => record.get(name).cloned(),
             Value::Module(id) => self.modules.get(*id).and_then(|module| {
                 module.fields.get(name).cloned().or_else(|| method(module.class))

@@ -51,7 +51,7 @@ pub(super) struct Arguments<'t> {
     pub(super) named: Vec<(&'t str, Value<'t>)>,
 }
 
-impl<'t> Value<'t> {
+impl Value<'_> {
     /// What it is, for messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
