@@ -26,4 +26,3 @@ try {
   if (boot) boot.textContent = "Highwater could not start: it needs a current browser with WebAssembly.";
   throw reason;
 }
-offline?.register(at("sw.js")).catch(() => {});

@@ -84,3 +84,8 @@ function keep(list) {
 
 /** Saves the answer in some form; what makes it is fetched now. */
 export const save = async (...what) => (await import("./export.js")).save(...what);
+
+/** Keeps the page for times without a network. */
+export function keepOffline() {
+  navigator.serviceWorker?.register(new URL("sw.js", document.baseURI).href).catch(() => {});
+}

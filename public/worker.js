@@ -1,10 +1,11 @@
 // The page posts the address of the main script and its compiled WebAssembly; both halves of the
 // program are the same file, so nothing is downloaded twice.
 
-// What reads other formats than ONNX is a program of its own. It is asked for at once and awaited by
-// nobody until it is needed.
-const reader = load('highwater-reader');
-reader.catch(() => {});
+// What reads other formats than ONNX is a program of its own. It is fetched ahead, once the line has
+// nothing better to do, or when it is needed.
+let reader;
+const readers = () => (reader ??= load('highwater-reader'));
+globalThis.fetchReaders = () => readers().catch(() => {});
 
 // What reads recorded runs, once there is one, by the names of the programs; the one that read last,
 // and the one whose run is on the page.
@@ -14,7 +15,7 @@ let shown = null;
 
 globalThis.readElsewhere = async (input, name, config) => {
   const kind = await recorderOf(input);
-  if (!kind) return (await reader).read(input, name);
+  if (!kind) return (await readers()).read(input, name);
   last = recorders[kind] ??= await load(kind);
   return last.read(input, name, config);
 };

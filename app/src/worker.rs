@@ -86,6 +86,10 @@ extern "C" {
         config: Vec<u8>,
     ) -> Result<JsValue, JsValue>;
 
+    /// Fetches those readers ahead.
+    #[wasm_bindgen(js_name = fetchReaders)]
+    fn fetch_readers();
+
     /// What was read elsewhere last is a recorded run that is on the page from now on, or none is.
     #[wasm_bindgen(js_name = keepElsewhere)]
     fn keep_elsewhere(is_recorded: bool);
@@ -253,6 +257,7 @@ impl Desk {
                     }
                 }
             }
+            ToWorker::FetchReaders => fetch_readers(),
             ToWorker::Close => {
                 keep_elsewhere(false);
                 *self = Self { sought: self.sought.take(), ..Self::default() };

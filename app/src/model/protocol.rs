@@ -127,6 +127,8 @@ pub(crate) enum ToWorker {
         /// Whether to begin with the last estimate, because no other follows.
         at_once: bool,
     },
+    /// Fetch the readers of other formats than ONNX, so that they are there when they are needed.
+    FetchReaders,
     /// Forget the open model.
     Close,
 }

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use gloo::render::{AnimationFrame, request_animation_frame};
+use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use highwater_core::report::Snapshot;
 use js_sys::Object;
@@ -28,6 +29,9 @@ use crate::words;
 use highwater_core::levers::Pulled;
 
 use super::{embed, link};
+
+/// COUNT: milliseconds without an input, from the start on, after which other files are fetched.
+const QUIET: u32 = 300;
 
 /// Something else is on the page: whoever reads or listens begins with its answer. A page inside
 /// another one leaves the focus where it is.
@@ -80,6 +84,8 @@ struct Line {
     good: Option<(Input, Wanted)>,
     /// What that input says, where it is text.
     good_text: Option<String>,
+    /// Whether what the first answer does not need has been asked for.
+    has_rest: bool,
     /// COUNT: workers that died since the user last asked for something.
     deaths: usize,
 }
@@ -309,6 +315,13 @@ impl Engine {
                 }
                 self.line.borrow_mut().ready = true;
                 self.seek(false);
+                let engine = self.clone();
+                let fetch = move || {
+                    if engine.state.opening.with_untracked(Option::is_none) {
+                        engine.fetch_the_rest();
+                    }
+                };
+                Timeout::new(QUIET, fetch).forget();
             }
             FromWorker::Opened { generation, dims, text, spec, estimate, fault } => {
                 self.opened(generation, dims, text, spec, estimate);
@@ -462,6 +475,17 @@ impl Engine {
         drop(line);
         let report = Arc::new(estimate.report);
         state.answer.set(Some(Answer { generation, report, millis: estimate.millis }));
+        let engine = self.clone();
+        Timeout::new(0, move || engine.fetch_the_rest()).forget();
+    }
+
+    /// Fetches what the first answer does not need: on a slow line it would arrive before that.
+    fn fetch_the_rest(&self) {
+        let mut line = self.line.borrow_mut();
+        if !std::mem::replace(&mut line.has_rest, true) {
+            line.send(&ToWorker::FetchReaders, &JsValue::NULL);
+            link::keep_offline();
+        }
     }
 
     fn refused(&self, problem: SourceProblem, text: Option<String>) {

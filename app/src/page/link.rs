@@ -67,6 +67,10 @@ extern "C" {
     #[wasm_bindgen(js_namespace = highwater, catch)]
     async fn save(form: &str, packed: Vec<u8>, name: &str) -> Result<JsValue, JsValue>;
 
+    /// Keeps the page for times without a network, which fetches all of it.
+    #[wasm_bindgen(js_namespace = highwater, js_name = keepOffline)]
+    pub(crate) fn keep_offline();
+
     /// Opens what a fragment names.
     #[wasm_bindgen(js_namespace = highwater)]
     pub(crate) fn visit(fragment: &str);
