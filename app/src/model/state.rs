@@ -123,17 +123,44 @@ impl State {
 
     /// Forgets what ends with a part of the visit. A field that is added has to be given its time here.
     pub(crate) fn forget(&self, ended: Ended) {
-        // What replaces itself, and what lasts as long as the visit.
-        let Self { config: _, reading: _, message: _, found: _, kept: _, lesson: _, .. } = self;
-        let Self { waiting: _, address: _, shared: _, recent: _, theme: _, language: _, .. } = self;
-        let Self { cursor, search, config_problem, .. } = self;
+        let Self {
+            // What ends with an answer, with a model, with all that is open.
+            cursor,
+            search,
+            config_problem,
+            notice,
+            view,
+            pin,
+            what_ifs,
+            levers,
+            applied,
+            trend,
+            devices,
+            opening,
+            loaded,
+            source,
+            answer,
+            snapshot,
+            // What replaces itself, and what lasts as long as the visit.
+            config: _,
+            reading: _,
+            message: _,
+            found: _,
+            kept: _,
+            lesson: _,
+            waiting: _,
+            address: _,
+            shared: _,
+            recent: _,
+            theme: _,
+            language: _,
+        } = self;
         cursor.set(None);
         search.set(None);
         config_problem.set(None);
         if ended == Ended::Answer {
             return;
         }
-        let Self { notice, view, pin, what_ifs, levers, applied, trend, devices, .. } = self;
         notice.set(None);
         view.update(|view| view.part = Part::All);
         pin.set(None);
@@ -148,7 +175,6 @@ impl State {
         if ended == Ended::Model {
             return;
         }
-        let Self { opening, loaded, source, answer, snapshot, .. } = self;
         opening.set(None);
         loaded.set(None);
         source.set(None);
