@@ -220,7 +220,7 @@ fn batches(config: &Config) -> Result<u64, Error> {
         let message = format!(
             "{batches} batches per step are more than the {MOST_BATCHES} that are simulated"
         );
-        return Err(Error::new(ErrorKind::BadConfig, message));
+        return Err(Error::new(ErrorKind::BadConfig, message).about("accumulate"));
     }
     Ok(batches)
 }
@@ -291,7 +291,7 @@ fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Res
             "channels last is for images: PyTorch refuses to convert `{}`, which has five dimensions",
             volume.name
         );
-        return Err(Error::new(ErrorKind::BadConfig, message));
+        return Err(Error::new(ErrorKind::BadConfig, message).about("memory-format"));
     }
     rt.enter_operator("aten::to");
     for Loaded { tensor, category, name, .. } in loaded {

@@ -369,7 +369,7 @@ fn divisions(octaves: &mut [u64], words: &mut Words<'_>) -> Result<(), Error> {
 }
 
 fn refuse(message: String) -> Error {
-    Error::new(ErrorKind::BadConfig, message)
+    Error::new(ErrorKind::BadConfig, message).about("alloc-conf")
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ fn refusal(choice: LossChoice, wanted: &str, found: &str) -> Error {
     let message = format!(
         "the loss {choice} wants {wanted}, but there is {found}: choose another loss, or auto"
     );
-    Error::new(ErrorKind::BadConfig, message)
+    Error::new(ErrorKind::BadConfig, message).about("loss")
 }
 
 /// The first floating-point output, and what of the graph bears on its loss.

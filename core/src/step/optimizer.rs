@@ -139,7 +139,7 @@ impl State {
         let parts = rules(config.optimizer).iter().map(|rule| {
             if config.weight_decay && !rule.has_decay {
                 let message = format!("{} knows no weight decay: leave it out", rule.class);
-                return Err(Error::new(ErrorKind::BadConfig, message));
+                return Err(Error::new(ErrorKind::BadConfig, message).about("weight-decay"));
             }
             let (walk, slots) = implementation(rule, config.optimizer_impl)?;
             Ok(Part { rule, walk, slots, steps: 0, state: Vec::new() })
@@ -198,7 +198,7 @@ fn implementation(rule: &Rule, chosen: Implementation) -> Result<(Walk, &'static
             "{} has no {chosen} implementation: choose another, or auto for {}",
             rule.class, rule.usual
         );
-        Error::new(ErrorKind::BadConfig, message)
+        Error::new(ErrorKind::BadConfig, message).about("optimizer-impl")
     })
 }
 

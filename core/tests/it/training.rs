@@ -175,3 +175,25 @@ fn settings_that_train_nothing_are_refused() {
         );
     }
 }
+
+/// A setting that means nothing to a model is blamed by name, so that it can be taken back.
+#[test]
+fn what_is_refused_names_the_setting() {
+    let bytes = fixtures::read("models/train/alexnet.onnx");
+    let model = highwater_core::open(&mut bytes.as_slice(), "alexnet.onnx").unwrap();
+    for (setting, value, with) in [
+        ("loss", "causal-lm", None),
+        ("optimizer-impl", "fused", Some(("optimizer", "rprop"))),
+        ("weight-decay", "true", Some(("optimizer", "rprop"))),
+        ("accumulate", "100000", None),
+        ("alloc-conf", "colour:red", None),
+        ("lora", "q_proj", None),
+    ] {
+        let mut config = Config::default();
+        for (name, value) in [(setting, value)].into_iter().chain(with) {
+            config.set(name, value).unwrap();
+        }
+        let error = model.estimate(&config).map(|_| ()).expect_err(setting);
+        assert_eq!(error.setting(), Some(setting), "{error}");
+    }
+}
