@@ -328,7 +328,7 @@ impl Desk {
             config = estimator::suggested(model.defaults(), config);
         }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
-        let mut taken_back = None;
+        let mut taken_back: Option<Fault> = None;
         let (estimate, simulation) = loop {
             match estimate(&model, &config) {
                 Ok(answer) => break answer,
@@ -337,7 +337,13 @@ impl Desk {
                     if !error.setting().is_some_and(|setting| take_back(&mut config, setting)) {
                         return Err(fault);
                     }
-                    taken_back.get_or_insert(fault);
+                    taken_back = Some(match taken_back {
+                        None => fault,
+                        Some(Fault { reason, .. }) => {
+                            let reason = [&reason, "; ", &fault.reason].concat();
+                            Fault { reason, ..fault }
+                        }
+                    });
                 }
             }
         };

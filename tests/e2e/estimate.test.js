@@ -305,3 +305,23 @@ test('can be used by everybody, on every screen and in both themes', async () =>
     }
   }
 });
+
+test('a setting that trains nothing is refused at its field, and reset for the next model', async () => {
+  const { page, errors } = await openJudged('DistilGPT-2');
+  for (const summary of await page.locator('.training-details summary').all()) await summary.click();
+  const lora = page.getByLabel('LoRA adapters');
+  const adapt = async (names) => {
+    await lora.fill(names);
+    await lora.press('Tab');
+  };
+  await adapt('nothing_like_it');
+  await page.locator('.hint-wrong').getByText('nothing is trained').waitFor();
+  await adapt('c_attn');
+  await page.waitForFunction(() => document.querySelector('.problem').textContent === '');
+  assert.equal(await page.locator('.hint-wrong').count(), 0);
+  await page.getByText('Examples', { exact: true }).click();
+  await page.locator('.menu-item', { hasText: 'ResNet-50' }).click();
+  await page.locator('.problem').getByText('The setting was reset for this model.').waitFor();
+  assert.equal(await lora.inputValue(), '');
+  assert.deepEqual(errors, []);
+});
