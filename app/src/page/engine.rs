@@ -296,7 +296,7 @@ impl Engine {
         } else if let Some(wanted) = line.estimate_next.take() {
             if line.good.as_ref().is_none_or(|(_, good)| *good == wanted) {
                 drop(line);
-                // What was taken back is told until another answer comes.
+                // The message about a reset setting stays until another answer comes.
                 self.state.config_problem.update(|problem| {
                     *problem = problem.take().filter(|problem| problem.taken_back);
                 });
