@@ -17,6 +17,7 @@ use flate2::read::GzDecoder;
 use highwater_core::allocator::{Settings, replay_series};
 use highwater_core::config::PyTorch;
 use highwater_core::device::{self, Device};
+use highwater_core::diagnostic::Diagnostics;
 use highwater_core::eager::Hardware;
 use highwater_core::source::{Counted, ReadStats};
 use highwater_core::step::loss::Loss;
@@ -79,17 +80,18 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let config = config(dims);
     let device = device::lookup(&config.device).ok_or("no such device")?;
     let graph = formats::open(&mut bytes.as_slice(), name)?.graph;
-    let typed = infer::infer(&graph, &config.dims)?;
-    let program = recover::recover(&graph, &typed, &config);
-    let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
-    let run = || step::record(&program, &program.typed, &loss, &config, hardware(device), &());
-    let trace = run()?.trace;
+    let sink = Diagnostics::default();
+    let typed = infer::infer(&graph, &config.dims, &sink)?;
+    let program = recover::recover(&graph, &typed, &config, &sink);
+    let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
+    let run = || step::record(&program, &loss, &config, hardware(device), &(), &sink);
+    let trace = run()?;
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 
     let stages = [
         best(|| drop(black_box(formats::open(&mut black_box(bytes.as_slice()), name)))),
-        best(|| drop(black_box(infer::infer(black_box(&graph), &config.dims)))),
-        best(|| drop(black_box(recover::recover(black_box(&graph), &typed, &config)))),
+        best(|| drop(black_box(infer::infer(black_box(&graph), &config.dims, &sink)))),
+        best(|| drop(black_box(recover::recover(black_box(&graph), &typed, &config, &sink)))),
         best(|| drop(black_box(run()))),
         best(|| drop(black_box(replay_series(black_box(&trace), &Settings::default(), None)))),
     ];

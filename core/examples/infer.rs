@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use highwater_core::diagnostic::Diagnostics;
 use highwater_core::graph::{Dim, Graph};
 use highwater_core::infer::{Typed, infer, open_dims};
 use highwater_core::{Severity, formats};
@@ -36,15 +37,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for open in open_dims(&graph) {
             dims.extend(given.get(&open.name).map(|&size| (open.name, size)));
         }
-        let typed = infer(&graph, &dims)?;
+        let sink = Diagnostics::default();
+        let typed = infer(&graph, &dims, &sink)?;
+        let diagnostics = sink.into_sorted();
         let best = (0..5).map(|_| {
             let start = Instant::now();
-            let again = infer(&graph, &dims).is_ok();
+            let again = infer(&graph, &dims, &Diagnostics::default()).is_ok();
             if again { start.elapsed() } else { Duration::MAX }
         });
         let time = best.min().unwrap_or_default();
         let tally = compare(&graph, &typed);
-        let bad = typed.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+        let bad = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
         println!(
             "{argument}: {} nodes, {} values, {time:?}; stated types alike {}, different {}, \
              open {}; untyped {}, errors {bad}",
@@ -55,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             tally.open,
             tally.untyped,
         );
-        for diagnostic in &typed.diagnostics {
+        for diagnostic in &diagnostics {
             println!("    {diagnostic} ({})", diagnostic.node.as_deref().unwrap_or(""));
         }
         n_files += 1;

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use crate::config::{Config, pattern};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Literal, Node, ValueId};
 use crate::recover::{DOMAIN, Program, add_value};
@@ -18,7 +18,7 @@ use crate::tensor::{DType, TensorType};
 ///
 /// # Errors
 /// When it names none that there is: nothing would be trained.
-pub fn adapt(program: &mut Program<'_>, config: &Config) -> Result<(), Error> {
+pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> Result<(), Error> {
     if config.lora.is_empty() {
         return Ok(());
     }
@@ -51,7 +51,7 @@ pub fn adapt(program: &mut Program<'_>, config: &Config) -> Result<(), Error> {
         "{adapted} linear layers get adapters of rank {rank}, without dropout; all other parameters \
          are frozen"
     );
-    program.diagnostics.push(Diagnostic::new(Severity::Info, "lora", message));
+    sink.push(Diagnostic::new(Severity::Info, "lora", message));
     Ok(())
 }
 

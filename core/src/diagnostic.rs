@@ -1,8 +1,12 @@
 //! What was assumed or could not be done: structured, accumulated, never dropped.
 
+use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::sorted;
 
 /// How much a [`Diagnostic`] weighs on the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,6 +55,31 @@ impl Diagnostic {
     pub fn at(mut self, node: impl Into<String>) -> Self {
         self.node = Some(node.into());
         self
+    }
+}
+
+/// Where each stage of an estimate puts its diagnostics, as it meets their causes.
+#[derive(Debug, Default)]
+pub struct Diagnostics {
+    found: RefCell<Vec<Diagnostic>>,
+}
+
+impl Diagnostics {
+    /// One more.
+    pub fn push(&self, diagnostic: Diagnostic) {
+        self.found.borrow_mut().push(diagnostic);
+    }
+
+    /// More of them: those of a list, or the one that there may be.
+    pub fn extend(&self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
+        diagnostics.into_iter().for_each(|diagnostic| self.push(diagnostic));
+    }
+
+    /// All, the severest first, otherwise in the order in which they were found.
+    pub fn into_sorted(self) -> Vec<Diagnostic> {
+        let mut found = self.found.into_inner();
+        sorted::by_key(&mut found, |diagnostic| Reverse(diagnostic.severity));
+        found
     }
 }
 

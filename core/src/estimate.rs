@@ -7,20 +7,18 @@ mod locate;
 mod simulation;
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 
 use crate::adapt;
 use crate::allocator::{self, Conf, Replay, Settings};
 use crate::config::{Attention, Config, Precision};
 use crate::device::{self, Device, Room};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::Error;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
 use crate::recover;
 use crate::report::{Band, DeviceVerdict, Report};
-use crate::sorted;
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
@@ -140,28 +138,24 @@ impl Model {
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
         let conf = Conf::read(&config.alloc_conf)?;
         let graph = &*self.graph_for(config)?;
-        let typed = infer::infer(graph, &config.dims)?;
-        let mut program = recover::recover(graph, &typed, config);
+        let sink = Diagnostics::default();
+        sink.extend(graph.diagnostics.iter().cloned());
+        sink.extend(self.attention_setting(config));
+        sink.extend(self.other_settings(config));
+        sink.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
+        let typed = infer::infer(graph, &config.dims, &sink)?;
+        let mut program = recover::recover(graph, &typed, config, &sink);
         if let Some(dtype) = config.precision.converts_to() {
             program.typed.to_mut().convert_floats(dtype);
         }
-        adapt::adapt(&mut program, config)?;
-        let loss = Loss::choose(config.loss, &program.graph, &program.typed)?;
+        adapt::adapt(&mut program, config, &sink)?;
+        let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
         let hardware = device.hardware(config.pytorch);
-        let recorded = step::record(&program, &program.typed, &loss, config, hardware, &())?;
-        let mut diagnostics = graph.diagnostics.clone();
-        diagnostics.extend(self.attention_setting(config));
-        diagnostics.extend(typed.diagnostics.iter().cloned());
-        diagnostics.push(loss.diagnostic());
-        diagnostics.extend(self.other_settings(config));
-        diagnostics.extend(program.diagnostics.iter().cloned());
-        diagnostics.extend(recorded.diagnostics);
-        diagnostics.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
-        sorted::by_key(&mut diagnostics, |diagnostic| Reverse(diagnostic.severity));
+        let trace = step::record(&program, &loss, config, hardware, &(), &sink)?;
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         let room = Room::of(device, &config);
         let settings = conf.on(Some(room.capacity), room.allowed);
-        Ok(Run { config, settings, typed, trace: recorded.trace, diagnostics })
+        Ok(Run { config, settings, typed, trace, diagnostics: sink.into_sorted() })
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Elements, Graph, Node, ValueId};
 use crate::ops::{self, Inference, LIMIT, Made, OpError, Operator};
@@ -41,8 +41,6 @@ pub struct Typed {
     pub elements: Vec<Option<Elements>>,
     /// All dimensions by name: the user's numbers, and the defaults of the rest.
     pub dims: BTreeMap<String, u64>,
-    /// What was assumed, and what could not be typed.
-    pub diagnostics: Vec<Diagnostic>,
     /// Whether some type is a stand-in, so that sums over types are lower bounds.
     pub lower_bound: bool,
 }
@@ -65,17 +63,22 @@ impl Typed {
 /// # Errors
 /// When `dims` names a dimension that the graph does not have or an absurd size, when an input has
 /// no shape, when a tensor becomes too large to count, or when no output can be typed.
-pub fn infer(graph: &Graph, dims: &BTreeMap<String, u64>) -> Result<Typed, Error> {
-    let binding = Binding::new(graph, dims)?;
+pub fn infer(
+    graph: &Graph,
+    dims: &BTreeMap<String, u64>,
+    sink: &Diagnostics,
+) -> Result<Typed, Error> {
+    let binding = Binding::new(graph, dims, sink)?;
     let rebatch = match binding.rebatch {
         None => None,
         Some((old, new)) => {
-            let as_exported = Run::new(graph, &binding, old, None)?.finish()?;
+            let as_exported =
+                Run::new(graph, &binding, old, None)?.finish(&Diagnostics::default())?;
             Some(Rebatch { old, new, before: as_exported })
         }
     };
     let batch = rebatch.as_ref().map_or(0, |rebatch| rebatch.new);
-    Run::new(graph, &binding, batch, rebatch.as_ref())?.finish()
+    Run::new(graph, &binding, batch, rebatch.as_ref())?.finish(sink)
 }
 
 /// What nodes are counted by: severity and code of the diagnostic, operator.
@@ -143,7 +146,7 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    fn finish(mut self) -> Result<Typed, Error> {
+    fn finish(mut self, sink: &Diagnostics) -> Result<Typed, Error> {
         for node in &self.graph.nodes {
             self.node(node)?;
         }
@@ -154,8 +157,7 @@ impl<'a> Run<'a> {
             let message = format!("no output of the model can be typed: {why}");
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         }
-        let mut diagnostics = self.binding.diagnostics.clone();
-        diagnostics.extend(self.gaps.into_iter().map(|((severity, code, op), gap)| {
+        sink.extend(self.gaps.into_iter().map(|((severity, code, op), gap)| {
             let times = match gap.count {
                 1 => String::new(),
                 count => format!(" ({count} nodes of type {op}; the first is named here)"),
@@ -166,7 +168,6 @@ impl<'a> Run<'a> {
             types: self.types,
             elements: self.elements,
             dims: self.binding.dims.clone(),
-            diagnostics,
             lower_bound: self.lower_bound,
         })
     }

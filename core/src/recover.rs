@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::config::{Config, Recover};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::graph::{Graph, Literal, Node, NodeId, Value, ValueId};
 use crate::infer::Typed;
 use crate::sorted;
@@ -55,11 +55,9 @@ pub struct Program<'a> {
     pub unread_buffers: BTreeMap<ValueId, Vec<(String, TensorType)>>,
     /// Values that a Python name holds until another value has been made.
     pub names: Vec<(ValueId, ValueId)>,
-    /// What was recovered, and what is missing still.
-    pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What puts something back, and says so in the view's diagnostics.
+/// What puts something back, and says so in a diagnostic.
 type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
@@ -81,12 +79,17 @@ const RECOVERIES: [Recovery; 13] = [
 ];
 
 /// Recovers what can be told with certainty or by convention.
-pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Program<'a> {
-    let mut view = View::new(graph, typed);
+pub fn recover<'a>(
+    graph: &'a Graph,
+    typed: &'a Typed,
+    config: &Config,
+    sink: &'a Diagnostics,
+) -> Program<'a> {
+    let mut view = View::new(graph, typed, sink);
     if graph.is_program {
         in_place::obey(&mut view, config);
         view.settle();
-        return view.into_program(Vec::new());
+        return view.into_program();
     }
     match config.recover {
         _ if graph.is_traced => {
@@ -104,9 +107,10 @@ pub fn recover<'a>(graph: &'a Graph, typed: &'a Typed, config: &Config) -> Progr
         }),
         Recover::Off => in_place::assume(&mut view, config),
     }
-    let mut diagnostics = if graph.is_traced { Vec::new() } else { removed::find(&view, config) };
-    diagnostics.append(&mut view.diagnostics);
-    view.into_program(diagnostics)
+    if !graph.is_traced {
+        removed::report(&view, config);
+    }
+    view.into_program()
 }
 
 /// Puts a value behind those of a graph, and its type behind theirs.
@@ -136,7 +140,7 @@ pub(crate) struct View<'a> {
     readers: Vec<Vec<NodeId>>,
     /// New nodes, by the node behind which they run.
     behind: BTreeMap<NodeId, Vec<Node>>,
-    diagnostics: Vec<Diagnostic>,
+    sink: &'a Diagnostics,
     /// Whether tensors of the module's state are not those of the file.
     state_changed: bool,
     /// Whether nodes changed since they were last settled.
@@ -144,7 +148,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(graph: &'a Graph, typed: &'a Typed) -> Self {
+    fn new(graph: &'a Graph, typed: &'a Typed, sink: &'a Diagnostics) -> Self {
         let mut view = Self {
             graph: Cow::Borrowed(graph),
             typed: Cow::Borrowed(typed),
@@ -152,7 +156,7 @@ impl<'a> View<'a> {
             producers: Vec::new(),
             readers: Vec::new(),
             behind: BTreeMap::new(),
-            diagnostics: Vec::new(),
+            sink,
             state_changed: false,
             nodes_changed: false,
         };
@@ -265,12 +269,12 @@ impl<'a> View<'a> {
     }
 
     /// Says that something was put back.
-    fn say(&mut self, severity: Severity, code: &'static str, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::new(severity, code, message));
+    fn say(&self, severity: Severity, code: &'static str, message: impl Into<String>) {
+        self.sink.push(Diagnostic::new(severity, code, message));
     }
 
     /// Says how often an operator was found behind what it had become.
-    fn found_again(&mut self, name: &str, count: usize) {
+    fn found_again(&self, name: &str, count: usize) {
         if count > 0 {
             let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
             let message = format!("{name} was found again {times} in what the exporter decomposed");
@@ -409,19 +413,18 @@ impl<'a> View<'a> {
         self.nodes = live;
     }
 
-    fn into_program(mut self, diagnostics: Vec<Diagnostic>) -> Program<'a> {
+    fn into_program(mut self) -> Program<'a> {
         self.drop_dead();
         self.index();
         let placement = placement::order(&self);
         let to_device = placement::to_device(&self, &placement);
         let unread = placement.iter().map(|&id| (id, placement::unread_buffers(&self, id)));
         let unread_buffers = sorted::map(unread.filter(|(_, buffers)| !buffers.is_empty()));
-        let mut diagnostics = diagnostics;
         let names = if self.graph.is_program {
             self.graph.held.clone()
         } else {
-            diagnostics.extend(placement::diagnostic(&unread_buffers));
-            diagnostics.extend(names::diagnostic(&self));
+            self.sink.extend(placement::diagnostic(&unread_buffers));
+            self.sink.extend(names::diagnostic(&self));
             names::find(&self)
         };
         Program {
@@ -432,7 +435,6 @@ impl<'a> View<'a> {
             to_device,
             unread_buffers,
             names,
-            diagnostics,
         }
     }
 }

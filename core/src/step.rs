@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, ZeroGrad};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
 use crate::eager::{Hardware, Runtime, Tensor};
@@ -61,15 +61,6 @@ pub struct Parameter {
     pub leaf: Rc<Leaf>,
 }
 
-/// What the iterations did, and what had to be assumed of operators.
-#[derive(Clone, Debug)]
-pub struct Recorded {
-    /// Allocations and frees.
-    pub trace: Trace,
-    /// Operators without a memory rule.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
 /// Runs the iterations and returns what they did to memory.
 ///
 /// # Errors
@@ -77,15 +68,16 @@ pub struct Recorded {
 /// many batches.
 pub fn record(
     program: &Program<'_>,
-    typed: &Typed,
     loss: &Loss,
     config: &Config,
     hardware: Hardware,
     hooks: &dyn Hooks,
-) -> Result<Recorded, Error> {
+    sink: &Diagnostics,
+) -> Result<Trace, Error> {
+    let typed = &*program.typed;
     let batches = batches(config)?;
     let rt = Runtime::new(hardware, config.pytorch);
-    let mut device = Device::load(&rt, program, typed, config, hooks)?;
+    let mut device = Device::load(&rt, program, config, hooks, sink)?;
     let target = device.load_batch(&rt, &program.graph, typed, loss, config.memory_format);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
     let autocast = config.precision.autocast();
@@ -97,7 +89,6 @@ pub fn record(
     let mut training = Training::begin(&rt, config, &device, hooks)?;
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
-    let mut learning = None;
     for iteration in 1..=ITERATIONS {
         rt.enter_phase(iteration, Phase::ZeroGrad);
         if config.zero_grad == ZeroGrad::Start {
@@ -126,7 +117,7 @@ pub fn record(
             bound = value.map(|value| (value, outputs));
         }
         if iteration == 1 {
-            learning = device.check_gradients(config)?;
+            freeze::check_gradients(&device.parameters, config, sink)?;
         }
         rt.enter_phase(iteration, Phase::Optimizer);
         rt.enter_module(optimizer_label);
@@ -140,14 +131,12 @@ pub fn record(
             unbind(bound.take());
         }
     }
-    let mut diagnostics = forward.diagnostics();
-    diagnostics.extend(learning);
-    diagnostics.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
-    diagnostics.extend(training.optimizer.diagnostics());
-    diagnostics.extend(training.masters.is_some().then(Masters::diagnostic));
-    diagnostics.extend(format_diagnostic(program, config));
-    diagnostics.extend(device.diagnostics.iter().cloned());
-    Ok(Recorded { diagnostics, trace: rt.into_trace() })
+    sink.extend(forward.diagnostics());
+    sink.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
+    sink.extend(training.optimizer.diagnostics());
+    sink.extend(training.masters.is_some().then(Masters::diagnostic));
+    sink.extend(format_diagnostic(program, config));
+    Ok(rt.into_trace())
 }
 
 /// What the loop holds besides the model.
@@ -313,7 +302,6 @@ struct Device {
     parameters: Vec<Parameter>,
     /// Parameters and buffers, those that no operator of the graph reads among them.
     state: Vec<Tensor>,
-    diagnostics: Vec<Diagnostic>,
 }
 
 impl Device {
@@ -324,10 +312,11 @@ impl Device {
     fn load(
         rt: &Runtime,
         program: &Program<'_>,
-        typed: &Typed,
         config: &Config,
         hooks: &dyn Hooks,
+        sink: &Diagnostics,
     ) -> Result<Self, Error> {
+        let typed = &*program.typed;
         let graph = &program.graph;
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
@@ -377,28 +366,8 @@ impl Device {
         let order = &program.placement;
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
-        let diagnostics = frozen.check(parameters.is_empty())?;
-        Ok(Self { roles, values, parameters, state, diagnostics })
-    }
-
-    /// That backward reached no parameter at all: PyTorch raises there.
-    ///
-    /// # Errors
-    /// When that is so because of what the configuration freezes or adapts.
-    fn check_gradients(&self, config: &Config) -> Result<Option<Diagnostic>, Error> {
-        if self.parameters.is_empty() || self.parameters.iter().any(|p| p.leaf.is_reached()) {
-            return Ok(None);
-        }
-        let message = "the loss depends on none of the parameters that are trained, so that there are no \
-                       gradients";
-        for (setting, is_set) in
-            [("lora", !config.lora.is_empty()), ("freeze", !config.freeze.is_empty())]
-        {
-            if is_set {
-                return Err(Error::new(ErrorKind::BadConfig, message).about(setting));
-            }
-        }
-        Ok(Some(Diagnostic::new(Severity::Error, "no-gradients", message)))
+        frozen.check(parameters.is_empty(), sink)?;
+        Ok(Self { roles, values, parameters, state })
     }
 
     /// The batch: the model's inputs, then labels where the loss needs their own.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{DeclaredType, Dim, Graph, ValueId};
 use crate::tensor::TensorType;
@@ -171,7 +171,6 @@ pub(super) struct Binding {
     /// Every name and its number.
     pub(super) dims: BTreeMap<String, u64>,
     /// Defaults that were taken.
-    pub(super) diagnostics: Vec<Diagnostic>,
     /// The file's fixed batch size and the one it becomes, where they differ.
     pub(super) rebatch: Option<(u64, u64)>,
     batch: Batch,
@@ -179,7 +178,11 @@ pub(super) struct Binding {
 
 impl Binding {
     /// Binds the user's numbers, and defaults for the rest.
-    pub(super) fn new(graph: &Graph, given: &BTreeMap<String, u64>) -> Result<Self, Error> {
+    pub(super) fn new(
+        graph: &Graph,
+        given: &BTreeMap<String, u64>,
+        sink: &Diagnostics,
+    ) -> Result<Self, Error> {
         let open = open_dims(graph);
         let mut chosen = BTreeMap::new();
         for (name, &size) in given {
@@ -196,7 +199,6 @@ impl Binding {
             chosen.insert(dim.name.clone(), size);
         }
         let batch = Batch::find(graph);
-        let mut diagnostics = Vec::new();
         let mut dims = chosen.clone();
         for dim in &open {
             if chosen.contains_key(&dim.name) {
@@ -215,14 +217,14 @@ impl Binding {
                     dim.name,
                     dim.inputs.join(", ")
                 );
-                diagnostics.push(Diagnostic::new(Severity::Info, "assumed-dimension", message));
+                sink.push(Diagnostic::new(Severity::Info, "assumed-dimension", message));
             }
         }
         let rebatch = match (&batch, chosen.get(BATCH)) {
             (Batch::Fixed(old), Some(new)) if old != new => Some((*old, *new)),
             _ => None,
         };
-        Ok(Self { dims, diagnostics, rebatch, batch })
+        Ok(Self { dims, rebatch, batch })
     }
 
     /// Type of a graph input, a fixed batch becoming `batch`; `None` without an element type.

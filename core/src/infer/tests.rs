@@ -72,8 +72,11 @@ impl Sketch {
         self
     }
 
-    fn infer(&self, dims: &[(&str, u64)]) -> Result<Typed, Error> {
-        infer(&self.0, &dims.iter().map(|&(name, size)| (name.to_owned(), size)).collect())
+    fn infer(&self, dims: &[(&str, u64)]) -> Result<(Typed, Vec<Diagnostic>), Error> {
+        let sink = Diagnostics::default();
+        let dims = dims.iter().map(|&(name, size)| (name.to_owned(), size)).collect();
+        let typed = infer(&self.0, &dims, &sink)?;
+        Ok((typed, sink.into_sorted()))
     }
 
     fn ty(&self, typed: &Typed, name: &str) -> String {
@@ -82,8 +85,8 @@ impl Sketch {
     }
 }
 
-fn codes(typed: &Typed) -> Vec<&str> {
-    typed.diagnostics.iter().map(|diagnostic| diagnostic.code.as_str()).collect()
+fn codes(found: &[Diagnostic]) -> Vec<&str> {
+    found.iter().map(|diagnostic| diagnostic.code.as_str()).collect()
 }
 
 #[test]
@@ -106,10 +109,10 @@ fn names_get_numbers_or_stated_defaults() {
     assert_eq!(summary, expected);
     assert_eq!(open[0].inputs, ["ids", "decoder_ids", "image"]);
 
-    let typed = sketch.infer(&[("seq", 64)]).unwrap();
+    let (typed, found) = sketch.infer(&[("seq", 64)]).unwrap();
     assert_eq!(sketch.ty(&typed, "decoder_ids"), "float32[1, 64]");
     assert_eq!(sketch.ty(&typed, "image"), "float32[1, 3, 224, 224]");
-    assert_eq!(codes(&typed), ["assumed-dimension"; 4]);
+    assert_eq!(codes(&found), ["assumed-dimension"; 4]);
     assert_eq!(typed.dims.len(), 5);
 }
 
@@ -130,7 +133,7 @@ fn absurd_and_unknown_dimensions_are_refused() {
 #[test]
 fn the_batch_has_an_alias() {
     let sketch = Sketch::default().input("x", "s0,8").node("Relu", "x", "y");
-    let typed = sketch.infer(&[("batch", 5)]).unwrap();
+    let (typed, _) = sketch.infer(&[("batch", 5)]).unwrap();
     assert_eq!(sketch.ty(&typed, "y"), "float32[5, 8]");
     assert!(sketch.infer(&[("batch", 5), ("s0", 5)]).is_err());
 }
@@ -149,9 +152,9 @@ fn shape_arithmetic_is_folded() {
         .node("Mul", "n l", "nl")
         .with("Concat", "nl rest", "target", &[("axis", Attribute::Int(0))])
         .node("Reshape", "x target", "y");
-    let typed = sketch.infer(&[("batch", 2), ("seq", 10)]).unwrap();
+    let (typed, found) = sketch.infer(&[("batch", 2), ("seq", 10)]).unwrap();
     assert_eq!(sketch.ty(&typed, "y"), "float32[20, 768]");
-    assert!(typed.diagnostics.is_empty());
+    assert!(found.is_empty());
     assert!(!typed.lower_bound);
 }
 
@@ -164,11 +167,11 @@ fn gaps_are_reported_and_bridged() {
         .node("Frobnicate", "a", "b")
         .node("MatMul", "b w", "c")
         .node("Relu", "c", "y");
-    let typed = sketch.infer(&[("batch", 2)]).unwrap();
-    assert_eq!(codes(&typed), ["shape-unknown", "unknown-operator"]);
+    let (typed, found) = sketch.infer(&[("batch", 2)]).unwrap();
+    assert_eq!(codes(&found), ["shape-unknown", "unknown-operator"]);
     assert!(typed.lower_bound);
     assert_eq!(sketch.ty(&typed, "y"), "float32[2, 8]");
-    let messages: Vec<_> = typed.diagnostics.iter().map(ToString::to_string).collect();
+    let messages: Vec<_> = found.iter().map(ToString::to_string).collect();
     assert!(messages[0].contains("MatMul(float32[2, 8], float32[9, 4])"), "{messages:?}");
     assert!(messages[1].contains("2 nodes"), "{messages:?}");
 }
@@ -186,14 +189,14 @@ fn a_fixed_batch_can_be_replaced() {
         .node("Reshape", "turned merged", "y");
     let open = open_dims(&sketch.0);
     assert_eq!((open[0].name.as_str(), open[0].default, open[0].batch), ("batch", 1, true));
-    let typed = sketch.infer(&[("batch", 4)]).unwrap();
+    let (typed, found) = sketch.infer(&[("batch", 4)]).unwrap();
     assert_eq!(sketch.ty(&typed, "joined"), "float32[4, 65, 768]");
     assert_eq!(sketch.ty(&typed, "y"), "float32[48, 65, 64]");
-    assert_eq!(codes(&typed), ["rebatched", "rebatched"]);
+    assert_eq!(codes(&found), ["rebatched", "rebatched"]);
     assert!(!typed.lower_bound);
-    let typed = sketch.infer(&[]).unwrap();
+    let (typed, found) = sketch.infer(&[]).unwrap();
     assert_eq!(sketch.ty(&typed, "y"), "float32[12, 65, 64]");
-    assert!(typed.diagnostics.is_empty());
+    assert!(found.is_empty());
 }
 
 #[test]

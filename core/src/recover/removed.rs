@@ -2,7 +2,7 @@
 
 use super::{View, batch_norm};
 use crate::config::{Config, Recover};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::Severity;
 use crate::graph::Node;
 
 /// How to export a model as it is trained.
@@ -11,16 +11,16 @@ const EXPORT_HINT: &str = "export the model as it is trained: \
     `dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False`";
 
 /// What is missing from the graph, as the user should know it.
-pub(super) fn find(view: &View<'_>, config: &Config) -> Vec<Diagnostic> {
+pub(super) fn report(view: &View<'_>, config: &Config) {
     let folded = view.nodes().filter(|(_, node)| batch_norm::is_folded(view.graph(), node)).count();
     if config.recover == Recover::Off && folded > 0 {
         let message = format!(
             "{folded} normalisations were folded into convolutions by the exporter, and what they \
              keep for backward is missing here; {EXPORT_HINT}"
         );
-        return vec![Diagnostic::new(Severity::Error, "folded-normalization", message)];
+        view.say(Severity::Error, "folded-normalization", message);
+        return;
     }
-    let mut found = Vec::new();
     let spelled_out = |node: &Node| {
         let origin = node.origin.as_ref();
         let class = origin.map_or("", |origin| origin.class.as_str());
@@ -35,7 +35,7 @@ pub(super) fn find(view: &View<'_>, config: &Config) -> Vec<Diagnostic> {
              so (`attn_implementation=\"eager\"`); a model that is trained with the default keeps \
              less, where it was only exported so"
         );
-        found.push(Diagnostic::new(Severity::Info, "spelled-out-attention", message));
+        view.say(Severity::Info, "spelled-out-attention", message);
     }
     let has = |op: &str| view.nodes().any(|(_, node)| node.op == op);
     let attends = has("Softmax") || has("Attention");
@@ -44,7 +44,6 @@ pub(super) fn find(view: &View<'_>, config: &Config) -> Vec<Diagnostic> {
             "the file has no dropout: either the model has none, or it was exported for inference; \
              if it trains with dropout, {EXPORT_HINT}"
         );
-        found.push(Diagnostic::new(Severity::Info, "no-dropout", message));
+        view.say(Severity::Info, "no-dropout", message);
     }
-    found
 }

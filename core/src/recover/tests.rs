@@ -7,6 +7,7 @@ use expect_test::Expect;
 
 use super::recover;
 use crate::config::Config;
+use crate::diagnostic::Diagnostics;
 use crate::graph::{
     Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Origin, Value, ValueId,
 };
@@ -32,8 +33,9 @@ fn check(file: &str, expected: &Expect) {
 #[track_caller]
 fn check_with(config: &Config, file: &str, expected: &Expect) {
     let graph = parse(file);
-    let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
-    let program = recover(&graph, &typed, config);
+    let (shapes, sink) = (Diagnostics::default(), Diagnostics::default());
+    let typed = infer(&graph, &BTreeMap::new(), &shapes).expect("the file has types");
+    let program = recover(&graph, &typed, config, &sink);
     let mut text = String::new();
     let name = |id: &Option<ValueId>| {
         id.map_or_else(|| "-".to_owned(), |id| program.graph.value_name(id).to_owned())
@@ -59,7 +61,7 @@ fn check_with(config: &Config, file: &str, expected: &Expect) {
         }
         text.push('\n');
     }
-    for diagnostic in &program.diagnostics {
+    for diagnostic in sink.into_sorted() {
         writeln!(text, "{} {}", diagnostic.severity.name(), diagnostic.code).unwrap();
     }
     expected.assert_eq(&text);

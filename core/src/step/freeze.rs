@@ -1,8 +1,9 @@
-//! Parameters that are not trained.
+//! Parameters that are not trained, and training that reaches none.
 
+use super::Parameter;
 use crate::adapt::is_adapter;
 use crate::config::{Config, pattern};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 
 /// Patterns of names, and what they have matched.
@@ -35,7 +36,7 @@ impl<'a> Frozen<'a> {
     ///
     /// # Errors
     /// When all parameters are frozen: PyTorch raises where such a model is trained.
-    pub(super) fn check(self, nothing_left: bool) -> Result<Vec<Diagnostic>, Error> {
+    pub(super) fn check(self, nothing_left: bool, sink: &Diagnostics) -> Result<(), Error> {
         let freezes = self.patterns.iter().any(|(_, count)| *count > 0);
         if nothing_left && (freezes || self.adapters_only) {
             let message =
@@ -43,11 +44,10 @@ impl<'a> Frozen<'a> {
             let setting = if freezes { "freeze" } else { "lora" };
             return Err(Error::new(ErrorKind::BadConfig, message).about(setting));
         }
-        let mut found = Vec::new();
         if nothing_left {
             let message = "the file has no parameters, so that nothing is trained and there is no backward: \
                            what is shown is a forward pass";
-            found.push(Diagnostic::new(Severity::Error, "nothing-to-train", message));
+            sink.push(Diagnostic::new(Severity::Error, "nothing-to-train", message));
         }
         for (pattern, count) in &self.patterns {
             if *count == 0 {
@@ -55,9 +55,33 @@ impl<'a> Frozen<'a> {
                     "no parameter is called `{pattern}` or lies in a module of that name, so that it \
                      freezes nothing; write a name, a module's path, or `*` for any text"
                 );
-                found.push(Diagnostic::new(Severity::Warning, "freeze-matches-nothing", message));
+                sink.push(Diagnostic::new(Severity::Warning, "freeze-matches-nothing", message));
             }
         }
-        Ok(found)
+        Ok(())
+    }
+}
+
+/// Notes that backward reached no parameter at all: PyTorch raises there.
+///
+/// # Errors
+/// When that is so because of what the configuration freezes or adapts.
+pub(super) fn check_gradients(
+    parameters: &[Parameter],
+    config: &Config,
+    sink: &Diagnostics,
+) -> Result<(), Error> {
+    if parameters.is_empty() || parameters.iter().any(|p| p.leaf.is_reached()) {
+        return Ok(());
+    }
+    let message = "the loss depends on none of the parameters that are trained, so that there are no \
+                   gradients";
+    let set = [("lora", !config.lora.is_empty()), ("freeze", !config.freeze.is_empty())];
+    match set.into_iter().find(|(_, is_set)| *is_set) {
+        Some((setting, _)) => Err(Error::new(ErrorKind::BadConfig, message).about(setting)),
+        None => {
+            sink.push(Diagnostic::new(Severity::Error, "no-gradients", message));
+            Ok(())
+        }
     }
 }

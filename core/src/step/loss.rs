@@ -2,7 +2,7 @@
 
 use crate::aten::loss;
 use crate::config::LossChoice;
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
@@ -17,8 +17,6 @@ pub struct Loss {
     scores: Scores,
     /// Labels.
     pub target: Target,
-    /// What the user should know.
-    diagnostic: Diagnostic,
 }
 
 /// Where the classes of an output are.
@@ -46,10 +44,15 @@ impl Loss {
     ///
     /// # Errors
     /// When the loss that is asked for cannot be computed of the model's output.
-    pub fn choose(choice: LossChoice, graph: &Graph, typed: &Typed) -> Result<Self, Error> {
+    pub fn choose(
+        choice: LossChoice,
+        graph: &Graph,
+        typed: &Typed,
+        sink: &Diagnostics,
+    ) -> Result<Self, Error> {
         let Some(output) = Output::of(graph, typed) else {
             return match choice {
-                LossChoice::Auto => Ok(Self::without_output()),
+                LossChoice::Auto => Ok(Self::without_output(sink)),
                 _ => Err(refusal(choice, "a floating-point output", "none")),
             };
         };
@@ -57,23 +60,14 @@ impl Loss {
         let choice = if is_chosen { choice } else { output.suggests() };
         output.check(choice)?;
         let scores = output.scores(choice);
-        let diagnostic = diagnostic(choice, is_chosen, &output.describe(choice, scores));
-        Ok(Self { choice, scores, target: output.target(choice, scores), diagnostic })
+        sink.push(diagnostic(choice, is_chosen, &output.describe(choice, scores)));
+        Ok(Self { choice, scores, target: output.target(choice, scores) })
     }
 
-    fn without_output() -> Self {
+    fn without_output(sink: &Diagnostics) -> Self {
         let message = "no output is floating-point, so there is no loss and no backward";
-        Self {
-            choice: LossChoice::Sum,
-            scores: Scores::Second,
-            target: Target::None,
-            diagnostic: Diagnostic::new(Severity::Warning, "assumed-loss", message),
-        }
-    }
-
-    /// What the user should know of the choice.
-    pub fn diagnostic(&self) -> Diagnostic {
-        self.diagnostic.clone()
+        sink.push(Diagnostic::new(Severity::Warning, "assumed-loss", message));
+        Self { choice: LossChoice::Sum, scores: Scores::Second, target: Target::None }
     }
 
     /// Computes the loss; `None` for a model without a floating-point output.
@@ -314,8 +308,9 @@ mod tests {
             ..Graph::default()
         };
         let typed = Typed { types: vec![ty(input), ty(output)], ..Typed::default() };
-        match (Loss::choose(choice, &graph, &typed), expected.strip_prefix("error: ")) {
-            (Ok(loss), None) => assert_eq!(loss.diagnostic.message, expected),
+        let sink = Diagnostics::default();
+        match (Loss::choose(choice, &graph, &typed, &sink), expected.strip_prefix("error: ")) {
+            (Ok(_), None) => assert_eq!(sink.into_sorted()[0].message, expected),
             (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{error}"),
             (found, _) => panic!("{op} {input} {output}: {found:?}"),
         }

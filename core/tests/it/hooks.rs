@@ -4,11 +4,12 @@ use std::cell::RefCell;
 
 use expect_test::{Expect, expect};
 use highwater_core::config::Checkpoint;
+use highwater_core::diagnostic::{Diagnostic, Diagnostics};
 use highwater_core::eager::autograd::Leaf;
 use highwater_core::eager::{Runtime, Tensor};
 use highwater_core::step::hooks::{Direction, Hooks};
 use highwater_core::step::loss::Loss;
-use highwater_core::step::{self, Parameter, Recorded};
+use highwater_core::step::{self, Parameter};
 use highwater_core::trace::{Category, Event, Phase, Trace};
 use highwater_core::{Bytes, Config, formats, infer, recover};
 
@@ -22,16 +23,17 @@ const BLOCKS: &str = "input: [8, 64]\nlayers:\n  - name: h\n    repeat: 2\n    b
                       - linear: 64\n      - relu\n      - linear: 64\n";
 
 fn record(spec: &str, config: &Config, hooks: &dyn Hooks) -> Trace {
-    run(spec, config, hooks).trace
+    run(spec, config, hooks).0
 }
 
-fn run(spec: &str, config: &Config, hooks: &dyn Hooks) -> Recorded {
+fn run(spec: &str, config: &Config, hooks: &dyn Hooks) -> (Trace, Vec<Diagnostic>) {
+    let sink = Diagnostics::default();
     let graph = formats::open(&mut spec.as_bytes(), "spec").unwrap().graph;
-    let typed = infer::infer(&graph, &config.dims).unwrap();
-    let program = recover::recover(&graph, &typed, config);
-    let loss = Loss::choose(config.loss, &program.graph, &program.typed).unwrap();
-    let recorded = step::record(&program, &program.typed, &loss, config, recording::A100, hooks);
-    recorded.unwrap()
+    let typed = infer::infer(&graph, &config.dims, &sink).unwrap();
+    let program = recover::recover(&graph, &typed, config, &sink);
+    let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink).unwrap();
+    let trace = step::record(&program, &loss, config, recording::A100, hooks, &sink).unwrap();
+    (trace, sink.into_sorted())
 }
 
 /// What an event is, as `phase operator +bytes`.
@@ -295,9 +297,9 @@ impl Hooks for InBackward {
 
 #[test]
 fn gradients_may_go_where_they_were_accumulated() {
-    let recorded = run(SHARED, &Config::default(), &InBackward);
-    assert!(recorded.diagnostics.iter().all(|found| found.code != "no-gradients"));
-    let state = recorded.trace.storages.iter();
+    let (trace, found) = run(SHARED, &Config::default(), &InBackward);
+    assert!(found.iter().all(|found| found.code != "no-gradients"));
+    let state = trace.storages.iter();
     assert!(state.clone().any(|storage| storage.category == Category::Gradient));
     assert!(state.clone().all(|storage| storage.category != Category::OptimizerState));
 }

@@ -6,6 +6,7 @@ use expect_test::expect;
 
 use super::{check, check_with, parse};
 use crate::config::{Config, Recover};
+use crate::diagnostic::Diagnostics;
 use crate::infer::infer;
 use crate::recover::recover;
 
@@ -204,8 +205,9 @@ fn rms_norm_of_transformers() {
         ),
     ] {
         let graph = parse(&file("h", tail));
-        let typed = infer(&graph, &BTreeMap::new()).expect("the file has types");
-        let program = recover(&graph, &typed, &Config::default());
+        let sink = Diagnostics::default();
+        let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+        let program = recover(&graph, &typed, &Config::default(), &sink);
         let norm = program.nodes.last().expect("something runs");
         let flag = |name| norm.int(name).unwrap_or_default();
         let (keeps, plus) = (flag("keeps_input"), flag("plus_one"));
