@@ -149,8 +149,8 @@ enum Task {
 /// Listens, then says so: messages sent before would be lost.
 pub(crate) fn start() {
     let listener = Closure::<dyn FnMut(MessageEvent)>::new(|event: MessageEvent| {
-        if let Some((message, beside)) = protocol::unpack(event.data()) {
-            DESK.with_borrow_mut(|desk| desk.receive(message, beside));
+        if let Some((message, attached)) = protocol::unpack(event.data()) {
+            DESK.with_borrow_mut(|desk| desk.receive(message, attached));
         }
     });
     scope().set_onmessage(Some(listener.as_ref().unchecked_ref()));
@@ -175,10 +175,10 @@ fn now() -> f64 {
 }
 
 impl Desk {
-    fn receive(&mut self, message: ToWorker, beside: JsValue) {
+    fn receive(&mut self, message: ToWorker, attached: JsValue) {
         match message {
             ToWorker::Open { generation, name, config, edited } => {
-                let mut input = Opening::of(beside.clone());
+                let mut input = Opening::of(attached.clone());
                 let text = input.text();
                 let request = Request { generation, name, config, edited, text };
                 let read = input.read_by(|source| estimator::open_onnx(source, &request.name));
@@ -187,7 +187,7 @@ impl Desk {
                     return;
                 }
                 spawn_local(async move {
-                    let mut found = read_elsewhere(&beside, &request.name, &request.config).await;
+                    let mut found = read_elsewhere(&attached, &request.name, &request.config).await;
                     // What is no model and no text may still be a log, with the colours of a terminal.
                     if let (Err(fault), Err(error)) = (&mut found, read) {
                         *fault = Fault::of(&error);

@@ -193,7 +193,7 @@ pub(crate) struct Spec {
     pub(crate) model: PathBuf,
 }
 
-/// How PyTorch is told to train: the settings that the command line has.
+/// How PyTorch trains: the settings that the command line has.
 #[derive(Debug)]
 pub(crate) struct Training(Vec<(&'static Setting, String)>);
 

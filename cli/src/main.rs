@@ -106,7 +106,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), String> {
     fs::write(path, content).map_err(|error| format!("{}: cannot write: {error}", path.display()))
 }
 
-/// What is to be written besides the report, and where to; `-` stands for its place.
+/// What is to be written in addition to the report, and where to; `-` stands for its place.
 fn exports(
     arguments: &Estimate,
     answer: &Answer,

@@ -10,10 +10,10 @@ use highwater_draw::stack::Stack;
 use crate::text::{headline, place};
 
 /// The picture, with what was recorded of the same training on the same axes.
-pub(crate) fn svg(answer: &Answer, beside: Option<&Report>) -> String {
+pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
     let mut legend: Vec<String> = Category::ALL.map(|category| category.label().to_owned()).into();
     legend.push("reserved".to_owned());
-    legend.extend(beside.map(|beside| beside.model.name.clone()));
+    legend.extend(compared.map(|report| report.model.name.clone()));
     let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
     let words = Words {
         title: headline(answer),
@@ -21,7 +21,7 @@ pub(crate) fn svg(answer: &Answer, beside: Option<&Report>) -> String {
         phases: phases.map(|phase| place(phase, "", "")).into(),
         iteration: None,
         stack: Stack::Category,
-        beside: beside.map(|beside| beside.timeline.clone()),
+        compared: compared.map(|report| report.timeline.clone()),
     };
     picture::svg(answer, &words, &Palette::light())
 }

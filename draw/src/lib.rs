@@ -7,15 +7,15 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`span`], [`columns`], [`pyramid`], [`stack`], [`bands`], [`beside`], [`ticks`], [`peaks`] | geometry of a timeline |
+//! | [`span`], [`columns`], [`pyramid`], [`stack`], [`bands`], [`compared`], [`ticks`], [`peaks`] | geometry of a timeline |
 //! | [`scene`], [`keys`] | which part of a run is shown, and how keys change that |
 //! | [`palette`], [`pen`] | colours, and shapes of whole pixels |
 //! | [`timeline`], [`segments`], [`trend`], [`ladder`] | charts |
 //! | [`picture`] | the timeline as a picture of its own, with all its labels |
 
 pub mod bands;
-pub mod beside;
 pub mod columns;
+pub mod compared;
 pub mod keys;
 pub mod ladder;
 pub mod palette;

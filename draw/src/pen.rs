@@ -79,7 +79,7 @@ impl<'a, B: DrawingBackend> Pen<'a, B> {
         Self { backend, palette, density, em: 1.0 }
     }
 
-    /// On plotters' SVG backend, which writes texts smaller than it is told by this factor.
+    /// On plotters' SVG backend, which writes texts smaller than asked for, by this factor.
     pub fn svg(backend: &'a mut B, palette: &'a Palette) -> Self {
         Self { backend, palette, density: 1.0, em: 1.24 }
     }

@@ -45,7 +45,7 @@ pub struct Words {
     /// What the layers are.
     pub stack: Stack,
     /// Another run on the same axes.
-    pub beside: Option<Timeline>,
+    pub compared: Option<Timeline>,
 }
 
 /// The picture as an SVG.
@@ -66,7 +66,7 @@ pub fn draw<B: DrawingBackend>(pen: &mut Pen<'_, B>, answer: &Answer, words: &Wo
     let report = &answer.report;
     let data = &report.timeline;
     let span = Span::of(data, words.iteration);
-    let other = words.beside.as_ref().and_then(|other| other.allocated.iter().copied().max());
+    let other = words.compared.as_ref().and_then(|other| other.allocated.iter().copied().max());
     let highest = data.reserved.iter().copied().max().max(other).unwrap_or_default();
     let top = Bytes(highest.max(report.peak.allocated).0 / 100 * 112).max(Bytes(1));
     let whole = Area { width: 1200, height: 640, ..Area::default() };
@@ -123,7 +123,7 @@ fn axis_and_stack<B: DrawingBackend>(
         stack: words.stack,
         top,
         ticks: &ticks.at,
-        beside: words.beside.as_ref(),
+        compared: words.compared.as_ref(),
         limit: None,
     };
     curves.draw(pen, PLOT)?;
@@ -185,7 +185,7 @@ const fn order(phase: Phase) -> usize {
 }
 
 fn legend<B: DrawingBackend>(pen: &mut Pen<'_, B>, words: &Words) -> Drawn<B> {
-    let lines = 1 + usize::from(words.beside.is_some());
+    let lines = 1 + usize::from(words.compared.is_some());
     let layers = words.legend.len().saturating_sub(lines);
     for ((n, name), place) in words.legend.iter().enumerate().zip(0..) {
         let left = PLOT.left + place % ABREAST * ENTRY;
@@ -251,7 +251,7 @@ mod tests {
             phases: ["set-up", "zero", "forward", "backward", "step"].map(str::to_owned).into(),
             iteration: Some(1),
             stack: Stack::Module,
-            beside: Some(report.timeline.clone()),
+            compared: Some(report.timeline.clone()),
         };
         let name = "mlp.yaml".to_owned();
         let answer = Answer { name, batch: None, report, devices: Vec::new() };

@@ -57,21 +57,21 @@ pub struct Ground {
     /// What the device leaves to the allocator.
     pub limit: Bytes,
     /// Another run to compare it with.
-    pub beside: Option<Arc<Report>>,
+    pub compared: Option<Arc<Report>>,
 }
 
 impl PartialEq for Ground {
     fn eq(&self, other: &Self) -> bool {
-        let beside = [self, other].map(|ground| ground.beside.as_ref().map(Arc::as_ptr));
-        Arc::ptr_eq(&self.report, &other.report) && beside[0] == beside[1]
+        let compared = [self, other].map(|ground| ground.compared.as_ref().map(Arc::as_ptr));
+        Arc::ptr_eq(&self.report, &other.report) && compared[0] == compared[1]
     }
 }
 
 impl Ground {
-    /// Of a report, with room for another one beside it.
-    pub fn of(report: Arc<Report>, beside: Option<Arc<Report>>) -> Self {
+    /// Of a report, with room for the one that it is compared with.
+    pub fn of(report: Arc<Report>, compared: Option<Arc<Report>>) -> Self {
         let highest = report.timeline.reserved.iter().copied().max().unwrap_or_default();
-        let other = beside.as_ref().map_or(Bytes::ZERO, |beside| beside.peak.allocated);
+        let other = compared.as_ref().map_or(Bytes::ZERO, |report| report.peak.allocated);
         let highest = highest.max(report.peak.allocated).max(other);
         let limit = report.verdict.capacity - report.verdict.context;
         // A limit far above would press the picture to the ground: it is only named.
@@ -79,7 +79,7 @@ impl Ground {
             if limit.0 <= highest.0 / 5 * 9 { (highest.max(limit), 108) } else { (highest, 116) };
         let top = Bytes(reach.0 / 100 * percent).max(Bytes(1));
         let pyramid = Pyramid::of(&report.timeline.allocated);
-        Self { pyramid, top, ticks: ticks(top, TICKS), limit, report, beside }
+        Self { pyramid, top, ticks: ticks(top, TICKS), limit, report, compared }
     }
 
     /// The samples over time.

@@ -141,7 +141,7 @@ impl Map {
     }
 
     /// The block on the line above or below one, nearest to its middle.
-    pub fn beside(&self, segment: usize, block: usize, down: bool) -> Option<(usize, usize)> {
+    pub fn neighbour(&self, segment: usize, block: usize, down: bool) -> Option<(usize, usize)> {
         let mut own =
             self.pieces.iter().filter(|piece| (piece.segment, piece.block) == (segment, block));
         let from = if down { own.next_back() } else { own.next() }?;
@@ -313,9 +313,9 @@ mod tests {
         assert!((map.height - (8.0 * PITCH + LINE)).abs() < 1e-9);
         assert_eq!(map.at(500.0, 3.0).map(|piece| (piece.segment, piece.block)), Some((0, 1)));
         assert_eq!(map.at(500.0, PITCH + 3.0), None);
-        assert_eq!(map.beside(0, 0, true), Some((0, 1)));
-        assert_eq!(map.beside(2, 0, false), Some((0, 1)));
-        assert_eq!(map.beside(0, 0, false), None);
+        assert_eq!(map.neighbour(0, 0, true), Some((0, 1)));
+        assert_eq!(map.neighbour(2, 0, false), Some((0, 1)));
+        assert_eq!(map.neighbour(0, 0, false), None);
     }
 
     #[test]

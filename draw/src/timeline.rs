@@ -4,7 +4,7 @@ use highwater_core::Bytes;
 use highwater_core::report::Timeline;
 use plotters::prelude::{Color as _, DrawingBackend};
 
-use crate::beside::beside;
+use crate::compared;
 use crate::float;
 use crate::palette::Ink;
 use crate::pen::{Area, Drawn, Pen, steps, whole};
@@ -29,7 +29,7 @@ pub struct Curves<'a> {
     /// Sizes with a line across.
     pub ticks: &'a [Bytes],
     /// Another run on the same axes.
-    pub beside: Option<&'a Timeline>,
+    pub compared: Option<&'a Timeline>,
     /// What the device leaves to the allocator, where that is shown.
     pub limit: Option<Bytes>,
 }
@@ -47,7 +47,7 @@ pub fn draw<B: DrawingBackend>(pen: &mut Pen<'_, B>, area: Area, scene: &Scene) 
         stack: scene.stack,
         top: ground.top,
         ticks: &ground.ticks.at,
-        beside: ground.beside.as_ref().map(|beside| &beside.timeline),
+        compared: ground.compared.as_ref().map(|report| &report.timeline),
         limit: ground.limit_shown(),
     };
     curves.draw(pen, area)
@@ -87,8 +87,8 @@ impl Curves<'_> {
         let reserved = |&at: &usize| self.data.reserved.get(at).copied().unwrap_or_default();
         let reserved: Vec<Bytes> = self.columns.iter().map(reserved).collect();
         self.outline(pen, area, &reserved, 1.5, Ink::Text)?;
-        if let Some(other) = self.beside {
-            let sizes = beside(self.data, self.columns, other);
+        if let Some(other) = self.compared {
+            let sizes = compared::sizes(self.data, self.columns, other);
             self.outline(pen, area, &sizes, 4.0, Ink::Ground)?;
             self.outline(pen, area, &sizes, 2.0, Ink::Accent)?;
         }
@@ -178,7 +178,7 @@ mod tests {
             stack: Stack::Module,
             top: Bytes(12),
             ticks: &[Bytes(0), Bytes(6)],
-            beside: Some(&other),
+            compared: Some(&other),
             limit: Some(Bytes(11)),
         };
         let svg = drawn((6, 12), |pen, area| curves.draw(pen, area));

@@ -33,7 +33,7 @@ test('a trace is answered by our rules or the published ones, on any card', asyn
   // Both sets of rules, of which one is shown.
   const rules = page.locator('.readings');
   const ours = rules.getByRole('radio', { name: "Highwater's rules" });
-  const published = rules.getByRole('radio', { name: 'published rules' });
+  const published = rules.getByRole('radio', { name: "xMem's rules" });
   assert.ok(await ours.isChecked());
   await published.check();
   await lead(page).getByText(/^Peaks at 185\.28 MiB in /).waitFor();

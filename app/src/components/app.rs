@@ -343,7 +343,7 @@ fn Workbench(
                 <Figures report=derived.report />
                 <Timeline
                     report=derived.report
-                    beside=Signal::derive(move || state.kept.with(|kept| Some(kept.as_ref()?.report.clone())))
+                    compared=Signal::derive(move || state.kept.with(|kept| Some(kept.as_ref()?.report.clone())))
                     view=state.view
                     cursor=state.cursor
                     pin=state.pin

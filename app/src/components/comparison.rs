@@ -49,7 +49,7 @@ pub(crate) fn Comparison(
             </div>
         }
     };
-    let beside = move |other: &Kept, report: &Report| {
+    let two_columns = move |other: &Kept, report: &Report| {
         let (lead, said, is_back) = what(other, report, &name.get());
         view! {
             <div class="comparison-what">
@@ -88,7 +88,7 @@ pub(crate) fn Comparison(
             </div>
             {move || report.get().map(|report| match kept.get() {
                 None => Either::Left(invite()),
-                Some(kept) => Either::Right(beside(&kept, &report)),
+                Some(kept) => Either::Right(two_columns(&kept, &report)),
             })}
         </section>
     }

@@ -204,7 +204,7 @@ fn moved(maps: &[Map; 2], from: Option<Place>, key: &str) -> Option<Place> {
     let last = order.len().checked_sub(1)?;
     let line = |down: bool| {
         let (segment, block) = from?;
-        maps.iter().find_map(|map| map.beside(segment, block, down)).or(from)
+        maps.iter().find_map(|map| map.neighbour(segment, block, down)).or(from)
     };
     let to = match (key, here) {
         ("Home", _) | ("ArrowRight" | "ArrowDown", None) => 0,

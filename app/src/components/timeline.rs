@@ -28,7 +28,7 @@ pub(crate) fn Timeline(
     /// The report.
     report: Signal<Option<Arc<Report>>>,
     /// A run that was kept, to compare this one with.
-    beside: Signal<Option<Arc<Report>>>,
+    compared: Signal<Option<Arc<Report>>>,
     /// What is shown, and how.
     #[prop(into)]
     view: Signal<View>,
@@ -51,7 +51,7 @@ pub(crate) fn Timeline(
     let (ground, set_ground) = signal(None::<Arc<Ground>>);
     let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin };
     Effect::new(move |_| {
-        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report, beside.get()))));
+        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report, compared.get()))));
     });
     // What is pinned from elsewhere is shown.
     Effect::new(move |_| {

@@ -20,8 +20,8 @@ use crate::words::language::{fill, tr};
 use crate::words::levers as words;
 use highwater_draw::trend::{self, TrendPoint, nearest};
 
-/// The device beside the chosen one at first, and what takes its place where it is the chosen one.
-const BESIDE: [&str; 2] = ["t4", "a100-80gb"];
+/// The device that the chosen one is compared with at first, and what takes its place where it is the chosen one.
+const COMPARED: [&str; 2] = ["t4", "a100-80gb"];
 
 /// A curve of what is needed over sizes, against what devices have.
 #[component]
@@ -41,7 +41,7 @@ pub(crate) fn TrendView(
     /// A size of a dimension is wanted.
     on_size: Callback<(String, u64)>,
 ) -> impl IntoView {
-    let beside = RwSignal::new(String::new());
+    let second_id = RwSignal::new(String::new());
     let size = move || {
         let dim = curve.with(|curve| curve.dim.clone());
         report.with(|report| report.as_ref()?.config.dims.get(&dim).copied())
@@ -67,7 +67,7 @@ pub(crate) fn TrendView(
     };
     let second = Signal::derive(move || {
         let chosen = report.with(|report| Some(report.as_ref()?.verdict.id.clone()))?;
-        let second = compared(&chosen, beside.get());
+        let second = compared(&chosen, second_id.get());
         Some((chosen, second))
     });
     let picture = Memo::new(move |_| {
@@ -103,7 +103,7 @@ pub(crate) fn TrendView(
             <div class="panel-head">
                 <h2 class="panel-title" id="trend-title">{tr("How it grows")}</h2>
                 <span class="trend-choices">
-                    {along(&curve.dim, dims, on_dim)} {other_device(devices, &second, beside)}
+                    {along(&curve.dim, dims, on_dim)} {other_device(devices, &second, second_id)}
                 </span>
             </div>
             // The picture is also a slider: arrow keys and clicks choose a size.
@@ -141,9 +141,9 @@ pub(crate) fn TrendView(
     }
 }
 
-/// The device beside the chosen one: what was picked, else the usual one.
+/// The device that the chosen one is compared with: what was picked, else the usual one.
 fn compared(chosen: &str, picked: String) -> String {
-    let usual = BESIDE.into_iter().find(|id| *id != chosen).unwrap_or_default();
+    let usual = COMPARED.into_iter().find(|id| *id != chosen).unwrap_or_default();
     Some(picked).filter(|id| !id.is_empty()).unwrap_or_else(|| usual.to_owned())
 }
 
@@ -151,12 +151,12 @@ fn compared(chosen: &str, picked: String) -> String {
 fn other_device(
     devices: RwSignal<Vec<DeviceRow>>,
     second: &str,
-    beside: RwSignal<String>,
+    second_id: RwSignal<String>,
 ) -> impl IntoView + use<> {
     view! {
         <label class="trend-beside">
             <span class="label">{tr("compare with")}</span>
-            <select id="beside" on:change:target=move |event| beside.set(event.target().value())>
+            <select id="beside" on:change:target=move |event| second_id.set(event.target().value())>
                 {choices(devices, second)}
             </select>
         </label>

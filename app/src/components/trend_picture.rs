@@ -128,7 +128,7 @@ fn label(class: &'static str, (x, y): (f64, f64), said: String) -> impl IntoView
     }
 }
 
-/// A place where a pointer is told what is there.
+/// Shows what is under the pointer.
 fn dot((x, y): (f64, f64), said: String) -> impl IntoView {
     view! {
         <circle class="trend-point" r="4" cx=percent(x) cy=percent(1.0 - y)>

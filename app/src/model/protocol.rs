@@ -1,7 +1,7 @@
 //! What the page and its worker say to each other, and how it travels.
 //!
 //! A message is postcard bytes in a transferred `ArrayBuffer`: nothing is copied and nothing is
-//! parsed as text. The input of [`ToWorker::Open`] travels beside it: the browser's `File` itself,
+//! parsed as text. The input of [`ToWorker::Open`] travels with it: the browser's `File` itself,
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
 use highwater_core::estimate::{Candidate, LargestBatch, Located, Match};
@@ -73,7 +73,7 @@ impl Fault {
 /// From the page to the worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToWorker {
-    /// Open the input that travels beside this message and estimate it. What was open before
+    /// Open the input that travels with this message and estimate it. What was open before
     /// stays open if that fails.
     Open {
         /// Number of the request.
@@ -380,18 +380,18 @@ pub(crate) struct Estimate {
     pub(crate) millis: f64,
 }
 
-/// Packs a message and what travels beside it.
-pub(crate) fn pack<T: Serialize>(message: &T, beside: &JsValue) -> Option<(Array, Array)> {
+/// Packs a message and what travels with it.
+pub(crate) fn pack<T: Serialize>(message: &T, attached: &JsValue) -> Option<(Array, Array)> {
     let bytes = postcard::to_stdvec(message).ok()?;
     let bytes = Uint8Array::from(bytes.as_slice()).buffer();
     let transfer = Array::of1(&bytes);
-    if beside.is_instance_of::<ArrayBuffer>() {
-        transfer.push(beside);
+    if attached.is_instance_of::<ArrayBuffer>() {
+        transfer.push(attached);
     }
-    Some((Array::of2(&bytes, beside), transfer))
+    Some((Array::of2(&bytes, attached), transfer))
 }
 
-/// The message in what arrived, and what travelled beside it.
+/// The message in what arrived, and what travelled with it.
 pub(crate) fn unpack<T: DeserializeOwned>(data: JsValue) -> Option<(T, JsValue)> {
     let parts = data.dyn_into::<Array>().ok()?;
     let bytes = Uint8Array::new(&parts.get(0)).to_vec();

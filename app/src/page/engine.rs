@@ -670,8 +670,8 @@ impl Engine {
 }
 
 impl Line {
-    fn send(&self, message: &ToWorker, beside: &JsValue) {
-        let packed = protocol::pack(message, beside);
+    fn send(&self, message: &ToWorker, attached: &JsValue) {
+        let packed = protocol::pack(message, attached);
         if let (Some(worker), Some((data, transfer))) = (&self.worker, packed) {
             // Fails only for values that cannot be cloned; files and bytes always can.
             drop(worker.post_message_with_transfer(&data, &transfer));

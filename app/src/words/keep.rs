@@ -101,7 +101,7 @@ pub(crate) fn around_the_picture(
         phases,
         iteration: view.part.iteration(),
         stack: view.stack,
-        beside: kept.map(|kept| kept.report.timeline.clone()),
+        compared: kept.map(|kept| kept.report.timeline.clone()),
     }
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn reading(by: By) -> (String, String) {
     match by {
         By::Gpu(gpu) => (fill("GPU {n}", &[("n", &gpu)]), String::new()),
         By::Highwater => (tr("Highwater's rules"), tr("kernels and optimizer as on the GPU")),
-        By::Xmem => (tr("published rules"), tr("as xMem's authors describe them")),
+        By::Xmem => (tr("xMem's rules"), tr("as xMem's authors describe them")),
     }
 }
 

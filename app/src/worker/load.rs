@@ -24,7 +24,7 @@ pub enum Opening {
 }
 
 impl Opening {
-    /// From what travelled beside a message.
+    /// From what travelled with a message.
     pub fn of(input: JsValue) -> Self {
         match input.dyn_into::<File>() {
             Ok(file) => Self::File(FileSource::new(file)),

@@ -120,8 +120,8 @@ fn an_estimate_is_compared_with_what_was_recorded() {
     .assert_eq(compared);
     let outcome = highwater(&[asked.as_slice(), &["--json"]].concat());
     let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!(json["beside"]["peak"]["allocated"], json["peak"]["allocated"]);
-    assert_eq!(json["beside"]["phases"].as_array().unwrap().len(), 10);
+    assert_eq!(json["compared"]["peak"]["allocated"], json["peak"]["allocated"]);
+    assert_eq!(json["compared"]["phases"].as_array().unwrap().len(), 10);
 
     let profiles = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/profiles");
     let trace = format!("{profiles}/resnet18_8_sgd_128.json.gz");

@@ -28,7 +28,7 @@ struct JsonAnswer<'a> {
     lower_bound: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    beside: Option<JsonRecorded<'a>>,
+    compared: Option<JsonRecorded<'a>>,
 }
 
 /// What was recorded of the same training.
@@ -47,7 +47,7 @@ struct JsonPhase {
     iteration: usize,
     phase: &'static str,
     estimate: u64,
-    beside: u64,
+    recorded: u64,
 }
 
 #[derive(Serialize)]
@@ -117,7 +117,7 @@ struct JsonDiagnostic<'a> {
 /// The answer as JSON, indented, with a line end; and what was recorded of the same training.
 pub fn json(answer: &Answer, recorded: Option<&Report>) -> String {
     let mut json = JsonAnswer::of(answer);
-    json.beside = recorded.map(|recorded| JsonRecorded::of(&answer.report, recorded));
+    json.compared = recorded.map(|recorded| JsonRecorded::of(&answer.report, recorded));
     // Fails only for maps whose keys are no texts, and there are none.
     serde_json::to_string_pretty(&json).unwrap_or_default() + "\n"
 }
@@ -128,7 +128,7 @@ impl<'a> JsonRecorded<'a> {
             iteration: row.iteration,
             phase: row.phase.name(),
             estimate: row.before.0,
-            beside: row.after.0,
+            recorded: row.after.0,
         };
         Self {
             name: &recorded.model.name,
@@ -168,7 +168,7 @@ impl<'a> JsonAnswer<'a> {
             devices: devices.iter().map(JsonDevice::of).collect(),
             lower_bound: *lower_bound,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
-            beside: None,
+            compared: None,
         }
     }
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
-use super::hf_config::named::Named;
+use super::hf_config::named::Clues;
 use super::{Fidelity, hf_config};
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -115,7 +115,7 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
 }
 
 /// What is trained, by name.
-fn named(tensors: &[Tensor<'_>]) -> Named {
+fn named(tensors: &[Tensor<'_>]) -> Clues {
     let trained = tensors.iter().filter(|tensor| tensor.is_trained());
     let parameters: BTreeMap<String, Vec<u64>> =
         trained.clone().map(|tensor| (tensor.name.to_owned(), tensor.dims.clone())).collect();
@@ -125,7 +125,7 @@ fn named(tensors: &[Tensor<'_>]) -> Named {
         () if all(DType::Float16) => Some("float16"),
         () => None,
     };
-    Named { parameters, dtype, ..Named::default() }
+    Clues { parameters, dtype, ..Clues::default() }
 }
 
 /// Whether a text is the index of a model in several files.

@@ -34,7 +34,7 @@ mod schema;
 mod write;
 
 pub(super) use draft::{Draft, Flow};
-pub use kinds::{Kind, Value};
+pub use kinds::{LayerKind, Value};
 pub use reference::reference;
 pub use schema::schema;
 
@@ -164,7 +164,7 @@ impl Join {
 /// A module of the table and its arguments.
 #[derive(Clone, Debug)]
 pub struct Module {
-    kind: &'static Kind,
+    kind: &'static LayerKind,
     arguments: BTreeMap<&'static str, Value>,
 }
 
@@ -192,7 +192,7 @@ impl Module {
     }
 
     /// Its row of the table.
-    pub const fn kind(&self) -> &'static Kind {
+    pub const fn kind(&self) -> &'static LayerKind {
         self.kind
     }
 

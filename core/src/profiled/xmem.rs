@@ -1,4 +1,4 @@
-//! The published rules: xMem's analyzer and orchestrator, as their authors describe them and their
+//! xMem's rules: its analyzer and orchestrator, as their authors describe them and their
 //! artefact shows (Shi, Pezaros and Elkhatib, Middleware '25, doi 10.1145/3721462.3770773).
 //!
 //! - The activity of the second step is taken for both of two steps; of the first step only what its

@@ -77,11 +77,9 @@ pub(super) fn check_gradients(
     let message = "the loss depends on none of the parameters that are trained, so that there are no \
                    gradients";
     let set = [("lora", !config.lora.is_empty()), ("freeze", !config.freeze.is_empty())];
-    match set.into_iter().find(|(_, is_set)| *is_set) {
-        Some((setting, _)) => Err(Error::new(ErrorKind::BadConfig, message).about(setting)),
-        None => {
-            sink.push(Diagnostic::new(Severity::Error, "no-gradients", message));
-            Ok(())
-        }
+    if let Some((setting, _)) = set.into_iter().find(|(_, is_set)| *is_set) {
+        return Err(Error::new(ErrorKind::BadConfig, message).about(setting));
     }
+    sink.push(Diagnostic::new(Severity::Error, "no-gradients", message));
+    Ok(())
 }

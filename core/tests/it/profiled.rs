@@ -49,7 +49,7 @@ fn truths() -> Vec<(String, [u64; 2])> {
 fn predictions_are_as_near_as_the_table_says() {
     let mut text = String::from(
         "Peaks over two or three steps on an A100, in MiB, predicted from a profiler trace of the same steps on a\n\
-         CPU: what PyTorch did, the error of the published rules, and ours. `=` is equal to the byte.\n\n",
+         CPU: what PyTorch did, the error of xMem's rules, and ours. `=` is equal to the byte.\n\n",
     );
     let head = ["profile", "allocated", "published", "ours", "reserved", "published", "ours"];
     let mut row = |[name, rest @ ..]: [&str; 7]| {

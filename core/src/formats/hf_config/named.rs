@@ -19,9 +19,9 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::formats::spec::tree;
 use crate::graph::{Graph, Member};
 
-/// What is known of a model beside its configuration.
+/// What an input other than a configuration tells of a model.
 #[derive(Debug, Default)]
-pub(in crate::formats) struct Named {
+pub(in crate::formats) struct Clues {
     /// Class of the model; none in a file of weights.
     pub(in crate::formats) class: Option<String>,
     /// Parameters and their sizes, by path.
@@ -63,7 +63,7 @@ const UNPRINTED: [&str; 6] = [
 ];
 
 /// The program of the family that such parameters are of, where one fits.
-pub(in crate::formats) fn program(named: &Named) -> Option<(Graph, Config)> {
+pub(in crate::formats) fn program(named: &Clues) -> Option<(Graph, Config)> {
     LAYOUTS.iter().filter(|layout| named.may_be(layout)).find_map(|layout| {
         let named = named.renamed(layout);
         let sought = Sought { named: &named, layout };
@@ -83,7 +83,7 @@ pub(in crate::formats) fn program(named: &Named) -> Option<(Graph, Config)> {
     })
 }
 
-impl Named {
+impl Clues {
     /// Whether the class is one of a family, or in a file, whether the family's marks are there.
     fn may_be(&self, layout: &Layout) -> bool {
         if let Some(class) = &self.class {
@@ -130,7 +130,7 @@ fn mapped<T: Clone>(
 
 /// A family, and the parameters that may be of it.
 struct Sought<'a> {
-    named: &'a Named,
+    named: &'a Clues,
     layout: &'a Layout,
 }
 

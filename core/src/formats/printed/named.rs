@@ -2,22 +2,22 @@
 
 use super::text::Printed;
 use super::translate::{kind_of, width_in};
-use crate::formats::hf_config::named::Named;
+use crate::formats::hf_config::named::Clues;
 use crate::formats::spec::Value;
 
 /// COUNT: parameters that are listed at most; no model of a known family has more.
 const PARAMETERS_MAX: usize = 100_000;
 
 /// Parameters, dropouts and activations of a printed model.
-pub(in crate::formats) fn named(root: &Printed) -> Named {
-    let mut named = Named { class: Some(root.class.clone()), ..Named::default() };
+pub(in crate::formats) fn named(root: &Printed) -> Clues {
+    let mut named = Clues { class: Some(root.class.clone()), ..Clues::default() };
     for child in &root.children {
         visit(child, "", &mut named);
     }
     named
 }
 
-fn visit(module: &Printed, around: &str, named: &mut Named) {
+fn visit(module: &Printed, around: &str, named: &mut Clues) {
     // `(0-11): 12 x Layer(`.
     let range = module.name.split_once('-').filter(|_| module.count > 1);
     let first = range.and_then(|(first, _)| first.parse::<u64>().ok());
@@ -38,7 +38,7 @@ fn visit(module: &Printed, around: &str, named: &mut Named) {
     }
 }
 
-fn leaf(module: &Printed, path: String, named: &mut Named) {
+fn leaf(module: &Printed, path: String, named: &mut Clues) {
     let number = |name: &str, position| match module.argument(name, Some(position)) {
         Some(Value::Int(n)) => u64::try_from(*n).ok(),
         _ => None,

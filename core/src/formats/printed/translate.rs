@@ -6,7 +6,7 @@ use super::blocks;
 use super::text::Printed;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind, Place};
-use crate::formats::spec::kinds::{self, Kind, Takes};
+use crate::formats::spec::kinds::{self, LayerKind, Takes};
 use crate::formats::spec::{Body, Draft, Flow, Join, Layer, Module, Spec, Value};
 
 /// Arguments that follow from a class.
@@ -58,7 +58,7 @@ pub(in crate::formats) fn is_silent(class: &str) -> bool {
 }
 
 /// The layer of the table that a module is.
-pub(in crate::formats) fn kind_of(module: &Printed) -> Option<&'static Kind> {
+pub(in crate::formats) fn kind_of(module: &Printed) -> Option<&'static LayerKind> {
     let class = module.class.as_str();
     // PyTorch's own `RMSNorm` is one operator, and models' own are not.
     let own = ["LayerNorm", "RMSNorm"].contains(&class);
@@ -86,7 +86,7 @@ const WIDTHS: [(&str, usize); 7] = [
 ];
 
 /// SIZE: what a layer says that it reads.
-pub(super) fn width_in(module: &Printed, kind: &Kind) -> Option<u64> {
+pub(super) fn width_in(module: &Printed, kind: &LayerKind) -> Option<u64> {
     let names: &[&str] = match kind.name {
         "linear" => &["in_features", "nx"],
         "groupnorm" => &["num_channels"],
@@ -112,7 +112,7 @@ pub(super) fn width_in(module: &Printed, kind: &Kind) -> Option<u64> {
 }
 
 /// Where an argument of the table stands in a print.
-fn position(kind: &Kind, argument: &str) -> Option<usize> {
+fn position(kind: &LayerKind, argument: &str) -> Option<usize> {
     match (kind.name, argument) {
         (name, "out_channels") => name.starts_with("conv").then_some(1),
         ("linear", "out_features")
@@ -477,7 +477,7 @@ impl<'t, 's> Row<'t, 's> {
     }
 
     /// A table beside the words': of positions, or of types.
-    fn later_embedding(&mut self, module: &Printed, kind: &'static Kind) -> Result<(), Error> {
+    fn later_embedding(&mut self, module: &Printed, kind: &'static LayerKind) -> Result<(), Error> {
         let number = |name| match module.argument(name, position(kind, name)) {
             Some(Value::Int(n)) => u64::try_from(*n).ok(),
             _ => None,
@@ -542,7 +542,7 @@ impl<'t, 's> Row<'t, 's> {
     }
 
     /// Brings what flows to what a layer says that it reads. Whether channels were put last for it.
-    fn adapt(&mut self, module: &Printed, kind: &'static Kind) -> Result<bool, Error> {
+    fn adapt(&mut self, module: &Printed, kind: &'static LayerKind) -> Result<bool, Error> {
         let Some(want) = width_in(module, kind) else { return Ok(false) };
         let (rank, last) = (self.x.rank(), self.x.width());
         let is_of_rows = ["linear", "layernorm", "rmsnorm"].contains(&kind.name);

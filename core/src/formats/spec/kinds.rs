@@ -12,7 +12,7 @@ pub use table::TABLE;
 
 /// A layer: one row of the table.
 #[derive(Debug)]
-pub struct Kind {
+pub struct LayerKind {
     /// Name in a spec: `conv2d`.
     pub name: &'static str,
     /// Further names.
@@ -164,7 +164,7 @@ impl Argument {
     }
 }
 
-impl Kind {
+impl LayerKind {
     /// The argument of this name.
     pub(super) fn argument(&self, name: &str) -> Result<&'static Argument, String> {
         let wanted = plain(name);
@@ -201,7 +201,7 @@ pub(super) fn plain_word(word: &str) -> String {
 }
 
 /// The layer of this name.
-pub fn find(name: &str) -> Option<&'static Kind> {
+pub fn find(name: &str) -> Option<&'static LayerKind> {
     let wanted = plain(name);
     TABLE.iter().find(|kind| {
         plain(kind.name) == wanted

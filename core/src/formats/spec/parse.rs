@@ -1,6 +1,6 @@
 //! [`Tree`] → [`Spec`]: every key is known, or the nearest one is proposed.
 
-use super::kinds::{self, Kind, Takes, Value, did_you_mean};
+use super::kinds::{self, LayerKind, Takes, Value, did_you_mean};
 use super::tree::{Content, Key, Tree, fault, shortened};
 use super::{Body, Input, Join, Layer, Module, Spec};
 use crate::config::{self, Config, Named, SETTINGS, Scope, Setting};
@@ -321,7 +321,7 @@ fn layer(tree: &Tree) -> Result<Layer, Error> {
 }
 
 /// Two layers in one mapping, or an argument that is not indented.
-fn not_beside(kind: &'static Kind, other: &Key) -> Error {
+fn not_beside(kind: &'static LayerKind, other: &Key) -> Error {
     let name = shortened(&other.text);
     if let Ok(argument) = kind.argument(&other.text) {
         let (layer, argument) = (kind.name, argument.name);
@@ -336,7 +336,7 @@ fn not_beside(kind: &'static Kind, other: &Key) -> Error {
     fault(other.place, message)
 }
 
-fn known_layer(name: &str, place: Place) -> Result<&'static Kind, Error> {
+fn known_layer(name: &str, place: Place) -> Result<&'static LayerKind, Error> {
     kinds::find(name).ok_or_else(|| fault(place, kinds::unknown_layer(name)))
 }
 
@@ -399,7 +399,7 @@ fn join(tree: &Tree) -> Result<Join, Error> {
 
 /// Arguments by name, or in the table's order; a single one needs no list.
 fn arguments(
-    kind: &'static Kind,
+    kind: &'static LayerKind,
     tree: &Tree,
 ) -> Result<std::collections::BTreeMap<&'static str, Value>, Error> {
     let mut arguments = std::collections::BTreeMap::new();

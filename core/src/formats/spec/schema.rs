@@ -44,7 +44,7 @@ pub fn schema() -> String {
 }
 
 /// The layer's own name and PyTorch's.
-fn names(kind: &super::Kind) -> impl Iterator<Item = &'static str> {
+fn names(kind: &super::LayerKind) -> impl Iterator<Item = &'static str> {
     let class = kind.class.trim_start_matches("nn.");
     [kind.name, class].into_iter().filter(|name| !name.is_empty())
 }

@@ -8,14 +8,14 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(in super::super) struct Statement<'t> {
     pub(super) line: usize,
-    pub(super) kind: Kind<'t>,
+    pub(super) kind: StatementKind<'t>,
 }
 
 pub(super) type Block<'t> = Vec<Statement<'t>>;
 
 /// What a statement does.
 #[derive(Debug)]
-pub(super) enum Kind<'t> {
+pub(super) enum StatementKind<'t> {
     /// `a = b = value`.
     Assign(Vec<Expr<'t>>, Expr<'t>),
     /// `a += value`: in place.
@@ -119,7 +119,7 @@ pub(in super::super) fn header<'t>(
 ) -> Result<Vec<(&'t str, &'t str)>, Error> {
     let first = text.split("\n\n").next().unwrap_or_default();
     let call = parse(file, first)?.into_iter().next().map(|statement| statement.kind);
-    if let Some(Kind::Evaluate(Expr::Call(_, arguments))) = call {
+    if let Some(StatementKind::Evaluate(Expr::Call(_, arguments))) = call {
         let row = |argument: Argument<'t>| match argument.value {
             Expr::Text(text) => Some((argument.name.unwrap_or_default(), text)),
             _ => None,
@@ -222,10 +222,10 @@ impl<'t> Parser<'t> {
                 self.take();
                 let name = self.name()?;
                 self.expect(Token::Sign("in"), "`in`")?;
-                Kind::For(name, self.expression()?, self.block()?)
+                StatementKind::For(name, self.expression()?, self.block()?)
             }
-            Token::Sign("def") => Kind::Define(self.function()?),
-            Token::Sign("class") => Kind::Class(self.class()?),
+            Token::Sign("def") => StatementKind::Define(self.function()?),
+            Token::Sign("class") => StatementKind::Class(self.class()?),
             _ => {
                 let kind = self.simple()?;
                 self.expect(Token::NewLine, "the end of the line")?;
@@ -235,27 +235,31 @@ impl<'t> Parser<'t> {
         Ok(Statement { line, kind })
     }
 
-    fn simple(&mut self) -> Result<Kind<'t>, Error> {
+    fn simple(&mut self) -> Result<StatementKind<'t>, Error> {
         if self.sign("del") {
-            return Ok(Kind::Delete(self.name()?));
+            return Ok(StatementKind::Delete(self.name()?));
         }
         if self.sign("return") {
             let nothing = self.peek() == Token::NewLine;
-            return Ok(Kind::Return(if nothing { Expr::None } else { self.several()? }));
+            return Ok(StatementKind::Return(if nothing { Expr::None } else { self.several()? }));
         }
         let first = self.several()?;
         if self.sign("+=") {
-            return Ok(Kind::Increase(first, self.several()?));
+            return Ok(StatementKind::Increase(first, self.several()?));
         }
         let mut all = vec![first];
         while self.sign("=") {
             all.push(self.several()?);
         }
         let value = all.pop().unwrap_or(Expr::None);
-        Ok(if all.is_empty() { Kind::Evaluate(value) } else { Kind::Assign(all, value) })
+        Ok(if all.is_empty() {
+            StatementKind::Evaluate(value)
+        } else {
+            StatementKind::Assign(all, value)
+        })
     }
 
-    fn branches(&mut self) -> Result<Kind<'t>, Error> {
+    fn branches(&mut self) -> Result<StatementKind<'t>, Error> {
         let mut branches = Vec::new();
         while self.sign(if branches.is_empty() { "if" } else { "elif" }) {
             branches.push((self.expression()?, self.block()?));
@@ -263,7 +267,7 @@ impl<'t> Parser<'t> {
         if self.sign("else") {
             branches.push((Expr::Flag(true), self.block()?));
         }
-        Ok(Kind::If(branches))
+        Ok(StatementKind::If(branches))
     }
 
     fn function(&mut self) -> Result<Function<'t>, Error> {
@@ -297,8 +301,8 @@ impl<'t> Parser<'t> {
         let (mut settings, mut methods) = (Vec::new(), Vec::new());
         for statement in self.block()? {
             match statement.kind {
-                Kind::Define(function) => methods.push(function),
-                Kind::Assign(targets, value) => {
+                StatementKind::Define(function) => methods.push(function),
+                StatementKind::Assign(targets, value) => {
                     let names = targets.iter().map(|target| match target {
                         Expr::Name(name) => Ok(*name),
                         _ => Err(mistake(self.file, statement.line, "a setting has plain names")),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::super::settings::Settings;
 use super::mistake;
-use super::parser::{Argument, Expr, Function, Kind, Statement};
+use super::parser::{Argument, Expr, Function, Statement, StatementKind};
 use super::value::{Arguments, Known, Module, Value};
 use crate::diagnostic::Diagnostic;
 use crate::error::{Error, ErrorKind};
@@ -108,7 +108,9 @@ impl<'t> Run<'t> {
         self.globals.insert("config", config);
         for (file, statements) in files {
             self.file = file;
-            let is_done = |kind: &Kind<'_>| matches!(kind, Kind::Define(_) | Kind::Class(_));
+            let is_done = |kind: &StatementKind<'_>| {
+                matches!(kind, StatementKind::Define(_) | StatementKind::Class(_))
+            };
             for statement in statements.iter().filter(|statement| !is_done(&statement.kind)) {
                 self.statement(statement)?;
             }
@@ -123,10 +125,10 @@ impl<'t> Run<'t> {
 
     fn define(&mut self, statement: &'t Statement<'t>) -> Result<(), Error> {
         match &statement.kind {
-            Kind::Define(function) => {
+            StatementKind::Define(function) => {
                 self.globals.insert(function.name, Value::Function(function));
             }
-            Kind::Class(class) => {
+            StatementKind::Class(class) => {
                 let base = match class.base.map(|base| self.global(base)).transpose()? {
                     Some(Value::Class(base)) => Some(base),
                     Some(other) => {
@@ -175,21 +177,21 @@ impl<'t> Run<'t> {
         self.step()?;
         self.line = statement.line;
         match &statement.kind {
-            Kind::Assign(targets, value) => self.assign_all(targets, value)?,
-            Kind::Increase(target, value) => {
+            StatementKind::Assign(targets, value) => self.assign_all(targets, value)?,
+            StatementKind::Increase(target, value) => {
                 let (old, more) = (self.value(target)?, self.value(value)?);
                 let sum = self.increased(old, more)?;
                 self.assign(target, sum)?;
             }
-            Kind::Evaluate(value) => drop(self.value(value)?),
-            Kind::If(branches) => {
+            StatementKind::Evaluate(value) => drop(self.value(value)?),
+            StatementKind::If(branches) => {
                 for (condition, block) in branches {
                     if self.value(condition)?.is_true() {
                         return self.block(block);
                     }
                 }
             }
-            Kind::For(name, list, block) => {
+            StatementKind::For(name, list, block) => {
                 let list = self.value(list)?;
                 for item in self.items(&list)?.iter() {
                     self.step()?;
@@ -199,9 +201,9 @@ impl<'t> Run<'t> {
                     }
                 }
             }
-            Kind::Return(value) => return Ok(Flow::Return(self.value(value)?)),
-            Kind::Delete(name) => self.bind(name, Value::None),
-            Kind::Define(_) | Kind::Class(_) => {
+            StatementKind::Return(value) => return Ok(Flow::Return(self.value(value)?)),
+            StatementKind::Delete(name) => self.bind(name, Value::None),
+            StatementKind::Define(_) | StatementKind::Class(_) => {
                 return Err(self.mistake("a definition stands at the start of a line"));
             }
         }

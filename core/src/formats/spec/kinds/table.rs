@@ -1,7 +1,7 @@
 //! The rows.
 
 use super::super::lower::{again, blocks, layers};
-use super::{Argument, Default, Kind, Rule, Takes};
+use super::{Argument, Default, LayerKind, Rule, Takes};
 
 const NEEDED: Default = Default::Needed;
 const NO: Default = Default::Flag(false);
@@ -139,13 +139,13 @@ const fn row(
     about: &'static str,
     arguments: &'static [Argument],
     lower: Rule,
-) -> Kind {
-    Kind { name, aliases: &[], class, about, arguments, lower }
+) -> LayerKind {
+    LayerKind { name, aliases: &[], class, about, arguments, lower }
 }
 
 /// All layers, in the order in which people read of them.
-pub const TABLE: &[Kind] = &[
-    Kind {
+pub const TABLE: &[LayerKind] = &[
+    LayerKind {
         aliases: &["dense", "fc"],
         ..row(
             "linear",
@@ -202,7 +202,7 @@ pub const TABLE: &[Kind] = &[
         &[],
         layers::batch_norm,
     ),
-    Kind {
+    LayerKind {
         aliases: &["batchnorm", "bn"],
         ..row(
             "batchnorm2d",
@@ -273,7 +273,7 @@ pub const TABLE: &[Kind] = &[
     row("relu6", "nn.ReLU6", "`min(max(x, 0), 6)`", &[INPLACE], |l, a, x| {
         layers::activation(l, a, x, "Clip")
     }),
-    Kind {
+    LayerKind {
         aliases: &["lrelu"],
         ..row("leaky_relu", "nn.LeakyReLU", "`max(x, slope * x)`", &[INPLACE], |l, a, x| {
             layers::activation(l, a, x, "LeakyRelu")
@@ -313,7 +313,7 @@ pub const TABLE: &[Kind] = &[
         &[],
         layers::gelu_new,
     ),
-    Kind {
+    LayerKind {
         aliases: &["swish"],
         ..row("silu", "nn.SiLU", "`x * sigmoid(x)` as one operator", &[INPLACE], |l, a, x| {
             layers::activation(l, a, x, "Silu")
@@ -346,7 +346,7 @@ pub const TABLE: &[Kind] = &[
     row("maxpool1d", "nn.MaxPool1d", "largest of a window", MAX_POOL, |l, a, x| {
         layers::pool(l, a, x, (1, "MaxPool"))
     }),
-    Kind {
+    LayerKind {
         aliases: &["maxpool"],
         ..row("maxpool2d", "nn.MaxPool2d", "largest of a window", MAX_POOL, |l, a, x| {
             layers::pool(l, a, x, (2, "MaxPool"))
@@ -358,7 +358,7 @@ pub const TABLE: &[Kind] = &[
     row("avgpool1d", "nn.AvgPool1d", "mean of a window", AVERAGE_POOL, |l, a, x| {
         layers::pool(l, a, x, (1, "AveragePool"))
     }),
-    Kind {
+    LayerKind {
         aliases: &["avgpool"],
         ..row("avgpool2d", "nn.AvgPool2d", "mean of a window", AVERAGE_POOL, |l, a, x| {
             layers::pool(l, a, x, (2, "AveragePool"))
@@ -387,7 +387,7 @@ pub const TABLE: &[Kind] = &[
         )],
         layers::zero_pad,
     ),
-    Kind {
+    LayerKind {
         aliases: &["gap"],
         ..row(
             "global_avgpool",
@@ -405,7 +405,7 @@ pub const TABLE: &[Kind] = &[
         |l, _, x| layers::global_pool(l, x, "GlobalMaxPool"),
     ),
     row("dropout", "nn.Dropout", "zeros at random", &[P, INPLACE], layers::dropout),
-    Kind {
+    LayerKind {
         aliases: &["stochasticdepth"],
         ..row(
             "drop_path",
@@ -588,7 +588,7 @@ pub const TABLE: &[Kind] = &[
         &[arg("layer", &["name"], Takes::Name, NEEDED, "its name")],
         again,
     ),
-    Kind {
+    LayerKind {
         aliases: &["selfattention"],
         ..row(
             "attention",
@@ -630,7 +630,7 @@ pub const TABLE: &[Kind] = &[
             blocks::attention,
         )
     },
-    Kind {
+    LayerKind {
         aliases: &["crossattn"],
         ..row(
             "cross_attention",
@@ -667,7 +667,7 @@ pub const TABLE: &[Kind] = &[
         ],
         blocks::mlp,
     ),
-    Kind {
+    LayerKind {
         aliases: &["swiglu"],
         ..row(
             "gated_mlp",
@@ -688,7 +688,7 @@ pub const TABLE: &[Kind] = &[
             blocks::gated_mlp,
         )
     },
-    Kind {
+    LayerKind {
         aliases: &["block", "transformer", "transformerencoderlayer"],
         ..row(
             "transformer_block",

@@ -5,7 +5,7 @@ use highwater_core::report::Timeline;
 
 /// Allocated bytes of `other` in each column that shows one of `samples` of `shown`: the most
 /// since the column before. A phase that `other` has not is empty.
-pub fn beside(shown: &Timeline, samples: &[usize], other: &Timeline) -> Vec<Bytes> {
+pub fn sizes(shown: &Timeline, samples: &[usize], other: &Timeline) -> Vec<Bytes> {
     let mut last = None;
     let at = |&sample: &usize| -> Bytes {
         let event = shown.event.get(sample).copied().unwrap_or_default();
@@ -49,7 +49,6 @@ fn phase(
 mod tests {
     use highwater_core::trace::Phase;
 
-    use super::*;
     use crate::samples::timeline;
 
     #[test]
@@ -59,12 +58,14 @@ mod tests {
         // Twice as many events in its forward, and no backward.
         let other = timeline(&[5, 6, 10, 20, 30, 40, 50, 60, 70, 80], &[phases[0], phases[1]]);
         let columns: Vec<usize> = (0..10).collect();
-        let sizes: Vec<u64> = beside(&shown, &columns, &other).iter().map(|size| size.0).collect();
+        let sizes: Vec<u64> =
+            super::sizes(&shown, &columns, &other).iter().map(|size| size.0).collect();
         assert_eq!(sizes, [5, 6, 10, 30, 50, 70, 0, 0, 0, 0]);
         // A spike between two columns is seen.
         let wide = timeline(&[1; 10], &[phases[0], phases[1]]);
         let spiky = timeline(&[5, 6, 10, 99, 30, 40, 50, 60, 70, 80], &[phases[0], phases[1]]);
-        let sizes: Vec<u64> = beside(&wide, &[0, 5], &spiky).iter().map(|size| size.0).collect();
+        let sizes: Vec<u64> =
+            super::sizes(&wide, &[0, 5], &spiky).iter().map(|size| size.0).collect();
         assert_eq!(sizes, [5, 99]);
     }
 }
