@@ -137,7 +137,12 @@ impl Model {
 
     fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
         let conf = Conf::read(&config.alloc_conf)?;
-        let graph = &*self.graph_for(config)?;
+        let mut graph = self.graph_for(config)?;
+        let converts = config.precision.converts_to();
+        if let Some(dtype) = converts.filter(|_| graph.is_program) {
+            graph.to_mut().convert_floats(dtype);
+        }
+        let graph = &*graph;
         let sink = Diagnostics::default();
         sink.extend(graph.diagnostics.iter().cloned());
         sink.extend(self.attention_setting(config));
@@ -145,7 +150,7 @@ impl Model {
         sink.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
         let typed = infer::infer(graph, &config.dims, &sink)?;
         let mut program = recover::recover(graph, &typed, config, &sink);
-        if let Some(dtype) = config.precision.converts_to() {
+        if let Some(dtype) = converts.filter(|_| !graph.is_program) {
             program.typed.to_mut().convert_floats(dtype);
         }
         adapt::adapt(&mut program, config, &sink)?;

@@ -174,6 +174,21 @@ pub enum Attribute {
 }
 
 impl Graph {
+    /// As after `model.to(dtype)` of a program: what is given to it in single precision, state and
+    /// inputs, is in `dtype` instead. What it casts to single precision itself stays so.
+    pub fn convert_floats(&mut self, dtype: DType) {
+        let convert = |found: &mut DType| {
+            if *found == DType::Float32 {
+                *found = dtype;
+            }
+        };
+        for value in &mut self.values {
+            value.initializer.iter_mut().for_each(|literal| convert(&mut literal.dtype));
+            let declared = value.declared.as_mut().and_then(|declared| declared.dtype.as_mut());
+            declared.into_iter().for_each(convert);
+        }
+    }
+
     /// The value with this id.
     pub fn value(&self, id: ValueId) -> Option<&Value> {
         self.values.get(id.0)

@@ -85,6 +85,8 @@ pub fn flash_attention(rt: &Runtime, [q, k, v]: [&Tensor; 3], drops: bool) -> Te
     rt.enter_operator("aten::_flash_attention_forward");
     let y = like_by_row(rt, q);
     let lse = rt.empty(DType::Float32, &[q.size(0), q.size(1), q.size(2)]);
+    let splits = if drops { 1 } else { splits_of_keys(rt, q, k) };
+    let partial = (splits > 1).then(|| partial_results(rt, q, splits));
     // The kernel's own state is replaced where something is dropped.
     let state = drops.then(|| rt.empty(DType::Int64, &[2]));
     let (seed, offset) = if drops {
@@ -94,10 +96,52 @@ pub fn flash_attention(rt: &Runtime, [q, k, v]: [&Tensor; 3], drops: bool) -> Te
         let seed = rt.empty(DType::Int64, &[2]);
         (seed, rt.empty(DType::Int64, &[]))
     };
-    drop(state);
+    drop((state, partial));
     let saved = [q, k, v, &lse, &y, &seed, &offset];
     let name = "ScaledDotProductFlashAttentionBackward0";
     rt.differentiable(name, y.clone(), &[q, k, v], &saved, flash_backward)
+}
+
+/// COUNT: parts that the keys are split into, so that few queries still fill the device
+/// (`transformers/cuda/flash_attn/flash_api.cpp`: `set_params_splitkv`, `num_splits_heuristic`).
+fn splits_of_keys(rt: &Runtime, q: &Tensor, k: &Tensor) -> u64 {
+    const MOST: u64 = 128;
+    let columns = match q.size(3) {
+        ..=64 => 256,
+        65..=128 => 128,
+        _ => 64,
+    };
+    let key_blocks = k.size(2).div_ceil(columns);
+    let blocks = q.size(0).saturating_mul(q.size(1)).saturating_mul(q.size(2).div_ceil(64));
+    let slots = rt.hardware.multiprocessors.saturating_mul(2).max(1);
+    // Nearly enough to fill it as they are.
+    if blocks.saturating_mul(5) >= slots.saturating_mul(4) {
+        return 1;
+    }
+    let differs = |&splits: &u64| {
+        splits == 1 || key_blocks.div_ceil(splits) != key_blocks.div_ceil(splits.saturating_sub(1))
+    };
+    // How full the device is on average, as a fraction: work, and the room of all its waves.
+    let fullness = |splits: u64| {
+        let work = blocks.saturating_mul(splits);
+        (u128::from(work), u128::from(work.div_ceil(slots).saturating_mul(slots).max(1)))
+    };
+    let all = || (1..=MOST.min(slots).min(key_blocks)).filter(differs);
+    let at_least = |a: (u128, u128), b: (u128, u128), percent: u128| {
+        a.0.saturating_mul(b.1).saturating_mul(100)
+            >= b.0.saturating_mul(a.1).saturating_mul(percent)
+    };
+    let best =
+        all().map(fullness).fold((0, 1), |best, n| if at_least(n, best, 100) { n } else { best });
+    all().find(|&splits| at_least(fullness(splits), best, 85)).unwrap_or(1)
+}
+
+/// What each part of the keys gives, in single precision: logarithms of row sums, and outputs.
+fn partial_results(rt: &Runtime, q: &Tensor, splits: u64) -> [Tensor; 2] {
+    let rows = [splits, q.size(0), q.size(1), q.size(2)];
+    let width = q.size(3).next_multiple_of(if q.size(3) <= 128 { 32 } else { 64 });
+    let [a, b, c, d] = rows;
+    [rt.empty(DType::Float32, &rows), rt.empty(DType::Float32, &[a, b, c, d, width])]
 }
 
 /// A tensor like this one, made as `[B, S, H, D]` and seen as `[B, H, S, D]`; strides that leave no

@@ -115,9 +115,13 @@ pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
 /// Type of the result of arithmetic on two tensors: the wider of their types, where one without
 /// dimensions counts only if it alone is a float.
 pub fn promote(a: &Tensor, b: &Tensor) -> DType {
-    let (x, y) = (a.dtype(), b.dtype());
+    promoted((a.dtype(), a.rank()), (b.dtype(), b.rank()))
+}
+
+/// The same of types and ranks.
+pub fn promoted((x, x_rank): (DType, usize), (y, y_rank): (DType, usize)) -> DType {
     if x.is_floating() == y.is_floating() {
-        match (a.rank(), b.rank()) {
+        match (x_rank, y_rank) {
             (0, 1..) => return y,
             (1.., 0) => return x,
             _ => {}
@@ -289,6 +293,29 @@ pub fn masked_fill(rt: &Runtime, x: &Tensor, mask: &Tensor, in_place: bool) -> T
     rt.differentiable("MaskedFillBackward0", y, &[x], &[mask], |pass| {
         pass.rt.enter_operator("aten::masked_fill");
         vec![pass.grad().map(|grad| pass.rt.empty(grad.dtype(), grad.sizes()))]
+    })
+}
+
+/// `aten::clamp` between two tensors without dimensions. All three are saved; the gradient is halved
+/// at a bound and zero outside (`clamp_backward`, PyTorch 2.15).
+pub fn clamp_between(rt: &Runtime, x: &Tensor, [low, high]: [&Tensor; 2]) -> Tensor {
+    rt.enter_operator("aten::clamp");
+    let y = output(rt, x.dtype(), &[x]);
+    rt.differentiable("ClampBackward0", y, &[x], &[x, low, high], |pass| {
+        let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
+        let flags = || output(pass.rt, DType::Bool, &[x]);
+        let is_interval = pass.rt.empty(DType::Bool, &[]);
+        let (at_low, at_high) = (flags(), flags());
+        let at_bound = flags();
+        let halved = flags();
+        drop((at_bound, at_high, at_low));
+        let (below, above) = (flags(), flags());
+        let outside = flags();
+        drop((above, below));
+        let half = pass.rt.empty_like(grad);
+        let result = pass.rt.empty_like(grad);
+        drop((half, outside, halved, is_interval));
+        vec![Some(result)]
     })
 }
 

@@ -8,12 +8,17 @@ use crate::tensor::DType;
 /// `aten::softmax` of `x` of any shape, along any dimension; the result is saved.
 pub fn softmax(rt: &Runtime, x: &Tensor) -> Tensor {
     // The gradient is multiplied by the result first, into a tensor of its own.
-    run(rt, x, "aten::_softmax", "SoftmaxBackward0", 1)
+    run(rt, x, asked_to_be_single(rt, x), "aten::_softmax", "SoftmaxBackward0", 1)
+}
+
+/// `aten::softmax` with `dtype=torch.float32`.
+pub fn softmax_in_single(rt: &Runtime, x: &Tensor) -> Tensor {
+    run(rt, x, true, "aten::_softmax", "SoftmaxBackward0", 1)
 }
 
 /// `aten::log_softmax`, likewise.
 pub fn log_softmax(rt: &Runtime, x: &Tensor) -> Tensor {
-    run(rt, x, "aten::_log_softmax", "LogSoftmaxBackward0", 0)
+    run(rt, x, asked_to_be_single(rt, x), "aten::_log_softmax", "LogSoftmaxBackward0", 0)
 }
 
 /// `aten::log_softmax` with the type of its input stated, which autocast respects.
@@ -22,15 +27,20 @@ pub fn log_softmax_in_its_type(rt: &Runtime, x: &Tensor) -> Tensor {
     kernel(rt, &x, x.dtype(), "aten::_log_softmax", "LogSoftmaxBackward0", 0)
 }
 
-/// Under autocast the result is in single precision: fp16 is read as it is, bf16 is cast before.
+/// Under autocast the result is in single precision.
+fn asked_to_be_single(rt: &Runtime, x: &Tensor) -> bool {
+    rt.autocast_type().is_some() && x.dtype().is_floating()
+}
+
+/// For a result in single precision, fp16 is read as it is, and bf16 is cast before.
 fn run(
     rt: &Runtime,
     x: &Tensor,
+    single: bool,
     name: &'static str,
     node: &'static str,
     temporaries: usize,
 ) -> Tensor {
-    let single = rt.autocast_type().is_some() && x.dtype().is_floating();
     let fused = single && x.dtype() == DType::Float16;
     let x = if single && !fused { &kernels::cast(rt, x, DType::Float32) } else { x };
     let x = view::contiguous(rt, x);

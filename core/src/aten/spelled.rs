@@ -80,6 +80,27 @@ pub fn rms_norm(
     y
 }
 
+/// What T5's blocks do in fp16 alone, against infinities:
+/// `limit = torch.where(torch.isinf(x).any(), …, …)`, `x = torch.clamp(x, min=-limit, max=limit)`.
+pub fn clamp_in_fp16(rt: &Runtime, x: &Tensor) -> Tensor {
+    if x.dtype() != DType::Float16 {
+        return x.clone();
+    }
+    let size = rt.no_grad(|| elementwise::opaque(rt, "aten::isinf", x.dtype(), &[x]));
+    let is_infinite = elementwise::compare(rt, "aten::isinf", &[&size]);
+    drop(size);
+    rt.enter_operator("aten::any");
+    let any = kernels::reduce(rt, &is_infinite, &vec![true; x.rank()], DType::Bool);
+    drop(is_infinite);
+    rt.enter_operator("aten::where");
+    let numbers = [(); 2].map(|()| rt.empty(DType::Float32, &[]));
+    let limit = rt.empty(DType::Float32, &[]);
+    drop((numbers, any));
+    rt.enter_operator("aten::neg");
+    let negative = rt.empty(DType::Float32, &[]);
+    elementwise::clamp_between(rt, x, [&negative, &limit])
+}
+
 /// Bloom's `GeLUFunction`, a custom `torch.autograd.Function` that saves its input and nothing else.
 pub fn bloom_gelu(rt: &Runtime, x: &Tensor) -> Tensor {
     // x * 0.5 * (1.0 + tanh(0.79788456 * x * (1 + 0.044715 * x * x)))

@@ -5,12 +5,12 @@
 use super::masks::visible_pairs;
 use super::shape_math::{dim, size};
 use super::{Call, Inference, OpError, Operator, Shaped, torch};
-use crate::eager::{Runtime, Tensor};
+use crate::eager::{Runtime, Tensor, kernels};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    Shaped { infer: alibi, ..torch("Alibi", 1..=1) }.runs(alibi_rule),
-    Shaped { infer: biased_mask, ..torch("AlibiMask", 1..=2) }.runs(biased_mask_rule),
+    Shaped { infer: alibi, ..torch("Alibi", 2..=2) }.runs(alibi_rule),
+    Shaped { infer: biased_mask, ..torch("AlibiMask", 2..=2) }.runs(biased_mask_rule),
     Shaped { infer: slopes, ..torch("AlibiSlopes", 0..=0) }.runs(slopes_rule),
 ];
 
@@ -25,21 +25,23 @@ fn slopes(inference: &mut Inference<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// `[N * heads, 1, L]`.
+/// `[N * heads, 1, L]` of tokens, in the type of the embeddings.
 fn alibi(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let heads = heads(inference)?;
     let tokens = inference.input(0)?;
     let (n, length) = (dim(&tokens.dims, 0), dim(&tokens.dims, 1));
-    inference.set_dims(0, DType::Float32, [n.saturating_mul(heads), 1, length]);
+    let dtype = inference.input(1)?.dtype;
+    inference.set_dims(0, dtype, [n.saturating_mul(heads), 1, length]);
     Ok(())
 }
 
-/// `[N, heads, L, L]`, of tokens.
+/// `[N, heads, L, L]` of tokens, in the type of the embeddings.
 fn biased_mask(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let heads = heads(inference)?;
     let tokens = inference.input(0)?;
     let (n, length) = (dim(&tokens.dims, 0), dim(&tokens.dims, 1));
-    inference.set_dims(0, DType::Float32, [n, heads, length, length]);
+    let dtype = inference.input(1)?.dtype;
+    inference.set_dims(0, dtype, [n, heads, length, length]);
     Ok(())
 }
 
@@ -73,7 +75,7 @@ fn slopes_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Falcon's `build_alibi_tensor` of a mask of ones, in half precision and then in single.
+/// Falcon's `build_alibi_tensor` of a mask of ones: in bfloat16, then in the type of the embeddings.
 fn alibi_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let rt = call.rt;
     let (tokens, dims) = (&call.input_type(0)?.dims, &call.output_type(0)?.dims);
@@ -88,7 +90,7 @@ fn alibi_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let half = rt.empty(DType::BFloat16, &[heads]);
     let product = rt.empty(DType::BFloat16, dims);
     drop(half);
-    let alibi = rt.empty(call.output_type(0)?.dtype, dims);
+    let alibi = kernels::cast(rt, &product, call.need(1)?.dtype());
     drop((left, slopes, places, product));
     call.set(0, alibi);
     Ok(())
@@ -97,16 +99,17 @@ fn alibi_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// Falcon puts that into the mask: pairs that are not visible get the least number.
 fn biased_mask_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (rt, ty) = (call.rt, call.output_type(0)?);
+    let dtype = call.need(1)?.dtype();
     let (n, heads, length) = (dim(&ty.dims, 0), dim(&ty.dims, 1), dim(&ty.dims, 3));
     let visible = visible_pairs(rt, n, length);
     rt.enter_operator("aten::where");
-    let zero = rt.empty(ty.dtype, &[]);
-    let least = rt.empty(ty.dtype, &[]);
-    let mask = rt.empty(ty.dtype, &[n, 1, length, length]);
+    let zero = rt.empty(dtype, &[]);
+    let least = rt.empty(dtype, &[]);
+    let mask = rt.empty(dtype, &[n, 1, length, length]);
     drop((least, zero, visible));
-    let scaled = rt.empty(ty.dtype, &[n, heads, 1, length]);
+    let scaled = rt.empty(dtype, &[n, heads, 1, length]);
     let hidden = rt.empty(DType::Bool, &[n, 1, length, length]);
-    let filled = rt.empty(ty.dtype, &ty.dims);
+    let filled = rt.empty(dtype, &ty.dims);
     drop((scaled, hidden, mask));
     call.set(0, filled);
     Ok(())
@@ -119,8 +122,8 @@ mod tests {
     #[test]
     fn shapes() {
         for (call, expected) in [
-            ("torch.Alibi int64[2,512] heads=8", "float32[16,1,512]"),
-            ("torch.AlibiMask int64[2,512] heads=8", "float32[2,8,512,512]"),
+            ("torch.Alibi int64[2,512] float32[2,512,64] heads=8", "float32[16,1,512]"),
+            ("torch.AlibiMask int64[2,512] float16[2,512,64] heads=8", "float16[2,8,512,512]"),
             ("torch.AlibiSlopes heads=71", "float32[71]"),
         ] {
             check(call, expected);

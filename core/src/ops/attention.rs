@@ -91,7 +91,28 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::ops::check::check;
+    use crate::ops::check::{check, events};
+
+    /// Few queries split the keys, and what each part gives is kept apart until it is summed; 64
+    /// heads fill the device as they are.
+    #[test]
+    fn few_queries_split_the_keys() {
+        for (operand, expected) in [
+            ("float16[1,16,512,128]", Some("+c 131072 +d 16777216")),
+            ("float16[1,64,512,128]", None),
+            ("float16[1,8,128,64]", None),
+            ("float16[1,8,1024,64]", Some("+c 131072 +d 8388608")),
+            ("float16[1,4,2048,96]", Some("+c 98304 +d 9437184")),
+            ("float16[3,5,333,160]", Some("+c 39960 +d 7672320")),
+        ] {
+            let text = events(&format!("torch.Attention {operand} {operand} {operand}"));
+            let forward = text.lines().next().unwrap_or_default();
+            match expected {
+                Some(partial) => assert!(forward.contains(partial), "{operand}: {forward}"),
+                None => assert!(!forward.contains("-c"), "{operand}: {forward}"),
+            }
+        }
+    }
 
     #[test]
     fn shapes() {

@@ -16,7 +16,7 @@ use super::{Inference, MANY, OpError, Operator, op, torch};
 use crate::aten::elementwise;
 use crate::eager::Tensor;
 use crate::graph::Elements;
-use crate::tensor::DType;
+use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     torch("MaskedFill", 2..=2).runs(masked_fill_rule),
@@ -75,7 +75,7 @@ fn arithmetic(
     on_ints: OnInts,
     on_floats: OnFloats,
 ) -> Result<(), OpError> {
-    let dtype = inference.input(0)?.dtype;
+    let dtype = promoted(inference.input(0)?, inference.input(1)?);
     let dims = broadcast_pair(inference)?;
     inference.set_dims(0, dtype, dims);
     let folded = match fold::pair(inference, 0, 1) {
@@ -92,6 +92,15 @@ fn arithmetic(
         inference.set_elements(0, elements);
     }
     Ok(())
+}
+
+/// ONNX wants both of one type; a program may have a float of either width, as PyTorch has.
+fn promoted(a: &TensorType, b: &TensorType) -> DType {
+    if a.dtype.is_floating() && b.dtype.is_floating() {
+        elementwise::promoted((a.dtype, a.rank()), (b.dtype, b.rank()))
+    } else {
+        a.dtype
+    }
 }
 
 fn comparison(

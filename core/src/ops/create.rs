@@ -18,9 +18,23 @@ pub(super) const TABLE: &[Operator] = &[
     op("HammingWindow", 1..=1, window).unmodelled(),
     op("HannWindow", 1..=1, window).unmodelled(),
     op("Range", 3..=3, range).runs(fresh),
+    Shaped { infer: type_of, ..torch("TypeOf", 1..=1) }.runs(type_of_rule),
     torch("ZerosLike", 1..=1).runs(zeros_rule),
     Shaped { infer: empty, ..torch("Empty", 1..=1) }.runs(fresh),
 ];
+
+/// `x.dtype`: a tensor of that type without elements, which takes no memory.
+fn type_of(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dtype = inference.input(0)?.dtype;
+    inference.set_dims(0, dtype, [0]);
+    Ok(())
+}
+
+fn type_of_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let dtype = call.need(0)?.dtype();
+    call.set(0, call.rt.empty(dtype, &[0]));
+    Ok(())
+}
 
 /// `torch.zeros(sizes, dtype=x.dtype)`, recovered.
 fn zeros_rule(call: &mut Call<'_>) -> Result<(), OpError> {

@@ -11,13 +11,13 @@ use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: positions, ..torch("Arange", 1..=1) }.runs(fresh),
-    Shaped { infer: causal_mask, ..torch("CausalMask", 1..=1) }.runs(causal_mask_rule),
+    Shaped { infer: causal_mask, ..torch("CausalMask", 1..=2) }.runs(causal_mask_rule),
     Shaped { infer: causal_pairs, ..torch("CausalPairs", 1..=1) }.runs(fresh),
     Shaped { infer: ones, ..torch("Ones", 1..=1) }.runs(fresh),
     torch("PackedSequences", 1..=1).runs(packed_sequences),
     torch("PaddedEnds", 1..=1).runs(padded_ends),
     torch("PaddingTest", 1..=1).runs(padding_test),
-    Shaped { infer: position_bias, ..torch("PositionBias", 1..=1) }.runs(fresh),
+    Shaped { infer: position_bias, ..torch("PositionBias", 1..=2) }.runs(position_bias_rule),
     Shaped { infer: scalar, ..torch("Scalar", 1..=1) }.runs(fresh),
     torch("ShiftRight", 1..=1).runs(shift_right),
     Shaped { infer: visible, ..torch("VisiblePairs", 1..=1) }.runs(visible_pairs_rule),
@@ -46,11 +46,12 @@ fn ones(inference: &mut Inference<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// The mask that transformers adds to the scores of tokens `[N, L]` (`masking_utils.eager_mask`).
+/// The mask that transformers adds to the scores of tokens `[N, L]`, in the type of the embeddings
+/// (`masking_utils.eager_mask`).
 fn causal_mask(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let (batch, length) = (dim(&x.dims, 0), dim(&x.dims, 1));
-    inference.set_dims(0, DType::Float32, [batch, 1, length, length]);
+    inference.set_dims(0, stated_type(inference), [batch, 1, length, length]);
     Ok(())
 }
 
@@ -70,11 +71,24 @@ fn causal_pairs(inference: &mut Inference<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// `torch.zeros(1, heads, L, L)`: T5's attention to the encoder has no bias of positions.
+/// `torch.zeros((1, heads, L, L), dtype=query.dtype)`: T5's attention to the encoder has no bias of
+/// positions.
 fn position_bias(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let length = dim(&inference.input(0)?.dims, 1);
     let heads = size(inference.node.int("heads").unwrap_or(1))?;
-    inference.set_dims(0, DType::Float32, [1, heads, length, length]);
+    inference.set_dims(0, stated_type(inference), [1, heads, length, length]);
+    Ok(())
+}
+
+/// The type of the second input; single precision where there is none.
+fn stated_type(inference: &Inference<'_>) -> DType {
+    inference.input(1).map_or(DType::Float32, |like| like.dtype)
+}
+
+fn position_bias_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let ty = call.output_type(0)?;
+    let dtype = call.tensor(1).map_or(ty.dtype, |like| like.dtype());
+    call.set(0, call.rt.empty(dtype, &ty.dims));
     Ok(())
 }
 
@@ -107,9 +121,10 @@ pub(super) fn visible_pairs(rt: &Runtime, n: u64, length: u64) -> Tensor {
 fn causal_mask_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (rt, dims) = (call.rt, call.output_type(0)?.dims.clone());
     let visible = visible_pairs(rt, dim(&dims, 0), dim(&dims, 3));
-    let zero = rt.empty(DType::Float32, &[]);
-    let least = rt.empty(DType::Float32, &[]);
-    call.set(0, rt.empty(DType::Float32, &dims));
+    let dtype = call.tensor(1).map_or(DType::Float32, |like| like.dtype());
+    let zero = rt.empty(dtype, &[]);
+    let least = rt.empty(dtype, &[]);
+    call.set(0, rt.empty(dtype, &dims));
     drop((least, zero, visible));
     Ok(())
 }

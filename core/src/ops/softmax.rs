@@ -4,15 +4,29 @@
 //! dimensions from `axis` on, since then along it), `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
 
 use super::shape_math::like_first;
-use super::{Call, OpError};
-use super::{Operator, op};
+use super::{Call, Inference, OpError, Operator, Shaped, op, torch};
 use crate::aten::softmax as aten;
+use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
+    Shaped { infer: in_single, ..torch("SoftmaxInSingle", 1..=1) }.runs(softmax_in_single_rule),
     op("Hardmax", 1..=1, like_first).unmodelled(),
     op("LogSoftmax", 1..=1, like_first).runs(log_softmax_rule),
     op("Softmax", 1..=1, like_first).runs(softmax_rule),
 ];
+
+/// `softmax(…, dtype=torch.float32)`.
+fn in_single(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let dims = inference.input(0)?.dims.clone();
+    inference.set_dims(0, DType::Float32, dims);
+    Ok(())
+}
+
+fn softmax_in_single_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = aten::softmax_in_single(call.rt, &call.need(0)?);
+    call.set(0, y);
+    Ok(())
+}
 
 fn softmax_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = aten::softmax(call.rt, &call.need(0)?);

@@ -8,6 +8,7 @@ use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     torch("BloomGelu", 1..=1).runs(bloom_gelu_rule),
+    torch("ClampInFp16", 1..=1).runs(clamp_rule),
     torch("SpelledRmsNorm", 2..=2).runs(rms_norm_rule),
     Shaped { infer: states, ..torch("States", 0..=MANY) }.runs(states_rule),
 ];
@@ -30,6 +31,12 @@ fn states_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         pass.saved.iter().map(|parameter| Some(pass.rt.empty_like(parameter))).collect()
     });
     call.set(0, loss);
+    Ok(())
+}
+
+fn clamp_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let y = aten::clamp_in_fp16(call.rt, &call.need(0)?);
+    call.set(0, y);
     Ok(())
 }
 

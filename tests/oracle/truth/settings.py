@@ -118,7 +118,7 @@ PRECISIONS = {
 def flags(row: dict[str, Any]) -> list[str] | None:
     """A recorded run in the words of `highwater estimate`, defaults left out; `None` where it has
     no words for it."""
-    if row.get('attn') or row.get('alloc_conf'):
+    if row.get('alloc_conf'):
         return None
     said: list[str] = []
 
@@ -129,6 +129,7 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     precision = PRECISIONS[row.get('amp'), row['dtype']]
     say('precision', precision + '-master' * bool(row.get('masters')), 'fp32')
     say('memory-format', 'channels-last' if row.get('channels_last') else 'contiguous', 'contiguous')
+    say('attention', row.get('attn') or 'auto', 'auto')
     say('optimizer', optimizer_word(row['optimizer']), 'adamw')
     implementation = {None: 'auto', 0: 'for-loop', 1: 'foreach'}[row.get('foreach')]
     say('optimizer-impl', 'fused' if row.get('fused') else implementation, 'auto')

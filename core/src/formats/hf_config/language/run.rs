@@ -289,7 +289,12 @@ impl<'t> Run<'t> {
                     return Err(self.mistake("this module has no `forward`"));
                 };
                 let outside = std::mem::replace(&mut self.path, module.path.clone());
+                // `Module.__call__(self, *args)`: the tuple holds them until the module returns.
+                let plain = arguments.plain.iter();
+                let args: Vec<Value<'t>> =
+                    plain.chain(arguments.named.iter().map(|(_, value)| value)).cloned().collect();
                 let result = self.run(forward, Some(Value::Module(id)), arguments);
+                args.iter().for_each(|value| self.release(value));
                 self.path = outside;
                 result
             }
