@@ -294,7 +294,9 @@ impl<'t> Run<'t> {
                 let args: Vec<Value<'t>> =
                     plain.chain(arguments.named.iter().map(|(_, value)| value)).cloned().collect();
                 let result = self.run(forward, Some(Value::Module(id)), arguments);
-                args.iter().for_each(|value| self.release(value));
+                for value in &args {
+                    self.release(value);
+                }
                 self.path = outside;
                 result
             }
