@@ -1,36 +1,14 @@
 //! Reads traces of `PyTorch`'s profiler from a CPU, and answers what is asked of the one read last. A
 //! program of its own: most visits never drop one.
 
-use highwater_app::{Keeper, Recording};
+use highwater_app::Recording;
 use highwater_core::profiled::{self, History, Profile, Traced};
 use highwater_core::recorded::Calls;
 use highwater_core::report::{DeviceVerdict, Snapshot};
 use highwater_core::{Config, Error, Report, Source};
 use wasm_bindgen::prelude::*;
 
-thread_local! {
-    static KEEPER: Keeper<File> = const { Keeper::new() };
-}
-
-fn main() {}
-
-/// [`Keeper::read`].
-#[wasm_bindgen]
-pub fn read(input: JsValue, name: &str, config: &[u8]) -> Vec<u8> {
-    KEEPER.with(|keeper| keeper.read(input, name, config))
-}
-
-/// [`Keeper::answer`].
-#[wasm_bindgen]
-pub fn answer(ask: &[u8]) -> Vec<u8> {
-    KEEPER.with(|keeper| keeper.answer(ask))
-}
-
-/// [`Keeper::forget`].
-#[wasm_bindgen]
-pub fn forget() {
-    KEEPER.with(Keeper::forget);
-}
+highwater_app::keep!(File);
 
 /// A trace, and what it comes to on one device.
 struct File {

@@ -106,3 +106,33 @@ impl<R: Recording> Default for Keeper<R> {
 fn packed<T: Serialize>(answer: &T) -> Vec<u8> {
     postcard::to_stdvec(answer).unwrap_or_default()
 }
+
+/// The functions of a program that keeps recorded runs of a type, as `public/worker.js` calls them.
+#[macro_export]
+macro_rules! keep {
+    ($recording:ty) => {
+        thread_local! {
+            static KEEPER: $crate::Keeper<$recording> = const { $crate::Keeper::new() };
+        }
+
+        fn main() {}
+
+        /// [`highwater_app::Keeper::read`].
+        #[wasm_bindgen]
+        pub fn read(input: JsValue, name: &str, config: &[u8]) -> Vec<u8> {
+            KEEPER.with(|keeper| keeper.read(input, name, config))
+        }
+
+        /// [`highwater_app::Keeper::answer`].
+        #[wasm_bindgen]
+        pub fn answer(ask: &[u8]) -> Vec<u8> {
+            KEEPER.with(|keeper| keeper.answer(ask))
+        }
+
+        /// [`highwater_app::Keeper::forget`].
+        #[wasm_bindgen]
+        pub fn forget() {
+            KEEPER.with($crate::Keeper::forget);
+        }
+    };
+}

@@ -262,6 +262,8 @@ fn mistakes_are_told_with_their_place() {
             "line 2, column 11: `relu` is no value; texts stand in quotes",
         ),
         (format!("layers: {}", "[".repeat(100)), "deep in each other"),
+        (format!("layers = {}", "{a.b.c.d.e.f.g = ".repeat(10)), "deep"),
+        (format!("[{}b]\n{0}c = 1", "a.".repeat(30)), "line 2, column 35: the key lies too deep"),
         (format!("layers: {}", "[".repeat(300)), "recursion limit exceeded"),
     ] {
         let error = read(&text).expect_err(&text).to_string();
