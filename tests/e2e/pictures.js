@@ -16,6 +16,7 @@ async function opened(screen, theme, example) {
   await page.waitForFunction(() => {
     const batches = [...document.querySelectorAll('.gpu-batch')];
     const curve = document.querySelector('.trend canvas');
+    window.scrollTo(0, 0);
     return curve && batches.length > 0 && batches.every((cell) => cell.textContent !== '…');
   });
   return { browser, page };
@@ -27,12 +28,14 @@ for (const theme of ['light', 'dark']) {
   await browser.close();
 }
 
-const { browser, page } = await opened({ width: 1280, height: 900 }, 'light', 'GPT-2');
+// Taller than either panel: what does not fit is painted too late for a picture.
+const { browser, page } = await opened({ width: 1280, height: 1200 }, 'light', 'GPT-2');
 await page.getByLabel('device', { exact: true }).selectOption('rtx-2080-ti');
 await page.getByRole('spinbutton', { name: 'batch' }).fill('32');
 await page.getByText('Does not fit on a GeForce RTX 2080 Ti').waitFor();
 await page.getByRole('button', { name: /least that makes it fit/i }).click();
 await page.locator('.fit-plan').waitFor();
+await page.waitForFunction(() => !document.querySelector('.lever-stale'));
 await page.locator('.helps').screenshot({ path: join(PICTURES, 'what-helps.png') });
 await page.locator('.at-cursor').screenshot({ path: join(PICTURES, 'at-the-peak.png') });
 await browser.close();
