@@ -77,6 +77,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Compare every module and operator of PyTorch with what PyTorch recorded (`UPDATE_EXPECT=1`
+    /// writes tests/operators.txt), or show the events of some
+    Operators {
+        /// Entries of tests/operators.txt, such as `nn.LeakyReLU`
+        names: Vec<String>,
+    },
     /// Check the habits that no lint knows
     CheckTree,
 }
@@ -108,6 +114,12 @@ fn perform(task: &Task) -> Result<()> {
             run(command("cargo").args("run --release -p highwater-core --example bench".split(' ')))
         }
         Task::DiffOracle { ref model, ref arguments } => oracle::diff(model, arguments),
+        Task::Operators { ref names } => {
+            let mut test = command("cargo");
+            let arguments =
+                "test -q -p highwater-core --test it -- --ignored --nocapture operators::all";
+            run(test.args(arguments.split(' ')).env("HIGHWATER_OPERATORS", names.join(" ")))
+        }
         Task::CheckTree => tidy::check(),
     }
 }

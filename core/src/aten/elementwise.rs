@@ -23,6 +23,7 @@ pub struct Unary {
     reads: Reads,
     temporaries: usize,
     saved_leads: bool,
+    in_place: Reads,
 }
 
 impl Unary {
@@ -42,7 +43,7 @@ impl Unary {
     }
 
     const fn new(name: &'static str, reads: Reads) -> Self {
-        Self { name, node: name, reads, temporaries: 0, saved_leads: false }
+        Self { name, node: name, reads, temporaries: 0, saved_leads: false, in_place: reads }
     }
 
     /// Autograd's node, where it is not called as the operator is.
@@ -62,6 +63,13 @@ impl Unary {
     #[must_use]
     pub const fn saved_leads(self) -> Self {
         Self { saved_leads: true, ..self }
+    }
+
+    /// In place its gradient reads the result instead: `derivatives.yaml` has a formula of its own for
+    /// `leaky_relu_`, `elu_`, `celu_`, `hardtanh_` and `threshold_`.
+    #[must_use]
+    pub const fn reads_result_in_place(self) -> Self {
+        Self { in_place: Reads::Output, ..self }
     }
 
     /// A tensor of the gradient formula, whose strides follow the first operand with an opinion.
@@ -100,9 +108,9 @@ pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
 /// what is saved, and nothing is won.
 pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
     rt.enter_operator(op.name);
-    let clone = (op.reads == Reads::Input && rt.requires_grad(&[x])).then(|| rt.empty_like(x));
+    let clone = (op.in_place == Reads::Input && rt.requires_grad(&[x])).then(|| rt.empty_like(x));
     let y = x.alias_in_place();
-    let saved: Vec<&Tensor> = match op.reads {
+    let saved: Vec<&Tensor> = match op.in_place {
         Reads::Input => clone.iter().collect(),
         Reads::Output => vec![x],
         Reads::Nothing => Vec::new(),

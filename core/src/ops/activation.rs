@@ -35,12 +35,14 @@ pub(super) const TABLE: &[Operator] = &[
         .runs(|c| without_gradient(c, "aten::bitwise_not")),
     op("Ceil", 1..=1, |i| folded(i, Some, |x| Some(x.ceil())))
         .runs(|c| pointwise(c, Unary::saves_nothing("aten::ceil"))),
-    op("Celu", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_input("aten::celu"))),
+    op("Celu", 1..=1, like_first)
+        .runs(|c| pointwise(c, Unary::saves_input("aten::celu").reads_result_in_place())),
     op("Cos", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::cos").temporaries(2))),
     op("Cosh", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::cosh").temporaries(1))),
-    op("Elu", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_input("aten::elu"))),
+    op("Elu", 1..=1, like_first)
+        .runs(|c| pointwise(c, Unary::saves_input("aten::elu").reads_result_in_place())),
     op("Erf", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::erf").temporaries(3))),
     op("Exp", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_output("aten::exp"))),
@@ -53,8 +55,9 @@ pub(super) const TABLE: &[Operator] = &[
         .runs(|c| pointwise(c, Unary::saves_input("aten::hardswish"))),
     op("IsInf", 1..=1, boolean).runs(|c| without_gradient(c, "aten::isinf")),
     op("IsNaN", 1..=1, boolean).runs(|c| without_gradient(c, "aten::isnan")),
-    op("LeakyRelu", 1..=1, like_first)
-        .runs(|c| pointwise(c, Unary::saves_input("aten::leaky_relu").saved_leads())),
+    op("LeakyRelu", 1..=1, like_first).runs(|c| {
+        pointwise(c, Unary::saves_input("aten::leaky_relu").saved_leads().reads_result_in_place())
+    }),
     op("Log", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_input("aten::log"))),
     op("Mish", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_input("aten::mish"))),
     op("Neg", 1..=1, |i| folded(i, i64::checked_neg, |x| Some(float::neg(x))))
@@ -67,7 +70,8 @@ pub(super) const TABLE: &[Operator] = &[
         .runs(|c| pointwise(c, Unary::saves_output("aten::relu").saved_leads())),
     op("Round", 1..=1, |i| folded(i, Some, |x| Some(x.round_ties_even())))
         .runs(|c| pointwise(c, Unary::saves_nothing("aten::round"))),
-    op("Selu", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_input("aten::elu"))),
+    op("Selu", 1..=1, like_first)
+        .runs(|c| pointwise(c, Unary::saves_input("aten::elu").reads_result_in_place())),
     op("Shrink", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_input("aten::hardshrink"))),
     op("Sigmoid", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_output("aten::sigmoid"))),
     op("Sign", 1..=1, |i| folded(i, |n| Some(n.signum()), |_| None))
@@ -85,8 +89,9 @@ pub(super) const TABLE: &[Operator] = &[
     op("Tan", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_output("aten::tan").temporaries(2))),
     op("Tanh", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_output("aten::tanh"))),
-    op("ThresholdedRelu", 1..=1, like_first)
-        .runs(|c| pointwise(c, Unary::saves_input("aten::threshold").saved_leads())),
+    op("ThresholdedRelu", 1..=1, like_first).runs(|c| {
+        pointwise(c, Unary::saves_input("aten::threshold").saved_leads().reads_result_in_place())
+    }),
 ];
 
 fn boolean(inference: &mut Inference<'_>) -> Result<(), OpError> {

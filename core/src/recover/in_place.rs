@@ -37,13 +37,17 @@ const HABITS: [Habit; 4] = [
     Habit { tells: "features.#.block.#.fc1", dropout: &["classifier.2"], sums: &["features.#"] },
 ];
 
+/// Activations that torchvision's models overwrite with.
 const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
+
+/// The others whose modules have the flag.
+const FLAGGED: [&str; 6] = ["Celu", "Elu", "HardSigmoid", "Mish", "Selu", "ThresholdedRelu"];
 
 /// Marks the nodes that overwrite their first input.
 pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     let is_marked = |node: &Node| match config.in_place {
         InPlace::Off => false,
-        InPlace::On => ACTIVATIONS.contains(&node.op.as_str()),
+        InPlace::On => ACTIVATIONS.iter().chain(&FLAGGED).any(|op| *op == node.op),
         InPlace::Auto => overwrites(view, node),
     };
     let convolves = view.nodes().any(|(_, node)| node.op == "Conv");

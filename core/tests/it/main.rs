@@ -19,6 +19,7 @@ mod measured;
 mod observed;
 mod onnx;
 mod onnx_writer;
+mod operators;
 mod optimizers;
 mod printed;
 mod profiled;

@@ -11,6 +11,8 @@
 | `record` | runs the loop on the fake device, and asks cuDNN for workspaces |
 | `cudnn` | the real cuDNN's answers, without a device |
 | `export` | the models as ONNX files |
+| `samples` | every module and operator that PyTorch ships, with arguments |
+| `catalogue` | each of them by itself: its events, and its exports |
 | `replay` | sequences of allocations through PyTorch's allocator |
 | `allocator` | the allocator under every setting, call by call |
 | `fixtures` | recorded answers as the files of `tests/fixtures` |

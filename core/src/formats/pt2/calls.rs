@@ -312,15 +312,18 @@ const ROWS: &[(&str, Row)] = &[
 ];
 
 /// Operators that overwrite their input here where PyTorch does.
-const IN_PLACE: [&str; 10] = [
+const IN_PLACE: [&str; 13] = [
     "Add",
+    "Celu",
     "Clip",
     "Dropout",
     "Elu",
     "HardSigmoid",
     "HardSwish",
     "LeakyRelu",
+    "Mish",
     "Relu",
+    "Selu",
     "Sigmoid",
     "Silu",
 ];
