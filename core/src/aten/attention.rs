@@ -3,9 +3,9 @@
 //! In single precision the memory-efficient kernel runs (flash needs half precision):
 //! `native/transformers/cuda/attention.cu`, `attention_backward.cu`.
 
-use super::view;
+use super::{dropout, elementwise, matmul, softmax, view};
 use crate::bytes::Bytes;
-use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
 use crate::tensor::DType;
 
 /// COUNT: elements that a row of the bias is padded to a multiple of, and its gradient's likewise
@@ -13,7 +13,46 @@ use crate::tensor::DType;
 const BIAS_ALIGNMENT: u64 = 8;
 const BIAS_GRADIENT_ALIGNMENT: u64 = 16;
 
-/// Attention over `q, k, v [B, H, S, D]`, with the kernel that PyTorch chooses for the type.
+/// What computes attention (`transformers/cuda/sdp_utils.cpp`, PyTorch 2.15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    Flash,
+    MemoryEfficient,
+    /// Products and a softmax, spelled out.
+    Math,
+}
+
+impl Kernel {
+    /// The first of flash, memory-efficient and math that takes the operands. Where cuDNN's kernel
+    /// comes first (Hopper), what is kept is the same as of flash.
+    fn choose(rt: &Runtime, [q, k, v]: [&Tensor; 3], is_biased: bool) -> Self {
+        let capability = rt.hardware.capability;
+        let is_half = q.dtype().size() == Bytes(2);
+        if [q, k, v].iter().any(|operand| operand.rank() != 4) {
+            return Self::Math;
+        }
+        let (width, of_values) = (q.size(3), v.size(3));
+        let flash =
+            is_half && !is_biased && capability >= (8, 0) && width == of_values && width <= 256;
+        // `minimum_gemm_alignment`: of tensor cores, 16 bytes.
+        let has_tensor_cores = capability >= (8, 0) || capability >= (7, 0) && is_half;
+        let alignment = match (has_tensor_cores, is_half) {
+            (false, _) => 1,
+            (true, false) => 4,
+            (true, true) => 8,
+        };
+        let is_aligned = width.is_multiple_of(alignment) && of_values.is_multiple_of(alignment);
+        if flash {
+            Self::Flash
+        } else if is_aligned {
+            Self::MemoryEfficient
+        } else {
+            Self::Math
+        }
+    }
+}
+
+/// Attention over `q, k, v [B, H, S, D]`, or of any rank, with the kernel that PyTorch chooses.
 pub fn attention(
     rt: &Runtime,
     operands: [&Tensor; 3],
@@ -26,33 +65,99 @@ pub fn attention(
         bias
     });
     let [q, k, v] = &rt.for_operator(NAME, operands);
-    if flash_takes(rt, q, v) && bias.is_none() {
-        return flash_attention(rt, [q, k, v], drops);
-    }
     let bias = bias.map(|mask| as_bias(rt, mask, q.dtype()));
-    // The bias is read in rows of whole vectors, and seen as large as the scores (`pad_bias`).
-    let bias = bias.as_ref().map(|bias| {
-        let rows = view::contiguous(rt, bias);
-        let last = bias.rank().saturating_sub(1);
-        let columns = bias.size(last);
-        let mut padded = bias.sizes().to_vec();
-        if let Some(last) = padded.last_mut() {
-            *last = columns.next_multiple_of(BIAS_ALIGNMENT);
+    // No kernel runs under autocast any more.
+    rt.autocast(None, || match Kernel::choose(rt, [q, k, v], bias.is_some()) {
+        Kernel::Flash => padded_flash_attention(rt, [q, k, v], drops),
+        Kernel::MemoryEfficient => {
+            let padded = bias.as_ref().map(|bias| padded_bias(rt, bias, [q, k]));
+            efficient_attention(rt, [q, k, v], padded.as_ref(), drops)
         }
-        let rows = if rows.sizes() == padded.as_slice() {
-            rows
-        } else {
-            view::slice(
-                rt,
-                &view::resample(rt, "aten::constant_pad_nd", &rows, &padded),
-                last,
-                columns,
-                1,
-            )
-        };
-        view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
+        Kernel::Math => math_attention(rt, [q, k, v], bias.as_ref(), drops),
+    })
+}
+
+/// The bias is read in rows of whole vectors, and seen as large as the scores (`pad_bias`).
+fn padded_bias(rt: &Runtime, bias: &Tensor, [q, k]: [&Tensor; 2]) -> Tensor {
+    let rows = view::contiguous(rt, bias);
+    let last = bias.rank().saturating_sub(1);
+    let columns = bias.size(last);
+    let mut padded = bias.sizes().to_vec();
+    if let Some(last) = padded.last_mut() {
+        *last = columns.next_multiple_of(BIAS_ALIGNMENT);
+    }
+    let rows = if rows.sizes() == padded.as_slice() {
+        rows
+    } else {
+        let rows = view::resample(rt, "aten::constant_pad_nd", &rows, &padded);
+        view::slice(rt, &rows, last, columns, 1)
+    };
+    view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
+}
+
+/// Heads are padded to a multiple of eight elements, and the result is cut (`pad_last_dim`).
+fn padded_flash_attention(rt: &Runtime, operands: [&Tensor; 3], drops: bool) -> Tensor {
+    let width = operands[0].size(3);
+    if width.is_multiple_of(8) {
+        return flash_attention(rt, operands, drops);
+    }
+    let [q, k, v] = operands.map(|operand| {
+        let mut padded = operand.sizes().to_vec();
+        if let Some(last) = padded.last_mut() {
+            *last = last.next_multiple_of(8);
+        }
+        view::resample(rt, "aten::constant_pad_nd", operand, &padded)
     });
-    efficient_attention(rt, [q, k, v], bias.as_ref(), drops)
+    view::slice(rt, &flash_attention(rt, [&q, &k, &v], drops), 3, width, 1)
+}
+
+/// `_scaled_dot_product_attention_math`: in single precision whatever the operands are in. It gives the
+/// scores as well, in the type of the operands, and nobody takes them.
+fn math_attention(
+    rt: &Runtime,
+    operands: [&Tensor; 3],
+    bias: Option<&Tensor>,
+    drops: bool,
+) -> Tensor {
+    rt.enter_operator("aten::_scaled_dot_product_attention_math");
+    let dtype = operands[0].dtype();
+    let [q, k, v] = operands.map(|operand| kernels::cast(rt, operand, DType::Float32));
+    let query = elementwise::scale(rt, "aten::mul", &q);
+    let last = k.rank().saturating_sub(1);
+    let key =
+        elementwise::scale(rt, "aten::mul", &view::transpose(rt, &k, last.saturating_sub(1), last));
+    let mut scores = matmul::matmul(rt, &query, &key);
+    drop(key);
+    if let Some(bias) = bias {
+        scores = elementwise::add_in_place(rt, &scores, bias);
+    }
+    let mut weights = safe_softmax(rt, &scores);
+    drop(scores);
+    if drops {
+        weights = dropout::dropout(rt, &weights);
+    }
+    let returned = rt.no_grad(|| kernels::cast(rt, &weights, dtype));
+    let y = matmul::matmul(rt, &weights, &v);
+    let result = kernels::cast(rt, &y, dtype);
+    drop((y, query, q, k, v, weights, returned));
+    result
+}
+
+/// `_safe_softmax`: rows without a number that is not -∞ become zero, in place.
+fn safe_softmax(rt: &Runtime, scores: &Tensor) -> Tensor {
+    let weights = softmax::softmax(rt, scores);
+    rt.no_grad(|| {
+        let masked = elementwise::compare(rt, "aten::isneginf", &[&weights]);
+        let mut rows = weights.sizes().to_vec();
+        if let Some(last) = rows.last_mut() {
+            *last = 1;
+        }
+        rt.enter_operator("aten::all");
+        let all = rt.empty(DType::Bool, &rows);
+        let zero = rt.empty(DType::Float32, &[]);
+        drop((zero, all, masked));
+    });
+    weights
 }
 
 /// A mask of booleans becomes numbers to add: zero where it is true, the least number elsewhere.
@@ -66,15 +171,6 @@ fn as_bias(rt: &Runtime, mask: Tensor, dtype: DType) -> Tensor {
     drop(zero);
     drop(least);
     bias
-}
-
-/// Whether flash attention runs (`sdp_utils.cpp`): half precision, Ampere or later, heads of at most
-/// 256 elements. Where cuDNN's kernel comes first (Hopper), what is kept is the same.
-fn flash_takes(rt: &Runtime, q: &Tensor, v: &Tensor) -> bool {
-    q.dtype().size() == Bytes(2)
-        && rt.hardware.capability >= (8, 0)
-        && q.size(3) <= 256
-        && q.size(3) == v.size(3)
 }
 
 /// Flash attention over `q, k, v [B, H, S, D]`.

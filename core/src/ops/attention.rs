@@ -91,6 +91,8 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
 
 #[cfg(test)]
 mod tests {
+    use expect_test::expect;
+
     use crate::ops::check::{check, events};
 
     /// Few queries split the keys, and what each part gives is kept apart until it is summed; 64
@@ -112,6 +114,45 @@ mod tests {
                 None => assert!(!forward.contains("-c"), "{operand}: {forward}"),
             }
         }
+    }
+
+    /// Heads of ten elements: flash pads them, the memory-efficient kernel takes none but multiples
+    /// of 16 bytes, and then everything is spelled out, as it is for five dimensions.
+    #[test]
+    fn operands_decide_the_kernel() {
+        for (operand, kernel) in [
+            ("float16[2,3,40,10]", "aten::_flash_attention_forward"),
+            ("float32[2,3,40,12]", "aten::_efficient_attention_forward"),
+            ("float32[2,3,40,10]", "aten::_softmax"),
+            ("float32[2,2,3,40,12]", "aten::_softmax"),
+            ("float16[2,2,3,40,16]", "aten::_softmax"),
+            ("float16[2,3,40,264]", "aten::_efficient_attention_forward"),
+        ] {
+            let text = events(&format!("torch.Attention {operand} {operand} {operand}"));
+            assert!(text.contains(kernel), "{operand}: {text}");
+        }
+        expect![[r#"
+            aten::mul: +a 3200 +b 3200
+            aten::bmm: +c 12800 +d 8388608 -d
+            aten::_softmax: +e 12800
+            aten::isneginf: +f 3200
+            aten::all: +g 80 +h 4 -h -g -f -c
+            aten::native_dropout: +i 3200 +j 12800
+            aten::bmm: +k 3200 +l 8388608 -l
+            drop: -k
+            aten::ones_like: +m 4
+            gradient: +n 3200
+            aten::bmm: +o 3200 +p 8388608 -p +q 12800 +r 8388608 -r -n -j
+            aten::native_dropout_backward: +s 12800 -q -i
+            SoftmaxBackward0: +t 12800 +u 12800 -t -s -e
+            aten::bmm: +v 3200 +w 8388608 -w +x 3200 +y 8388608 -y -u -b -a
+            MulBackward0: +z 3200 -v
+            AccumulateGrad: +{ 3200 -z
+            MulBackward0: +| 3200 -x
+            AccumulateGrad: -m
+        "#]].assert_eq(&events(
+            "torch.Attention float32[1,2,40,10] float32[1,2,40,10] float32[1,2,40,10] drops=1",
+        ));
     }
 
     #[test]

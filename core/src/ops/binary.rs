@@ -332,9 +332,7 @@ fn masked_fill_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// `clamp`, `relu6`, `hardtanh`: the input is saved.
 fn clip_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let op = elementwise::Unary::saves_input("aten::hardtanh")
-        .node("HardtanhBackward0")
-        .reads_result_in_place();
+    let op = elementwise::Unary::saves_input("aten::hardtanh").node("HardtanhBackward0");
     let y = if call.overwrites() {
         elementwise::unary_in_place(call.rt, op, &x)
     } else {
