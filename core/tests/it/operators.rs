@@ -9,6 +9,7 @@ mod events;
 mod table;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::thread;
 
@@ -82,7 +83,7 @@ struct Outcome {
 
 #[test]
 fn a_sample_of_operators_is_as_the_table_says() {
-    let chosen = |at: usize, _: &str| at % SAMPLED == 0;
+    let chosen = |at: usize, _: &str| at.is_multiple_of(SAMPLED);
     let outcomes: Vec<Outcome> = judge(&samples(chosen));
     table::assert_no_worse(&outcomes);
 }
@@ -146,9 +147,9 @@ fn judge_sample(sample: &Sample) -> Vec<Outcome> {
         let Some(model) = open(sample, format) else { continue };
         for (case, truth) in known_cases(sample) {
             let state = match &model {
-                None => State::NotExported,
-                Some(Err(error)) => State::Refused(error.clone()),
-                Some(Ok(model)) => compare(model, case, &truth),
+                Export::None => State::NotExported,
+                Export::Refused(error) => State::Refused(error.clone()),
+                Export::Read(model) => compare(model, case, &truth),
             };
             let about =
                 format!("{} | {}", sample.args.as_deref().unwrap_or(""), short(&case.flags));
@@ -192,13 +193,23 @@ fn short(flags: &str) -> String {
     rest.replace("--memory-format ", "").replace("--", "").trim().to_owned()
 }
 
-/// The model from one format: not asked for; not exported; refused; read.
-fn open(sample: &Sample, format: &str) -> Option<Option<Result<Model, String>>> {
-    let Some(text) = &sample.files.get(format)?.bytes else { return Some(None) };
+/// What one format has of a sample.
+enum Export {
+    None,
+    Refused(String),
+    Read(Box<Model>),
+}
+
+/// The model from one format; `None` where it was not asked for.
+fn open(sample: &Sample, format: &str) -> Option<Export> {
+    let Some(text) = &sample.files.get(format)?.bytes else { return Some(Export::None) };
     let byte = |character: char| u8::try_from(u32::from(character)).expect("Latin-1");
     let bytes: Vec<u8> = text.chars().map(byte).collect();
     let opened = highwater_core::open(&mut bytes.as_slice(), &sample.name);
-    Some(Some(opened.map_err(|error| error.to_string())))
+    Some(match opened {
+        Ok(model) => Export::Read(Box::new(model)),
+        Err(error) => Export::Refused(error.to_string()),
+    })
 }
 
 fn compare(model: &Model, case: &Case, truth: &Iteration) -> State {
@@ -231,15 +242,16 @@ fn aligned(sample: &Sample) -> String {
         let Some(model) = open(sample, format) else { continue };
         for (case, truth) in known_cases(sample) {
             let about = sample.args.as_deref().unwrap_or("");
-            text += &format!("{} {format}: {about} | {}\n", sample.name, short(&case.flags));
-            text += &match &model {
-                None => "  not exported\n".to_owned(),
-                Some(Err(error)) => format!("  refused: {error}\n"),
-                Some(Ok(model)) => match predict(model, case) {
+            writeln!(text, "{} {format}: {about} | {}", sample.name, short(&case.flags)).unwrap();
+            let lines = match &model {
+                Export::None => "  not exported\n".to_owned(),
+                Export::Refused(error) => format!("  refused: {error}\n"),
+                Export::Read(model) => match predict(model, case) {
                     Err(error) => format!("  refused: {error}\n"),
                     Ok((ours, warned)) => events::side_by_side(&ours, &truth, warned),
                 },
             };
+            text.push_str(&lines);
         }
     }
     text
