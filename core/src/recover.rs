@@ -6,6 +6,7 @@
 //! operators that ONNX does not have are of domain [`DOMAIN`]. What then feeds nothing is dropped.
 //! `docs/recovery.md` says what tells each, and how certain it is.
 
+mod assignments;
 mod batch_norm;
 mod chunks;
 mod dropout;
@@ -62,7 +63,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 13] = [
+const RECOVERIES: [Recovery; 14] = [
     batch_norm::restore,
     weights::tie_heads,
     weights::turn_back,
@@ -72,6 +73,7 @@ const RECOVERIES: [Recovery; 13] = [
     chunks::separate,
     chunks::find_again,
     patterns::find_again,
+    assignments::find_again,
     rms_norm::find_again,
     dropout::reinsert,
     gaps::fill,

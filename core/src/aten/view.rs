@@ -175,6 +175,26 @@ pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
     })
 }
 
+/// `aten::copy_` of a piece into a part of `x`: what was there has a gradient of zeros, and the piece
+/// that of its part, copied out of the whole's (`CopySlices`, `torch/csrc/autograd/functions/tensor.cpp`).
+pub fn assign(rt: &Runtime, x: &Tensor, piece: &Tensor, is_whole: bool) -> Tensor {
+    rt.enter_operator("aten::copy_");
+    let (y, sizes) = (x.alias_in_place(), piece.sizes().to_vec());
+    if is_whole {
+        return rt.differentiable("CopyBackwards", y, &[x, piece], &[], |pass| {
+            let zeros = pass.grad().map(|grad| pass.rt.empty_like(grad));
+            vec![zeros, pass.grad().cloned()]
+        });
+    }
+    rt.differentiable("CopySlices", y, &[x, piece], &[], move |pass| {
+        let Some(grad) = pass.grad() else { return vec![None, None] };
+        let whole = pass.rt.empty_like(grad);
+        let part = pass.rt.empty(grad.dtype(), &sizes);
+        drop(pass.rt.empty(grad.dtype(), &sizes));
+        vec![Some(whole), Some(part)]
+    })
+}
+
 /// `aten::cat`: a new tensor; its gradient is handed back in slices, which are views.
 pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
     rt.enter_operator("aten::cat");

@@ -28,6 +28,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("Scatter", 3..=3, like_first).runs(scatter_rule),
     op("ScatterElements", 3..=3, like_first).runs(scatter_rule),
     op("ScatterND", 3..=3, like_first).runs(scatter_rule),
+    torch("Assign", 2..=2).runs(assign_rule),
     op("TopK", 1..=2, top_k).runs(top_k_rule),
     op("Unique", 1..=1, unique).runs(fresh),
 ];
@@ -265,6 +266,15 @@ fn pick(call: &mut Call<'_>) -> Result<(), OpError> {
 fn scatter_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (data, indices, source) = (call.need(0)?, call.need(1)?, call.need(2)?);
     let y = aten::scatter(call.rt, &data, &indices, &source);
+    call.set(0, y);
+    Ok(())
+}
+
+/// `x[…] = piece`, recovered; `whole` where the part is all of `x`.
+fn assign_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, piece) = (call.need(0)?, call.need(1)?);
+    let is_whole = call.node.int("whole").is_some_and(|n| n != 0);
+    let y = view::assign(call.rt, &x, &piece, is_whole);
     call.set(0, y);
     Ok(())
 }

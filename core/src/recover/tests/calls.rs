@@ -232,3 +232,42 @@ fn strided_slices_are_every_slices_own() {
         "]],
     );
 }
+
+#[test]
+fn a_scatter_to_positions_that_shapes_decide_is_an_assignment() {
+    let file = |positions: &str| {
+        format!(
+            "input x f[4,6]
+             input y f[3,6]
+             input chosen i[3,1]
+             state fc.weight f[6,6]
+             state from i[] 1
+             state to i[] 4
+             state step i[] 1
+             state column i[2] 3 1
+             fc: h = MatMul(x, fc.weight)
+             {positions}
+             : z = ScatterND(h, places, y)"
+        )
+    };
+    check(
+        &file(": r = Range(from, to, step)\n : places = Reshape(r, column)"),
+        &expect![[r"
+        state fc.weight float32[6, 6]
+        fc: h = Linear(x, fc.weight) transposed=0
+        : z = Assign(h, y) whole=0
+        info recovered
+        info recovered
+    "]],
+    );
+    check(
+        &file(": places = Identity(chosen)"),
+        &expect![[r"
+        state fc.weight float32[6, 6]
+        fc: h = Linear(x, fc.weight) transposed=0
+        : places = Identity(chosen)
+        : z = ScatterND(h, places, y)
+        info recovered
+    "]],
+    );
+}
