@@ -33,6 +33,7 @@ mod tidy;
 
 mod checks;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -77,6 +78,20 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Predict many models that PyTorch was asked about, and say how near that is
+    Survey {
+        /// Models, a line each, as in `tests/oracle/survey`
+        list: PathBuf,
+        /// Exports, with commas: train, eval, dynamo, pt2
+        #[arg(long, default_value = "train,eval")]
+        formats: String,
+        /// A file for the table
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Predict from what is there already; ask and export nothing
+        #[arg(long)]
+        kept: bool,
+    },
     /// Check the habits that no lint knows
     CheckTree,
 }
@@ -108,6 +123,9 @@ fn perform(task: &Task) -> Result<()> {
             run(command("cargo").args("run --release -p highwater-core --example bench".split(' ')))
         }
         Task::DiffOracle { ref model, ref arguments } => oracle::diff(model, arguments),
+        Task::Survey { ref list, ref formats, ref out, kept } => {
+            oracle::survey(list, formats, out.as_deref(), kept)
+        }
         Task::CheckTree => tidy::check(),
     }
 }
