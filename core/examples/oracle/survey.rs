@@ -2,7 +2,7 @@
 //! their events first part.
 #![expect(clippy::cast_precision_loss, reason = "percentages for the eye")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic;
 
@@ -19,9 +19,7 @@ const NEAR: f64 = 1.0;
 /// COUNT: of the worst silent answers that are named at the end.
 const WORST: usize = 12;
 /// COUNT: operators named for each side of what is alive at the peak.
-const OPERATORS: usize = 2;
-/// COUNT: characters of an operator's path, from its end.
-const PATH: usize = 60;
+const OPERATORS: usize = 3;
 
 /// An answer beside the truth.
 struct Row {
@@ -91,7 +89,7 @@ fn row(
     let truth: Value = serde_json::from_slice(&run::read(truth)?)?;
     let model = run::open(export)?;
     let config = run::configuration(&model, &truth)?;
-    let report = panic::catch_unwind(|| model.estimate(&config)).map_err(|_| "PANIC")??;
+    let report = panic::catch_unwind(|| model.estimate(&config)).map_err(|_panic| "a panic")??;
     let off = |ours: u64, key: &str| {
         (ours as f64 / truth[key].as_u64().unwrap_or(0) as f64 - 1.0) * 100.0
     };
@@ -119,11 +117,13 @@ fn warnings(report: &Report) -> Vec<String> {
 
 /// Where events first part, and what is alive at one peak only.
 fn explain(theirs: &[Event], ours: &[Event]) -> Vec<String> {
-    let (true_rest, our_rest) = diff::parting(theirs, ours);
+    let (their_steps, our_steps) = (steps(theirs), steps(ours));
+    let (true_rest, our_rest) = diff::parting(&their_steps, &our_steps);
     let first = |side: &str, rest: &[Event]| {
         let event = rest.first()?;
         let sign = if event.alloc { '+' } else { '-' };
-        Some(format!("{side} {sign}{} {} {}", event.bytes, event.phase, short(&event.what)))
+        let (operator, rest) = (operator(event), event.what.split_once(' ').map_or("", |w| w.1));
+        Some(format!("{side} {sign}{} {} {operator} {rest}", event.bytes, event.phase))
     };
     let mut words = Vec::new();
     words.extend(first("parts: true", true_rest));
@@ -134,10 +134,27 @@ fn explain(theirs: &[Event], ours: &[Event]) -> Vec<String> {
     words
 }
 
-/// The end of a path, and its first word whole.
-fn short(what: &str) -> String {
-    let count = what.chars().count();
-    what.chars().skip(count.saturating_sub(PATH)).collect()
+/// Without what comes before the first iteration, whose order is of no consequence, and without
+/// workspaces, which part everywhere and hide the rest.
+fn steps(events: &[Event]) -> Vec<Event> {
+    let workspaces: BTreeSet<u64> = events
+        .iter()
+        .filter(|event| event.alloc && is_workspace(event))
+        .map(|event| event.id)
+        .collect();
+    let is_step = |event: &&Event| event.phase != "0:setup" && !workspaces.contains(&event.id);
+    events.iter().filter(is_step).cloned().collect()
+}
+
+fn is_workspace(event: &Event) -> bool {
+    event.what.split_whitespace().nth(1) == Some("workspace")
+}
+
+/// The innermost operator that says more than that a tensor is made.
+fn operator(event: &Event) -> &str {
+    let path = event.what.split_whitespace().next().unwrap_or("-");
+    let mut inwards = path.rsplit('>');
+    inwards.find(|name| !name.starts_with("aten::empty")).unwrap_or(path)
 }
 
 /// Allocations alive when most bytes are.
@@ -171,8 +188,7 @@ fn only(words: &str, these: &[&Event], those: &[&Event]) -> Option<String> {
         match others.get_mut(&event.bytes) {
             Some(left) if *left > 0 => *left -= 1,
             _ => {
-                let path = event.what.split_whitespace().next().unwrap_or("-");
-                let operator = path.rsplit('>').next().unwrap_or(path);
+                let operator = if is_workspace(event) { "workspace" } else { operator(event) };
                 let phase = event.phase.split_once(':').map_or("", |(_, phase)| phase);
                 let sum = sums.entry(format!("{phase} {operator}")).or_default();
                 *sum = (sum.0 + 1, sum.1 + event.bytes);
