@@ -81,8 +81,8 @@ def export_one(path: Path, chosen: str, name: str, way: str) -> None:
     """In this process."""
     torch.manual_seed(0)
     kind = zoo.ZOO[name].kind
-    if way and kind in ('image', 'example'):
-        sys.exit('there is one way')
+    if way and kind == 'image' or 'mask' in way and kind == 'example':
+        sys.exit('there is no such way')
     model = zoo.build(name, **(dict(attn='eager') if 'eager' in way else {}))
     fill(model)
     inputs, axes = example(zoo.ZOO[name], 'mask' in way)

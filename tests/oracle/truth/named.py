@@ -97,7 +97,7 @@ def transformers(name: str, given: dict[str, Any]) -> zoo.Entry:
             return zoo.Entry(factory, 'clm', 224, 512)
         if name.endswith('ForMaskedLM'):
             return zoo.Entry(factory, 'mlm', 224, 512)
-        if name.endswith('ForConditionalGeneration') and encodes:
+        if name.endswith(('ForConditionalGeneration', 'MTModel')) and encodes:
             return zoo.Entry(factory, 'seq2seq', 224, 512)
     config = model.config_class(**given)
     inputs = functools.partial(inputs_of, name, model, config)

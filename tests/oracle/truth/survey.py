@@ -99,15 +99,16 @@ def describe(line: str, kind: str) -> dict[str, Any]:
         failed = path.with_name(path.name + '.failed')
         row[key] = str(path) if path.exists() else None
         if not path.exists():
-            row['failed'] = f'{key}: {last_line(failed)}'
+            row['failed'] = f'{key}: {last_words(failed)}'
     row['events'] = str(truth.with_suffix('.jsonl.gz'))
     return row
 
 
-def last_line(path: Path) -> str:
-    """What a job said at its end."""
-    lines = path.read_text(errors='replace').strip().splitlines() if path.exists() else []
-    return lines[-1][:300] if lines else 'nothing was said'
+def last_words(path: Path) -> str:
+    """What a job said at its end; of several ways to export, the first one's."""
+    words = path.read_text(errors='replace') if path.exists() else ''
+    errors = re.findall(r'^(?:\w+: |ended by ).*', words, re.MULTILINE)
+    return errors[0][:300] if errors else 'nothing was said'
 
 
 def ask_all(lines: list[str], of_exports: list[str] | None = None) -> None:
@@ -196,7 +197,7 @@ class Server:
                 file.write(f'\nended by {ended} after {took:.0f} s\n')
         if path.exists():
             log.unlink(missing_ok=True)
-        said = 'done' if path.exists() else last_line(log)[:100]
+        said = 'done' if path.exists() else last_words(log)[:100]
         print(f'{path.parent.name} {path.name} {took:.1f} s: {said}', flush=True)
 
 
@@ -242,7 +243,8 @@ def perform(job: dict[str, Any]) -> int:
     from truth import export, loop, named
 
     signal.alarm(PATIENCE)
-    log = os.open(job['log'], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    kept = os.O_APPEND if job.get('way') else os.O_TRUNC
+    log = os.open(job['log'], os.O_WRONLY | os.O_CREAT | kept)
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(0)
