@@ -1,19 +1,24 @@
 //! `scaled_dot_product_attention`.
 //!
 //! In single precision the memory-efficient kernel runs (flash needs half precision):
-//! `native/transformers/cuda/attention.cu`, `attention_backward.cu`.
+//! `native/transformers/cuda/attention.cu`, `attention_backward.cu`. What no kernel takes is spelled
+//! out: `native/transformers/attention.cpp`.
 
-use super::view;
+use super::{dropout, elementwise, matmul, softmax, view};
 use crate::bytes::Bytes;
-use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
 use crate::tensor::DType;
 
 /// COUNT: elements that a row of the bias is padded to a multiple of, and its gradient's likewise
 /// (`transformers/attention.cpp`, `transformers/cuda/attention_backward.cu`).
 const BIAS_ALIGNMENT: u64 = 8;
 const BIAS_GRADIENT_ALIGNMENT: u64 = 16;
+/// COUNT: dimensions of what the kernels take (`check_tensor_shapes` of
+/// `transformers/sdp_utils_cpp.h`).
+const KERNEL_RANK: usize = 4;
 
-/// Attention over `q, k, v [B, H, S, D]`, with the kernel that PyTorch chooses for the type.
+/// Attention over `q, k, v [B, H, S, D]`, with the kernel that PyTorch chooses for the type; over more
+/// dimensions, or fewer, with none.
 pub fn attention(
     rt: &Runtime,
     operands: [&Tensor; 3],
@@ -26,6 +31,9 @@ pub fn attention(
         bias
     });
     let [q, k, v] = &rt.for_operator(NAME, operands);
+    if [q, k, v].iter().any(|operand| operand.rank() != KERNEL_RANK) {
+        return spelled_out(rt, [q, k, v], bias.as_ref(), drops);
+    }
     if flash_takes(rt, q, v) && bias.is_none() {
         return flash_attention(rt, [q, k, v], drops);
     }
@@ -53,6 +61,40 @@ pub fn attention(
         view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
     });
     efficient_attention(rt, [q, k, v], bias.as_ref(), drops)
+}
+
+/// `_scaled_dot_product_attention_math`: both operands are scaled before the product. Half precision
+/// is computed in single, and what is handed over outlives the call; autocast has had its say before.
+fn spelled_out(rt: &Runtime, operands: [&Tensor; 3], bias: Option<&Tensor>, drops: bool) -> Tensor {
+    rt.autocast(None, || {
+        let dtype = operands[0].dtype();
+        let wide = if dtype.size() == Bytes(2) { DType::Float32 } else { dtype };
+        let bias = bias.map(|mask| as_bias(rt, mask.clone(), wide));
+        let [q, k, v] = operands.map(|operand| kernels::cast(rt, operand, wide));
+        let query = elementwise::scale(rt, "aten::mul", &q);
+        let last = k.rank().saturating_sub(1);
+        let turned = view::transpose(rt, &k, last.saturating_sub(1), last);
+        let key = elementwise::scale(rt, "aten::mul", &turned);
+        let mut scores = matmul::matmul(rt, &query, &key);
+        drop(key);
+        if let Some(bias) = &bias {
+            scores = elementwise::add_in_place(rt, &scores, bias);
+        }
+        let mut weights = softmax::safe_softmax(rt, &scores);
+        drop(scores);
+        if drops {
+            weights = dropout::dropout(rt, &weights);
+        }
+        // The weights are returned too, for those who want them.
+        let returned = rt.no_grad(|| kernels::cast(rt, &weights, dtype));
+        let product = matmul::matmul(rt, &weights, &v);
+        drop(weights);
+        let y = kernels::cast(rt, &product, dtype);
+        drop((product, query));
+        drop((turned, v, k, q));
+        drop(returned);
+        y
+    })
 }
 
 /// A mask of booleans becomes numbers to add: zero where it is true, the least number elsewhere.

@@ -9,6 +9,7 @@ use super::shape_math::{dim, exact_div, like_first, size};
 use super::torch;
 use super::{Inference, OpError, Operator, Shaped, op};
 use crate::aten::{attention as aten, view};
+use crate::eager::Tensor;
 use crate::tensor::TensorType;
 
 pub(super) const TABLE: &[Operator] = &[
@@ -83,6 +84,13 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
         }
         None => k,
     };
+    // No kernel takes rows with gaps between their elements, so whoever turns them copies them, which
+    // exporters do not write down.
+    let in_rows = |x: Tensor| {
+        let is_turned = x.strides().last().is_some_and(|&stride| stride != 1);
+        if is_turned { view::contiguous(call.rt, &x) } else { x }
+    };
+    let [q, k, v] = [q, k, v].map(in_rows);
     let drops = call.node.int("drops").is_some_and(|n| n != 0);
     let y = aten::attention(call.rt, [&q, &k, &v], bias.as_ref(), drops);
     call.set(0, y);
