@@ -33,6 +33,7 @@ mod tidy;
 
 mod checks;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -83,6 +84,20 @@ enum Task {
         /// Entries of tests/operators.txt, such as `nn.LeakyReLU`
         names: Vec<String>,
     },
+    /// Predict many models that PyTorch was asked about, and say how near that is
+    Survey {
+        /// Models, a line each, as in `tests/oracle/survey`
+        list: PathBuf,
+        /// Exports, with commas: train, eval, dynamo, pt2
+        #[arg(long, default_value = "train,eval")]
+        formats: String,
+        /// A file for the table
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Predict from what is there already; ask and export nothing
+        #[arg(long)]
+        kept: bool,
+    },
     /// Check the habits that no lint knows
     CheckTree,
 }
@@ -119,6 +134,9 @@ fn perform(task: &Task) -> Result<()> {
             let arguments =
                 "test -q -p highwater-core --test it -- --ignored --nocapture operators::all";
             run(test.args(arguments.split(' ')).env("HIGHWATER_OPERATORS", names.join(" ")))
+        }
+        Task::Survey { ref list, ref formats, ref out, kept } => {
+            oracle::survey(list, formats, out.as_deref(), kept)
         }
         Task::CheckTree => tidy::check(),
     }

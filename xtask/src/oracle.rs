@@ -3,10 +3,10 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use crate::place;
-use crate::process::{Failure, Result, While as _, command, progress, run};
+use crate::process::{Failure, Result, While as _, command, output_of, progress, run};
 
 /// Exports that the oracle knows models of, and the file that names them to it.
 const EXPORTS: [(&str, Option<&str>); 3] =
@@ -38,16 +38,46 @@ pub(crate) fn diff(model: &str, arguments: &[String]) -> Result<()> {
     run(diff.args([export, events]).args(phase))
 }
 
-/// Has the oracle record a run; gives our export of the model, and the events.
-fn ask(model: &str, settings: &[String]) -> Result<(PathBuf, PathBuf)> {
+/// Asks the oracle about many models, as far as it has not been asked yet, and predicts them all.
+///
+/// # Errors
+/// There is no oracle to ask, or no such list; or a program ends badly.
+pub(crate) fn survey(list: &Path, formats: &str, out: Option<&Path>, kept: bool) -> Result<()> {
+    let oracle = oracle()?;
+    let list = path::absolute(list).during("finding the list")?;
+    let folder = place::root().join("target").join("oracle");
+    fs::create_dir_all(&folder).during(format_args!("making {}", folder.display()))?;
+    let index = folder.join("survey.jsonl");
+    let mut ask = command(oracle.join("oracle"));
+    ask.arg("survey").args([list.as_os_str(), OsStr::new(formats), index.as_os_str()]);
+    run(if kept { ask.arg("--kept") } else { &mut ask })?;
+    let mut predict = command("cargo");
+    predict.args("run --release -q -p highwater-core --example oracle -- survey".split(' '));
+    predict.arg(&index);
+    let Some(out) = out else { return run(&mut predict) };
+    let table = output_of(&mut predict)? + "\n";
+    fs::write(out, table).during(format_args!("writing {}", out.display()))
+}
+
+/// The oracle's folder.
+///
+/// # Errors
+/// Its environment is not set up.
+fn oracle() -> Result<PathBuf> {
     let oracle = place::root().join("tests").join("oracle");
     let python = environment()?.join("venv").join("bin").join("python");
-    if !python.is_file() {
-        return Err(Failure::new(format!(
-            "no oracle to ask: {} sets it up (8 GB, Linux on x86-64); or give a file of events",
-            oracle.join("setup.sh").display()
-        )));
+    if python.is_file() {
+        return Ok(oracle);
     }
+    Err(Failure::new(format!(
+        "no oracle to ask: {} sets it up (8 GB, Linux on x86-64); or give a file of events",
+        oracle.join("setup.sh").display()
+    )))
+}
+
+/// Has the oracle record a run; gives our export of the model, and the events.
+fn ask(model: &str, settings: &[String]) -> Result<(PathBuf, PathBuf)> {
+    let oracle = oracle()?;
     let zoo = place::root().join("tests").join("fixtures").join("zoo");
     let find = |&(folder, further): &(&str, Option<&'static str>)| {
         let path = zoo.join(folder).join(format!("{model}.onnx.gz"));

@@ -17,12 +17,14 @@ const LINES: usize = 12;
 
 /// One allocation or free, on either side.
 #[derive(Clone, Debug)]
-struct Event {
-    alloc: bool,
-    bytes: u64,
-    phase: String,
+pub(crate) struct Event {
+    pub(crate) alloc: bool,
+    pub(crate) bytes: u64,
+    pub(crate) phase: String,
     /// What made it and in which module, as far as the side knows.
-    what: String,
+    pub(crate) what: String,
+    /// Which allocation, by a number of its side.
+    pub(crate) id: u64,
 }
 
 impl Event {
@@ -30,6 +32,12 @@ impl Event {
     fn key(&self) -> (bool, u64, &str) {
         (self.alloc, self.bytes, &self.phase)
     }
+}
+
+/// Where two sequences first part: the rest of each.
+pub(crate) fn parting<'a>(theirs: &'a [Event], ours: &'a [Event]) -> (&'a [Event], &'a [Event]) {
+    let equal = theirs.iter().zip(ours).take_while(|(a, b)| a.key() == b.key()).count();
+    (&theirs[equal..], &ours[equal..])
 }
 
 impl fmt::Display for Event {
@@ -123,7 +131,7 @@ fn count(by_operator: &mut BTreeMap<String, [u64; 4]>, missing: &[Event], extra:
 }
 
 /// The configuration of a recording, and its events.
-fn recorded(path: &str) -> Result<(Value, Vec<Event>)> {
+pub(crate) fn recorded(path: &str) -> Result<(Value, Vec<Event>)> {
     let text = String::from_utf8(run::read(path)?)?;
     let mut lines = text.lines();
     let header: Value = serde_json::from_str(lines.next().ok_or("an empty recording")?)?;
@@ -143,12 +151,15 @@ fn recorded(path: &str) -> Result<(Value, Vec<Event>)> {
         };
         let op = text("op").replace("autograd::engine::evaluate_function: ", "");
         let what = format!("{} {}", if op.is_empty() { "-" } else { &op }, text("cat"));
-        events.push(Event { alloc, bytes: event["bytes"].as_u64().unwrap_or(0), phase, what });
+        let number = |key: &str| event[key].as_u64().unwrap_or(0);
+        let id = number(if alloc { "i" } else { "alloc" });
+        events.push(Event { alloc, bytes: number("bytes"), phase, what, id });
     }
     Ok((header["config"].clone(), events))
 }
 
-fn events_of(trace: &Trace) -> Vec<Event> {
+/// What we make of a configuration.
+pub(crate) fn events_of(trace: &Trace) -> Vec<Event> {
     let event = |(index, event): (usize, &trace::Event)| {
         let (alloc, id) = match event {
             trace::Event::Alloc(id) => (true, id),
@@ -162,7 +173,7 @@ fn events_of(trace: &Trace) -> Vec<Event> {
         let operator = label(&trace.operators);
         let operator = if operator.is_empty() { "-".to_owned() } else { operator };
         let what = format!("{operator} {} {}", storage.category.name(), label(&trace.modules));
-        Event { alloc, bytes: storage.requested.0, phase, what }
+        Event { alloc, bytes: storage.requested.0, phase, what, id: id.0 as u64 }
     };
     trace.events.iter().enumerate().map(event).collect()
 }

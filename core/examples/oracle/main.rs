@@ -5,10 +5,12 @@
 //! cargo run --release -p highwater-core --example oracle -- peaks RESULTS.jsonl FOLDER [MODEL…]
 //! cargo run --release -p highwater-core --example oracle -- diff MODEL.onnx EVENTS.jsonl.gz [ITERATION:PHASE]
 //! cargo run --release -p highwater-core --example oracle -- events MODEL.onnx EVENTS.jsonl.gz
+//! cargo run --release -p highwater-core --example oracle -- survey INDEX
 //! ```
 //!
 //! `peaks` compares totals of recorded runs (FOLDER has `MODEL.onnx` or `MODEL.onnx.gz`), `diff`
-//! aligns event sequences and reports where they part, `events` prints ours. Files of events are
+//! aligns event sequences and reports where they part, `events` prints ours, `survey` predicts what
+//! `tests/oracle/oracle survey` has gathered. Files of events are
 //! what the oracle's `--events` writes; their first line tells the configuration.
 #![expect(clippy::disallowed_methods, reason = "an example reads files")]
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
@@ -16,6 +18,7 @@
 mod diff;
 mod peaks;
 mod run;
+mod survey;
 
 use std::error::Error;
 
@@ -29,8 +32,10 @@ fn main() -> Result<()> {
         ["diff", model, events] => diff::compare(model, events, None),
         ["diff", model, events, phase] => diff::compare(model, events, Some(phase)),
         ["events", model, events] => diff::print_ours(model, events),
+        ["survey", index] => survey::compare(index),
         _ => Err(
-            "give peaks RESULTS FOLDER [MODEL…], diff MODEL EVENTS [PHASE], or events MODEL EVENTS"
+            "give peaks RESULTS FOLDER [MODEL…], diff MODEL EVENTS [PHASE], events MODEL EVENTS, or \
+             survey INDEX"
                 .into(),
         ),
     }

@@ -131,7 +131,7 @@ fn math_attention(
     if let Some(bias) = bias {
         scores = elementwise::add_in_place(rt, &scores, bias);
     }
-    let mut weights = safe_softmax(rt, &scores);
+    let mut weights = softmax::safe_softmax(rt, &scores);
     drop(scores);
     if drops {
         weights = dropout::dropout(rt, &weights);
@@ -141,23 +141,6 @@ fn math_attention(
     let result = kernels::cast(rt, &y, dtype);
     drop((y, query, q, k, v, weights, returned));
     result
-}
-
-/// `_safe_softmax`: rows without a number that is not -∞ become zero, in place.
-fn safe_softmax(rt: &Runtime, scores: &Tensor) -> Tensor {
-    let weights = softmax::softmax(rt, scores);
-    rt.no_grad(|| {
-        let masked = elementwise::compare(rt, "aten::isneginf", &[&weights]);
-        let mut rows = weights.sizes().to_vec();
-        if let Some(last) = rows.last_mut() {
-            *last = 1;
-        }
-        rt.enter_operator("aten::all");
-        let all = rt.empty(DType::Bool, &rows);
-        let zero = rt.empty(DType::Float32, &[]);
-        drop((zero, all, masked));
-    });
-    weights
 }
 
 /// A mask of booleans becomes numbers to add: zero where it is true, the least number elsewhere.

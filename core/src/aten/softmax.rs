@@ -16,6 +16,24 @@ pub fn softmax_in_single(rt: &Runtime, x: &Tensor) -> Tensor {
     run(rt, x, true, "aten::_softmax", "SoftmaxBackward0", 1)
 }
 
+/// `aten::_safe_softmax` (`native/transformers/attention.cpp`): rows that are masked altogether are
+/// looked for afterwards, and set to zero in place.
+pub fn safe_softmax(rt: &Runtime, x: &Tensor) -> Tensor {
+    let y = run(rt, x, false, "aten::_softmax", "SafeSoftmaxBackward0", 1);
+    rt.enter_operator("aten::_safe_softmax");
+    let masked = rt.empty(DType::Bool, x.sizes());
+    let mut rows = x.sizes().to_vec();
+    if let Some(last) = rows.last_mut() {
+        *last = 1;
+    }
+    let rows = rt.empty(DType::Bool, &rows);
+    let zero = rt.empty(y.dtype(), &[]);
+    drop(zero);
+    drop(rows);
+    drop(masked);
+    y
+}
+
 /// `aten::log_softmax`, likewise.
 pub fn log_softmax(rt: &Runtime, x: &Tensor) -> Tensor {
     run(rt, x, asked_to_be_single(rt, x), "aten::_log_softmax", "LogSoftmaxBackward0", 0)

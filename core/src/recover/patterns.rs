@@ -305,12 +305,15 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     let product = view.made_by(scores, "MatMul")?;
     let q = scaled(view, product.input(0)?)?;
     let k = scaled(view, product.input(1)?)?;
-    let key = view.made_by(k, "Transpose")?;
+    let (key, order) = match view.made_by(k, "Transpose") {
+        Some(transpose) => (transpose.input(0)?, transpose.ints("perm")?.to_vec()),
+        // The key's own transpose was that of the product, and both are gone.
+        None => (k, (0..i64::try_from(view.dims(k)?.len()).ok()?).collect()),
+    };
     let shared = |value| grouped(view, value).unwrap_or(value);
-    let inputs = vec![Some(q), key.input(0).map(shared), Some(shared(v))];
+    let inputs = vec![Some(q), Some(shared(key)), Some(shared(v))];
     let mut found = torch("Attention", node, inputs);
     found.attributes.insert("drops".to_owned(), Attribute::Int(i64::from(drops)));
-    let order = key.ints("perm")?.to_vec();
     found.attributes.insert("key_order".to_owned(), Attribute::Ints(key_order(&order)?));
     if let Some(mask) = mask {
         if is_tensor(view, mask) {

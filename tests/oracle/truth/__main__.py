@@ -12,6 +12,8 @@ COMMANDS = {
     'python': ('record.main_script', 'SCRIPT …: a script of your own on the fake device'),
     'catalogue': ('catalogue.main', 'OUT.jsonl.gz [NAME…]: every module and operator by itself'),
     'export': ('export.main', 'FOLDER SETS MODEL…: ONNX files without weights'),
+    'survey': ('survey.main', 'LIST FORMATS INDEX: truths and exports of many models, kept'),
+    'construct': ('survey.main_construct', 'LIST: whether each name of such a list makes a model'),
     'replay': ('replay.main', 'EVENTS.jsonl.gz: recorded events through the allocator again'),
     'allocator': ('allocator.main', '[SETTING…]: the allocator under every setting, call by call'),
     'programs': ('replay.main_programs', 'SEED COUNT OUT.jsonl.gz: random allocation programs'),

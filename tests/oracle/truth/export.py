@@ -18,6 +18,7 @@ import gzip
 import io
 import json
 import math
+import operator
 import os
 import subprocess
 import sys
@@ -80,12 +81,13 @@ def export_one(path: Path, chosen: str, name: str, way: str) -> None:
     """In this process."""
     torch.manual_seed(0)
     kind = zoo.ZOO[name].kind
-    if way and kind == 'image':
-        sys.exit('images have one way')
+    if way and kind == 'image' or 'mask' in way and kind == 'example':
+        sys.exit('there is no such way')
     model = zoo.build(name, **(dict(attn='eager') if 'eager' in way else {}))
     fill(model)
     inputs, axes = example(zoo.ZOO[name], 'mask' in way)
-    wrapped = model if kind == 'image' else Logits(model, tuple(inputs))
+    pick = operator.attrgetter('logits')
+    wrapped = model if kind in ('image', 'example') else zoo.Picked(model, inputs, pick)
     wrapped.train(chosen in ('train', 'pt2'))
     with tempfile.TemporaryDirectory() as folder:
         # A string: the older exporter takes no other path for more than 2 GiB.
@@ -94,7 +96,7 @@ def export_one(path: Path, chosen: str, name: str, way: str) -> None:
         values = tuple(inputs.values())
         if chosen == 'pt2':
             free = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes[key]} for key in inputs)
-            shapes = free if kind == 'image' else (free,)
+            shapes = (free,) if isinstance(wrapped, zoo.Picked) else free
             program = torch.export.export(wrapped, values, dynamic_shapes=shapes)
             torch.export.save(program, raw)
             path.write_bytes(gzip.compress(strip_archive(raw), 9, mtime=0))
@@ -138,6 +140,10 @@ def example(
         batch = {0: 'batch'}
         image = torch.randn(2, 3, entry.size, entry.size)
         return {'input': image}, {'input': batch, 'logits': batch}
+    if entry.kind == 'example':
+        given, _ = entry.example(2)
+        inputs = given if isinstance(given, dict) else {'input': given}
+        return inputs, {name: {0: 'batch'} for name in [*inputs, 'logits']}
     both = {0: 'batch', 1: 'seq'}
     tokens = torch.randint(0, 1000, (2, 16))
     if entry.kind == 'seq2seq':
@@ -196,17 +202,6 @@ def shorten(graph: dict) -> None:
         for given in node['inputs']:
             if 'as_graph' in given['arg']:
                 shorten(given['arg']['as_graph']['graph'])
-
-
-class Logits(nn.Module):
-    """A language model that takes its inputs by position and returns its logits alone."""
-
-    def __init__(self, model: nn.Module, names: tuple[str, ...]) -> None:
-        super().__init__()
-        self.m, self.names = model, names
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.m(**dict(zip(self.names, inputs))).logits
 
 
 if __name__ == '__main__':

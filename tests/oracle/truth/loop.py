@@ -85,12 +85,14 @@ class Loop:
             model.to(memory_format=torch.channels_last)
         return model
 
-    def prepare_batch(self) -> tuple[Tensor, Tensor]:
+    def prepare_batch(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor]:
         """Inputs and targets; for token numbers they are one tensor."""
         chosen = self.chosen
         if example := zoo.ZOO[chosen.model].example:
             batch, target = example(chosen.batch)
             self.mark(0, 'input')
+            if isinstance(batch, dict):
+                return tuple(tensor.cuda() for tensor in batch.values()), target.cuda()
             batch_on_device = batch.cuda()
             return batch_on_device, batch_on_device if target is batch else target.cuda()
         batch = zoo.batch(chosen.model, chosen.batch, chosen.size, chosen.seq)
@@ -203,7 +205,7 @@ class Loop:
         own((master.grad for _, master in self.masters), 'gradient')
         for state in self.optimizer.state.values():
             own(state.values(), 'optimizer_state')
-        own([self.batch, self.target], 'input')
+        own([*several(self.batch), self.target], 'input')
         return owners
 
 
@@ -228,12 +230,19 @@ def is_meant(name: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, pattern + '.*')
 
 
-def forward(chosen: Namespace, model: nn.Module, batch: Tensor, target: Tensor) -> tuple[Tensor, Any]:
+def several(batch: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """What a model is called with."""
+    return batch if isinstance(batch, tuple) else (batch,)
+
+
+def forward(
+    chosen: Namespace, model: nn.Module, batch: Tensor | tuple[Tensor, ...], target: Tensor
+) -> tuple[Tensor, Any]:
     """The loss, and what the model returned."""
     kind = zoo.ZOO[chosen.model].kind
     if kind == 'example':
-        out = model(batch)
-        if out.dim() > 3:
+        out = model(*several(batch))
+        if out.dim() > 3 and not chosen.loss:
             return functional.cross_entropy(out, target), out
         return criterion(chosen.loss or 'cross-entropy', out, target), out
     if kind == 'image':
@@ -341,7 +350,12 @@ def allow_bfloat16_convolutions() -> None:
 
 def main() -> None:
     """Runs the loop in this process: `loop.py ANSWER_FILE` and the options of `run`."""
-    chosen = settings.parser().parse_args(sys.argv[2:])
+    measure(Path(sys.argv[1]), sys.argv[2:])
+
+
+def measure(answer: Path, options: list[str]) -> None:
+    """Runs the loop, once per process."""
+    chosen = settings.parser().parse_args(options)
     if place.is_fake():
         # It would be tried first on some devices, and the fake one cannot answer it.
         torch.backends.cuda.enable_cudnn_sdp(False)
@@ -360,7 +374,7 @@ def main() -> None:
         recorded = events.read(loop.owners)
         row['summary'] = events.summary(recorded)
         events.write(Path(chosen.events), row, recorded)
-    Path(sys.argv[1]).write_text(json.dumps(row))
+    answer.write_text(json.dumps(row))
 
 
 if __name__ == '__main__':

@@ -1,8 +1,8 @@
 """Models with random weights, nothing downloaded, and a batch for each.
 
 Kinds: `image` (logits over classes), `clm` and `mlm` (transformers models that compute their own
-loss from `labels=input_ids`), `seq2seq` (T5 and BART, likewise), `example` (anything that takes one
-tensor: the entry makes the batch and its targets).
+loss from `labels=input_ids`), `seq2seq` (T5 and BART, likewise), `example` (anything else: the entry
+makes the batch, of one tensor or of several by name, and its targets).
 
 ORACLE_ZOO names a file with further models; it calls `add`, `torchvision`, `timm` and
 `transformers` as this one does.
@@ -10,7 +10,7 @@ ORACLE_ZOO names a file with further models; it calls `add`, `torchvision`, `tim
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 
 Factory = Callable[..., nn.Module]
+#: Several tensors are a model's arguments, in this order; `Picked` calls it with their names.
+Example = Callable[[int], tuple[Tensor | dict[str, Tensor], Tensor]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Entry:
     size: int
     seq: int
     #: A batch of so many and its targets, on the host; one tensor may be both.
-    example: Callable[[int], tuple[Tensor, Tensor]] | None = None
+    example: Example | None = None
 
 
 ZOO: dict[str, Entry] = {}
@@ -42,10 +44,23 @@ def add(
     kind: str,
     size: int = 224,
     seq: int = 512,
-    example: Callable[[int], tuple[Tensor, Tensor]] | None = None,
+    example: Example | None = None,
 ) -> None:
     """Puts a model into the zoo."""
     ZOO[name] = Entry(make, kind, size, seq, example)
+
+
+class Picked(nn.Module):
+    """A model that takes its inputs by position, and one tensor of what it returns."""
+
+    def __init__(
+        self, model: nn.Module, names: Iterable[str], pick: Callable[[Any], Tensor]
+    ) -> None:
+        super().__init__()
+        self.m, self.names, self.pick = model, tuple(names), pick
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.pick(self.m(**dict(zip(self.names, inputs))))
 
 
 def torchvision(name: str, **fixed: Any) -> Factory:
