@@ -66,10 +66,20 @@ impl Unary {
     }
 
     /// In place its gradient reads the result instead: `derivatives.yaml` has a formula of its own for
-    /// `leaky_relu_`, `elu_`, `celu_`, `hardtanh_` and `threshold_`.
+    /// `leaky_relu_`, `elu_` and what calls it.
     #[must_use]
     pub const fn reads_result_in_place(self) -> Self {
         Self { in_place: Reads::Output, ..self }
+    }
+
+    /// What the formula makes dies when its result is there.
+    fn gradients(self, pass: &Pass<'_>) -> Gradients {
+        let Some(grad) = pass.grad() else { return vec![None] };
+        let temporaries: Vec<_> =
+            (0..self.temporaries).map(|_| self.of_gradient(pass, grad)).collect();
+        let result = self.of_gradient(pass, grad);
+        drop(temporaries);
+        vec![Some(result)]
     }
 
     /// A tensor of the gradient formula, whose strides follow the first operand with an opinion.
@@ -93,13 +103,7 @@ pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
         Reads::Output => &[&y.clone()],
         Reads::Nothing => &[],
     };
-    rt.differentiable(op.node, y, &[x], saved, move |pass| {
-        let Some(grad) = pass.grad() else { return vec![None] };
-        let temporaries: Vec<_> = (0..op.temporaries).map(|_| op.of_gradient(pass, grad)).collect();
-        let result = op.of_gradient(pass, grad);
-        drop(temporaries);
-        vec![Some(result)]
-    })
+    rt.differentiable(op.node, y, &[x], saved, move |pass| op.gradients(pass))
 }
 
 /// Runs a unary operator in place: `relu_` and its like.
@@ -115,9 +119,7 @@ pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
         Reads::Output => vec![x],
         Reads::Nothing => Vec::new(),
     };
-    rt.differentiable(op.node, y, &[x], &saved, move |pass| {
-        vec![pass.grad().map(|grad| op.of_gradient(pass, grad))]
-    })
+    rt.differentiable(op.node, y, &[x], &saved, move |pass| op.gradients(pass))
 }
 
 /// Type of the result of arithmetic on two tensors: the wider of their types, where one without

@@ -230,6 +230,22 @@ fn common_format<'a>(mut pieces: impl Iterator<Item = &'a Tensor>) -> MemoryForm
 /// A tensor of other sizes that a kernel fills, with a gradient that another kernel fills: `upsample`,
 /// pads, `repeat`, `flip`. Of these, some keep to channels last.
 pub fn resample(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> Tensor {
+    resample_keeping(rt, name, x, sizes, &[])
+}
+
+/// `reflection_pad` and `replication_pad`, whose gradients are given the input for its sizes, and so
+/// keep it (`tools/autograd/derivatives.yaml`).
+pub fn pad_with_copies(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> Tensor {
+    resample_keeping(rt, name, x, sizes, &[x])
+}
+
+fn resample_keeping(
+    rt: &Runtime,
+    name: &'static str,
+    x: &Tensor,
+    sizes: &[u64],
+    saved: &[&Tensor],
+) -> Tensor {
     rt.enter_operator(name);
     let keeps = matches!(name, "aten::upsample" | "aten::constant_pad_nd" | "aten::flip");
     let format = move |like: &Tensor| {
@@ -239,7 +255,7 @@ pub fn resample(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> 
     let is_clone = name == "aten::constant_pad_nd" && x.sizes() == sizes;
     let y = if is_clone { rt.empty_like(x) } else { rt.empty_in(x.dtype(), sizes, format(x)) };
     let (before, dtype) = (x.sizes().to_vec(), x.dtype());
-    rt.differentiable("ResampleBackward0", y, &[x], &[], move |pass| {
+    rt.differentiable("ResampleBackward0", y, &[x], saved, move |pass| {
         pass.rt.enter_operator(name);
         vec![pass.grad().map(|grad| pass.rt.empty_in(dtype, &before, format(grad)))]
     })

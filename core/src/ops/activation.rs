@@ -14,23 +14,36 @@ use crate::aten::elementwise::{Unary, unary, unary_in_place};
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
+    torch("Deg2rad", 1..=1).runs(|c| pointwise(c, Unary::saves_nothing("aten::deg2rad"))),
+    torch("Digamma", 1..=1)
+        .runs(|c| pointwise(c, Unary::saves_input("aten::digamma").temporaries(1))),
+    torch("Erfc", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::erfc").temporaries(4))),
+    torch("Erfinv", 1..=1)
+        .runs(|c| pointwise(c, Unary::saves_input("aten::erfinv").temporaries(4))),
+    torch("Exp2", 1..=1).runs(|c| pointwise(c, Unary::saves_output("aten::exp2").temporaries(1))),
+    torch("Expm1", 1..=1).runs(|c| pointwise(c, Unary::saves_output("aten::expm1").temporaries(1))),
+    torch("Log10", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::log10").temporaries(1))),
+    torch("Log1p", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::log1p").temporaries(1))),
+    torch("Log2", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::log2").temporaries(1))),
+    torch("LogSigmoid", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::log_sigmoid"))),
+    torch("Logit", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::logit"))),
     torch("Gelu", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::gelu"))),
     torch("Rsqrt", 1..=1).runs(|c| pointwise(c, Unary::saves_output("aten::rsqrt").temporaries(2))),
     torch("Silu", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::silu"))),
     op("Abs", 1..=1, |i| folded(i, i64::checked_abs, |x| Some(x.abs())))
         .runs(|c| pointwise(c, Unary::saves_input("aten::abs").temporaries(1))),
     op("Acos", 1..=1, like_first)
-        .runs(|c| pointwise(c, Unary::saves_input("aten::acos").temporaries(3))),
+        .runs(|c| pointwise(c, Unary::saves_input("aten::acos").temporaries(5))),
     op("Acosh", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::acosh").temporaries(3))),
     op("Asin", 1..=1, like_first)
-        .runs(|c| pointwise(c, Unary::saves_input("aten::asin").temporaries(3))),
+        .runs(|c| pointwise(c, Unary::saves_input("aten::asin").temporaries(4))),
     op("Asinh", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::asinh").temporaries(3))),
     op("Atan", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::atan").temporaries(2))),
     op("Atanh", 1..=1, like_first)
-        .runs(|c| pointwise(c, Unary::saves_input("aten::atanh").temporaries(2))),
+        .runs(|c| pointwise(c, Unary::saves_input("aten::atanh").temporaries(3))),
     op("BitwiseNot", 1..=1, |i| folded(i, |n| Some(!n), |_| None))
         .runs(|c| without_gradient(c, "aten::bitwise_not")),
     op("Ceil", 1..=1, |i| folded(i, Some, |x| Some(x.ceil())))
@@ -44,7 +57,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("Elu", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::elu").reads_result_in_place())),
     op("Erf", 1..=1, like_first)
-        .runs(|c| pointwise(c, Unary::saves_input("aten::erf").temporaries(3))),
+        .runs(|c| pointwise(c, Unary::saves_input("aten::erf").temporaries(4))),
     op("Exp", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_output("aten::exp"))),
     op("Floor", 1..=1, |i| folded(i, Some, |x| Some(x.floor())))
         .runs(|c| pointwise(c, Unary::saves_nothing("aten::floor"))),
@@ -89,9 +102,8 @@ pub(super) const TABLE: &[Operator] = &[
     op("Tan", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_output("aten::tan").temporaries(2))),
     op("Tanh", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_output("aten::tanh"))),
-    op("ThresholdedRelu", 1..=1, like_first).runs(|c| {
-        pointwise(c, Unary::saves_input("aten::threshold").saved_leads().reads_result_in_place())
-    }),
+    op("ThresholdedRelu", 1..=1, like_first)
+        .runs(|c| pointwise(c, Unary::saves_input("aten::threshold").saved_leads())),
 ];
 
 fn boolean(inference: &mut Inference<'_>) -> Result<(), OpError> {

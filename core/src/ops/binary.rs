@@ -13,7 +13,7 @@ use super::run::fresh;
 use super::run::without_gradient;
 use super::shape_math::{broadcast, like_first};
 use super::{Inference, MANY, OpError, Operator, op, torch};
-use crate::aten::elementwise;
+use crate::aten::{elementwise, view};
 use crate::eager::Tensor;
 use crate::graph::Elements;
 use crate::tensor::{DType, TensorType};
@@ -344,6 +344,15 @@ fn clip_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 
 fn prelu(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight) = (call.need(0)?, call.need(1)?);
+    let [x, weight] = call.rt.for_operator("aten::prelu", [&x, &weight]);
+    // A weight for each channel is seen in the channels' dimension.
+    let weight = if weight.rank() == 1 && x.rank() > 1 {
+        let behind = std::iter::repeat_n(1, x.rank().saturating_sub(2));
+        let sizes: Vec<u64> = [1, weight.numel()].into_iter().chain(behind).collect();
+        view::reshape(call.rt, &weight, &sizes)
+    } else {
+        weight
+    };
     call.rt.enter_operator("aten::_prelu_kernel");
     let y = call.rt.empty_like(&x);
     let y = call.rt.differentiable("PreluKernelBackward0", y, &[&x, &weight], &[&x], |pass| {

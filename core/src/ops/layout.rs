@@ -363,11 +363,11 @@ fn transpose_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let dims = &call.output_type(0)?.dims;
-    let name = match call.node.string("mode") {
-        None | Some("constant") => "aten::constant_pad_nd",
-        Some(_) => "aten::reflection_pad2d",
+    let y = match call.node.string("mode") {
+        None | Some("constant") => view::resample(call.rt, "aten::constant_pad_nd", &x, dims),
+        Some("edge") => view::pad_with_copies(call.rt, "aten::replication_pad2d", &x, dims),
+        Some(_) => view::pad_with_copies(call.rt, "aten::reflection_pad2d", &x, dims),
     };
-    let y = view::resample(call.rt, name, &x, dims);
     call.set(0, y);
     Ok(())
 }

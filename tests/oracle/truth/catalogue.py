@@ -4,7 +4,8 @@
 
 A worker takes entry after entry: chooses samples (`samples`), trains a model of that one operator on the fake
 device under several settings, keeps the events of the second iteration, and exports the model in each format. A
-worker that crashes or hangs is replaced, and what it was at is left out.
+worker that crashes or hangs is replaced, and what it was at is left out. Entries that OUT has already are not
+visited again.
 
 A line of OUT is a sample: its `name`, `args`, the exported `files` by format (bytes as Latin-1 text), and `cases`:
 the settings as flags of `highwater estimate`, and the events. `f b o` begin forward, backward and optimizer;
@@ -31,13 +32,13 @@ from typing import Any
 from truth import cudnn, place
 
 #: COUNT: seconds without a sign of life, and workers at a time.
-PATIENCE, WORKERS = 120, 2
+PATIENCE, WORKERS = 300, 2
 #: COUNT: entries for one worker; exporters keep memory.
 CHUNK = 60
 #: Convolutions whose workspaces nobody has asked for yet.
 UNKNOWN: set[str] = set()
-#: Entries at which a worker has ended.
-TRIED: set[str] = set()
+#: Entries and steps at which a worker has ended.
+SKIPPED: list[list[str]] = []
 #: COUNT: samples of a module, and of an operator, that the slow exporter gets.
 SLOW = (2, 1)
 
@@ -56,12 +57,12 @@ def gather(folder: Path, chosen: list[str], out: Path) -> list[dict[str, Any]]:
     """Runs workers until every entry was visited; rows in the order of entries."""
     from truth import samples
 
-    names = [entry.name for entry in samples.entries()]
-    if chosen:
-        names = [name for name in names if name in chosen]
+    order = {entry.name: at for at, entry in enumerate(samples.entries())}
+    rows = read(out)
+    known = {row['name'] for row in rows}
+    names = [name for name in order if name not in known and (not chosen or name in chosen)]
     queue = collections.deque(names[at : at + CHUNK] for at in range(0, len(names), CHUNK))
     running: list[Worker] = []
-    rows: list[dict[str, Any]] = []
     number = 0
     while queue or running:
         while queue and len(running) < WORKERS:
@@ -82,8 +83,7 @@ def gather(folder: Path, chosen: list[str], out: Path) -> list[dict[str, Any]]:
             UNKNOWN.clear()
             cudnn.extend(cudnn.table('a100'), calls, 'a100')
             rows = [row for row in rows if row['name'] not in again]
-            queue.append([name for name in names if name in again])
-    order = {name: at for at, name in enumerate(names)}
+            queue.append([name for name in order if name in again])
     return sorted(rows, key=lambda row: (order[row['name']], row.get('sample', 0)))
 
 
@@ -95,7 +95,7 @@ class Worker:
         path.touch()
         environment = place.on_fake_device('a100', cudnn.table('a100'), path.with_suffix('.unknown'))
         path.with_suffix('.unknown').touch()
-        command = [sys.executable, '-m', 'truth.catalogue', str(path), *names]
+        command = [sys.executable, '-m', 'truth.catalogue', str(path), json.dumps(SKIPPED), *names]
         log = path.with_suffix('.log').open('w')
         self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
@@ -130,20 +130,16 @@ class Worker:
         found = list(rows.values())
         rest = [name for name in self.names if name not in done]
         if rest and at and at[0] == rest[0]:
-            # It ended there. An entry before may be to blame, so it is visited again, once.
-            if at[0] not in TRIED:
-                TRIED.add(at[0])
-                found = [row for row in found if row['name'] != at[0]]
-            else:
-                found.append({'name': at[0], 'sample': 99, 'lost': at[1], 'files': {}, 'cases': []})
-                rest = rest[1:]
+            # It ended there: the entry is visited again without that step.
+            SKIPPED.append(at)
+            found = [row for row in found if row['name'] != at[0]]
         elif rest and not at:
             tail = self.path.with_suffix('.log').read_text()[-2000:]
             place.fail(f'a worker did not begin:\n{tail}')
         return found, rest
 
 
-def work(path: Path, names: list[str]) -> None:
+def work(path: Path, skipped: list[list[str]], names: list[str]) -> None:
     """In a process of its own, on the fake device."""
     import torch
 
@@ -165,30 +161,47 @@ def work(path: Path, names: list[str]) -> None:
             file.flush()
 
         for name in names:
-            tell({'at': [name, 'samples']})
             try:
-                for number, sample in enumerate(samples.of(by_name[name])):
-                    tell({'at': [name, f'recording {number}']})
-                    row: dict[str, Any] = {'name': name, 'sample': number, 'args': sample.about}
-                    row |= {'scaled': sample.scaled, 'in_place': sample.in_place}
-                    known = unknown.stat().st_size
-                    row |= {'cases': list(cases(sample, tagger)), 'files': {}}
-                    if unknown.stat().st_size > known:
-                        tell({**row, 'unknown': True})
-                        continue
-                    tell(row)
-                    if not any('events' in case for case in row['cases']):
-                        continue
-                    for kind in sample.formats:
-                        slow = SLOW[not sample.entry.is_module]
-                        if kind == 'dynamo' and number >= slow and not sample.in_place:
-                            continue
-                        tell({'at': [name, f'export {number} {kind}']})
-                        tell({**row, 'cases': [], 'files': {kind: export(sample, kind)}})
+                visit(by_name[name], skipped, tell, tagger, unknown)
             except Exception as error:  # An entry without samples: told, and left.
                 tell({'name': name, 'sample': 98, 'lost': short(error), 'files': {}, 'cases': []})
             tell({'done': name})
             gc.collect()
+
+
+def visit(entry, skipped: list[list[str]], tell, tagger, unknown: Path) -> None:
+    """All samples of an entry: recorded, then exported."""
+    from truth import samples
+
+    def begin(step: str) -> bool:
+        if [entry.name, step] in skipped:
+            return False
+        tell({'at': [entry.name, step]})
+        return True
+
+    if not begin('samples'):
+        raise samples.Unusable('the process ends while samples are made')
+    for number, sample in enumerate(samples.of(entry)):
+        if not begin(f'recording {number}'):
+            continue
+        row: dict[str, Any] = {'name': entry.name, 'sample': number, 'args': sample.about}
+        row |= {'scaled': sample.scaled, 'in_place': sample.in_place}
+        known = unknown.stat().st_size
+        row |= {'cases': list(cases(sample, tagger)), 'files': {}}
+        if unknown.stat().st_size > known:
+            tell({**row, 'unknown': True})
+            continue
+        tell(row)
+        if not any('events' in case for case in row['cases']):
+            continue
+        for kind in sample.formats:
+            if kind == 'dynamo' and number >= SLOW[not entry.is_module] and not sample.in_place:
+                continue
+            told = {'error': 'the process ends'}
+            if begin(f'export {number} {kind}'):
+                told = export(sample, kind)
+            tell({**row, 'cases': [], 'files': {kind: told}})
+        begin('samples')
 
 
 def remember_what_exporters_know() -> None:
@@ -373,14 +386,22 @@ def packed(raw: str, kind: str) -> bytes:
     if kind == 'pt2':
         return strip_archive(raw)
     model = onnx.load_from_string(strip(raw))
-    graphs = [model.graph, *model.functions]
-    for graph in graphs:
-        for node in graph.node:
-            node.doc_string = ''
-            kept = [entry for entry in node.metadata_props if 'stack_trace' not in entry.key]
-            del node.metadata_props[:]
-            node.metadata_props.extend(kept)
+    forget_stacks(model)
     return model.SerializeToString(deterministic=True)
+
+
+def forget_stacks(message) -> None:
+    """Leaves out where in a program something was written, at any depth."""
+    for field, value in message.ListFields():
+        if field.name == 'metadata_props':
+            kept = [entry for entry in value if 'stack_trace' not in entry.key]
+            del value[:]
+            value.extend(kept)
+        elif field.name == 'doc_string':
+            message.ClearField('doc_string')
+        elif field.type == field.TYPE_MESSAGE:
+            for inner in value if field.is_repeated else [value]:
+                forget_stacks(inner)
 
 
 def short(error: BaseException) -> str:
@@ -388,6 +409,14 @@ def short(error: BaseException) -> str:
     line = (str(error).strip().splitlines() or [''])[0]
     line = re.sub(r'(/[\w.-]+){2,}|0x[0-9a-f]+|\x1b\[\d+m', '…', line)
     return f'{type(error).__name__}: {line}'[:160]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """What a file has of an earlier run; empty if there is none."""
+    if not path.exists():
+        return []
+    with gzip.open(path, 'rt') as file:
+        return [json.loads(line) for line in file]
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -415,4 +444,4 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == '__main__':
-    work(Path(sys.argv[1]), sys.argv[2:])
+    work(Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:])

@@ -207,6 +207,10 @@ def ways(sample: Sample) -> Iterator[Picks]:
     if not sizes:
         return
     first = shapes[0][0]
+    if any(word in sample.entry.name for word in ('RNN', 'GRU', 'LSTM')):
+        # The batch; `torch.export` unrolls the steps of a sequence.
+        yield lambda leaf, dim, size: dim == 1 and sample.leaves[leaf].dim() == 3
+        return
     spatial = any(word in sample.entry.name for word in ('onv', 'ool', 'old', 'interp', 'Upsam', 'ad', 'grid'))
     batch: list[Picks] = [lambda leaf, dim, size: leaf == first and dim == 0]
     everything: list[Picks] = [lambda leaf, dim, size: size > 1]

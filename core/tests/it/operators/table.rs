@@ -106,7 +106,7 @@ fn badness(outcome: &Outcome) -> (u8, u64) {
 }
 
 /// COUNT: columns of a name and of a cell.
-const NAME: usize = 44;
+const NAME: usize = 52;
 const CELL: usize = 15;
 
 fn write_lines(lines: &BTreeMap<&str, Line<'_>>) -> String {
