@@ -84,7 +84,7 @@ enum Task {
         /// Entries of tests/operators.txt, such as `nn.LeakyReLU`
         names: Vec<String>,
     },
-    /// Predict many models that PyTorch was asked about, and say how near that is
+    /// Predict many models by name, and say how near that is to what the oracle recorded
     Survey {
         /// Models, a line each, as in `tests/oracle/survey`
         list: PathBuf,

@@ -175,8 +175,10 @@ pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
     })
 }
 
-/// `aten::copy_` of a piece into a part of `x`: what was there has a gradient of zeros, and the piece
-/// that of its part, copied out of the whole's (`CopySlices`, `torch/csrc/autograd/functions/tensor.cpp`).
+/// `aten::copy_` of a piece into a part of `x`.
+///
+/// What was there has a gradient of zeros, and the piece that of its part, copied out of the whole's
+/// (`CopySlices`, `torch/csrc/autograd/functions/tensor.cpp`).
 pub fn assign(rt: &Runtime, x: &Tensor, piece: &Tensor, is_whole: bool) -> Tensor {
     rt.enter_operator("aten::copy_");
     let (y, sizes) = (x.alias_in_place(), piece.sizes().to_vec());
