@@ -139,7 +139,7 @@ mod tests {
             let text = events(&format!("torch.Attention {operand} {operand} {operand}"));
             assert!(text.contains(kernel), "{operand}: {text}");
         }
-        expect![[r#"
+        expect![[r"
             aten::mul: +a 3200 +b 3200
             aten::bmm: +c 12800 +d 8388608 -d
             aten::_softmax: +e 12800
@@ -157,7 +157,7 @@ mod tests {
             AccumulateGrad: +{ 3200 -z
             MulBackward0: +| 3200 -x
             AccumulateGrad: -m
-        "#]]
+        "]]
         .assert_eq(&events(
             "torch.Attention float32[1,2,40,10] float32[1,2,40,10] float32[1,2,40,10] drops=1",
         ));
