@@ -22,7 +22,7 @@ pub(super) fn tie_heads(view: &mut View<'_>, _: &Config) {
     }
     let Some((at, table)) = head(view) else { return };
     let Some(node) = view.node(at) else { return };
-    let shares = shares_by_default(view, node, table);
+    let (shares, severity) = shares_by_default(view, node, table);
     let taken = if shares { "the same tensor" } else { "two tensors" };
     let more_or_less = if shares { "more" } else { "fewer" };
     let message = format!(
@@ -37,7 +37,7 @@ pub(super) fn tie_heads(view: &mut View<'_>, _: &Config) {
         let linear = linear(node, node.input(0), table);
         view.replace(at, linear);
     }
-    view.say(Severity::Info, "assumed-tied-weights", message);
+    view.say(severity, "assumed-tied-weights", message);
 }
 
 /// The last product, where its weight has the transposed shape of an embedding table.
@@ -62,13 +62,19 @@ fn head(view: &View<'_>) -> Option<(NodeId, ValueId)> {
 ///   least one in eleven parameters (Llama 3.2 1B and 3B, Qwen 2.5 to 3B, Qwen 3 to 4B, Gemma), not
 ///   the others (Llama 7B and 8B, Mistral 7B, Qwen from 7B).
 /// - All others do: `tie_word_embeddings` is on in transformers' `PretrainedConfig`.
-fn shares_by_default(view: &View<'_>, head: &Node, table: ValueId) -> bool {
+///
+/// A warning where models of one form differ in it, or nothing is known of them.
+fn shares_by_default(view: &View<'_>, head: &Node, table: ValueId) -> (bool, Severity) {
     const LEAST_PART: u64 = 11;
+    /// Tables of families all of which share: GPT-2 and Neo, BERT and those built as it, T5 and BART,
+    /// OPT, Whisper.
+    const SHARED: [&str; 5] =
+        ["wte", "word_embeddings", "shared", "decoder.embed_tokens", "encoder.embed_tokens"];
     let name = view.graph().value_name(table);
     let is_causal = head.module.rsplit('.').next() == Some("lm_head");
     let has_bias = view.is_initializer_named(&format!("{}.bias", head.module));
     if name.contains("embed_in") || is_causal && has_bias {
-        return false;
+        return (false, Severity::Info);
     }
     let like_llama = name.replace("embed_tokens", "layers.0.input_layernorm");
     if like_llama != name && view.is_initializer_named(&like_llama) {
@@ -76,9 +82,11 @@ fn shares_by_default(view: &View<'_>, head: &Node, table: ValueId) -> bool {
         let floats = carried.filter(|literal| literal.dtype.is_floating());
         let all = floats.fold(0_u64, |sum, literal| sum.saturating_add(numel(&literal.dims)));
         let words = view.dims(table).map_or(0, numel);
-        return words.saturating_mul(LEAST_PART) >= all.saturating_sub(words);
+        let shares = words.saturating_mul(LEAST_PART) >= all.saturating_sub(words);
+        return (shares, Severity::Warning);
     }
-    true
+    let is_known = SHARED.iter().any(|table| name.ends_with(&format!("{table}.weight")));
+    (true, if is_known { Severity::Info } else { Severity::Warning })
 }
 
 /// Makes `linear` of products with folded transposes, and turns their weights back.
