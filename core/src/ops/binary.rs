@@ -14,7 +14,7 @@ use super::run::without_gradient;
 use super::shape_math::{broadcast, like_first};
 use super::{Inference, MANY, OpError, Operator, op, torch};
 use crate::aten::{elementwise, view};
-use crate::eager::Tensor;
+use crate::eager::{Tensor, kernels};
 use crate::graph::Elements;
 use crate::tensor::{DType, TensorType};
 
@@ -355,8 +355,11 @@ fn prelu(call: &mut Call<'_>) -> Result<(), OpError> {
     };
     call.rt.enter_operator("aten::_prelu_kernel");
     let y = call.rt.empty_like(&x);
-    let y = call.rt.differentiable("PreluKernelBackward0", y, &[&x, &weight], &[&x], |pass| {
-        let fresh = || pass.grad().map(|grad| pass.rt.empty_like(grad));
+    let saved = [&x, &weight];
+    let y = call.rt.differentiable("PreluKernelBackward0", y, &saved, &saved, |pass| {
+        let Some(grad) = pass.grad() else { return vec![None, None] };
+        let operands: Vec<&Tensor> = pass.saved.iter().chain([grad]).collect();
+        let fresh = || Some(kernels::pointwise(pass.rt, grad.dtype(), &operands));
         vec![fresh(), fresh()]
     });
     call.set(0, y);

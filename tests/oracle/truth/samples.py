@@ -207,11 +207,15 @@ def ways(sample: Sample) -> Iterator[Picks]:
     if not sizes:
         return
     first = shapes[0][0]
-    if any(word in sample.entry.name for word in ('RNN', 'GRU', 'LSTM')):
+    if sample.entry.name in ('nn.RNN', 'nn.GRU', 'nn.LSTM'):
         # The batch; `torch.export` unrolls the steps of a sequence.
         yield lambda leaf, dim, size: dim == 1 and sample.leaves[leaf].dim() == 3
         return
-    spatial = any(word in sample.entry.name for word in ('onv', 'ool', 'old', 'interp', 'Upsam', 'ad', 'grid'))
+    if 'onv' in sample.entry.name:
+        # A large kernel is no convolution that anybody has, and slow.
+        yield lambda leaf, dim, size: leaf == first and dim == 0
+        return
+    spatial = any(word in sample.entry.name for word in ('ool', 'old', 'interp', 'Upsam', 'ad', 'grid'))
     batch: list[Picks] = [lambda leaf, dim, size: leaf == first and dim == 0]
     everything: list[Picks] = [lambda leaf, dim, size: size > 1]
     yield from batch + everything if spatial else everything + batch
