@@ -22,7 +22,7 @@ use crate::fixtures;
 use crate::runs::Run;
 
 /// What PyTorch did, a sample a line.
-const FIXTURE: &str = "operators/catalogue.jsonl.gz";
+const FIXTURES: [&str; 2] = ["operators/modules.jsonl.gz", "operators/functions.jsonl.gz"];
 /// In the order of the table's columns.
 const FORMATS: [&str; 4] = ["train", "eval", "dynamo", "pt2"];
 /// COUNT: of so many entries the ordinary tests look at one.
@@ -108,7 +108,8 @@ fn all_operators() {
 
 /// Samples of the entries that are chosen by their number and name.
 fn samples(chosen: impl Fn(usize, &str) -> bool) -> Vec<Sample> {
-    let text = String::from_utf8(fixtures::unpack(FIXTURE).expect("the catalogue")).expect("text");
+    let unpacked = FIXTURES.map(|name| fixtures::unpack(name).expect("the catalogue"));
+    let text = String::from_utf8(unpacked.concat()).expect("text");
     let (mut entry, mut last) = (0, "");
     let mut found = Vec::new();
     for line in text.lines() {

@@ -1,13 +1,13 @@
 """Every module and operator of PyTorch by itself: what it allocates, and how it is exported.
 
-    oracle catalogue OUT.jsonl.gz [NAME…]
+    oracle catalogue FOLDER [NAME…]
 
 A worker takes entry after entry: chooses samples (`samples`), trains a model of that one operator on the fake
 device under several settings, keeps the events of the second iteration, and exports the model in each format. A
-worker that crashes or hangs is replaced, and what it was at is left out. Entries that OUT has already are not
+worker that crashes or hangs is replaced, and what it was at is left out. Entries that FOLDER has already are not
 visited again.
 
-A line of OUT is a sample: its `name`, `args`, the exported `files` by format (bytes as Latin-1 text), and `cases`:
+A line of its files is a sample: its `name`, `args`, the exported `files` by format (bytes as Latin-1 text), and `cases`:
 the settings as flags of `highwater estimate`, and the events. `f b o` begin forward, backward and optimizer;
 `+BYTES:OPERATOR` allocates, `-BYTES` frees.
 """
@@ -411,21 +411,32 @@ def short(error: BaseException) -> str:
     return f'{type(error).__name__}: {line}'[:160]
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """What a file has of an earlier run; empty if there is none."""
-    if not path.exists():
-        return []
-    with gzip.open(path, 'rt') as file:
-        return [json.loads(line) for line in file]
+def part(name: str) -> str:
+    """Which of the two files of a folder has an entry."""
+    return 'modules.jsonl.gz' if name.startswith('nn.') else 'functions.jsonl.gz'
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """As a fixture, the same bytes for the same rows."""
-    lines = ''.join(json.dumps(row, ensure_ascii=False, separators=(',', ':')) + '\n' for row in rows)
-    packed_lines = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed_lines, mode='wb', compresslevel=9, mtime=0, filename='') as file:
-        file.write(lines.encode())
-    path.write_bytes(packed_lines.getvalue())
+def read(folder: Path) -> list[dict[str, Any]]:
+    """What a folder has of an earlier run; empty if there is none."""
+    rows = []
+    for path in sorted(folder.glob('*.jsonl.gz')):
+        with gzip.open(path, 'rt') as file:
+            rows.extend(json.loads(line) for line in file)
+    return rows
+
+
+def write(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """As fixtures, the same bytes for the same rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        line = json.dumps(row, ensure_ascii=False, separators=(',', ':')) + '\n'
+        lines.setdefault(part(row['name']), []).append(line)
+    for name, of_part in lines.items():
+        content = io.BytesIO()
+        with gzip.GzipFile(fileobj=content, mode='wb', compresslevel=9, mtime=0, filename='') as file:
+            file.write(''.join(of_part).encode())
+        (folder / name).write_bytes(content.getvalue())
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
