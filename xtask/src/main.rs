@@ -77,7 +77,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Compare every module and operator of PyTorch with what PyTorch recorded (`UPDATE_EXPECT=1`
+    /// Compare single modules and operators with what the oracle recorded (`UPDATE_EXPECT=1`
     /// writes tests/operators.txt), or show the events of some
     Operators {
         /// Entries of tests/operators.txt, such as `nn.LeakyReLU`

@@ -9,6 +9,7 @@ mod events;
 mod table;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::thread;
 
@@ -21,7 +22,7 @@ use crate::fixtures;
 use crate::runs::Run;
 
 /// What PyTorch did, a sample a line.
-const FIXTURE: &str = "operators/catalogue.jsonl.gz";
+const FIXTURES: [&str; 2] = ["operators/modules.jsonl.gz", "operators/operators.jsonl.gz"];
 /// In the order of the table's columns.
 const FORMATS: [&str; 4] = ["train", "eval", "dynamo", "pt2"];
 /// COUNT: of so many entries the ordinary tests look at one.
@@ -82,7 +83,7 @@ struct Outcome {
 
 #[test]
 fn a_sample_of_operators_is_as_the_table_says() {
-    let chosen = |at: usize, _: &str| at % SAMPLED == 0;
+    let chosen = |at: usize, _: &str| at.is_multiple_of(SAMPLED);
     let outcomes: Vec<Outcome> = judge(&samples(chosen));
     table::assert_no_worse(&outcomes);
 }
@@ -107,7 +108,9 @@ fn all_operators() {
 
 /// Samples of the entries that are chosen by their number and name.
 fn samples(chosen: impl Fn(usize, &str) -> bool) -> Vec<Sample> {
-    let text = String::from_utf8(fixtures::unpack(FIXTURE).expect("the catalogue")).expect("text");
+    let read =
+        |name: &&str| String::from_utf8(fixtures::unpack(name).expect("recorded")).expect("text");
+    let text: String = FIXTURES.iter().map(read).collect();
     let (mut entry, mut last) = (0, "");
     let mut found = Vec::new();
     for line in text.lines() {
@@ -146,9 +149,9 @@ fn judge_sample(sample: &Sample) -> Vec<Outcome> {
         let Some(model) = open(sample, format) else { continue };
         for (case, truth) in known_cases(sample) {
             let state = match &model {
-                None => State::NotExported,
-                Some(Err(error)) => State::Refused(error.clone()),
-                Some(Ok(model)) => compare(model, case, &truth),
+                Opened::NotExported => State::NotExported,
+                Opened::Refused(error) => State::Refused(error.clone()),
+                Opened::Read(model) => compare(model, case, &truth),
             };
             let about =
                 format!("{} | {}", sample.args.as_deref().unwrap_or(""), short(&case.flags));
@@ -192,13 +195,23 @@ fn short(flags: &str) -> String {
     rest.replace("--memory-format ", "").replace("--", "").trim().to_owned()
 }
 
-/// The model from one format: not asked for; not exported; refused; read.
-fn open(sample: &Sample, format: &str) -> Option<Option<Result<Model, String>>> {
-    let Some(text) = &sample.files.get(format)?.bytes else { return Some(None) };
+/// What a file came to.
+enum Opened {
+    NotExported,
+    Refused(String),
+    Read(Box<Model>),
+}
+
+/// The model from one format; `None` if it was not asked for.
+fn open(sample: &Sample, format: &str) -> Option<Opened> {
+    let Some(text) = &sample.files.get(format)?.bytes else { return Some(Opened::NotExported) };
     let byte = |character: char| u8::try_from(u32::from(character)).expect("Latin-1");
     let bytes: Vec<u8> = text.chars().map(byte).collect();
     let opened = highwater_core::open(&mut bytes.as_slice(), &sample.name);
-    Some(Some(opened.map_err(|error| error.to_string())))
+    Some(match opened {
+        Ok(model) => Opened::Read(Box::new(model)),
+        Err(error) => Opened::Refused(error.to_string()),
+    })
 }
 
 fn compare(model: &Model, case: &Case, truth: &Iteration) -> State {
@@ -231,15 +244,16 @@ fn aligned(sample: &Sample) -> String {
         let Some(model) = open(sample, format) else { continue };
         for (case, truth) in known_cases(sample) {
             let about = sample.args.as_deref().unwrap_or("");
-            text += &format!("{} {format}: {about} | {}\n", sample.name, short(&case.flags));
-            text += &match &model {
-                None => "  not exported\n".to_owned(),
-                Some(Err(error)) => format!("  refused: {error}\n"),
-                Some(Ok(model)) => match predict(model, case) {
+            writeln!(text, "{} {format}: {about} | {}", sample.name, short(&case.flags)).unwrap();
+            let lines = match &model {
+                Opened::NotExported => "  not exported\n".to_owned(),
+                Opened::Refused(error) => format!("  refused: {error}\n"),
+                Opened::Read(model) => match predict(model, case) {
                     Err(error) => format!("  refused: {error}\n"),
                     Ok((ours, warned)) => events::side_by_side(&ours, &truth, warned),
                 },
             };
+            text += &lines;
         }
     }
     text

@@ -1,13 +1,13 @@
 """Every module and operator of PyTorch by itself: what it allocates, and how it is exported.
 
-    oracle catalogue OUT.jsonl.gz [NAME…]
+    oracle catalogue FOLDER [NAME…]
 
 A worker takes entry after entry: chooses samples (`samples`), trains a model of that one operator on the fake
 device under several settings, keeps the events of the second iteration, and exports the model in each format. A
-worker that crashes or hangs is replaced, and what it was at is left out. Entries that OUT has already are not
+worker that crashes or hangs is replaced, and what it was at is left out. Entries that FOLDER has already are not
 visited again.
 
-A line of OUT is a sample: its `name`, `args`, the exported `files` by format (bytes as Latin-1 text), and `cases`:
+FOLDER gets `modules.jsonl.gz` and `operators.jsonl.gz`. A line is a sample: its `name`, `args`, the exported `files` by format (bytes as Latin-1 text), and `cases`:
 the settings as flags of `highwater estimate`, and the events. `f b o` begin forward, backward and optimizer;
 `+BYTES:OPERATOR` allocates, `-BYTES` frees.
 """
@@ -411,21 +411,41 @@ def short(error: BaseException) -> str:
     return f'{type(error).__name__}: {line}'[:160]
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """What a file has of an earlier run; empty if there is none."""
-    if not path.exists():
-        return []
-    with gzip.open(path, 'rt') as file:
-        return [json.loads(line) for line in file]
+def files(folder: Path) -> dict[bool, Path]:
+    """The file of modules, and that of operators."""
+    return {True: folder / 'modules.jsonl.gz', False: folder / 'operators.jsonl.gz'}
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """As a fixture, the same bytes for the same rows."""
-    lines = ''.join(json.dumps(row, ensure_ascii=False, separators=(',', ':')) + '\n' for row in rows)
-    packed_lines = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed_lines, mode='wb', compresslevel=9, mtime=0, filename='') as file:
-        file.write(lines.encode())
-    path.write_bytes(packed_lines.getvalue())
+def is_module(name: str) -> bool:
+    """By the name of an entry."""
+    return name.startswith('nn.') and not name.startswith('nn.functional.')
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """What is there of an earlier run."""
+    rows = []
+    for path in files(folder).values():
+        if path.exists():
+            with gzip.open(path, 'rt') as file:
+                rows += [json.loads(line) for line in file]
+    return rows
+
+
+def write(folder: Path, rows: list[dict[str, Any]]) -> None:
+    """As fixtures, the same bytes for the same rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for modules, path in files(folder).items():
+        lines = [
+            json.dumps(row, ensure_ascii=False, separators=(',', ':')) + '\n'
+            for row in rows
+            if is_module(row['name']) == modules
+        ]
+        packed_lines = io.BytesIO()
+        with gzip.GzipFile(
+            fileobj=packed_lines, mode='wb', compresslevel=9, mtime=0, filename=''
+        ) as file:
+            file.write(''.join(lines).encode())
+        path.write_bytes(packed_lines.getvalue())
 
 
 def summary(rows: list[dict[str, Any]]) -> str:

@@ -1,7 +1,7 @@
 //! An iteration's events on either side, and where they part.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use highwater_core::trace::{Event, Trace};
 use similar::{Algorithm, DiffOp};
@@ -179,7 +179,9 @@ impl Iteration {
 /// Of two sorted lists, what only the first has.
 fn without(list: &[u64], other: &[u64]) -> Vec<u64> {
     let mut left: BTreeMap<u64, usize> = BTreeMap::new();
-    other.iter().for_each(|&bytes| *left.entry(bytes).or_default() += 1);
+    for &bytes in other {
+        *left.entry(bytes).or_default() += 1;
+    }
     let is_alone = |bytes: &&u64| match left.get_mut(bytes) {
         Some(count) if *count > 0 => {
             *count -= 1;
@@ -202,12 +204,17 @@ pub(super) fn side_by_side(ours: &Iteration, theirs: &Iteration, warned: bool) -
         let (old, new) = (operation.old_range(), operation.new_range());
         if let DiffOp::Equal { .. } = operation {
             for (left, right) in old.zip(new) {
-                text += &format!("  = {:<16} {:<34} {}\n", a[left].0, a[left].1, b[right].1);
+                let (ours, theirs) = (&a[left], &b[right]);
+                writeln!(text, "  = {:<16} {:<34} {}", ours.0, ours.1, theirs.1).unwrap();
             }
             continue;
         }
-        old.for_each(|at| text += &format!("  < {:<16} {}\n", a[at].0, a[at].1));
-        new.for_each(|at| text += &format!("  > {:<16} {:<34} {}\n", b[at].0, "", b[at].1));
+        for (key, what) in &a[old] {
+            writeln!(text, "  < {key:<16} {what}").unwrap();
+        }
+        for (key, what) in &b[new] {
+            writeln!(text, "  > {key:<16} {:<34} {what}", "").unwrap();
+        }
     }
     text
 }
