@@ -59,9 +59,7 @@ test('an example opens with one request, and its verdict reads', async () => {
   const { page, errors, requests } = await openJudged('ResNet-50');
   assert.match(await verdict(page), /Peaks at \d+\.\d\d GiB in (forward|backward) of \S+\./);
   assert.equal(await page.locator('.chip-text').textContent(), 'resnet50.onnx');
-  // The readers of models come by themselves once the page has been idle.
-  const asked = requests.filter((address) => !address.includes('highwater-reader'));
-  assert.deepEqual(asked, [`${browser.address}examples/resnet50.onnx`]);
+  assert.deepEqual(requests, [`${browser.address}examples/resnet50.onnx`]);
   assert.deepEqual(errors, []);
   await takePictures(page, 'resnet50');
 });

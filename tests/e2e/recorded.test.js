@@ -75,9 +75,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   for (const gone of ['.autopsy', '.helps', '.trend', '#optimizer', '#precision', '.gpu-batch']) {
     assert.equal(await page.locator(gone).filter({ visible: true }).count(), 0, gone);
   }
-  // The readers of models come by themselves once the page has been idle.
-  const names = requests.map((address) => address.split('/').at(-1));
-  const fetched = names.filter((name) => !name.startsWith('highwater-reader'));
+  const fetched = requests.map((address) => address.split('/').at(-1));
   assert.deepEqual(fetched, ['highwater-recorded.js', 'highwater-recorded_bg.wasm'], 'what reads it, and nothing else');
   assert.ok((await longestTaskMs(page)) < 400, 'the page stays alive');
 

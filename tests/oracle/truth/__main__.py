@@ -10,7 +10,7 @@ COMMANDS = {
     'profile': ('profile.main', 'MODEL … --out FILE.json.gz [--strip]: a profiler trace from the CPU'),
     'fail': ('fail.main', 'MIB MODEL …: runs out of memory on a device of so many MiB, as JSON'),
     'python': ('record.main_script', 'SCRIPT …: a script of your own on the fake device'),
-    'catalogue': ('catalogue.main', 'OUT.jsonl.gz [NAME…]: every module and operator by itself'),
+    'catalogue': ('catalogue.main', 'FOLDER [NAME…]: every module and operator by itself'),
     'export': ('export.main', 'FOLDER SETS MODEL…: ONNX files without weights'),
     'survey': ('survey.main', 'LIST FORMATS INDEX: truths and exports of many models, kept'),
     'construct': ('survey.main_construct', 'LIST: whether each name of such a list makes a model'),
