@@ -91,7 +91,7 @@ export async function openPage({ context, address }, path = '') {
   page.on('pageerror', (error) => errors.push(String(error)));
   // Of the context, so that the worker's requests are seen as well.
   // The readers of models come by themselves, once the first answer is there or the page is idle.
-  const isAsked = (address) => !address.includes('/highwater-reader');
+  const isAsked = (url) => !url.startsWith(`${address}highwater-reader`);
   context.on('request', (request) => isAsked(request.url()) && requests.push(request.url()));
   await page.addInitScript(watchLongTasks);
   await page.goto(address + path);
