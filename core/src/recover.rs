@@ -359,29 +359,37 @@ impl<'a> View<'a> {
 
     /// Whether a value follows from trained tensors, looking back through everything.
     pub(crate) fn depends_on_floats(&self, value: ValueId) -> bool {
+        self.follows_from(value, |value| {
+            let is_wide = |ty: &TensorType| ty.dtype.is_floating() && ty.numel() > 1;
+            self.is_initializer(value)
+                && !self.is_known(value)
+                && self.typed.ty(value).is_some_and(is_wide)
+        })
+    }
+
+    /// Whether the value, or one that its content follows from, is such.
+    pub(crate) fn follows_from(&self, value: ValueId, is_such: impl Fn(ValueId) -> bool) -> bool {
         let mut stack = vec![value];
         let mut seen = std::collections::BTreeSet::new();
         while let Some(value) = stack.pop() {
             if !seen.insert(value) {
                 continue;
             }
-            let ty = self.typed.types.get(value.0).and_then(Option::as_ref);
-            let initializer = self.is_initializer(value);
-            let known = self.typed.elements.get(value.0).is_some_and(Option::is_some);
-            if initializer
-                && !known
-                && ty.is_some_and(|ty| ty.dtype.is_floating() && ty.numel() > 1)
-            {
+            if is_such(value) {
                 return true;
             }
-            if let Some(node) = self.producer(value) {
-                // Shapes of activations are not their contents.
-                if node.op != "Shape" && node.op != "Size" {
-                    stack.extend(node.inputs.iter().flatten());
-                }
+            // Shapes are not content, and known elements follow from nothing else.
+            let node = self.producer(value).filter(|node| node.op != "Shape" && node.op != "Size");
+            if let Some(node) = node.filter(|_| !self.is_known(value)) {
+                stack.extend(node.inputs.iter().flatten());
             }
         }
         false
+    }
+
+    /// Whether inference found the elements of a value.
+    fn is_known(&self, value: ValueId) -> bool {
+        self.typed.elements.get(value.0).is_some_and(Option::is_some)
     }
 
     /// Drops nodes that nothing asks for; PyTorch runs all that a program has.
