@@ -52,6 +52,8 @@ struct Run {
     typed: Typed,
     trace: Trace,
     diagnostics: Vec<Diagnostic>,
+    /// Whether the file stated everything that the model runs.
+    is_exact: bool,
 }
 
 impl Run {
@@ -153,14 +155,18 @@ impl Model {
         if let Some(dtype) = converts.filter(|_| !graph.is_program) {
             program.typed.to_mut().convert_floats(dtype);
         }
+        if let Some(reason) = self.recognised.fidelity.reason() {
+            program.rests_on(&reason);
+        }
         adapt::adapt(&mut program, config, &sink)?;
+        let is_exact = program.reasons.is_empty();
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
         let hardware = device.hardware(config.pytorch);
         let trace = step::record(&program, &loss, config, hardware, &(), &sink)?;
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         let room = Room::of(device, &config);
         let settings = conf.on(Some(room.capacity), room.allowed);
-        Ok(Run { config, settings, typed, trace, diagnostics: sink.into_sorted() })
+        Ok(Run { config, settings, typed, trace, diagnostics: sink.into_sorted(), is_exact })
     }
 }
 

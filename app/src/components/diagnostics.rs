@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use highwater_core::diagnostic::{Diagnostic, Severity};
+use highwater_core::report::{Certainty, Part};
 use highwater_core::{Report, sorted};
 use leptos::prelude::*;
 
 use super::capped::{ShowAll, shown};
 use super::parts::prose;
 use crate::words;
+use crate::words::format;
 use crate::words::language::tr;
 
 /// COUNT: diagnostics shown at first.
@@ -31,7 +33,9 @@ pub(crate) fn Diagnostics(
         let nothing = rows.is_empty().then(|| {
             view! { <li class="rests-on-nothing">{tr("Nothing had to be assumed or left out.")}</li> }
         });
+        let certainty = report.certainty.as_ref().map(how_sure);
         view! {
+            {certainty}
             <ul class="rests-on-rows">{rows}{nothing}</ul>
             <ShowAll all first=FIRST open />
         }
@@ -43,6 +47,31 @@ pub(crate) fn Diagnostics(
             </div>
             {move || report.get().map(inside)}
         </section>
+    }
+}
+
+/// How much of the peak rests on what, and what of it is not simply proven.
+fn how_sure(certainty: &Certainty) -> impl IntoView + use<> {
+    let total = certainty.total();
+    let row = |Part { reason, bytes }: &Part| {
+        view! {
+            <li>
+                <span class=["basis basis-", reason.basis().name()].concat()>
+                    {tr(reason.basis().name())}
+                </span>
+                <p class="rests-on-message">
+                    {prose(&tr(&words::sentence(&reason.what())))}
+                    <span class="rests-on-bytes">
+                        {bytes.to_string()} " · " {format::percent(*bytes, total)}
+                    </span>
+                </p>
+            </li>
+        }
+    };
+    let rows: Vec<_> = certainty.at_peak().map(row).collect();
+    view! {
+        <p class="rests-on-lead">{words::certainty(certainty)}</p>
+        <ul class="rests-on-rows">{rows}</ul>
     }
 }
 

@@ -36,6 +36,7 @@ fn keys_are_those_of_the_contract() {
             "without_workspaces",
             "iterations",
             "at_peak",
+            "certainty",
             "devices",
             "lower_bound",
             "diagnostics"

@@ -56,6 +56,10 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     }
     let marked: Vec<NodeId> =
         view.nodes().filter(|(_, node)| is_marked(node)).map(|(at, _)| at).collect();
+    if config.in_place != InPlace::Auto {
+        // The user knows.
+        view.reason = None;
+    }
     let count = marked.len();
     for at in marked {
         let Some(mut node) = view.node(at).cloned() else { continue };

@@ -7,6 +7,7 @@ mod allocator;
 mod allocator_truth;
 mod autopsy;
 mod categories;
+mod certainty;
 mod fixtures;
 mod hf_config;
 mod hooks;
