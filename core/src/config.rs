@@ -64,7 +64,7 @@ pub struct Config {
     pub lora_rank: NonZeroU64,
     /// What the outputs are compared with.
     pub loss: LossChoice,
-    /// Which of transformers' attentions runs, where a configuration is what was read.
+    /// How attention runs, whatever the file has.
     pub attention: Attention,
     /// The PyTorch whose rules are followed.
     pub pytorch: PyTorch,
@@ -366,11 +366,11 @@ choice! {
 choice! {
     /// Which attention transformers runs (`attn_implementation`).
     pub enum Attention ("attention") {
-        /// What the configuration says, or the family's usual one.
-        Auto = "auto", "automatic", "as the configuration says, else what transformers takes by itself",
+        /// What the file has; what a configuration says, or the family's usual one.
+        Auto = "auto", "automatic", "as the file has it; for a configuration, what transformers takes by itself",
         /// `torch.nn.functional.scaled_dot_product_attention`.
-        Sdpa = "sdpa", "SDPA", "PyTorch's fused kernels, where the family has them",
-        /// The product, softmax and product of the family's file.
+        Sdpa = "sdpa", "SDPA", "PyTorch's fused kernels",
+        /// Product, softmax and product, each a call of its own.
         Eager = "eager", "eager", "spelled out: the matrices of scores are kept",
         /// `flash_attention_2` and its successors, a package of its own.
         Flash = "flash", "flash-attention", "the flash-attention package, in half precision; taken to keep what SDPA keeps",

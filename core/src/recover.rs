@@ -7,6 +7,7 @@
 //! `docs/recovery.md` says what tells each, and how certain it is.
 
 mod assignments;
+mod attention;
 mod batch_norm;
 mod chunks;
 mod dropout;
@@ -109,6 +110,8 @@ pub fn recover<'a>(
 ) -> Program<'a> {
     let mut view = View::new(graph, typed, sink);
     if graph.is_program {
+        attention::obey(&mut view, config);
+        view.settle();
         in_place::obey(&mut view, config);
         view.settle();
         return view.into_program();
@@ -132,6 +135,9 @@ pub fn recover<'a>(
         }),
         Recover::Off => in_place::assume(&mut view, config),
     }
+    view.reason = None;
+    attention::obey(&mut view, config);
+    view.settle();
     if !graph.is_traced {
         removed::report(&view, config);
     }

@@ -187,7 +187,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "attention",
         label: "attention",
-        help: "Which of transformers' attentions runs, where a configuration is read",
+        help: "How attention runs: fused or spelled out",
         scope: Scope::Configuration,
         ..field!(attention)
     },

@@ -43,7 +43,7 @@ fn what_an_exporter_took_apart_is_recovered() {
         8,
         &expect![[r#"
         graph: The peak rests 18 % on rules proven against PyTorch, 40 % on structure recovered from the file, 42 % on assumptions.
-        1.40 GiB assumed: the loss, which nobody chose
+        1.40 GiB assumed: the loss that the output suggests
         1.33 GiB recovered: operators that the exporter took apart
     "#]],
     );
@@ -56,7 +56,7 @@ fn dropout_that_left_no_trace_is_assumed() {
         8,
         &expect![[r#"
         graph: The peak rests 17 % on rules proven against PyTorch, 38 % on structure recovered from the file, 45 % on assumptions.
-        1.40 GiB assumed: the loss, which nobody chose
+        1.40 GiB assumed: the loss that the output suggests
         106.13 MiB assumed: dropout where such a model usually has it
         1.26 GiB recovered: operators that the exporter took apart
     "#]],
