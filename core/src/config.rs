@@ -68,6 +68,8 @@ pub struct Config {
     pub attention: Attention,
     /// The PyTorch whose rules are followed.
     pub pytorch: PyTorch,
+    /// Whether dropout runs.
+    pub dropout: Dropout,
     /// Whether activations overwrite their input.
     pub in_place: InPlace,
     /// Whether what the exporter removed or took apart is put together again.
@@ -107,6 +109,7 @@ impl Default for Config {
             loss: LossChoice::Auto,
             attention: Attention::Auto,
             pytorch: PyTorch::V2_15,
+            dropout: Dropout::Auto,
             in_place: InPlace::Auto,
             recover: Recover::Auto,
             device: "a100-80gb".to_owned(),
@@ -398,6 +401,18 @@ choice! {
         On = "on", "on", "wherever nothing else reads the input",
         /// Nowhere.
         Off = "off", "off", "nowhere",
+    }
+}
+
+choice! {
+    /// Whether dropout runs; exports for inference do not have it.
+    pub enum Dropout ("dropout setting") {
+        /// As the file has it; an export for inference gets what its library usually drops.
+        Auto = "auto", "automatic", "as the file has it; exports for inference as their library usually trains",
+        /// Wherever such a model usually has it, if the file has none.
+        On = "on", "on", "where such a model usually has it, if the file has none",
+        /// Nowhere: its probability is zero.
+        Off = "off", "off", "nowhere: the probability is zero",
     }
 }
 

@@ -110,6 +110,8 @@ pub fn recover<'a>(
 ) -> Program<'a> {
     let mut view = View::new(graph, typed, sink);
     if graph.is_program {
+        dropout::obey(&mut view, config);
+        view.settle();
         attention::obey(&mut view, config);
         view.settle();
         in_place::obey(&mut view, config);
@@ -136,6 +138,8 @@ pub fn recover<'a>(
         Recover::Off => in_place::assume(&mut view, config),
     }
     view.reason = None;
+    dropout::obey(&mut view, config);
+    view.settle();
     attention::obey(&mut view, config);
     view.settle();
     if !graph.is_traced {

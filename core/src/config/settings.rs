@@ -97,6 +97,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "loss",
         label: "loss",
         help: "What the outputs are compared with",
+        settles: &["assumed-loss"],
         ..field!(loss)
     },
     Setting {
@@ -188,14 +189,23 @@ pub const SETTINGS: &[Setting] = &[
         name: "attention",
         label: "attention",
         help: "How attention runs: fused or spelled out",
-        scope: Scope::Configuration,
+        settles: &["attention-mask", "spelled-out-attention"],
         ..field!(attention)
+    },
+    Setting {
+        name: "dropout",
+        label: "dropout",
+        help: "Whether dropout runs; exports for inference do not have it",
+        variable: "WHETHER",
+        settles: &["assumed-dropout", "no-dropout"],
+        ..field!(dropout)
     },
     Setting {
         name: "in-place",
         label: "in-place activations",
         help: "Whether activations overwrite their input; `auto` follows torchvision's models",
         variable: "WHETHER",
+        settles: &["assumed-in-place"],
         ..field!(in_place)
     },
     Setting {
