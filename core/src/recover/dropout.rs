@@ -209,7 +209,7 @@ fn remove(view: &mut View<'_>) {
     for at in found {
         let Some(mut node) = view.node(at).cloned() else { continue };
         if node.op == "Dropout" {
-            node.op = "Identity".to_owned();
+            "Identity".clone_into(&mut node.op);
             node.domain = String::new();
             node.inputs.truncate(1);
             node.outputs.truncate(1);

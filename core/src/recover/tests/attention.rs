@@ -170,10 +170,10 @@ fn attention_that_is_spelled_out_is_fused_when_asked() {
          a: m = Add(scaled, mask)
          a: p = Softmax(m) axis=-1
          a: y = MatMul(p, v)",
-        &expect![[r#"
+        &expect![[r"
             a: y = Attention(q, k, v) drops=0 key_order=[0, 1, 2, 3] masked=1
             info attention-setting
-        "#]],
+        "]],
     );
 }
 
@@ -195,11 +195,11 @@ fn fused_attention_is_spelled_out_when_asked() {
          a: m = Add(s, visible)
          a: p = Softmax(m) axis=-1
          a: y = MatMul(p, v)",
-        &expect![[r#"
+        &expect![[r"
             a: y = Attention(q, k, v, attention_mask_4d) drops=0 eager=1 key_order=[0, 1, 2, 3] masked=1
             info recovered
             info attention-mask
             info attention-setting
-        "#]],
+        "]],
     );
 }

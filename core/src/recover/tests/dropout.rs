@@ -125,7 +125,10 @@ fn dropout_runs_where_the_user_says() {
     let with = |dropout, file: &str, expected| {
         check_with(&Config { dropout, ..Config::default() }, file, expected);
     };
-    with(Dropout::Off, file, &expect![[r#"
+    with(
+        Dropout::Off,
+        file,
+        &expect![[r"
         state w float32[4, 4]
         a: h = Linear(x, w) transposed=0
         a: y = Add(x, h)
@@ -133,8 +136,12 @@ fn dropout_runs_where_the_user_says() {
         b: m = Identity(d)
         b: z = Linear(m, w) transposed=0
         info recovered
-    "#]]);
-    with(Dropout::On, file, &expect![[r#"
+    "]],
+    );
+    with(
+        Dropout::On,
+        file,
+        &expect![[r"
         state w float32[4, 4]
         a: h = Linear(x, w) transposed=0
         a: y = Add(x, h)
@@ -142,9 +149,13 @@ fn dropout_runs_where_the_user_says() {
         b: m = Dropout(d)
         b: z = Linear(m, w) transposed=0
         info recovered
-    "#]]);
+    "]],
+    );
     let bare = file.replace("b: m = Dropout(d)", "b: m = Relu(d)");
-    with(Dropout::Auto, &bare, &expect![[r#"
+    with(
+        Dropout::Auto,
+        &bare,
+        &expect![[r"
         state w float32[4, 4]
         a: h = Linear(x, w) transposed=0
         a: y = Add(x, h)
@@ -152,8 +163,12 @@ fn dropout_runs_where_the_user_says() {
         b: m = Relu(d)
         b: z = Linear(m, w) transposed=0
         info recovered
-    "#]]);
-    with(Dropout::On, &bare, &expect![[r#"
+    "]],
+    );
+    with(
+        Dropout::On,
+        &bare,
+        &expect![[r"
         state w float32[4, 4]
         a: h_before = Linear(x, w) transposed=0
         a: h = Dropout(h_before) ratio=0.1
@@ -163,5 +178,6 @@ fn dropout_runs_where_the_user_says() {
         b: z = Linear(m, w) transposed=0
         info recovered
         info assumed-dropout
-    "#]]);
+    "]],
+    );
 }
