@@ -22,6 +22,7 @@ mod printed;
 pub mod pt2;
 pub mod safetensors;
 pub mod spec;
+mod states;
 mod summary;
 
 use spec::Spec;
@@ -349,7 +350,11 @@ fn from_print(text: &str) -> Result<Opened, Error> {
         return Ok(Opened { defaults, ..Opened::of(graph, recognised) });
     }
     let (spec, fidelity) = printed::read(&root)?;
-    from_spec(spec, Recognised::new("printed model", fidelity))
+    let mut opened = from_spec(spec, Recognised::new("printed model", fidelity))?;
+    if fidelity == Fidelity::StatesOnly {
+        opened.graph = states::only(&opened.graph)?;
+    }
+    Ok(opened)
 }
 
 fn from_keras(text: &str) -> Result<Opened, Error> {

@@ -97,6 +97,14 @@ def export_one(path: Path, chosen: str, name: str, way: str) -> None:
     path.write_bytes(gzip.compress(packed, 9, mtime=0))
 
 
+def print_one(path: Path, name: str) -> None:
+    """`print(model)`, of the model itself."""
+    model = zoo.build(name)
+    while isinstance(model, zoo.Picked):
+        model = model.m
+    path.write_bytes(gzip.compress(f'{model}\n'.encode(), 9, mtime=0))
+
+
 def write(
     model: nn.Module,
     values: tuple[Tensor, ...],
