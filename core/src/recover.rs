@@ -63,8 +63,10 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps.
-const RECOVERIES: [Recovery; 14] = [
+const RECOVERIES: [Recovery; 16] = [
     batch_norm::restore,
+    batch_norm::of_weights,
+    weights::name_folded,
     weights::tie_heads,
     weights::turn_back,
     masks::separate,
@@ -253,6 +255,17 @@ impl<'a> View<'a> {
     fn rename_free(&mut self, value: ValueId, name: &str) {
         if !self.graph.values.iter().any(|other| other.name == name) {
             self.rename(value, name.to_owned());
+        }
+    }
+
+    /// Takes a tensor of the file for one that is trained: gives it a name of the module's state, of
+    /// which there may be several alike, and forgets what its elements are.
+    fn take_for_state(&mut self, value: ValueId, name: &str) {
+        let is_taken = |name: &str| self.graph.values.iter().any(|other| other.name == name);
+        let name = if is_taken(name) { format!("{name}.{}", value.0) } else { name.to_owned() };
+        self.rename(value, name);
+        if let Some(elements) = self.typed.to_mut().elements.get_mut(value.0) {
+            *elements = None;
         }
     }
 
