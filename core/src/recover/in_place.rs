@@ -58,6 +58,10 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     }
     let marked: Vec<NodeId> =
         view.nodes().filter(|(_, node)| is_marked(node)).map(|(at, _)| at).collect();
+    if config.in_place != InPlace::Auto {
+        // The user knows.
+        view.reason = None;
+    }
     let count = marked.len();
     let leaky = marked.iter().filter_map(|at| view.node(*at)).filter(|node| node.op == "LeakyRelu");
     let kept = leaky.filter_map(|node| Some(view.typed.ty(node.input(0)?)?.size()));

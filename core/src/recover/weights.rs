@@ -29,10 +29,8 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
         .collect();
     let mut count = 0_usize;
     for (value, module, leaf) in folded {
-        let name = match view.graph().members.is_empty() {
-            true => Some(leaf),
-            false => missing_member(view, &module),
-        };
+        let is_listed = !view.graph().members.is_empty();
+        let name = if is_listed { missing_member(view, &module) } else { Some(leaf) };
         if let Some(name) = name {
             view.take_for_state(value, &name);
             count = count.saturating_add(1);
