@@ -73,6 +73,7 @@ reasons! {
     FoldedNormalisation, Recovered, "normalisation that the exporter folded into weights";
     SharedWeights, Recovered, "weights that layers share";
     TransposedWeights, Recovered, "weights that the exporter transposed";
+    FoldedParameters, Recovered, "vectors of the module that the exporter stored without their names";
     MergedMasks, Recovered, "masks that the exporter merged";
     TakenApart, Recovered, "operators that the exporter took apart";
     RemovedDropout, Assumed, "dropout where such a model usually has it";

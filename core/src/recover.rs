@@ -84,8 +84,10 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 14] = [
+const RECOVERIES: [(Recovery, Reason); 16] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
+    (batch_norm::of_weights, Reason::TakenApart),
+    (weights::name_folded, Reason::FoldedParameters),
     (weights::tie_heads, Reason::SharedWeights),
     (weights::turn_back, Reason::TransposedWeights),
     (masks::separate, Reason::MergedMasks),
@@ -309,6 +311,17 @@ impl<'a> View<'a> {
     fn rename_free(&mut self, value: ValueId, name: &str) {
         if !self.graph.values.iter().any(|other| other.name == name) {
             self.rename(value, name.to_owned());
+        }
+    }
+
+    /// Takes a tensor of the file for one that is trained: gives it a name of the module's state, of
+    /// which there may be several alike, and forgets what its elements are.
+    fn take_for_state(&mut self, value: ValueId, name: &str) {
+        let is_taken = |name: &str| self.graph.values.iter().any(|other| other.name == name);
+        let name = if is_taken(name) { format!("{name}.{}", value.0) } else { name.to_owned() };
+        self.rename(value, name);
+        if let Some(elements) = self.typed.to_mut().elements.get_mut(value.0) {
+            *elements = None;
         }
     }
 

@@ -22,6 +22,7 @@ pub mod loss;
 pub mod masters;
 pub mod optimizer;
 pub mod scaler;
+mod unproven;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -139,7 +140,9 @@ pub fn record(
     sink.extend(training.optimizer.diagnostics());
     sink.extend(training.masters.is_some().then(Masters::diagnostic));
     sink.extend(format_diagnostic(program, config));
-    Ok(rt.into_trace())
+    let trace = rt.into_trace();
+    sink.extend(unproven::diagnostic(program, typed, &trace));
+    Ok(trace)
 }
 
 /// What the loop holds besides the model.
