@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use highwater_core::autopsy::Why;
+use highwater_core::basis::{Basis, Reason};
 use highwater_core::config::SETTINGS;
 use highwater_core::estimate::Match;
 use highwater_core::formats::Fidelity;
@@ -142,6 +143,7 @@ fn from_tables() -> BTreeSet<String> {
     }
     for fidelity in [
         Fidelity::ExactGraph,
+        Fidelity::Graph,
         Fidelity::Template,
         Fidelity::ApproximateOrder,
         Fidelity::StatesOnly,
@@ -150,6 +152,8 @@ fn from_tables() -> BTreeSet<String> {
     ] {
         asked.extend([fidelity.label().to_owned(), sentence(fidelity.about())]);
     }
+    asked.extend(Basis::ALL.map(|basis| basis.name().to_owned()));
+    asked.extend(Reason::FIXED.iter().map(|reason| sentence(&reason.what())));
     for fits in [Match::Fails, Match::Allocated, Match::Near, Match::Size] {
         asked.insert(sentence(fits.about()));
     }

@@ -16,7 +16,7 @@ mod vocabulary;
 
 #[cfg(test)]
 pub(crate) use answer::headline;
-pub(crate) use answer::{Headline, doubt, newest_headline};
+pub(crate) use answer::{Headline, certainty, doubt, newest_headline};
 pub(crate) use names::{
     moment, phase, phase_short, pool, pool_name, segments, sentence, severity, when,
 };

@@ -7,7 +7,7 @@ use highwater_core::autopsy::Autopsy;
 use highwater_core::device::Verdict;
 pub(crate) use highwater_core::export::place;
 use highwater_core::export::{Answer, DeviceAnswer};
-use highwater_core::report::{Band, ByCategory, ModuleBytes, Report};
+use highwater_core::report::{Band, ByCategory, ModuleBytes, Part, Report, share};
 use highwater_core::{Bytes, Diagnostic, Severity, bytes};
 
 use crate::table::{Align, Cell, Table};
@@ -267,7 +267,18 @@ fn diagnostics(report: &Report) -> String {
     if report.lower_bound {
         text += "  Parts of the model could not be estimated: the truth can only be higher.\n";
     }
-    text + &listed(&report.diagnostics)
+    text + &certainty(report) + &listed(&report.diagnostics)
+}
+
+/// What the peak rests on, and what of it is not simply proven.
+fn certainty(report: &Report) -> String {
+    let Some(certainty) = &report.certainty else { return String::new() };
+    let mut table = Table::new([Align::Right, Align::Right, Align::Left]);
+    for Part { reason, bytes } in certainty.at_peak() {
+        let share = share(*bytes, certainty.total());
+        table.row([bytes.to_string().into(), share.into(), reason.to_string().into()]);
+    }
+    format!("  {}\n{}", certainty.sentence(), table.render("    "))
 }
 
 /// Diagnostics, a line each.

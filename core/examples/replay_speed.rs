@@ -74,6 +74,7 @@ fn push(trace: &mut Trace, requested: Bytes) {
     let none = LabelId(0);
     trace.events.push(Event::Alloc(StorageId(trace.storages.len())));
     trace.storages.push(Storage {
+        reason: None,
         requested,
         category: Category::Temporary,
         stream: Stream::DEFAULT,

@@ -28,10 +28,11 @@ pub use autograd::{Edge, GradNode, Gradients, Pass};
 pub use tensor::Tensor;
 
 use self::recorder::{Recorder, Storage};
+use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::config::{MemoryFormat, PyTorch};
 use crate::tensor::{DType, TensorType};
-use crate::trace::{Category, LabelId, Phase, Stream, Trace};
+use crate::trace::{Category, LabelId, Phase, ReasonId, Stream, Trace};
 
 /// Properties of a device that decide which kernels run and what scratch they take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,6 +167,25 @@ impl Runtime {
     /// The text behind a name.
     pub fn label_text(&self, label: LabelId) -> String {
         self.recorder.borrow().trace.label(label).to_owned()
+    }
+
+    /// A name for [`Runtime::enter_reason`].
+    pub fn reason(&self, reason: &Reason) -> ReasonId {
+        self.recorder.borrow_mut().reason(reason)
+    }
+
+    /// Says why what runs from here on, and its backward, is not simply proven.
+    pub fn enter_reason(&self, reason: Option<ReasonId>) {
+        self.recorder.borrow_mut().set_reason(reason);
+    }
+
+    /// Runs `body`, whose memory rests on an assumption.
+    pub fn assuming<T>(&self, reason: &Reason, body: impl FnOnce() -> T) -> T {
+        let reason = self.reason(reason);
+        let before = self.recorder.borrow_mut().set_reason(Some(reason));
+        let result = body();
+        self.recorder.borrow_mut().set_reason(before);
+        result
     }
 
     /// Runs `body`, after which the operator and the module are those of before.

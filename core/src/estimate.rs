@@ -52,6 +52,8 @@ struct Run {
     typed: Typed,
     trace: Trace,
     diagnostics: Vec<Diagnostic>,
+    /// Whether the file stated everything that the model runs.
+    is_exact: bool,
 }
 
 impl Run {
@@ -149,18 +151,26 @@ impl Model {
         sink.extend(self.other_settings(config));
         sink.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
         let typed = infer::infer(graph, &config.dims, &sink)?;
-        let mut program = recover::recover(graph, &typed, config, &sink);
+        // A configuration was written out with the attention that is asked for.
+        let written = self.configuration.as_ref().map(|_| Config::default().attention);
+        let followed = written.map(|attention| Config { attention, ..config.clone() });
+        let mut program =
+            recover::recover(graph, &typed, followed.as_ref().unwrap_or(config), &sink);
         if let Some(dtype) = converts.filter(|_| !graph.is_program) {
             program.typed.to_mut().convert_floats(dtype);
         }
+        if let Some(reason) = self.recognised.fidelity.reason() {
+            program.rests_on(&reason);
+        }
         adapt::adapt(&mut program, config, &sink)?;
+        let is_exact = program.reasons.is_empty();
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
         let hardware = device.hardware(config.pytorch);
         let trace = step::record(&program, &loss, config, hardware, &(), &sink)?;
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         let room = Room::of(device, &config);
         let settings = conf.on(Some(room.capacity), room.allowed);
-        Ok(Run { config, settings, typed, trace, diagnostics: sink.into_sorted() })
+        Ok(Run { config, settings, typed, trace, diagnostics: sink.into_sorted(), is_exact })
     }
 }
 
@@ -181,10 +191,6 @@ impl Model {
             (Attention::Auto, _) => return None,
             (_, Some(_)) if self.rewrite.is_none() => {
                 "attention is as the configuration says: write `attn_implementation` into it"
-            }
-            (_, None) => {
-                "the setting of attention is for configurations of transformers: what was read here \
-                 states which operators attention runs"
             }
             (Attention::Flash, _) if config.precision == Precision::Fp32 => {
                 "the flash-attention package does not run in single precision: choose bf16, fp16 or \

@@ -137,6 +137,7 @@ mod tests {
             peak,
             iterations: Vec::new(),
             without_workspaces: None,
+            certainty: None,
             at_peak: activation(8),
             modules_at_peak: Vec::new(),
             live_at_peak: vec![tensor],

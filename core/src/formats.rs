@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::basis::Reason;
 use crate::config::{Attention, Config};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
@@ -21,6 +22,7 @@ mod printed;
 pub mod pt2;
 pub mod safetensors;
 pub mod spec;
+mod states;
 mod summary;
 
 use spec::Spec;
@@ -48,6 +50,8 @@ pub enum Fidelity {
     /// Every operator and every size.
     #[default]
     ExactGraph,
+    /// Operators and sizes; part of what PyTorch ran is recovered or assumed.
+    Graph,
     /// The sizes of a known architecture, whose operators are filled in.
     Template,
     /// The modules, in an order that is taken to be that of the forward.
@@ -65,6 +69,7 @@ impl Fidelity {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ExactGraph => "exact-graph",
+            Self::Graph => "graph",
             Self::Template => "template",
             Self::ApproximateOrder => "approximate-order",
             Self::StatesOnly => "states-only",
@@ -77,6 +82,7 @@ impl Fidelity {
     pub const fn label(self) -> &'static str {
         match self {
             Self::ExactGraph => "exact graph",
+            Self::Graph => "graph",
             Self::Template => "template",
             Self::ApproximateOrder => "approximate order",
             Self::StatesOnly => "states only",
@@ -85,10 +91,26 @@ impl Fidelity {
         }
     }
 
+    /// What all operators of such an input rest on, where it does not state them.
+    pub(crate) const fn reason(self) -> Option<Reason> {
+        match self {
+            Self::ApproximateOrder => Some(Reason::OrderOfPrint),
+            Self::ExactGraph
+            | Self::Graph
+            | Self::Template
+            | Self::StatesOnly
+            | Self::Recorded
+            | Self::SeenOnCpu => None,
+        }
+    }
+
     /// What it means for the answer: no full stop.
     pub const fn about(self) -> &'static str {
         match self {
             Self::ExactGraph => "it states every operator and every size",
+            Self::Graph => {
+                "it states operators and sizes, from which the rest of what PyTorch ran is recovered or assumed"
+            }
             Self::Template => {
                 "it states sizes, and the operators are those of the known architecture"
             }
@@ -328,7 +350,11 @@ fn from_print(text: &str) -> Result<Opened, Error> {
         return Ok(Opened { defaults, ..Opened::of(graph, recognised) });
     }
     let (spec, fidelity) = printed::read(&root)?;
-    from_spec(spec, Recognised::new("printed model", fidelity))
+    let mut opened = from_spec(spec, Recognised::new("printed model", fidelity))?;
+    if fidelity == Fidelity::StatesOnly {
+        opened.graph = states::only(&opened.graph)?;
+    }
+    Ok(opened)
 }
 
 fn from_keras(text: &str) -> Result<Opened, Error> {

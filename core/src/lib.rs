@@ -39,6 +39,7 @@ pub mod bytes;
 pub mod sorted;
 pub mod tensor;
 
+pub mod basis;
 pub mod diagnostic;
 
 pub mod config;

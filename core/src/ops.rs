@@ -59,6 +59,9 @@ pub struct Operator {
     /// Runtime rule: what PyTorch does to memory in its place; `None` where nobody has said, so that
     /// the operator is assumed to keep its inputs.
     pub run: Option<RunRule>,
+    /// Whether PyTorch's catalogue confirms the runtime rule, as far as the rule itself does not tell
+    /// ([`Call::is_unproven`]): `tests/operators.txt`.
+    pub is_proven: bool,
 }
 
 /// A runtime rule: calls ATen operators on the inputs, sets outputs.
@@ -76,13 +79,21 @@ impl Shaped {
     /// Completes the row with what PyTorch runs.
     const fn runs(self, run: RunRule) -> Operator {
         let Self { name, domain, inputs, infer } = self;
-        Operator { name, domain, inputs, infer, run: Some(run) }
+        Operator { name, domain, inputs, infer, run: Some(run), is_proven: true }
     }
 
     /// Completes the row with the admission that nobody looked at what PyTorch runs.
     const fn unmodelled(self) -> Operator {
         let Self { name, domain, inputs, infer } = self;
-        Operator { name, domain, inputs, infer, run: None }
+        Operator { name, domain, inputs, infer, run: None, is_proven: false }
+    }
+}
+
+impl Operator {
+    /// The same, with the admission that PyTorch does otherwise for some arguments.
+    #[must_use]
+    pub const fn unproven(self) -> Self {
+        Self { is_proven: false, ..self }
     }
 }
 

@@ -7,6 +7,7 @@
 //! `docs/recovery.md` says what tells each, and how certain it is.
 
 mod assignments;
+mod attention;
 mod batch_norm;
 mod chunks;
 mod dropout;
@@ -28,6 +29,7 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::basis::Reason;
 use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::graph::{Graph, Literal, Node, NodeId, Value, ValueId};
@@ -56,28 +58,49 @@ pub struct Program<'a> {
     pub unread_buffers: BTreeMap<ValueId, Vec<(String, TensorType)>>,
     /// Values that a Python name holds until another value has been made.
     pub names: Vec<(ValueId, ValueId)>,
+    /// What does not stand in the file as it runs: state, and what nodes make.
+    pub reasons: BTreeMap<ValueId, Reason>,
+}
+
+impl Program<'_> {
+    /// Everything that nodes make rests on this, where it does not rest on something less certain.
+    pub fn rests_on(&mut self, reason: &Reason) {
+        for output in self.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
+            let known = self.reasons.entry(*output).or_insert_with(|| reason.clone());
+            if known.basis() < reason.basis() {
+                *known = reason.clone();
+            }
+        }
+    }
+
+    /// Why what a node makes is not simply proven.
+    pub fn reason(&self, node: &Node) -> Option<&Reason> {
+        node.outputs.iter().flatten().find_map(|output| self.reasons.get(output))
+    }
 }
 
 /// What puts something back, and says so in a diagnostic.
 type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
-/// no exporter keeps.
-const RECOVERIES: [Recovery; 14] = [
-    batch_norm::restore,
-    weights::tie_heads,
-    weights::turn_back,
-    masks::separate,
-    traced::regroup,
-    in_projection::copy,
-    chunks::separate,
-    chunks::find_again,
-    patterns::find_again,
-    assignments::find_again,
-    rms_norm::find_again,
-    dropout::reinsert,
-    gaps::fill,
-    in_place::assume,
+/// no exporter keeps; and what an answer rests on that has them.
+const RECOVERIES: [(Recovery, Reason); 16] = [
+    (batch_norm::restore, Reason::FoldedNormalisation),
+    (batch_norm::of_weights, Reason::TakenApart),
+    (weights::name_folded, Reason::FoldedParameters),
+    (weights::tie_heads, Reason::SharedWeights),
+    (weights::turn_back, Reason::TransposedWeights),
+    (masks::separate, Reason::MergedMasks),
+    (traced::regroup, Reason::TakenApart),
+    (in_projection::copy, Reason::TakenApart),
+    (chunks::separate, Reason::TakenApart),
+    (chunks::find_again, Reason::TakenApart),
+    (patterns::find_again, Reason::TakenApart),
+    (assignments::find_again, Reason::TakenApart),
+    (rms_norm::find_again, Reason::TakenApart),
+    (dropout::reinsert, Reason::RemovedDropout),
+    (gaps::fill, Reason::RemovedDropout),
+    (in_place::assume, Reason::Overwriting),
 ];
 
 /// Recovers what can be told with certainty or by convention.
@@ -89,6 +112,10 @@ pub fn recover<'a>(
 ) -> Program<'a> {
     let mut view = View::new(graph, typed, sink);
     if graph.is_program {
+        dropout::obey(&mut view, config);
+        view.settle();
+        attention::obey(&mut view, config);
+        view.settle();
         in_place::obey(&mut view, config);
         view.settle();
         return view.into_program();
@@ -96,19 +123,27 @@ pub fn recover<'a>(
     match config.recover {
         _ if graph.is_traced => {
             if config.recover == Recover::Auto {
+                view.reason = Some(Reason::TakenApart);
                 traced::share_heads(&mut view);
                 rms_norm::find_again(&mut view, config);
                 view.settle();
+                view.reason = None;
             }
             in_place::obey(&mut view, config);
             view.settle();
         }
-        Recover::Auto => RECOVERIES.iter().for_each(|recovery| {
+        Recover::Auto => RECOVERIES.iter().for_each(|(recovery, reason)| {
+            view.reason = Some(reason.clone());
             recovery(&mut view, config);
             view.settle();
         }),
         Recover::Off => in_place::assume(&mut view, config),
     }
+    view.reason = None;
+    dropout::obey(&mut view, config);
+    view.settle();
+    attention::obey(&mut view, config);
+    view.settle();
     if !graph.is_traced {
         removed::report(&view, config);
     }
@@ -143,6 +178,10 @@ pub(crate) struct View<'a> {
     /// New nodes, by the node behind which they run.
     behind: BTreeMap<NodeId, Vec<Node>>,
     sink: &'a Diagnostics,
+    /// What is changed from here on rests on this.
+    reason: Option<Reason>,
+    /// What has been changed, by the values that it makes.
+    reasons: BTreeMap<ValueId, Reason>,
     /// Whether tensors of the module's state are not those of the file.
     state_changed: bool,
     /// Whether nodes changed since they were last settled.
@@ -159,6 +198,8 @@ impl<'a> View<'a> {
             readers: Vec::new(),
             behind: BTreeMap::new(),
             sink,
+            reason: None,
+            reasons: BTreeMap::new(),
             state_changed: false,
             nodes_changed: false,
         };
@@ -206,6 +247,7 @@ impl<'a> View<'a> {
     }
 
     fn replace(&mut self, at: NodeId, node: Node) {
+        node.outputs.iter().flatten().for_each(|&output| self.rests_on_reason(output));
         if let Some(slot) = self.nodes.get_mut(at.0) {
             *slot = Cow::Owned(node);
             self.nodes_changed = true;
@@ -225,11 +267,25 @@ impl<'a> View<'a> {
         if node.inputs.is_empty() {
             node.inputs.push(None);
         }
+        if let Some(reason) = self.reasons.remove(&value) {
+            self.reasons.insert(before, reason);
+        }
+        self.rests_on_reason(value);
         *node.inputs.first_mut()? = Some(before);
         node.outputs = vec![Some(value)];
         self.behind.entry(at).or_default().push(node);
         self.nodes_changed = true;
         Some(())
+    }
+
+    /// A value is made, or is, as it was recovered or assumed.
+    fn rests_on_reason(&mut self, value: ValueId) {
+        if let Some(reason) = &self.reason {
+            let known = self.reasons.entry(value).or_insert_with(|| reason.clone());
+            if known.basis() < reason.basis() {
+                *known = reason.clone();
+            }
+        }
     }
 
     fn add_value(&mut self, name: String, ty: TensorType, initializer: Option<Literal>) -> ValueId {
@@ -240,7 +296,9 @@ impl<'a> View<'a> {
     fn add_state(&mut self, name: String, dtype: DType, dims: Vec<u64>) -> ValueId {
         self.state_changed = true;
         let literal = Literal { dtype, dims: dims.clone(), elements: None };
-        self.add_value(name, TensorType::new(dtype, dims), Some(literal))
+        let state = self.add_value(name, TensorType::new(dtype, dims), Some(literal));
+        self.rests_on_reason(state);
+        state
     }
 
     fn rename(&mut self, value: ValueId, name: String) {
@@ -253,6 +311,17 @@ impl<'a> View<'a> {
     fn rename_free(&mut self, value: ValueId, name: &str) {
         if !self.graph.values.iter().any(|other| other.name == name) {
             self.rename(value, name.to_owned());
+        }
+    }
+
+    /// Takes a tensor of the file for one that is trained: gives it a name of the module's state, of
+    /// which there may be several alike, and forgets what its elements are.
+    fn take_for_state(&mut self, value: ValueId, name: &str) {
+        let is_taken = |name: &str| self.graph.values.iter().any(|other| other.name == name);
+        let name = if is_taken(name) { format!("{name}.{}", value.0) } else { name.to_owned() };
+        self.rename(value, name);
+        if let Some(elements) = self.typed.to_mut().elements.get_mut(value.0) {
+            *elements = None;
         }
     }
 
@@ -359,29 +428,37 @@ impl<'a> View<'a> {
 
     /// Whether a value follows from trained tensors, looking back through everything.
     pub(crate) fn depends_on_floats(&self, value: ValueId) -> bool {
+        self.follows_from(value, |value| {
+            let is_wide = |ty: &TensorType| ty.dtype.is_floating() && ty.numel() > 1;
+            self.is_initializer(value)
+                && !self.is_known(value)
+                && self.typed.ty(value).is_some_and(is_wide)
+        })
+    }
+
+    /// Whether the value, or one that its content follows from, is such.
+    pub(crate) fn follows_from(&self, value: ValueId, is_such: impl Fn(ValueId) -> bool) -> bool {
         let mut stack = vec![value];
         let mut seen = std::collections::BTreeSet::new();
         while let Some(value) = stack.pop() {
             if !seen.insert(value) {
                 continue;
             }
-            let ty = self.typed.types.get(value.0).and_then(Option::as_ref);
-            let initializer = self.is_initializer(value);
-            let known = self.typed.elements.get(value.0).is_some_and(Option::is_some);
-            if initializer
-                && !known
-                && ty.is_some_and(|ty| ty.dtype.is_floating() && ty.numel() > 1)
-            {
+            if is_such(value) {
                 return true;
             }
-            if let Some(node) = self.producer(value) {
-                // Shapes of activations are not their contents.
-                if node.op != "Shape" && node.op != "Size" {
-                    stack.extend(node.inputs.iter().flatten());
-                }
+            // Shapes are not content, and known elements follow from nothing else.
+            let node = self.producer(value).filter(|node| node.op != "Shape" && node.op != "Size");
+            if let Some(node) = node.filter(|_| !self.is_known(value)) {
+                stack.extend(node.inputs.iter().flatten());
             }
         }
         false
+    }
+
+    /// Whether inference found the elements of a value.
+    fn is_known(&self, value: ValueId) -> bool {
+        self.typed.elements.get(value.0).is_some_and(Option::is_some)
     }
 
     /// Drops nodes that nothing asks for; PyTorch runs all that a program has.
@@ -437,6 +514,7 @@ impl<'a> View<'a> {
             to_device,
             unread_buffers,
             names,
+            reasons: self.reasons,
         }
     }
 }

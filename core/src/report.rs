@@ -2,6 +2,7 @@
 //! computed stands in the modules below.
 
 mod alive;
+mod certainty;
 mod compute;
 pub mod difference;
 mod fragmentation;
@@ -21,6 +22,7 @@ use crate::trace::{Category, Phase, PhaseMark};
 pub use crate::allocator::IterationPeaks;
 pub use crate::device::Verdict;
 pub use crate::trace::ByCategory;
+pub use certainty::{Certainty, Part, share};
 pub use fragmentation::{Class, Fragmentation, Holes};
 pub use owners::Owner;
 
@@ -46,6 +48,8 @@ pub struct Report {
     pub modules_at_peak: Vec<ModuleBytes>,
     /// Tensors alive at the peak, largest first.
     pub live_at_peak: Vec<LiveTensor>,
+    /// What the bytes alive at the peak rest on; `None` of a run that was not simulated.
+    pub certainty: Option<Certainty>,
     /// Memory over time.
     pub timeline: Timeline,
     /// How the run ends on the configured device.

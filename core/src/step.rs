@@ -22,6 +22,7 @@ pub mod loss;
 pub mod masters;
 pub mod optimizer;
 pub mod scaler;
+mod unproven;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -85,6 +86,7 @@ pub fn record(
     let recompute = |region: &Region| {
         rt.autocast(autocast, || forward.run_again(&rt, &device.values, region, hooks));
     };
+    let loss_reason = loss.reason().map(|reason| rt.reason(&reason));
     let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
     let mut training = Training::begin(&rt, config, &device, hooks)?;
     // What Python's names hold from one iteration to the next.
@@ -99,10 +101,12 @@ pub fn record(
             let (value, outputs) = rt.autocast(autocast, || {
                 let outputs = forward.run(&rt, &device.values, hooks);
                 rt.enter_module(loss_label);
+                rt.enter_reason(loss_reason);
                 let value = loss.run(&rt, &outputs, target.as_ref());
                 unbind(bound.take());
                 (value, outputs)
             });
+            rt.enter_reason(None);
             rt.enter_phase(iteration, Phase::Backward);
             if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
                 training.zero_grad(&device.parameters);
@@ -136,7 +140,9 @@ pub fn record(
     sink.extend(training.optimizer.diagnostics());
     sink.extend(training.masters.is_some().then(Masters::diagnostic));
     sink.extend(format_diagnostic(program, config));
-    Ok(rt.into_trace())
+    let trace = rt.into_trace();
+    sink.extend(unproven::diagnostic(program, typed, &trace));
+    Ok(trace)
 }
 
 /// What the loop holds besides the model.

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
+use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::sorted;
 use crate::tensor::TensorType;
@@ -17,6 +18,10 @@ pub struct StorageId(pub usize);
 /// Position of a text in [`Trace::labels`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelId(pub usize);
+
+/// Position of a reason in [`Trace::reasons`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ReasonId(pub usize);
 
 /// A stream, by a number; small ones, since the allocator keeps free blocks for each.
 #[derive(
@@ -191,6 +196,9 @@ pub struct Storage {
     pub name: LabelId,
     /// Type of the tensor it was made for; `None` for workspaces.
     pub tensor: Option<TensorType>,
+    /// Why its size or its life is not simply proven.
+    #[serde(default)]
+    pub reason: Option<ReasonId>,
 }
 
 /// A phase begins.
@@ -217,6 +225,9 @@ pub struct Trace {
     pub storages: Vec<Storage>,
     /// Texts that events and storages refer to.
     pub labels: Vec<String>,
+    /// What storages rest on that is not simply proven.
+    #[serde(default)]
+    pub reasons: Vec<Reason>,
     /// Where phases begin, in order.
     pub phases: Vec<PhaseMark>,
 }
@@ -240,6 +251,7 @@ impl Trace {
         let mut kept = Self {
             storages: self.storages.clone(),
             labels: self.labels.clone(),
+            reasons: self.reasons.clone(),
             ..Self::default()
         };
         let mut marks = self.phases.iter().peekable();

@@ -3,14 +3,18 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use highwater_core::config::Setting;
 use highwater_core::diagnostic::{Diagnostic, Severity};
+use highwater_core::report::{Certainty, Part};
 use highwater_core::{Report, sorted};
 use leptos::prelude::*;
 
 use super::capped::{ShowAll, shown};
 use super::parts::prose;
+use crate::page::focus;
 use crate::words;
-use crate::words::language::tr;
+use crate::words::format;
+use crate::words::language::{fill, tr};
 
 /// COUNT: diagnostics shown at first.
 const FIRST: usize = 8;
@@ -31,7 +35,9 @@ pub(crate) fn Diagnostics(
         let nothing = rows.is_empty().then(|| {
             view! { <li class="rests-on-nothing">{tr("Nothing had to be assumed or left out.")}</li> }
         });
+        let certainty = report.certainty.as_ref().map(how_sure);
         view! {
+            {certainty}
             <ul class="rests-on-rows">{rows}{nothing}</ul>
             <ShowAll all first=FIRST open />
         }
@@ -46,12 +52,45 @@ pub(crate) fn Diagnostics(
     }
 }
 
+/// How much of the peak rests on what, and what of it is not simply proven.
+fn how_sure(certainty: &Certainty) -> impl IntoView + use<> {
+    let total = certainty.total();
+    let row = |Part { reason, bytes }: &Part| {
+        view! {
+            <li>
+                <span class=["basis basis-", reason.basis().name()].concat()>
+                    {tr(reason.basis().name())}
+                </span>
+                <p class="rests-on-message">
+                    {prose(&tr(&words::sentence(&reason.what())))}
+                    <span class="rests-on-bytes">
+                        {bytes.to_string()} " · " {format::percent(*bytes, total)}
+                    </span>
+                </p>
+            </li>
+        }
+    };
+    let rows: Vec<_> = certainty.at_peak().map(row).collect();
+    view! {
+        <p class="rests-on-lead">{words::certainty(certainty)}</p>
+        <ul class="rests-on-rows">{rows}</ul>
+    }
+}
+
 fn row(diagnostic: &Diagnostic) -> impl IntoView + use<> {
     let (class, sign) = match diagnostic.severity {
         Severity::Info => ("severity severity-info", "i"),
         Severity::Warning => ("severity severity-warning", "!"),
         Severity::Error => ("severity severity-error", "✕"),
     };
+    let settled_by = Setting::that_settles(&diagnostic.code).map(|setting| {
+        let decide = move |_| focus::reveal(setting.name);
+        view! {
+            <button type="button" class="link-button rests-on-settle" on:click=decide>
+                {fill("Choose {setting}", &[("setting", &tr(setting.label))])}
+            </button>
+        }
+    });
     let node = diagnostic.node.clone().map(|node| {
         let title = node.clone();
         view! { <code class="rests-on-node" title=title>{node}</code> }
@@ -64,7 +103,7 @@ fn row(diagnostic: &Diagnostic) -> impl IntoView + use<> {
             </span>
             <p class="rests-on-message" title=diagnostic.code.clone()>
                 {prose(&words::sentence(&diagnostic.message))}
-                {node}
+                {node} " " {settled_by}
             </p>
         </li>
     }

@@ -37,6 +37,17 @@ pub(crate) fn HeadlineView(
                 </p>
             }
         });
+        let sure = report.with(|report| {
+            let certainty = report.as_ref().and_then(|report| report.certainty.as_ref());
+            certainty.map(words::certainty)
+        });
+        let sure = sure.map(|sure| {
+            view! {
+                <p class="headline-sure">
+                    {sure} " " <a href="#rests-on">{tr("What this rests on")}</a>
+                </p>
+            }
+        });
         view! {
             <span
                 class=["headline-sign ", verdict_class(headline.verdict)].concat()
@@ -47,6 +58,7 @@ pub(crate) fn HeadlineView(
             <div class="headline-text">
                 <h1 class="headline-lead">{headline.lead}</h1>
                 <p class="headline-rest">{headline.rest}</p>
+                {sure}
             </div>
             {doubt}
         }

@@ -2,9 +2,10 @@
 
 use std::fmt::Display;
 
+use highwater_core::basis::Basis;
 use highwater_core::diagnostic::Severity;
 use highwater_core::estimate::LargestBatch;
-use highwater_core::report::{DeviceVerdict, Gap, Peak, Report, Verdict};
+use highwater_core::report::{Certainty, DeviceVerdict, Gap, Peak, Report, Verdict, share};
 use leptos::prelude::Get as _;
 
 use super::language::{fill, tr};
@@ -72,6 +73,20 @@ pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
         None => return None,
     };
     Some((tr("Lower bound."), why))
+}
+
+/// What the peak rests on.
+pub(crate) fn certainty(certainty: &Certainty) -> String {
+    let on = |(basis, bytes)| {
+        let english = match basis {
+            Basis::Proven => "{share} on rules proven against PyTorch",
+            Basis::Recovered => "{share} on structure recovered from the file",
+            Basis::Assumed | Basis::Unproven => "{share} on assumptions",
+        };
+        fill(english, &[("share", &share(bytes, certainty.total()))])
+    };
+    let shares: Vec<String> = certainty.shares().map(on).collect();
+    fill("The peak rests {shares}.", &[("shares", &shares.join(&tr(", ")))])
 }
 
 fn peak(peak: &Peak, lower_bound: bool) -> String {

@@ -36,6 +36,7 @@ fn keys_are_those_of_the_contract() {
             "without_workspaces",
             "iterations",
             "at_peak",
+            "certainty",
             "devices",
             "lower_bound",
             "diagnostics"
@@ -66,6 +67,7 @@ fn keys_are_those_of_the_contract() {
             "loss",
             "attention",
             "pytorch",
+            "dropout",
             "in_place",
             "recover",
             "device",
@@ -190,6 +192,7 @@ fn every_setting_is_told_also_defaults() {
         "loss": "auto",
         "attention": "auto",
         "pytorch": "2.15",
+        "dropout": "auto",
         "in_place": "auto",
         "recover": "auto",
         "device": "t4",

@@ -34,7 +34,12 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     let size = |key: &str| row[key].as_u64();
     let text = |key: &str| row[key].as_str();
     let dims = model.open_dims().into_iter().map(|dim| {
-        let chosen = if dim.batch { size("batch") } else { size("seq") };
+        let chosen = match dim.name.as_str() {
+            _ if dim.batch => size("batch"),
+            // Of a print.
+            "H" | "W" => size("size"),
+            _ => size("seq"),
+        };
         (dim.name, chosen.unwrap_or(dim.default))
     });
     let optimizer = match text("optimizer").ok_or("a run without an optimizer")? {

@@ -1,7 +1,8 @@
 //! `scaled_dot_product_attention`.
 //!
-//! In single precision the memory-efficient kernel runs (flash needs half precision):
-//! `native/transformers/cuda/attention.cu`, `attention_backward.cu`.
+//! One of three kernels runs: flash (half precision alone), memory-efficient, or plain products with a
+//! softmax between them. Sources: `native/transformers/attention.cpp`, `native/transformers/cuda/sdp_utils.cpp`,
+//! `attention.cu` and `attention_backward.cu` there.
 
 use super::{dropout, elementwise, matmul, softmax, view};
 use crate::bytes::Bytes;
@@ -12,6 +13,8 @@ use crate::tensor::DType;
 /// (`transformers/attention.cpp`, `transformers/cuda/attention_backward.cu`).
 const BIAS_ALIGNMENT: u64 = 8;
 const BIAS_GRADIENT_ALIGNMENT: u64 = 16;
+/// COUNT: elements that flash attention's heads are padded to a multiple of.
+const HEAD_ALIGNMENT: u64 = 8;
 
 /// What computes attention (`transformers/cuda/sdp_utils.cpp`, PyTorch 2.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,32 +85,30 @@ fn padded_bias(rt: &Runtime, bias: &Tensor, [q, k]: [&Tensor; 2]) -> Tensor {
     let rows = view::contiguous(rt, bias);
     let last = bias.rank().saturating_sub(1);
     let columns = bias.size(last);
-    let mut padded = bias.sizes().to_vec();
-    if let Some(last) = padded.last_mut() {
-        *last = columns.next_multiple_of(BIAS_ALIGNMENT);
-    }
-    let rows = if rows.sizes() == padded.as_slice() {
+    let rows = if columns.is_multiple_of(BIAS_ALIGNMENT) {
         rows
     } else {
-        let rows = view::resample(rt, "aten::constant_pad_nd", &rows, &padded);
-        view::slice(rt, &rows, last, columns, 1)
+        view::slice(rt, &padded_to(rt, &rows, BIAS_ALIGNMENT), last, columns, 1)
     };
     view::expand(rt, &rows, &[q.size(0), q.size(1), q.size(2), k.size(2)])
+}
+
+/// A copy whose last dimension is a multiple of `alignment`.
+fn padded_to(rt: &Runtime, x: &Tensor, alignment: u64) -> Tensor {
+    let mut padded = x.sizes().to_vec();
+    if let Some(last) = padded.last_mut() {
+        *last = last.next_multiple_of(alignment);
+    }
+    view::resample(rt, "aten::constant_pad_nd", x, &padded)
 }
 
 /// Heads are padded to a multiple of eight elements, and the result is cut (`pad_last_dim`).
 fn padded_flash_attention(rt: &Runtime, operands: [&Tensor; 3], drops: bool) -> Tensor {
     let width = operands[0].size(3);
-    if width.is_multiple_of(8) {
+    if width.is_multiple_of(HEAD_ALIGNMENT) {
         return flash_attention(rt, operands, drops);
     }
-    let [q, k, v] = operands.map(|operand| {
-        let mut padded = operand.sizes().to_vec();
-        if let Some(last) = padded.last_mut() {
-            *last = last.next_multiple_of(8);
-        }
-        view::resample(rt, "aten::constant_pad_nd", operand, &padded)
-    });
+    let [q, k, v] = operands.map(|operand| padded_to(rt, operand, HEAD_ALIGNMENT));
     view::slice(rt, &flash_attention(rt, [&q, &k, &v], drops), 3, width, 1)
 }
 
@@ -141,6 +142,44 @@ fn math_attention(
     let result = kernels::cast(rt, &y, dtype);
     drop((y, query, q, k, v, weights, returned));
     result
+}
+
+/// transformers' `eager_attention_forward`: the matrices of scores are kept.
+pub fn eager_attention(
+    rt: &Runtime,
+    [q, k, v]: [&Tensor; 3],
+    bias: Option<&Tensor>,
+    drops: bool,
+) -> Tensor {
+    let [k, v] = [k, v].map(|shared| repeat_heads(rt, shared, q));
+    let last = k.rank().saturating_sub(1);
+    let key = view::transpose(rt, &k, last.saturating_sub(1), last);
+    let product = matmul::matmul(rt, q, &key);
+    let mut scores = elementwise::scale(rt, "aten::mul", &product);
+    drop(product);
+    if let Some(bias) = bias {
+        scores = elementwise::add(rt, &scores, bias);
+    }
+    let single = softmax::softmax_in_single(rt, &scores);
+    drop(scores);
+    let mut weights = kernels::cast(rt, &single, q.dtype());
+    drop(single);
+    if drops {
+        weights = dropout::dropout(rt, &weights);
+    }
+    matmul::matmul(rt, &weights, &v)
+}
+
+/// `repeat_kv`: heads that several queries share are copied.
+fn repeat_heads(rt: &Runtime, shared: &Tensor, q: &Tensor) -> Tensor {
+    let &[n, heads, length, width] = shared.sizes() else { return shared.clone() };
+    if q.rank() != 4 || heads >= q.size(1) || heads == 0 {
+        return shared.clone();
+    }
+    let times = q.size(1).div_euclid(heads);
+    let apart = view::reshape(rt, shared, &[n, heads, 1, length, width]);
+    let expanded = view::expand(rt, &apart, &[n, heads, times, length, width]);
+    view::reshape(rt, &expanded, &[n, heads.saturating_mul(times), length, width])
 }
 
 /// A mask of booleans becomes numbers to add: zero where it is true, the least number elsewhere.
@@ -217,10 +256,12 @@ fn splits_of_keys(rt: &Runtime, q: &Tensor, k: &Tensor) -> u64 {
 
 /// What each part of the keys gives, in single precision: logarithms of row sums, and outputs.
 fn partial_results(rt: &Runtime, q: &Tensor, splits: u64) -> [Tensor; 2] {
-    let rows = [splits, q.size(0), q.size(1), q.size(2)];
-    let width = q.size(3).next_multiple_of(if q.size(3) <= 128 { 32 } else { 64 });
-    let [a, b, c, d] = rows;
-    [rt.empty(DType::Float32, &rows), rt.empty(DType::Float32, &[a, b, c, d, width])]
+    let (batch, heads, rows, width) = (q.size(0), q.size(1), q.size(2), q.size(3));
+    let width = width.next_multiple_of(if width <= 128 { 32 } else { 64 });
+    [
+        rt.empty(DType::Float32, &[splits, batch, heads, rows]),
+        rt.empty(DType::Float32, &[splits, batch, heads, rows, width]),
+    ]
 }
 
 /// A tensor like this one, made as `[B, S, H, D]` and seen as `[B, H, S, D]`; strides that leave no

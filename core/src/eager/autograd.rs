@@ -18,9 +18,10 @@ use std::rc::Rc;
 use std::{fmt, mem};
 
 use super::checkpoint::{Region, Saved};
+use super::recorder::Place;
 use super::{Runtime, Tensor, kernels, layout};
 use crate::tensor::DType;
-use crate::trace::LabelId;
+use crate::trace::{LabelId, ReasonId};
 
 /// Gradients of a node's inputs, in their order; `None` where none is needed.
 pub type Gradients = Vec<Option<Tensor>>;
@@ -91,6 +92,7 @@ pub struct GradNode {
     id: usize,
     name: &'static str,
     module: LabelId,
+    reason: Option<ReasonId>,
     next: Vec<Option<Edge>>,
     /// Type of each output of the forward, which incoming gradients must have.
     outputs: RefCell<Vec<(DType, Vec<u64>)>>,
@@ -234,8 +236,8 @@ impl Runtime {
     fn node(&self, name: &'static str, next: Vec<Option<Edge>>, body: Body) -> Rc<GradNode> {
         let id = self.nodes_made.get();
         self.nodes_made.set(id + 1);
-        let module = self.recorder.borrow().module();
-        Rc::new(GradNode { id, name, module, next, outputs: RefCell::default(), body })
+        let Place { module, reason, .. } = self.recorder.borrow().place();
+        Rc::new(GradNode { id, name, module, reason, next, outputs: RefCell::default(), body })
     }
 
     /// `loss.backward()`.
@@ -251,6 +253,7 @@ impl Runtime {
         });
         self.enter_operator("");
         self.enter_module(LabelId(0));
+        self.enter_reason(None);
     }
 }
 
@@ -348,6 +351,7 @@ impl<'a> Engine<'a> {
 
     fn enter(&self, node: &GradNode) {
         self.rt.enter_module(node.module);
+        self.rt.enter_reason(node.reason);
         self.rt.enter_operator(node.name);
     }
 

@@ -4,10 +4,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::sorted;
 use crate::tensor::TensorType;
-use crate::trace::{self, Category, Event, LabelId, Phase, PhaseMark, StorageId, Stream, Trace};
+use crate::trace::{
+    self, Category, Event, LabelId, Phase, PhaseMark, ReasonId, StorageId, Stream, Trace,
+};
 
 /// Memory that tensors share; freed when the last of them goes.
 #[derive(Debug)]
@@ -33,6 +36,14 @@ impl Drop for Storage {
     }
 }
 
+/// Where in the program something runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    operator: LabelId,
+    pub(super) module: LabelId,
+    pub(super) reason: Option<ReasonId>,
+}
+
 /// Writes the trace.
 #[derive(Debug)]
 pub struct Recorder {
@@ -40,8 +51,7 @@ pub struct Recorder {
     ids: BTreeMap<String, LabelId>,
     /// Labels of operators by the address of their names, which is quicker to compare.
     operators: BTreeMap<usize, LabelId>,
-    operator: LabelId,
-    module: LabelId,
+    place: Place,
     name: LabelId,
     born: Vec<(usize, Phase)>,
     muted: bool,
@@ -61,8 +71,7 @@ impl Default for Recorder {
             trace: Trace { labels: vec![String::new()], ..Trace::default() },
             ids: sorted::map([(String::new(), nothing)]),
             operators: BTreeMap::new(),
-            operator: nothing,
-            module: nothing,
+            place: Place { operator: nothing, module: nothing, reason: None },
             name: nothing,
             born: Vec::new(),
             muted: false,
@@ -93,10 +102,11 @@ impl Recorder {
             requested,
             category: category.unwrap_or(by_phase),
             stream: recorder.stream,
-            operator: recorder.operator,
-            module: recorder.module,
+            operator: recorder.place.operator,
+            module: recorder.place.module,
             name: recorder.name,
             tensor: tensor.cloned(),
+            reason: recorder.place.reason,
         };
         recorder.trace.storages.push(storage);
         let born = (recorder.iteration, recorder.phase);
@@ -162,6 +172,8 @@ impl Recorder {
         if let Some(storage) = self.trace.storages.get_mut(id.0) {
             storage.category = category;
             storage.name = name;
+            // As large as the parameter, whatever computed it.
+            storage.reason = None;
         }
     }
 
@@ -170,15 +182,15 @@ impl Recorder {
         if let Some(&id) = self.operators.get(&address)
             && self.trace.label(id).len() == operator.len()
         {
-            self.operator = id;
+            self.place.operator = id;
             return;
         }
-        self.operator = self.label(operator);
-        self.operators.insert(address, self.operator);
+        self.place.operator = self.label(operator);
+        self.operators.insert(address, self.place.operator);
     }
 
     pub(super) fn set_unknown_operator(&mut self, operator: &str) {
-        self.operator = self.label(operator);
+        self.place.operator = self.label(operator);
     }
 
     /// While muted, storages take no memory; returns whether that was so before.
@@ -187,16 +199,29 @@ impl Recorder {
     }
 
     pub(super) const fn set_module(&mut self, module: LabelId) {
-        self.module = module;
+        self.place.module = module;
     }
 
-    /// The operator and the module that run.
-    pub(super) const fn place(&self) -> (LabelId, LabelId) {
-        (self.operator, self.module)
+    /// What runs.
+    pub(super) const fn place(&self) -> Place {
+        self.place
     }
 
-    pub(super) const fn set_place(&mut self, (operator, module): (LabelId, LabelId)) {
-        (self.operator, self.module) = (operator, module);
+    pub(super) const fn set_place(&mut self, place: Place) {
+        self.place = place;
+    }
+
+    /// Why what runs from here on is not simply proven; returns why before.
+    pub(super) const fn set_reason(&mut self, reason: Option<ReasonId>) -> Option<ReasonId> {
+        std::mem::replace(&mut self.place.reason, reason)
+    }
+
+    pub(super) fn reason(&mut self, reason: &Reason) -> ReasonId {
+        let known = self.trace.reasons.iter().position(|known| known == reason);
+        ReasonId(known.unwrap_or_else(|| {
+            self.trace.reasons.push(reason.clone());
+            self.trace.reasons.len() - 1
+        }))
     }
 
     pub(super) fn set_name(&mut self, name: &str) {
@@ -209,14 +234,10 @@ impl Recorder {
         self.trace.phases.push(PhaseMark { event, iteration, phase });
     }
 
-    pub(super) const fn module(&self) -> LabelId {
-        self.module
-    }
-
     fn push(&mut self, event: Event) {
         self.trace.events.push(event);
-        self.trace.operators.push(self.operator);
-        self.trace.modules.push(self.module);
+        self.trace.operators.push(self.place.operator);
+        self.trace.modules.push(self.place.module);
     }
 
     pub(super) fn label(&mut self, text: &str) -> LabelId {

@@ -2,11 +2,13 @@
 
 use super::{Model, Run, judge, without_workspaces};
 use crate::allocator::{self, Replay, Series, Settings};
+use crate::basis::Basis;
 use crate::config::Config;
 use crate::device::{self, Device, Room};
-use crate::diagnostic::Severity;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::Error;
-use crate::report::{DeviceVerdict, ModelSummary, Report, Snapshot};
+use crate::formats::Fidelity;
+use crate::report::{DeviceVerdict, ModelSummary, Part, Report, Snapshot};
 use crate::trace::Trace;
 
 /// One configuration of one model, executed once.
@@ -27,10 +29,26 @@ impl Model {
     pub fn simulate(&self, config: &Config) -> Result<Simulation, Error> {
         let device = device::find(&config.device)?;
         let run = self.run(config, device)?;
-        let summary = ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
+        let mut summary = ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
+        let fidelity = &mut summary.recognised.fidelity;
+        if *fidelity == Fidelity::ExactGraph && !run.is_exact {
+            *fidelity = Fidelity::Graph;
+        }
         let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
         Ok(Simulation { summary, run, device, replay, series })
     }
+}
+
+/// That a rule is not proven, with the bytes that hang on it.
+fn unproven(part: &Part) -> Option<Diagnostic> {
+    let Part { reason, bytes } = part;
+    (reason.basis() == Basis::Unproven).then(|| {
+        let message = format!(
+            "{} is not proven against PyTorch for all arguments: {bytes} of the peak rest on it",
+            reason.what()
+        );
+        Diagnostic::new(Severity::Warning, "unproven-operator", message)
+    })
 }
 
 impl Simulation {
@@ -38,14 +56,19 @@ impl Simulation {
     pub fn report(&self) -> Report {
         let Self { summary, run, replay, series, .. } = self;
         let verdict = self.verdict();
-        let failed = |diagnostic: &crate::Diagnostic| diagnostic.severity == Severity::Error;
+        let failed = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Error;
+        let report = Report::of(&run.trace, replay, series, verdict);
+        let parts = report.certainty.iter().flat_map(|certainty| &certainty.parts);
+        let diagnostics = Diagnostics::default();
+        diagnostics.extend(run.diagnostics.iter().cloned());
+        diagnostics.extend(parts.filter_map(unproven));
         Report {
             model: summary.clone(),
             config: run.config.clone(),
-            diagnostics: run.diagnostics.clone(),
+            diagnostics: diagnostics.into_sorted(),
             lower_bound: run.typed.lower_bound || run.diagnostics.iter().any(failed),
             without_workspaces: without_workspaces(run),
-            ..Report::of(&run.trace, replay, series, verdict)
+            ..report
         }
     }
 

@@ -4,6 +4,8 @@
 //! not compile here until somebody has said what scripts get to see of it. Settings are those of the
 //! table, by their keys.
 
+use std::borrow::Cow;
+
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
@@ -13,7 +15,9 @@ use crate::config::{Config, SETTINGS};
 use crate::diagnostic::Diagnostic;
 use crate::formats::Recognised;
 use crate::report::difference::{PhaseDifference, by_phase};
-use crate::report::{Band, ByCategory, DeviceVerdict, IterationPeaks, ModelSummary, Peak, Report};
+use crate::report::{
+    Band, ByCategory, Certainty, DeviceVerdict, IterationPeaks, ModelSummary, Part, Peak, Report,
+};
 use crate::step;
 
 #[derive(Serialize)]
@@ -24,6 +28,7 @@ struct JsonAnswer<'a> {
     without_workspaces: Option<JsonBand>,
     iterations: Vec<JsonIteration>,
     at_peak: ByCategory,
+    certainty: Option<JsonCertainty<'a>>,
     devices: Vec<JsonDevice<'a>>,
     lower_bound: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
@@ -90,6 +95,22 @@ struct JsonBand {
     reserved: u64,
 }
 
+/// What the bytes at the peak rest on.
+#[derive(Serialize)]
+struct JsonCertainty<'a> {
+    proven: u64,
+    recovered: u64,
+    assumed: u64,
+    parts: Vec<JsonPart<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonPart<'a> {
+    basis: &'a str,
+    what: Cow<'a, str>,
+    bytes: u64,
+}
+
 #[derive(Serialize)]
 struct JsonDevice<'a> {
     id: &'a str,
@@ -152,6 +173,7 @@ impl<'a> JsonAnswer<'a> {
             at_peak,
             modules_at_peak: _,
             live_at_peak: _,
+            certainty,
             timeline: _,
             verdict: _,
             lower_bound,
@@ -165,10 +187,28 @@ impl<'a> JsonAnswer<'a> {
             without_workspaces: without_workspaces.as_ref().map(JsonBand::of),
             iterations: iterations.iter().map(JsonIteration::of).collect(),
             at_peak: *at_peak,
+            certainty: certainty.as_ref().map(JsonCertainty::of),
             devices: devices.iter().map(JsonDevice::of).collect(),
             lower_bound: *lower_bound,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
             compared: None,
+        }
+    }
+}
+
+impl<'a> JsonCertainty<'a> {
+    fn of(certainty: &'a Certainty) -> Self {
+        let Certainty { proven, recovered, assumed, parts } = certainty;
+        let part = |Part { reason, bytes }: &'a Part| JsonPart {
+            basis: reason.basis().name(),
+            what: reason.what(),
+            bytes: bytes.0,
+        };
+        Self {
+            proven: proven.0,
+            recovered: recovered.0,
+            assumed: assumed.0,
+            parts: parts.iter().map(part).collect(),
         }
     }
 }

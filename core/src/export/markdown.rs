@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Answer, place};
 use crate::estimate::LargestBatch;
-use crate::report::Report;
+use crate::report::{Part, Report};
 
 /// COUNT: tensors and modules that are listed.
 const LISTED: usize = 12;
@@ -21,9 +21,15 @@ pub fn markdown(answer: &Answer) -> String {
     if report.lower_bound {
         text += "- **Lower bound:** parts of the model could not be estimated.\n";
     }
+    // Writing to a string does not fail.
+    if let Some(certainty) = &report.certainty {
+        writeln!(text, "{}\n", certainty.sentence()).ok();
+        for Part { reason, bytes } in certainty.at_peak() {
+            writeln!(text, "- {bytes} {}", line(&reason.to_string())).ok();
+        }
+    }
     for diagnostic in &report.diagnostics {
         let (severity, message) = (diagnostic.severity.name(), line(&diagnostic.message));
-        // Writing to a string does not fail.
         writeln!(text, "- {severity} `{}`: {message}", diagnostic.code).ok();
     }
     text + "\nEstimated by Highwater; nothing was run.\n"

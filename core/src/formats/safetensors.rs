@@ -7,21 +7,21 @@
 //! | `model.safetensors.index.json` | names of the tensors of all shards, and the bytes of all together |
 //!
 //! Names and sizes tell a known family of transformers, and then the program is that family's. For
-//! all others what is estimated is what a training run holds for these tensors alone: they, their
-//! gradients and the optimizer's state. One node, `torch.States`, stands for the model: it makes a number whose
-//! backward gives every parameter a gradient. Activations are unknown, and an error among the
-//! diagnostics says so: the answer is a lower bound. Which tensors are trained is told by type and name.
+//! all others what is estimated is what a training run holds for these tensors alone (`states`).
+//! Activations are unknown, and an error among the diagnostics says so: the answer is a lower bound.
+//! Which tensors are trained is told by type and name.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
 use super::hf_config::named::Clues;
+use super::states::{self, State};
 use super::{Fidelity, hf_config};
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::graph::{Graph, Literal, Member, Node, Value, ValueId};
+use crate::graph::Graph;
 use crate::sorted;
 use crate::source::Source;
 use crate::tensor::{DType, numel};
@@ -190,50 +190,20 @@ fn states(tensors: Vec<Tensor<'_>>) -> Result<Graph, Error> {
         let message = format!("the file has {} tensors, more than {TENSORS_MAX}", tensors.len());
         return Err(Error::new(ErrorKind::TooLarge, message));
     }
-    let mut graph = Graph { is_traced: true, opset: 20, ..Graph::default() };
-    let (mut inputs, mut buffers) = (Vec::new(), Vec::new());
-    let mut result = "states".to_owned();
-    for tensor in tensors {
-        let is_trained = tensor.is_trained();
-        let Tensor { name, dtype, dims } = tensor;
-        if name.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidGraph, "a tensor of the file has no name"));
-        }
-        if name.starts_with(&result) {
-            result = format!("{name}/states");
-        }
-        let id = ValueId(graph.values.len());
-        let initializer = Some(Literal { dtype, dims, elements: None });
-        graph.values.push(Value { name: name.to_owned(), declared: None, initializer });
-        if is_trained {
-            inputs.push(Some(id));
-            graph.members.push((name.to_owned(), Member::Parameter));
-        } else {
-            buffers.push((name.to_owned(), Member::Buffer));
-        }
-    }
-    if inputs.is_empty() {
-        let message = "the file has no floating-point tensor, so there is nothing to train";
-        return Err(Error::new(ErrorKind::NoGraph, message));
-    }
-    let (parameters, state) = (inputs.len(), buffers.len());
-    graph.members.append(&mut buffers);
-    let output = ValueId(graph.values.len());
-    graph.values.push(Value { name: result, ..Value::default() });
-    graph.nodes.push(Node {
-        name: "states".to_owned(),
-        op: "States".to_owned(),
-        domain: "torch".to_owned(),
-        inputs,
-        outputs: vec![Some(output)],
-        attributes: BTreeMap::new(),
-        ..Node::default()
-    });
-    graph.outputs.push(output);
+    let state = |tensor: Tensor<'_>| State {
+        is_trained: tensor.is_trained(),
+        name: tensor.name.to_owned(),
+        dtype: tensor.dtype,
+        dims: tensor.dims,
+    };
+    let states: Vec<State> = tensors.into_iter().map(state).collect();
+    let parameters = states.iter().filter(|state| state.is_trained).count();
+    let buffers = states.len().saturating_sub(parameters);
+    let mut graph = states::program(states)?;
     let message = format!(
         "the file has tensors and no program: counted are {parameters} parameters, their gradients and \
-         the optimizer's state, and {state} buffers; activations are not, so a training run takes more, \
-         most often much more. For all of it open the model's graph: \
+         the optimizer's state, and {buffers} buffers; activations are not, so a training run takes \
+         more, most often much more. For all of it open the model's graph: \
          `torch.export.save(torch.export.export(model.train(), args), \"model.pt2\")`, or ONNX"
     );
     graph.diagnostics.push(Diagnostic::new(Severity::Error, "states-only", message));

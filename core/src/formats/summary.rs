@@ -103,7 +103,9 @@ fn finish(
         spec.dims.insert("N".to_owned(), batch);
     }
     spec.inputs = vec![Input { name: "x".to_owned(), dims, dtype: None, place: root.place }];
-    let (mut spec, _) = printed::translated(root, vec![spec])?;
+    let printed::Translated { mut spec, unknown, .. } = printed::translated(root, vec![spec])?;
+    // Sizes and parameters are those of the table, which a print does not have.
+    spec.diagnostics.extend(printed::unsure(&unknown, Fidelity::ApproximateOrder));
     spec.diagnostics.extend(notes);
     let how = if overwrites {
         "overwrite what they read, as in torchvision's models"

@@ -211,19 +211,41 @@ fn select<T: Copy>(chosen: &[i64], xs: &[T], ys: &[T]) -> Vec<T> {
 fn clip(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?.clone();
     inference.set(0, x);
-    if let Some(Elements::Ints(list)) = inference.elements(0) {
-        let bound = |position| match (inference.node.input(position), inference.ints(position)) {
-            (None, _) => Some(None),
-            (Some(_), Some(&[bound])) => Some(Some(bound)),
-            _ => None,
-        };
-        if let (Some(low), Some(high)) = (bound(1), bound(2)) {
+    let clipped = match inference.elements(0) {
+        Some(Elements::Ints(list)) => bounds(inference, |e| match e {
+            Elements::Ints(list) => list.first().copied(),
+            Elements::Floats(_) => None,
+        })
+        .map(|(low, high)| {
             let (low, high) = (low.unwrap_or(i64::MIN), high.unwrap_or(i64::MAX));
-            let clipped = list.iter().map(|&n| n.max(low).min(high)).collect();
-            inference.set_elements(0, Elements::Ints(clipped));
-        }
+            Elements::Ints(list.iter().map(|&n| n.max(low).min(high)).collect())
+        }),
+        Some(Elements::Floats(list)) => bounds(inference, |e| match e {
+            Elements::Ints(_) => None,
+            Elements::Floats(list) => list.first().copied(),
+        })
+        .map(|(low, high)| {
+            let (low, high) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
+            Elements::Floats(list.iter().map(|&x| x.max(low).min(high)).collect())
+        }),
+        None => None,
+    };
+    if let Some(elements) = clipped {
+        inference.set_elements(0, elements);
     }
     Ok(())
+}
+
+/// The bounds of `Clip`, either of which may be absent; `None` where one is not known.
+fn bounds<T>(
+    inference: &Inference<'_>,
+    number: impl Fn(&Elements) -> Option<T>,
+) -> Option<(Option<T>, Option<T>)> {
+    let bound = |position| match inference.node.input(position) {
+        None => Some(None),
+        Some(_) => inference.elements(position).and_then(&number).map(Some),
+    };
+    Some((bound(1)?, bound(2)?))
 }
 
 /// Both operands where they are tensors; numbers are Python's.
@@ -427,6 +449,8 @@ mod tests {
             ("Sum float32[2,1] float32[3] float32[]", "float32[2,3]"),
             ("Clip float32[2,3] float32[] float32[]", "float32[2,3]"),
             ("Clip int64[3]:-5,0,5 - int64[]:3", "int64[3]:-5,0,3"),
+            ("Clip float32[3]:-5,0,5 float32[]:0", "float32[3]:0,0,5"),
+            ("Clip float32[1]:-5 float32[]", "float32[1]"),
             ("PRelu float32[2,3,4,4] float32[3,1,1]", "float32[2,3,4,4]"),
         ] {
             check(call, expected);

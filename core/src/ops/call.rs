@@ -1,6 +1,7 @@
 //! [`Call`]: what a runtime rule sees of its node, and where it puts the tensors it made.
 
 use super::OpError;
+use crate::basis::Reason;
 use crate::eager::{Runtime, Tensor};
 use crate::graph::{Elements, Node, ValueId};
 use crate::tensor::TensorType;
@@ -49,6 +50,12 @@ impl<'a> Call<'a> {
     /// Whether the operator overwrites its first input: it is marked so, and nothing else reads it.
     pub fn overwrites(&self) -> bool {
         self.in_place && self.node.attributes.contains_key("in_place")
+    }
+
+    /// For these arguments, nobody has confirmed what the rule does.
+    pub fn is_unproven(&self) {
+        let reason = self.rt.reason(&Reason::Operator(self.node.op.clone()));
+        self.rt.enter_reason(Some(reason));
     }
 
     /// The operand at this position.

@@ -130,6 +130,7 @@ impl Traced {
                 alloc_conf: Some(self.config.alloc_conf.clone()),
                 ..RecordedRun::default()
             }),
+            certainty: None,
             ..Report::of(trace, &replay, &series, verdict)
         }
     }

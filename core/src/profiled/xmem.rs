@@ -272,6 +272,7 @@ fn written(lives: &[Life], length: Time) -> Trace {
     trace.storages = lives
         .iter()
         .map(|life| Storage {
+            reason: None,
             requested: life.bytes,
             category: life.category,
             stream: Stream::DEFAULT,

@@ -83,6 +83,7 @@ impl Recorded<'_> {
             timeline: self.samples(&phases, &modules, by_origin),
             iterations: self.iterations(&phases),
             modules_at_peak: modules,
+            certainty: None,
             live_at_peak: peak.live,
             verdict,
             lower_bound: gap.is_some(),

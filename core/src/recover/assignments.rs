@@ -3,8 +3,6 @@
 //! ONNX has no views, so exporters spell out the position of every element that is written, and
 //! scatter. PyTorch makes no positions: it copies into a view.
 
-use std::collections::BTreeSet;
-
 use super::View;
 use super::patterns::torch;
 use crate::config::Config;
@@ -39,18 +37,8 @@ fn assignment(view: &View<'_>, node: &Node) -> Option<Node> {
 
 /// Whether a value follows from shapes and constants alone.
 fn is_fixed(view: &View<'_>, value: ValueId) -> bool {
-    let mut stack = vec![value];
-    let mut seen = BTreeSet::new();
-    while let Some(value) = stack.pop() {
-        let is_known = view.typed.elements.get(value.0).is_some_and(Option::is_some);
-        if is_known || view.is_initializer(value) || !seen.insert(value) {
-            continue;
-        }
-        match view.producer(value) {
-            Some(node) if node.op == "Shape" || node.op == "Size" => {}
-            Some(node) => stack.extend(node.inputs.iter().flatten()),
-            None => return false,
-        }
-    }
-    true
+    !view.follows_from(value, |value| {
+        let is_given = view.is_known(value) || view.is_initializer(value);
+        !is_given && view.producer(value).is_none()
+    })
 }

@@ -1,4 +1,4 @@
-//! Batch normalisations that the exporter folded into the product before them.
+//! Batch normalisations that the exporter folded into the product before them, and those of weights.
 //!
 //! For inference, both exporters of PyTorch multiply a normalisation's scale into the weight before
 //! it. In training it is there: its input is saved besides the product's, and it has two parameters
@@ -10,8 +10,13 @@
 //! - The TorchScript exporter gives weights that it changed made-up names, `onnx::Conv_497` (before
 //!   1.13, `497`), and leaves all others under the module's: nothing else changes the weight of a
 //!   convolution. That the convolution has no bias of its own is a convention.
+//!
+//! A standardised weight is `F.batch_norm(weight.reshape(1, out, -1), None, None, …, training=True)`
+//! (timm's `StdConv2d`, `ScaledStdConv2d`). ONNX wants statistics, so the TorchScript exporter
+//! computes those of the batch beside it, and fills in what is absent.
 
 use super::View;
+use super::weights;
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
@@ -94,6 +99,47 @@ fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
         origin: node.origin,
     };
     view.insert_behind(output, batch_norm)
+}
+
+/// Normalisations with the statistics of what they normalise: one operator, as PyTorch ran it.
+pub(super) fn of_weights(view: &mut View<'_>, _: &Config) {
+    let found: Vec<(NodeId, Node)> = view
+        .nodes()
+        .filter_map(|(at, node)| Some((at, with_batch_statistics(view, node)?)))
+        .collect();
+    let count = found.len();
+    for (at, node) in found {
+        for (position, leaf) in ["weight", "gain", "bias"].into_iter().enumerate() {
+            let folded = node.input(position).filter(|&input| weights::is_folded(view, input));
+            if let Some(folded) = folded {
+                view.take_for_state(folded, &format!("{}.{leaf}", node.module));
+            }
+        }
+        view.replace(at, node);
+    }
+    view.found_again("batch normalisation with the statistics of its input", count);
+}
+
+/// The normalisation without what the exporter put beside it.
+fn with_batch_statistics(view: &View<'_>, node: &Node) -> Option<Node> {
+    let averages = |position| {
+        node.input(position).is_some_and(|value| view.made_by(value, "ReduceMean").is_some())
+    };
+    if node.op != "BatchNormalization" || !node.domain.is_empty() || !averages(3) || !averages(4) {
+        return None;
+    }
+    let is_filled_in = |value: ValueId| {
+        view.is_initializer(value) && view.graph().value_name(value).contains("Constant")
+            || view.made_by(value, "Constant").is_some()
+    };
+    let mut found = node.clone();
+    found.inputs.truncate(3);
+    for input in found.inputs.iter_mut().skip(1) {
+        *input = input.filter(|&value| !is_filled_in(value));
+    }
+    found.outputs.truncate(1);
+    found.attributes.insert("training_mode".to_owned(), Attribute::Int(1));
+    Some(found)
 }
 
 /// The module that owns a parameter.

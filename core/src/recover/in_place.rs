@@ -2,14 +2,16 @@
 //!
 //! No exporter keeps the flag. In convolutional nets the convention of torchvision is assumed:
 //! an activation right behind a convolution, a normalisation or a residual sum overwrites it, but
-//! for the `ReLU` of a squeeze, whose class leaves `nn.ReLU` as it is (`ops/misc.py`). The sum in front
-//! of a `ReLU` overwrites its normalised operand where a block calls the normalisation itself
-//! (`out = self.bn3(out); out += identity`, `models/resnet.py`), not where that is inside of
-//! another module (`self.proj(x) + self.f(x)`, `models/regnet.py`). What is saved is the same size
-//! either way; what differs is what is alive for a moment.
+//! for the `ReLU` of a squeeze, whose class leaves `nn.ReLU` as it is (`ops/misc.py`), and the last
+//! activation of some of timm's blocks. The sum in front of a `ReLU` overwrites its normalised operand
+//! where a block calls the normalisation itself (`out = self.bn3(out); out += identity`,
+//! `models/resnet.py`), not where that is inside of another module (`self.proj(x) + self.f(x)`,
+//! `models/regnet.py`). What is saved is the same size either way, but for leaky rectifiers; what
+//! differs is what is alive for a moment.
 
 use super::View;
 use super::dropout::{has_module, is_one_of};
+use crate::bytes::Bytes;
 use crate::config::{Config, InPlace};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
@@ -56,7 +58,14 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     }
     let marked: Vec<NodeId> =
         view.nodes().filter(|(_, node)| is_marked(node)).map(|(at, _)| at).collect();
+    if config.in_place != InPlace::Auto {
+        // The user knows.
+        view.reason = None;
+    }
     let count = marked.len();
+    let leaky = marked.iter().filter_map(|at| view.node(*at)).filter(|node| node.op == "LeakyRelu");
+    let kept = leaky.filter_map(|node| Some(view.typed.ty(node.input(0)?)?.size()));
+    let kept: Vec<Bytes> = kept.collect();
     for at in marked {
         let Some(mut node) = view.node(at).cloned() else { continue };
         node.attributes.insert("in_place".to_owned(), Attribute::Int(1));
@@ -68,6 +77,23 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
              torchvision's models; no exporter tells"
         );
         view.say(Severity::Info, "assumed-in-place", message);
+        warn(view, &kept);
+    }
+}
+
+/// `LeakyReLU` saves its result where it overwrites its input, else its input, which the
+/// normalisation before it does not need: there the flag decides what lives until backward, and
+/// libraries differ in it.
+fn warn(view: &View<'_>, kept: &[Bytes]) {
+    let all: Bytes = kept.iter().copied().sum();
+    if all > Bytes::ZERO {
+        let message = format!(
+            "{} of them are leaky rectifiers, for which libraries differ: those that do not overwrite \
+             their input keep up to {all} more until backward. If the model has no `inplace=True`, set \
+             in-place to off",
+            kept.len()
+        );
+        view.say(Severity::Warning, "assumed-in-place-leaky", message);
     }
 }
 
@@ -103,11 +129,14 @@ fn overwrites(view: &View<'_>, node: &Node) -> bool {
         return true;
     }
     let behind = |op| view.made_by(input, op).is_some() && view.read_once(input);
-    if node.op == "Relu" && squeezes(view, input) {
+    if node.op == "Relu" && squeezes(view, input) || ends_timm_block(view, node, input) {
         return false;
     }
     if ACTIVATIONS.contains(&node.op.as_str()) {
-        return behind("Conv") || behind("BatchNormalization") || behind("Add");
+        return belongs_to_norm(view, node, input)
+            || behind("Conv")
+            || behind("BatchNormalization")
+            || behind("Add");
     }
     node.op == "Add"
         && behind("BatchNormalization")
@@ -119,6 +148,27 @@ fn overwrites(view: &View<'_>, node: &Node) -> bool {
 fn squeezes(view: &View<'_>, value: ValueId) -> bool {
     let pooled = view.made_by(value, "Conv").and_then(|conv| conv.input(0));
     pooled.is_some_and(|pooled| view.made_by(pooled, "GlobalAveragePool").is_some())
+}
+
+/// Whether an activation is part of the normalisation before it, as in timm's `GroupNormAct` and
+/// `LayerNormAct` (`layers/norm_act.py`), which make it with the flag.
+fn belongs_to_norm(view: &View<'_>, node: &Node, input: ValueId) -> bool {
+    let Some(norm) = node.module.strip_suffix(".act") else { return false };
+    view.read_once(input)
+        && view.producer(input).is_some_and(|made| made.module == norm && made.op.contains("Norm"))
+}
+
+/// Whether a node is the last activation of a block whose convolutions bring their normalisation
+/// (`conv3.conv`, `conv3.bn`, then `act3` behind the sum): timm makes it without the flag
+/// (`act_layer()` in `models/regnet.py`, `create_act_layer` in `models/cspnet.py`).
+fn ends_timm_block(view: &View<'_>, node: &Node, input: ValueId) -> bool {
+    let Some(block) = node.module.strip_suffix("act3") else { return false };
+    let Some(sum) = view.made_by(input, "Add") else { return false };
+    sum.inputs.iter().flatten().any(|&operand| {
+        view.made_by(operand, "BatchNormalization")
+            .and_then(|norm| norm.module.strip_prefix(block))
+            .is_some_and(|rest| rest == "conv3.bn")
+    })
 }
 
 /// Whether the module that a node is in calls the other node's module; assumed where the file does

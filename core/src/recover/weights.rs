@@ -3,14 +3,97 @@
 //! `nn.Linear` keeps `[out, in]` and multiplies by the transpose. For more than two dimensions
 //! exporters write `MatMul`, and folding stores the transpose under a made-up name
 //! (`onnx::MatMul_1554`, `val_51`). A weight that an embedding shares with the model's last product
-//! becomes two tensors that way.
+//! becomes two tensors that way. What scales or shifts channels (a layer scale, the affine part of a
+//! normalisation that is written out) is stored in the shape that it is read in
+//! (`gamma.reshape(1, -1, 1, 1)`), under a made-up name likewise.
 
 use super::View;
 use super::patterns::torch;
 use crate::config::Config;
 use crate::diagnostic::Severity;
-use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::graph::{Attribute, Member, Node, NodeId, ValueId};
 use crate::tensor::numel;
+
+/// Gives names of the module's state to what folding took from it for scaling and shifting channels.
+///
+/// Taken for trained is what has one dimension other than 1 and meets a value that follows from
+/// trained tensors: of a file without a signature that is likely, since other constants of this form,
+/// such as frequencies, meet positions. Where a signature lists the module's parameters, one of them
+/// has to be missing from the file.
+pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
+    let folded: Vec<(ValueId, String, String)> = view
+        .nodes()
+        .filter_map(|(_, node)| {
+            Some((folded_operand(view, node)?, node.module.clone(), leaf_of(node)))
+        })
+        .collect();
+    let mut count = 0_usize;
+    for (value, module, leaf) in folded {
+        let is_listed = !view.graph().members.is_empty();
+        let name = if is_listed { missing_member(view, &module) } else { Some(leaf) };
+        if let Some(name) = name {
+            view.take_for_state(value, &name);
+            count = count.saturating_add(1);
+        }
+    }
+    if count > 0 {
+        let message = format!(
+            "{count} tensors that scale or shift channels, which the exporter stored anew without \
+             their names, are taken to be trained"
+        );
+        view.say(Severity::Info, "recovered-parameters", message);
+    }
+}
+
+/// The first parameter of the module itself that the file does not carry.
+fn missing_member(view: &View<'_>, module: &str) -> Option<String> {
+    let is_own = |name: &str| {
+        let (owner, _) = name.rsplit_once('.').unwrap_or(("", name));
+        owner == module && !view.is_initializer_named(name)
+    };
+    let mut members = view.graph().members.iter();
+    members
+        .find(|(name, kind)| *kind == Member::Parameter && is_own(name))
+        .map(|(name, _)| name.clone())
+}
+
+/// The operand that folding made, where the other one follows from trained tensors.
+fn folded_operand(view: &View<'_>, node: &Node) -> Option<ValueId> {
+    if !matches!(node.op.as_str(), "Mul" | "Add") || !node.domain.is_empty() {
+        return None;
+    }
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let is_vector = |value: ValueId| {
+        let ty = view.typed.ty(value);
+        let is_made = if view.graph().members.is_empty() {
+            is_folded(view, value)
+        } else {
+            view.is_initializer(value)
+                && view.graph().member(view.graph().value_name(value)).is_none()
+        };
+        is_made
+            && ty.is_some_and(|ty| {
+                ty.dtype.is_floating() && ty.dims.iter().filter(|&&size| size != 1).count() == 1
+            })
+    };
+    let (folded, other) = [(a, b), (b, a)].into_iter().find(|&(value, _)| is_vector(value))?;
+    (!view.is_initializer(other) && view.depends_on_floats(other)).then_some(folded)
+}
+
+/// What a parameter that such a node reads may be called.
+fn leaf_of(node: &Node) -> String {
+    let leaf = if node.op == "Add" { "bias" } else { "weight" };
+    if node.module.is_empty() { leaf.to_owned() } else { format!("{}.{leaf}", node.module) }
+}
+
+/// Whether constant folding of the TorchScript exporter made this tensor: it is named after the
+/// operator that reads it.
+pub(super) fn is_folded(view: &View<'_>, value: ValueId) -> bool {
+    let name = view.graph().value_name(value);
+    let number = name.strip_prefix("onnx::").and_then(|name| name.rsplit_once('_'));
+    let number = number.map_or(name, |(_, number)| number);
+    view.is_initializer(value) && number.bytes().all(|byte| byte.is_ascii_digit())
+}
 
 /// Lets the head read the token embedding again, where its weight is a copy of it.
 ///

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Certainty;
 use super::alive::{alive_at, by_category, by_module, live_tensors};
 use super::owners::{Ledger, Sizes};
 use super::{
@@ -118,6 +119,7 @@ impl Report {
             iterations: replay.iterations.clone(),
             at_peak: by_category(trace, &alive),
             modules_at_peak,
+            certainty: Some(Certainty::of(trace, &alive)),
             live_at_peak: live_tensors(trace, alive).into_iter().map(|(_, live)| live).collect(),
             timeline,
             verdict,

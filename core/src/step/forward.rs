@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use crate::basis::Reason;
 use crate::config::Checkpoint;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::checkpoint::Region;
@@ -22,7 +23,7 @@ use crate::ops::{self, Call, Operand, Operator};
 use crate::recover::Program;
 use crate::roles::Role;
 use crate::sorted;
-use crate::trace::LabelId;
+use crate::trace::{LabelId, ReasonId};
 
 use super::hooks::{self, Direction, Hooks, Modules};
 
@@ -43,6 +44,8 @@ struct Step<'a> {
     node: &'a Node,
     module: LabelId,
     operator: Option<&'static Operator>,
+    /// Why what it makes is not simply proven.
+    reason: Option<ReasonId>,
     /// Values that nobody reads after this step.
     dies: Vec<ValueId>,
     in_place: bool,
@@ -102,6 +105,7 @@ impl<'a> Forward<'a> {
                 node,
                 module: rt.label(&node.module),
                 operator: ops::lookup(&node.domain, &node.op),
+                reason: reason(program, node).map(|reason| rt.reason(&reason)),
                 dies: Vec::new(),
                 in_place: false,
             })
@@ -150,6 +154,7 @@ impl<'a> Forward<'a> {
         }
         modules.end();
         rt.enter_module(LabelId(0));
+        rt.enter_reason(None);
         let outputs = self.graph.outputs.iter();
         outputs.filter_map(|output| values.get(output.0).cloned().flatten()).collect()
     }
@@ -213,6 +218,7 @@ impl<'a> Forward<'a> {
 
     fn run_step(&self, rt: &Runtime, step: &Step<'a>, values: &mut [Option<Tensor>]) {
         rt.enter_module(step.module);
+        rt.enter_reason(step.reason);
         let node = step.node;
         let operands = node.inputs.iter().map(|input| match input {
             None => Operand::Absent,
@@ -227,7 +233,7 @@ impl<'a> Forward<'a> {
         let rule = step.operator.and_then(|operator| operator.run);
         let ran = rule.is_some_and(|rule| rule(&mut call).is_ok());
         if !ran {
-            unknown(&mut call);
+            rt.assuming(&Reason::Unmodelled, || unknown(&mut call));
             if step.operator.is_some() {
                 let label = node.label(self.graph);
                 self.assumed.borrow_mut().entry(&node.op).or_default().insert(label);
@@ -271,6 +277,14 @@ impl Forward<'_> {
         let found = Diagnostic::new(Severity::Info, "recurrent-scratch", message);
         Some(found.at(first.label(self.graph)))
     }
+}
+
+/// Why what a node makes is not simply proven.
+fn reason(program: &Program<'_>, node: &Node) -> Option<Reason> {
+    let unproven = ops::lookup(&node.domain, &node.op)
+        .filter(|operator| operator.run.is_some() && !operator.is_proven)
+        .map(|_| Reason::Operator(node.op.clone()));
+    unproven.or_else(|| program.reason(node).cloned())
 }
 
 /// Whether everything a node makes is known before the run: shapes and numbers, in Python.

@@ -1,6 +1,7 @@
 //! Which loss a model is trained with, and the labels it takes.
 
 use crate::aten::loss;
+use crate::basis::Reason;
 use crate::config::LossChoice;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Runtime, Tensor};
@@ -17,6 +18,8 @@ pub struct Loss {
     scores: Scores,
     /// Labels.
     pub target: Target,
+    /// Whether nobody chose it.
+    is_assumed: bool,
 }
 
 /// Where the classes of an output are.
@@ -61,13 +64,24 @@ impl Loss {
         output.check(choice)?;
         let scores = output.scores(choice);
         sink.push(diagnostic(choice, is_chosen, &output.describe(choice, scores)));
-        Ok(Self { choice, scores, target: output.target(choice, scores) })
+        let target = output.target(choice, scores);
+        Ok(Self { choice, scores, target, is_assumed: !is_chosen && choice != LossChoice::Own })
     }
 
     fn without_output(sink: &Diagnostics) -> Self {
         let message = "no output is floating-point, so there is no loss and no backward";
         sink.push(Diagnostic::new(Severity::Warning, "assumed-loss", message));
-        Self { choice: LossChoice::Sum, scores: Scores::Second, target: Target::None }
+        Self {
+            choice: LossChoice::Sum,
+            scores: Scores::Second,
+            target: Target::None,
+            is_assumed: true,
+        }
+    }
+
+    /// Why what it takes is not simply proven.
+    pub fn reason(&self) -> Option<Reason> {
+        self.is_assumed.then_some(Reason::Loss)
     }
 
     /// Computes the loss; `None` for a model without a floating-point output.

@@ -5,8 +5,10 @@
 mod accuracy;
 mod allocator;
 mod allocator_truth;
+mod attention;
 mod autopsy;
 mod categories;
+mod certainty;
 mod fixtures;
 mod hf_config;
 mod hooks;

@@ -89,7 +89,7 @@ fn a_sample_of_operators_is_as_the_table_says() {
 }
 
 #[test]
-#[ignore = "`cargo xtask operators` runs it: minutes"]
+#[ignore = "`cargo xtask operators` runs it"]
 #[expect(clippy::print_stdout, reason = "a command speaks on its terminal")]
 fn all_operators() {
     let chosen = std::env::var_os("HIGHWATER_OPERATORS").unwrap_or_default();

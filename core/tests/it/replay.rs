@@ -127,6 +127,7 @@ fn trace(recording: &Recording) -> Trace {
             Call::Alloc(requested, _, _) => {
                 trace.events.push(Event::Alloc(StorageId(trace.storages.len())));
                 trace.storages.push(Storage {
+                    reason: None,
                     requested,
                     category: Category::Temporary,
                     stream: Stream::DEFAULT,

@@ -72,12 +72,16 @@ class UNet(nn.Module):
         self.merge = nn.ModuleList(double(2 * b, b, conv, norm) for _, b in backwards)
         self.head = conv(widths[0], classes, 1)
 
-    def forward(self, x):
+    def encode(self, x):
+        """The deepest level's features, and those of the levels above it."""
         kept = []
         for index, block in enumerate(self.down):
             x = block(x if index == 0 else self.pool(x))
             kept.append(x)
-        kept.pop()
+        return kept.pop(), kept
+
+    def forward(self, x):
+        x, kept = self.encode(x)
         for up, merge in zip(self.ups, self.merge):
             x = merge(torch.cat([kept.pop(), up(x)], dim=1))
         return self.head(x)
@@ -106,11 +110,7 @@ class AttentionUNet(UNet):
         del self.ups
 
     def forward(self, x):
-        kept = []
-        for index, block in enumerate(self.down):
-            x = block(x if index == 0 else self.pool(x))
-            kept.append(x)
-        kept.pop()
+        x, kept = self.encode(x)
         for reduce, gate, merge in zip(self.reduce, self.gates, self.merge):
             x = reduce(functional.interpolate(x, scale_factor=2, mode='bilinear', align_corners=True))
             x = merge(torch.cat([gate(x, kept.pop()), x], dim=1))

@@ -335,9 +335,8 @@ def operator(path: str) -> str:
 
 def export(sample, kind: str) -> dict[str, str]:
     """The file, or why there is none."""
-    import torch
-
     from truth import samples
+    from truth.export import write
 
     model = samples.One(sample)
     # Parameters in the model, and nothing that takes a gradient in the trace of what goes in.
@@ -349,32 +348,13 @@ def export(sample, kind: str) -> dict[str, str]:
             raw = f'{folder}/model'
             said, sys.stdout = sys.stdout, nowhere
             try:
-                write_model(torch, model, values, names, kind, raw)
+                write(model, values, raw, kind, names, 'out')
             finally:
                 sys.stdout = said
             content = packed(raw, kind)
     except Exception as error:
         return {'error': short(error)}
     return {'bytes': content.decode('latin-1')}
-
-
-def write_model(torch, model, values, names, kind: str, raw: str) -> None:
-    """As `export` does, with all dimensions fixed."""
-    from truth.export import OPSET
-
-    common = dict(input_names=names, output_names=['out'])
-    if kind == 'pt2':
-        torch.export.save(torch.export.export(model, values), raw)
-    elif kind == 'dynamo':
-        # A program that exists needs no further tries at making one.
-        program = torch.export.export(model, values)
-        torch.onnx.export(program, values, raw, dynamo=True, external_data=True, verbose=False, **common)
-    else:
-        training = dict(training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
-        torch.onnx.export(
-            model, values, raw, dynamo=False, opset_version=OPSET, **common,
-            **(training if kind == 'train' else {}),
-        )
 
 
 def packed(raw: str, kind: str) -> bytes:

@@ -92,34 +92,61 @@ def export_one(path: Path, chosen: str, name: str, way: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         # A string: the older exporter takes no other path for more than 2 GiB.
         raw = f'{folder}/model.onnx'
-        common = dict(input_names=list(inputs), output_names=['logits'])
-        values = tuple(inputs.values())
-        if chosen == 'pt2':
-            free = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes[key]} for key in inputs)
-            shapes = (free,) if isinstance(wrapped, zoo.Picked) else free
-            program = torch.export.export(wrapped, values, dynamic_shapes=shapes)
-            torch.export.save(program, raw)
-            path.write_bytes(gzip.compress(strip_archive(raw), 9, mtime=0))
-            return
-        if chosen == 'dynamo':
-            shapes = tuple(axes[key] for key in inputs)
-            torch.onnx.export(
-                wrapped, values, raw, dynamo=True, dynamic_shapes=shapes, external_data=True, **common
-            )
-        else:
-            training = dict(training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
-            torch.onnx.export(
-                wrapped,
-                values,
-                raw,
-                dynamo=False,
-                opset_version=OPSET,
-                dynamic_axes=axes,
-                **(training if chosen == 'train' else {}),
-                **common,
-            )
-        packed = gzip.compress(strip(raw), 9, mtime=0)
-    path.write_bytes(packed)
+        write(wrapped, tuple(inputs.values()), raw, chosen, list(inputs), 'logits', axes)
+        packed = strip_archive(raw) if chosen == 'pt2' else strip(raw)
+    path.write_bytes(gzip.compress(packed, 9, mtime=0))
+
+
+def print_one(path: Path, name: str) -> None:
+    """`print(model)`, of the model itself."""
+    model = zoo.build(name)
+    while isinstance(model, zoo.Picked):
+        model = model.m
+    path.write_bytes(gzip.compress(f'{model}\n'.encode(), 9, mtime=0))
+
+
+def write(
+    model: nn.Module,
+    values: tuple[Tensor, ...],
+    raw: str,
+    chosen: str,
+    names: list[str],
+    output: str,
+    axes: dict[str, dict[int, str]] | None = None,
+) -> None:
+    """A file by one of PyTorch's exporters; `axes` are the free dimensions by input, else all are fixed."""
+    common = dict(input_names=names, output_names=[output])
+    if chosen == 'pt2':
+        torch.export.save(exported(model, values, names, axes), raw)
+    elif chosen == 'dynamo' and axes is None:
+        # A program that exists needs no further tries at making one.
+        program = exported(model, values, names, axes)
+        torch.onnx.export(program, values, raw, dynamo=True, external_data=True, verbose=False, **common)
+    elif chosen == 'dynamo':
+        shapes = tuple(axes[name] for name in names)
+        torch.onnx.export(model, values, raw, dynamo=True, dynamic_shapes=shapes, external_data=True, **common)
+    else:
+        training = dict(training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
+        torch.onnx.export(
+            model,
+            values,
+            raw,
+            dynamo=False,
+            opset_version=OPSET,
+            dynamic_axes=axes,
+            **(training if chosen == 'train' else {}),
+            **common,
+        )
+
+
+def exported(
+    model: nn.Module, values: tuple[Tensor, ...], names: list[str], axes: dict[str, dict[int, str]] | None
+) -> torch.export.ExportedProgram:
+    if axes is None:
+        return torch.export.export(model, values)
+    free = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes[name]} for name in names)
+    shapes = (free,) if isinstance(model, zoo.Picked) else free
+    return torch.export.export(model, values, dynamic_shapes=shapes)
 
 
 def fill(model: nn.Module) -> None:

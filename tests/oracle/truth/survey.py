@@ -1,6 +1,6 @@
 """Many models: what PyTorch needs to train each, and its exports, kept for the next time.
 
-    oracle survey LIST FORMATS INDEX [--again | --kept]    FORMATS: some of train,eval,dynamo,pt2
+    oracle survey LIST FORMATS INDEX [--again | --kept]    FORMATS: some of train,eval,dynamo,pt2,print
     oracle construct LIST                                  whether each name makes a model, no more
 
 A line of LIST is a model as `named.py` knows it, then options of `oracle run`. Answers lie in
@@ -30,7 +30,8 @@ from typing import Any
 
 from truth import cudnn, place
 
-FORMATS = ('train', 'eval', 'dynamo', 'pt2')
+FORMATS = ('train', 'eval', 'dynamo', 'pt2', 'print')
+ENDINGS = {'pt2': 'pt2', 'print': 'txt'}
 #: COUNT: seconds that one job may take.
 PATIENCE = 240
 #: As `export.WAYS`, for models that have several.
@@ -77,7 +78,7 @@ def folder(line: str) -> Path:
 
 def export_path(line: str, kind: str) -> Path:
     """Where an export goes."""
-    return folder(line) / f'{kind}.{"pt2" if kind == "pt2" else "onnx"}.gz'
+    return folder(line) / f'{kind}.{ENDINGS.get(kind, "onnx")}.gz'
 
 
 def attention_of(line: str, kind: str) -> str:
@@ -150,7 +151,8 @@ def export_all(lines: list[str], formats: list[str]) -> None:
                 export = export_path(line, kind)
                 if is_settled(export):
                     continue
-                for way in WAYS if line.startswith('transformers:') else WAYS[:1]:
+                has_ways = line.startswith('transformers:') and kind != 'print'
+                for way in WAYS if has_ways else WAYS[:1]:
                     server.perform(export, job='export', model=line.split()[0], kind=kind, way=way)
                     if export.exists():
                         (folder(line) / f'{kind}.way').write_text(way)
@@ -254,6 +256,9 @@ def perform(job: dict[str, Any]) -> int:
             named.register(job['options'][0])
             os.environ['FAKECUDA_UNKNOWN'] = job['unknown']
             loop.measure(path, job['options'])
+        elif job['kind'] == 'print':
+            named.register(job['model'])
+            export.print_one(path, job['model'])
         else:
             named.register(job['model'])
             export.export_one(path, job['kind'], job['model'], job['way'])

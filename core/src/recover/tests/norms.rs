@@ -215,3 +215,61 @@ fn rms_norm_of_transformers() {
         assert_eq!(format!("keeps_input={keeps} plus_one={plus}"), flags, "{tail}");
     }
 }
+
+#[test]
+fn folded_vectors_are_trained_where_they_meet_activations() {
+    check(
+        "input x f[2,4,8,8]
+         input t f[2,1]
+         state conv.weight f[4,4,1,1]
+         state onnx::Mul_7 f[1,4,1,1]
+         state onnx::Mul_8 f[1,4]
+         state onnx::Add_9 f[1,4,8,8]
+         conv: a = Conv(x, conv.weight)
+         block.ls: b = Mul(a, onnx::Mul_7)
+         block: c = Add(b, onnx::Add_9)
+         time: s = Mul(t, onnx::Mul_8)
+         : y = Concat(c, s) axis=0",
+        &expect![[r"
+            state conv.weight float32[4, 4, 1, 1]
+            state block.ls.weight float32[1, 4, 1, 1]
+            state onnx::Mul_8 float32[1, 4]
+            state onnx::Add_9 float32[1, 4, 8, 8]
+            conv: a = Conv(x, conv.weight)
+            block.ls: b = Mul(a, block.ls.weight)
+            block: c = Add(b, onnx::Add_9)
+            time: s = Mul(t, onnx::Mul_8)
+            : y = Concat(c, s) axis=0
+            info recovered-parameters
+        "]],
+    );
+}
+
+#[test]
+fn standardised_weights_are_normalised_with_their_own_statistics() {
+    check(
+        "input x f[2,3,8,8]
+         state onnx::BatchNormalization_1 f[1,4,27]
+         state onnx::BatchNormalization_2 f[4]
+         state conv.Constant f[4]
+         state onnx::ReduceMean_3 f[1,27,4]
+         state shape i[4] 4,3,3,3
+         conv: m = ReduceMean(onnx::ReduceMean_3) axes=[0,1] keepdims=0
+         conv: k = ReduceMean(onnx::ReduceMean_3) axes=[0,1] keepdims=1
+         conv: d = Sub(onnx::ReduceMean_3, k)
+         conv: e = Mul(d, d)
+         conv: v = ReduceMean(e) axes=[0,1] keepdims=0
+         conv: n = BatchNormalization(onnx::BatchNormalization_1, onnx::BatchNormalization_2, conv.Constant, m, v)
+         conv: w = Reshape(n, shape)
+         conv: y = Conv(x, w)",
+        &expect![[r"
+            state conv.weight float32[1, 4, 27]
+            state conv.gain float32[4]
+            state shape int64[4]
+            conv: n = BatchNormalization(conv.weight, conv.gain, -) training_mode=1
+            conv: w = Reshape(n, shape)
+            conv: y = Conv(x, w)
+            info recovered
+        "]],
+    );
+}

@@ -1,0 +1,91 @@
+//! What a part of an answer rests on: a rule that PyTorch confirmed, structure that was put back, or
+//! an assumption.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How certain a part of an answer is, the most certain first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The file states it, and the rule gives what PyTorch gives.
+    Proven,
+    /// The exporter changed it, and it follows from what is left.
+    Recovered,
+    /// The file does not tell, and a convention decides.
+    Assumed,
+    /// The rule does not give what PyTorch gives for all arguments.
+    Unproven,
+}
+
+impl Basis {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Proven, Self::Recovered, Self::Assumed, Self::Unproven];
+
+    /// The name in JSON, and what people call it: `recovered`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Proven => "proven",
+            Self::Recovered => "recovered",
+            Self::Assumed => "assumed",
+            Self::Unproven => "unproven",
+        }
+    }
+}
+
+/// Declares [`Reason`] from a row for each: the variant, how certain it is, words.
+macro_rules! reasons {
+    ($($variant:ident, $basis:ident, $what:literal;)+) => {
+        /// Why something is not simply proven.
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Reason {
+            $(#[doc = concat!("Of ", $what, ".")] $variant,)+
+            /// Of the operator of this name.
+            Operator(String),
+        }
+
+        impl Reason {
+            /// Those that do not name an operator.
+            pub const FIXED: &[Self] = &[$(Self::$variant),+];
+
+            /// How certain it is.
+            pub const fn basis(&self) -> Basis {
+                match self {
+                    $(Self::$variant => Basis::$basis,)+
+                    Self::Operator(_) => Basis::Unproven,
+                }
+            }
+
+            /// What was recovered or assumed, as people say it: no full stop.
+            pub fn what(&self) -> Cow<'static, str> {
+                match self {
+                    $(Self::$variant => Cow::Borrowed($what),)+
+                    Self::Operator(name) => Cow::Owned(format!("what `{name}` keeps and allocates")),
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    FoldedNormalisation, Recovered, "normalisation that the exporter folded into weights";
+    SharedWeights, Recovered, "weights that layers share";
+    TransposedWeights, Recovered, "weights that the exporter transposed";
+    FoldedParameters, Recovered, "vectors of the module that the exporter stored without their names";
+    MergedMasks, Recovered, "masks that the exporter merged";
+    TakenApart, Recovered, "operators that the exporter took apart";
+    RemovedDropout, Assumed, "dropout where such a model usually has it";
+    Overwriting, Assumed, "activations that are taken to overwrite their input";
+    OrderOfPrint, Assumed, "modules that are taken to run in the order of the print";
+    UnaskedWorkspace, Assumed, "workspaces of convolutions of a kind that cuDNN was not asked about";
+    Loss, Assumed, "the loss that the output suggests";
+    Unmodelled, Assumed, "operators that are not modelled";
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.basis().name(), self.what())
+    }
+}

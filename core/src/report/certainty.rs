@@ -1,0 +1,106 @@
+//! What the peak rests on: rules that PyTorch confirmed, structure that was put back, assumptions.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::basis::{Basis, Reason};
+use crate::bytes::Bytes;
+use crate::sorted;
+use crate::trace::{ReasonId, StorageId, Trace};
+
+/// How much of the peak rests on what: requested bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Certainty {
+    /// On the file itself, and on rules that PyTorch confirmed.
+    pub proven: Bytes,
+    /// On structure that follows from what the exporter left of it.
+    pub recovered: Bytes,
+    /// On conventions, and on rules that are not proven.
+    pub assumed: Bytes,
+    /// What was recovered or assumed: assumptions first, then by bytes. Also what the run has and the
+    /// peak does not.
+    pub parts: Vec<Part>,
+}
+
+/// One thing that was recovered or assumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Which, and how certain it is.
+    pub reason: Reason,
+    /// Requested bytes at the peak that rest on it.
+    pub bytes: Bytes,
+}
+
+impl Certainty {
+    /// What these storages rest on.
+    pub(super) fn of(trace: &Trace, alive: &[(StorageId, usize)]) -> Self {
+        let mut sums: BTreeMap<Option<ReasonId>, Bytes> = BTreeMap::new();
+        for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.0)) {
+            *sums.entry(storage.reason).or_default() += storage.requested;
+        }
+        let reasons = trace.reasons.iter().enumerate().map(|(at, reason)| Part {
+            reason: reason.clone(),
+            bytes: sums.get(&Some(ReasonId(at))).copied().unwrap_or_default(),
+        });
+        let mut parts: Vec<Part> = reasons.collect();
+        sorted::by_key(&mut parts, |part| (Reverse(part.reason.basis()), Reverse(part.bytes)));
+        let on = |basis| {
+            parts.iter().filter(|part| part.reason.basis() == basis).map(|part| part.bytes).sum()
+        };
+        Self {
+            proven: sums.get(&None).copied().unwrap_or_default(),
+            recovered: on(Basis::Recovered),
+            assumed: on(Basis::Assumed) + on(Basis::Unproven),
+            parts,
+        }
+    }
+
+    /// Bytes in all.
+    pub fn total(&self) -> Bytes {
+        self.proven + self.recovered + self.assumed
+    }
+
+    /// Parts that matter: at least a thousandth of the peak.
+    pub fn at_peak(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(|part| self.matters(part.bytes))
+    }
+
+    /// How much rests on what, as far as it matters, the most certain first.
+    pub fn shares(&self) -> impl Iterator<Item = (Basis, Bytes)> {
+        let shares = [
+            (Basis::Proven, self.proven),
+            (Basis::Recovered, self.recovered),
+            (Basis::Assumed, self.assumed),
+        ];
+        shares.into_iter().filter(|(_, bytes)| self.matters(*bytes))
+    }
+
+    fn matters(&self, bytes: Bytes) -> bool {
+        bytes.parts_of(self.total(), 1000) > 0
+    }
+
+    /// It in a sentence.
+    pub fn sentence(&self) -> String {
+        let on = |(basis, bytes)| {
+            let on = match basis {
+                Basis::Proven => "on rules proven against PyTorch",
+                Basis::Recovered => "on structure recovered from the file",
+                Basis::Assumed | Basis::Unproven => "on assumptions",
+            };
+            format!("{} {on}", share(bytes, self.total()))
+        };
+        let shares: Vec<String> = self.shares().map(on).collect();
+        format!("The peak rests {}.", shares.join(", "))
+    }
+}
+
+/// How much of a whole, in per cent; a little is not nothing.
+pub fn share(part: Bytes, whole: Bytes) -> String {
+    match part.parts_of(whole, 100) {
+        0 if part > Bytes::ZERO => "under 1 %".to_owned(),
+        100 if part < whole => "over 99 %".to_owned(),
+        percent => format!("{percent} %"),
+    }
+}

@@ -1,0 +1,79 @@
+//! Workspaces of convolutions of kinds that cuDNN was not asked about.
+//!
+//! The trees of [`crate::aten::conv::workspace`] were learnt from plain two-dimensional layers.
+//! Layers of one or three dimensions and dilated ones are answered as the nearest plain layer, which
+//! is said where so large a workspace can matter.
+
+use std::collections::BTreeMap;
+
+use crate::bytes::Bytes;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::graph::Node;
+use crate::infer::Typed;
+use crate::recover::Program;
+use crate::trace::{Event, Trace};
+
+/// COUNT: a workspace of at least the peak over this many is worth a word.
+const PARTS: u64 = 200;
+
+/// What is said of the largest of these workspaces.
+pub(super) fn diagnostic(
+    program: &Program<'_>,
+    typed: &Typed,
+    trace: &Trace,
+) -> Option<Diagnostic> {
+    let kinds: BTreeMap<&str, (&Node, &str)> = program
+        .nodes
+        .iter()
+        .filter_map(|node| Some((node.module.as_str(), (node.as_ref(), kind(node, typed)?))))
+        .collect();
+    if kinds.is_empty() {
+        return None;
+    }
+    let scratch = trace.storages.iter().filter(|&storage| trace.is_convolution_workspace(storage));
+    let unproven = scratch.filter_map(|storage| {
+        let (node, kind) = kinds.get(trace.label(storage.module))?;
+        Some((storage.requested, *node, *kind))
+    });
+    let (bytes, node, kind) = unproven.max_by_key(|&(bytes, ..)| bytes)?;
+    if bytes.times(PARTS) < peak(trace) {
+        return None;
+    }
+    let message = format!(
+        "cuDNN was not asked about {kind} convolutions ({} of the layers): the largest workspace, \
+         {bytes}, is that of a plain layer of this size, and the truth may be several times that or \
+         nothing",
+        kinds.len()
+    );
+    let label = node.label(&program.graph);
+    Some(Diagnostic::new(Severity::Warning, "unproven-workspace", message).at(label))
+}
+
+/// In what a convolution differs from those that cuDNN was asked about.
+fn kind(node: &Node, typed: &Typed) -> Option<&'static str> {
+    if !matches!(node.op.as_str(), "Conv" | "ConvTranspose") {
+        return None;
+    }
+    match typed.ty(node.input(1)?)?.rank() {
+        3 => Some("one-dimensional"),
+        5 => Some("three-dimensional"),
+        _ => {
+            let dilated = node.ints("dilations")?.iter().any(|&spacing| spacing > 1);
+            dilated.then_some("dilated")
+        }
+    }
+}
+
+/// SIZE: most bytes alive at once.
+fn peak(trace: &Trace) -> Bytes {
+    let (mut alive, mut most) = (Bytes::ZERO, Bytes::ZERO);
+    for &event in &trace.events {
+        let size = trace.storage(event).map_or(Bytes::ZERO, |storage| storage.requested);
+        alive = match event {
+            Event::Alloc(_) => alive + size,
+            Event::Free(_) => alive.saturating_sub(size),
+        };
+        most = most.max(alive);
+    }
+    most
+}
