@@ -41,6 +41,8 @@ static ROWS: LazyLock<BTreeMap<&'static str, &'static Row>> = LazyLock::new(|| {
 pub struct Row {
     /// Its name in ATen, with an overload where only that is meant.
     pub name: &'static str,
+    /// Whether PyTorch's catalogue confirms it for all arguments that it takes: not with `~` behind its name.
+    pub is_proven: bool,
     /// Its name in traces.
     label: String,
     parameters: Vec<&'static str>,
@@ -139,116 +141,61 @@ impl Row {
 
     /// Runs the kernel without a history and gives its results one.
     fn record(&'static self, rt: &Runtime, arguments: &[Value], in_place: bool) -> Answer {
-        let named = self.bind(arguments);
-        let find = |name: &str| named.iter().find(|(n, _)| *n == name).map(|(_, value)| value);
-        let differentiable: Vec<&'static str> =
-            self.gradients.iter().flat_map(|gradient| gradient.of.iter().copied()).collect();
-        let mut differentiable: Vec<&'static str> =
-            self.parameters.iter().filter(|name| differentiable.contains(name)).copied().collect();
-        differentiable.retain(|name| find(name).is_some_and(|value| !tensors(value).is_empty()));
-        let inputs: Vec<Tensor> =
-            differentiable.iter().filter_map(|name| find(name)).flat_map(tensors).collect();
+        let given = Given::new(self, self.bind(arguments));
+        let inputs: Vec<Tensor> = given.differentiable().flat_map(tensors).collect();
         let inputs: Vec<&Tensor> = inputs.iter().collect();
         let is_recorded = rt.requires_grad(&inputs);
-        let needed = |of: &[&'static str]| {
-            of.iter().filter_map(|name| find(name)).flat_map(tensors).any(|t| t.requires_grad())
-        };
-        let keeps = |name: &str| {
-            let mut readers = self.gradients.iter().filter(|gradient| {
-                let is_tensor = |of: &&'static str| differentiable.contains(of);
-                gradient.of.iter().any(|of| is_tensor(&of)) && gradient.body.reads(name)
-            });
-            match (readers.next(), readers.next()) {
-                (None, _) => false,
-                (Some(only), None) if only.of.len() == 1 && differentiable.len() > 1 => {
-                    needed(&only.of)
-                }
-                _ => true,
-            }
-        };
-        let first = arguments.first().and_then(tensor);
-        let overwritten = first.clone().filter(|_| in_place);
+        let overwritten = arguments.first().and_then(tensor).filter(|_| in_place);
         let own = self.parameters.first().copied().unwrap_or("");
-        let clone = overwritten.as_ref().filter(|_| is_recorded && keeps(own));
+        let clone = overwritten.as_ref().filter(|_| is_recorded && given.keeps(own));
         let clone = clone.map(|x| rt.empty_like(x));
         let made = rt.no_grad(|| {
-            let mut scope = Scope::new(rt, named.clone());
+            let mut scope = Scope::new(rt, given.named.clone());
             scope.overwritten = overwritten;
             scope.run(&self.body, &[])
         })?;
         if !is_recorded {
             return Ok(made);
         }
-        let mut saved: Vec<(&'static str, Tensor)> = Vec::new();
-        for (name, value) in &named {
-            if keeps(name) {
-                let own_clone = clone.clone().filter(|_| *name == own);
-                let kept = own_clone.map_or_else(|| tensors(value), |clone| vec![clone]);
-                saved.extend(kept.into_iter().map(|tensor| (*name, tensor)));
-            }
-        }
-        sorted::by_key(&mut saved, |(name, _)| *name);
         let results = tensors(&made);
-        for (name, result) in RESULTS.iter().zip(&results) {
-            if self.gradients.iter().any(|gradient| gradient.body.reads(name)) {
-                saved.push((name, result.clone()));
-            }
-        }
-        // What a formula may ask of the arguments besides their elements.
-        let facts: Vec<(&'static str, Value)> = named
-            .iter()
-            .filter(|(_, value)| tensors(value).is_empty())
-            .map(|(name, value)| (*name, value.clone()))
-            .collect();
-        let sizes = named.iter().filter(|(_, value)| !tensors(value).is_empty());
-        let sizes: Vec<(&'static str, Value)> =
-            sizes.map(|(name, value)| (*name, sizes_of(value))).collect();
-        let (saved_names, saved): (Vec<_>, Vec<_>) = saved.into_iter().unzip();
+        let (names, saved): (Vec<_>, Vec<_>) =
+            given.saved(clone.as_ref(), &results).into_iter().unzip();
         let saved: Vec<&Tensor> = saved.iter().collect();
-        let counts: Vec<(&'static str, usize)> = differentiable
-            .iter()
-            .map(|name| (*name, find(name).map_or(0, |value| tensors(value).len())))
-            .collect();
+        let (facts, sizes, counts) = given.facts();
         let formula = move |pass: &Pass<'_>| {
-            let mut names = facts.clone();
-            for (name, tensor) in saved_names.iter().zip(pass.saved) {
-                bind_another(&mut names, name, tensor);
+            let mut known = facts.clone();
+            for (name, tensor) in names.iter().zip(pass.saved) {
+                bind_another(&mut known, name, tensor);
             }
             for (name, grad) in GRADS.iter().zip(pass.grads) {
-                names.push((name, grad.clone().map_or(Value::Nothing, Value::Tensor)));
+                known.push((name, grad.clone().map_or(Value::Nothing, Value::Tensor)));
             }
-            self.backward(pass, names, &sizes, &counts)
+            self.backward(pass, &known, &sizes, &counts)
         };
-        let floats: Vec<Tensor> =
-            results.iter().filter(|result| result.dtype().is_floating()).cloned().collect();
-        let recorded = if results.len() == 1 {
-            let only = floats.into_iter().next();
-            let Some(only) = only else { return Ok(made) };
-            vec![rt.differentiable(&self.label, only, &inputs, &saved, formula)]
-        } else {
-            rt.differentiable_many(&self.label, floats, &inputs, &saved, formula)
-        };
+        let mut floats = results.into_iter().filter(|result| result.dtype().is_floating());
+        if !matches!(made, Value::List(_)) {
+            let Some(only) = floats.next() else { return Ok(made) };
+            drop(made);
+            return Ok(rt.differentiable(&self.label, only, &inputs, &saved, formula).into());
+        }
+        let recorded =
+            rt.differentiable_many(&self.label, floats.collect(), &inputs, &saved, formula);
         let mut recorded = recorded.into_iter();
-        Ok(match made {
-            Value::List(list) => Value::List(
-                list.into_iter()
-                    .map(|value| match value {
-                        Value::Tensor(t) if t.dtype().is_floating() => {
-                            recorded.next().map_or(Value::Nothing, Value::Tensor)
-                        }
-                        other => other,
-                    })
-                    .collect(),
-            ),
-            _ => recorded.next().map_or(Value::Nothing, Value::Tensor),
-        })
+        let replaced = |value| match value {
+            Value::Tensor(t) if t.dtype().is_floating() => {
+                recorded.next().map_or(Value::Nothing, Value::Tensor)
+            }
+            other => other,
+        };
+        let Value::List(list) = made else { return Ok(Value::Nothing) };
+        Ok(Value::List(list.into_iter().map(replaced).collect()))
     }
 
     /// The gradients that are needed, in the order of the parameters.
     fn backward(
         &self,
         pass: &Pass<'_>,
-        names: Vec<(&'static str, Value)>,
+        names: &[(&'static str, Value)],
         sizes: &[(&'static str, Value)],
         counts: &[(&'static str, usize)],
     ) -> Gradients {
@@ -267,7 +214,7 @@ impl Row {
             if !wanted.contains(&true) {
                 continue;
             }
-            let mut scope = Scope::new(pass.rt, names.clone());
+            let mut scope = Scope::new(pass.rt, names.to_vec());
             scope.sizes = sizes;
             scope.needed = names_needed(&gradient.of, &wanted);
             let several = gradient.of.len() > 1;
@@ -290,6 +237,77 @@ impl Row {
             }
         }
         found
+    }
+}
+
+/// Arguments of a call that autograd may record.
+struct Given {
+    row: &'static Row,
+    named: Bound,
+    /// Names of the tensors among them that have a gradient's formula.
+    names: Vec<&'static str>,
+}
+
+/// Values by their names.
+type Bound = Vec<(&'static str, Value)>;
+
+impl Given {
+    fn new(row: &'static Row, named: Bound) -> Self {
+        let has_formula =
+            |name: &str| row.gradients.iter().any(|gradient| gradient.of.contains(&name));
+        let names =
+            named.iter().filter(|(name, value)| has_formula(name) && !tensors(value).is_empty());
+        let names = names.map(|(name, _)| *name).collect();
+        Self { row, named, names }
+    }
+
+    fn differentiable(&self) -> impl Iterator<Item = &Value> {
+        self.named.iter().filter(|(name, _)| self.names.contains(name)).map(|(_, value)| value)
+    }
+
+    /// Whether an argument is saved (`guard_for`, `gen_variable_type.py`).
+    fn keeps(&self, name: &str) -> bool {
+        let mut readers = self.row.gradients.iter().filter(|gradient| {
+            gradient.of.iter().any(|of| self.names.contains(of)) && gradient.body.reads(name)
+        });
+        match (readers.next(), readers.next()) {
+            (None, _) => false,
+            (Some(only), None) if only.of.len() == 1 && self.names.len() > 1 => {
+                let of = self.named.iter().filter(|(name, _)| only.of.contains(name));
+                of.flat_map(|(_, value)| tensors(value)).any(|tensor| tensor.requires_grad())
+            }
+            _ => true,
+        }
+    }
+
+    /// What is saved; in place a clone of what is overwritten.
+    fn saved(&self, clone: Option<&Tensor>, results: &[Tensor]) -> Vec<(&'static str, Tensor)> {
+        let mut saved: Vec<(&'static str, Tensor)> = Vec::new();
+        for (at, (name, value)) in self.named.iter().enumerate() {
+            if self.keeps(name) {
+                let own = clone.filter(|_| at == 0).cloned();
+                let kept = own.map_or_else(|| tensors(value), |clone| vec![clone]);
+                saved.extend(kept.into_iter().map(|tensor| (*name, tensor)));
+            }
+        }
+        sorted::by_key(&mut saved, |(name, _)| *name);
+        for (name, result) in RESULTS.iter().zip(results) {
+            if self.row.gradients.iter().any(|gradient| gradient.body.reads(name)) {
+                saved.push((name, result.clone()));
+            }
+        }
+        saved
+    }
+
+    /// What a formula may ask of the arguments besides their elements: those that are no tensors, the
+    /// sizes of tensors, and how many gradients each has.
+    fn facts(&self) -> (Bound, Bound, Vec<(&'static str, usize)>) {
+        let (facts, rest): (Bound, Bound) =
+            self.named.iter().cloned().partition(|(_, value)| tensors(value).is_empty());
+        let sizes = rest.iter().map(|(name, value)| (*name, sizes_of(value))).collect();
+        let rest = rest.iter().filter(|(name, _)| self.names.contains(name));
+        let counts = rest.map(|(name, value)| (*name, tensors(value).len())).collect();
+        (facts, sizes, counts)
     }
 }
 
@@ -439,10 +457,20 @@ mod tests {
         match expr {
             Expr::Call { name, arguments, .. } => {
                 found(name);
-                arguments.iter().for_each(|expr| each_call(expr, found));
+                for expr in arguments {
+                    each_call(expr, found);
+                }
             }
-            Expr::List(list) => list.iter().for_each(|expr| each_call(expr, found)),
-            Expr::Choice(parts) => parts.iter().for_each(|expr| each_call(expr, found)),
+            Expr::List(list) => {
+                for expr in list {
+                    each_call(expr, found);
+                }
+            }
+            Expr::Choice(parts) => {
+                for expr in parts.iter() {
+                    each_call(expr, found);
+                }
+            }
             _ => {}
         }
     }

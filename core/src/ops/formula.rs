@@ -28,6 +28,7 @@ static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
         inputs: 0..=MANY,
         infer: shapes,
         run: Some(run),
+        is_proven: row.is_proven,
     };
     formula::rows().map(row).collect()
 });

@@ -11,8 +11,10 @@ use crate::tensor::DType;
 /// A call's value, and what is still to be overwritten.
 type Called = Result<(Value, Option<Tensor>), Refused>;
 
+type Kernel = fn(&Given<'_>) -> Answer;
+
 /// Calls that make a tensor, or tell something of one.
-const KERNELS: &[(&str, fn(&Given<'_>) -> Answer)] = &[
+const KERNELS: &[(&str, Kernel)] = &[
     // Memory of a kernel: of a type, with the sizes that operands have together.
     ("longs", |g| g.elementwise(Some(DType::Int64))),
     ("like", |g| Ok(g.rt.empty_like(&g.tensor(0)?).into())),
@@ -266,7 +268,7 @@ pub(super) fn call(
     overwritten: Option<Tensor>,
 ) -> Called {
     if ARITHMETIC.contains(&name) && values.iter().all(|value| tensors(value).is_empty()) {
-        return Ok((arithmetic(name, &values)?, overwritten));
+        return Ok((arithmetic(name, &values), overwritten));
     }
     let given = Given { rt, values: &values };
     if OVERWRITES.contains(&name) {
@@ -338,11 +340,12 @@ impl From<Tensor> for Value {
 }
 
 /// Arithmetic and comparisons in Python or C++.
-fn arithmetic(name: &str, values: &[Value]) -> Answer {
+#[expect(clippy::float_arithmetic, reason = "numbers of formulas, no bytes")]
+fn arithmetic(name: &str, values: &[Value]) -> Value {
     let (a, b) = (values.first(), values.get(1));
     if let (Some(Value::Text(a)), Some(b)) = (a, b) {
         let same = matches!(b, Value::Text(b) if a == b);
-        return Ok(truth_value(same == (name == "eq")));
+        return truth_value(same == (name == "eq"));
     }
     let given = match b {
         Some(Value::Int(b)) => Some(*b),
@@ -350,7 +353,7 @@ fn arithmetic(name: &str, values: &[Value]) -> Answer {
     };
     if let (Some(Value::Int(a)), None | Some(Value::Int(_) | Value::Nothing)) = (a, b) {
         let other = given.unwrap_or(0);
-        return Ok(match name {
+        return match name {
             "add" => Value::Int(a.saturating_add(other)),
             "sub" => Value::Int(a.saturating_sub(other)),
             "mul" => Value::Int(a.saturating_mul(other)),
@@ -364,16 +367,16 @@ fn arithmetic(name: &str, values: &[Value]) -> Answer {
             "ge" => truth_value(*a >= other),
             "logical_and" => truth_value(*a != 0 && other != 0),
             _ => truth_value(*a != 0 || other != 0),
-        });
+        };
     }
     let (Some(a), b) = (a.and_then(number), b.and_then(number)) else {
         // `None` equals nothing.
-        return Ok(truth_value(name == "ne"));
+        return truth_value(name == "ne");
     };
     let Some(b) = b.or_else(|| (name == "neg").then_some(0.0)) else {
-        return Ok(truth_value(name == "ne"));
+        return truth_value(name == "ne");
     };
-    Ok(match name {
+    match name {
         "add" => Value::Float(a + b),
         "sub" => Value::Float(a - b),
         "mul" => Value::Float(a * b),
@@ -387,7 +390,7 @@ fn arithmetic(name: &str, values: &[Value]) -> Answer {
         "ge" => truth_value(a >= b),
         "logical_and" => truth_value(a.abs() > 0.0 && b.abs() > 0.0),
         _ => truth_value(a.abs() > 0.0 || b.abs() > 0.0),
-    })
+    }
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -441,7 +444,7 @@ impl Given<'_> {
     }
 
     fn sizes(&self, position: usize) -> Result<Vec<u64>, Refused> {
-        let count = |n: i64| u64::try_from(n).map_err(|_| format!("a size of {n}"));
+        let count = |n: i64| u64::try_from(n).ok().ok_or_else(|| format!("a size of {n}"));
         self.ints(position)?.into_iter().map(count).collect()
     }
 

@@ -71,9 +71,12 @@ pub(super) fn rows(text: &'static str) -> Vec<Row> {
         together = 0;
         for name in names.split_whitespace() {
             together = together.saturating_add(1);
+            let (name, is_proven) =
+                name.strip_suffix('~').map_or((name, true), |name| (name, false));
             let plain = name.split_once('.').map_or(name, |(plain, _)| plain);
             rows.push(Row {
                 name,
+                is_proven,
                 label: format!("aten::{plain}"),
                 parameters: parameters
                     .split(',')
@@ -195,7 +198,6 @@ impl Parser {
         if self.take("-") {
             return match self.unary() {
                 Expr::Int(n) => Expr::Int(n.saturating_neg()),
-                Expr::Float(x) => Expr::Float(-x),
                 x => Expr::Call { name: "neg", arguments: vec![x], is_method: true },
             };
         }
