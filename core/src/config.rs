@@ -64,10 +64,12 @@ pub struct Config {
     pub lora_rank: NonZeroU64,
     /// What the outputs are compared with.
     pub loss: LossChoice,
-    /// Which of transformers' attentions runs, where a configuration is what was read.
+    /// How attention runs, whatever the file has.
     pub attention: Attention,
     /// The PyTorch whose rules are followed.
     pub pytorch: PyTorch,
+    /// Whether dropout runs.
+    pub dropout: Dropout,
     /// Whether activations overwrite their input.
     pub in_place: InPlace,
     /// Whether what the exporter removed or took apart is put together again.
@@ -107,6 +109,7 @@ impl Default for Config {
             loss: LossChoice::Auto,
             attention: Attention::Auto,
             pytorch: PyTorch::V2_15,
+            dropout: Dropout::Auto,
             in_place: InPlace::Auto,
             recover: Recover::Auto,
             device: "a100-80gb".to_owned(),
@@ -366,11 +369,11 @@ choice! {
 choice! {
     /// Which attention transformers runs (`attn_implementation`).
     pub enum Attention ("attention") {
-        /// What the configuration says, or the family's usual one.
-        Auto = "auto", "automatic", "as the configuration says, else what transformers takes by itself",
+        /// What the file has; what a configuration says, or the family's usual one.
+        Auto = "auto", "automatic", "as the file has it; for a configuration, what transformers takes by itself",
         /// `torch.nn.functional.scaled_dot_product_attention`.
-        Sdpa = "sdpa", "SDPA", "PyTorch's fused kernels, where the family has them",
-        /// The product, softmax and product of the family's file.
+        Sdpa = "sdpa", "SDPA", "PyTorch's fused kernels",
+        /// Product, softmax and product, each a call of its own.
         Eager = "eager", "eager", "spelled out: the matrices of scores are kept",
         /// `flash_attention_2` and its successors, a package of its own.
         Flash = "flash", "flash-attention", "the flash-attention package, in half precision; taken to keep what SDPA keeps",
@@ -398,6 +401,18 @@ choice! {
         On = "on", "on", "wherever nothing else reads the input",
         /// Nowhere.
         Off = "off", "off", "nowhere",
+    }
+}
+
+choice! {
+    /// Whether dropout runs; exports for inference do not have it.
+    pub enum Dropout ("dropout setting") {
+        /// As the file has it; an export for inference gets what its library usually drops.
+        Auto = "auto", "automatic", "as the file has it; exports for inference as their library usually trains",
+        /// Wherever such a model usually has it, if the file has none.
+        On = "on", "on", "where such a model usually has it, if the file has none",
+        /// Nowhere: its probability is zero.
+        Off = "off", "off", "nowhere: the probability is zero",
     }
 }
 

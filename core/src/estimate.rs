@@ -151,7 +151,11 @@ impl Model {
         sink.extend(self.other_settings(config));
         sink.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
         let typed = infer::infer(graph, &config.dims, &sink)?;
-        let mut program = recover::recover(graph, &typed, config, &sink);
+        // A configuration was written out with the attention that is asked for.
+        let written = self.configuration.as_ref().map(|_| Config::default().attention);
+        let followed = written.map(|attention| Config { attention, ..config.clone() });
+        let mut program =
+            recover::recover(graph, &typed, followed.as_ref().unwrap_or(config), &sink);
         if let Some(dtype) = converts.filter(|_| !graph.is_program) {
             program.typed.to_mut().convert_floats(dtype);
         }
@@ -187,10 +191,6 @@ impl Model {
             (Attention::Auto, _) => return None,
             (_, Some(_)) if self.rewrite.is_none() => {
                 "attention is as the configuration says: write `attn_implementation` into it"
-            }
-            (_, None) => {
-                "the setting of attention is for configurations of transformers: what was read here \
-                 states which operators attention runs"
             }
             (Attention::Flash, _) if config.precision == Precision::Fp32 => {
                 "the flash-attention package does not run in single precision: choose bf16, fp16 or \

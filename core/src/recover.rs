@@ -8,6 +8,7 @@
 
 mod activations;
 mod assignments;
+mod attention;
 mod batch_norm;
 mod cells;
 mod chunks;
@@ -118,6 +119,10 @@ pub fn recover<'a>(
 ) -> Program<'a> {
     let mut view = View::new(graph, typed, sink);
     if graph.is_program {
+        dropout::obey(&mut view, config);
+        view.settle();
+        attention::obey(&mut view, config);
+        view.settle();
         in_place::obey(&mut view, config);
         view.settle();
         return view.into_program();
@@ -141,6 +146,11 @@ pub fn recover<'a>(
         }),
         Recover::Off => in_place::assume(&mut view, config),
     }
+    view.reason = None;
+    dropout::obey(&mut view, config);
+    view.settle();
+    attention::obey(&mut view, config);
+    view.settle();
     if !graph.is_traced {
         removed::report(&view, config);
     }

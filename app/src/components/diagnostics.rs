@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use highwater_core::config::Setting;
 use highwater_core::diagnostic::{Diagnostic, Severity};
 use highwater_core::report::{Certainty, Part};
 use highwater_core::{Report, sorted};
@@ -10,9 +11,10 @@ use leptos::prelude::*;
 
 use super::capped::{ShowAll, shown};
 use super::parts::prose;
+use crate::page::focus;
 use crate::words;
 use crate::words::format;
-use crate::words::language::tr;
+use crate::words::language::{fill, tr};
 
 /// COUNT: diagnostics shown at first.
 const FIRST: usize = 8;
@@ -81,6 +83,14 @@ fn row(diagnostic: &Diagnostic) -> impl IntoView + use<> {
         Severity::Warning => ("severity severity-warning", "!"),
         Severity::Error => ("severity severity-error", "✕"),
     };
+    let settled_by = Setting::that_settles(&diagnostic.code).map(|setting| {
+        let decide = move |_| focus::reveal(setting.name);
+        view! {
+            <button type="button" class="link-button rests-on-settle" on:click=decide>
+                {fill("Choose {setting}", &[("setting", &tr(setting.label))])}
+            </button>
+        }
+    });
     let node = diagnostic.node.clone().map(|node| {
         let title = node.clone();
         view! { <code class="rests-on-node" title=title>{node}</code> }
@@ -93,7 +103,7 @@ fn row(diagnostic: &Diagnostic) -> impl IntoView + use<> {
             </span>
             <p class="rests-on-message" title=diagnostic.code.clone()>
                 {prose(&words::sentence(&diagnostic.message))}
-                {node}
+                {node} " " {settled_by}
             </p>
         </li>
     }

@@ -26,3 +26,15 @@ pub(crate) fn focus_later(selector: &'static str) {
     };
     Timeout::new(0, find).forget();
 }
+
+/// Opens what folds an element away, and gives it the focus.
+pub(crate) fn reveal(id: &str) {
+    let document = web_sys::window().and_then(|window| window.document());
+    let Some(element) = document.and_then(|document| document.get_element_by_id(id)) else {
+        return;
+    };
+    if let Ok(Some(folded)) = element.closest("details") {
+        drop(folded.set_attribute("open", ""));
+    }
+    focus(element.unchecked_ref());
+}

@@ -144,6 +144,44 @@ fn math_attention(
     result
 }
 
+/// transformers' `eager_attention_forward`: the matrices of scores are kept.
+pub fn eager_attention(
+    rt: &Runtime,
+    [q, k, v]: [&Tensor; 3],
+    bias: Option<&Tensor>,
+    drops: bool,
+) -> Tensor {
+    let [k, v] = [k, v].map(|shared| repeat_heads(rt, shared, q));
+    let last = k.rank().saturating_sub(1);
+    let key = view::transpose(rt, &k, last.saturating_sub(1), last);
+    let product = matmul::matmul(rt, q, &key);
+    let mut scores = elementwise::scale(rt, "aten::mul", &product);
+    drop(product);
+    if let Some(bias) = bias {
+        scores = elementwise::add(rt, &scores, bias);
+    }
+    let single = softmax::softmax_in_single(rt, &scores);
+    drop(scores);
+    let mut weights = kernels::cast(rt, &single, q.dtype());
+    drop(single);
+    if drops {
+        weights = dropout::dropout(rt, &weights);
+    }
+    matmul::matmul(rt, &weights, &v)
+}
+
+/// `repeat_kv`: heads that several queries share are copied.
+fn repeat_heads(rt: &Runtime, shared: &Tensor, q: &Tensor) -> Tensor {
+    let &[n, heads, length, width] = shared.sizes() else { return shared.clone() };
+    if q.rank() != 4 || heads >= q.size(1) || heads == 0 {
+        return shared.clone();
+    }
+    let times = q.size(1).div_euclid(heads);
+    let apart = view::reshape(rt, shared, &[n, heads, 1, length, width]);
+    let expanded = view::expand(rt, &apart, &[n, heads, times, length, width]);
+    view::reshape(rt, &expanded, &[n, heads.saturating_mul(times), length, width])
+}
+
 /// A mask of booleans becomes numbers to add: zero where it is true, the least number elsewhere.
 fn as_bias(rt: &Runtime, mask: Tensor, dtype: DType) -> Tensor {
     if mask.dtype() != DType::Bool {

@@ -29,6 +29,8 @@ pub struct Setting {
     pub group: Group,
     /// What it applies to.
     pub scope: Scope,
+    /// Codes of the [diagnostics](crate::Diagnostic) of what is assumed where it says nothing.
+    pub settles: &'static [&'static str],
     /// Whether every answer states it anyway, so that it is not listed among what is unusual.
     pub stated: bool,
     pub(super) get: fn(&Config) -> Value,
@@ -146,6 +148,11 @@ impl Setting {
         SETTINGS.iter().find(|setting| setting.name == name)
     }
 
+    /// The setting that decides what a diagnostic of this code assumes.
+    pub fn that_settles(code: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.settles.contains(&code))
+    }
+
     /// Its name in JSON and in layer specs: `zero_grad`.
     pub fn key(&self) -> String {
         self.name.replace('-', "_")
@@ -215,6 +222,7 @@ impl Setting {
             kind,
             group: Group::Training,
             scope: Scope::Training,
+            settles: &[],
             stated: false,
             get,
             set,

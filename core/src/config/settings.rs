@@ -97,6 +97,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "loss",
         label: "loss",
         help: "What the outputs are compared with",
+        settles: &["assumed-loss"],
         ..field!(loss)
     },
     Setting {
@@ -187,15 +188,24 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "attention",
         label: "attention",
-        help: "Which of transformers' attentions runs, where a configuration is read",
-        scope: Scope::Configuration,
+        help: "How attention runs: fused or spelled out",
+        settles: &["attention-mask", "spelled-out-attention"],
         ..field!(attention)
+    },
+    Setting {
+        name: "dropout",
+        label: "dropout",
+        help: "Whether dropout runs; exports for inference do not have it",
+        variable: "WHETHER",
+        settles: &["assumed-dropout", "no-dropout"],
+        ..field!(dropout)
     },
     Setting {
         name: "in-place",
         label: "in-place activations",
         help: "Whether activations overwrite their input; `auto` follows torchvision's models",
         variable: "WHETHER",
+        settles: &["assumed-in-place"],
         ..field!(in_place)
     },
     Setting {

@@ -86,13 +86,18 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     };
     // No kernel takes rows with gaps between their elements, so whoever turns them copies them, which
     // exporters do not write down.
+    let is_eager = call.node.int("eager").is_some_and(|n| n != 0);
     let in_rows = |x: Tensor| {
+        if is_eager {
+            return x;
+        }
         let is_turned = x.strides().last().is_some_and(|&stride| stride != 1);
         if is_turned { view::contiguous(call.rt, &x) } else { x }
     };
     let [q, k, v] = [q, k, v].map(in_rows);
     let drops = call.node.int("drops").is_some_and(|n| n != 0);
-    let y = aten::attention(call.rt, [&q, &k, &v], bias.as_ref(), drops);
+    let run = if is_eager { aten::eager_attention } else { aten::attention };
+    let y = run(call.rt, [&q, &k, &v], bias.as_ref(), drops);
     call.set(0, y);
     Ok(())
 }

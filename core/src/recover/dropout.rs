@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::View;
-use crate::config::Config;
+use super::{DOMAIN, View};
+use crate::basis::Reason;
+use crate::config::{Config, Dropout};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 use crate::sorted;
@@ -113,9 +114,12 @@ const FAMILIES: [Family; 7] = [
     },
 ];
 
+/// The probability that most libraries take; memory does not depend on it.
+const USUAL_RATIO: f64 = 0.1;
+
 /// Puts dropout back where the architecture is known to have it.
-pub(super) fn reinsert(view: &mut View<'_>, _: &Config) {
-    if view.nodes().any(|(_, node)| node.op == "Dropout") {
+pub(super) fn reinsert(view: &mut View<'_>, config: &Config) {
+    if config.dropout == Dropout::Off || view.nodes().any(|(_, node)| node.op == "Dropout") {
         return;
     }
     let Some(family) = FAMILIES.iter().find(|family| is_member(view, family)) else { return };
@@ -125,22 +129,7 @@ pub(super) fn reinsert(view: &mut View<'_>, _: &Config) {
         .filter(|(_, node)| node.op == "Attention" && is_one_of(&node.module, family.attention))
         .map(|(at, _)| at)
         .collect();
-    for &at in &attentions {
-        let Some(mut node) = view.node(at).cloned() else { continue };
-        node.attributes.insert("drops".to_owned(), Attribute::Int(1));
-        view.replace(at, node);
-    }
-    let count = values.len() + attentions.len();
-    for (value, module) in values {
-        let dropout = Node {
-            name: format!("{module}/Dropout"),
-            op: "Dropout".to_owned(),
-            attributes: sorted::map([("ratio".to_owned(), Attribute::Float(family.ratio))]),
-            module,
-            ..Node::default()
-        };
-        view.insert_behind(value, dropout);
-    }
+    let count = drop_out(view, values, &attentions, family.ratio);
     if count > 0 {
         let message = format!(
             "the model is built as {}, and is taken to drop out as that does by \
@@ -150,6 +139,144 @@ pub(super) fn reinsert(view: &mut View<'_>, _: &Config) {
         );
         view.say(Severity::Info, "assumed-dropout", message);
     }
+}
+
+/// Puts dropout behind values, each in a module, and inside of attention; returns how often.
+fn drop_out(
+    view: &mut View<'_>,
+    values: BTreeMap<ValueId, String>,
+    attentions: &[NodeId],
+    ratio: f64,
+) -> usize {
+    let count = values.len() + attentions.len();
+    for &at in attentions {
+        let Some(mut node) = view.node(at).cloned() else { continue };
+        node.attributes.insert("drops".to_owned(), Attribute::Int(1));
+        view.replace(at, node);
+    }
+    for (value, module) in values {
+        let dropout = Node {
+            name: format!("{module}/Dropout"),
+            op: "Dropout".to_owned(),
+            attributes: sorted::map([("ratio".to_owned(), Attribute::Float(ratio))]),
+            module,
+            ..Node::default()
+        };
+        view.insert_behind(value, dropout);
+    }
+    count
+}
+
+/// Dropout as the user says: nowhere, or where such a model usually has it.
+pub(super) fn obey(view: &mut View<'_>, config: &Config) {
+    match config.dropout {
+        Dropout::Auto => {}
+        Dropout::Off => remove(view),
+        Dropout::On if view.nodes().any(|(_, node)| drops(node)) => {}
+        Dropout::On => {
+            view.reason = Some(Reason::RemovedDropout);
+            let values = usual_places(view);
+            let attentions: Vec<NodeId> = view
+                .nodes()
+                .filter(|(_, node)| node.op == "Attention" && node.domain == DOMAIN)
+                .map(|(at, _)| at)
+                .collect();
+            let count = drop_out(view, values, &attentions, USUAL_RATIO);
+            view.reason = None;
+            let (severity, message) = match count {
+                0 => (Severity::Warning, "no place for dropout was found".to_owned()),
+                _ => (
+                    Severity::Info,
+                    format!(
+                        "dropout is put where such a model usually has it, in {count} places: on weights \
+                         of attention, on what is added to a residual, in front of the classifier"
+                    ),
+                ),
+            };
+            view.say(severity, "assumed-dropout", message);
+        }
+    }
+}
+
+fn drops(node: &Node) -> bool {
+    node.op == "Dropout" || node.op == "Attention" && node.int("drops").is_some_and(|n| n != 0)
+}
+
+/// `p = 0.0`, which PyTorch's modules pass through.
+fn remove(view: &mut View<'_>) {
+    let found: Vec<NodeId> =
+        view.nodes().filter(|(_, node)| drops(node)).map(|(at, _)| at).collect();
+    for at in found {
+        let Some(mut node) = view.node(at).cloned() else { continue };
+        if node.op == "Dropout" {
+            "Identity".clone_into(&mut node.op);
+            node.domain = String::new();
+            node.inputs.truncate(1);
+            node.outputs.truncate(1);
+            node.attributes.clear();
+        } else {
+            node.attributes.insert("drops".to_owned(), Attribute::Int(0));
+        }
+        view.replace(at, node);
+    }
+}
+
+/// What transformers and classifiers of any library usually drop out.
+fn usual_places(view: &View<'_>) -> BTreeMap<ValueId, String> {
+    let mut places = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        let inputs = [node.input(0), node.input(1)];
+        match node.op.as_str() {
+            "Add" => {
+                let [Some(a), Some(b)] = inputs else { continue };
+                let is_residual = view.dims(a) == view.dims(b)
+                    && view.dims(a).is_some_and(|dims| dims.len() >= 3)
+                    && ![a, b].into_iter().any(|value| view.is_initializer(value));
+                let added = [a, b].into_iter().find(|&value| is_projected(view, value));
+                if let Some(value) = added.filter(|_| is_residual) {
+                    places.insert(value, node.module.clone());
+                }
+            }
+            "Softmax" => {
+                let weighs =
+                    |at: &NodeId| view.node(*at).is_some_and(|reader| reader.op == "MatMul");
+                if let Some(weights) = node.output(0)
+                    && view.readers(weights).iter().any(weighs)
+                {
+                    places.insert(weights, node.module.clone());
+                }
+            }
+            "Linear" | "Gemm" => {
+                let is_last = node.output(0).is_some_and(|y| view.graph().outputs.contains(&y));
+                if let Some(x) = inputs[0]
+                    && is_last
+                    && view.dims(x).is_some_and(|dims| dims.len() == 2)
+                    && view.producer(x).is_some()
+                {
+                    places.insert(x, node.module.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    places
+}
+
+/// Whether a linear layer makes a value that nothing else reads.
+fn is_projected(view: &View<'_>, mut value: ValueId) -> bool {
+    while view.read_once(value) {
+        let Some(maker) = view.producer(value) else { return false };
+        match maker.op.as_str() {
+            "Linear" | "Gemm" => return true,
+            "MatMul" => return maker.input(1).is_some_and(|weight| view.is_initializer(weight)),
+            "Reshape" | "Transpose" | "Identity" => {}
+            "Add" if maker.input(1).is_some_and(|bias| view.is_initializer(bias)) => {}
+            _ => return false,
+        }
+        let Some(before) = maker.input(0) else { return false };
+        value = before;
+    }
+    false
 }
 
 fn is_member(view: &View<'_>, family: &Family) -> bool {

@@ -8,14 +8,14 @@
 use std::collections::BTreeSet;
 
 use super::View;
-use crate::config::Config;
+use crate::config::{Config, Dropout};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, ValueId};
 use crate::sorted;
 
 /// Puts dropout back where such a child is missing.
-pub(super) fn fill(view: &mut View<'_>, _: &Config) {
-    if view.nodes().any(|(_, node)| node.op == "Dropout") {
+pub(super) fn fill(view: &mut View<'_>, config: &Config) {
+    if config.dropout == Dropout::Off || view.nodes().any(|(_, node)| node.op == "Dropout") {
         return;
     }
     let present = children(view);

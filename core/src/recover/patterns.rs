@@ -375,7 +375,7 @@ pub(super) fn grouped(view: &View<'_>, value: ValueId) -> Option<ValueId> {
 }
 
 /// What is multiplied by the root of the scale.
-fn scaled(view: &View<'_>, value: ValueId) -> Option<ValueId> {
+pub(super) fn scaled(view: &View<'_>, value: ValueId) -> Option<ValueId> {
     let node = view.producer(value).filter(|n| n.op == "Mul" || n.op == "Div")?;
     let (a, b) = (node.input(0)?, node.input(1)?);
     let is_scalar = |v| view.dims(v).is_some_and(|dims| dims.iter().all(|&n| n == 1));
@@ -387,7 +387,7 @@ fn scaled(view: &View<'_>, value: ValueId) -> Option<ValueId> {
 }
 
 /// The exporter merges the key's own transpose with that of the product: undo the latter.
-fn key_order(order: &[i64]) -> Option<Vec<i64>> {
+pub(super) fn key_order(order: &[i64]) -> Option<Vec<i64>> {
     let mut order = order.to_vec();
     let rank = order.len();
     if rank < 2 {

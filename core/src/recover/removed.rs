@@ -1,7 +1,7 @@
 //! What the exporter removed and nothing could put back: said, where it shows.
 
 use super::{View, batch_norm};
-use crate::config::{Config, Recover};
+use crate::config::{Config, Dropout, Recover};
 use crate::diagnostic::Severity;
 use crate::graph::Node;
 
@@ -39,10 +39,11 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
     }
     let has = |op: &str| view.nodes().any(|(_, node)| node.op == op);
     let attends = has("Softmax") || has("Attention");
-    if attends && has("LayerNormalization") && !has("Dropout") {
+    let is_asked = config.dropout == Dropout::Auto;
+    if is_asked && attends && has("LayerNormalization") && !has("Dropout") {
         let message = format!(
             "the file has no dropout: either the model has none, or it was exported for inference; \
-             if it trains with dropout, {EXPORT_HINT}"
+             if it trains with dropout, set dropout to `on`, or {EXPORT_HINT}"
         );
         view.say(Severity::Info, "no-dropout", message);
     }

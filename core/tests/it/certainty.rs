@@ -30,9 +30,9 @@ fn a_program_states_everything() {
     check(
         "zoo/pt2/resnet18.pt2.gz",
         8,
-        &expect![[r#"
+        &expect![[r"
         exact graph: The peak rests over 99 % on rules proven against PyTorch.
-    "#]],
+    "]],
     );
 }
 
@@ -41,11 +41,11 @@ fn what_an_exporter_took_apart_is_recovered() {
     check(
         "zoo/train/distilbert.onnx.gz",
         8,
-        &expect![[r#"
+        &expect![[r"
         graph: The peak rests 18 % on rules proven against PyTorch, 40 % on structure recovered from the file, 42 % on assumptions.
-        1.40 GiB assumed: the loss, which nobody chose
+        1.40 GiB assumed: the loss that the output suggests
         1.33 GiB recovered: operators that the exporter took apart
-    "#]],
+    "]],
     );
 }
 
@@ -54,12 +54,12 @@ fn dropout_that_left_no_trace_is_assumed() {
     check(
         "zoo/eval/distilbert.onnx.gz",
         8,
-        &expect![[r#"
+        &expect![[r"
         graph: The peak rests 17 % on rules proven against PyTorch, 38 % on structure recovered from the file, 45 % on assumptions.
-        1.40 GiB assumed: the loss, which nobody chose
+        1.40 GiB assumed: the loss that the output suggests
         106.13 MiB assumed: dropout where such a model usually has it
         1.26 GiB recovered: operators that the exporter took apart
-    "#]],
+    "]],
     );
 }
 
@@ -68,9 +68,9 @@ fn folded_normalisation_is_recovered() {
     check(
         "zoo/eval/resnet18.onnx.gz",
         8,
-        &expect![[r#"
+        &expect![[r"
         graph: The peak rests 43 % on rules proven against PyTorch, 57 % on structure recovered from the file.
         147.94 MiB recovered: normalisation that the exporter folded into weights
-    "#]],
+    "]],
     );
 }

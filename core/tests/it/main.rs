@@ -5,6 +5,7 @@
 mod accuracy;
 mod allocator;
 mod allocator_truth;
+mod attention;
 mod autopsy;
 mod categories;
 mod certainty;

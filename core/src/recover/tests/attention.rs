@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 
-use super::check;
+use super::{check, check_with};
+use crate::config::{Attention, Config};
 
 #[test]
 fn attention_that_dynamo_noted() {
@@ -148,6 +149,57 @@ fn a_mask_is_every_modules_own() {
             h.0: a = Where(onnx::Where_7, x, x)
             h.1: b = Where(h.1.bias, a, x)
             info separate-masks
+        "]],
+    );
+}
+
+#[test]
+fn attention_that_is_spelled_out_is_fused_when_asked() {
+    let config = Config { attention: Attention::Sdpa, ..Config::default() };
+    check_with(
+        &config,
+        "input tokens i[2,64]
+         input q f[2,3,64,4]
+         input k f[2,3,64,4]
+         input v f[2,3,64,4]
+         input mask f[2,1,64,64]
+         state root f[] 0.7
+         a: kt = Transpose(k) perm=[0,1,3,2]
+         a: s = MatMul(q, kt)
+         a: scaled = Mul(s, root)
+         a: m = Add(scaled, mask)
+         a: p = Softmax(m) axis=-1
+         a: y = MatMul(p, v)",
+        &expect![[r"
+            a: y = Attention(q, k, v) drops=0 key_order=[0, 1, 2, 3] masked=1
+            info attention-setting
+        "]],
+    );
+}
+
+#[test]
+fn fused_attention_is_spelled_out_when_asked() {
+    let config = Config { attention: Attention::Eager, ..Config::default() };
+    check_with(
+        &config,
+        "input tokens i[2,64]
+         input q f[2,3,64,4]
+         input k f[2,3,64,4]
+         input v f[2,3,64,4]
+         input visible f[2,1,64,64]
+         state root f[] 0.7
+         a: q2 = Mul(q, root)
+         a: kt = Transpose(k) perm=[0,1,3,2]
+         a: k2 = Mul(kt, root)
+         a: s = MatMul(q2, k2)
+         a: m = Add(s, visible)
+         a: p = Softmax(m) axis=-1
+         a: y = MatMul(p, v)",
+        &expect![[r"
+            a: y = Attention(q, k, v, attention_mask_4d) drops=0 eager=1 key_order=[0, 1, 2, 3] masked=1
+            info recovered
+            info attention-mask
+            info attention-setting
         "]],
     );
 }

@@ -2,7 +2,8 @@
 
 use expect_test::expect;
 
-use super::check;
+use super::{check, check_with};
+use crate::config::{Config, Dropout};
 
 #[test]
 fn dropout_of_a_known_family() {
@@ -107,5 +108,76 @@ fn torchvision_drops_out_in_place_in_some_heads() {
             classifier.1: z = Gemm(y, classifier.1.weight)
             info assumed-in-place
         "]],
+    );
+}
+
+#[test]
+fn dropout_runs_where_the_user_says() {
+    let file = "
+        input x f[2,5,4]
+        state w f[4,4]
+        state c f[10,4]
+        a: h = MatMul(x, w)
+        a: y = Add(x, h)
+        a: d = Identity(y)
+        b: m = Dropout(d)
+        b: z = MatMul(m, w)";
+    let with = |dropout, file: &str, expected| {
+        check_with(&Config { dropout, ..Config::default() }, file, expected);
+    };
+    with(
+        Dropout::Off,
+        file,
+        &expect![[r"
+        state w float32[4, 4]
+        a: h = Linear(x, w) transposed=0
+        a: y = Add(x, h)
+        a: d = Identity(y)
+        b: m = Identity(d)
+        b: z = Linear(m, w) transposed=0
+        info recovered
+    "]],
+    );
+    with(
+        Dropout::On,
+        file,
+        &expect![[r"
+        state w float32[4, 4]
+        a: h = Linear(x, w) transposed=0
+        a: y = Add(x, h)
+        a: d = Identity(y)
+        b: m = Dropout(d)
+        b: z = Linear(m, w) transposed=0
+        info recovered
+    "]],
+    );
+    let bare = file.replace("b: m = Dropout(d)", "b: m = Relu(d)");
+    with(
+        Dropout::Auto,
+        &bare,
+        &expect![[r"
+        state w float32[4, 4]
+        a: h = Linear(x, w) transposed=0
+        a: y = Add(x, h)
+        a: d = Identity(y)
+        b: m = Relu(d)
+        b: z = Linear(m, w) transposed=0
+        info recovered
+    "]],
+    );
+    with(
+        Dropout::On,
+        &bare,
+        &expect![[r"
+        state w float32[4, 4]
+        a: h_before = Linear(x, w) transposed=0
+        a: h = Dropout(h_before) ratio=0.1
+        a: y = Add(x, h)
+        a: d = Identity(y)
+        b: m = Relu(d)
+        b: z = Linear(m, w) transposed=0
+        info recovered
+        info assumed-dropout
+    "]],
     );
 }
