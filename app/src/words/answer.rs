@@ -42,8 +42,8 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
         let spare = chosen.usable() - chosen.need;
         let parts: [(&str, &dyn Display); 2] =
             [("gpu", &with_article(&chosen.name)), ("spare", &spare)];
-        let rest = "On {gpu}, what could be counted leaves {spare}.";
-        (spaced(&[&peak, &on_devices]), fill(rest, &parts))
+        let rest = fill("On {gpu}, what could be counted leaves {spare}.", &parts);
+        (spaced(&[&peak, &on_devices]), rest)
     } else if chosen.verdict.survives() {
         (spaced(&[&peak, &on_devices]), on_chosen(chosen, largest))
     } else {

@@ -17,9 +17,13 @@ const LOWER: &[&str] = &[
     "aten::bmm",
     "aten::convolution",
     "aten::einsum",
+    "aten::gru_cell",
     "aten::linear",
+    "aten::lstm_cell",
     "aten::matmul",
     "aten::prelu",
+    "aten::rnn_relu_cell",
+    "aten::rnn_tanh_cell",
     "aten::scaled_dot_product_attention",
 ];
 
