@@ -11,6 +11,7 @@ pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
 pub mod experts;
+pub mod formula;
 pub mod index;
 pub mod loss;
 pub mod matmul;

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 mod call;
 mod context;
 mod fold;
+mod formula;
 mod run;
 mod shape_math;
 
@@ -144,7 +145,8 @@ const FAMILIES: &[&[Operator]] = &[
 ];
 
 static SORTED: LazyLock<Vec<&'static Operator>> = LazyLock::new(|| {
-    let mut rows: Vec<_> = FAMILIES.iter().flat_map(|family| family.iter()).collect();
+    let families = FAMILIES.iter().flat_map(|family| family.iter());
+    let mut rows: Vec<_> = families.chain(formula::rows()).collect();
     sorted::by_key(&mut rows, |row| (row.name, row.domain));
     rows
 });
@@ -157,6 +159,8 @@ pub fn all() -> &'static [&'static Operator] {
 /// The operator with this domain and name; `ai.onnx` is the long name of ONNX's own.
 pub fn lookup(domain: &str, name: &str) -> Option<&'static Operator> {
     let domain = if domain == "ai.onnx" { "" } else { domain };
+    // ATen's overloads share a row but where they have their own.
+    let name = if domain == "aten" { formula::row_name(name)? } else { name };
     let found =
         SORTED.binary_search_by(|row| row.name.cmp(name).then_with(|| row.domain.cmp(domain)));
     found.ok().and_then(|position| SORTED.get(position).copied())

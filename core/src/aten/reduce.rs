@@ -50,7 +50,8 @@ pub fn saving(
     })
 }
 
-fn shaped(result: Tensor, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
+/// A reduction's result without the dimensions that are gone.
+pub(super) fn shaped(result: Tensor, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
     if keepdim {
         return result;
     }

@@ -24,9 +24,26 @@ pub fn contiguous_in(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
     copy(rt, x, format)
 }
 
-fn copy(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
+/// A copy of its own in a memory format.
+pub(super) fn copy(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
     let y = rt.empty_in(x.dtype(), x.sizes(), format);
     rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
+}
+
+/// `aten::clone`: a new tensor with the strides of a dense one.
+pub fn duplicate(rt: &Runtime, x: &Tensor) -> Tensor {
+    rt.enter_operator("aten::clone");
+    let y = rt.empty_like(x);
+    rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
+}
+
+/// `aten::squeeze`, `unsqueeze`: dimensions of one come or go.
+pub fn restrided(rt: &Runtime, x: &Tensor, sizes: Vec<u64>, strides: Vec<u64>) -> Tensor {
+    let y = x.view_of(sizes, strides);
+    let before = x.sizes().to_vec();
+    rt.differentiable("SqueezeBackward0", y, &[x], &[], move |pass| {
+        vec![pass.grad().map(|grad| reshape(pass.rt, grad, &before))]
+    })
 }
 
 /// `aten::reshape`: a view where strides allow it, else a view of a copy.

@@ -12,15 +12,21 @@ use crate::tensor::DType;
 /// Operators of the list `lower_precision_fp`: their operands are cast down.
 const LOWER: &[&str] = &[
     "aten::_cudnn_rnn",
+    "aten::addbmm",
     "aten::addmm",
+    "aten::addmv",
+    "aten::addr",
     "aten::baddbmm",
     "aten::bmm",
     "aten::convolution",
     "aten::einsum",
     "aten::gru_cell",
+    "aten::linalg_vecdot",
     "aten::linear",
     "aten::lstm_cell",
     "aten::matmul",
+    "aten::mm",
+    "aten::mv",
     "aten::prelu",
     "aten::rnn_relu_cell",
     "aten::rnn_tanh_cell",
@@ -32,28 +38,60 @@ const SINGLE: &[&str] = &[
     "aten::acos",
     "aten::asin",
     "aten::binary_cross_entropy_with_logits",
+    "aten::cdist",
     "aten::cosh",
+    "aten::cosine_embedding_loss",
+    "aten::cosine_similarity",
+    "aten::dist",
     "aten::erfinv",
     "aten::exp",
     "aten::expm1",
     "aten::group_norm",
+    "aten::hinge_embedding_loss",
+    "aten::huber_loss",
+    "aten::kl_div",
+    "aten::l1_loss",
     "aten::layer_norm",
     "aten::log",
     "aten::log10",
     "aten::log1p",
     "aten::log2",
     "aten::logsumexp",
+    "aten::margin_ranking_loss",
     "aten::mse_loss",
+    "aten::multi_margin_loss",
+    "aten::multilabel_margin_loss",
     "aten::nll_loss",
     "aten::norm",
+    "aten::pdist",
+    "aten::poisson_nll_loss",
     "aten::pow",
     "aten::reciprocal",
+    "aten::renorm",
     "aten::rms_norm",
     "aten::rsqrt",
     "aten::sinh",
+    "aten::smooth_l1_loss",
+    "aten::soft_margin_loss",
     "aten::softplus",
     "aten::tan",
+    "aten::triplet_margin_loss",
     "aten::upsample",
+];
+
+/// Operators of the list `promote`: their operands are cast to the widest of their types.
+const WIDEST: &[&str] = &[
+    "aten::addcdiv",
+    "aten::addcmul",
+    "aten::atan2",
+    "aten::bilinear",
+    "aten::cross",
+    "aten::dot",
+    "aten::grid_sampler",
+    "aten::index_put",
+    "aten::scatter_add",
+    "aten::tensordot",
+    "aten::vdot",
 ];
 
 /// The region that runs, if any, and the casts of parameters that it keeps.
@@ -100,8 +138,25 @@ impl Runtime {
         cast
     }
 
+    /// The type to which the region casts operands of these types for the operator `name`.
+    pub fn autocast_wants(
+        &self,
+        name: &str,
+        types: impl IntoIterator<Item = DType>,
+    ) -> Option<DType> {
+        let low = self.autocast.dtype.get()?;
+        if LOWER.contains(&name) {
+            return Some(low);
+        }
+        if WIDEST.contains(&name) {
+            let single = |dtype: DType| dtype == DType::Float32;
+            return Some(if types.into_iter().any(single) { DType::Float32 } else { low });
+        }
+        SINGLE.contains(&name).then_some(DType::Float32)
+    }
+
     /// `cached_cast`: floats but doubles are eligible; parameters are cast once.
-    fn cached_cast(&self, x: &Tensor, dtype: DType) -> Tensor {
+    pub fn cached_cast(&self, x: &Tensor, dtype: DType) -> Tensor {
         let eligible = x.dtype().is_floating() && x.dtype() != DType::Float64;
         if !eligible || x.dtype() == dtype {
             return x.clone();

@@ -103,7 +103,6 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.tanh", |c| c.unary("", "Tanh")),
     ("aten.threshold", |c| c.unary("", "ThresholdedRelu")),
     ("aten.clamp", |c| c.clip()),
-    ("aten.clamp_min", |c| c.clip()),
     ("aten.hardtanh", |c| c.clip()),
     // Two tensors, or a tensor and a number.
     ("aten.__and__", |c| c.binary("And")),
@@ -111,7 +110,7 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.add", |c| c.binary("Add")),
     ("aten.bitwise_and", |c| c.binary("And")),
     ("aten.bitwise_or", |c| c.binary("Or")),
-    ("aten.div", |c| c.binary("Div")),
+    ("aten.div", |c| c.string("rounding_mode").is_none().then(|| c.binary("Div"))?),
     ("aten.eq", |c| c.binary("Equal")),
     ("aten.floor_divide", |c| c.binary("Div")),
     ("aten.ge", |c| c.binary("GreaterOrEqual")),
@@ -121,18 +120,12 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.logical_or", |c| c.binary("Or")),
     ("aten.logical_xor", |c| c.binary("Xor")),
     ("aten.lt", |c| c.binary("Less")),
-    ("aten.max", |c| c.extremum("Max", "ReduceMax")),
-    ("aten.maximum", |c| c.binary("Max")),
-    ("aten.min", |c| c.extremum("Min", "ReduceMin")),
-    ("aten.minimum", |c| c.binary("Min")),
     ("aten.mul", |c| c.binary("Mul")),
     ("aten.ne", |c| c.differs()),
-    ("aten.pow", |c| c.binary("Pow")),
-    ("aten.remainder", |c| c.binary("Mod")),
+    ("aten.pow", |c| c.tensor("exponent").is_none().then(|| c.binary("Pow"))?),
     ("aten.rsub", |c| c.reversed("Sub")),
     ("aten.sub", |c| c.binary("Sub")),
     ("aten.true_divide", |c| c.binary("Div")),
-    ("aten.masked_fill", |c| c.masked_fill()),
     ("aten.where", |c| {
         let operands = vec![c.tensor("condition")?, c.operand("self")?, c.operand("other")?];
         c.put("", "Where", operands, [])
@@ -143,13 +136,13 @@ const ROWS: &[(&str, Row)] = &[
     }),
     // Products.
     ("aten.addmm", |c| {
+        // A bias is added by the kernel; what is as large as the product is not.
+        let scaled = |name| c.float(name).is_some_and(|n| n.total_cmp(&1.0).is_ne());
+        if c.in_place || c.rank() != Some(1) || scaled("alpha") || scaled("beta") {
+            return None;
+        }
         let operands = vec![c.tensor("mat1")?, c.tensor("mat2")?, c.x()?];
         c.put("", "Gemm", operands, [])
-    }),
-    ("aten.baddbmm", |c| {
-        let operands = vec![c.x()?, c.tensor("batch1")?, c.tensor("batch2")?];
-        let scales = c.float("alpha").is_some_and(|alpha| alpha.total_cmp(&1.0).is_ne());
-        c.put(TORCH, "Baddbmm", operands, [("scales", flag(scales))])
     }),
     ("aten.bmm", |c| c.product("mat2")),
     ("aten.einsum", |c| {
@@ -216,19 +209,10 @@ const ROWS: &[(&str, Row)] = &[
     // Reductions.
     ("aten._log_softmax", |c| c.softmax("LogSoftmax")),
     ("aten._softmax", |c| c.softmax("Softmax")),
-    ("aten.amax", |c| c.reduce("ReduceMax")),
-    ("aten.amin", |c| c.reduce("ReduceMin")),
     ("aten.argmax", |c| c.position("ArgMax")),
     ("aten.argmin", |c| c.position("ArgMin")),
-    ("aten.cumsum", |c| {
-        let operands = vec![c.x()?, c.number_of("dim", DType::Int64)?];
-        c.put("", "CumSum", operands, [])
-    }),
-    ("aten.linalg_vector_norm", |c| c.reduce("ReduceL2")),
     ("aten.log_softmax", |c| c.softmax("LogSoftmax")),
-    ("aten.logsumexp", |c| c.reduce("ReduceLogSumExp")),
     ("aten.mean", |c| c.reduce("ReduceMean")),
-    ("aten.norm", |c| c.reduce("ReduceL2")),
     ("aten.prod", |c| c.reduce("ReduceProd")),
     ("aten.softmax", |c| c.softmax("Softmax")),
     ("aten.sum", |c| c.reduce("ReduceSum")),
@@ -241,7 +225,11 @@ const ROWS: &[(&str, Row)] = &[
     ("aten._reshape_alias", |c| c.reshape("size")),
     ("aten._unsafe_view", |c| c.reshape("size")),
     ("aten.chunk", |c| c.split()),
-    ("aten.clone", |c| c.unary(TORCH, "Contiguous")),
+    ("aten.clone", |c| {
+        // Without a format it is a copy, whatever `x` is.
+        c.argument("memory_format")?;
+        c.unary(TORCH, "Contiguous")
+    }),
     ("aten.contiguous", |c| c.unary(TORCH, "Contiguous")),
     ("aten.expand", |c| c.expand()),
     ("aten.flatten", |c| c.regrouped()),
@@ -381,7 +369,7 @@ pub(super) fn lower(mut call: Call<'_, '_>) {
     }
     let row = ROWS.iter().find(|(known, _)| *known == name);
     if row.is_none_or(|(_, row)| row(&mut call).is_none()) {
-        call.unknown(&target);
+        call.verbatim(&target);
     }
     call.rename_overwritten();
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use super::IN_PLACE;
+use super::{IN_PLACE, rules};
 use crate::formats::pt2::lower::Lower;
 use crate::formats::pt2::program;
 use crate::graph::{Attribute, DeclaredType, Elements, Literal, Node, Origin, ValueId};
@@ -243,6 +243,17 @@ impl<'l, 'j> Call<'l, 'j> {
         if self.in_place && IN_PLACE.contains(&op) {
             attributes.insert("in_place".to_owned(), Attribute::Int(1));
         }
+        self.put_all(domain, op, inputs, attributes);
+        Some(())
+    }
+
+    fn put_all(
+        &mut self,
+        domain: &str,
+        op: &str,
+        inputs: Vec<Option<ValueId>>,
+        attributes: BTreeMap<String, Attribute>,
+    ) {
         let outputs = self.outputs.clone();
         let outputs: Vec<Option<ValueId>> = outputs
             .into_iter()
@@ -258,19 +269,76 @@ impl<'l, 'j> Call<'l, 'j> {
             module: self.module.clone(),
             origin: Some(self.origin.clone()),
         });
-        Some(())
     }
 
-    /// A call that nobody wrote a row for.
-    pub(super) fn unknown(&mut self, target: &str) {
-        let mut inputs = Vec::new();
+    /// A call under its own name with all its arguments: tensors are inputs, named by an attribute, what
+    /// else there is are attributes.
+    pub(super) fn verbatim(&mut self, target: &str) {
+        let (mut inputs, mut names, mut attributes) = (Vec::new(), Vec::new(), BTreeMap::new());
         for input in program::list(self.node, "inputs") {
-            let names = input.get("arg").map(program::tensors).unwrap_or_default();
-            inputs.extend(names.into_iter().flatten().filter_map(|name| self.lower.id(name)));
+            let name = program::text(input, "name");
+            let Some((kind, value)) = input.get("arg").and_then(program::single) else { continue };
+            let given = input.get("arg").map(program::tensors).unwrap_or_default();
+            let list = if matches!(kind, "as_tensors" | "as_optional_tensors") { "*" } else { "" };
+            for tensor in given {
+                inputs.push(tensor.and_then(|tensor| self.lower.id(tensor)));
+                names.push(format!("{name}{list}"));
+            }
+            let attribute = match kind {
+                "as_sym_ints" | "as_sym_int"
+                    if self.ints(name).is_none() && self.int(name).is_none() =>
+                {
+                    if let Some(sizes) = self.sizes(name) {
+                        inputs.push(Some(sizes));
+                        names.push(format!("#{name}"));
+                    }
+                    continue;
+                }
+                "as_none" => continue,
+                "as_scalar_type" => match value.as_i64().and_then(program::dtype) {
+                    Some(dtype) => Attribute::Int(rules::onnx(dtype)),
+                    None => Attribute::Unsupported,
+                },
+                "as_int" | "as_bool" | "as_sym_int" => {
+                    self.int(name).map_or(Attribute::Unsupported, Attribute::Int)
+                }
+                "as_float" => match value.as_f64() {
+                    Some(x) => Attribute::Float(x),
+                    // Infinities are written as texts.
+                    None => match value.as_str() {
+                        Some(text) if text.starts_with('-') => Attribute::Float(f64::NEG_INFINITY),
+                        Some("NaN") => Attribute::Float(f64::NAN),
+                        _ => Attribute::Float(f64::INFINITY),
+                    },
+                },
+                "as_ints" | "as_sym_ints" => {
+                    self.ints(name).map_or(Attribute::Unsupported, Attribute::Ints)
+                }
+                "as_bools" => {
+                    let all = value.as_array().into_iter().flatten();
+                    Attribute::Ints(
+                        all.map(|flag| i64::from(flag.as_bool() == Some(true))).collect(),
+                    )
+                }
+                "as_floats" => {
+                    let all = value.as_array().into_iter().flatten();
+                    Attribute::Floats(all.filter_map(Json::as_f64).collect())
+                }
+                "as_string" => Attribute::String(value.as_str().unwrap_or("").to_owned()),
+                _ => Attribute::Unsupported,
+            };
+            if !name.is_empty() && !kind.contains("tensor") {
+                attributes.insert(name.to_owned(), attribute);
+            }
         }
+        attributes.insert("tensors".to_owned(), Attribute::String(names.join(",")));
         let (domain, op) = target.split_once('.').unwrap_or(("", target));
-        let put = self.put(domain, op, inputs, []);
-        debug_assert!(put.is_some(), "it always is");
+        let mut op = op.to_owned();
+        if self.in_place {
+            attributes.insert("in_place".to_owned(), Attribute::Int(1));
+            op = op.replacen("_.", ".", 1);
+        }
+        self.put_all(domain, &op, inputs, attributes);
     }
 
     /// Whether the call overwrites what no gradient flows through, which takes nothing.

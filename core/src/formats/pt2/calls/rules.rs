@@ -73,14 +73,13 @@ impl Call<'_, '_> {
 
     pub(super) fn clip(&mut self) -> Option<()> {
         let x = self.x()?;
+        // Bounds that are tensors have gradients of their own.
+        if ["min", "max"].iter().any(|name| self.tensor(name).is_some()) {
+            return None;
+        }
         let low = ["min", "min_val"].iter().find_map(|name| self.operand(name));
         let high = ["max", "max_val"].iter().find_map(|name| self.operand(name));
         self.put_optional("", "Clip", vec![Some(x), low, high], [])
-    }
-
-    pub(super) fn masked_fill(&mut self) -> Option<()> {
-        let operands = vec![self.tensor("mask")?, self.operand("value")?, self.x()?];
-        self.put("", "Where", operands, [])
     }
 
     pub(super) fn product(&mut self, other: &str) -> Option<()> {
@@ -287,14 +286,6 @@ impl Call<'_, '_> {
         let axes = self.ints("dim").unwrap_or_default();
         let keep = flag(self.flag("keepdim") == Some(true));
         self.put("", op, x, [("axes", Attribute::Ints(axes)), ("keepdims", keep)])
-    }
-
-    /// Of two tensors, or of all elements; along a dimension there are two results.
-    pub(super) fn extremum(&mut self, of_two: &str, of_all: &str) -> Option<()> {
-        if self.argument("other").is_some() {
-            return self.binary(of_two);
-        }
-        if self.argument("dim").is_some() { None } else { self.reduce(of_all) }
     }
 
     pub(super) fn position(&mut self, op: &str) -> Option<()> {
@@ -539,7 +530,7 @@ fn position(axis: i64, rank: usize) -> Option<usize> {
 }
 
 /// ONNX's number of a type (`TensorProto.DataType`).
-const fn onnx(dtype: DType) -> i64 {
+pub(super) const fn onnx(dtype: DType) -> i64 {
     match dtype {
         DType::Float32 => 1,
         DType::UInt8 => 2,

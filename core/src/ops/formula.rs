@@ -1,0 +1,144 @@
+//! Operators of ATen under their own names, whose rules are the formulas of [`crate::aten::formula`].
+//!
+//! A node names its tensors in the attribute `tensors`, an input each, `#` before what is a list of
+//! integers; everything else is an attribute. The shapes are those of the tensors that the formula makes.
+
+use std::sync::LazyLock;
+
+use super::{Call, Inference, MANY, OpError, Operator, shape_math};
+use crate::aten::formula::{self, Row, Value};
+use crate::bytes::Bytes;
+use crate::config::PyTorch;
+use crate::eager::{Hardware, Runtime, Tensor};
+use crate::graph::{Attribute, Node};
+use crate::tensor::TensorType;
+
+/// For shapes any device does.
+const ANY: Hardware = Hardware {
+    capability: (8, 0),
+    multiprocessors: 1,
+    threads_per_multiprocessor: 1024,
+    cublas_workspace: Bytes::ZERO,
+};
+
+static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
+    let row = |row: &'static Row| Operator {
+        name: row.name,
+        domain: "aten",
+        inputs: 0..=MANY,
+        infer: shapes,
+        run: Some(run),
+        is_proven: row.is_proven,
+    };
+    formula::rows().map(row).collect()
+});
+
+/// An operator for each formula.
+pub(super) fn rows() -> impl Iterator<Item = &'static Operator> {
+    OPERATORS.iter()
+}
+
+/// Name of the row of an operator with its overload.
+pub(super) fn row_name(name: &str) -> Option<&'static str> {
+    formula::lookup(name).map(|row| row.name)
+}
+
+fn shapes(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let rt = Runtime::new(ANY, PyTorch::V2_15);
+    let node = inference.node;
+    let row = formula::lookup(&node.op).ok_or_else(|| OpError::new("it has no formula"))?;
+    let placed = |position: usize| {
+        let ty: &TensorType = inference.optional(position)?;
+        Some(rt.empty(ty.dtype, &ty.dims))
+    };
+    let arguments = arguments(row, node, placed, |position| inference.ints(position))?;
+    let made = rt.without_memory(|| row.run(&rt, arguments, false)).map_err(OpError::new)?;
+    let results = match made {
+        Value::List(list) => list,
+        one => vec![one],
+    };
+    for (position, result) in results.into_iter().enumerate() {
+        if let Value::Tensor(tensor) = result {
+            inference.set_dims(position, tensor.dtype(), tensor.sizes());
+        }
+    }
+    Ok(())
+}
+
+fn run(call: &mut Call<'_>) -> Result<(), OpError> {
+    let in_place = call.overwrites();
+    let (plain, overload) = call.node.op.split_once('.').unwrap_or((&call.node.op, ""));
+    let own = formula::lookup(&format!("{plain}_")).filter(|_| in_place);
+    let row = own.or_else(|| formula::lookup(&format!("{plain}.{overload}")));
+    let row = row.ok_or_else(|| OpError::new("it has no formula"))?;
+    let placed = |position: usize| call.need(position).ok();
+    let arguments = arguments(row, call.node, placed, |position| call.ints(position))?;
+    let made = row.run(call.rt, arguments, in_place && own.is_none());
+    let made = made.map_err(OpError::new)?;
+    let results = match made {
+        Value::List(list) => list,
+        one => vec![one],
+    };
+    for (position, result) in results.into_iter().enumerate() {
+        if let Value::Tensor(tensor) = result {
+            call.set(position, tensor);
+        }
+    }
+    Ok(())
+}
+
+/// What a node passes for each parameter of a row.
+fn arguments<'a>(
+    row: &Row,
+    node: &Node,
+    mut placed: impl FnMut(usize) -> Option<Tensor>,
+    ints: impl Fn(usize) -> Option<&'a [i64]>,
+) -> Result<Vec<Value>, OpError> {
+    let names: Vec<&str> = node.string("tensors").unwrap_or("").split(',').collect();
+    let mut values = Vec::new();
+    for parameter in row.parameters() {
+        let mut tensors = Vec::new();
+        let mut sizes = None;
+        let mut is_list = false;
+        for (position, name) in names.iter().enumerate() {
+            let (name, lists) = name.strip_suffix('*').map_or((*name, false), |name| (name, true));
+            if name == *parameter {
+                is_list |= lists;
+                tensors.push(placed(position).map_or(Value::Nothing, Value::Tensor));
+            } else if name.strip_prefix('#') == Some(*parameter) {
+                let known = ints(position);
+                let known =
+                    known.ok_or_else(|| OpError::new(format!("`{parameter}` is not known")))?;
+                sizes = Some(Value::List(known.iter().map(|&n| Value::Int(n)).collect()));
+            }
+        }
+        let only = tensors.pop();
+        values.push(match (only, sizes) {
+            (_, Some(sizes)) => sizes,
+            (Some(only), None) if !is_list => only,
+            (Some(last), None) => {
+                tensors.push(last);
+                Value::List(tensors)
+            }
+            (None, None) => attribute(parameter, node.attributes.get(*parameter))?,
+        });
+    }
+    Ok(values)
+}
+
+fn attribute(name: &str, attribute: Option<&Attribute>) -> Result<Value, OpError> {
+    Ok(match attribute {
+        None => Value::Nothing,
+        Some(Attribute::Int(code)) if name == "dtype" => Value::Type(shape_math::dtype(*code)?),
+        Some(Attribute::Int(n)) => Value::Int(*n),
+        Some(Attribute::Float(x)) => Value::Float(*x),
+        Some(Attribute::String(text)) => Value::Text(text.clone()),
+        Some(Attribute::Ints(list)) => Value::List(list.iter().map(|&n| Value::Int(n)).collect()),
+        Some(Attribute::Floats(list)) => {
+            Value::List(list.iter().map(|&x| Value::Float(x)).collect())
+        }
+        Some(Attribute::Strings(_) | Attribute::Tensor(_) | Attribute::Unsupported) => {
+            return Err(OpError::new(format!("`{name}` is of a form that is not known")));
+        }
+    })
+}
