@@ -55,21 +55,15 @@ pub(crate) fn headline(answer: &Answer) -> String {
     let Answer { name, report, devices, .. } = answer;
     let peak = &report.peak;
     let least = if report.lower_bound { "at least " } else { "" };
-    let survivors: Vec<_> =
-        devices.iter().filter(|device| device.verdict.verdict.survives()).collect();
-    let fits = match survivors.len() {
-        0 => format!("fits on none of {} GPUs", devices.len()),
-        all if all == devices.len() => format!("fits on all {all} GPUs"),
-        some => format!("fits on {some} of {} GPUs", devices.len()),
-    };
+    let survivors = devices.iter().filter(|device| device.verdict.verdict.survives());
     // The smallest card that will do; where none will, the one that comes nearest.
     let telling = survivors
-        .into_iter()
         .min_by_key(|device| device.verdict.capacity)
         .or_else(|| devices.iter().max_by_key(|device| device.largest.with_flush));
     let batch = telling.and_then(|device| {
         let (dim, name) = (answer.batch.as_deref()?, &device.verdict.name);
-        Some(match (device.largest.without_flush, device.largest.only_with_flush()) {
+        let largest = answer.largest(device);
+        Some(match (largest.without_flush, largest.only_with_flush()) {
             (Some(room), None) => format!("; {name}: up to {dim} {room}"),
             (Some(room), Some(flush)) => {
                 format!("; {name}: up to {dim} {room}, {flush} with cache flushes")
@@ -78,9 +72,10 @@ pub(crate) fn headline(answer: &Answer) -> String {
         })
     });
     format!(
-        "{name} peaks at {least}{} allocated in {}: {fits}{}",
+        "{name} peaks at {least}{} allocated in {}: {}{}",
         peak.allocated,
         place(peak.phase, &peak.module, &peak.operator),
+        answer.on_devices(),
         batch.unwrap_or_default(),
     )
 }
@@ -236,6 +231,7 @@ fn devices(answer: &Answer) -> String {
             format!("-{}", device.need - available)
         };
         let size = |size: Option<u64>| match (size, &answer.batch) {
+            (Some(size), _) if answer.report.lower_bound => format!("≤ {size}"),
             (Some(size), _) => size.to_string(),
             (None, Some(_)) => "none".to_owned(),
             (None, None) => String::new(),
@@ -258,6 +254,7 @@ pub(crate) const fn told(verdict: Verdict) -> (&'static str, Style) {
         Verdict::Fits => ("fits", GOOD),
         Verdict::Tight => ("tight", CAUTION),
         Verdict::FitsAfterFlush => ("fits after cache flush", CAUTION),
+        Verdict::NotKnown => ("not known", CAUTION),
         Verdict::DoesNotFit => ("does not fit", BAD),
     }
 }
@@ -310,6 +307,13 @@ pub(crate) fn listed(diagnostics: &[Diagnostic]) -> String {
 /// Why a required device was refused.
 pub(crate) fn refusal(answer: &DeviceAnswer) -> String {
     let DeviceAnswer { verdict: device, largest } = answer;
+    if device.verdict == Verdict::NotKnown {
+        return format!(
+            "not known whether it fits on {}: needs at least {} of {}, and parts of the model could not \
+             be estimated",
+            device.name, device.need, device.capacity
+        );
+    }
     let largest = match (largest.without_flush, largest.only_with_flush()) {
         (Some(batch), None) => format!("the largest batch that fits is {batch}"),
         (Some(batch), Some(flush)) => {

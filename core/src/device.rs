@@ -184,6 +184,8 @@ pub enum Verdict {
     Tight,
     /// The allocator hits the limit, frees cached segments, retries and survives.
     FitsAfterFlush,
+    /// What could be counted fits, and not everything could be counted.
+    NotKnown,
     /// The allocator raises out of memory.
     DoesNotFit,
 }
@@ -230,13 +232,20 @@ impl Verdict {
             Self::Fits => "fits",
             Self::Tight => "tight",
             Self::FitsAfterFlush => "fits-after-flush",
+            Self::NotKnown => "not-known",
             Self::DoesNotFit => "does-not-fit",
         }
     }
 
-    /// Whether the run survives at all.
+    /// Whether the run is known to survive.
     pub const fn survives(self) -> bool {
-        !matches!(self, Self::DoesNotFit)
+        matches!(self, Self::Fits | Self::Tight | Self::FitsAfterFlush)
+    }
+
+    /// The same of a lower bound, which refutes and does not prove.
+    #[must_use]
+    pub const fn of_lower_bound(self) -> Self {
+        if self.survives() { Self::NotKnown } else { self }
     }
 }
 

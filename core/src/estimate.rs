@@ -57,6 +57,12 @@ struct Run {
 }
 
 impl Run {
+    /// Whether parts of the model could not be estimated.
+    fn is_lower_bound(&self) -> bool {
+        let failed = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Error;
+        self.typed.lower_bound || self.diagnostics.iter().any(failed)
+    }
+
     /// What there is for it on its device; the settings may limit it to a fraction, too.
     fn room(&self, device: &Device) -> Room {
         Room { allowed: self.settings.allowed, ..Room::of(device, &self.config) }
@@ -243,5 +249,10 @@ fn not_modelled(setting: &str) -> Diagnostic {
 }
 
 fn judge(run: &Run, unlimited: &Replay, device: &Device) -> DeviceVerdict {
-    DeviceVerdict::of(&run.trace, &run.settings, unlimited, (device, &run.room(device)))
+    let place = (device, &run.room(device));
+    let mut judged = DeviceVerdict::of(&run.trace, &run.settings, unlimited, place);
+    if run.is_lower_bound() {
+        judged.verdict = judged.verdict.of_lower_bound();
+    }
+    judged
 }

@@ -23,7 +23,7 @@ pub use self::markdown::markdown;
 pub use self::snapshot::{Played, snapshot};
 pub use self::trace::trace;
 use crate::estimate::LargestBatch;
-use crate::report::{DeviceVerdict, Report};
+use crate::report::{DeviceVerdict, Report, Verdict};
 use crate::trace::Phase;
 
 /// One estimate, and how the same run ends on every device.
@@ -37,6 +37,34 @@ pub struct Answer {
     pub report: Report,
     /// In the order of [`crate::device::all`].
     pub devices: Vec<DeviceAnswer>,
+}
+
+impl Answer {
+    /// On how many devices the run fits; what a lower bound says of that.
+    pub fn on_devices(&self) -> String {
+        let all = self.devices.len();
+        let count = |ends: fn(Verdict) -> bool| {
+            self.devices.iter().filter(|device| ends(device.verdict.verdict)).count()
+        };
+        let fails = count(|verdict| verdict == Verdict::DoesNotFit);
+        if self.report.lower_bound {
+            return match fails {
+                0 => format!("not known whether it fits on any of {all} GPUs"),
+                _ if fails == all => format!("fits on none of {all} GPUs"),
+                _ => format!("does not fit on {fails} of {all} GPUs, not known of the others"),
+            };
+        }
+        match count(Verdict::survives) {
+            0 => format!("fits on none of {all} GPUs"),
+            fits if fits == all => format!("fits on all {all} GPUs"),
+            fits => format!("fits on {fits} of {all} GPUs"),
+        }
+    }
+
+    /// How far the batch can go on a device; not known of a lower bound.
+    pub fn largest(&self, device: &DeviceAnswer) -> LargestBatch {
+        if self.report.lower_bound { LargestBatch::default() } else { device.largest }
+    }
 }
 
 /// How the run ends on one device.
@@ -184,10 +212,10 @@ mod tests {
         check(
             &devices(&answer),
             &expect![[r#"
-            id,name,verdict,need,capacity,context,other_processes,max_batch,max_batch_with_flush
-            a|1,A|1,fits,125829120,104857600,10485760,0,7,9
-            b, 2,"B, 2",does-not-fit,125829120,104857600,10485760,0,,
-        "#]],
+                id,name,verdict,need,capacity,context,other_processes,max_batch,max_batch_with_flush
+                a|1,A|1,fits,125829120,104857600,10485760,0,,
+                b, 2,"B, 2",does-not-fit,125829120,104857600,10485760,0,,
+            "#]],
         );
     }
 
@@ -196,54 +224,54 @@ mod tests {
         check(
             &markdown(&answer()),
             &expect![[r#"
-            # GPU memory of training net.onnx
+                # GPU memory of training net.onnx
 
-            Peaks at at least **1.00 KiB** allocated (2.00 KiB reserved) in forward of a\|"b", c; fits on 1 of 2 GPUs.
+                Peaks at at least **1.00 KiB** allocated (2.00 KiB reserved) in forward of a\|"b", c; does not fit on 1 of 2 GPUs, not known of the others.
 
-            ## Settings
+                ## Settings
 
-            | | |
-            |---|---|
-            | input | , exact graph |
-            | parameters | 0 (0 B) |
-            | optimizer | adamw |
-            | precision | fp32 |
-            | as on | A\|1, PyTorch 2.15 |
+                | | |
+                |---|---|
+                | input | , exact graph |
+                | parameters | 0 (0 B) |
+                | optimizer | adamw |
+                | precision | fp32 |
+                | as on | A\|1, PyTorch 2.15 |
 
-            ## Peaks
+                ## Peaks
 
-            | | size | bytes |
-            |---|--:|--:|
-            | requested by tensors | 12 B | 12 |
-            | `torch.cuda.max_memory_allocated()` | 1.00 KiB | 1024 |
-            | `torch.cuda.max_memory_reserved()` | 2.00 KiB | 2048 |
-            | process, with the CUDA context | 110.00 MiB | 115343360 |
+                | | size | bytes |
+                |---|--:|--:|
+                | requested by tensors | 12 B | 12 |
+                | `torch.cuda.max_memory_allocated()` | 1.00 KiB | 1024 |
+                | `torch.cuda.max_memory_reserved()` | 2.00 KiB | 2048 |
+                | process, with the CUDA context | 110.00 MiB | 115343360 |
 
-            ## At the peak: iteration 1, forward of a\|"b", c
+                ## At the peak: iteration 1, forward of a\|"b", c
 
-            | category | size | share |
-            |---|--:|--:|
-            | activation | 8 B | 67 % |
-            | parameter | 4 B | 33 % |
+                | category | size | share |
+                |---|--:|--:|
+                | activation | 8 B | 67 % |
+                | parameter | 4 B | 33 % |
 
-            | largest tensors | category | size | made by | type |
-            |---|---|--:|---|---|
-            | a\|"b", c | activation | 8 B | aten::relu |  |
+                | largest tensors | category | size | made by | type |
+                |---|---|--:|---|---|
+                | a\|"b", c | activation | 8 B | aten::relu |  |
 
-            ## GPUs
+                ## GPUs
 
-            | | verdict | need | capacity | largest batch | with cache flushes |
-            |---|---|--:|--:|--:|--:|
-            | A\|1 | fits | 120.00 MiB | 100.00 MiB | 7 | 9 |
-            | B, 2 | does not fit | 120.00 MiB | 100.00 MiB | none | none |
+                | | verdict | need | capacity | largest batch | with cache flushes |
+                |---|---|--:|--:|--:|--:|
+                | A\|1 | fits | 120.00 MiB | 100.00 MiB | at most 7 | at most 9 |
+                | B, 2 | does not fit | 120.00 MiB | 100.00 MiB | none | none |
 
-            ## What this rests on
+                ## What this rests on
 
-            - **Lower bound:** parts of the model could not be estimated.
-            - info `assumed`: a \<loss>
+                - **Lower bound:** parts of the model could not be estimated.
+                - info `assumed`: a \<loss>
 
-            Estimated by Highwater; nothing was run.
-        "#]],
+                Estimated by Highwater; nothing was run.
+            "#]],
         );
     }
 

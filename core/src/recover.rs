@@ -6,16 +6,20 @@
 //! operators that ONNX does not have are of domain [`DOMAIN`]. What then feeds nothing is dropped.
 //! `docs/recovery.md` says what tells each, and how certain it is.
 
+mod activations;
 mod assignments;
 mod attention;
 mod batch_norm;
+mod cells;
 mod chunks;
+mod circular;
 mod dropout;
 mod gaps;
 mod in_place;
 mod in_projection;
 mod masks;
 mod names;
+mod norms;
 mod patterns;
 mod placement;
 mod removed;
@@ -84,17 +88,22 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 16] = [
+const RECOVERIES: [(Recovery, Reason); 21] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (weights::name_folded, Reason::FoldedParameters),
     (weights::tie_heads, Reason::SharedWeights),
     (weights::turn_back, Reason::TransposedWeights),
     (masks::separate, Reason::MergedMasks),
+    (traced::restore_affine, Reason::TakenApart),
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
+    (circular::find_again, Reason::TakenApart),
     (chunks::separate, Reason::TakenApart),
     (chunks::find_again, Reason::TakenApart),
+    (cells::find_again, Reason::TakenApart),
+    (norms::find_again, Reason::TakenApart),
+    (activations::find_again, Reason::TakenApart),
     (patterns::find_again, Reason::TakenApart),
     (assignments::find_again, Reason::TakenApart),
     (rms_norm::find_again, Reason::TakenApart),

@@ -140,8 +140,8 @@ pub fn record(
     sink.extend(training.optimizer.diagnostics());
     sink.extend(training.masters.is_some().then(Masters::diagnostic));
     sink.extend(format_diagnostic(program, config));
-    let trace = rt.into_trace();
-    sink.extend(unproven::diagnostic(program, typed, &trace));
+    let mut trace = rt.into_trace();
+    sink.extend(unproven::mark(program, typed, &mut trace));
     Ok(trace)
 }
 

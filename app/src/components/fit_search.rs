@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use highwater_core::Report;
 use highwater_core::levers::Plan;
+use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
 use super::gpu_table::verdict_class;
@@ -29,6 +30,9 @@ pub(crate) fn FitSearch(
     let inside = move |report: Arc<Report>| match search.get() {
         _ if report.verdict.verdict.survives() => {
             view! { <p class="hint">{words::found(0, true, &report.verdict.name)}</p> }.into_any()
+        }
+        _ if report.verdict.verdict == Verdict::NotKnown => {
+            view! { <p class="hint">{words::not_known(&report.verdict.name)}</p> }.into_any()
         }
         None => view! {
             <Leaving

@@ -47,7 +47,7 @@ impl Shown {
         match self {
             Self::All => true,
             Self::Survive => verdict.is_none_or(Verdict::survives),
-            Self::Fail => verdict.is_none_or(|verdict| !verdict.survives()),
+            Self::Fail => verdict.is_none_or(|verdict| verdict == Verdict::DoesNotFit),
         }
     }
 }
@@ -214,7 +214,15 @@ fn Row(
         row.largest.with(|known| match known {
             None => "…".to_owned(),
             Some((_, None)) => "–".to_owned(),
-            Some((_, Some(largest))) => largest.without_flush.map_or_else(|| tr("none"), grouped),
+            Some((_, Some(largest))) => {
+                let is_bound = row
+                    .verdict
+                    .with(|known| matches!(known, Some((_, v)) if v.verdict == Verdict::NotKnown));
+                let most = if is_bound { "≤\u{a0}" } else { "" };
+                largest
+                    .without_flush
+                    .map_or_else(|| tr("none"), |batch| [most, &grouped(batch)].concat())
+            }
         })
     };
     let flushing = move || {
@@ -295,6 +303,7 @@ pub(super) const fn verdict_class(verdict: Verdict) -> &'static str {
         Verdict::Fits => "verdict-fits",
         Verdict::Tight => "verdict-tight",
         Verdict::FitsAfterFlush => "verdict-flush",
+        Verdict::NotKnown => "verdict-not-known",
         Verdict::DoesNotFit => "verdict-fails",
     }
 }

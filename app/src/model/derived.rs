@@ -19,6 +19,8 @@ pub(crate) struct Count {
     pub(crate) known: usize,
     /// Devices that the run survives on.
     pub(crate) survive: usize,
+    /// Devices that it does not fit on.
+    pub(crate) fail: usize,
 }
 
 /// All memos of the page.
@@ -98,6 +100,7 @@ fn count(state: State) -> Count {
             all: rows.len(),
             known: verdicts.len(),
             survive: verdicts.iter().filter(|verdict| verdict.survives()).count(),
+            fail: verdicts.iter().filter(|verdict| **verdict == Verdict::DoesNotFit).count(),
         }
     })
 }

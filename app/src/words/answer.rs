@@ -38,10 +38,17 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
     } else {
         fill("{share} is activations.", &[("share", &format::percent(share, requested))])
     };
-    let (lead, rest) = if chosen.verdict.survives() {
+    let (lead, rest) = if chosen.verdict == Verdict::NotKnown {
+        let spare = chosen.usable() - chosen.need;
+        let parts: [(&str, &dyn Display); 2] =
+            [("gpu", &with_article(&chosen.name)), ("spare", &spare)];
+        let rest = fill("On {gpu}, what could be counted leaves {spare}.", &parts);
+        (spaced(&[&peak, &on_devices]), rest)
+    } else if chosen.verdict.survives() {
         (spaced(&[&peak, &on_devices]), on_chosen(chosen, largest))
     } else {
-        let most = largest.map(most).unwrap_or_default();
+        let known = largest.filter(|_| !report.lower_bound);
+        let most = known.map(most).unwrap_or_default();
         (does_not_fit(chosen), spaced(&[&peak, &most, &on_devices]))
     };
     Headline { lead, rest: spaced(&[&rest, &activations]), verdict: chosen.verdict }
@@ -100,19 +107,21 @@ fn peak(peak: &Peak, lower_bound: bool) -> String {
 }
 
 fn on_devices(count: Count, lower_bound: bool) -> String {
-    let Count { all, known, survive } = count;
-    let parts: [(&str, &dyn Display); 2] = [("n", &survive), ("all", &all)];
+    let Count { all, known, survive, fail } = count;
+    let parts: [(&str, &dyn Display); 3] = [("n", &survive), ("all", &all), ("fail", &fail)];
     if all == 0 {
         return String::new();
     }
     let english = if known < all {
         "Checking {all} GPUs…"
-    } else if survive == 0 {
+    } else if fail == all {
         "Fits on none of {all} GPUs."
-    } else if survive == all {
-        if lower_bound { "At best fits on all {all} GPUs." } else { "Fits on all {all} GPUs." }
+    } else if lower_bound && fail == 0 {
+        "Not known whether it fits on any of {all} GPUs."
     } else if lower_bound {
-        "At best fits on {n} of {all} GPUs."
+        "Does not fit on {fail} of {all} GPUs; not known of the others."
+    } else if survive == all {
+        "Fits on all {all} GPUs."
     } else {
         "Fits on {n} of {all} GPUs."
     };
@@ -263,12 +272,16 @@ mod tests {
 
     #[test]
     fn the_count_is_honest_while_devices_are_still_looked_at() {
-        let count = |known, survive| on_devices(Count { all: 31, known, survive }, false);
+        let count = |known, survive| {
+            on_devices(Count { all: 31, known, survive, fail: known - survive }, false)
+        };
         assert_eq!(count(3, 3), "Checking 31 GPUs…");
         assert_eq!(count(31, 30), "Fits on 30 of 31 GPUs.");
         assert_eq!(count(31, 31), "Fits on all 31 GPUs.");
         assert_eq!(count(31, 0), "Fits on none of 31 GPUs.");
-        let bound = on_devices(Count { all: 31, known: 31, survive: 9 }, true);
-        assert_eq!(bound, "At best fits on 9 of 31 GPUs.");
+        let bound = |fail| on_devices(Count { all: 31, known: 31, survive: 0, fail }, true);
+        assert_eq!(bound(22), "Does not fit on 22 of 31 GPUs; not known of the others.");
+        assert_eq!(bound(0), "Not known whether it fits on any of 31 GPUs.");
+        assert_eq!(bound(31), "Fits on none of 31 GPUs.");
     }
 }

@@ -61,6 +61,7 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
         Verdict::Fits => "fits",
         Verdict::Tight => "tight",
         Verdict::FitsAfterFlush => "fits after cache flush",
+        Verdict::NotKnown => "not known",
         Verdict::DoesNotFit => "does not fit",
     })
 }
@@ -71,6 +72,7 @@ pub(crate) const fn verdict_symbol(verdict: Verdict) -> &'static str {
         Verdict::Fits => "✓",
         Verdict::Tight => "≈",
         Verdict::FitsAfterFlush => "↻",
+        Verdict::NotKnown => "?",
         Verdict::DoesNotFit => "✕",
     }
 }

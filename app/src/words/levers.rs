@@ -45,6 +45,14 @@ pub(crate) fn found(steps: usize, fits: bool, device: &str) -> String {
     fill(english, &[("device", &device), ("n", &steps)])
 }
 
+/// A lower bound fits.
+pub(crate) fn not_known(device: &str) -> String {
+    fill(
+        "What could be counted fits on {device}; whether the whole run does is not known.",
+        &[("device", &with_article(device))],
+    )
+}
+
 /// What a search found, once it has ended.
 pub(crate) fn outcome(search: &SearchState, report: &Report) -> Option<String> {
     let (fits, plan) = match search.outcome.as_ref()? {

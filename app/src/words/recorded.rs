@@ -142,7 +142,7 @@ mod tests {
         let read = recorded::open(&mut &*snapshot()).expect("it is a snapshot");
         let history = Recorded::of(&read, None).expect("it has a history");
         let report = history.report("a.pickle", &Config::default()).expect("it is told");
-        let said = headline(&report, Count { all: 9, known: 9, survive: 4 }, None);
+        let said = headline(&report, Count { all: 9, known: 9, survive: 4, fail: 5 }, None);
         assert!(said.lead.starts_with("Peaked at "), "{}", said.lead);
         assert!(said.lead.contains(" reserved, in step of iteration "), "{}", said.lead);
         assert!(said.lead.ends_with("Fits on 4 of 9 GPUs."), "{}", said.lead);

@@ -85,7 +85,7 @@ mod tests {
                     .expect("it unpacks");
             let largest = Some(LargestBatch { without_flush: Some(7), with_flush: Some(7) });
             let headline =
-                words::headline(&report, Count { all: 2, known: 2, survive: 2 }, largest);
+                words::headline(&report, Count { all: 2, known: 2, survive: 2, fail: 0 }, largest);
             assert!(headline.lead.starts_with("Peaks at "), "{}", headline.lead);
             assert!(headline.rest.contains(" is activations."), "{}", headline.rest);
         }

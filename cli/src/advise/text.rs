@@ -85,6 +85,11 @@ fn plan_title(advice: &Advice) -> String {
     match (advice.fits, steps) {
         (true, 0) => format!("It fits on {name} as it is"),
         (true, _) => format!("The least that makes it fit on {name}, of {tried} sets tried"),
+        (false, _) if advice.report.lower_bound => {
+            format!(
+                "Not known whether it fits on {name}: parts of the model could not be estimated"
+            )
+        }
         (false, 0) => format!("Nothing makes it smaller: {name} will not do"),
         (false, _) => format!("None of {tried} sets makes it fit on {name}; this comes nearest"),
     }

@@ -194,6 +194,24 @@ fn vector_product(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     let rows = if a.rank() > 1 { a.sizes() } else { b.sizes() };
     let kept: Vec<u64> = rows.iter().take(rows.len().saturating_sub(1)).copied().collect();
     let y = product(rt, a, &kept);
+    if a.rank() > 1 && b.rank() == 1 {
+        // Each is saved for the other; a matrix gets an outer product, the vector a product.
+        let (for_other, for_self) =
+            (a.requires_grad().then_some(b), b.requires_grad().then_some(a));
+        let saved: Vec<&Tensor> = for_other.into_iter().chain(for_self).collect();
+        let sizes = [a, b].map(|t| t.sizes().to_vec());
+        let dtype = a.dtype();
+        return rt.differentiable("MvBackward0", y, &[a, b], &saved, move |pass| {
+            let [a, b] = &sizes;
+            let for_a = pass.needs(0).then(|| pass.rt.empty(dtype, a));
+            let for_b = pass.needs(1).then(|| {
+                let result = pass.rt.empty(dtype, b);
+                pass.rt.cublas();
+                result
+            });
+            vec![for_a, for_b]
+        });
+    }
     rt.differentiable("MvBackward0", y, &[a, b], &[a, b], |pass| {
         (0..2).map(|i| pass.saved(i).map(|t| pass.rt.empty(t.dtype(), t.sizes()))).collect()
     })

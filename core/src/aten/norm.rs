@@ -6,9 +6,9 @@
 use super::elementwise::{self, Unary};
 use super::{reduce, view};
 use crate::bytes::Bytes;
-use crate::config::PyTorch;
+use crate::config::{MemoryFormat, PyTorch};
 use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
-use crate::tensor::{DType, numel};
+use crate::tensor::DType;
 
 /// `aten::batch_norm` in training: `x [N, C, …]`, `weight [C]`, `bias [C]`.
 ///
@@ -22,25 +22,71 @@ pub fn batch_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
+    batch_norm_with(rt, x, weight, bias, &[])
+}
+
+/// The same with statistics of its own, which are saved.
+fn batch_norm_with(
+    rt: &Runtime,
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    statistics: &[Tensor],
+) -> Tensor {
     let x = &view::contiguous_in(rt, x, x.suggested_format());
     rt.enter_operator("aten::batch_norm");
     let y = rt.empty_like(x);
     let channels = x.size(1);
     let mean = rt.empty(DType::Float32, &[channels]);
     let deviation = rt.empty(DType::Float32, &[channels]);
-    let saved = [x, &mean, &deviation];
-    if uses_cudnn(x, weight, bias) || x.strides().get(1) != Some(&1) {
-        let node = "CudnnBatchNormBackward0";
-        return affine(rt, node, y, saved, (weight, bias), channel_gradients);
+    let saved: Vec<&Tensor> = [x, &mean, &deviation].into_iter().chain(statistics).collect();
+    let saved = saved.as_slice();
+    let parameters = (weight, bias);
+    if uses_cudnn(x, weight, bias) {
+        // cuDNN computes all three, whichever of them are needed.
+        return affine(rt, "CudnnBatchNormBackward0", y, saved, parameters, |pass, own| {
+            channel_gradients(pass, own, true)
+        });
+    }
+    let node = "NativeBatchNormBackward0";
+    if x.strides().get(1) != Some(&1) {
+        return affine(rt, node, y, saved, parameters, |pass, own| {
+            channel_gradients(pass, own, false)
+        });
     }
     channels_last_sums(rt, x, 4);
-    let mut inputs = vec![x];
-    inputs.extend(weight);
-    inputs.extend(bias);
-    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
-    rt.differentiable("NativeBatchNormBackward0", y, &inputs, &saved, move |pass| {
-        channels_last_gradients(pass, dtype)
-    })
+    affine(rt, node, y, saved, parameters, channels_last_gradients)
+}
+
+/// `aten::instance_norm`: `x [N, C, …]` as one image of `N · C` channels, whose affine part and running
+/// statistics are repeated for each image (`native/Normalization.cpp`).
+pub fn instance_norm(
+    rt: &Runtime,
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    statistics: Option<&Tensor>,
+) -> Tensor {
+    let (batch, channels) = (x.size(0), x.size(1));
+    let all = [batch.saturating_mul(channels)];
+    let repeated = |tensor: &Tensor| view::resample(rt, "aten::repeat", tensor, &all);
+    let (weight, bias) = (weight.map(repeated), bias.map(repeated));
+    rt.enter_operator("aten::repeat");
+    let repeat = |like: &Tensor| [(); 2].map(|()| rt.empty(like.dtype(), &all));
+    let repeated = statistics.map(repeat).into_iter().flatten().collect::<Vec<_>>();
+    let dense = view::contiguous(rt, x);
+    let sizes: Vec<u64> =
+        [1].into_iter().chain(all).chain(x.sizes().iter().skip(2).copied()).collect();
+    let whole = view::reshape(rt, &dense, &sizes);
+    drop(dense);
+    let y = batch_norm_with(rt, &whole, weight.as_ref(), bias.as_ref(), &repeated);
+    if let Some(like) = statistics {
+        rt.enter_operator("aten::mean");
+        drop(rt.empty(like.dtype(), &[channels]));
+        drop(rt.empty(like.dtype(), &[channels]));
+    }
+    drop((whole, weight, bias, repeated));
+    view::reshape(rt, &y, x.sizes())
 }
 
 /// `_select_batch_norm_backend`, where the statistics are those of the batch.
@@ -80,21 +126,19 @@ fn channels_last_sums(rt: &Runtime, x: &Tensor, sums: u64) {
 }
 
 /// `batch_norm_backward_cuda` for channels last: two sums per channel, then the gradient from them.
-fn channels_last_gradients(pass: &Pass<'_>, dtype: DType) -> Gradients {
+fn channels_last_gradients(pass: &Pass<'_>, own: &Parameters) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
     let rt = pass.rt;
     let grad_copy = view::contiguous_in(rt, grad, x.suggested_format());
     rt.enter_operator("aten::native_batch_norm_backward");
     let channels = x.size(1);
     let sums = [(); 2].map(|()| rt.empty(DType::Float32, &[channels]));
-    let parameters: Gradients = (1..pass.needs.len())
-        .map(|input| pass.needs(input).then(|| rt.empty(dtype, &[channels])))
-        .collect();
+    let parameters = own.gradients(pass, false);
     channels_last_sums(rt, x, 2);
-    let for_x = rt.empty_like(x);
+    let for_x = pass.needs(0).then(|| rt.empty_like(x));
     drop(grad_copy);
     sums.into_iter().rev().for_each(drop);
-    std::iter::once(Some(for_x)).chain(parameters).collect()
+    std::iter::once(for_x).chain(parameters).collect()
 }
 
 /// `aten::native_layer_norm`: `x [rows…, width…]`, weight and bias `[width…]`.
@@ -115,15 +159,22 @@ pub fn layer_norm(
     let mean = rt.empty(DType::Float32, &[rows]);
     let deviation = rt.empty(DType::Float32, &[rows]);
     drop(dense);
-    let saved = [x, &mean, &deviation];
-    affine(rt, "NativeLayerNormBackward0", y, saved, (weight, bias), row_gradients)
+    let inputs: Vec<&Tensor> = std::iter::once(x).chain(weight).chain(bias).collect();
+    let saved: Vec<&Tensor> =
+        [x, &mean, &deviation].into_iter().chain(weight).chain(bias).collect();
+    let own = Parameters::of([weight, bias]);
+    rt.differentiable("NativeLayerNormBackward0", y, &inputs, &saved, move |pass| {
+        row_gradients(pass, &own)
+    })
 }
 
 /// `aten::rms_norm`: `x [rows…, width…]`, weight `[width…]`, in one kernel; until PyTorch 2.8 a composite.
 ///
 /// Saved: the input and one statistic per row.
 pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -> Tensor {
-    if rt.pytorch == PyTorch::V2_8 {
+    // Channels last is not for the kernel.
+    let is_composite = x.rank() >= 4 && x.suggested_format() != MemoryFormat::Contiguous;
+    if rt.pytorch == PyTorch::V2_8 || is_composite {
         return composite_rms_norm(rt, x, width, weight);
     }
     let [x] = &rt.for_operator("aten::rms_norm", [x]);
@@ -133,11 +184,11 @@ pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -
     let rows = x.numel().checked_div(width).unwrap_or(0);
     let deviation = rt.empty(DType::Float32, &[rows]);
     drop(dense);
-    let mut inputs = vec![x];
-    inputs.extend(weight);
-    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
-    rt.differentiable("FusedRmsNormBackward0", y, &inputs, &[x, &deviation], move |pass| {
-        row_gradients(pass, dtype)
+    let inputs: Vec<&Tensor> = std::iter::once(x).chain(weight).collect();
+    let saved: Vec<&Tensor> = [x, &deviation].into_iter().chain(weight).collect();
+    let own = Parameters::of([weight, None]);
+    rt.differentiable("FusedRmsNormBackward0", y, &inputs, &saved, move |pass| {
+        row_gradients(pass, &own)
     })
 }
 
@@ -183,73 +234,97 @@ pub fn group_norm(
     let (batch, channels) = (x.size(0), x.size(1));
     let mean = rt.empty(x.dtype(), &[batch, groups]);
     let deviation = rt.empty(x.dtype(), &[batch, groups]);
-    let scale = rt.empty(DType::Float32, &[batch, channels]);
-    let shift = rt.empty(DType::Float32, &[batch, channels]);
-    drop((scale, shift));
-    let mut inputs = vec![&x];
-    inputs.extend(weight);
-    inputs.extend(bias);
-    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
-    rt.differentiable(
+    let accumulated = if x.dtype().size() < Bytes(4) { 2 } else { 0 };
+    let mut scratch = vec![[batch, groups]; accumulated];
+    // One number per channel is scaled at once.
+    let is_pointwise = x.numel() == batch.saturating_mul(channels);
+    if !is_pointwise && (weight.is_some() || bias.is_some()) {
+        scratch.extend([[batch, channels]; 2]);
+    }
+    let scratch: Vec<_> = scratch.iter().map(|sizes| rt.empty(DType::Float32, sizes)).collect();
+    drop(scratch);
+    let has_weight = weight.is_some();
+    affine(
+        rt,
         "NativeGroupNormBackward0",
         y,
-        &inputs,
         &[&x, &mean, &deviation],
-        move |pass| {
-            let results = channel_gradients(pass, dtype);
-            let sums = [channels, channels, groups, groups, channels];
+        (weight, bias),
+        move |pass, own| {
+            let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
+            let format = x.suggested_format();
+            let grad_copy = view::contiguous_in(pass.rt, grad, format);
+            pass.rt.enter_operator("aten::native_group_norm_backward");
+            let for_x = pass.needs(0).then(|| pass.rt.empty_like(x));
+            let parameters = own.gradients(pass, false);
+            let mut sums = vec![channels; if is_pointwise { 0 } else { 2 }];
+            if for_x.is_some() {
+                sums.extend([groups; 2]);
+                if !is_pointwise && has_weight && format == MemoryFormat::Contiguous {
+                    sums.push(channels);
+                }
+            }
             let scratch: Vec<_> =
                 sums.iter().map(|&n| pass.rt.empty(DType::Float32, &[batch, n])).collect();
-            drop(scratch);
-            results
+            drop((scratch, grad_copy));
+            std::iter::once(for_x).chain(parameters).collect()
         },
     )
 }
 
-/// A normalisation with an affine part: input, weight and bias get gradients.
+/// Weight and bias of a normalisation: type and sizes of those that there are.
+struct Parameters(Vec<(DType, Vec<u64>)>);
+
+impl Parameters {
+    fn of(parameters: [Option<&Tensor>; 2]) -> Self {
+        let there = parameters.into_iter().flatten();
+        Self(there.map(|tensor| (tensor.dtype(), tensor.sizes().to_vec())).collect())
+    }
+
+    /// Gradients of those that need one, or of all.
+    fn gradients(&self, pass: &Pass<'_>, all: bool) -> Gradients {
+        let fresh = |(at, (dtype, sizes)): (usize, &(DType, Vec<u64>))| {
+            (all || pass.needs(at.saturating_add(1))).then(|| pass.rt.empty(*dtype, sizes))
+        };
+        self.0.iter().enumerate().map(fresh).collect()
+    }
+}
+
+/// A normalisation with an affine part: input, weight and bias get gradients, the weight is saved.
 fn affine(
     rt: &Runtime,
     node: &'static str,
     y: Tensor,
-    saved: [&Tensor; 3],
+    saved: &[&Tensor],
     (weight, bias): (Option<&Tensor>, Option<&Tensor>),
-    gradients: fn(&Pass<'_>, DType) -> Gradients,
+    gradients: impl Fn(&Pass<'_>, &Parameters) -> Gradients + 'static,
 ) -> Tensor {
-    let mut inputs = vec![saved[0]];
-    inputs.extend(weight);
-    inputs.extend(bias);
-    let dtype = weight.map_or(DType::Float32, Tensor::dtype);
-    rt.differentiable(node, y, &inputs, &saved, move |pass| gradients(pass, dtype))
+    let own = Parameters::of([weight, bias]);
+    let inputs: Vec<&Tensor> = saved.iter().copied().take(1).chain(weight).chain(bias).collect();
+    let saved: Vec<&Tensor> = saved.iter().copied().chain(weight).collect();
+    rt.differentiable(node, y, &inputs, &saved, move |pass| gradients(pass, &own))
 }
 
 /// Gradients of `X [N, C, …]`, and of weight and bias `[C]`: they follow the input's layout.
-fn channel_gradients(pass: &Pass<'_>, dtype: DType) -> Gradients {
+fn channel_gradients(pass: &Pass<'_>, own: &Parameters, all: bool) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
     let grad_copy = view::contiguous_in(pass.rt, grad, x.suggested_format());
-    let for_x = pass.rt.empty_like(x);
-    let results = with_parameters(pass, for_x, dtype, x.size(1));
+    let for_x = (all || pass.needs(0)).then(|| pass.rt.empty_like(x));
+    let parameters = own.gradients(pass, all);
     drop(grad_copy);
-    results
+    std::iter::once(for_x).chain(parameters).collect()
 }
 
 /// Gradients of `X [rows…, width…]`, and of weight and bias `[width…]`: the kernel works on rows, and the
 /// gradient is copied last.
-fn row_gradients(pass: &Pass<'_>, dtype: DType) -> Gradients {
+fn row_gradients(pass: &Pass<'_>, own: &Parameters) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
     let dense = |tensor: &Tensor| pass.rt.empty(tensor.dtype(), tensor.sizes());
     let x_copy = (!x.is_contiguous()).then(|| dense(x));
-    let for_x = dense(x);
-    let rows = pass.saved(1).map_or(1, Tensor::numel).max(1);
-    let results = with_parameters(pass, for_x, dtype, numel(x.sizes()).div_euclid(rows));
+    let for_x = pass.needs(0).then(|| dense(x));
+    let parameters = own.gradients(pass, false);
     let grad_copy = (!grad.is_contiguous()).then(|| dense(grad));
     drop(grad_copy);
     drop(x_copy);
-    results
-}
-
-/// The input's gradient, then those of the parameters that need one.
-fn with_parameters(pass: &Pass<'_>, for_x: Tensor, dtype: DType, size: u64) -> Gradients {
-    let parameters =
-        (1..pass.needs.len()).map(|at| pass.needs(at).then(|| pass.rt.empty(dtype, &[size])));
-    std::iter::once(Some(for_x)).chain(parameters).collect()
+    std::iter::once(for_x).chain(parameters).collect()
 }

@@ -4,6 +4,8 @@
 //! `workspace` and `reserve`: the sums are those that `cudnnGetRNNTempSpaceSizes` of cuDNN 9.26
 //! answers (`tests/oracle/recurrent.py`).
 
+pub mod cell;
+
 use super::view;
 use crate::bytes::Bytes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};

@@ -209,8 +209,48 @@ pub fn assign(rt: &Runtime, x: &Tensor, piece: &Tensor, is_whole: bool) -> Tenso
         let Some(grad) = pass.grad() else { return vec![None, None] };
         let whole = pass.rt.empty_like(grad);
         let part = pass.rt.empty(grad.dtype(), &sizes);
-        drop(pass.rt.empty(grad.dtype(), &sizes));
+        // What was overwritten has a gradient of zeros, where it needs one.
+        drop(pass.needs(0).then(|| pass.rt.empty(grad.dtype(), &sizes)));
         vec![Some(whole), Some(part)]
+    })
+}
+
+/// `aten::_pad_circular`, by so much in front and behind of each dimension (`native/PadNd.cpp`).
+///
+/// The input is copied into the middle of a new tensor, then for each dimension, the last first, both ends
+/// from what lies opposite.
+pub fn pad_circular(rt: &Runtime, x: &Tensor, pads: &[(u64, u64)]) -> Tensor {
+    rt.enter_operator("aten::_pad_circular");
+    let sizes: Vec<u64> = x
+        .sizes()
+        .iter()
+        .zip(pads)
+        .map(|(&n, &(a, b))| n.saturating_add(a).saturating_add(b))
+        .collect();
+    let y = rt.empty(x.dtype(), &sizes);
+    // A batch and channels stand in front, or channels alone where so many dimensions are padded.
+    let padded = pads.iter().position(|&pads| pads != (0, 0)).unwrap_or(2);
+    let spatial = padded.min(2).min(x.rank())..x.rank();
+    let whole = spatial.clone().fold(x.clone(), |piece, dim| part(rt, &piece, dim, x.size(dim)));
+    let mut y = assign(rt, &y, &whole, false);
+    drop(whole);
+    for dim in spatial.rev() {
+        let (front, back) = pads.get(dim).copied().unwrap_or_default();
+        for length in [front, back].into_iter().filter(|&length| length > 0) {
+            let piece = part(rt, &y, dim, length);
+            y = assign(rt, &y, &piece, false);
+        }
+    }
+    y
+}
+
+/// `aten::slice`, which is a view also of the whole length.
+fn part(rt: &Runtime, x: &Tensor, dim: usize, length: u64) -> Tensor {
+    let y = x.view_of(replaced(x.sizes(), dim, length), x.strides().to_vec());
+    let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
+    rt.differentiable("SliceBackward0", y, &[x], &[], move |pass| {
+        pass.rt.enter_operator("aten::slice_backward");
+        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
     })
 }
 
@@ -252,9 +292,11 @@ pub fn resample(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> 
     resample_keeping(rt, name, x, sizes, &[])
 }
 
-/// `reflection_pad` and `replication_pad`, whose gradients are given the input for its sizes, and so
-/// keep it (`tools/autograd/derivatives.yaml`).
-pub fn pad_with_copies(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> Tensor {
+/// A tensor of other sizes whose gradient reads the input: `aten::glu`.
+///
+/// Those of `reflection_pad` and `replication_pad` are given it for its sizes, and so keep it
+/// (`tools/autograd/derivatives.yaml`).
+pub fn keeping_input(rt: &Runtime, name: &'static str, x: &Tensor, sizes: &[u64]) -> Tensor {
     resample_keeping(rt, name, x, sizes, &[x])
 }
 

@@ -20,12 +20,16 @@ const LOWER: &[&str] = &[
     "aten::bmm",
     "aten::convolution",
     "aten::einsum",
+    "aten::gru_cell",
     "aten::linalg_vecdot",
     "aten::linear",
+    "aten::lstm_cell",
     "aten::matmul",
     "aten::mm",
     "aten::mv",
     "aten::prelu",
+    "aten::rnn_relu_cell",
+    "aten::rnn_tanh_cell",
     "aten::scaled_dot_product_attention",
 ];
 

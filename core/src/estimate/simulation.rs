@@ -56,7 +56,6 @@ impl Simulation {
     pub fn report(&self) -> Report {
         let Self { summary, run, replay, series, .. } = self;
         let verdict = self.verdict();
-        let failed = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Error;
         let report = Report::of(&run.trace, replay, series, verdict);
         let parts = report.certainty.iter().flat_map(|certainty| &certainty.parts);
         let diagnostics = Diagnostics::default();
@@ -66,7 +65,7 @@ impl Simulation {
             model: summary.clone(),
             config: run.config.clone(),
             diagnostics: diagnostics.into_sorted(),
-            lower_bound: run.typed.lower_bound || run.diagnostics.iter().any(failed),
+            lower_bound: run.is_lower_bound(),
             without_workspaces: without_workspaces(run),
             ..report
         }

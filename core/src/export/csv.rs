@@ -72,7 +72,7 @@ pub fn devices(answer: &Answer) -> String {
                     max_batch_with_flush\n"
         .to_owned();
     for device in &answer.devices {
-        let verdict = &device.verdict;
+        let (verdict, largest) = (&device.verdict, answer.largest(device));
         let size = |batch: Option<u64>| batch.map(|batch| batch.to_string()).unwrap_or_default();
         writeln!(
             text,
@@ -84,8 +84,8 @@ pub fn devices(answer: &Answer) -> String {
             verdict.capacity.0,
             verdict.context.0,
             verdict.other_processes.0,
-            size(device.largest.without_flush),
-            size(device.largest.with_flush),
+            size(largest.without_flush),
+            size(largest.with_flush),
         )
         .ok();
     }

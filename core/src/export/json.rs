@@ -13,6 +13,7 @@ use super::{Answer, DeviceAnswer};
 use crate::bytes::Bytes;
 use crate::config::{Config, SETTINGS};
 use crate::diagnostic::Diagnostic;
+use crate::estimate::LargestBatch;
 use crate::formats::Recognised;
 use crate::report::difference::{PhaseDifference, by_phase};
 use crate::report::{
@@ -188,7 +189,10 @@ impl<'a> JsonAnswer<'a> {
             iterations: iterations.iter().map(JsonIteration::of).collect(),
             at_peak: *at_peak,
             certainty: certainty.as_ref().map(JsonCertainty::of),
-            devices: devices.iter().map(JsonDevice::of).collect(),
+            devices: devices
+                .iter()
+                .map(|device| JsonDevice::of(device, answer.largest(device)))
+                .collect(),
             lower_bound: *lower_bound,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
             compared: None,
@@ -286,8 +290,8 @@ impl JsonBand {
 }
 
 impl<'a> JsonDevice<'a> {
-    fn of(answer: &'a DeviceAnswer) -> Self {
-        let DeviceAnswer { verdict, largest } = answer;
+    fn of(answer: &'a DeviceAnswer, largest: LargestBatch) -> Self {
+        let DeviceAnswer { verdict, largest: _ } = answer;
         let DeviceVerdict {
             id,
             name,

@@ -38,14 +38,13 @@ pub fn markdown(answer: &Answer) -> String {
 fn lead(answer: &Answer) -> String {
     let report = &answer.report;
     let peak = &report.peak;
-    let fits = answer.devices.iter().filter(|device| device.verdict.verdict.survives()).count();
     let least = if report.lower_bound { "at least " } else { "" };
     format!(
-        "Peaks at {least}**{}** allocated ({} reserved) in {}; fits on {fits} of {} GPUs.",
+        "Peaks at {least}**{}** allocated ({} reserved) in {}; {}.",
         peak.allocated,
         peak.reserved,
         line(&place(peak.phase, &peak.module, &peak.operator)),
-        answer.devices.len(),
+        answer.on_devices(),
     )
 }
 
@@ -123,7 +122,9 @@ fn devices(text: &mut String, answer: &Answer) {
         let ends = verdict.verdict.name().replace('-', " ");
         write!(text, "| {name} | {ends} | {} | {} |", verdict.need, verdict.capacity).ok();
         if batch.is_some() {
-            let size = |n: Option<u64>| n.map_or_else(|| "none".to_owned(), |n| n.to_string());
+            let most = if answer.report.lower_bound { "at most " } else { "" };
+            let size =
+                |n: Option<u64>| n.map_or_else(|| "none".to_owned(), |n| format!("{most}{n}"));
             let LargestBatch { without_flush, with_flush } = device.largest;
             write!(text, " {} | {} |", size(without_flush), size(with_flush)).ok();
         }

@@ -102,7 +102,7 @@ impl Search {
         let Ok(outcome) = model.outcome(&candidate.config) else { return Ok(Searched::On) };
         let need = outcome.verdict.need;
         match outcome.verdict.verdict {
-            Verdict::Fits | Verdict::Tight => {
+            Verdict::Fits | Verdict::Tight | Verdict::NotKnown => {
                 return self.found(model, candidate.levers, is_at_ease);
             }
             Verdict::FitsAfterFlush => {
@@ -206,5 +206,5 @@ impl Search {
 
 /// Whether a run never has to give cached memory back.
 const fn is_at_ease(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Fits | Verdict::Tight)
+    matches!(verdict, Verdict::Fits | Verdict::Tight | Verdict::NotKnown)
 }

@@ -9,8 +9,9 @@ use super::fold::{self, float};
 use super::run::without_gradient;
 use super::shape_math::like_first;
 use super::torch;
-use super::{Inference, OpError, Operator, op};
+use super::{Inference, OpError, Operator, Shaped, op};
 use crate::aten::elementwise::{Unary, unary, unary_in_place};
+use crate::aten::view;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -28,6 +29,7 @@ pub(super) const TABLE: &[Operator] = &[
     torch("LogSigmoid", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::log_sigmoid"))),
     torch("Logit", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::logit"))),
     torch("Gelu", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::gelu"))),
+    Shaped { infer: halved, ..torch("Glu", 1..=1) }.runs(glu_rule),
     torch("Rsqrt", 1..=1).runs(|c| pointwise(c, Unary::saves_output("aten::rsqrt").temporaries(2))),
     torch("Silu", 1..=1).runs(|c| pointwise(c, Unary::saves_input("aten::silu"))),
     op("Abs", 1..=1, |i| folded(i, i64::checked_abs, |x| Some(x.abs())))
@@ -105,6 +107,24 @@ pub(super) const TABLE: &[Operator] = &[
     op("ThresholdedRelu", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_input("aten::threshold").saved_leads())),
 ];
+
+/// One half of the input; recovered where the sizes are known.
+fn halved(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let mut ty = inference.input(0)?.clone();
+    if let Some(size) = ty.dims.iter_mut().last() {
+        *size = size.div_euclid(2);
+    }
+    inference.set(0, ty);
+    Ok(())
+}
+
+/// `aten::glu`, which keeps its input.
+fn glu_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = view::keeping_input(call.rt, "aten::glu", &x, &call.output_type(0)?.dims);
+    call.set(0, y);
+    Ok(())
+}
 
 fn boolean(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let dims = inference.input(0)?.dims.clone();

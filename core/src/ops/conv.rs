@@ -7,6 +7,8 @@ use super::Call;
 use super::shape_math::{AutoPad, Windows, before, dim, exact_div, from, sizes, spatial};
 use super::{Inference, OpError, Operator, op};
 use crate::aten::conv::{Convolution, convolution};
+use crate::aten::view;
+use crate::eager::Tensor;
 use crate::tensor::{DType, TensorType, numel};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -140,10 +142,40 @@ fn attributes(call: &Call<'_>) -> Result<Convolution, OpError> {
 }
 
 fn convolve(call: &mut Call<'_>, spec: &Convolution) -> Result<(), OpError> {
-    let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    let (mut x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
+    if let Some(sizes) = unevenly_padded(call, &x, &weight, spec) {
+        x = view::resample(call.rt, "aten::constant_pad_nd", &x, &sizes);
+    }
     let y = convolution(call.rt, &x, &weight, bias.as_ref(), spec);
     call.set(0, y);
     Ok(())
+}
+
+/// Sizes after what is padded on one side only: kernels pad both sides alike, so that the rest goes into a
+/// tensor of its own (`_convolution_same`, `native/Convolution.cpp`).
+fn unevenly_padded(
+    call: &Call<'_>,
+    x: &Tensor,
+    weight: &Tensor,
+    spec: &Convolution,
+) -> Option<Vec<u64>> {
+    let spatial = x.rank().checked_sub(2)?;
+    let is_same = call.node.string("auto_pad").is_some_and(|auto| auto.starts_with("SAME"));
+    let mut sizes = x.sizes().to_vec();
+    let mut is_uneven = false;
+    for (at, size) in sizes.iter_mut().skip(2).enumerate() {
+        let extra = if is_same {
+            let spacing = spec.dilation.get(at).copied().unwrap_or(1);
+            spacing.saturating_mul(weight.size(at.saturating_add(2)).saturating_sub(1)) % 2
+        } else {
+            let pads = call.node.ints("pads").unwrap_or_default();
+            let (front, back) = (pads.get(at)?, pads.get(at.saturating_add(spatial))?);
+            front.abs_diff(*back)
+        };
+        is_uneven |= extra > 0;
+        *size = size.saturating_add(extra);
+    }
+    (is_uneven && !spec.transposed).then_some(sizes)
 }
 
 #[cfg(test)]

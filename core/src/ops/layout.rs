@@ -317,6 +317,10 @@ fn dim_of(dims: &[u64], axis: usize) -> u64 {
 
 /// One view per sliced axis, as Python's `x[a:b, c:d]` makes them.
 fn slice_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    if call.ints(4).is_some_and(|steps| steps.iter().any(|&step| step < 0)) {
+        // PyTorch has no views that run backwards.
+        return resampled(call, "aten::flip");
+    }
     let mut y = call.need(0)?;
     let steps: Vec<u64> =
         call.ints(4).unwrap_or_default().iter().map(|step| step.unsigned_abs()).collect();
@@ -365,11 +369,27 @@ fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let dims = &call.output_type(0)?.dims;
     let y = match call.node.string("mode") {
         None | Some("constant") => view::resample(call.rt, "aten::constant_pad_nd", &x, dims),
-        Some("edge") => view::pad_with_copies(call.rt, "aten::replication_pad2d", &x, dims),
-        Some(_) => view::pad_with_copies(call.rt, "aten::reflection_pad2d", &x, dims),
+        Some("wrap") => view::pad_circular(call.rt, &x, &pads_of(call, x.rank())),
+        Some("edge") => view::keeping_input(call.rt, "aten::replication_pad2d", &x, dims),
+        Some(_) => view::keeping_input(call.rt, "aten::reflection_pad2d", &x, dims),
     };
     call.set(0, y);
     Ok(())
+}
+
+/// Pads in front and behind of every dimension; those that take something away count as none.
+fn pads_of(call: &Call<'_>, rank: usize) -> Vec<(u64, u64)> {
+    let pads = call.node.ints("pads").or_else(|| call.ints(1)).unwrap_or_default();
+    let axes = call.ints(3);
+    let half = pads.len().div_euclid(2);
+    let mut of_dims = vec![(0, 0); rank];
+    for (at, (&front, &back)) in pads.iter().zip(pads.iter().skip(half)).take(half).enumerate() {
+        let named = axes.and_then(|axes| axes.get(at)).and_then(|&a| axis(a, rank).ok());
+        if let Some(slot) = of_dims.get_mut(named.unwrap_or(at)) {
+            *slot = (u64::try_from(front).unwrap_or(0), u64::try_from(back).unwrap_or(0));
+        }
+    }
+    of_dims
 }
 
 fn pointwise_like(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {

@@ -87,10 +87,10 @@ fn group_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Instance norm is a batch norm over one long batch; PyTorch repeats weight and bias for it.
 fn instance_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
-    let y = aten::batch_norm(call.rt, &x, weight.as_ref(), bias.as_ref());
+    let statistics = call.tensor(3);
+    let y = aten::instance_norm(call.rt, &x, weight.as_ref(), bias.as_ref(), statistics.as_ref());
     call.set(0, y);
     Ok(())
 }
@@ -135,18 +135,20 @@ mod tests {
             drop: -a
             aten::ones_like: +f 4
             gradient: +g 256
-            NativeGroupNormBackward0: +h 256 +i 16 +j 16 +k 32 +l 32 +m 16 +n 16 +o 32 -k -l -m -n -o -g -b -c
+            aten::native_group_norm_backward: +h 256 +i 16 +j 16 +k 32 +l 32 +m 16 +n 16 +o 32 -k -l -m -n -o -g -b -c
             AccumulateGrad: -f
         "]].assert_eq(&events(
             "GroupNormalization float32[2,4,8] float32[4] float32[4] num_groups=2",
         ));
         expect![[r"
-            aten::batch_norm: +a 2048 +b 16 +c 16
-            drop: -a
-            aten::ones_like: +d 4
-            gradient: +e 2048
-            CudnnBatchNormBackward0: +f 2048 +g 16 +h 16 -e -b -c
-            AccumulateGrad: -d
+            aten::repeat: +a 32 +b 32
+            aten::batch_norm: +c 2048 +d 32 +e 32 -b
+            drop: -c
+            aten::ones_like: +f 4
+            gradient: +g 2048
+            CudnnBatchNormBackward0: +h 2048 +i 32 +j 32 -g -d -e -a
+            aten::repeat: +k 16 -j +l 16 -i
+            AccumulateGrad: -f
         "]]
         .assert_eq(&events("InstanceNormalization float32[2,4,8,8] float32[4] float32[4]"));
         expect![[r"

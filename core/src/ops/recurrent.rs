@@ -6,6 +6,7 @@
 //! 14) the batch stands first everywhere.
 
 use super::{Call, Inference, MANY, OpError, Operator, Shaped, op, torch};
+use crate::aten::recurrent::cell::{self, Step};
 use crate::aten::recurrent::{Cell, Recurrent, recurrent as aten};
 use crate::aten::view;
 
@@ -13,8 +14,53 @@ pub(super) const TABLE: &[Operator] = &[
     op("GRU", 3..=6, recurrent).runs(|call| layer(call, Cell::Gru)),
     op("LSTM", 3..=8, recurrent).runs(|call| layer(call, Cell::Lstm)),
     op("RNN", 3..=6, recurrent).runs(|call| layer(call, Cell::Plain)),
+    Shaped { infer: gru_cell, ..torch("GruCell", 4..=7) }.runs(gru_cell_rule),
+    Shaped { infer: gru_cell, ..torch("RnnCell", 4..=7) }.runs(plain_cell_rule),
+    Shaped { infer: lstm_cell, ..torch("LstmCell", 4..=7) }.runs(lstm_cell_rule),
     Shaped { infer: whole_module, ..torch("Recurrent", 3..=MANY) }.runs(module),
 ];
+
+/// The new state has the type of the one before.
+fn gru_cell(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let state = inference.input(1)?.clone();
+    inference.set(0, state);
+    Ok(())
+}
+
+/// State and cell have the types of those before.
+fn lstm_cell(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let state = inference.input(1)?.clone();
+    inference.set(0, state.clone());
+    inference.set(1, state);
+    Ok(())
+}
+
+/// Operands of a cell: input, state, weights; biases.
+fn step(call: &Call<'_>) -> Result<Step, OpError> {
+    let operands = [call.need(0)?, call.need(1)?, call.need(3)?, call.need(4)?];
+    Ok(Step { operands, biases: call.tensor(5).zip(call.tensor(6)).map(|(a, b)| [a, b]) })
+}
+
+fn gru_cell_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let state = cell::gru(call.rt, &step(call)?);
+    call.set(0, state);
+    Ok(())
+}
+
+fn plain_cell_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let cuts = call.node.int("relu").is_some_and(|n| n != 0);
+    let state = cell::plain(call.rt, &step(call)?, cuts);
+    call.set(0, state);
+    Ok(())
+}
+
+fn lstm_cell_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let outputs = cell::lstm(call.rt, &step(call)?, &call.need(2)?);
+    for (position, output) in outputs.into_iter().enumerate() {
+        call.set(position, output);
+    }
+    Ok(())
+}
 
 fn recurrent(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, r) = (inference.input(0)?, inference.input(2)?);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::norms::is_constant;
 use super::{DOMAIN, View};
 use crate::config::Config;
 use crate::diagnostic::Severity;
@@ -43,6 +44,7 @@ fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
     match node.op.as_str() {
         "MatMul" => attention(view, node).or_else(|| linear(view, node)),
         "Add" => linear_with_bias(view, node)
+            .or_else(|| functional_linear(view, node))
             .or_else(|| group_norm(view, node))
             .or_else(|| baddbmm(view, node)),
         "Mul" => gelu(view, node)
@@ -111,6 +113,25 @@ fn linear_with_bias(view: &View<'_>, node: &Node) -> Option<Found> {
     found.module.clone_from(&linear.module);
     found.attributes.clone_from(&linear.attributes);
     Some(("linear with bias", found))
+}
+
+/// `F.linear` with a matrix that was computed, whose transposed product stands behind the bias in the older
+/// exporter's order; the newer one names the call.
+fn functional_linear(view: &View<'_>, node: &Node) -> Option<Found> {
+    let names_it = node.origin.as_ref().is_some_and(|o| o.aten.starts_with("aten.linear."));
+    let (mut bias, mut product) = (node.input(0)?, node.input(1)?);
+    if names_it {
+        (bias, product) = (product, bias);
+    }
+    let matmul = view.made_by(product, "MatMul").filter(|_| view.read_once(product))?;
+    let transposed = view.made_by(matmul.input(1)?, "Transpose")?;
+    let (x, weight) = (matmul.input(0)?, transposed.input(0)?);
+    let fits = view.dims(weight)?.len() == 2
+        && !view.dims(x)?.is_empty()
+        && view.dims(bias)? == view.dims(weight)?.get(..1)?;
+    let mut found = torch("Linear", node, vec![Some(x), Some(weight), Some(bias)]);
+    found.attributes.insert("transposed".to_owned(), Attribute::Int(1));
+    fits.then_some(("linear with bias", found))
 }
 
 fn last_dim<'a>(view: &'a View<'_>, value: ValueId) -> Option<&'a [u64]> {
@@ -231,7 +252,8 @@ fn group_norm(view: &View<'_>, node: &Node) -> Option<Found> {
         source.unwrap_or(value)
     };
     let is_whole = view.dims(x)? == view.dims(normed)?;
-    let inputs = vec![Some(x), Some(state(weight)), Some(state(bias))];
+    let there = |value, idle| (!is_constant(view, value, idle)).then_some(value);
+    let inputs = vec![Some(x), there(state(weight), 1.0), there(state(bias), 0.0)];
     let mut found = torch("GroupNormalization", node, inputs);
     found.domain = String::new();
     found.attributes.insert("num_groups".to_owned(), Attribute::Int(groups));

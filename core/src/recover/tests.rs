@@ -14,6 +14,7 @@ use crate::graph::{
 use crate::infer::infer;
 use crate::tensor::{DType, TensorType};
 
+mod activations;
 mod attention;
 mod calls;
 mod dropout;

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
+use super::norms::is_constant;
 use super::patterns::{grouped, is_tensor, torch};
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
@@ -118,18 +119,45 @@ fn unary(op: &str, node: &Node, operands: &Operands<'_>) -> Option<Node> {
     Some(torch(op, node, vec![Some(operands.tensor(0)?)]))
 }
 
-/// `group_norm(x, groups, weight, bias, eps)`; the parameters are found by the module's path.
+/// `group_norm(x, groups, weight, bias, eps)`; parameters that the exporter gave more dimensions are found by
+/// the module's path, and have theirs again from [`restore_affine`].
 fn group_norm(view: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<Node> {
     let groups: i64 = operands.args.get(1)?.0.parse().ok()?;
-    let state = |name: &str| {
+    let parameter = |position: usize, name: &str| {
         let path = format!("{}.{name}", node.module);
-        view.graph().values.iter().position(|value| value.name == path).map(ValueId)
+        let named = || view.graph().values.iter().position(|value| value.name == path);
+        let value = operands.tensor(position).or_else(|| named().map(ValueId))?;
+        let idle = if name == "bias" { 0.0 } else { 1.0 };
+        (!is_constant(view, value, idle)).then_some(value)
     };
-    let inputs = vec![Some(operands.tensor(0)?), state("weight"), state("bias")];
+    let inputs = vec![Some(operands.tensor(0)?), parameter(2, "weight"), parameter(3, "bias")];
     let mut norm = torch("GroupNormalization", node, inputs);
     norm.domain = String::new();
     norm.attributes.insert("num_groups".to_owned(), Attribute::Int(groups));
     Some(norm)
+}
+
+/// Gives the weight and the bias of group norms their names and their one dimension, where the exporter
+/// folded another into them.
+pub(super) fn restore_affine(view: &mut View<'_>, _: &Config) {
+    let mut folded = Vec::new();
+    for (_, node) in view.nodes() {
+        let is_norm = node.origin.as_ref().is_some_and(|o| o.aten.starts_with("aten.group_norm."));
+        let name = match node.op.as_str() {
+            "Mul" => "weight",
+            "Add" => "bias",
+            _ => continue,
+        };
+        let factor = node.input(1).filter(|value| is_norm && view.is_initializer(*value));
+        let Some(value) = factor.filter(|value| !is_constant(view, *value, 0.0)) else { continue };
+        let ones = |dims: &&[u64]| dims.iter().skip(1).all(|&n| n == 1);
+        let channels = view.dims(value).filter(ones).and_then(|dims| dims.first().copied());
+        folded.extend(channels.map(|n| (value, n, format!("{}.{name}", node.module))));
+    }
+    for (value, channels, name) in folded {
+        view.reshape_state(value, &[channels]);
+        view.rename_free(value, &name);
+    }
 }
 
 /// `scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)`.

@@ -6,22 +6,19 @@
 
 use std::collections::BTreeMap;
 
+use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::Node;
 use crate::infer::Typed;
 use crate::recover::Program;
-use crate::trace::{Event, Trace};
+use crate::trace::{Event, ReasonId, Trace};
 
 /// COUNT: a workspace of at least the peak over this many is worth a word.
 const PARTS: u64 = 200;
 
-/// What is said of the largest of these workspaces.
-pub(super) fn diagnostic(
-    program: &Program<'_>,
-    typed: &Typed,
-    trace: &Trace,
-) -> Option<Diagnostic> {
+/// Marks these workspaces as assumed; returns what there is to say of the largest.
+pub(super) fn mark(program: &Program<'_>, typed: &Typed, trace: &mut Trace) -> Option<Diagnostic> {
     let kinds: BTreeMap<&str, (&Node, &str)> = program
         .nodes
         .iter()
@@ -30,12 +27,21 @@ pub(super) fn diagnostic(
     if kinds.is_empty() {
         return None;
     }
-    let scratch = trace.storages.iter().filter(|&storage| trace.is_convolution_workspace(storage));
-    let unproven = scratch.filter_map(|storage| {
+    let scratch = trace.storages.iter().enumerate();
+    let scratch = scratch.filter(|(_, storage)| trace.is_convolution_workspace(storage));
+    let unproven = scratch.filter_map(|(at, storage)| {
         let (node, kind) = kinds.get(trace.label(storage.module))?;
-        Some((storage.requested, *node, *kind))
+        Some((at, storage.requested, *node, *kind))
     });
-    let (bytes, node, kind) = unproven.max_by_key(|&(bytes, ..)| bytes)?;
+    let unproven: Vec<_> = unproven.collect();
+    let reason = ReasonId(trace.reasons.len());
+    for (at, ..) in &unproven {
+        if let Some(storage) = trace.storages.get_mut(*at) {
+            storage.reason = Some(reason);
+        }
+    }
+    let (_, bytes, node, kind) = unproven.into_iter().max_by_key(|&(_, bytes, ..)| bytes)?;
+    trace.reasons.push(Reason::UnaskedWorkspace);
     if bytes.times(PARTS) < peak(trace) {
         return None;
     }
