@@ -40,14 +40,15 @@ impl Model {
 }
 
 /// That a rule is not proven, with the bytes that hang on it.
-fn unproven(part: &Part) -> Option<Diagnostic> {
+fn unproven(part: &Part, matters: bool) -> Option<Diagnostic> {
     let Part { reason, bytes } = part;
     (reason.basis() == Basis::Unproven).then(|| {
         let message = format!(
             "{} is not proven against PyTorch for all arguments: {bytes} of the peak rest on it",
             reason.what()
         );
-        Diagnostic::new(Severity::Warning, "unproven-operator", message)
+        let severity = if matters { Severity::Warning } else { Severity::Info };
+        Diagnostic::new(severity, "unproven-operator", message)
     })
 }
 
@@ -60,7 +61,10 @@ impl Simulation {
         let parts = report.certainty.iter().flat_map(|certainty| &certainty.parts);
         let diagnostics = Diagnostics::default();
         diagnostics.extend(run.diagnostics.iter().cloned());
-        diagnostics.extend(parts.filter_map(unproven));
+        let matters = |part: &Part| {
+            report.certainty.as_ref().is_some_and(|certainty| certainty.matters(part.bytes))
+        };
+        diagnostics.extend(parts.filter_map(|part| unproven(part, matters(part))));
         Report {
             model: summary.clone(),
             config: run.config.clone(),

@@ -47,11 +47,13 @@ pub(super) const TABLE: &[Operator] = &[
     op("LessOrEqual", 2..=2, |i| comparison(i, |a, b| a <= b, |a, b| a <= b))
         .runs(|c| without_gradient(c, "aten::le")),
     op("Max", 1..=MANY, |i| variadic(i, |a, b| Some(a.max(b)), |a, b| Some(a.max(b))))
-        .runs(|c| extremum(c, "aten::maximum")),
+        .runs(|c| extremum(c, "aten::maximum"))
+        .unproven(),
     op("Mean", 1..=MANY, |i| variadic(i, |_, _| None, |_, _| None)).runs(mean_rule),
     op("Min", 1..=MANY, |i| variadic(i, |a, b| Some(a.min(b)), |a, b| Some(a.min(b))))
-        .runs(|c| extremum(c, "aten::minimum")),
-    op("Mod", 2..=2, modulo).runs(|c| without_gradient(c, "aten::remainder")),
+        .runs(|c| extremum(c, "aten::minimum"))
+        .unproven(),
+    op("Mod", 2..=2, modulo).runs(|c| without_gradient(c, "aten::remainder")).unproven(),
     op("Mul", 2..=2, |i| arithmetic(i, i64::checked_mul, |a, b| Some(float::mul(a, b))))
         .runs(multiply),
     op("Or", 2..=2, |i| comparison(i, |a, b| a != 0 || b != 0, |_, _| false))

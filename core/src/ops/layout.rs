@@ -27,7 +27,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("Slice", 1..=5, slice).runs(slice_rule),
     op("SpaceToDepth", 1..=1, space_to_depth).runs(|c| resampled(c, "aten::pixel_unshuffle")),
     op("Split", 1..=2, split).runs(split_rule),
-    op("Tile", 2..=3, tile).runs(|c| resampled(c, "aten::repeat")),
+    op("Tile", 2..=3, tile).runs(|c| resampled(c, "aten::repeat")).unproven(),
     op("Transpose", 1..=1, transpose).runs(transpose_rule),
     op("Trilu", 1..=2, like_first).runs(|c| pointwise_like(c, "aten::tril")),
 ];

@@ -11,9 +11,9 @@ use crate::aten::recurrent::{Cell, Recurrent, recurrent as aten};
 use crate::aten::view;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("GRU", 3..=6, recurrent).runs(|call| layer(call, Cell::Gru)),
-    op("LSTM", 3..=8, recurrent).runs(|call| layer(call, Cell::Lstm)),
-    op("RNN", 3..=6, recurrent).runs(|call| layer(call, Cell::Plain)),
+    op("GRU", 3..=6, recurrent).runs(|call| layer(call, Cell::Gru)).unproven(),
+    op("LSTM", 3..=8, recurrent).runs(|call| layer(call, Cell::Lstm)).unproven(),
+    op("RNN", 3..=6, recurrent).runs(|call| layer(call, Cell::Plain)).unproven(),
     Shaped { infer: gru_cell, ..torch("GruCell", 4..=7) }.runs(gru_cell_rule),
     Shaped { infer: gru_cell, ..torch("RnnCell", 4..=7) }.runs(plain_cell_rule),
     Shaped { infer: lstm_cell, ..torch("LstmCell", 4..=7) }.runs(lstm_cell_rule),

@@ -15,16 +15,20 @@ pub(super) const TABLE: &[Operator] = &[
     op("ArgMax", 1..=1, arg).runs(arg_rule),
     op("ArgMin", 1..=1, arg).runs(arg_rule),
     op("CumProd", 2..=2, like_first).unmodelled(),
-    op("CumSum", 2..=2, cumulative_sum).runs(cumulative_rule),
-    op("ReduceL1", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")),
-    op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")),
+    op("CumSum", 2..=2, cumulative_sum).runs(cumulative_rule).unproven(),
+    op("ReduceL1", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")).unproven(),
+    op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")).unproven(),
     op("ReduceLogSum", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::log")),
-    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::logsumexp")),
+    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None))
+        .runs(|c| saving_rule(c, "aten::logsumexp"))
+        .unproven(),
     op("ReduceMax", 1..=2, |i| reduce(i, Some(|a, b| Some(a.max(b)))))
-        .runs(|c| saving_rule(c, "aten::amax")),
+        .runs(|c| saving_rule(c, "aten::amax"))
+        .unproven(),
     op("ReduceMean", 1..=2, |i| reduce(i, None)).runs(mean_rule),
     op("ReduceMin", 1..=2, |i| reduce(i, Some(|a, b| Some(a.min(b)))))
-        .runs(|c| saving_rule(c, "aten::amin")),
+        .runs(|c| saving_rule(c, "aten::amin"))
+        .unproven(),
     op("ReduceProd", 1..=2, |i| reduce(i, Some(i64::checked_mul)))
         .runs(|c| saving_rule(c, "aten::prod")),
     op("ReduceSum", 1..=2, |i| reduce(i, Some(i64::checked_add))).runs(sum_rule),

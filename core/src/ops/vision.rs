@@ -15,7 +15,7 @@ use crate::tensor::DType;
 pub(super) const TABLE: &[Operator] = &[
     op("AffineGrid", 2..=2, affine_grid).unmodelled(),
     op("DFT", 1..=3, dft).unmodelled(),
-    op("GridSample", 2..=2, grid_sample).runs(|c| resampled(c, "aten::grid_sampler")),
+    op("GridSample", 2..=2, grid_sample).runs(|c| resampled(c, "aten::grid_sampler")).unproven(),
     op("MaxRoiPool", 2..=2, max_roi_pool).unmodelled(),
     op("NonMaxSuppression", 2..=5, non_max_suppression).unmodelled(),
     op("Resize", 1..=4, resize).runs(|c| resampled(c, "aten::upsample")),

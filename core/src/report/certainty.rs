@@ -77,7 +77,8 @@ impl Certainty {
         shares.into_iter().filter(|(_, bytes)| self.matters(*bytes))
     }
 
-    fn matters(&self, bytes: Bytes) -> bool {
+    /// Whether so much is at least a thousandth of the peak.
+    pub fn matters(&self, bytes: Bytes) -> bool {
         bytes.parts_of(self.total(), 1000) > 0
     }
 

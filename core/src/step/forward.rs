@@ -105,7 +105,7 @@ impl<'a> Forward<'a> {
                 node,
                 module: rt.label(&node.module),
                 operator: ops::lookup(&node.domain, &node.op),
-                reason: reason(program, node).map(|reason| rt.reason(&reason)),
+                reason: reason(program, typed, node).map(|reason| rt.reason(&reason)),
                 dies: Vec::new(),
                 in_place: false,
             })
@@ -280,9 +280,12 @@ impl Forward<'_> {
 }
 
 /// Why what a node makes is not simply proven.
-fn reason(program: &Program<'_>, node: &Node) -> Option<Reason> {
+fn reason(program: &Program<'_>, typed: &Typed, node: &Node) -> Option<Reason> {
+    // What makes no floating-point tensor has no gradient, and nothing is saved for it.
+    let is_float = |output: &ValueId| typed.ty(*output).is_some_and(|ty| ty.dtype.is_floating());
     let unproven = ops::lookup(&node.domain, &node.op)
         .filter(|operator| operator.run.is_some() && !operator.is_proven)
+        .filter(|_| node.outputs.iter().flatten().any(is_float))
         .map(|_| Reason::Operator(node.op.clone()));
     unproven.or_else(|| program.reason(node).cloned())
 }
