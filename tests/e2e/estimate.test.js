@@ -17,7 +17,8 @@ import {
   takePictures,
 } from './browser.js';
 
-const VERDICT = /(Peaks at|Does not fit on an?) .+\. .*[Ff]its on (all|none of|\d+ of) \d+ GPUs\./;
+const VERDICT =
+  /(Peaks at|Does not fit on an?) .+\. .*([Ff]its on (all|none of|\d+ of)|not known whether it fits on any of) \d+ GPUs\./i;
 
 let browser;
 before(async () => {
@@ -39,8 +40,8 @@ async function verdict(page) {
     (pattern) => new RegExp(pattern).test(document.querySelector('.headline-text').textContent),
     VERDICT.source,
   );
-  const text = page.locator('.headline-text');
-  return [await text.locator('h1').textContent(), await text.locator('p').textContent()].join(' ');
+  const parts = page.locator('.headline-lead, .headline-rest');
+  return (await parts.allTextContents()).join(' ');
 }
 
 /** The headline, once it is another one than before. */
