@@ -14,13 +14,20 @@ use crate::graph::{Literal, Node, ValueId};
 use crate::recover::{DOMAIN, Program, add_value};
 use crate::tensor::{DType, TensorType};
 
+/// COUNT: no layer is as wide, and so no adapter of any use.
+const RANK_MAX: u64 = 1 << 20;
+
 /// Puts adapters beside the layers that the configuration names.
 ///
 /// # Errors
-/// When it names none that there is: nothing would be trained.
+/// When it names none that there is: nothing would be trained; or the rank is absurd.
 pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> Result<(), Error> {
     if config.lora.is_empty() {
         return Ok(());
+    }
+    if config.lora_rank.get() > RANK_MAX {
+        let message = format!("adapters of rank {} are larger than any layer", config.lora_rank);
+        return Err(Error::new(ErrorKind::BadConfig, message).about("lora-rank"));
     }
     let mut adapted = 0_usize;
     let mut nodes = Vec::with_capacity(program.nodes.len());

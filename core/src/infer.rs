@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::bytes::grouped;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Elements, Graph, Node, ValueId};
@@ -134,6 +135,7 @@ impl<'a> Run<'a> {
                 *elements = known.filter(|list| list.len() <= LIMIT);
             }
         }
+        run.check_state()?;
         for &id in &graph.inputs {
             let Some(ty) = binding.input_type(graph, id, batch)? else {
                 run.gap("shape-unknown", "input", graph.value_name(id), || {
@@ -243,24 +245,47 @@ impl<'a> Run<'a> {
     }
 
     fn store(&mut self, id: ValueId, made: Made) -> Result<(), Error> {
-        if let Some(ty) = &made.ty
-            && ty.rank() > RANK_MAX
-        {
-            let (name, rank) = (self.graph.value_name(id), ty.rank());
-            let message = format!("`{name}` would have {rank} dimensions; PyTorch has {RANK_MAX}");
-            return Err(Error::new(ErrorKind::InvalidGraph, message));
-        }
-        if let Some(ty) = &made.ty
-            && ty.numel() > NUMEL_MAX
-        {
-            let name = self.graph.value_name(id);
-            let message = format!("`{name}` would be {ty}{}", self.binding.given());
-            return Err(Error::new(ErrorKind::TooLarge, message));
+        if let Some(ty) = &made.ty {
+            self.check(id, ty)?;
         }
         if let (Some(ty), Some(elements)) = (self.types.get_mut(id.0), self.elements.get_mut(id.0))
         {
             *ty = made.ty;
             *elements = made.elements;
+        }
+        Ok(())
+    }
+
+    /// Refuses what no tensor can be.
+    fn check(&self, id: ValueId, ty: &TensorType) -> Result<(), Error> {
+        let name = self.graph.value_name(id);
+        if ty.rank() > RANK_MAX {
+            let rank = ty.rank();
+            let message = format!("`{name}` would have {rank} dimensions; PyTorch has {RANK_MAX}");
+            return Err(Error::new(ErrorKind::InvalidGraph, message));
+        }
+        if ty.numel() > NUMEL_MAX {
+            let message = format!("`{name}` would be {ty}{}", self.binding.given());
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        Ok(())
+    }
+
+    /// Refuses state that is too large to count, by itself or together.
+    fn check_state(&self) -> Result<(), Error> {
+        let mut elements = 0_u64;
+        for (at, (value, ty)) in self.graph.values.iter().zip(&self.types).enumerate() {
+            let Some(ty) = ty.as_ref().filter(|_| value.initializer.is_some()) else { continue };
+            self.check(ValueId(at), ty)?;
+            elements = elements.saturating_add(ty.numel());
+            if elements > NUMEL_MAX {
+                let message = format!(
+                    "with `{}`, {ty}, the model would have more than {} parameters",
+                    value.name,
+                    grouped(NUMEL_MAX)
+                );
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
         }
         Ok(())
     }

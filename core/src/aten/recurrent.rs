@@ -133,8 +133,7 @@ impl Run {
         let first = self.input.saturating_add(hidden);
         let next = directions.saturating_add(1).saturating_mul(hidden);
         let columns = first.saturating_add(layers.saturating_sub(1).saturating_mul(next));
-        let size = self.element.times(rows).times(columns);
-        Bytes(size.0.next_multiple_of(ALIGNMENT.0))
+        self.element.times(rows).times(columns).round_up(ALIGNMENT)
     }
 }
 

@@ -131,6 +131,24 @@ fn absurd_and_unknown_dimensions_are_refused() {
 }
 
 #[test]
+fn state_that_is_too_large_to_count_is_refused() {
+    let check = |sketch: Sketch, part: &str| {
+        let error = sketch.node("Relu", "x", "y").infer(&[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    let sketch = || Sketch::default().input("x", "8");
+    check(
+        sketch().weight("w", &[1 << 31, 1 << 31]),
+        "`w` would be float32[2147483648, 2147483648]",
+    );
+    let half = [1 << 25, 1 << 24];
+    let many =
+        ["a", "b", "c"].into_iter().fold(sketch(), |sketch, name| sketch.weight(name, &half));
+    check(many, "with `c`, float32[33554432, 16777216], the model would have more than");
+}
+
+#[test]
 fn the_batch_has_an_alias() {
     let sketch = Sketch::default().input("x", "s0,8").node("Relu", "x", "y");
     let (typed, _) = sketch.infer(&[("batch", 5)]).unwrap();

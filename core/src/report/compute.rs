@@ -80,7 +80,7 @@ impl ModelSummary {
         };
         let elements = |storage: &Storage| storage.tensor.as_ref().map_or(0, TensorType::numel);
         Self {
-            parameters: placed(Category::Parameter).map(elements).sum(),
+            parameters: placed(Category::Parameter).map(elements).fold(0, u64::saturating_add),
             parameter_bytes: placed(Category::Parameter).map(|s| s.requested).sum(),
             buffer_bytes: placed(Category::Buffer).map(|s| s.requested).sum(),
             ..Self::default()
