@@ -18,7 +18,7 @@ import {
 } from './browser.js';
 
 const VERDICT =
-  /(Peaks at|Does not fit on an?) .+\. .*([Ff]its on (all|none of|\d+ of)|not known whether it fits on any of) \d+ GPUs\./i;
+  /(Peaks at|Does not fit on an?) .+\. .*([Ff]its on (all|none of|\d+ of)|[Nn]ot known whether it fits on any of) \d+ GPUs\./;
 
 let browser;
 before(async () => {
