@@ -70,16 +70,21 @@ impl Program<'_> {
     /// Everything that nodes make rests on this, where it does not rest on something less certain.
     pub fn rests_on(&mut self, reason: &Reason) {
         for output in self.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
-            let known = self.reasons.entry(*output).or_insert_with(|| reason.clone());
-            if known.basis() < reason.basis() {
-                *known = reason.clone();
-            }
+            rests_on(&mut self.reasons, *output, reason);
         }
     }
 
     /// Why what a node makes is not simply proven.
     pub fn reason(&self, node: &Node) -> Option<&Reason> {
         node.outputs.iter().flatten().find_map(|output| self.reasons.get(output))
+    }
+}
+
+/// Of two reasons the less certain one counts.
+fn rests_on(reasons: &mut BTreeMap<ValueId, Reason>, value: ValueId, reason: &Reason) {
+    let known = reasons.entry(value).or_insert_with(|| reason.clone());
+    if known.basis() < reason.basis() {
+        *known = reason.clone();
     }
 }
 
@@ -290,10 +295,7 @@ impl<'a> View<'a> {
     /// A value is made, or is, as it was recovered or assumed.
     fn rests_on_reason(&mut self, value: ValueId) {
         if let Some(reason) = &self.reason {
-            let known = self.reasons.entry(value).or_insert_with(|| reason.clone());
-            if known.basis() < reason.basis() {
-                *known = reason.clone();
-            }
+            rests_on(&mut self.reasons, value, reason);
         }
     }
 

@@ -53,14 +53,8 @@ fn shapes(inference: &mut Inference<'_>) -> Result<(), OpError> {
     };
     let arguments = arguments(row, node, placed, |position| inference.ints(position))?;
     let made = rt.without_memory(|| row.run(&rt, arguments, false)).map_err(OpError::new)?;
-    let results = match made {
-        Value::List(list) => list,
-        one => vec![one],
-    };
-    for (position, result) in results.into_iter().enumerate() {
-        if let Value::Tensor(tensor) = result {
-            inference.set_dims(position, tensor.dtype(), tensor.sizes());
-        }
+    for (position, tensor) in results(made) {
+        inference.set_dims(position, tensor.dtype(), tensor.sizes());
     }
     Ok(())
 }
@@ -75,16 +69,23 @@ fn run(call: &mut Call<'_>) -> Result<(), OpError> {
     let arguments = arguments(row, call.node, placed, |position| call.ints(position))?;
     let made = row.run(call.rt, arguments, in_place && own.is_none());
     let made = made.map_err(OpError::new)?;
+    for (position, tensor) in results(made) {
+        call.set(position, tensor);
+    }
+    Ok(())
+}
+
+/// The tensors that a row made, each with its position.
+fn results(made: Value) -> impl Iterator<Item = (usize, Tensor)> {
     let results = match made {
         Value::List(list) => list,
         one => vec![one],
     };
-    for (position, result) in results.into_iter().enumerate() {
-        if let Value::Tensor(tensor) = result {
-            call.set(position, tensor);
-        }
-    }
-    Ok(())
+    let tensor = |(position, value)| match value {
+        Value::Tensor(tensor) => Some((position, tensor)),
+        _ => None,
+    };
+    results.into_iter().enumerate().filter_map(tensor)
 }
 
 /// What a node passes for each parameter of a row.

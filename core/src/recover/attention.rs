@@ -3,7 +3,7 @@
 //! A file has the one with which it was exported. Older code, and older versions of transformers, know
 //! nothing but the other.
 
-use super::patterns::{grouped, is_tensor, key_order, scaled, torch};
+use super::patterns::{fused_attention, is_tensor, scaled};
 use super::{DOMAIN, View};
 use crate::config::{Attention, Config};
 use crate::diagnostic::Severity;
@@ -46,7 +46,7 @@ fn fused(view: &View<'_>) -> Vec<(NodeId, Node)> {
     fused.map(|(at, node)| (at, spell_out(node))).collect()
 }
 
-/// Where the fused kernel is told of a mask by a flag, what is spelled out adds a tensor, made once for
+/// Where a flag stands for the mask of the fused kernel, what is spelled out adds a tensor, made once for
 /// all layers (`masking_utils.eager_mask`).
 fn add_masks(view: &mut View<'_>) {
     let is_masked = |node: &Node| {
@@ -142,14 +142,7 @@ fn whole(view: &View<'_>, node: &Node) -> Option<Node> {
     };
     let unscaled = |value: ValueId| scaled(view, value).unwrap_or(value);
     let (q, k) = (unscaled(product.input(0)?), unscaled(product.input(1)?));
-    let (key, order) = match view.made_by(k, "Transpose") {
-        Some(transpose) => (transpose.input(0)?, transpose.ints("perm")?.to_vec()),
-        None => (k, (0..i64::try_from(view.dims(k)?.len()).ok()?).collect()),
-    };
-    let shared = |value| grouped(view, value).unwrap_or(value);
-    let mut found = torch("Attention", node, vec![Some(q), Some(shared(key)), Some(shared(v))]);
-    found.attributes.insert("drops".to_owned(), Attribute::Int(i64::from(drops)));
-    found.attributes.insert("key_order".to_owned(), Attribute::Ints(key_order(&order)?));
+    let mut found = fused_attention(view, node, [q, k, v], drops)?;
     match mask {
         Some(mask) if is_tensor(view, mask) && view.typed.ty(mask)?.dtype.is_floating() => {
             found.inputs.push(Some(mask));

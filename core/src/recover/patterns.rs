@@ -327,6 +327,24 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     let product = view.made_by(scores, "MatMul")?;
     let q = scaled(view, product.input(0)?)?;
     let k = scaled(view, product.input(1)?)?;
+    let mut found = fused_attention(view, node, [q, k, v], drops)?;
+    if let Some(mask) = mask {
+        if is_tensor(view, mask) {
+            found.inputs.push(Some(mask));
+        } else {
+            found.attributes.insert("masked".to_owned(), Attribute::Int(1));
+        }
+    }
+    Some(("scaled_dot_product_attention", found))
+}
+
+/// One call in place of the product `node`, of queries, of keys as the scores read them, and of values.
+pub(super) fn fused_attention(
+    view: &View<'_>,
+    node: &Node,
+    [q, k, v]: [ValueId; 3],
+    drops: bool,
+) -> Option<Node> {
     let (key, order) = match view.made_by(k, "Transpose") {
         Some(transpose) => (transpose.input(0)?, transpose.ints("perm")?.to_vec()),
         // The key's own transpose was that of the product, and both are gone.
@@ -337,14 +355,7 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     let mut found = torch("Attention", node, inputs);
     found.attributes.insert("drops".to_owned(), Attribute::Int(i64::from(drops)));
     found.attributes.insert("key_order".to_owned(), Attribute::Ints(key_order(&order)?));
-    if let Some(mask) = mask {
-        if is_tensor(view, mask) {
-            found.inputs.push(Some(mask));
-        } else {
-            found.attributes.insert("masked".to_owned(), Attribute::Int(1));
-        }
-    }
-    Some(("scaled_dot_product_attention", found))
+    Some(found)
 }
 
 /// Whether a mask is there as a tensor: it is trained, or was filled with a number. What follows from
@@ -387,7 +398,7 @@ pub(super) fn scaled(view: &View<'_>, value: ValueId) -> Option<ValueId> {
 }
 
 /// The exporter merges the key's own transpose with that of the product: undo the latter.
-pub(super) fn key_order(order: &[i64]) -> Option<Vec<i64>> {
+fn key_order(order: &[i64]) -> Option<Vec<i64>> {
     let mut order = order.to_vec();
     let rank = order.len();
     if rank < 2 {

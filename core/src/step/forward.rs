@@ -101,13 +101,17 @@ impl<'a> Forward<'a> {
         };
         let mut steps: Vec<Step<'a>> = on_device
             .into_iter()
-            .map(|node| Step {
-                node,
-                module: rt.label(&node.module),
-                operator: ops::lookup(&node.domain, &node.op),
-                reason: reason(program, typed, node).map(|reason| rt.reason(&reason)),
-                dies: Vec::new(),
-                in_place: false,
+            .map(|node| {
+                let operator = ops::lookup(&node.domain, &node.op);
+                let reason = reason(program, typed, node, operator);
+                Step {
+                    node,
+                    module: rt.label(&node.module),
+                    operator,
+                    reason: reason.map(|reason| rt.reason(&reason)),
+                    dies: Vec::new(),
+                    in_place: false,
+                }
             })
             .collect();
         for (value, last) in last_holder.iter().enumerate() {
@@ -280,10 +284,15 @@ impl Forward<'_> {
 }
 
 /// Why what a node makes is not simply proven.
-fn reason(program: &Program<'_>, typed: &Typed, node: &Node) -> Option<Reason> {
+fn reason(
+    program: &Program<'_>,
+    typed: &Typed,
+    node: &Node,
+    operator: Option<&Operator>,
+) -> Option<Reason> {
     // What makes no floating-point tensor has no gradient, and nothing is saved for it.
     let is_float = |output: &ValueId| typed.ty(*output).is_some_and(|ty| ty.dtype.is_floating());
-    let unproven = ops::lookup(&node.domain, &node.op)
+    let unproven = operator
         .filter(|operator| operator.run.is_some() && !operator.is_proven)
         .filter(|_| node.outputs.iter().flatten().any(is_float))
         .map(|_| Reason::Operator(node.op.clone()));
