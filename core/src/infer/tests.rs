@@ -110,7 +110,7 @@ fn names_get_numbers_or_stated_defaults() {
         ("s77", 224, false),
     ];
     assert_eq!(summary, expected);
-    assert_eq!(open[0].inputs, ["ids", "decoder_ids", "image"]);
+    assert_eq!(open[0].inputs, ["ids", "decoder_ids", "image", "scan"]);
 
     let (typed, found) = sketch.infer(&[("seq", 64)]).unwrap();
     assert_eq!(sketch.ty(&typed, "decoder_ids"), "float32[1, 64]");
