@@ -213,7 +213,7 @@ impl<'a> View<'a> {
             behind: BTreeMap::new(),
             sink,
             reason: None,
-            reasons: BTreeMap::new(),
+            reasons: graph.reasons.clone(),
             state_changed: false,
             nodes_changed: false,
         };

@@ -138,7 +138,12 @@ fn attribute(name: &str, attribute: Option<&Attribute>) -> Result<Value, OpError
         Some(Attribute::Floats(list)) => {
             Value::List(list.iter().map(|&x| Value::Float(x)).collect())
         }
-        Some(Attribute::Strings(_) | Attribute::Tensor(_) | Attribute::Unsupported) => {
+        Some(
+            Attribute::Strings(_)
+            | Attribute::Tensor(_)
+            | Attribute::Body(_)
+            | Attribute::Unsupported,
+        ) => {
             return Err(OpError::new(format!("`{name}` is of a form that is not known")));
         }
     })
