@@ -609,7 +609,8 @@ impl Given<'_> {
     }
 
     fn count(&self, position: usize) -> Result<u64, Refused> {
-        u64::try_from(self.int(position)?).map_err(|_| format!("argument {position} is negative"))
+        u64::try_from(self.int(position)?)
+            .map_err(|_negative| format!("argument {position} is negative"))
     }
 
     /// Dimensions in the order in which they are named.
