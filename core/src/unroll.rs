@@ -13,13 +13,14 @@
 mod lists;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::basis::Reason;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Attribute, Body, Elements, Graph, Literal, Node, Value, ValueId};
 use crate::infer::{self, Typed};
+use crate::sorted;
 use crate::tensor::DType;
 
 /// COUNT: nodes that bodies become at most, those included that are settled on the way.
@@ -297,7 +298,7 @@ impl<'r> Round<'r> {
                 let place = i64::try_from(place).unwrap_or(i64::MAX);
                 given.push(self.select(*whole, at("scan_input_axes", position), place));
             }
-            let names = body.inputs.iter().copied().zip(given).collect();
+            let names = sorted::map(body.inputs.iter().copied().zip(given));
             let mut made = self.run(body, names, trip, is_assumed)?.into_iter();
             carried = made.by_ref().take(n_carried).collect();
             for (list, value) in stacks.iter_mut().zip(made) {
@@ -468,7 +469,7 @@ impl<'r> Round<'r> {
             op: op.to_owned(),
             inputs: inputs.into_iter().map(Some).collect(),
             outputs: vec![Some(output)],
-            attributes: axis.into_iter().collect(),
+            attributes: sorted::map(axis),
             ..Node::default()
         });
     }
@@ -517,15 +518,13 @@ fn rename(node: &mut Node, names: &BTreeMap<ValueId, ValueId>) {
 }
 
 /// Tensors of the file that a body reads.
-fn weights(graph: &Graph, body: &Body) -> Vec<ValueId> {
-    let mut found = Vec::new();
+fn weights(graph: &Graph, body: &Body) -> BTreeSet<ValueId> {
+    let mut found = BTreeSet::new();
     for node in &body.nodes {
         let is_weight = |id: &ValueId| graph.value(*id).is_some_and(|v| v.initializer.is_some());
         found.extend(node.inputs.iter().flatten().copied().filter(is_weight));
         node.bodies().for_each(|body| found.extend(weights(graph, body)));
     }
-    found.sort_unstable();
-    found.dedup();
     found
 }
 
