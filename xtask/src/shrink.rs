@@ -33,6 +33,14 @@ pub(crate) fn shrink(folder: &Path) -> Result<()> {
         if has("wasm") {
             let doing = format!("putting {} in order", path.display());
             let program = fs::read(&path).during(&doing)?;
+            let sorts = sorts(&program).during(&doing)?;
+            if sorts > 1 {
+                return Err(Failure::new(format!(
+                    "{} has the standard library's sort {sorts} times: use `core/src/sorted.rs`, \
+                     also in place of a `collect` into a `BTreeMap` or a `BTreeSet`",
+                    path.display()
+                )));
+            }
             let short = short_names(&program).during(&doing)?;
             let script = path.to_string_lossy().replace("_bg.wasm", ".js");
             let glue = fs::read_to_string(&script).during(&doing)?;
@@ -45,6 +53,21 @@ pub(crate) fn shrink(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// COUNT: how often the standard library's sort was compiled into a program.
+fn sorts(program: &[u8]) -> std::result::Result<usize, BinaryReaderError> {
+    let mut found = 0;
+    for payload in Parser::new(0).parse_all(program) {
+        if let Payload::CustomSection(section) = payload? {
+            let names = function_names(&section)?;
+            let is_sort = |name: &str| {
+                ["::driftsort_main", "::ipnsort"].iter().any(|part| name.contains(part))
+            };
+            found += names.iter().filter(|(_, name)| is_sort(name)).count();
+        }
+    }
+    Ok(found)
 }
 
 /// Shorter names for what a program imports under a name that ends with a hash.
@@ -318,6 +341,13 @@ mod tests {
         exported
             .map(|e| format!("{} is {}: {}", e.name, e.index, bodies[e.index as usize]))
             .collect()
+    }
+
+    #[test]
+    fn sorts_are_counted() {
+        let sort = "core::slice::sort::stable::driftsort_main::hb3444642b3240530";
+        let other = "core::slice::sort::unstable::ipnsort::h56b70865b574b20c";
+        assert_eq!(sorts(&program(&[sort, "places", other])).expect("a program"), 2);
     }
 
     #[test]
