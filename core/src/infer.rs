@@ -138,12 +138,14 @@ impl<'a> Run<'a> {
             gaps: BTreeMap::new(),
             lower_bound: false,
         };
-        let slots = run.types.iter_mut().zip(&mut run.elements);
-        for (value, (ty, elements)) in graph.values.iter().zip(slots) {
+        let numbers = ops::only_numbers(&graph.nodes, n);
+        let slots = run.types.iter_mut().zip(&mut run.elements).zip(numbers);
+        for (value, ((ty, elements), is_number)) in graph.values.iter().zip(slots) {
             if let Some(literal) = &value.initializer {
                 *ty = Some(TensorType::new(literal.dtype, literal.dims.clone()));
                 // What is trained has no fixed elements, however small it is.
-                let is_trained = literal.dtype.is_floating() && value.has_state_name();
+                let is_trained =
+                    literal.dtype.is_floating() && value.has_state_name() && !is_number;
                 let known = literal.elements.clone().filter(|_| !is_trained);
                 *elements = known.filter(|list| list.len() <= LIMIT);
             }

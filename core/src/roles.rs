@@ -2,6 +2,7 @@
 
 use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;
+use crate::ops;
 use crate::recover::Program;
 
 /// What a value of the graph is to a training run.
@@ -57,6 +58,9 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     if uses.is_adapter(id) {
         return Role::Parameter;
     }
+    if uses.is_number(id) {
+        return Role::Host;
+    }
     if uses.is_statistic(id) {
         return Role::Buffer;
     }
@@ -100,17 +104,21 @@ struct Uses {
     table: Vec<bool>,
     /// Matrices of adapters, which no exporter lists: they are put in after the file was read.
     adapter: Vec<bool>,
+    /// Scales, sizes and the like: no tensors, though some files keep them among the weights.
+    number: Vec<bool>,
 }
 
 impl Uses {
     fn of(program: &Program<'_>) -> Self {
         let none = vec![false; program.graph.values.len()];
+        let nodes = program.nodes.iter().map(AsRef::as_ref);
         let mut uses = Self {
             read: none.clone(),
             statistic: none.clone(),
             weight: none.clone(),
             table: none.clone(),
             adapter: none,
+            number: ops::only_numbers(nodes, program.graph.values.len()),
         };
         for node in &program.nodes {
             for (position, input) in node.inputs.iter().enumerate() {
@@ -154,6 +162,10 @@ impl Uses {
 
     fn is_statistic(&self, id: ValueId) -> bool {
         self.statistic.get(id.0).copied().unwrap_or(false)
+    }
+
+    fn is_number(&self, id: ValueId) -> bool {
+        self.number.get(id.0).copied().unwrap_or(false)
     }
 
     fn is_adapter(&self, id: ValueId) -> bool {

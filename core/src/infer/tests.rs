@@ -95,6 +95,7 @@ fn names_get_numbers_or_stated_defaults() {
         .input("ids", "batch,seq")
         .input("decoder_ids", "batch,dec_seq")
         .input("image", "?,3,height,?")
+        .input("scan", "batch,1,any,s77")
         .node("Identity", "ids", "y");
     let open = open_dims(&sketch.0);
     let summary: Vec<_> =
@@ -105,15 +106,17 @@ fn names_get_numbers_or_stated_defaults() {
         ("dec_seq", 512, false),
         ("height", 224, false),
         ("image:3", 224, false),
+        ("any", 224, false),
+        ("s77", 224, false),
     ];
     assert_eq!(summary, expected);
-    assert_eq!(open[0].inputs, ["ids", "decoder_ids", "image"]);
+    assert_eq!(open[0].inputs, ["ids", "decoder_ids", "image", "scan"]);
 
     let (typed, found) = sketch.infer(&[("seq", 64)]).unwrap();
     assert_eq!(sketch.ty(&typed, "decoder_ids"), "float32[1, 64]");
     assert_eq!(sketch.ty(&typed, "image"), "float32[1, 3, 224, 224]");
-    assert_eq!(codes(&found), ["assumed-dimension"; 4]);
-    assert_eq!(typed.dims.len(), 5);
+    assert_eq!(codes(&found), ["assumed-dimension"; 6]);
+    assert_eq!(typed.dims.len(), 7);
 }
 
 #[test]

@@ -29,6 +29,7 @@ static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
         infer: shapes,
         run: Some(run),
         is_proven: row.is_proven,
+        numbers_from: MANY,
     };
     formula::rows().map(row).collect()
 });
