@@ -3,7 +3,7 @@
 //! Every format becomes this one type, and nothing after it knows where a graph came from.
 //! Nodes are in topological order; ids are positions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -55,9 +55,11 @@ pub struct Graph {
     pub is_traced: bool,
     /// In a program: values that a Python name holds until another value has been made.
     pub held: Vec<(ValueId, ValueId)>,
-    /// Weights of branches that are not taken: the module has them all the same.
-    pub idle: BTreeSet<ValueId>,
-    /// Why values are not simply what the file states.
+    /// Weights of branches that are not taken, in order: the module has them all the same.
+    #[serde(skip)]
+    pub idle: Vec<ValueId>,
+    /// Why values are not simply what the file states; as long as no stage has run, none.
+    #[serde(skip)]
     pub reasons: BTreeMap<ValueId, Reason>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,

@@ -20,6 +20,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Attribute, Body, Elements, Graph, Literal, Node, Value, ValueId};
 use crate::infer::{self, Typed};
+use crate::sorted;
 use crate::tensor::DType;
 
 /// COUNT: nodes that bodies become at most, those included that are settled on the way.
@@ -52,7 +53,7 @@ fn settle(
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
 ) -> Result<(), Error> {
-    let mut assumptions = BTreeMap::new();
+    let mut assumptions = Vec::new();
     let mut work = 0;
     let mut assumes = false;
     for _ in 0..ROUNDS_MAX {
@@ -68,8 +69,9 @@ fn settle(
         }
         assumes = !changed;
     }
-    for (code, assumption) in assumptions {
-        let Assumption { severity, message, node, count } = assumption;
+    sorted::by_key(&mut graph.idle, |id| *id);
+    graph.idle.dedup();
+    for Assumption { code, severity, message, node, count } in assumptions {
         let more = if count > 1 { format!(" ({count} like it)") } else { String::new() };
         sink.push(Diagnostic::new(severity, code, format!("{message}{more}")).at(node));
     }
@@ -86,14 +88,12 @@ fn is_settled_here(node: &Node) -> bool {
 
 /// What was assumed, of the first node that it was assumed of.
 struct Assumption {
+    code: &'static str,
     severity: Severity,
     message: String,
     node: String,
     count: usize,
 }
-
-/// By the code of their diagnostic.
-type Assumptions = BTreeMap<&'static str, Assumption>;
 
 /// One pass over the nodes, with what is known of their values.
 struct Round<'r> {
@@ -106,7 +106,7 @@ struct Round<'r> {
     lists: BTreeMap<ValueId, Vec<ValueId>>,
     changed: bool,
     /// What data decides, which is assumed once nothing else follows any more: `None` before.
-    assumptions: Option<Assumptions>,
+    assumptions: Option<Vec<Assumption>>,
     /// COUNT: bodies around the node, in this round.
     depth: usize,
     /// Whether what is put in place now rests on an assumption.
@@ -124,7 +124,7 @@ impl<'r> Round<'r> {
             aliases: BTreeMap::new(),
             lists: BTreeMap::new(),
             changed: false,
-            assumptions: assumes.then(BTreeMap::new),
+            assumptions: assumes.then(Vec::new),
             depth: 0,
             is_assumed: false,
             work,
@@ -132,15 +132,15 @@ impl<'r> Round<'r> {
     }
 
     /// Hands the nodes to the graph, which gives what its outputs are called now.
-    fn finish(self, assumptions: &mut Assumptions) {
+    fn finish(self, assumptions: &mut Vec<Assumption>) {
         for output in &mut self.graph.outputs {
             *output = self.aliases.get(output).copied().unwrap_or(*output);
         }
         self.graph.nodes = self.nodes;
-        for (code, new) in self.assumptions.into_iter().flatten() {
-            match assumptions.get_mut(code) {
-                Some(known) => known.count += new.count,
-                None => drop(assumptions.insert(code, new)),
+        for new in self.assumptions.into_iter().flatten() {
+            match assumptions.iter_mut().find(|known| known.code == new.code) {
+                Some(known) => known.count += 1,
+                None => assumptions.push(new),
             }
         }
     }
@@ -191,9 +191,8 @@ impl<'r> Round<'r> {
         };
         let (body, other) = if taken { (yes, no) } else { (no, yes) };
         // A module has the weights of both branches.
-        for id in weights(self.graph, other) {
-            self.graph.idle.insert(id);
-        }
+        let idle = weights(self.graph, other);
+        self.graph.idle.extend(idle);
         self.spend(body.nodes.len())?;
         let is_assumed = known.is_none() || self.rests_on_assumption(node);
         self.inside(is_assumed, |round| {
@@ -385,8 +384,7 @@ impl<'r> Round<'r> {
         message: String,
     ) -> Option<()> {
         let assumptions = self.assumptions.as_mut().filter(|_| self.depth == 0)?;
-        let first = Assumption { severity, message, node, count: 0 };
-        assumptions.entry(code).or_insert(first).count += 1;
+        assumptions.push(Assumption { code, severity, message, node, count: 1 });
         Some(())
     }
 
@@ -423,7 +421,10 @@ impl<'r> Round<'r> {
 
     /// How much a branch brings: bytes of its weights, then its nodes.
     fn weight(&self, body: &Body) -> (u64, usize) {
-        let bytes = weights(self.graph, body).into_iter().filter_map(|id| {
+        let mut read = weights(self.graph, body);
+        sorted::by_key(&mut read, |id| *id);
+        read.dedup();
+        let bytes = read.into_iter().filter_map(|id| {
             let literal = self.graph.value(id)?.initializer.as_ref()?;
             let numel = literal.dims.iter().try_fold(1_u64, |n, dim| n.checked_mul(*dim));
             Some(numel?.saturating_mul(literal.dtype.size().0))
@@ -516,7 +517,7 @@ fn rename(node: &mut Node, names: &BTreeMap<ValueId, ValueId>) {
     }
 }
 
-/// Tensors of the file that a body reads.
+/// Tensors of the file that a body reads, each as often as it is read.
 fn weights(graph: &Graph, body: &Body) -> Vec<ValueId> {
     let mut found = Vec::new();
     for node in &body.nodes {
@@ -524,8 +525,6 @@ fn weights(graph: &Graph, body: &Body) -> Vec<ValueId> {
         found.extend(node.inputs.iter().flatten().copied().filter(is_weight));
         node.bodies().for_each(|body| found.extend(weights(graph, body)));
     }
-    found.sort_unstable();
-    found.dedup();
     found
 }
 

@@ -39,7 +39,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
         .filter(|id| {
             !view.readers(*id).is_empty()
                 || graph.outputs.contains(id)
-                || graph.idle.contains(id)
+                || graph.idle.binary_search(id).is_ok()
                 || registered.contains(graph.value_name(*id))
         })
         .collect();

@@ -11,7 +11,7 @@
 //! model: the one in the file, or, where another body has it already, with a number behind it.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
@@ -95,7 +95,7 @@ pub(super) fn inline<'m>(
         active: Vec::new(),
         depth: 0,
         prefixes: BTreeMap::new(),
-        taken: BTreeSet::new(),
+        taken: BTreeMap::new(),
         n_nodes: 0,
         text: 0,
     };
@@ -169,8 +169,9 @@ struct Inliner<'m> {
     depth: usize,
     /// COUNT: calls by prefix, to keep those apart that have the same name.
     prefixes: BTreeMap<String, usize>,
-    /// Names of the main graph and of what bodies make; empty before the first body.
-    taken: BTreeSet<Name<'m>>,
+    /// COUNT: names of the main graph and of what bodies make, to keep them apart likewise; empty
+    /// before the first body.
+    taken: BTreeMap<String, usize>,
     /// COUNT: nodes so far, in bodies too.
     n_nodes: usize,
     /// SIZE: bytes of names made so far.
@@ -261,14 +262,12 @@ impl<'m> Inliner<'m> {
 
     /// The name, or the name with a number that nothing has.
     fn name_of_its_own(&mut self, name: Name<'m>) -> Name<'m> {
-        if self.taken.insert(name.clone()) {
-            return name;
-        }
-        let count = self.prefixes.entry(name.clone().into_owned()).or_default();
+        let count = self.taken.entry(name.clone().into_owned()).or_default();
         *count += 1;
-        let numbered: Name<'m> = Cow::Owned(format!("{name}#{count}"));
-        self.taken.insert(numbered.clone());
-        numbered
+        match *count {
+            1 => name,
+            count => Cow::Owned(format!("{name}#{count}")),
+        }
     }
 
     /// A call: the function's nodes in its place.
@@ -337,11 +336,11 @@ impl<'m> Inliner<'m> {
 }
 
 /// What a graph itself makes, is given and has as weights.
-fn names(graph: &GraphProto) -> BTreeSet<Name<'_>> {
+fn names(graph: &GraphProto) -> BTreeMap<String, usize> {
     let made = graph.node.iter().flat_map(|node| node.output.iter());
     let given = graph.input.iter().map(|input| &input.name);
     let weights = graph.initializer.iter().map(|tensor| &tensor.name);
-    sorted::set(made.chain(given).chain(weights).map(|name| Cow::Borrowed(name.as_str())))
+    sorted::map(made.chain(given).chain(weights).map(|name| (name.clone(), 1)))
 }
 
 fn unfolds() -> Error {
