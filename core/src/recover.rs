@@ -18,6 +18,7 @@ mod gaps;
 mod in_place;
 mod in_projection;
 mod masks;
+mod merged;
 mod names;
 mod norms;
 mod patterns;
@@ -93,7 +94,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 21] = [
+const RECOVERIES: [(Recovery, Reason); 22] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (weights::name_folded, Reason::FoldedParameters),
@@ -112,6 +113,7 @@ const RECOVERIES: [(Recovery, Reason); 21] = [
     (patterns::find_again, Reason::TakenApart),
     (assignments::find_again, Reason::TakenApart),
     (rms_norm::find_again, Reason::TakenApart),
+    (merged::separate, Reason::MergedOperators),
     (dropout::reinsert, Reason::RemovedDropout),
     (gaps::fill, Reason::RemovedDropout),
     (in_place::assume, Reason::Overwriting),

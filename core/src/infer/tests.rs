@@ -179,6 +179,31 @@ fn shape_arithmetic_is_folded() {
     assert!(!typed.lower_bound);
 }
 
+/// The target of a `Reshape` of `[batch, seq, 256]`, and its result; none where nothing fits.
+#[test]
+fn an_open_dimension_that_became_an_axis_is_opened_again() {
+    let cases: [(&[i64], Option<&str>); 5] = [
+        (&[4, 512, 3, 64], Some("float32[4, 512, 4, 64]")),
+        (&[4, 512, 2, 64], Some("float32[4, 512, 4, 64]")),
+        (&[4, 512, 4, 64], Some("float32[4, 512, 4, 64]")),
+        (&[4, 512, 2, 2], None),
+        (&[4, 512, 5, 64], None),
+    ];
+    for (target, expected) in cases {
+        let sketch = Sketch::default()
+            .input("x", "batch,512,256")
+            .ints("target", target)
+            .node("Reshape", "x target", "y");
+        let (typed, found) = sketch.infer(&[("batch", 4)]).unwrap();
+        let is_stated = target.iter().product::<i64>() == 4 * 512 * 256;
+        let code = if expected.is_none() { "shape-unknown" } else { "restored-shape" };
+        let code: &[&str] = if is_stated { &[] } else { &[code] };
+        assert_eq!(codes(&found), code, "{target:?}");
+        assert_eq!(typed.lower_bound, expected.is_none(), "{target:?}");
+        expected.inspect(|expected| assert_eq!(sketch.ty(&typed, "y"), *expected, "{target:?}"));
+    }
+}
+
 #[test]
 fn gaps_are_reported_and_bridged() {
     let sketch = Sketch::default()

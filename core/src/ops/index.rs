@@ -119,6 +119,15 @@ fn one_hot(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let mut dims = indices.dims.clone();
     dims.insert(axis.min(dims.len()), size(depth)?);
     inference.set_dims(0, values.dtype, dims);
+    // `repeat_interleave` writes its repeats so: ones, and a number at one position.
+    if indices.numel() == 1
+        && inference.is_small(0)
+        && let (Some(&[index]), Some([off, on])) = (inference.ints(0), inference.ints(2))
+    {
+        let index = if index < 0 { index.saturating_add(depth) } else { index };
+        let row = (0..depth).map(|at| if at == index { *on } else { *off }).collect();
+        inference.set_elements(0, Elements::Ints(row));
+    }
     Ok(())
 }
 
@@ -306,6 +315,9 @@ mod tests {
             ("ScatterND float32[2,3] int64[1,2] float32[1]", "float32[2,3]"),
             ("OneHot int64[2,5] int64[]:10 float32[2]", "float32[2,5,10]"),
             ("OneHot int64[2,5] int64[1]:10 float32[2] axis=0", "float32[10,2,5]"),
+            ("OneHot int64[1]:2 int64[]:4 int64[2]:1,8", "int64[1,4]:1,1,8,1"),
+            ("OneHot int64[1]:-1 int64[]:3 int64[2]:0,1", "int64[1,3]:0,0,1"),
+            ("OneHot int64[2]:0,1 int64[]:3 int64[2]:0,1", "int64[2,3]"),
             ("TopK float32[2,100] int64[1]:5", "float32[2,5] int64[2,5]"),
             ("TopK float32[2,100] k=5 @9", "float32[2,5] int64[2,5]"),
             ("NonZero bool[2,3]", "int64[2,6]"),
