@@ -14,7 +14,7 @@ fn what_modules_read_of_each_other_they_make_for_themselves() {
          cell.left.conv: l = Conv(a, cell.left.conv.weight)
          cell.right.conv: r = Conv(a, cell.right.conv.weight)
          cell: y = Add(l, r)",
-        &expect![[r#"
+        &expect![[r"
             state cell.left.conv.weight float32[4, 4, 1, 1]
             state cell.right.conv.weight float32[4, 4, 1, 1]
             stem: s = Sigmoid(x)
@@ -23,7 +23,7 @@ fn what_modules_read_of_each_other_they_make_for_themselves() {
             cell.right: a of cell.right = Relu(s)
             cell.right.conv: r = Conv(a of cell.right, cell.right.conv.weight)
             cell: y = Add(l, r)
-        "#]],
+        "]],
     );
 }
 
@@ -39,7 +39,7 @@ fn results_of_modules_are_shared() {
          down.pool: p = Sigmoid(a)
          up.conv: u = Conv(a, up.conv.weight)
          : y = Add(p, u)",
-        &expect![[r#"
+        &expect![[r"
             state down.conv.weight float32[4, 4, 1, 1]
             state up.conv.weight float32[4, 4, 1, 1]
             down.conv: c = Conv(x, down.conv.weight)
@@ -48,7 +48,7 @@ fn results_of_modules_are_shared() {
             up.conv: u = Conv(a, up.conv.weight)
             : y = Add(p, u)
             info assumed-in-place
-        "#]],
+        "]],
     );
 }
 
@@ -66,7 +66,7 @@ fn blocks_of_one_kind_begin_alike() {
          up.blocks.0.proj: q = Gemm(a, up.blocks.0.proj.weight) transB=1
          up.blocks.1.proj: r = Gemm(a, up.blocks.1.proj.weight) transB=1
          : y = Concat(p, q, r) axis=1",
-        &expect![[r#"
+        &expect![[r"
             state down.blocks.0.proj.weight float32[4, 4]
             state up.blocks.0.proj.weight float32[4, 4]
             state up.blocks.1.proj.weight float32[4, 4]
@@ -78,6 +78,6 @@ fn blocks_of_one_kind_begin_alike() {
             up.blocks.1: a of up.blocks.1 = Relu(t)
             up.blocks.1.proj: r = Gemm(a of up.blocks.1, up.blocks.1.proj.weight) transB=1
             : y = Concat(p, q, r) axis=1
-        "#]],
+        "]],
     );
 }
