@@ -37,7 +37,7 @@ impl Kernel {
         let (width, of_values) = (q.size(3), v.size(3));
         // `check_last_dim_stride_equals_1`, which flash does not need of heads of one element.
         let is_dense = [q, k, v].iter().all(|operand| operand.strides().last() == Some(&1));
-        if !is_dense && !(is_half && width == 1) {
+        if !(is_dense || is_half && width == 1) {
             return Self::Math;
         }
         let flash =

@@ -1,7 +1,7 @@
 //! Operators that several modules run on one tensor, and the file has once.
 //!
 //! Exporters write equal nodes once. A module that starts with an activation of its argument then reads
-//! what another module made inside itself of the same argument (the branches of NASNet's cells:
+//! what another module made inside itself of the same argument (the branches of `NASNet`'s cells:
 //! `ActConvBn`, `BranchSeparables` in timm's `models/nasnet.py` and `pnasnet.py`). No module reads what is
 //! inside of another one, so each has an operator of its own.
 

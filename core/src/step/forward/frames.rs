@@ -8,7 +8,7 @@
 //! - results of two submodules that meet in one operator (`words + positions`) have names of
 //!   their own, which go with the frame;
 //! - so has a result that several submodules are given, one of them with another's result
-//!   (`up(x, skip)`; the cells of NASNet, each of which is given the results of the two before);
+//!   (`up(x, skip)`; the cells of `NASNet`, each of which is given the results of the two before);
 //! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
 //!   it was made of are bound again after that call.
 
