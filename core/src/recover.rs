@@ -6,7 +6,6 @@
 //! operators that ONNX does not have are of domain [`DOMAIN`]. What then feeds nothing is dropped.
 //! `docs/recovery.md` says what tells each, and how certain it is.
 
-mod activations;
 mod assignments;
 mod attention;
 mod batch_norm;
@@ -25,6 +24,7 @@ mod patterns;
 mod placement;
 mod removed;
 mod rms_norm;
+mod spellings;
 mod traced;
 mod weights;
 
@@ -105,11 +105,11 @@ const RECOVERIES: [(Recovery, Reason); 22] = [
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
     (circular::find_again, Reason::TakenApart),
+    (spellings::find_again, Reason::TakenApart),
     (chunks::separate, Reason::TakenApart),
     (chunks::find_again, Reason::TakenApart),
     (cells::find_again, Reason::TakenApart),
     (norms::find_again, Reason::TakenApart),
-    (activations::find_again, Reason::TakenApart),
     (patterns::find_again, Reason::TakenApart),
     (assignments::find_again, Reason::TakenApart),
     (rms_norm::find_again, Reason::TakenApart),
