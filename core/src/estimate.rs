@@ -22,6 +22,7 @@ use crate::report::{Band, DeviceVerdict, Report};
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
+use crate::unroll;
 
 pub use self::largest::LargestBatch;
 pub use self::locate::{Candidate, Located, Match};
@@ -52,6 +53,8 @@ struct Run {
     typed: Typed,
     trace: Trace,
     diagnostics: Vec<Diagnostic>,
+    /// COUNT: operators of the graph, its control flow unrolled.
+    operators: usize,
     /// Whether the file stated everything that the model runs.
     is_exact: bool,
 }
@@ -156,12 +159,12 @@ impl Model {
         sink.extend(self.attention_setting(config));
         sink.extend(self.other_settings(config));
         sink.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
-        let typed = infer::infer(graph, &config.dims, &sink)?;
+        let (graph, typed) = unroll::unroll(graph, &config.dims, &sink)?;
         // A configuration was written out with the attention that is asked for.
         let written = self.configuration.as_ref().map(|_| Config::default().attention);
         let followed = written.map(|attention| Config { attention, ..config.clone() });
         let mut program =
-            recover::recover(graph, &typed, followed.as_ref().unwrap_or(config), &sink);
+            recover::recover(&graph, &typed, followed.as_ref().unwrap_or(config), &sink);
         if let Some(dtype) = converts.filter(|_| !graph.is_program) {
             program.typed.to_mut().convert_floats(dtype);
         }
@@ -176,7 +179,8 @@ impl Model {
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         let room = Room::of(device, &config);
         let settings = conf.on(Some(room.capacity), room.allowed);
-        Ok(Run { config, settings, typed, trace, diagnostics: sink.into_sorted(), is_exact })
+        let (operators, diagnostics) = (graph.nodes.len(), sink.into_sorted());
+        Ok(Run { config, settings, typed, trace, diagnostics, operators, is_exact })
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::basis::Reason;
 use crate::diagnostic::Diagnostic;
 use crate::tensor::DType;
 
@@ -54,6 +55,12 @@ pub struct Graph {
     pub is_traced: bool,
     /// In a program: values that a Python name holds until another value has been made.
     pub held: Vec<(ValueId, ValueId)>,
+    /// Weights of branches that are not taken, in order: the module has them all the same.
+    #[serde(skip)]
+    pub idle: Vec<ValueId>,
+    /// Why values are not simply what the file states; as long as no stage has run, none.
+    #[serde(skip)]
+    pub reasons: BTreeMap<ValueId, Reason>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -119,7 +126,7 @@ pub enum Elements {
 }
 
 /// One operator of the graph.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// Name in the file; may be empty.
     pub name: String,
@@ -169,8 +176,22 @@ pub enum Attribute {
     Floats(Vec<f64>),
     /// Texts.
     Strings(Vec<String>),
-    /// Bodies of control flow and other kinds that no rule reads.
+    /// A body of control flow.
+    Body(Box<Body>),
+    /// Kinds that no rule reads.
     Unsupported,
+}
+
+/// What a node of control flow runs: nodes over the values of the whole graph, so that a body reads
+/// what is made around it, and its weights are among the graph's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Body {
+    /// What the node hands in, in order.
+    pub inputs: Vec<ValueId>,
+    /// What the node gets, in order.
+    pub outputs: Vec<ValueId>,
+    /// Operators, each after those it reads from.
+    pub nodes: Vec<Node>,
 }
 
 impl Graph {
@@ -247,6 +268,22 @@ impl Node {
             Some(Attribute::Float(x)) => Some(*x),
             _ => None,
         }
+    }
+
+    /// A body of control flow.
+    pub fn body(&self, name: &str) -> Option<&Body> {
+        match self.attributes.get(name) {
+            Some(Attribute::Body(body)) => Some(body),
+            _ => None,
+        }
+    }
+
+    /// All bodies of control flow.
+    pub fn bodies(&self) -> impl Iterator<Item = &Body> {
+        self.attributes.values().filter_map(|attribute| match attribute {
+            Attribute::Body(body) => Some(&**body),
+            _ => None,
+        })
     }
 
     /// A text.

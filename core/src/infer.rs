@@ -82,6 +82,19 @@ pub fn infer(
     Run::new(graph, &binding, batch, rebatch.as_ref())?.finish(sink)
 }
 
+/// Types as far as they are known while control flow waits to be unrolled: no gap is a problem yet.
+///
+/// # Errors
+/// As [`infer`], but for outputs without a type.
+pub(crate) fn as_far_as_known(graph: &Graph, dims: &BTreeMap<String, u64>) -> Result<Typed, Error> {
+    let sink = Diagnostics::default();
+    let binding = Binding::new(graph, dims, &sink)?;
+    let batch = binding.rebatch.map_or(0, |(_, new)| new);
+    let mut run = Run::new(graph, &binding, batch, None)?;
+    graph.nodes.iter().try_for_each(|node| run.node(node))?;
+    Ok(run.typed())
+}
+
 /// What nodes are counted by: severity and code of the diagnostic, operator.
 type Key<'a> = (Severity, &'static str, &'a str);
 
@@ -159,23 +172,39 @@ impl<'a> Run<'a> {
             let message = format!("no output of the model can be typed: {why}");
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         }
-        sink.extend(self.gaps.into_iter().map(|((severity, code, op), gap)| {
+        let gaps = std::mem::take(&mut self.gaps);
+        sink.extend(gaps.into_iter().map(|((severity, code, op), gap)| {
             let times = match gap.count {
                 1 => String::new(),
                 count => format!(" ({count} nodes of type {op}; the first is named here)"),
             };
             Diagnostic::new(severity, code, format!("{}{times}", gap.message)).at(gap.node)
         }));
-        Ok(Typed {
+        Ok(self.typed())
+    }
+
+    fn typed(self) -> Typed {
+        Typed {
             types: self.types,
             elements: self.elements,
             dims: self.binding.dims.clone(),
             lower_bound: self.lower_bound,
-        })
+        }
     }
 
     /// Types the outputs of one node: by its rule, or by a stand-in.
     fn node(&mut self, node: &'a Node) -> Result<(), Error> {
+        if node.bodies().next().is_some() {
+            let label = node.label(self.graph);
+            self.gap("control-flow", &node.op, label, || {
+                format!(
+                    "how \"{label}\" ({}) runs the graph of its own is not known: what happens \
+                     inside is not counted",
+                    node.op
+                )
+            });
+            return self.stand_in(node, Vec::new());
+        }
         let Some(operator) = ops::lookup(&node.domain, &node.op) else {
             self.gap("unknown-operator", &node.op, node.label(self.graph), || {
                 let dot = if node.domain.is_empty() { "" } else { "." };
@@ -239,6 +268,10 @@ impl<'a> Run<'a> {
         let declared =
             declared.and_then(|declared| self.binding.declared_type(declared, self.batch));
         declared.or_else(|| {
+            // What control flow reads are conditions and what it carries, not what it makes.
+            if node.bodies().next().is_some() {
+                return None;
+            }
             let mut inputs = node.inputs.iter().flatten();
             inputs.find_map(|id| self.types.get(id.0)?.clone())
         })

@@ -8,6 +8,7 @@
 //! | [`source`] | bytes at an offset | formats |
 //! | [`formats`] | a file → [`Graph`](graph::Graph) | training |
 //! | [`infer`] | concrete dimensions → types of every value | training |
+//! | [`unroll`] | control flow → the nodes that it runs | training |
 //! | [`recover`] | exporters' nodes → the operators that PyTorch ran | bytes |
 //! | [`ops`], [`aten`] | an operator → its shapes, its allocations, what it saves, its gradient | the allocator |
 //! | [`eager`], [`step`] | training iterations → [`Trace`](trace::Trace) of allocations and frees | addresses |
@@ -60,6 +61,8 @@ pub mod aten;
 pub mod ops;
 
 pub mod infer;
+
+pub mod unroll;
 
 pub mod recover;
 

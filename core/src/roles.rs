@@ -60,7 +60,7 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     if uses.is_statistic(id) {
         return Role::Buffer;
     }
-    if !uses.read(id) {
+    if !uses.read(id) && graph.idle.binary_search(&id).is_err() {
         // What a program or a trace lists lies on the device, and has no gradient where nothing reads it.
         let is_buffer = graph.is_program && graph.member(name) == Some(Member::Buffer)
             || graph.is_traced && graph.member(name).is_some();

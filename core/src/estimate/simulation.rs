@@ -29,7 +29,9 @@ impl Model {
     pub fn simulate(&self, config: &Config) -> Result<Simulation, Error> {
         let device = device::find(&config.device)?;
         let run = self.run(config, device)?;
-        let mut summary = ModelSummary::of(&self.name, &self.recognised, &self.graph, &run.trace);
+        let (name, graph) = (&self.name, &self.graph);
+        let mut summary =
+            ModelSummary::of(name, &self.recognised, graph, run.operators, &run.trace);
         let fidelity = &mut summary.recognised.fidelity;
         if *fidelity == Fidelity::ExactGraph && !run.is_exact {
             *fidelity = Fidelity::Graph;

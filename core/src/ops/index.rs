@@ -7,9 +7,11 @@
 //! possible size is taken, and noted.
 
 use super::Call;
+use super::formula::{operand, run_as};
 use super::run::fresh;
 use super::shape_math::{axis, before, dim, from, signed, size, with};
 use super::{Inference, OpError, Operator, Shaped, fold, op, shape_math::like_first, torch};
+use crate::aten::formula::Value;
 use crate::aten::{embedding, index as aten, view};
 use crate::graph::Elements;
 use crate::tensor::DType;
@@ -25,8 +27,8 @@ pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: last_tokens, ..torch("LastTokens", 2..=2) }.runs(last_tokens_rule),
     op("NonZero", 1..=1, non_zero).runs(fresh),
     op("OneHot", 3..=3, one_hot).runs(fresh),
-    op("Scatter", 3..=3, like_first).runs(scatter_rule),
-    op("ScatterElements", 3..=3, like_first).runs(scatter_rule).unproven(),
+    op("Scatter", 3..=3, like_first).runs(scatter_elements_rule),
+    op("ScatterElements", 3..=3, like_first).runs(scatter_elements_rule),
     op("ScatterND", 3..=3, like_first).runs(scatter_rule).unproven(),
     torch("Assign", 2..=2).runs(assign_rule),
     op("TopK", 1..=2, top_k).runs(top_k_rule).unproven(),
@@ -268,6 +270,27 @@ fn scatter_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = aten::scatter(call.rt, &data, &indices, &source);
     call.set(0, y);
     Ok(())
+}
+
+/// `scatter`, `scatter_add`, `scatter_reduce`.
+fn scatter_elements_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let axis = Value::Int(call.node.int("axis").unwrap_or(0));
+    let (data, indices) = (Value::Tensor(call.need(0)?), Value::Tensor(call.need(1)?));
+    let mut arguments = vec![data, axis, indices, operand(call, 2)];
+    let name = match call.node.string("reduction") {
+        None | Some("none") => "scatter",
+        Some("add") => "scatter_add",
+        Some(reduction) => {
+            let called = match reduction {
+                "mul" => "prod",
+                "max" => "amax",
+                _ => "amin",
+            };
+            arguments.extend([Value::Text(called.to_owned()), Value::Int(1)]);
+            "scatter_reduce"
+        }
+    };
+    run_as(call, name, arguments)
 }
 
 /// `x[…] = piece`, recovered; `whole` where the part is all of `x`.

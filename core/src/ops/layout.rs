@@ -356,7 +356,7 @@ fn roll_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn transpose_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let order: Vec<usize> = match call.node.ints("perm") {
-        Some(order) => order.iter().map(|&n| usize::try_from(n).unwrap_or(0)).collect(),
+        Some(order) => order.iter().map(|&n| axis(n, x.rank())).collect::<Result<_, _>>()?,
         None => (0..x.rank()).rev().collect(),
     };
     let y = view::permute(call.rt, &x, &order);

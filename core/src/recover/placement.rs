@@ -23,7 +23,7 @@ const DEPTH: usize = 64;
 /// Names of a module's state in the order in which PyTorch's modules register them.
 const LEAVES: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
 
-/// Initializers that something reads, in the module's order.
+/// Initializers that something reads or would read, in the module's order.
 pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
     let graph = view.graph();
     // A program or a trace states what its modules register, read or not.
@@ -39,6 +39,7 @@ pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
         .filter(|id| {
             !view.readers(*id).is_empty()
                 || graph.outputs.contains(id)
+                || graph.idle.binary_search(id).is_ok()
                 || registered.contains(graph.value_name(*id))
         })
         .collect();

@@ -151,14 +151,30 @@ impl<'v> Match<'v> {
             return None;
         }
         for result in rest {
-            let others = spelled.nodes.clone();
-            let other = others.into_iter().find(|&other| {
+            let other = spelled.others().into_iter().find(|&other| {
                 let output = view.node(other).and_then(|node| node.output(0));
                 output.is_some_and(|output| spelled.is(result, output))
             })?;
             spelled.last.push(other);
         }
         spelled.is_all_here().then_some(spelled)
+    }
+
+    /// Nodes that may make a further result: what is spelled and what reads the same, if others read it.
+    fn others(&self) -> Vec<NodeId> {
+        let values = self.bound.iter().filter_map(|(_, bound)| match bound {
+            Bound::Value(value) => Some(*value),
+            Bound::Attribute(_) => None,
+        });
+        let beside = values.flat_map(|value| self.view.readers(value)).copied();
+        let is_read = |at: &NodeId| {
+            let value = self.view.node(*at).and_then(|node| node.output(0));
+            value.is_some_and(|value| {
+                self.view.graph().outputs.contains(&value)
+                    || self.view.readers(value).iter().any(|at| !self.nodes.contains(at))
+            })
+        };
+        self.nodes.iter().copied().chain(beside).filter(is_read).collect()
     }
 
     /// Whether nothing else reads what lies between arguments and results.
@@ -268,7 +284,7 @@ impl<'v> Match<'v> {
                 self.view.ints(value).map(|ints| Attribute::Ints(ints.to_vec())) == Some(list)
             }),
             Expr::Call { name, arguments, .. } => {
-                self.is_call(operator(name), arguments, value).unwrap_or(false)
+                self.is_call(name, arguments, value).unwrap_or(false)
             }
             _ => false,
         }
@@ -294,6 +310,16 @@ impl<'v> Match<'v> {
                 let rank = number(arguments.get(1)?);
                 let dims = u32::try_from(view.dims(value)?.len()).ok()?;
                 is_near(f64::from(dims), rank) && self.is(inner, value)
+            }
+            ("tensor", inner) => self.number(value).is_none() && self.is(inner, value),
+            ("unless", other) => {
+                let before = (self.bound.len(), self.nodes.len());
+                let is_other = arguments.get(1).is_some_and(|inner| self.is(inner, value));
+                let operand = view.producer(value).and_then(|node| node.input(0));
+                let kept = (self.bound.len(), self.nodes.len());
+                let is_refused = operand.is_some_and(|operand| self.is(other, operand));
+                self.forget(if is_other && !is_refused { kept } else { before });
+                is_other && !is_refused
             }
             ("cast", inner) => {
                 let mut value = value;
@@ -322,7 +348,7 @@ impl<'v> Match<'v> {
         match expr {
             Expr::Name(name) => self.row.part(name).is_some_and(|part| self.is_made(part, value)),
             Expr::Call { name, arguments, .. } => {
-                self.is_node(operator(name), arguments, value).unwrap_or(false)
+                self.is_node(name, arguments, value).unwrap_or(false)
             }
             _ => false,
         }
@@ -332,10 +358,15 @@ impl<'v> Match<'v> {
         *self.view.producers.get(value.0)?
     }
 
-    fn is_node(&mut self, op: &str, arguments: &'static [Expr], value: ValueId) -> Option<bool> {
+    fn is_node(
+        &mut self,
+        name: &'static str,
+        arguments: &'static [Expr],
+        value: ValueId,
+    ) -> Option<bool> {
         let at = self.maker(value)?;
         let node = self.view.node(at)?;
-        if node.op != op || !(node.domain.is_empty() || node.domain == super::DOMAIN) {
+        if node.op != operator(name) || !(node.domain.is_empty() || node.domain == super::DOMAIN) {
             return Some(false);
         }
         let named = arguments.iter().filter_map(|argument| match argument {
@@ -344,14 +375,17 @@ impl<'v> Match<'v> {
         });
         let placed: Vec<&'static Expr> =
             arguments.iter().filter(|argument| !matches!(argument, Expr::Named(..))).collect();
-        let mut inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+        let mut inputs = node.inputs.clone();
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
         let before = (self.bound.len(), self.nodes.len());
         self.nodes.push(at);
-        for (name, expr) in named {
-            let mut stated = node.attributes.get(name).cloned();
+        for (called, expr) in named {
+            let mut stated = node.attributes.get(called).cloned();
             // Newer operator sets have it as an input.
-            if stated.is_none() && name == "axes" && inputs.len() > placed.len() {
-                stated = Some(Attribute::Ints(self.view.ints(inputs.pop()?)?.to_vec()));
+            if stated.is_none() && called == "axes" && inputs.len() > placed.len() {
+                stated = Some(Attribute::Ints(self.view.ints(inputs.pop()??)?.to_vec()));
             }
             if !self.is_stated(expr, stated) {
                 return Some(false);
@@ -361,17 +395,26 @@ impl<'v> Match<'v> {
             return Some(false);
         }
         let bound = (self.bound.len(), self.nodes.len());
-        if placed.iter().zip(&inputs).all(|(expr, &input)| self.is(expr, input)) {
+        if placed.iter().zip(&inputs).all(|(expr, &input)| self.is_input(expr, input)) {
             return Some(true);
         }
         self.forget(bound);
-        let turns = matches!(op, "Add" | "Mul" | "Max" | "Min" | "And" | "Or" | "Equal");
+        // With a sign in either order.
         inputs.reverse();
-        if turns && placed.iter().zip(&inputs).all(|(expr, &input)| self.is(expr, input)) {
+        if matches!(name, "add" | "mul")
+            && placed.iter().zip(&inputs).all(|(expr, &input)| self.is_input(expr, input))
+        {
             return Some(true);
         }
         self.forget(before);
         Some(false)
+    }
+
+    fn is_input(&mut self, expr: &'static Expr, input: Option<ValueId>) -> bool {
+        match input {
+            Some(value) => self.is(expr, value),
+            None => matches!(expr, Expr::Name("none")),
+        }
     }
 
     fn forget(&mut self, (bound, nodes): (usize, usize)) {
@@ -456,8 +499,11 @@ mod tests {
             Expr::Named(_, expr) => names(row, expr, found),
             Expr::Call { name, arguments, .. } => {
                 let name = operator(name);
-                let is_known = matches!(name, "number" | "ints" | "rank" | "cast" | "nth")
-                    || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
+                let is_known =
+                    matches!(
+                        name,
+                        "number" | "ints" | "rank" | "tensor" | "unless" | "cast" | "nth"
+                    ) || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
                 assert!(is_known, "{} is told by {name}", row.name);
                 for argument in arguments {
                     names(row, argument, found);

@@ -60,13 +60,19 @@ impl DeviceVerdict {
 }
 
 impl ModelSummary {
-    /// Summarises a model from what set-up put on the device.
-    pub fn of(name: &str, recognised: &Recognised, graph: &Graph, trace: &Trace) -> Self {
+    /// Summarises a model from what set-up put on the device, and the operators that run.
+    pub fn of(
+        name: &str,
+        recognised: &Recognised,
+        graph: &Graph,
+        operators: usize,
+        trace: &Trace,
+    ) -> Self {
         Self {
             name: if name.is_empty() { graph.name.clone() } else { name.to_owned() },
             producer: graph.producer.clone(),
             recognised: recognised.clone(),
-            operators: graph.nodes.len(),
+            operators,
             ..Self::placed(trace)
         }
     }

@@ -9,6 +9,7 @@ mod attention;
 mod autopsy;
 mod categories;
 mod certainty;
+mod control_flow;
 mod fixtures;
 mod hf_config;
 mod hooks;

@@ -4,7 +4,7 @@
 //! - A `Constant` node is an initializer written differently and becomes one.
 //! - Nodes are ordered here; files need not be (ONNX asks for it, runtimes do not).
 //! - What is read but nobody makes, and cycles, are refused: no estimate could be right.
-//! - Bodies of control flow are not looked into; a diagnostic says so.
+//! - Values of bodies of control flow are the graph's like all others.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,11 +14,12 @@ use onnx_ir::{AttributeProto, AttributeType, GraphProto, ModelProto, TensorProto
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{
-    Attribute, DeclaredType, Dim, Elements, Graph, Literal, Node, Value, ValueId, topological_order,
+    Attribute, Body, DeclaredType, Dim, Elements, Graph, Literal, Node, Value, ValueId,
+    topological_order,
 };
 use crate::tensor::DType;
 
-use super::inline::{self, FlatNode, Name};
+use super::inline::{self, FlatBody, FlatNode, Name};
 use super::literal::{self, literal};
 use super::provenance::{self, Modules};
 
@@ -42,19 +43,17 @@ pub(super) fn graph(model: &ModelProto) -> Result<Graph, Error> {
     let mut builder = Builder::new(model, main);
     builder.initializers(main)?;
     builder.inputs(main)?;
-    let (constants, nodes): (Vec<_>, Vec<_>) =
-        flat.nodes.into_iter().partition(|node| is_constant(node));
-    for node in &constants {
-        builder.constant(node)?;
+    for node in &flat.nodes {
+        builder.define_constants(node)?;
     }
-    for node in &nodes {
+    for node in &flat.nodes {
         builder.define_outputs(node)?;
     }
-    if nodes.is_empty() {
+    builder.graph.nodes = builder.nodes(&flat.nodes)?;
+    if builder.graph.nodes.is_empty() {
         let message = "the file's graph has no operators, so there is nothing to estimate";
         return Err(Error::new(ErrorKind::NoGraph, message));
     }
-    builder.nodes(&nodes)?;
     builder.outputs(main)?;
     for info in main.value_info.iter().chain(&main.output) {
         builder.declare(&info.name, info.type_.as_ref());
@@ -65,14 +64,12 @@ pub(super) fn graph(model: &ModelProto) -> Result<Graph, Error> {
     Ok(builder.graph)
 }
 
-fn is_constant(node: &FlatNode<'_>) -> bool {
-    node.proto.op_type == "Constant" && inline::domain(&node.proto.domain).is_empty()
-}
-
 struct Builder<'m> {
     graph: Graph,
     ids: BTreeMap<Name<'m>, ValueId>,
     modules: Modules<'m>,
+    /// Positions of the nodes that make values, in the list that is being ordered.
+    producers: Vec<Option<usize>>,
 }
 
 impl<'m> Builder<'m> {
@@ -97,7 +94,7 @@ impl<'m> Builder<'m> {
             ..Graph::default()
         };
         let modules = Modules::new(main.initializer.iter().map(|tensor| tensor.name.as_str()));
-        Self { graph, ids: BTreeMap::new(), modules }
+        Self { graph, ids: BTreeMap::new(), modules, producers: Vec::new() }
     }
 
     /// Adds a value under a name that must be new.
@@ -119,12 +116,16 @@ impl<'m> Builder<'m> {
             self.define(Cow::Borrowed(&tensor.name), Some(literal(tensor)?))?;
         }
         for sparse in &main.sparse_initializer {
-            let values = sparse.values.get_or_default();
-            self.define(Cow::Borrowed(&values.name), Some(dense(values, &sparse.dims)?))?;
-            let message = format!("the sparse tensor \"{}\" is counted as dense", values.name);
-            let diagnostic = Diagnostic::new(Severity::Warning, "sparse-initializer", message);
-            self.graph.diagnostics.push(diagnostic);
+            self.sparse(sparse.values.get_or_default(), &sparse.dims)?;
         }
+        Ok(())
+    }
+
+    fn sparse(&mut self, values: &'m TensorProto, dims: &[i64]) -> Result<(), Error> {
+        self.define(Cow::Borrowed(&values.name), Some(dense(values, dims)?))?;
+        let message = format!("the sparse tensor \"{}\" is counted as dense", values.name);
+        let diagnostic = Diagnostic::new(Severity::Warning, "sparse-initializer", message);
+        self.graph.diagnostics.push(diagnostic);
         Ok(())
     }
 
@@ -170,32 +171,66 @@ impl<'m> Builder<'m> {
         self.define(output.clone(), Some(value)).map(|_| ())
     }
 
-    fn define_outputs(&mut self, node: &FlatNode<'m>) -> Result<(), Error> {
-        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
-            self.define(name.clone(), None)?;
+    /// The constant that the node is, or those that are in its bodies, and their weights.
+    fn define_constants(&mut self, node: &FlatNode<'m>) -> Result<(), Error> {
+        if node.is_constant() {
+            return self.constant(node);
+        }
+        for (_, body) in &node.bodies {
+            for (name, tensor) in &body.initializers {
+                self.note_stand_in(tensor, name);
+                self.define(name.clone(), Some(literal(tensor)?))?;
+            }
+            for sparse in &body.proto.sparse_initializer {
+                self.sparse(sparse.values.get_or_default(), &sparse.dims)?;
+            }
+            body.nodes.iter().try_for_each(|node| self.define_constants(node))?;
         }
         Ok(())
     }
 
-    /// All nodes, in topological order.
-    fn nodes(&mut self, flat: &[FlatNode<'m>]) -> Result<(), Error> {
-        let mut producers = vec![None; self.graph.values.len()];
+    /// What the node makes, and what its bodies are given and make.
+    fn define_outputs(&mut self, node: &FlatNode<'m>) -> Result<(), Error> {
+        if node.is_constant() {
+            return Ok(());
+        }
+        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
+            self.define(name.clone(), None)?;
+        }
+        for (_, body) in &node.bodies {
+            for name in &body.inputs {
+                self.define(name.clone(), None)?;
+            }
+            body.nodes.iter().try_for_each(|node| self.define_outputs(node))?;
+        }
+        Ok(())
+    }
+
+    /// The nodes that are no constants, in topological order.
+    fn nodes(&mut self, flat: &[FlatNode<'m>]) -> Result<Vec<Node>, Error> {
         let mut nodes = Vec::with_capacity(flat.len());
-        for (index, node) in flat.iter().enumerate() {
-            let node = self.node(node)?;
+        for node in flat.iter().filter(|node| !node.is_constant()) {
+            nodes.push(self.node(node)?);
+        }
+        self.producers.resize(self.graph.values.len(), None);
+        for (index, node) in nodes.iter().enumerate() {
             for id in node.outputs.iter().flatten() {
-                if let Some(producer) = producers.get_mut(id.0) {
+                if let Some(producer) = self.producers.get_mut(id.0) {
                     *producer = Some(index);
                 }
             }
-            nodes.push(node);
         }
-        let producer = |id: &ValueId| producers.get(id.0).copied().flatten();
         let mut dependencies = Vec::with_capacity(nodes.len());
-        for (node, flat) in nodes.iter().zip(flat) {
-            let captured = flat.captures.iter().filter_map(|name| self.ids.get(name));
-            let reads = node.inputs.iter().flatten().chain(captured);
-            dependencies.push(reads.filter_map(producer).collect::<Vec<_>>());
+        for node in &nodes {
+            let mut list = Vec::new();
+            reads(node, &mut |id| list.extend(self.producers.get(id.0).copied().flatten()));
+            dependencies.push(list);
+        }
+        // A body's nodes are nobody's producers but there.
+        for id in nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
+            if let Some(producer) = self.producers.get_mut(id.0) {
+                *producer = None;
+            }
         }
         let order = topological_order(&dependencies).map_err(|cycle| {
             let names = cycle.iter().filter_map(|&index| nodes.get(index)).take(8);
@@ -204,8 +239,17 @@ impl<'m> Builder<'m> {
             invalid(format!("the graph runs in a circle: {}{more}", names.join(", ")))
         })?;
         let mut nodes: Vec<_> = nodes.into_iter().map(Some).collect();
-        self.graph.nodes = order.iter().filter_map(|&index| nodes.get_mut(index)?.take()).collect();
-        Ok(())
+        Ok(order.iter().filter_map(|&index| nodes.get_mut(index)?.take()).collect())
+    }
+
+    fn body(&mut self, flat: &FlatBody<'m>) -> Result<Body, Error> {
+        let nodes = self.nodes(&flat.nodes)?;
+        let id = |name: &Name<'m>| {
+            let known = self.ids.get(name).copied();
+            known.ok_or_else(|| invalid(format!("a body gives \"{name}\", which nothing makes")))
+        };
+        let ids = |names: &[Name<'m>]| names.iter().map(id).collect::<Result<_, _>>();
+        Ok(Body { inputs: ids(&flat.inputs)?, outputs: ids(&flat.outputs)?, nodes })
     }
 
     fn node(&mut self, flat: &FlatNode<'m>) -> Result<Node, Error> {
@@ -234,17 +278,9 @@ impl<'m> Builder<'m> {
             let value = self.attribute(attribute)?;
             node.attributes.insert((*name).to_owned(), value);
         }
-        let has_body =
-            |attribute: &AttributeProto| attribute.g.is_some() || !attribute.graphs.is_empty();
-        if flat.attributes.iter().any(|(_, attribute)| has_body(attribute)) {
-            let label = node.label(&self.graph);
-            let message = format!(
-                "\"{label}\" ({}) runs a graph of its own, which is not looked into: what happens \
-                 inside is not counted",
-                node.op
-            );
-            let diagnostic = Diagnostic::new(Severity::Error, "control-flow", message).at(label);
-            self.graph.diagnostics.push(diagnostic);
+        for (name, body) in &flat.bodies {
+            let body = Attribute::Body(Box::new(self.body(body)?));
+            node.attributes.insert((*name).to_owned(), body);
         }
         node.origin =
             provenance::origin(flat.proto).or_else(|| flat.caller.and_then(provenance::origin));
@@ -324,6 +360,15 @@ impl<'m> Builder<'m> {
                 ),
             ));
         }
+    }
+}
+
+/// All values that a node reads, in its bodies too; what a body makes itself among them.
+fn reads(node: &Node, read: &mut impl FnMut(ValueId)) {
+    node.inputs.iter().flatten().for_each(|&id| read(id));
+    for body in node.bodies() {
+        body.outputs.iter().for_each(|&id| read(id));
+        body.nodes.iter().for_each(|node| reads(node, read));
     }
 }
 

@@ -6,11 +6,14 @@
 //! - An attribute of the body that refers to one of the function's takes the call's, else the
 //!   function's default, else is left out.
 //! - A function that calls itself is refused; so is a model that unfolds without measure.
+//!
+//! Bodies of control flow are unfolded likewise. What a body makes has a name of its own in the whole
+//! model: the one in the file, or, where another body has it already, with a number behind it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto};
+use onnx_ir::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 
 use crate::error::{Error, ErrorKind};
 use crate::sorted;
@@ -19,7 +22,7 @@ use crate::sorted;
 const NODES_MAX: usize = 250_000;
 /// SIZE: bytes of all names after inlining.
 const TEXT_MAX: usize = 256 << 20;
-/// COUNT: calls inside each other.
+/// COUNT: calls and bodies inside each other.
 const DEPTH_MAX: usize = 64;
 
 /// A name as it stands in the file, or with the prefix of a call.
@@ -37,8 +40,25 @@ pub(super) struct FlatNode<'m> {
     pub(super) outputs: Vec<Name<'m>>,
     /// Attributes under the names of this node.
     pub(super) attributes: Vec<(&'m str, &'m AttributeProto)>,
-    /// Values around it that its control-flow bodies may read.
-    pub(super) captures: Vec<Name<'m>>,
+    /// Its bodies of control flow, under the names of their attributes.
+    pub(super) bodies: Vec<(&'m str, FlatBody<'m>)>,
+}
+
+impl FlatNode<'_> {
+    /// Whether it holds a number instead of running.
+    pub(super) fn is_constant(&self) -> bool {
+        self.proto.op_type == "Constant" && domain(&self.proto.domain).is_empty()
+    }
+}
+
+/// A body of control flow, all functions inlined.
+pub(super) struct FlatBody<'m> {
+    /// The body in the file.
+    pub(super) proto: &'m GraphProto,
+    pub(super) initializers: Vec<(Name<'m>, &'m TensorProto)>,
+    pub(super) inputs: Vec<Name<'m>>,
+    pub(super) outputs: Vec<Name<'m>>,
+    pub(super) nodes: Vec<FlatNode<'m>>,
 }
 
 /// Nodes of a model, and the types that function bodies declare under their inlined names.
@@ -68,8 +88,17 @@ pub(super) fn inline<'m>(
         functions.insert(key, body);
     }
     let flat = FlatModel { nodes: Vec::new(), declared: Vec::new() };
-    let mut inliner =
-        Inliner { functions, flat, active: Vec::new(), prefixes: BTreeMap::new(), text: 0 };
+    let mut inliner = Inliner {
+        main,
+        functions,
+        flat,
+        active: Vec::new(),
+        depth: 0,
+        prefixes: BTreeMap::new(),
+        taken: BTreeMap::new(),
+        n_nodes: 0,
+        text: 0,
+    };
     let outermost = Scope::default();
     for node in &main.node {
         inliner.expand(node, &outermost)?;
@@ -97,6 +126,7 @@ struct Function<'m> {
 /// What names mean inside one call; outside all calls they mean themselves.
 #[derive(Default)]
 struct Scope<'m> {
+    /// What names begin with that mean nothing else.
     prefix: String,
     /// See [`FlatNode::caller`].
     caller: Option<&'m NodeProto>,
@@ -130,12 +160,20 @@ impl<'m> Scope<'m> {
 }
 
 struct Inliner<'m> {
+    main: &'m GraphProto,
     functions: BTreeMap<Key<'m>, Function<'m>>,
     flat: FlatModel<'m>,
     /// Calls that are being unfolded, outermost first.
     active: Vec<Key<'m>>,
+    /// COUNT: calls and bodies that are being unfolded.
+    depth: usize,
     /// COUNT: calls by prefix, to keep those apart that have the same name.
     prefixes: BTreeMap<String, usize>,
+    /// COUNT: names of the main graph and of what bodies make, to keep them apart likewise; empty
+    /// before the first body.
+    taken: BTreeMap<String, usize>,
+    /// COUNT: nodes so far, in bodies too.
+    n_nodes: usize,
     /// SIZE: bytes of names made so far.
     text: usize,
 }
@@ -152,10 +190,10 @@ impl<'m> Inliner<'m> {
     /// A node that stays one.
     fn keep(&mut self, node: &'m NodeProto, scope: &Scope<'m>) -> Result<(), Error> {
         let attributes = scope.attributes(node);
-        let mut captures = Vec::new();
-        for (_, attribute) in &attributes {
-            for body in attribute.g.iter().chain(&attribute.graphs) {
-                collect_reads(body, &mut captures);
+        let mut bodies = Vec::new();
+        for (name, attribute) in &attributes {
+            if let Some(body) = attribute.g.as_ref() {
+                bodies.push((*name, self.body(body, scope)?));
             }
         }
         let flat = FlatNode {
@@ -165,16 +203,71 @@ impl<'m> Inliner<'m> {
             inputs: node.input.iter().map(|name| scope.value(name)).collect(),
             outputs: node.output.iter().map(|name| scope.value(name)).collect(),
             attributes,
-            captures: captures.into_iter().map(|name| scope.value(name)).collect(),
+            bodies,
         };
-        let names = [&flat.inputs, &flat.outputs, &flat.captures];
+        let names = [&flat.inputs, &flat.outputs];
         self.text +=
             flat.name.len() + names.into_iter().flatten().map(|name| name.len()).sum::<usize>();
         self.flat.nodes.push(flat);
-        if self.flat.nodes.len() > NODES_MAX || self.text > TEXT_MAX {
+        self.n_nodes += 1;
+        if self.n_nodes > NODES_MAX || self.text > TEXT_MAX {
             return Err(unfolds());
         }
         Ok(())
+    }
+
+    /// A body of control flow: it reads what is around it, and names of its own.
+    fn body(&mut self, body: &'m GraphProto, around: &Scope<'m>) -> Result<FlatBody<'m>, Error> {
+        let made = (body.node.iter()).flat_map(|node| node.output.iter().map(String::as_str));
+        let made = made.chain(body.input.iter().map(|input| input.name.as_str()));
+        let made = made.chain(body.initializer.iter().map(|tensor| tensor.name.as_str()));
+        let own = sorted::set(made.filter(|name| !name.is_empty()));
+        if self.taken.is_empty() {
+            self.taken = names(self.main);
+        }
+        let mut values = around.values.clone();
+        for name in own {
+            let inner = self.name_of_its_own(around.prefixed(name));
+            self.text += inner.len();
+            values.insert(name, inner);
+        }
+        let inner = Scope {
+            prefix: around.prefix.clone(),
+            caller: around.caller,
+            values,
+            attributes: around.attributes.clone(),
+        };
+        self.text += inner.values.len();
+        self.n_nodes += 1;
+        self.depth += 1;
+        if self.depth > DEPTH_MAX || self.text > TEXT_MAX {
+            return Err(unfolds());
+        }
+        for declared in body.value_info.iter().chain(&body.output).chain(&body.input) {
+            self.flat.declared.push((inner.value(&declared.name), declared));
+        }
+        let outer = std::mem::take(&mut self.flat.nodes);
+        body.node.iter().try_for_each(|node| self.expand(node, &inner))?;
+        let nodes = std::mem::replace(&mut self.flat.nodes, outer);
+        self.depth -= 1;
+        let initializers = body.initializer.iter();
+        Ok(FlatBody {
+            proto: body,
+            initializers: initializers.map(|tensor| (inner.value(&tensor.name), tensor)).collect(),
+            inputs: body.input.iter().map(|input| inner.value(&input.name)).collect(),
+            outputs: body.output.iter().map(|output| inner.value(&output.name)).collect(),
+            nodes,
+        })
+    }
+
+    /// The name, or the name with a number that nothing has.
+    fn name_of_its_own(&mut self, name: Name<'m>) -> Name<'m> {
+        let count = self.taken.entry(name.clone().into_owned()).or_default();
+        *count += 1;
+        match *count {
+            1 => name,
+            count => Cow::Owned(format!("{name}#{count}")),
+        }
     }
 
     /// A call: the function's nodes in its place.
@@ -191,7 +284,8 @@ impl<'m> Inliner<'m> {
                 format!("the function \"{}\" calls itself", key.1),
             ));
         }
-        if self.active.len() >= DEPTH_MAX {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
             return Err(unfolds());
         }
         let prefix = self.prefix(node, scope);
@@ -225,6 +319,7 @@ impl<'m> Inliner<'m> {
             self.expand(node, &inner)?;
         }
         self.active.pop();
+        self.depth -= 1;
         Ok(())
     }
 
@@ -240,24 +335,12 @@ impl<'m> Inliner<'m> {
     }
 }
 
-/// Names that a body's nodes read, except those that the body makes.
-fn collect_reads<'m>(body: &'m GraphProto, reads: &mut Vec<&'m str>) {
-    for node in &body.node {
-        reads.extend(node.input.iter().map(String::as_str).filter(|name| !name.is_empty()));
-        for attribute in &node.attribute {
-            for inner in attribute.g.iter().chain(&attribute.graphs) {
-                collect_reads(inner, reads);
-            }
-        }
-    }
-    reads.extend(body.output.iter().map(|output| output.name.as_str()));
-    let made = sorted::set(
-        (body.node.iter())
-            .flat_map(|node| node.output.iter().map(String::as_str))
-            .chain(body.input.iter().map(|input| input.name.as_str()))
-            .chain(body.initializer.iter().map(|tensor| tensor.name.as_str())),
-    );
-    reads.retain(|name| !made.contains(name));
+/// What a graph itself makes, is given and has as weights.
+fn names(graph: &GraphProto) -> BTreeMap<String, usize> {
+    let made = graph.node.iter().flat_map(|node| node.output.iter());
+    let given = graph.input.iter().map(|input| &input.name);
+    let weights = graph.initializer.iter().map(|tensor| &tensor.name);
+    sorted::map(made.chain(given).chain(weights).map(|name| (name.clone(), 1)))
 }
 
 fn unfolds() -> Error {

@@ -47,6 +47,9 @@ enum Dim {
     Unknown,
 }
 
+/// The code of a type that no tensor has.
+const NO_TENSOR: i64 = 0;
+
 /// A tensor type; the rank may be left out.
 #[derive(Clone, Debug)]
 struct Type {
@@ -255,15 +258,27 @@ impl Parser<'_> {
         Ok(values)
     }
 
-    /// `float[N, 3, ?]`; without brackets of unknown rank.
+    /// `float[N, 3, ?]`; without brackets of unknown rank. Of `seq(…)` and `optional(…)` there is no
+    /// more to know than that they are no tensors.
     fn ty(&mut self) -> Result<Type, Error> {
         let mut here = self.lexer.clone();
-        let name = self.lexer.name(false).unwrap_or("");
+        let mut name = self.lexer.name(false).unwrap_or("");
+        let mut around = 0_usize;
+        while ["seq", "optional"].contains(&name) {
+            self.lexer.need("(")?;
+            around += 1;
+            here = self.lexer.clone();
+            name = self.lexer.name(false).unwrap_or("");
+        }
         let Some(&(_, code)) = TYPES.iter().find(|(known, _)| *known == name) else {
             return Err(here.expected("an element type such as `float` or `int64`"));
         };
         let dims = if self.lexer.take("[") { Some(self.dims()?) } else { None };
-        Ok(Type { code, dims })
+        if around == 0 {
+            return Ok(Type { code, dims });
+        }
+        (0..around).try_for_each(|_| self.lexer.need(")"))?;
+        Ok(Type { code: NO_TENSOR, dims: None })
     }
 
     fn dims(&mut self) -> Result<Vec<Dim>, Error> {
@@ -542,7 +557,9 @@ fn value_info(name: &str, ty: &Type) -> Message {
         tensor.message(2, &shape);
     }
     let mut of = Message::default();
-    of.message(1, &tensor);
+    if ty.code != NO_TENSOR {
+        of.message(1, &tensor);
+    }
     let mut info = Message::default();
     info.text(1, name);
     info.message(2, &of);

@@ -1,0 +1,535 @@
+//! Control flow → the nodes that it runs, as often as it runs them.
+//!
+//! PyTorch is eager: a step through an `If` is a step through one of its branches, and a `Loop` or a
+//! `Scan` (<https://onnx.ai/onnx/operators/>) is its body again and again. So each becomes its body's
+//! nodes, and what follows sees one graph without bodies.
+//!
+//! - Conditions and trip counts follow from constants and shapes. Some are known only behind other
+//!   control flow, so types are inferred again after each round, until nothing changes.
+//! - Sequences and optionals exist only here: as lists of values.
+//! - What data decides is assumed, and the user sees it: of two branches the one with more weights,
+//!   the most trips that a loop allows, one trip where it names no number.
+
+mod lists;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::basis::Reason;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::error::{Error, ErrorKind};
+use crate::graph::{Attribute, Body, Elements, Graph, Literal, Node, Value, ValueId};
+use crate::infer::{self, Typed};
+use crate::sorted;
+use crate::tensor::DType;
+
+/// COUNT: nodes that bodies become at most, those included that are settled on the way.
+const NODES_MAX: usize = 50_000;
+/// COUNT: rounds of inference; each settles all control flow that does not wait for another's.
+const ROUNDS_MAX: usize = 64;
+/// COUNT: trips that are assumed at most of a loop that data ends.
+const ASSUMED_MAX: u64 = 1_000;
+
+/// A graph without control flow, and its types.
+///
+/// # Errors
+/// As [`infer::infer`], and when bodies run so often that there are too many nodes.
+pub fn unroll<'g>(
+    graph: &'g Graph,
+    dims: &BTreeMap<String, u64>,
+    sink: &Diagnostics,
+) -> Result<(Cow<'g, Graph>, Typed), Error> {
+    let mut graph = Cow::Borrowed(graph);
+    if graph.nodes.iter().any(is_settled_here) {
+        settle(graph.to_mut(), dims, sink)?;
+    }
+    let typed = infer::infer(&graph, dims, sink)?;
+    Ok((graph, typed))
+}
+
+/// Rounds until nothing changes; then what data decides is assumed, and more may follow from that.
+fn settle(
+    graph: &mut Graph,
+    dims: &BTreeMap<String, u64>,
+    sink: &Diagnostics,
+) -> Result<(), Error> {
+    let mut assumptions = Vec::new();
+    let mut work = 0;
+    let mut assumes = false;
+    for _ in 0..ROUNDS_MAX {
+        let typed = infer::as_far_as_known(graph, dims)?;
+        let nodes = std::mem::take(&mut graph.nodes);
+        let mut round = Round::new(graph, &typed, assumes, work);
+        nodes.into_iter().try_for_each(|node| round.node(node))?;
+        let changed = round.changed;
+        work = round.work;
+        round.finish(&mut assumptions);
+        if !changed && assumes {
+            break;
+        }
+        assumes = !changed;
+    }
+    sorted::by_key(&mut graph.idle, |id| *id);
+    graph.idle.dedup();
+    for Assumption { code, severity, message, node, count } in assumptions {
+        let more = if count > 1 { format!(" ({count} like it)") } else { String::new() };
+        sink.push(Diagnostic::new(severity, code, format!("{message}{more}")).at(node));
+    }
+    // Lists are no tensors: whoever read them has read their values.
+    graph.nodes.retain(|node| !lists::makes_list(node));
+    Ok(())
+}
+
+/// Whether an operator is control flow, or makes or reads a sequence or an optional.
+fn is_settled_here(node: &Node) -> bool {
+    let control = ["If", "Loop", "Scan"];
+    node.domain.is_empty() && (control.contains(&node.op.as_str()) || lists::is_of_lists(node))
+}
+
+/// What was assumed, of the first node that it was assumed of.
+struct Assumption {
+    code: &'static str,
+    severity: Severity,
+    message: String,
+    node: String,
+    count: usize,
+}
+
+/// One pass over the nodes, with what is known of their values.
+struct Round<'r> {
+    graph: &'r mut Graph,
+    typed: &'r Typed,
+    nodes: Vec<Node>,
+    /// Values that are others under another name.
+    aliases: BTreeMap<ValueId, ValueId>,
+    /// Sequences.
+    lists: BTreeMap<ValueId, Vec<ValueId>>,
+    changed: bool,
+    /// What data decides, which is assumed once nothing else follows any more: `None` before.
+    assumptions: Option<Vec<Assumption>>,
+    /// COUNT: bodies around the node, in this round.
+    depth: usize,
+    /// Whether what is put in place now rests on an assumption.
+    is_assumed: bool,
+    /// COUNT: nodes that bodies became, in all rounds.
+    work: usize,
+}
+
+impl<'r> Round<'r> {
+    fn new(graph: &'r mut Graph, typed: &'r Typed, assumes: bool, work: usize) -> Self {
+        Self {
+            graph,
+            typed,
+            nodes: Vec::new(),
+            aliases: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            changed: false,
+            assumptions: assumes.then(Vec::new),
+            depth: 0,
+            is_assumed: false,
+            work,
+        }
+    }
+
+    /// Hands the nodes to the graph, which gives what its outputs are called now.
+    fn finish(self, assumptions: &mut Vec<Assumption>) {
+        for output in &mut self.graph.outputs {
+            *output = self.aliases.get(output).copied().unwrap_or(*output);
+        }
+        self.graph.nodes = self.nodes;
+        for new in self.assumptions.into_iter().flatten() {
+            match assumptions.iter_mut().find(|known| known.code == new.code) {
+                Some(known) => known.count += 1,
+                None => assumptions.push(new),
+            }
+        }
+    }
+
+    /// Puts a node's body in its place, where it is known by now how it runs; else keeps the node.
+    fn node(&mut self, mut node: Node) -> Result<(), Error> {
+        rename(&mut node, &self.aliases);
+        if is_settled_here(&node) || node.op == "Identity" {
+            let settled = match node.op.as_str() {
+                "If" => self.branch(&node)?,
+                "Loop" => self.run_loop(&node)?,
+                "Scan" => self.scan(&node)?,
+                _ => self.list(&node)?,
+            };
+            if settled {
+                self.changed = true;
+                return Ok(());
+            }
+        }
+        if self.is_assumed {
+            for output in node.outputs.iter().flatten() {
+                self.graph.reasons.insert(*output, Reason::ControlFlow);
+            }
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// `If`: the nodes of a branch.
+    fn branch(&mut self, node: &Node) -> Result<bool, Error> {
+        let [Some(yes), Some(no)] = ["then_branch", "else_branch"].map(|name| node.body(name))
+        else {
+            return Ok(false);
+        };
+        let known = node.input(0).and_then(|condition| self.flag(condition));
+        let Some(taken) = known.or_else(|| {
+            let heavier = self.weight(yes) >= self.weight(no);
+            let name = if heavier { "then" } else { "else" };
+            let label = node.label(self.graph).to_owned();
+            let message = format!(
+                "data decides which branch of \"{label}\" (If) runs: its {name} branch is taken, \
+                 which has more weights or comes first"
+            );
+            self.assume("assumed-branch", Severity::Warning, label, message)?;
+            Some(heavier)
+        }) else {
+            return Ok(false);
+        };
+        let (body, other) = if taken { (yes, no) } else { (no, yes) };
+        // A module has the weights of both branches.
+        let idle = weights(self.graph, other);
+        self.graph.idle.extend(idle);
+        self.spend(body.nodes.len())?;
+        let is_assumed = known.is_none() || self.rests_on_assumption(node);
+        self.inside(is_assumed, |round| {
+            body.nodes.iter().try_for_each(|inner| round.node(inner.clone()))
+        })?;
+        self.name(&node.outputs, body.outputs.iter().copied());
+        Ok(true)
+    }
+
+    /// `Loop`: its body for each trip, what one trip carries being given to the next.
+    fn run_loop(&mut self, node: &Node) -> Result<bool, Error> {
+        let Some(body) = node.body("body") else { return Ok(false) };
+        let n_carried = node.inputs.len().saturating_sub(2);
+        let carried: Option<Vec<ValueId>> = node.inputs.iter().skip(2).copied().collect();
+        let (Some(mut carried), [trip, condition, states @ ..], [goes_on, results @ ..]) =
+            (carried, body.inputs.as_slice(), body.outputs.as_slice())
+        else {
+            return Ok(false);
+        };
+        if states.len() != n_carried || results.len() < n_carried {
+            return Ok(false);
+        }
+        // Without a number of trips the condition alone ends the loop.
+        let most =
+            node.input(0).map(|most| self.number(most).map(|n| u64::try_from(n).unwrap_or(0)));
+        let begins = node.input(1).map_or(Some(true), |begins| self.flag(begins));
+        let is_counted = node.input(1).is_none() || self.is_constant_in(body, *goes_on, *condition);
+        let label = node.label(self.graph).to_owned();
+        let (trips, is_known) = match (begins, most) {
+            (Some(false), _) => (0, true),
+            (Some(true), Some(Some(most))) if is_counted => (most, true),
+            (_, Some(Some(most))) if most <= ASSUMED_MAX => {
+                let message = format!(
+                    "data decides when \"{label}\" (Loop) ends: it is taken to run as often as it \
+                     may, {most} times"
+                );
+                let told = self.assume("assumed-trips", Severity::Warning, label, message);
+                (if told.is_some() { most } else { return Ok(false) }, false)
+            }
+            _ => {
+                let message = format!(
+                    "data decides how often \"{label}\" (Loop) runs: its body is counted once"
+                );
+                let told = self.assume("unknown-trips", Severity::Error, label, message);
+                (if told.is_some() { 1 } else { return Ok(false) }, false)
+            }
+        };
+        let is_assumed = !is_known || self.rests_on_assumption(node);
+        let mut scanned = vec![Vec::new(); results.len() - n_carried];
+        for index in 0..trips {
+            let index = i64::try_from(index).unwrap_or(i64::MAX);
+            let mut names = BTreeMap::new();
+            names.insert(*trip, self.constant(DType::Int64, Elements::Ints(vec![index])));
+            names.insert(*condition, self.constant(DType::Bool, Elements::Ints(vec![1])));
+            names.extend(states.iter().copied().zip(carried));
+            let made = self.run(body, names, index, is_assumed)?;
+            let mut made = made.into_iter().skip(1);
+            carried = made.by_ref().take(n_carried).collect();
+            for (list, value) in scanned.iter_mut().zip(made) {
+                list.push(value);
+            }
+        }
+        let (states, stacks) = node.outputs.split_at(n_carried.min(node.outputs.len()));
+        self.name(states, carried);
+        for (name, list) in stacks.iter().zip(scanned) {
+            if let Some(name) = *name {
+                self.stack(name, &list, 0);
+            }
+        }
+        Ok(true)
+    }
+
+    /// `Scan`: its body for each slice of what is scanned.
+    fn scan(&mut self, node: &Node) -> Result<bool, Error> {
+        let inputs: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
+        let n_scanned = node.int("num_scan_inputs").and_then(|n| usize::try_from(n).ok());
+        let (Some(body), Some(inputs), Some(n_scanned)) = (node.body("body"), inputs, n_scanned)
+        else {
+            return Ok(false);
+        };
+        let Some(n_carried) = inputs.len().checked_sub(n_scanned) else { return Ok(false) };
+        // Before version 9 of the operators it had a batch and lengths of its own.
+        if self.graph.opset < 9 || body.inputs.len() != inputs.len() || n_scanned == 0 {
+            return Ok(false);
+        }
+        let at = |list: &str, position: usize| {
+            node.ints(list).and_then(|list| list.get(position).copied()).unwrap_or(0)
+        };
+        let (carried, scanned) = inputs.split_at(n_carried);
+        let mut carried = carried.to_vec();
+        let length = scanned.first().and_then(|first| self.size(*first, at("scan_input_axes", 0)));
+        let Some(trips) = length else { return Ok(false) };
+        let is_assumed = self.rests_on_assumption(node);
+        let mut stacks = vec![Vec::new(); body.outputs.len().saturating_sub(n_carried)];
+        for index in 0..trips {
+            let trip = i64::try_from(index).unwrap_or(i64::MAX);
+            let mut given = carried;
+            for (position, whole) in scanned.iter().enumerate() {
+                let is_backward = at("scan_input_directions", position) == 1;
+                let place = if is_backward { trips - 1 - index } else { index };
+                let place = i64::try_from(place).unwrap_or(i64::MAX);
+                given.push(self.select(*whole, at("scan_input_axes", position), place));
+            }
+            let names = body.inputs.iter().copied().zip(given).collect();
+            let mut made = self.run(body, names, trip, is_assumed)?.into_iter();
+            carried = made.by_ref().take(n_carried).collect();
+            for (list, value) in stacks.iter_mut().zip(made) {
+                list.push(value);
+            }
+        }
+        let (states, outputs) = node.outputs.split_at(n_carried.min(node.outputs.len()));
+        self.name(states, carried);
+        for (position, (name, mut list)) in outputs.iter().zip(stacks).enumerate() {
+            if at("scan_output_directions", position) == 1 {
+                list.reverse();
+            }
+            if let Some(name) = *name {
+                self.stack(name, &list, at("scan_output_axes", position));
+            }
+        }
+        Ok(true)
+    }
+
+    /// One trip through a body: what its outputs are, given what its inputs are.
+    fn run(
+        &mut self,
+        body: &Body,
+        mut names: BTreeMap<ValueId, ValueId>,
+        trip: i64,
+        is_assumed: bool,
+    ) -> Result<Vec<ValueId>, Error> {
+        self.spend(body.nodes.len())?;
+        let mut nodes = Vec::with_capacity(body.nodes.len());
+        for node in &body.nodes {
+            nodes.push(self.instance(node, &mut names, trip)?);
+        }
+        self.inside(is_assumed, |round| nodes.into_iter().try_for_each(|node| round.node(node)))?;
+        let outputs = body.outputs.iter();
+        Ok(outputs.map(|id| self.resolve(names.get(id).copied().unwrap_or(*id))).collect())
+    }
+
+    /// A node of a trip, which makes values of its own.
+    fn instance(
+        &mut self,
+        node: &Node,
+        names: &mut BTreeMap<ValueId, ValueId>,
+        trip: i64,
+    ) -> Result<Node, Error> {
+        let mut node = node.clone();
+        let mut anew = |round: &mut Self, id: &mut ValueId| {
+            let known = round.graph.value(*id).cloned().unwrap_or_default();
+            let name = format!("{}@{trip}", known.name);
+            let fresh = round.add(Value { name, ..known });
+            names.insert(*id, fresh);
+            *id = fresh;
+        };
+        node.outputs.iter_mut().flatten().for_each(|id| anew(self, id));
+        for attribute in node.attributes.values_mut() {
+            let Attribute::Body(body) = attribute else { continue };
+            body.inputs.iter_mut().for_each(|id| anew(self, id));
+        }
+        for attribute in node.attributes.values_mut() {
+            let Attribute::Body(body) = attribute else { continue };
+            self.spend(body.nodes.len())?;
+            for node in &mut body.nodes {
+                *node = self.instance(node, names, trip)?;
+            }
+        }
+        rename(&mut node, names);
+        Ok(node)
+    }
+
+    fn inside<T>(&mut self, is_assumed: bool, body: impl FnOnce(&mut Self) -> T) -> T {
+        let around = std::mem::replace(&mut self.is_assumed, is_assumed);
+        self.depth += 1;
+        let result = body(self);
+        self.depth -= 1;
+        self.is_assumed = around;
+        result
+    }
+
+    /// Notes an assumption, if it is time for assumptions: not within a body that was put in place in
+    /// this round, of whose values nothing is known yet.
+    fn assume(
+        &mut self,
+        code: &'static str,
+        severity: Severity,
+        node: String,
+        message: String,
+    ) -> Option<()> {
+        let assumptions = self.assumptions.as_mut().filter(|_| self.depth == 0)?;
+        assumptions.push(Assumption { code, severity, message, node, count: 1 });
+        Some(())
+    }
+
+    fn rests_on_assumption(&self, node: &Node) -> bool {
+        node.outputs.iter().flatten().any(|output| self.graph.reasons.contains_key(output))
+    }
+
+    fn spend(&mut self, nodes: usize) -> Result<(), Error> {
+        self.work = self.work.saturating_add(nodes.max(1));
+        if self.work > NODES_MAX {
+            let message = format!(
+                "the model's loops unroll to more than {NODES_MAX} operators: choose smaller \
+                 dimensions"
+            );
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        Ok(())
+    }
+
+    /// Whether what ends a loop never does: the condition as it was given, or a constant.
+    fn is_constant_in(&self, body: &Body, goes_on: ValueId, condition: ValueId) -> bool {
+        let mut id = goes_on;
+        for _ in 0..=body.nodes.len() {
+            if id == condition || self.flag(id) == Some(true) {
+                return true;
+            }
+            let maker = body.nodes.iter().find(|node| node.outputs.contains(&Some(id)));
+            let passes_on = maker.filter(|node| ["Identity", "Cast"].contains(&node.op.as_str()));
+            let Some(from) = passes_on.and_then(|node| node.input(0)) else { return false };
+            id = from;
+        }
+        false
+    }
+
+    /// How much a branch brings: bytes of its weights, then its nodes.
+    fn weight(&self, body: &Body) -> (u64, usize) {
+        let mut read = weights(self.graph, body);
+        sorted::by_key(&mut read, |id| *id);
+        read.dedup();
+        let bytes = read.into_iter().filter_map(|id| {
+            let literal = self.graph.value(id)?.initializer.as_ref()?;
+            let numel = literal.dims.iter().try_fold(1_u64, |n, dim| n.checked_mul(*dim));
+            Some(numel?.saturating_mul(literal.dtype.size().0))
+        });
+        (bytes.fold(0, u64::saturating_add), count(body))
+    }
+
+    fn resolve(&self, id: ValueId) -> ValueId {
+        self.aliases.get(&id).copied().unwrap_or(id)
+    }
+
+    fn alias(&mut self, name: ValueId, value: ValueId) {
+        let value = self.resolve(value);
+        self.aliases.insert(name, value);
+    }
+
+    /// What a node of control flow makes are these values.
+    fn name(&mut self, names: &[Option<ValueId>], values: impl IntoIterator<Item = ValueId>) {
+        for (name, value) in names.iter().zip(values) {
+            if let Some(name) = *name {
+                self.alias(name, value);
+            }
+        }
+    }
+
+    fn add(&mut self, value: Value) -> ValueId {
+        let id = ValueId(self.graph.values.len());
+        self.graph.values.push(value);
+        id
+    }
+
+    /// A number, or a list of them, that the body was given.
+    fn constant(&mut self, dtype: DType, elements: Elements) -> ValueId {
+        let name = format!("Constant#{}", self.graph.values.len());
+        let initializer = Some(Literal { dtype, dims: vec![], elements: Some(elements) });
+        self.add(Value { name, declared: None, initializer })
+    }
+
+    fn put(&mut self, op: &str, inputs: Vec<ValueId>, output: ValueId, axis: Option<i64>) {
+        let axis = axis.map(|axis| ("axis".to_owned(), Attribute::Int(axis)));
+        self.nodes.push(Node {
+            op: op.to_owned(),
+            inputs: inputs.into_iter().map(Some).collect(),
+            outputs: vec![Some(output)],
+            attributes: axis.into_iter().collect(),
+            ..Node::default()
+        });
+    }
+
+    fn ints(&self, id: ValueId) -> Option<&[i64]> {
+        let known = self.typed.elements.get(id.0).and_then(Option::as_ref);
+        let literal = self.graph.value(id)?.initializer.as_ref();
+        match known.or_else(|| literal?.elements.as_ref())? {
+            Elements::Ints(list) => Some(list),
+            Elements::Floats(_) => None,
+        }
+    }
+
+    fn number(&self, id: ValueId) -> Option<i64> {
+        match self.ints(id)? {
+            [number] => Some(*number),
+            _ => None,
+        }
+    }
+
+    fn flag(&self, id: ValueId) -> Option<bool> {
+        self.number(id).map(|number| number != 0)
+    }
+
+    /// The size of a value along an axis, which may count from the end.
+    fn size(&self, id: ValueId, axis: i64) -> Option<u64> {
+        let dims = &self.typed.ty(id)?.dims;
+        let rank = i64::try_from(dims.len()).ok()?;
+        let axis = if axis < 0 { axis.checked_add(rank)? } else { axis };
+        dims.get(usize::try_from(axis).ok()?).copied()
+    }
+}
+
+/// What a node reads, in its bodies too, under other names.
+fn rename(node: &mut Node, names: &BTreeMap<ValueId, ValueId>) {
+    if names.is_empty() {
+        return;
+    }
+    let rename_id = |id: &mut ValueId| *id = names.get(id).copied().unwrap_or(*id);
+    node.inputs.iter_mut().flatten().for_each(rename_id);
+    for attribute in node.attributes.values_mut() {
+        let Attribute::Body(body) = attribute else { continue };
+        body.nodes.iter_mut().for_each(|node| rename(node, names));
+        body.outputs.iter_mut().for_each(rename_id);
+    }
+}
+
+/// Tensors of the file that a body reads, each as often as it is read.
+fn weights(graph: &Graph, body: &Body) -> Vec<ValueId> {
+    let mut found = Vec::new();
+    for node in &body.nodes {
+        let is_weight = |id: &ValueId| graph.value(*id).is_some_and(|v| v.initializer.is_some());
+        found.extend(node.inputs.iter().flatten().copied().filter(is_weight));
+        node.bodies().for_each(|body| found.extend(weights(graph, body)));
+    }
+    found
+}
+
+/// COUNT: nodes of a body and of those in it.
+fn count(body: &Body) -> usize {
+    let inner = |node: &Node| node.bodies().map(count).fold(1, usize::saturating_add);
+    body.nodes.iter().map(inner).fold(0, usize::saturating_add)
+}

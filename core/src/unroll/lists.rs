@@ -1,0 +1,225 @@
+//! Sequences and optionals, which are lists of values and values while a graph is unrolled
+//! (<https://onnx.ai/onnx/operators/>, `Sequence…`, `Optional…`).
+
+use super::Round;
+use crate::error::Error;
+use crate::graph::{Attribute, Elements, Literal, Node, Value, ValueId};
+use crate::tensor::DType;
+
+/// Operators whose result is a sequence.
+const MAKE_LISTS: [&str; 5] =
+    ["SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence"];
+/// Other operators that read sequences or optionals.
+const READ_LISTS: [&str; 6] = [
+    "SequenceAt",
+    "SequenceLength",
+    "ConcatFromSequence",
+    "Optional",
+    "OptionalGetElement",
+    "OptionalHasElement",
+];
+
+pub(super) fn makes_list(node: &Node) -> bool {
+    node.domain.is_empty() && MAKE_LISTS.contains(&node.op.as_str())
+}
+
+pub(super) fn is_of_lists(node: &Node) -> bool {
+    makes_list(node) || READ_LISTS.contains(&node.op.as_str())
+}
+
+impl Round<'_> {
+    /// An operator of sequences: what makes one is noted and kept, since whoever reads it may have to
+    /// wait; what reads one becomes the values that it reads, where these are known.
+    pub(super) fn list(&mut self, node: &Node) -> Result<bool, Error> {
+        let Some(output) = node.output(0) else { return Ok(false) };
+        if let Some(list) = self.made_list(node) {
+            self.lists.insert(output, list);
+            return Ok(false);
+        }
+        if node.op == "SplitToSequence" {
+            return self.split(node, output);
+        }
+        Ok(self.read_list(node, output).is_some())
+    }
+
+    /// The list that an operator makes of others.
+    fn made_list(&self, node: &Node) -> Option<Vec<ValueId>> {
+        let given = node.input(0).and_then(|input| self.lists.get(&input));
+        match node.op.as_str() {
+            "SequenceEmpty" => Some(Vec::new()),
+            "SequenceConstruct" => node.inputs.iter().copied().collect(),
+            "SequenceInsert" => {
+                let mut list = given?.clone();
+                let end = Some(list.len());
+                let at = node.input(2).map_or(end, |at| place(self.number(at)?, list.len() + 1))?;
+                list.insert(at, node.input(1)?);
+                Some(list)
+            }
+            "SequenceErase" => {
+                let mut list = given?.clone();
+                let last = list.len().checked_sub(1);
+                let at = node.input(1).map_or(last, |at| place(self.number(at)?, list.len()))?;
+                list.remove(at);
+                Some(list)
+            }
+            _ => None,
+        }
+    }
+
+    fn read_list(&mut self, node: &Node, output: ValueId) -> Option<()> {
+        let list = || node.input(0).and_then(|input| self.lists.get(&input));
+        match node.op.as_str() {
+            "SequenceAt" => {
+                let list = list()?;
+                let at = place(self.number(node.input(1)?)?, list.len())?;
+                self.alias(output, *list.get(at)?);
+            }
+            "SequenceLength" => {
+                let length = i64::try_from(list()?.len()).ok()?;
+                let length = self.constant(DType::Int64, Elements::Ints(vec![length]));
+                self.alias(output, length);
+            }
+            "ConcatFromSequence" => {
+                let (list, axis) = (list()?.clone(), node.int("axis")?);
+                if list.is_empty() {
+                    return None;
+                }
+                if node.int("new_axis") == Some(1) {
+                    self.stack(output, &list, axis);
+                } else {
+                    self.put("Concat", list, output, Some(axis));
+                }
+            }
+            "Identity" => {
+                let list = list()?.clone();
+                self.lists.insert(output, list);
+                self.alias(output, node.input(0)?);
+            }
+            "Optional" | "OptionalGetElement" => self.alias(output, node.input(0)?),
+            "OptionalHasElement" => {
+                let is_there = i64::from(node.input(0).is_some());
+                let is_there = self.constant(DType::Bool, Elements::Ints(vec![is_there]));
+                self.alias(output, is_there);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// `SplitToSequence`: parts of a tensor, which are views as those of `Tensor.split`.
+    fn split(&mut self, node: &Node, output: ValueId) -> Result<bool, Error> {
+        let axis = node.int("axis").unwrap_or(0);
+        let Some(whole) = node.input(0) else { return Ok(false) };
+        let Some(sizes) = self.part_sizes(node, whole, axis) else { return Ok(false) };
+        self.spend(sizes.len())?;
+        let name = node.label(self.graph).to_owned();
+        let mut list = Vec::with_capacity(sizes.len());
+        if node.input(1).is_none() && node.int("keepdims") == Some(0) {
+            for place in 0..sizes.len() {
+                let place = i64::try_from(place).unwrap_or(i64::MAX);
+                list.push(self.select(whole, axis, place));
+            }
+        } else {
+            for part in 0..sizes.len() {
+                let value = Value { name: format!("{name}/{part}"), ..Value::default() };
+                list.push(self.add(value));
+            }
+            let mut parts = Node {
+                op: "Split".to_owned(),
+                inputs: vec![Some(whole)],
+                outputs: list.iter().copied().map(Some).collect(),
+                attributes: [("axis".to_owned(), Attribute::Int(axis))].into(),
+                module: node.module.clone(),
+                ..Node::default()
+            };
+            if self.graph.opset < 13 {
+                parts.attributes.insert("split".to_owned(), Attribute::Ints(sizes));
+            } else {
+                let sizes = self.vector(sizes);
+                parts.inputs.push(Some(sizes));
+            }
+            self.nodes.push(parts);
+        }
+        let list_node = Node {
+            op: "SequenceConstruct".to_owned(),
+            inputs: list.iter().copied().map(Some).collect(),
+            outputs: vec![Some(output)],
+            ..Node::default()
+        };
+        self.lists.insert(output, list);
+        self.nodes.push(list_node);
+        Ok(true)
+    }
+
+    /// Sizes of the parts: as given, or all of one size but the last, or of one element.
+    fn part_sizes(&self, node: &Node, whole: ValueId, axis: i64) -> Option<Vec<i64>> {
+        /// COUNT: parts at most.
+        const PARTS_MAX: i64 = 100_000;
+        let total = i64::try_from(self.size(whole, axis)?).ok()?;
+        let size = match node.input(1) {
+            None => 1,
+            Some(given) => {
+                let sizes = self.ints(given)?;
+                if self.typed.ty(given)?.rank() == 1 {
+                    return Some(sizes.to_vec());
+                }
+                *sizes.first()?
+            }
+        };
+        let full = total.checked_div_euclid(size).filter(|parts| (0..PARTS_MAX).contains(parts))?;
+        let rest = total.checked_rem_euclid(size)?;
+        let mut sizes = vec![size; usize::try_from(full).ok()?];
+        sizes.extend((rest > 0).then_some(rest));
+        Some(sizes)
+    }
+
+    /// `torch.stack`: each value with a new axis, then one after the other.
+    pub(super) fn stack(&mut self, output: ValueId, list: &[ValueId], axis: i64) {
+        let mut raised = Vec::with_capacity(list.len());
+        for value in list {
+            let name = format!("{}/unsqueezed", self.graph.value_name(*value));
+            let name = format!("{name}#{}", self.graph.values.len());
+            let one = self.add(Value { name, ..Value::default() });
+            let mut node = Node {
+                op: "Unsqueeze".to_owned(),
+                inputs: vec![Some(*value)],
+                outputs: vec![Some(one)],
+                ..Node::default()
+            };
+            if self.graph.opset < 13 {
+                node.attributes.insert("axes".to_owned(), Attribute::Ints(vec![axis]));
+            } else {
+                let axes = self.vector(vec![axis]);
+                node.inputs.push(Some(axes));
+            }
+            self.nodes.push(node);
+            raised.push(one);
+        }
+        self.put("Concat", raised, output, Some(axis));
+    }
+
+    /// `Tensor.select`: one place along an axis, without the axis.
+    pub(super) fn select(&mut self, whole: ValueId, axis: i64, place: i64) -> ValueId {
+        let name = format!("{}[{place}]#{}", self.graph.value_name(whole), self.graph.values.len());
+        let part = self.add(Value { name, ..Value::default() });
+        let place = self.constant(DType::Int64, Elements::Ints(vec![place]));
+        self.put("Gather", vec![whole, place], part, Some(axis));
+        part
+    }
+
+    /// A list of integers.
+    fn vector(&mut self, list: Vec<i64>) -> ValueId {
+        let name = format!("Constant#{}", self.graph.values.len());
+        let dims = vec![u64::try_from(list.len()).unwrap_or(u64::MAX)];
+        let elements = Some(Elements::Ints(list));
+        let initializer = Some(Literal { dtype: DType::Int64, dims, elements });
+        self.add(Value { name, declared: None, initializer })
+    }
+}
+
+/// A position in a list, which may count from its end.
+fn place(at: i64, length: usize) -> Option<usize> {
+    let length = i64::try_from(length).ok()?;
+    let at = if at < 0 { at.checked_add(length)? } else { at };
+    usize::try_from(at).ok().filter(|_| at < length)
+}
