@@ -31,8 +31,8 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 static BY_ROOT: LazyLock<BTreeMap<&'static str, Vec<&'static Row>>> = LazyLock::new(|| {
     let mut rows: BTreeMap<&'static str, Vec<&'static Row>> = BTreeMap::new();
     for row in ROWS.iter() {
-        if let Some(Expr::Call { name, .. }) = row.results.first() {
-            rows.entry(operator(name)).or_default().push(row);
+        for root in row.results.first().into_iter().flat_map(roots) {
+            rows.entry(root).or_default().push(row);
         }
     }
     rows
@@ -74,6 +74,18 @@ impl Row {
 
     fn part(&self, name: &str) -> Option<&Expr> {
         self.parts.iter().find(|(part, _)| *part == name).map(|(_, expr)| expr)
+    }
+}
+
+/// Operators that may make the result of this expression.
+fn roots(expr: &'static Expr) -> Vec<&'static str> {
+    match expr {
+        Expr::Call { name: "loss", arguments, .. } => {
+            let unreduced = arguments.first().into_iter().flat_map(roots);
+            unreduced.chain(["ReduceMean", "ReduceSum", "Squeeze"]).collect()
+        }
+        Expr::Call { name, .. } => vec![operator(name)],
+        _ => Vec::new(),
     }
 }
 
@@ -306,6 +318,20 @@ impl<'v> Match<'v> {
                 let list = view.ints(value)?.to_vec();
                 self.bind(name, Bound::Attribute(Some(Attribute::Ints(list))))
             }
+            ("loss", unreduced) => {
+                let before = (self.bound.len(), self.nodes.len());
+                let (code, inner) = self.reduced(value);
+                let reduction = Bound::Attribute(Some(Attribute::Int(code)));
+                let is_bound = match arguments.get(1)? {
+                    Expr::Name(name) => self.bind(name, reduction),
+                    _ => false,
+                };
+                let is_loss = is_bound && self.is(unreduced, inner);
+                if !is_loss {
+                    self.forget(before);
+                }
+                is_loss
+            }
             ("rank", inner) => {
                 let rank = number(arguments.get(1)?);
                 let dims = u32::try_from(view.dims(value)?.len()).ok()?;
@@ -341,6 +367,28 @@ impl<'v> Match<'v> {
                 is_first && self.is_node(name, arguments, value)?
             }
         })
+    }
+
+    /// What a loss reduces, and its `reduction`: 0 for none, 1 for the mean, 2 for the sum. A mean may be
+    /// a reduction that keeps its dimensions, and a squeeze.
+    fn reduced(&mut self, value: ValueId) -> (i64, ValueId) {
+        let view = self.view;
+        let squeezed = view.made_by(value, "Squeeze").and_then(|node| node.input(0));
+        let (made, keeps) = squeezed.map_or((value, 0), |inner| (inner, 1));
+        for (op, code) in [("ReduceMean", 1), ("ReduceSum", 2)] {
+            let Some(node) = view.made_by(made, op) else { continue };
+            let is_whole = node.inputs.iter().flatten().count() == 1
+                && !node.attributes.contains_key("axes")
+                && node.int("keepdims").unwrap_or(1) == keeps;
+            if let Some(inner) = node.input(0).filter(|_| is_whole) {
+                self.nodes.extend(self.maker(value));
+                if squeezed.is_some() {
+                    self.nodes.extend(self.maker(made));
+                }
+                return (code, inner);
+            }
+        }
+        (0, value)
     }
 
     /// Whether any result of what the expression says.
@@ -502,7 +550,7 @@ mod tests {
                 let is_known =
                     matches!(
                         name,
-                        "number" | "ints" | "rank" | "tensor" | "unless" | "cast" | "nth"
+                        "number" | "ints" | "rank" | "tensor" | "unless" | "loss" | "cast" | "nth"
                     ) || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
                 assert!(is_known, "{} is told by {name}", row.name);
                 for argument in arguments {

@@ -10,7 +10,8 @@
 //! - so has a result that several submodules are given, one of them with another's result
 //!   (`up(x, skip)`; the cells of `NASNet`, each of which is given the results of the two before);
 //! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
-//!   it was made of are bound again after that call.
+//!   it was made of are bound again after that call, but in PyTorch's own Transformer layers, which
+//!   name none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,8 +135,24 @@ fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId
     if !reads(next) || !calls.is_below(first, index) {
         return index;
     }
+    if is_nameless(calls.innermost(steps, index), node, next) {
+        return index;
+    }
     let end = calls.end_of_outermost(first, index);
     if behind.any(|(at, node)| at > end && reads(node)) { index } else { end }
+}
+
+/// Whether a frame writes `self.norm1(x + self._sa_block(x))`, in which no operand has a name:
+/// `nn.TransformerEncoderLayer` and `nn.TransformerDecoderLayer` (`torch/nn/modules/transformer.py`), told by
+/// what their submodules are called.
+fn is_nameless(frame: &[&Node], sum: &Node, next: &Node) -> bool {
+    let child = |node: &Node| -> Option<String> {
+        let inner = node.module.strip_prefix(&*sum.module)?.trim_start_matches('.');
+        inner.split('.').next().map(str::to_owned)
+    };
+    let has = |name: &str| frame.iter().any(|node| child(node).as_deref() == Some(name));
+    child(next).is_some_and(|name| matches!(&*name, "norm1" | "norm2" | "norm3"))
+        && ["self_attn", "linear1", "linear2"].into_iter().all(has)
 }
 
 /// Calls of modules: runs of steps whose paths begin alike.
@@ -191,6 +208,12 @@ impl Calls {
     fn end_of_innermost(&self, step: usize) -> usize {
         let calls = self.around.get(step).and_then(|calls| calls.last());
         calls.map_or_else(|| self.around.len().saturating_sub(1), |&(_, end)| end)
+    }
+
+    /// The steps of the frame that runs `step`.
+    fn innermost<'a, 'n>(&self, steps: &'a [&'n Node], step: usize) -> &'a [&'n Node] {
+        let calls = self.around.get(step).and_then(|calls| calls.last());
+        calls.map_or(Some(steps), |&(start, end)| steps.get(start..=end)).unwrap_or_default()
     }
 
     /// The last step of the outermost call around `step` that began after `made`; the step itself
