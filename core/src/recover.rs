@@ -32,12 +32,13 @@ mod weights;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::basis::Reason;
 use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::graph::{Graph, Literal, Node, NodeId, Value, ValueId};
+use crate::graph::{Graph, Literal, Member, Node, NodeId, Value, ValueId};
 use crate::infer::Typed;
 use crate::sorted;
 use crate::tensor::{DType, TensorType};
@@ -191,6 +192,10 @@ pub(crate) struct View<'a> {
     nodes: Vec<Cow<'a, Node>>,
     producers: Vec<Option<NodeId>>,
     readers: Vec<Vec<NodeId>>,
+    /// Values by their names, of which several may have one; from when it is first asked for.
+    names: OnceCell<BTreeSet<(String, ValueId)>>,
+    /// The module's members by their names, likewise.
+    members: OnceCell<BTreeMap<String, Member>>,
     /// New nodes, by the node behind which they run.
     behind: BTreeMap<NodeId, Vec<Node>>,
     sink: &'a Diagnostics,
@@ -212,6 +217,8 @@ impl<'a> View<'a> {
             nodes: graph.nodes.iter().map(Cow::Borrowed).collect(),
             producers: Vec::new(),
             readers: Vec::new(),
+            names: OnceCell::new(),
+            members: OnceCell::new(),
             behind: BTreeMap::new(),
             sink,
             reason: None,
@@ -302,7 +309,11 @@ impl<'a> View<'a> {
     }
 
     fn add_value(&mut self, name: String, ty: TensorType, initializer: Option<Literal>) -> ValueId {
-        add_value(&mut self.graph, &mut self.typed, name, ty, initializer)
+        let id = add_value(&mut self.graph, &mut self.typed, name, ty, initializer);
+        if let Some(names) = self.names.get_mut() {
+            names.insert((self.graph.value_name(id).to_owned(), id));
+        }
+        id
     }
 
     /// A tensor of the module's state that the file does not have.
@@ -315,14 +326,37 @@ impl<'a> View<'a> {
     }
 
     fn rename(&mut self, value: ValueId, name: String) {
-        if let Some(value) = self.graph.to_mut().values.get_mut(value.0) {
-            value.name = name;
+        let Some(known) = self.graph.to_mut().values.get_mut(value.0) else { return };
+        let before = std::mem::replace(&mut known.name, name);
+        if let Some(names) = self.names.get_mut() {
+            names.remove(&(before, value));
+            names.insert((known.name.clone(), value));
         }
+    }
+
+    /// Values of this name, in their order.
+    fn named(&self, name: &str) -> impl Iterator<Item = ValueId> {
+        let names = self.names.get_or_init(|| {
+            let values = self.graph.values.iter().enumerate();
+            sorted::set(values.map(|(index, value)| (value.name.clone(), ValueId(index))))
+        });
+        let alike = names.range((name.to_owned(), ValueId(0))..);
+        alike.take_while(move |(other, _)| other == name).map(|(_, value)| *value)
+    }
+
+    /// What the module has under this name, where the file says.
+    fn member(&self, name: &str) -> Option<Member> {
+        let members = self.members.get_or_init(|| {
+            // As [`Graph::member`]: the first of a name counts.
+            let members = self.graph.members.iter().rev();
+            sorted::map(members.map(|(name, kind)| (name.clone(), *kind)))
+        });
+        members.get(name).copied()
     }
 
     /// Renames a value, unless the name is taken.
     fn rename_free(&mut self, value: ValueId, name: &str) {
-        if !self.graph.values.iter().any(|other| other.name == name) {
+        if self.named(name).next().is_none() {
             self.rename(value, name.to_owned());
         }
     }
@@ -330,8 +364,8 @@ impl<'a> View<'a> {
     /// Takes a tensor of the file for one that is trained: gives it a name of the module's state, of
     /// which there may be several alike, and forgets what its elements are.
     fn take_for_state(&mut self, value: ValueId, name: &str) {
-        let is_taken = |name: &str| self.graph.values.iter().any(|other| other.name == name);
-        let name = if is_taken(name) { format!("{name}.{}", value.0) } else { name.to_owned() };
+        let is_taken = self.named(name).next().is_some();
+        let name = if is_taken { format!("{name}.{}", value.0) } else { name.to_owned() };
         self.rename(value, name);
         if let Some(elements) = self.typed.to_mut().elements.get_mut(value.0) {
             *elements = None;
@@ -378,7 +412,11 @@ impl<'a> View<'a> {
 
     /// All nodes as they stand.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index), node.as_ref()))
+        self.nodes.iter().enumerate().map(|(index, node)| {
+            #[cfg(test)]
+            tests::count_visit();
+            (NodeId(index), node.as_ref())
+        })
     }
 
     /// Integers of a value, where they are known.
@@ -416,7 +454,7 @@ impl<'a> View<'a> {
 
     /// Whether the file carries a value of this name.
     pub(crate) fn is_initializer_named(&self, name: &str) -> bool {
-        self.graph.values.iter().any(|value| value.initializer.is_some() && value.name == name)
+        self.named(name).any(|value| self.is_initializer(value))
     }
 
     /// Dimensions of a value.
@@ -452,7 +490,7 @@ impl<'a> View<'a> {
     /// Whether the value, or one that its content follows from, is such.
     pub(crate) fn follows_from(&self, value: ValueId, is_such: impl Fn(ValueId) -> bool) -> bool {
         let mut stack = vec![value];
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         while let Some(value) = stack.pop() {
             if !seen.insert(value) {
                 continue;
