@@ -193,9 +193,9 @@ pub(crate) struct View<'a> {
     producers: Vec<Option<NodeId>>,
     readers: Vec<Vec<NodeId>>,
     /// Values by their names, of which several may have one; from when it is first asked for.
-    names: OnceCell<BTreeSet<(String, ValueId)>>,
-    /// The module's members by their names, likewise.
-    members: OnceCell<BTreeMap<String, Member>>,
+    names: OnceCell<BTreeMap<String, Vec<ValueId>>>,
+    /// Positions of the module's members by their names, likewise.
+    members: OnceCell<BTreeMap<String, usize>>,
     /// New nodes, by the node behind which they run.
     behind: BTreeMap<NodeId, Vec<Node>>,
     sink: &'a Diagnostics,
@@ -311,7 +311,7 @@ impl<'a> View<'a> {
     fn add_value(&mut self, name: String, ty: TensorType, initializer: Option<Literal>) -> ValueId {
         let id = add_value(&mut self.graph, &mut self.typed, name, ty, initializer);
         if let Some(names) = self.names.get_mut() {
-            names.insert((self.graph.value_name(id).to_owned(), id));
+            names.entry(self.graph.value_name(id).to_owned()).or_default().push(id);
         }
         id
     }
@@ -329,34 +329,36 @@ impl<'a> View<'a> {
         let Some(known) = self.graph.to_mut().values.get_mut(value.0) else { return };
         let before = std::mem::replace(&mut known.name, name);
         if let Some(names) = self.names.get_mut() {
-            names.remove(&(before, value));
-            names.insert((known.name.clone(), value));
+            names.get_mut(&before).into_iter().for_each(|alike| alike.retain(|id| *id != value));
+            names.entry(known.name.clone()).or_default().push(value);
         }
     }
 
-    /// Values of this name, in their order.
-    fn named(&self, name: &str) -> impl Iterator<Item = ValueId> {
+    /// Values of this name: the graph's in their order, then those that got it since.
+    fn named(&self, name: &str) -> &[ValueId] {
         let names = self.names.get_or_init(|| {
-            let values = self.graph.values.iter().enumerate();
-            sorted::set(values.map(|(index, value)| (value.name.clone(), ValueId(index))))
+            let mut names: BTreeMap<String, Vec<ValueId>> = BTreeMap::new();
+            for (index, value) in self.graph.values.iter().enumerate() {
+                names.entry(value.name.clone()).or_default().push(ValueId(index));
+            }
+            names
         });
-        let alike = names.range((name.to_owned(), ValueId(0))..);
-        alike.take_while(move |(other, _)| other == name).map(|(_, value)| *value)
+        names.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// What the module has under this name, where the file says.
     fn member(&self, name: &str) -> Option<Member> {
         let members = self.members.get_or_init(|| {
             // As [`Graph::member`]: the first of a name counts.
-            let members = self.graph.members.iter().rev();
-            sorted::map(members.map(|(name, kind)| (name.clone(), *kind)))
+            let members = self.graph.members.iter().enumerate().rev();
+            sorted::map(members.map(|(at, (name, _))| (name.clone(), at)))
         });
-        members.get(name).copied()
+        self.graph.members.get(*members.get(name)?).map(|(_, kind)| *kind)
     }
 
     /// Renames a value, unless the name is taken.
     fn rename_free(&mut self, value: ValueId, name: &str) {
-        if self.named(name).next().is_none() {
+        if self.named(name).is_empty() {
             self.rename(value, name.to_owned());
         }
     }
@@ -364,7 +366,7 @@ impl<'a> View<'a> {
     /// Takes a tensor of the file for one that is trained: gives it a name of the module's state, of
     /// which there may be several alike, and forgets what its elements are.
     fn take_for_state(&mut self, value: ValueId, name: &str) {
-        let is_taken = self.named(name).next().is_some();
+        let is_taken = !self.named(name).is_empty();
         let name = if is_taken { format!("{name}.{}", value.0) } else { name.to_owned() };
         self.rename(value, name);
         if let Some(elements) = self.typed.to_mut().elements.get_mut(value.0) {
@@ -454,7 +456,7 @@ impl<'a> View<'a> {
 
     /// Whether the file carries a value of this name.
     pub(crate) fn is_initializer_named(&self, name: &str) -> bool {
-        self.named(name).any(|value| self.is_initializer(value))
+        self.named(name).iter().any(|value| self.is_initializer(*value))
     }
 
     /// Dimensions of a value.
