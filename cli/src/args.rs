@@ -72,9 +72,22 @@ pub(crate) struct Estimate {
     #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
     pub(crate) require: Vec<String>,
 
+    /// GPUs to answer for, such as `t4,a100-80gb`; else all that are known. Those that `--require` and
+    /// `--device` name are answered for in any case
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = devices(), hide_possible_values = true)]
+    pub(crate) devices: Vec<String>,
+
+    /// Do not search the largest batch of each GPU, which takes several simulations
+    #[arg(long)]
+    pub(crate) no_max_batch: bool,
+
     /// Print JSON, bytes as integers
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Replace files that hold something else than what is written to them
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// Write a report in Markdown; `-` prints it instead of the one for people
     #[arg(long, value_name = "FILE")]
@@ -101,6 +114,19 @@ pub(crate) struct Estimate {
     /// prints it
     #[arg(long, value_name = "TABLE=FILE", value_parser = table)]
     pub(crate) csv: Vec<(Table, PathBuf)>,
+}
+
+impl Estimate {
+    /// Files that the answer comes from.
+    pub(crate) fn inputs(&self) -> Vec<PathBuf> {
+        [&self.model].into_iter().chain(&self.compare).cloned().collect()
+    }
+
+    /// Whether a form for others takes the place of the report for people.
+    pub(crate) fn prints_export(&self) -> bool {
+        let files = [&self.markdown, &self.trace, &self.picture].into_iter().flatten();
+        files.chain(self.csv.iter().map(|(_, file)| file)).any(|file| file.as_os_str() == "-")
+    }
 }
 
 /// A table that can be written.

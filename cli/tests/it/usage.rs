@@ -180,6 +180,31 @@ fn what_is_required_decides_the_status() {
 }
 
 #[test]
+fn fewer_devices_can_be_asked_for() {
+    let model = model("train/alexnet");
+    let ask =
+        |more: &[&str]| highwater(&[&["estimate", &model, "--dim", "batch=64"], more].concat());
+    let outcome = ask(&["--devices", "t4,h200", "--no-max-batch"]);
+    let (_, gpus) = outcome.stdout.split_once("GPUs: ").unwrap();
+    expect![[r#"
+        fits on all 3 GPUs
+                      verdict      need    capacity      margin
+          T4          fits     1.66 GiB   14.56 GiB   12.90 GiB
+          A100 80 GB  fits     1.97 GiB   79.14 GiB   77.17 GiB
+          H200        fits     2.04 GiB  139.80 GiB  137.76 GiB
+    "#]]
+    .assert_eq(gpus);
+    let only = ask(&["--devices", "t4", "--device", "t4", "--no-max-batch"]).stdout;
+    assert!(only.contains("in the optimizer's step: fits on T4"), "{only}");
+    assert!(only.contains("GPUs: fits on T4"), "{only}");
+    let refused =
+        ask(&["--devices", "h200", "--dim", "batch=9000", "--require", "t4", "--no-max-batch"]);
+    assert_eq!(refused.status, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.starts_with("error: does not fit on T4"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("batch"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_plain_file_shows_no_colours() {
     for arguments in [&["operators"][..], &["devices"], &["estimate", &model("train/alexnet")]] {
         assert!(!highwater(arguments).stdout.contains('\x1b'), "{arguments:?}");
