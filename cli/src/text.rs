@@ -56,9 +56,9 @@ pub(crate) fn section(title: &str, body: &str) -> String {
 /// `resnet50.onnx peaks at 3.51 GiB allocated in backward of layer1.0.conv2`.
 fn peaks_at(name: &str, report: &Report) -> String {
     let peak = &report.peak;
-    let least = if report.lower_bound { "at least " } else { "" };
+    let verb = if report.lower_bound { "needs at least" } else { "peaks at" };
     let place = place(peak.phase, &peak.module, &peak.operator);
-    format!("{name} peaks at {least}{} allocated in {place}", peak.allocated)
+    format!("{name} {verb} {} allocated in {place}", peak.allocated)
 }
 
 /// With how it ends on its own device.

@@ -241,7 +241,7 @@ mod tests {
             &expect![[r#"
                 # GPU memory of training net.onnx
 
-                Peaks at at least **1.00 KiB** allocated (2.00 KiB reserved) in forward of a\|"b", c; does not fit on 1 of 2 GPUs, not known of the others.
+                Needs at least **1.00 KiB** allocated (2.00 KiB reserved) in forward of a\|"b", c; does not fit on 1 of 2 GPUs, not known of the others.
 
                 ## Settings
 

@@ -116,7 +116,7 @@ fn unknown_names_are_refused_with_those_that_are_known() {
         "--dim",
         "batch=many",
         &expect![[r#"
-        error: invalid value 'batch=many' for '--dim <NAME=N>': the size `many` of `batch`: invalid digit found in string
+        error: invalid value 'batch=many' for '--dim <NAME=N>': the size `many` of `batch` is no whole number
 
         For more information, try '--help'.
     "#]],

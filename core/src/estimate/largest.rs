@@ -248,7 +248,7 @@ mod tests {
         }
         // Steps that come late, and ones that go down.
         check(32, 80_000, |size| 100 * size + if size > 700 { 9_000 } else { 0 });
-        check(32, 80_000, |size| 100 * size + 2_000 * (size / 16 % 3));
+        check(32, 80_000, |size| 100 * size + 2_000 * (size.div_euclid(16) % 3));
         check(32, 80_000, |size| if size > 5_000 { 90_000 } else { 10 });
     }
 }
