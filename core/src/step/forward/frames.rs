@@ -28,7 +28,9 @@ pub(super) fn last_holders(
     habits: bool,
     is_alias: impl Fn(&Node) -> bool,
 ) -> Vec<Option<usize>> {
-    let calls = Calls::of(steps);
+    let calls = Calls::of(steps, |_| "");
+    // Functions of PyTorch's that are written in Python hold their arguments, too.
+    let frames = Calls::of(steps, function);
     let mut roots: Vec<ValueId> = (0..values).map(ValueId).collect();
     for node in steps.iter().filter(|node| is_alias(node)) {
         let source = node.input(0).and_then(|input| roots.get(input.0).copied());
@@ -56,7 +58,7 @@ pub(super) fn last_holders(
             }
         };
         for value in node.inputs.iter().flatten() {
-            let held = calls.end_of_outermost(index, made_at(value).unwrap_or(0));
+            let held = frames.end_of_outermost(index, made_at(value).unwrap_or(0));
             let held = if is_below(value) { held.max(named_until) } else { held };
             if let Some(slot) = last.get_mut(value.0) {
                 *slot = (*slot).max(Some(held));
@@ -79,6 +81,11 @@ pub(super) fn last_holders(
         hold_shared(&mut last, steps, &made, &calls);
     }
     last
+}
+
+/// The call of a function that a step is a part of.
+fn function(node: &Node) -> &str {
+    node.origin.as_ref().map_or("", |origin| &origin.function)
 }
 
 /// Lets results that several submodules are given live as long as the frame that calls them, where one of
@@ -162,12 +169,13 @@ struct Calls {
 }
 
 impl Calls {
-    fn of(steps: &[&Node]) -> Self {
+    fn of<'n>(steps: &[&'n Node], function: fn(&'n Node) -> &'n str) -> Self {
         let mut around: Vec<Vec<(usize, usize)>> = Vec::with_capacity(steps.len());
         let mut open: Vec<(&str, usize)> = Vec::new();
         let mut ended: Vec<(usize, usize, usize)> = Vec::new();
         for (index, node) in steps.iter().enumerate() {
-            let path: Vec<&str> = node.module.split('.').filter(|part| !part.is_empty()).collect();
+            let path = node.module.split('.').chain([function(node)]);
+            let path: Vec<&str> = path.filter(|part| !part.is_empty()).collect();
             let same = open.iter().zip(&path).take_while(|((name, _), part)| name == *part).count();
             close(&mut open, same, index, &mut ended);
             open.extend(path.iter().skip(same).map(|part| (*part, index)));
