@@ -318,8 +318,10 @@ impl<'j> Lower<'j> {
         scopes.push(name.to_owned());
         let aten = target.strip_prefix("torch.ops.").unwrap_or(target).to_owned();
         // Of other kinds it is the operator itself.
-        let function = text(metadata, "torch_fn").split_once(";function.").map_or("", |(call, _)| call);
-        let origin = Origin { aten, class, scopes, function: function.to_owned(), ..Origin::default() };
+        let function =
+            text(metadata, "torch_fn").split_once(";function.").map_or("", |(call, _)| call);
+        let origin =
+            Origin { aten, class, scopes, function: function.to_owned(), ..Origin::default() };
         calls::lower(Call::new(self, node, outputs(node), (module, origin)));
         Ok(())
     }
