@@ -99,7 +99,7 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     let [q, k, v] = [q, k, v].map(in_rows);
     let last = |x: &Tensor| x.strides().last().copied();
     let is_cut = is("causal") && q.sizes().get(2) != k.sizes().get(2);
-    let is_half = q.dtype().size() == Bytes(2);
+    let is_half = call.rt.autocast_type().is_some() || q.dtype().size() == Bytes(2);
     if is("as_given")
         && (bias.is_some() && is_half
             || q.rank() != 4

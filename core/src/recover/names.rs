@@ -98,9 +98,9 @@ fn names_of_functions(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
         ends.extend(node.output(0).map(|output| (origin.function.as_str(), output)));
         for (name, reader, at, last) in IN_FUNCTIONS {
             if function == name && origin.aten.starts_with(reader) && last.is_empty() {
-                named.extend(node.input(at).map(|x| (source(view, x), origin.function.as_str())));
+                named.extend(node.input(at).map(|x| (x, origin.function.as_str())));
             } else if function == name && origin.aten.starts_with(reader) {
-                open.extend(node.input(at).map(|x| (origin.function.as_str(), source(view, x))));
+                open.extend(node.input(at).map(|x| (origin.function.as_str(), x)));
             } else if function == name && origin.aten.starts_with(last) {
                 let x = open.remove(origin.function.as_str());
                 held.extend(x.zip(node.output(0)));

@@ -48,7 +48,7 @@ pub(super) fn last_holders(
         let is_below = |value: &ValueId| made_at(value).is_some_and(|at| calls.is_below(at, index));
         let named_until = {
             let below = node.inputs.iter().flatten().filter(|value| is_below(value));
-            let together = below.count() > 1;
+            let together = below.count() > 1 && !is_layer(calls.innermost(steps, index), node);
             if !habits {
                 index
             } else if together {
@@ -153,13 +153,20 @@ fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId
 /// `nn.TransformerEncoderLayer` and `nn.TransformerDecoderLayer` (`torch/nn/modules/transformer.py`), told by
 /// what their submodules are called.
 fn is_nameless(frame: &[&Node], sum: &Node, next: &Node) -> bool {
-    let child = |node: &Node| -> Option<String> {
-        let inner = node.module.strip_prefix(&*sum.module)?.trim_start_matches('.');
-        inner.split('.').next().map(str::to_owned)
-    };
-    let has = |name: &str| frame.iter().any(|node| child(node).as_deref() == Some(name));
-    child(next).is_some_and(|name| matches!(&*name, "norm1" | "norm2" | "norm3"))
-        && ["self_attn", "linear1", "linear2"].into_iter().all(has)
+    let is_norm = |name: &str| matches!(name, "norm1" | "norm2" | "norm3");
+    child(next, sum).is_some_and(is_norm) && is_layer(frame, sum)
+}
+
+/// Whether a frame that runs `node` is that of such a layer.
+fn is_layer(frame: &[&Node], node: &Node) -> bool {
+    let has = |name: &str| frame.iter().any(|other| child(other, node) == Some(name));
+    ["self_attn", "linear1", "linear2"].into_iter().all(has)
+}
+
+/// What the module that runs `node` calls the one that runs `inner`.
+fn child<'n>(inner: &'n Node, node: &Node) -> Option<&'n str> {
+    let path = inner.module.strip_prefix(&*node.module)?.trim_start_matches('.');
+    path.split('.').next()
 }
 
 /// Calls of modules: runs of steps whose paths begin alike.
