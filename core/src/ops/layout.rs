@@ -370,7 +370,9 @@ fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = match call.node.string("mode") {
         None | Some("constant") => view::resample(call.rt, "aten::constant_pad_nd", &x, dims),
         Some("wrap") => view::pad_circular(call.rt, &x, &pads_of(call, x.rank())),
-        Some("edge") => view::keeping_input(call.rt, "aten::replication_pad2d", &x, dims),
+        Some("edge" | "replicate") => {
+            view::keeping_input(call.rt, "aten::replication_pad2d", &x, dims)
+        }
         Some(_) => {
             let y = view::keeping_input(call.rt, "aten::reflection_pad2d", &x, dims);
             drop(call.rt.no_grad(|| view::contiguous(call.rt, &x)));

@@ -47,20 +47,26 @@ pub(super) fn last_holders(
         let made_at = |value: &ValueId| made.get(value.0).copied().flatten();
         // What no step made was there before: parameters, inputs.
         let is_below = |value: &ValueId| made_at(value).is_some_and(|at| calls.is_below(at, index));
-        let named_until = {
-            let below = node.inputs.iter().flatten().filter(|value| is_below(value));
-            let together = below.count() > 1 && !is_layer(calls.innermost(steps, index), node);
-            if !habits {
-                index
-            } else if together {
-                calls.end_of_innermost(index)
-            } else {
-                argument_until(steps, index, &calls, &roots, &last_reads)
-            }
+        let below = node.inputs.iter().flatten().filter(|value| is_below(value)).count();
+        // `x = self.norm2(x + self._ff_block(x))` names the first operand alone.
+        let is_residual = habits
+            && below > 1
+            && node.op == "Add"
+            && is_layer(calls.innermost(steps, index), node);
+        let argument_until =
+            |is_named| argument_until(steps, index, &calls, &roots, &last_reads, is_named);
+        let named_until = if !habits || is_residual {
+            index
+        } else if below > 1 {
+            calls.end_of_innermost(index)
+        } else {
+            argument_until(false)
         };
+        let first_until = if is_residual { argument_until(true) } else { named_until };
         for value in node.inputs.iter().flatten() {
             let held = frames.end_of_outermost(index, made_at(value).unwrap_or(0));
-            let held = if is_below(value) { held.max(named_until) } else { held };
+            let until = if node.input(0) == Some(*value) { first_until } else { named_until };
+            let held = if is_below(value) { held.max(until) } else { held };
             if let Some(slot) = last.get_mut(value.0) {
                 *slot = (*slot).max(Some(held));
             }
@@ -138,6 +144,7 @@ fn argument_until(
     calls: &Calls,
     roots: &[ValueId],
     last_reads: &[usize],
+    is_named: bool,
 ) -> usize {
     let root = |value: &ValueId| roots.get(value.0).copied().unwrap_or(*value);
     let Some(node) = steps.get(index).filter(|node| node.op == "Add") else { return index };
@@ -149,7 +156,7 @@ fn argument_until(
     if !reads(next) || !calls.is_below(first, index) {
         return index;
     }
-    if is_nameless(calls.innermost(steps, index), node, next) {
+    if !is_named && is_nameless(calls.innermost(steps, index), node, next) {
         return index;
     }
     let end = calls.end_of_outermost(first, index);

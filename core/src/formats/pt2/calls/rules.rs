@@ -555,7 +555,8 @@ impl Call<'_, '_> {
         let to = self.made()?.dtype?;
         // 4 is that of the input.
         let format = self.argument("memory_format").filter(|(kind, _)| *kind != "as_none");
-        if format.is_some_and(|(_, code)| code.as_i64() != Some(4)) {
+        let is_told = format.is_some_and(|(_, code)| code.as_i64() != Some(4));
+        if is_told && self.origin.aten == "aten.to.dtype" {
             return None;
         }
         let x = vec![self.x()?];
