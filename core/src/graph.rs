@@ -157,6 +157,8 @@ pub struct Origin {
     pub scopes: Vec<String>,
     /// The traced call as text, with its arguments.
     pub call: String,
+    /// The call of one of PyTorch's functions in Python that it is a part of, such as `softmin_1`; else empty.
+    pub function: String,
 }
 
 /// An attribute of a node.

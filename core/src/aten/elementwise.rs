@@ -287,7 +287,8 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
         let masked = |grad: &Tensor| {
             // The zero for the other branch is a tensor while the kernel runs.
             let zero = pass.rt.empty(grad.dtype(), &[]);
-            let result = pass.rt.empty_like(grad);
+            let operands: Vec<&Tensor> = pass.saved(0).into_iter().chain([grad]).collect();
+            let result = output(pass.rt, grad.dtype(), &operands);
             drop(zero);
             result
         };

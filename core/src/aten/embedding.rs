@@ -45,17 +45,55 @@ fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Ten
     let sorted = rt.scratch(per_index);
     let original = rt.scratch(per_index);
     let range = rt.scratch(per_index);
-    rt.workspace(sort_workspace(count));
+    rt.workspace(if rows < ONE_PASS { one_pass(count) } else { sort_workspace(count) });
     drop(range);
     let result = rt.empty(grad.dtype(), table);
     let segments = count.min(rows);
     let offsets = rt.scratch(per_index);
+    let found = rt.scratch(Bytes(8));
+    let unique = rt.scratch(per_index);
+    rt.workspace(scan(count));
+    drop(unique);
     let partials = rt.scratch(Bytes(8).times(segments));
     let partial_sums = rt.scratch(Bytes(8).times(segments));
+    rt.workspace(scan(segments));
+    let found_partials = rt.scratch(Bytes(8));
     let most = count.div_euclid(10).saturating_add(segments);
     let partial_offsets = rt.scratch(Bytes(8).times(most));
-    let sums = rt.empty(DType::Float32, &[most, width]);
-    drop((sums, partial_offsets, partial_sums, partials, offsets, original, sorted));
+    let warps = width.next_multiple_of(WARP);
+    let blocks = segments.saturating_mul(warps).div_ceil(warps.clamp(1, BLOCK));
+    let is_fused = blocks < rt.hardware.multiprocessors.saturating_mul(BLOCKS)
+        && most > blocks.saturating_mul(4);
+    let sums = if is_fused {
+        // Added up in the result itself, or in one of single precision.
+        let of_partials = rt.scratch(Bytes(8).times(most));
+        let is_half = grad.dtype().size() == Bytes(2);
+        (of_partials, is_half.then(|| rt.empty(DType::Float32, table)))
+    } else {
+        (None, Some(rt.empty(DType::Float32, &[most, width])))
+    };
+    drop((sums, partial_offsets, found_partials, partial_sums, partials, found, offsets));
+    drop((original, sorted));
     drop((grad_copy, indices_copy));
     result
+}
+
+/// COUNT: rows below which their numbers are sorted in one pass, by eight bits.
+const ONE_PASS: u64 = 256;
+/// COUNT: threads of a warp, and of a block at most; blocks for each multiprocessor up to which partial sums
+/// are added up at once (`EmbeddingBackwardKernel.cu`).
+const WARP: u64 = 32;
+const BLOCK: u64 = 1024;
+const BLOCKS: u64 = 4;
+
+/// SIZE: scratch of CUB's radix sort in one pass: places of each tile, by 256 digits.
+fn one_pass(count: u64) -> Bytes {
+    Bytes(1024).times(count.div_ceil(3840)) + Bytes(2559)
+}
+
+/// SIZE: scratch of CUB's scans: the states of tiles and of 32 more.
+fn scan(count: u64) -> Bytes {
+    let tiles = count.div_ceil(1408).saturating_add(32);
+    let states = Bytes(8).times(tiles).round_up(Bytes(256)).times(2);
+    Bytes(tiles).round_up(Bytes(256)) + states - Bytes(1)
 }

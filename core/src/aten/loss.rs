@@ -33,6 +33,9 @@ pub fn nll_losses(
     sizes: &[u64],
 ) -> Tensor {
     let [log_probabilities] = rt.for_operator("aten::nll_loss", [log_probabilities]);
+    // Seen as three dimensions, if that many are more.
+    let seen = (log_probabilities.rank() > 4).then(|| rt.no_grad(|| contiguous(rt, target)));
+    let target = seen.as_ref().unwrap_or(target);
     rt.enter_operator("aten::nll_loss_nd");
     let empty = |sizes| rt.empty(log_probabilities.dtype(), sizes);
     let (loss, total_weight, node) = if log_probabilities.rank() > 2 {

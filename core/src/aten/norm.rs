@@ -22,7 +22,33 @@ pub fn batch_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
-    batch_norm_with(rt, x, weight, bias, &[])
+    batch_norm_with(rt, x, weight, bias, &[], false)
+}
+
+/// `aten::native_batch_norm`: the native kernels, whatever cuDNN can do, and the gradient as it comes.
+pub fn native_batch_norm(
+    rt: &Runtime,
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+) -> Tensor {
+    batch_norm_with(rt, x, weight, bias, &[], true)
+}
+
+/// What computes batch normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    Cudnn,
+    Native,
+    /// The native one, called by its name.
+    Called,
+}
+
+impl Kernel {
+    /// Whether the gradient is copied into the format of the input.
+    fn copies(self) -> bool {
+        self != Self::Called
+    }
 }
 
 /// The same with statistics of its own, which are saved.
@@ -32,6 +58,7 @@ fn batch_norm_with(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
     statistics: &[Tensor],
+    is_native: bool,
 ) -> Tensor {
     let x = &view::contiguous_in(rt, x, x.suggested_format());
     rt.enter_operator("aten::batch_norm");
@@ -42,20 +69,23 @@ fn batch_norm_with(
     let saved: Vec<&Tensor> = [x, &mean, &deviation].into_iter().chain(statistics).collect();
     let saved = saved.as_slice();
     let parameters = (weight, bias);
-    if uses_cudnn(x, weight, bias) {
+    if !is_native && uses_cudnn(x, weight, bias) {
         // cuDNN computes all three, whichever of them are needed.
         return affine(rt, "CudnnBatchNormBackward0", y, saved, parameters, |pass, own| {
-            channel_gradients(pass, own, true)
+            channel_gradients(pass, own, Kernel::Cudnn)
         });
     }
     let node = "NativeBatchNormBackward0";
+    let kernel = if is_native { Kernel::Called } else { Kernel::Native };
     if x.strides().get(1) != Some(&1) {
-        return affine(rt, node, y, saved, parameters, |pass, own| {
-            channel_gradients(pass, own, false)
+        return affine(rt, node, y, saved, parameters, move |pass, own| {
+            channel_gradients(pass, own, kernel)
         });
     }
     channels_last_sums(rt, x, 4);
-    affine(rt, node, y, saved, parameters, channels_last_gradients)
+    affine(rt, node, y, saved, parameters, move |pass, own| {
+        channels_last_gradients(pass, own, kernel)
+    })
 }
 
 /// `aten::instance_norm`: `x [N, C, …]` as one image of `N · C` channels, whose affine part and running
@@ -79,7 +109,7 @@ pub fn instance_norm(
         [1].into_iter().chain(all).chain(x.sizes().iter().skip(2).copied()).collect();
     let whole = view::reshape(rt, &dense, &sizes);
     drop(dense);
-    let y = batch_norm_with(rt, &whole, weight.as_ref(), bias.as_ref(), &repeated);
+    let y = batch_norm_with(rt, &whole, weight.as_ref(), bias.as_ref(), &repeated, false);
     if let Some(like) = statistics {
         rt.enter_operator("aten::mean");
         drop(rt.empty(like.dtype(), &[channels]));
@@ -126,10 +156,10 @@ fn channels_last_sums(rt: &Runtime, x: &Tensor, sums: u64) {
 }
 
 /// `batch_norm_backward_cuda` for channels last: two sums per channel, then the gradient from them.
-fn channels_last_gradients(pass: &Pass<'_>, own: &Parameters) -> Gradients {
+fn channels_last_gradients(pass: &Pass<'_>, own: &Parameters, kernel: Kernel) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
     let rt = pass.rt;
-    let grad_copy = view::contiguous_in(rt, grad, x.suggested_format());
+    let grad_copy = kernel.copies().then(|| view::contiguous_in(rt, grad, x.suggested_format()));
     rt.enter_operator("aten::native_batch_norm_backward");
     let channels = x.size(1);
     let sums = [(); 2].map(|()| rt.empty(DType::Float32, &[channels]));
@@ -203,10 +233,9 @@ fn composite_rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tens
     }
     let squares = elementwise::pow_scalar(rt, &single);
     let mean = reduce::mean(rt, &squares, &gone, true);
-    drop(squares);
     let rsqrt = Unary::saves_output("aten::rsqrt").node("RsqrtBackward0").temporaries(2);
     let scale = elementwise::unary(rt, rsqrt, &mean);
-    drop(mean);
+    drop((squares, mean));
     let scaled = elementwise::mul(rt, &single, &scale);
     drop((single, scale));
     let normed = kernels::cast(rt, &scaled, x.dtype());
@@ -306,9 +335,11 @@ fn affine(
 }
 
 /// Gradients of `X [N, C, …]`, and of weight and bias `[C]`: they follow the input's layout.
-fn channel_gradients(pass: &Pass<'_>, own: &Parameters, all: bool) -> Gradients {
+fn channel_gradients(pass: &Pass<'_>, own: &Parameters, kernel: Kernel) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
-    let grad_copy = view::contiguous_in(pass.rt, grad, x.suggested_format());
+    let copy = || view::contiguous_in(pass.rt, grad, x.suggested_format());
+    let grad_copy = kernel.copies().then(copy);
+    let all = kernel == Kernel::Cudnn;
     let for_x = (all || pass.needs(0)).then(|| pass.rt.empty_like(x));
     let parameters = own.gradients(pass, all);
     drop(grad_copy);

@@ -146,19 +146,26 @@ const STREAM: Bytes = Bytes(8 << 20);
 /// COUNT: steps whose gates are alive together in one direction.
 const CHUNK: u64 = 256;
 
-/// Output, last state, and for an LSTM the last cell, of zeros as first state.
+/// Output, last state, and for an LSTM the last cell; first `states` that nobody gives are zeros.
 ///
 /// `x [S, N, I]` to `[S, N, directions * H]`, or with the batch first; the states are `[layers * directions, N, H]`.
 /// `weights` are those of `nn.RNNBase._flat_weights`, in its order.
-pub fn recurrent(rt: &Runtime, x: &Tensor, weights: &[Tensor], module: &Recurrent) -> Vec<Tensor> {
+pub fn recurrent(
+    rt: &Runtime,
+    x: &Tensor,
+    given: &[Tensor],
+    weights: &[Tensor],
+    module: &Recurrent,
+) -> Vec<Tensor> {
     const NAME: &str = "aten::_cudnn_rnn";
     let (time_at, batch_at) = if module.batch_first { (1, 0) } else { (0, 1) };
     let (time, batch) = (x.size(time_at), x.size(batch_at));
     let states = [module.layers.saturating_mul(module.directions), batch, module.hidden];
     let has_cell = module.cell == Cell::Lstm;
     rt.enter_operator("aten::zeros");
-    let zeros = rt.empty(x.dtype(), &states);
-    let cell_zeros = has_cell.then(|| rt.empty(x.dtype(), &states));
+    let state = |at: usize| given.get(at).cloned().unwrap_or_else(|| rt.empty(x.dtype(), &states));
+    let zeros = state(0);
+    let cell_zeros = has_cell.then(|| state(1));
     let weights: Vec<Tensor> = weights
         .iter()
         .map(|weight| {
@@ -189,6 +196,8 @@ pub fn recurrent(rt: &Runtime, x: &Tensor, weights: &[Tensor], module: &Recurren
     saved.extend([&y, &reserve]);
     let mut inputs = vec![x];
     inputs.extend(&weights);
+    inputs.push(hx);
+    inputs.extend(cx.as_ref());
     let outputs = [y.clone(), hy].into_iter().chain(cy).collect();
     let layouts = weights.iter().map(|w| (w.sizes().to_vec(), w.strides().to_vec()));
     let layouts: Vec<_> = layouts.collect();
@@ -244,14 +253,22 @@ fn gradients(
     rt.enter_operator("aten::_cudnn_rnn_backward");
     let count = |sizes: &[u64]| sizes.iter().copied().fold(1, u64::saturating_mul);
     let all = weights.iter().map(|(sizes, _)| count(sizes)).fold(0, u64::saturating_add);
-    let flat = rt.empty(dtype, &[all]);
-    rt.workspace(run.workspace());
+    // cuDNN has biases, two for each layer and direction, where the module has none: its weights are copies.
+    let has_bias = weights.iter().any(|(sizes, _)| sizes.len() == 1);
+    let cells = module.layers.saturating_mul(module.directions);
+    let rows = module.cell.gates().saturating_mul(module.hidden);
+    let biases = if has_bias { 0 } else { cells.saturating_mul(rows).saturating_mul(2) };
+    let flat = rt.empty(dtype, &[all.saturating_add(biases)]);
+    let scratch = rt.scratch(run.workspace());
     drop(copy);
     let mut gradients = vec![Some(as_given(for_input, module))];
-    gradients.extend(
-        weights.iter().map(|(sizes, strides)| Some(flat.alias(sizes.clone(), strides.clone()))),
-    );
-    drop((flat, for_cell, for_state, last_cell, last, grad));
+    let piece = |(sizes, strides): &(Vec<u64>, Vec<u64>)| {
+        if has_bias { flat.alias(sizes.clone(), strides.clone()) } else { rt.empty(dtype, sizes) }
+    };
+    gradients.extend(weights.iter().map(piece).map(Some));
+    drop((scratch, flat, last_cell, last, grad));
+    gradients.push(Some(for_state));
+    gradients.extend(for_cell.map(Some));
     gradients
 }
 

@@ -109,10 +109,16 @@ impl Tensor {
     /// A view of this tensor, as a view operator makes it: it holds its base.
     #[must_use]
     pub fn view_of(&self, sizes: Vec<u64>, strides: Vec<u64>) -> Self {
+        self.view_as(self.0.dtype, sizes, strides)
+    }
+
+    /// The same with elements of another type: complex numbers as pairs, and pairs as complex numbers.
+    #[must_use]
+    pub fn view_as(&self, dtype: DType, sizes: Vec<u64>, strides: Vec<u64>) -> Self {
         let base = self.0.base.clone().unwrap_or_else(|| self.detach());
         Self(Rc::new(Inner {
             storage: Rc::clone(&self.0.storage),
-            dtype: self.0.dtype,
+            dtype,
             sizes: sizes.into(),
             strides: strides.into(),
             edge: None,

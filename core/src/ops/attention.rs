@@ -9,6 +9,7 @@ use super::shape_math::{dim, exact_div, like_first, size};
 use super::torch;
 use super::{Inference, OpError, Operator, Shaped, op};
 use crate::aten::{attention as aten, view};
+use crate::bytes::Bytes;
 use crate::eager::Tensor;
 use crate::tensor::TensorType;
 
@@ -87,15 +88,27 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     // No kernel takes rows with gaps between their elements, so whoever turns them copies them, which
     // exporters do not write down.
     let is_eager = call.node.int("eager").is_some_and(|n| n != 0);
+    let is = |name: &str| call.node.int(name).is_some_and(|n| n != 0);
     let in_rows = |x: Tensor| {
-        if is_eager {
+        if is_eager || is("as_given") {
             return x;
         }
         let is_turned = x.strides().last().is_some_and(|&stride| stride != 1);
         if is_turned { view::contiguous(call.rt, &x) } else { x }
     };
     let [q, k, v] = [q, k, v].map(in_rows);
-    let drops = call.node.int("drops").is_some_and(|n| n != 0);
+    let last = |x: &Tensor| x.strides().last().copied();
+    let is_cut = is("causal") && q.sizes().get(2) != k.sizes().get(2);
+    let is_half = call.rt.autocast_type().is_some() || q.dtype().size() == Bytes(2);
+    if is("as_given")
+        && (bias.is_some() && is_half
+            || q.rank() != 4
+            || is_cut
+            || [&q, &k, &v].map(last) != [Some(1); 3])
+    {
+        call.is_unproven();
+    }
+    let drops = is("drops");
     let run = if is_eager { aten::eager_attention } else { aten::attention };
     let y = run(call.rt, [&q, &k, &v], bias.as_ref(), drops);
     call.set(0, y);

@@ -154,6 +154,8 @@ fn arguments<'a>(
                 tensors.push(last);
                 Value::List(tensors)
             }
+            // That attribute names tensors.
+            (None, None) if *parameter == "tensors" => Value::Nothing,
             (None, None) => attribute(parameter, node.attributes.get(*parameter))?,
         });
     }

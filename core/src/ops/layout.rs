@@ -370,8 +370,14 @@ fn pad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = match call.node.string("mode") {
         None | Some("constant") => view::resample(call.rt, "aten::constant_pad_nd", &x, dims),
         Some("wrap") => view::pad_circular(call.rt, &x, &pads_of(call, x.rank())),
-        Some("edge") => view::keeping_input(call.rt, "aten::replication_pad2d", &x, dims),
-        Some(_) => view::keeping_input(call.rt, "aten::reflection_pad2d", &x, dims),
+        Some("edge" | "replicate") => {
+            view::keeping_input(call.rt, "aten::replication_pad2d", &x, dims)
+        }
+        Some(_) => {
+            let y = view::keeping_input(call.rt, "aten::reflection_pad2d", &x, dims);
+            drop(call.rt.no_grad(|| view::contiguous(call.rt, &x)));
+            y
+        }
     };
     call.set(0, y);
     Ok(())
@@ -394,7 +400,9 @@ fn pads_of(call: &Call<'_>, rank: usize) -> Vec<(u64, u64)> {
 
 fn pointwise_like(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
     let op = elementwise::Unary::saves_nothing(name).node("TrilBackward0");
-    let y = elementwise::unary(call.rt, op, &call.need(0)?);
+    let x = call.need(0)?;
+    let run = if call.overwrites() { elementwise::unary_in_place } else { elementwise::unary };
+    let y = run(call.rt, op, &x);
     call.set(0, y);
     Ok(())
 }

@@ -30,6 +30,15 @@ fn nll_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 
 /// `F.cross_entropy`.
 fn cross_entropy_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let labels = call.node.string("labels").unwrap_or("hard");
+    if labels != "hard" {
+        let (scores, target) = (call.need(0)?, call.need(1)?);
+        let run =
+            if labels == "soft" { aten::soft_cross_entropy } else { aten::smoothed_cross_entropy };
+        let loss = run(call.rt, &scores, &target);
+        call.set(0, loss);
+        return Ok(());
+    }
     let log_probabilities = softmax::log_softmax_in_its_type(call.rt, &call.need(0)?);
     of_labels(call, &log_probabilities)?;
     call.set(1, log_probabilities);

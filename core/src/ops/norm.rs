@@ -51,7 +51,12 @@ fn layer_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 fn batch_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
-    let y = aten::batch_norm(call.rt, &x, weight.as_ref(), bias.as_ref());
+    let is_native = call.node.int("native").is_some_and(|n| n != 0);
+    if call.node.int("updates") == Some(1) && x.rank() < 3 {
+        call.is_unproven();
+    }
+    let run = if is_native { aten::native_batch_norm } else { aten::batch_norm };
+    let y = run(call.rt, &x, weight.as_ref(), bias.as_ref());
     call.set(0, y);
     Ok(())
 }

@@ -79,8 +79,11 @@ fn max_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn average_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let dims = &call.output_type(0)?.dims;
-    let stated = call.node.int("adaptive").is_some_and(|n| n != 0);
-    let adaptive = stated || x.sizes() == dims.as_slice();
+    let stated = call.node.int("adaptive").map(|n| n != 0);
+    let adaptive = stated.unwrap_or_else(|| x.sizes() == dims.as_slice());
+    if x.rank() == 5 && !x.is_contiguous() {
+        call.is_unproven();
+    }
     let y = aten::average_pool(call.rt, &x, dims, adaptive);
     call.set(0, y);
     Ok(())

@@ -9,6 +9,7 @@ use super::{Call, Inference, MANY, OpError, Operator, Shaped, op, torch};
 use crate::aten::recurrent::cell::{self, Step};
 use crate::aten::recurrent::{Cell, Recurrent, recurrent as aten};
 use crate::aten::view;
+use crate::bytes::Bytes;
 
 pub(super) const TABLE: &[Operator] = &[
     op("GRU", 3..=6, recurrent).runs(|call| layer(call, Cell::Gru)).unproven(),
@@ -94,7 +95,7 @@ fn layer(call: &mut Call<'_>, cell: Cell) -> Result<(), OpError> {
     let weights: Vec<_> = (1..=3).filter_map(|position| call.tensor(position)).collect();
     let batch_first = call.node.int("layout").unwrap_or(0) != 0;
     let module = Recurrent { cell, hidden, layers: 1, directions, batch_first };
-    let mut outputs = aten(call.rt, &x, &weights, &module).into_iter();
+    let mut outputs = aten(call.rt, &x, &[], &weights, &module).into_iter();
     if let Some(y) = outputs.next() {
         let by_direction = [y.size(0), y.size(1), directions, hidden];
         let y = view::reshape(call.rt, &y, &by_direction);
@@ -108,20 +109,26 @@ fn layer(call: &mut Call<'_>, cell: Cell) -> Result<(), OpError> {
     Ok(())
 }
 
-/// `y` of `nn.RNNBase`, with the batch in front.
+/// `y` of `nn.RNNBase`, and the last states.
 fn whole_module(inference: &mut Inference<'_>) -> Result<(), OpError> {
-    let x = inference.input(0)?;
-    let &[batch, time, _] = x.dims.as_slice() else {
+    let x = inference.input(0)?.clone();
+    let &[first, second, _] = x.dims.as_slice() else {
         return Err(OpError::new(format!("{x} is no sequence")));
     };
     let size = |name| inference.node.int(name).and_then(|n| u64::try_from(n).ok());
-    let width = size("hidden").zip(size("directions")).map(|(n, ways)| n.saturating_mul(ways));
-    let width = width.ok_or_else(|| OpError::new("`hidden` or `directions` is missing"))?;
-    inference.set_dims(0, x.dtype, [batch, time, width]);
+    let (Some(hidden), Some(ways)) = (size("hidden"), size("directions")) else {
+        return Err(OpError::new("`hidden` or `directions` is missing"));
+    };
+    inference.set_dims(0, x.dtype, [first, second, hidden.saturating_mul(ways)]);
+    let batch = if inference.node.int("batch_first") == Some(0) { second } else { first };
+    let layers = size("layers").unwrap_or(1).saturating_mul(ways);
+    for position in [1, 2] {
+        inference.set_dims(position, x.dtype, [layers, batch, hidden]);
+    }
     Ok(())
 }
 
-/// `nn.RNN`, `nn.LSTM` or `nn.GRU` with `batch_first`, all layers in one call.
+/// `nn.RNN`, `nn.LSTM` or `nn.GRU`, all layers in one call; with `batch_first` where nothing is said.
 fn module(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let size = |name| call.node.int(name).and_then(|n| u64::try_from(n).ok()).unwrap_or(1);
@@ -130,15 +137,21 @@ fn module(call: &mut Call<'_>) -> Result<(), OpError> {
         Some("gru") => Cell::Gru,
         _ => Cell::Plain,
     };
-    let weights: Vec<_> = call.tensors().into_iter().skip(1).collect();
+    let states = call.node.int("states").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+    let states: Vec<_> = (1..=states).filter_map(|position| call.need(position).ok()).collect();
+    let weights: Vec<_> = call.tensors().into_iter().skip(states.len().saturating_add(1)).collect();
     let module = Recurrent {
         cell,
         hidden: size("hidden"),
         layers: size("layers"),
         directions: size("directions"),
-        batch_first: true,
+        batch_first: call.node.int("batch_first") != Some(0),
     };
-    let outputs = aten(call.rt, &x, &weights, &module);
+    let is_half = call.rt.autocast_type().is_some() || x.dtype().size() == Bytes(2);
+    if is_half && !weights.iter().any(|weight| weight.rank() == 1) {
+        call.is_unproven();
+    }
+    let outputs = aten(call.rt, &x, &states, &weights, &module);
     for (position, output) in outputs.into_iter().enumerate() {
         call.set(position, output);
     }

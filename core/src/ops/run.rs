@@ -28,7 +28,17 @@ pub(super) fn without_gradient(call: &mut Call<'_>, name: &'static str) -> Resul
 /// A kernel that fills a tensor of other sizes, and one that fills the gradient.
 pub(super) fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let y = view::resample(call.rt, name, &x, &call.output_type(0)?.dims);
+    let dims = &call.output_type(0)?.dims;
+    let y = view::resample(call.rt, name, &x, dims);
+    let is_dense = match call.node.string("kernel") {
+        Some("contiguous") => true,
+        Some("nearest") => x.rank() == 4 && x.size(1) < 4,
+        _ => false,
+    };
+    if is_dense && !x.is_contiguous() {
+        let whole = call.rt.empty(x.dtype(), dims);
+        drop((call.rt.no_grad(|| view::contiguous(call.rt, &x)), whole));
+    }
     call.set(0, y);
     Ok(())
 }

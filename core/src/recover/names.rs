@@ -42,7 +42,144 @@ pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     held.extend(operands_of_attention(view));
     held.extend(results_of_modules(view));
     held.extend(named_scores(view));
+    held.extend(arguments_of_feed_forward(view));
+    held.extend(names_of_functions(view));
+    held.extend(arguments_of_masked(view));
+    held.extend(masks_of_layers(view));
     held
+}
+
+/// What `_ff_block(x)` of PyTorch's Transformer layers is given, until `x` is bound again
+/// (`torch/nn/modules/transformer.py`): behind `linear2`.
+fn arguments_of_feed_forward(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut given: BTreeMap<&str, ValueId> = BTreeMap::new();
+    let mut ends: BTreeMap<&str, ValueId> = BTreeMap::new();
+    let mut attends: BTreeMap<&str, bool> = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        for path in around(&node.module) {
+            let (layer, last) = path.rsplit_once('.').unwrap_or(("", path));
+            match last {
+                "self_attn" => {
+                    attends.insert(layer, true);
+                }
+                "linear1" => {
+                    let x = node.input(0).filter(|_| !given.contains_key(layer));
+                    given.extend(x.map(|x| (layer, source(view, x))));
+                }
+                "linear2" => ends.extend(node.output(0).map(|output| (layer, output))),
+                _ => {}
+            }
+        }
+    }
+    let of = given.into_iter().filter(|(layer, _)| attends.contains_key(layer));
+    of.filter_map(|(layer, x)| Some((x, *ends.get(layer)?))).collect()
+}
+
+/// Names in PyTorch's functions that are bound again by a statement of several calls: the function, what
+/// reads the name first in that statement and where, and the statement's last call, or the function's where a name is
+/// not bound again (`torch/nn/functional.py`).
+const IN_FUNCTIONS: [(&str, &str, usize, &str); 5] = [
+    ("local_response_norm", "aten.squeeze.", 0, "aten.pow."),
+    ("multi_head_attention_forward", "aten.baddbmm.", 0, ""),
+    ("multi_head_attention_forward", "aten.mul.", 0, ""),
+    ("multi_head_attention_forward", "aten.scaled_dot_product_attention.", 3, ""),
+    ("multilabel_soft_margin_loss", "aten.sum.", 0, "aten.div."),
+];
+
+/// Values of the names of [`IN_FUNCTIONS`].
+fn names_of_functions(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut open: BTreeMap<&str, ValueId> = BTreeMap::new();
+    let mut named: Vec<(ValueId, &str)> = Vec::new();
+    let mut ends: BTreeMap<&str, ValueId> = BTreeMap::new();
+    let mut held = Vec::new();
+    for (_, node) in view.nodes() {
+        let Some(origin) = &node.origin else { continue };
+        let Some((function, _)) = origin.function.rsplit_once('_') else { continue };
+        ends.extend(node.output(0).map(|output| (origin.function.as_str(), output)));
+        for (name, reader, at, last) in IN_FUNCTIONS {
+            if function == name && origin.aten.starts_with(reader) && last.is_empty() {
+                named.extend(node.input(at).map(|x| (x, origin.function.as_str())));
+            } else if function == name && origin.aten.starts_with(reader) {
+                open.extend(node.input(at).map(|x| (origin.function.as_str(), x)));
+            } else if function == name && origin.aten.starts_with(last) {
+                let x = open.remove(origin.function.as_str());
+                held.extend(x.zip(node.output(0)));
+            }
+        }
+    }
+    held.extend(named.into_iter().filter_map(|(x, function)| Some((x, *ends.get(function)?))));
+    held
+}
+
+/// Inputs of `torch.masked`'s functions, and what they make of them with the mask, until the functions
+/// return (`torch/masked/_ops.py`): the mask is cast to what it is, and `where` reads a number.
+fn arguments_of_masked(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut held = Vec::new();
+    let mut readers: BTreeMap<ValueId, Vec<&Node>> = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        for &input in node.inputs.iter().flatten() {
+            readers.entry(input).or_default().push(node);
+        }
+    }
+    let only = |value: ValueId| match readers.get(&value).map(Vec::as_slice) {
+        Some(&[node]) => Some(node),
+        _ => None,
+    };
+    for (_, node) in view.nodes().filter(|(_, node)| node.op == "Where") {
+        let [Some(mask), Some(x), Some(fill)] = *node.inputs.as_slice() else { continue };
+        let is_cast = view.made_by(mask, "Cast").is_some();
+        let is_number = view.is_initializer(fill) && view.dims(fill).is_some_and(<[u64]>::is_empty);
+        let (true, Some(masked)) = (is_cast && is_number, node.output(0)) else { continue };
+        let Some(mut last) = only(masked) else { continue };
+        let mut inner = last;
+        while let Some(next) = last.output(0).and_then(only)
+            && (last.op == "Neg" || next.op == "Div")
+        {
+            // The mean is a sum, which has returned when it is divided.
+            if next.op != "Div" {
+                inner = next;
+            }
+            last = next;
+        }
+        held.extend(last.output(0).map(|end| (x, end)));
+        held.extend(inner.output(0).map(|end| (masked, end)));
+    }
+    // Without a mask, the mean divides by a sum of ones.
+    for (_, node) in view.nodes().filter(|(_, node)| node.op == "Div") {
+        let made = |at: usize| view.producer(node.input(at)?);
+        let (Some(sum), Some(count)) = (made(0), made(1)) else { continue };
+        let is_mean = sum.op == "ReduceSum" && count.op.starts_with("sum.");
+        let (true, Some(x)) = (is_mean, sum.input(0)) else { continue };
+        if view.made_by(x, "Where").is_none() {
+            held.extend(node.output(0).map(|end| (x, end)));
+        }
+    }
+    held
+}
+
+/// Masks that a module makes of those that it was given, until it returns: `_canonical_mask` in the layers of
+/// `torch/nn/modules/transformer.py`.
+fn masks_of_layers(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut made: BTreeMap<ValueId, &str> = BTreeMap::new();
+    let mut named: Vec<(ValueId, &str)> = Vec::new();
+    for (_, node) in view.nodes() {
+        if node.op == "RandomUniformLike" {
+            made.extend(node.output(0).map(|mask| (mask, node.module.as_str())));
+        }
+        let function = node.origin.as_ref().map_or("", |origin| &origin.function);
+        if !function.starts_with("multi_head_attention_forward") {
+            continue;
+        }
+        for mask in node.inputs.iter().flatten().map(|&mask| source(view, mask)) {
+            let by = made.get(&mask).filter(|by| **by != node.module);
+            named.extend(by.map(|by| (mask, *by)));
+        }
+    }
+    let end = |module: &str| {
+        let within = view.nodes().filter(|(_, node)| is_within(&node.module, module));
+        within.last().and_then(|(_, node)| node.output(0))
+    };
+    named.into_iter().filter_map(|(mask, by)| Some((mask, end(by)?))).collect()
 }
 
 /// Scores in the modules of [`NAMED_SCORES`], from where they are made to where softmax reads them, and

@@ -149,7 +149,7 @@ fn node(line: &str, graph: &mut Graph, ids: &mut BTreeMap<String, ValueId>) -> N
             let (names, call) = origin.split_once(" | ").unwrap_or((origin, ""));
             let (aten, class) = names.split_once(' ').unwrap_or((names, ""));
             let (aten, class, call) = (aten.to_owned(), class.to_owned(), call.to_owned());
-            Origin { aten, class, scopes: Vec::new(), call }
+            Origin { aten, class, call, ..Origin::default() }
         }),
         ..Node::default()
     }

@@ -222,10 +222,13 @@ def strip_archive(path: str) -> bytes:
 
 
 def shorten(graph: dict) -> None:
-    """Keeps of a node's metadata what tells its module, in inner graphs too."""
+    """Keeps of a node's metadata what tells its module and the Python function around it, in inner graphs too."""
     for node in graph['nodes']:
-        stack = node['metadata'].get('nn_module_stack', '')
-        node['metadata'] = {'nn_module_stack': stack}
+        told = node['metadata']
+        node['metadata'] = {'nn_module_stack': told.get('nn_module_stack', '')}
+        # `softmin_1;function.softmin`: other kinds are the operator itself.
+        if ';function.' in told.get('torch_fn', ''):
+            node['metadata']['torch_fn'] = told['torch_fn']
         for given in node['inputs']:
             if 'as_graph' in given['arg']:
                 shorten(given['arg']['as_graph']['graph'])

@@ -1,7 +1,7 @@
 //! What formulas call: kernels, facts about their arguments, and operators that are no formulas.
 
 use super::{Refused, Value, lookup, tensor, tensors};
-use crate::aten::{dropout, elementwise, embedding, matmul, norm, reduce, softmax, view};
+use crate::aten::{dropout, elementwise, embedding, index, matmul, norm, reduce, softmax, view};
 use crate::config::MemoryFormat;
 use crate::eager::kernels::{self, kept_sizes, pointwise};
 use crate::eager::layout::{broadcast_sizes, contiguous_strides};
@@ -138,9 +138,67 @@ const KERNELS: &[(&str, Kernel)] = &[
         Value::Tensor(x) => Ok(Value::Type(x.dtype())),
         _ => Err("no type".to_owned()),
     }),
+    ("is_complex", |g| Ok(truth_value(is_complex(g.tensor(0)?.dtype())))),
+    ("to_format", |g| {
+        let x = g.tensor(0)?;
+        let dtype = g.dtype(1).unwrap_or_else(|| x.dtype());
+        // Contiguous is 1 in the schema.
+        let format =
+            if g.int(2)? == 1 { MemoryFormat::Contiguous } else { MemoryFormat::ChannelsLast };
+        if is_complex(dtype) && x.suggested_format() != MemoryFormat::Contiguous {
+            return Err("complex numbers in channels last have no formula".to_owned());
+        }
+        if x.dtype() == dtype && x.suggested_format() == format {
+            return Ok(x.into());
+        }
+        g.rt.enter_operator("aten::to");
+        let y = g.rt.empty_in(dtype, x.sizes(), format);
+        let from = x.dtype();
+        let y = g.rt.differentiable("ToCopyBackward0", y, &[&x], &[], move |pass| {
+            vec![pass.grad().map(|grad| kernels::cast(pass.rt, grad, from))]
+        });
+        Ok(y.into())
+    }),
+    ("index_of", |g| {
+        let x = g.tensor(0)?;
+        let Value::List(list) = g.at(1) else { return Err("no list".to_owned()) };
+        let given = tensors(g.at(1));
+        let first = list.iter().take_while(|value| matches!(value, Value::Nothing)).count();
+        let together = list.iter().skip(first).take(given.len());
+        let is_known = together.clone().all(|value| matches!(value, Value::Tensor(_)));
+        if !is_known || given.iter().any(|index| index.dtype() == DType::Bool) {
+            return Err("indices of this form have no formula".to_owned());
+        }
+        let sizes = given.iter().fold(Vec::new(), |all, t| broadcast_sizes(&all, t.sizes()));
+        let before = x.sizes().iter().take(first).copied();
+        let behind = x.sizes().iter().skip(first.saturating_add(given.len())).copied();
+        let output: Vec<u64> = before.chain(sizes).chain(behind).collect();
+        let given: Vec<&Tensor> = given.iter().collect();
+        Ok(index::indexed(g.rt, &x, &given, &output).into())
+    }),
+    // Complex numbers and pairs of their parts.
+    ("complex_of", |g| Ok(g.rt.empty(DType::Complex64, &g.sizes(0)?).into())),
+    ("as_real", |g| {
+        let x = g.tensor(0)?;
+        let mut sizes = x.sizes().to_vec();
+        sizes.push(2);
+        let mut strides: Vec<u64> = x.strides().iter().map(|n| n.saturating_mul(2)).collect();
+        strides.push(1);
+        Ok(x.view_as(parts(x.dtype()), sizes, strides).into())
+    }),
+    ("as_complex", |g| {
+        let x = g.tensor(0)?;
+        let kept = x.rank().saturating_sub(1);
+        let sizes = x.sizes().iter().take(kept).copied().collect();
+        let strides = x.strides().iter().take(kept).map(|n| n.div_euclid(2)).collect();
+        let whole = if x.dtype() == DType::Float64 { DType::Complex128 } else { DType::Complex64 };
+        Ok(x.view_as(whole, sizes, strides).into())
+    }),
+    ("keeps_type", |g| {
+        let same = g.dtype(1).is_none_or(|dtype| g.tensor(0).is_ok_and(|x| x.dtype() == dtype));
+        Ok(truth_value(same))
+    }),
     ("strides", |g| Ok(list(g.tensor(0)?.strides()))),
-    ("is_contiguous", |g| Ok(truth_value(g.tensor(0)?.is_contiguous()))),
-    ("is_dense", |g| Ok(truth_value(g.tensor(0)?.is_dense()))),
     ("is_channels_last", |g| {
         Ok(truth_value(g.tensor(0)?.suggested_format() != MemoryFormat::Contiguous))
     }),
@@ -229,7 +287,8 @@ const KERNELS: &[(&str, Kernel)] = &[
     ("narrow", |g| {
         let x = g.tensor(0)?;
         let length = u64::try_from(g.int(3)?).unwrap_or(0);
-        Ok(view::slice(g.rt, &x, axis(g.int(1)?, x.rank())?, length, 1).into())
+        let step = u64::try_from(g.int(4).unwrap_or(1)).unwrap_or(1);
+        Ok(view::slice(g.rt, &x, axis(g.int(1)?, x.rank())?, length, step).into())
     }),
     ("cat", |g| {
         let pieces = tensors(g.at(0));
@@ -248,10 +307,6 @@ const KERNELS: &[(&str, Kernel)] = &[
         let x = g.tensor(0)?;
         let dtype = g.dtype(2).unwrap_or_else(|| x.dtype());
         Ok(g.rt.empty_in(dtype, &g.sizes(1)?, x.suggested_format()).into())
-    }),
-    ("in_its_format", |g| {
-        let (x, like) = (g.tensor(0)?, g.tensor(1)?);
-        Ok(view::contiguous_in(g.rt, &x, like.suggested_format()).into())
     }),
     // Views: by sizes and strides, of a diagonal, of windows along a dimension.
     ("viewed", |g| Ok(g.tensor(0)?.view_of(g.sizes(1)?, g.sizes(2)?).into())),
@@ -350,30 +405,6 @@ const KERNELS: &[(&str, Kernel)] = &[
         let x = g.tensor(0)?;
         Ok(norm::instance_norm(g.rt, &x, weight.as_ref(), bias.as_ref(), mean.as_ref()).into())
     }),
-    ("group_norm_of", |g| {
-        let [weight, bias] = [2, 3].map(|at| tensor(g.at(at)));
-        let x = g.tensor(0)?;
-        Ok(norm::group_norm(g.rt, &x, g.count(1)?, weight.as_ref(), bias.as_ref()).into())
-    }),
-    ("batch_norm_of", |g| {
-        let [weight, bias] = [1, 2].map(|at| tensor(g.at(at)));
-        Ok(norm::batch_norm(g.rt, &g.tensor(0)?, weight.as_ref(), bias.as_ref()).into())
-    }),
-    ("linear_of", |g| {
-        let bias = tensor(g.at(2));
-        Ok(matmul::linear(
-            g.rt,
-            &g.tensor(0)?,
-            &g.tensor(1)?,
-            bias.as_ref(),
-            matmul::WeightLayout::OutIn,
-        )
-        .into())
-    }),
-    ("cublas", |g| {
-        g.rt.cublas();
-        Ok(Value::Nothing)
-    }),
     ("map", |g| {
         let Value::Text(name) = g.at(0) else { return Err("no name".to_owned()) };
         let rest = g.values.get(2..).unwrap_or(&[]);
@@ -412,7 +443,7 @@ const KERNELS: &[(&str, Kernel)] = &[
 const MOST_PARTS: u64 = 1 << 16;
 
 /// COUNT: of a list that is counted out.
-const MOST_DIMS: i64 = 64;
+const MOST_DIMS: i64 = 1 << 12;
 
 /// Calls whose result may be what is overwritten instead of new memory.
 const OVERWRITES: [&str; 5] = ["each", "reals", "flags", "product", "each_product"];
@@ -433,6 +464,15 @@ const ARITHMETIC: [&str; 13] = [
     "logical_and",
     "logical_or",
 ];
+
+const fn is_complex(dtype: DType) -> bool {
+    matches!(dtype, DType::Complex64 | DType::Complex128)
+}
+
+/// The type of a complex number's parts.
+const fn parts(dtype: DType) -> DType {
+    if matches!(dtype, DType::Complex128) { DType::Float64 } else { DType::Float32 }
+}
 
 type Answer = Result<Value, Refused>;
 

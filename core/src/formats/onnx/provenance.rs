@@ -44,7 +44,7 @@ pub(super) fn origin(node: &NodeProto) -> Option<Origin> {
     let aten = classes.pop().unwrap_or_default();
     let class = classes.pop().unwrap_or_default();
     let class = if class == NO_MODULE { String::new() } else { class };
-    let origin = Origin { aten, class, scopes, call };
+    let origin = Origin { aten, class, scopes, call, ..Origin::default() };
     (origin != Origin::default()).then_some(origin)
 }
 

@@ -33,7 +33,6 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.detach", |c| c.same()),
     ("aten.lift_fresh", |c| c.same()),
     ("aten.lift_fresh_copy", |c| c.same()),
-    ("aten.resolve_conj", |c| c.same()),
     ("aten.resolve_neg", |c| c.same()),
     ("aten.sym_size", |c| c.size()),
     ("aten.sym_numel", |c| c.unary("", "Size")),
@@ -110,7 +109,7 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.add", |c| c.unscaled()?.binary("Add")),
     ("aten.bitwise_and", |c| c.binary("And")),
     ("aten.bitwise_or", |c| c.binary("Or")),
-    ("aten.div", |c| c.string("rounding_mode").is_none().then(|| c.binary("Div"))?),
+    ("aten.div", |c| c.string("rounding_mode").is_none().then(|| c.is_fresh()?.binary("Div"))?),
     ("aten.eq", |c| c.binary("Equal")),
     ("aten.floor_divide", |c| c.binary("Div")),
     ("aten.ge", |c| c.binary("GreaterOrEqual")),
@@ -120,12 +119,12 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.logical_or", |c| c.binary("Or")),
     ("aten.logical_xor", |c| c.binary("Xor")),
     ("aten.lt", |c| c.binary("Less")),
-    ("aten.mul", |c| c.binary("Mul")),
+    ("aten.mul", |c| c.is_fresh()?.binary("Mul")),
     ("aten.ne", |c| c.differs()),
     ("aten.pow", |c| c.tensor("exponent").is_none().then(|| c.binary("Pow"))?),
-    ("aten.rsub", |c| c.unscaled()?.reversed("Sub")),
-    ("aten.sub", |c| c.unscaled()?.binary("Sub")),
-    ("aten.true_divide", |c| c.binary("Div")),
+    ("aten.rsub", |c| c.tensor("other").is_none().then(|| c.unscaled()?.reversed("Sub"))?),
+    ("aten.sub", |c| c.is_fresh()?.unscaled()?.binary("Sub")),
+    ("aten.true_divide", |c| c.is_fresh()?.binary("Div")),
     ("aten.where", |c| {
         let operands = vec![c.tensor("condition")?, c.operand("self")?, c.operand("other")?];
         c.put("", "Where", operands, [])
@@ -151,6 +150,8 @@ const ROWS: &[(&str, Row)] = &[
         c.put("", "Einsum", operands, [("equation", equation)])
     }),
     ("aten.linear", |c| {
+        // A single row is a vector, and the product another.
+        c.declared_rank("weight").filter(|&rank| rank > 1)?;
         let mut operands = vec![c.x()?, c.tensor("weight")?];
         operands.extend(c.tensor("bias"));
         c.put(TORCH, "Linear", operands, [("transposed", flag(true))])
@@ -166,10 +167,12 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.convolution", |c| c.convolution()),
     ("aten.scaled_dot_product_attention", |c| c.attention()),
     // Normalisation and dropout.
-    ("aten.batch_norm", |c| c.batch_norm()),
-    ("aten._native_batch_norm_legit", |c| c.batch_norm()),
-    ("aten._native_batch_norm_legit_functional", |c| c.batch_norm()),
-    ("aten.native_batch_norm", |c| c.batch_norm()),
+    ("aten.batch_norm", |c| c.batch_norm(false)),
+    ("aten._batch_norm_with_update", |c| c.batch_norm(false)),
+    ("aten._batch_norm_with_update_functional", |c| c.batch_norm(false)),
+    ("aten._native_batch_norm_legit", |c| c.batch_norm(true)),
+    ("aten._native_batch_norm_legit_functional", |c| c.batch_norm(true)),
+    ("aten.native_batch_norm", |c| c.batch_norm(true)),
     ("aten.group_norm", |c| {
         let operands = vec![c.x(), c.tensor("weight"), c.tensor("bias")];
         let groups = Attribute::Int(c.int("num_groups")?);
@@ -180,24 +183,40 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.rms_norm", |c| c.layer_norm("RMSNormalization")),
     ("aten.dropout", |c| c.dropout()),
     ("aten.native_dropout", |c| c.dropout()),
+    // Recurrent layers, and single steps of them.
+    ("aten.gru", |c| c.recurrent("gru")),
+    ("aten.lstm", |c| c.recurrent("lstm")),
+    ("aten.rnn_relu", |c| c.recurrent("rnn")),
+    ("aten.rnn_tanh", |c| c.recurrent("rnn")),
+    ("aten.gru_cell", |c| c.cell("GruCell")),
+    ("aten.lstm_cell", |c| c.cell("LstmCell")),
+    ("aten.rnn_relu_cell", |c| c.cell("RnnCell")),
+    ("aten.rnn_tanh_cell", |c| c.cell("RnnCell")),
     // Pooling and resampling.
-    ("aten.adaptive_avg_pool1d", |c| c.adaptive_pool("AveragePool")),
-    ("aten.adaptive_avg_pool2d", |c| c.adaptive_pool("AveragePool")),
-    ("aten.adaptive_max_pool2d", |c| c.adaptive_pool("MaxPool")),
+    ("aten.adaptive_avg_pool1d", |c| c.adaptive_pool()),
+    ("aten.adaptive_avg_pool2d", |c| c.adaptive_pool()),
     ("aten.avg_pool1d", |c| c.pool("AveragePool")),
     ("aten.avg_pool2d", |c| c.pool("AveragePool")),
     ("aten.avg_pool3d", |c| c.pool("AveragePool")),
     ("aten.max_pool1d", |c| c.pool("MaxPool")),
     ("aten.max_pool2d", |c| c.pool("MaxPool")),
+    ("aten.max_pool1d_with_indices", |c| c.pool("MaxPool")),
     ("aten.max_pool2d_with_indices", |c| c.pool("MaxPool")),
+    ("aten.max_pool3d_with_indices", |c| c.pool("MaxPool")),
     ("aten.max_pool3d", |c| c.pool("MaxPool")),
     ("aten.pixel_shuffle", |c| {
         let factor = Attribute::Int(c.int("upscale_factor")?);
         let x = vec![c.x()?];
         c.put("", "DepthToSpace", x, [("blocksize", factor)])
     }),
+    ("aten._upsample_bicubic2d_aa", |c| c.resize()),
+    ("aten._upsample_bilinear2d_aa", |c| c.resize()),
+    ("aten._upsample_nearest_exact1d", |c| c.resize()),
+    ("aten._upsample_nearest_exact2d", |c| c.resize()),
+    ("aten._upsample_nearest_exact3d", |c| c.resize()),
     ("aten.upsample_bicubic2d", |c| c.resize()),
     ("aten.upsample_bilinear2d", |c| c.resize()),
+    ("aten.upsample_linear1d", |c| c.resize()),
     ("aten.upsample_nearest1d", |c| c.resize()),
     ("aten.upsample_nearest2d", |c| c.resize()),
     ("aten.upsample_nearest3d", |c| c.resize()),
@@ -250,7 +269,6 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.swapaxes", |c| c.swap(c.int("axis0")?, c.int("axis1")?)),
     ("aten.t", |c| c.swap(0, i64::from(c.rank()? > 1))),
     ("aten.transpose", |c| c.swap(c.int("dim0")?, c.int("dim1")?)),
-    ("aten.unbind", |c| c.unbind()),
     ("aten.unflatten", |c| c.unflatten()),
     ("aten.unsqueeze", |c| {
         let axes = Attribute::Ints(vec![c.int("dim")?]);
@@ -263,10 +281,6 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.cat", |c| c.concat()),
     ("aten.concat", |c| c.concat()),
     ("aten.flip", |c| c.unary(TORCH, "Flip")),
-    ("aten.repeat", |c| {
-        let operands = vec![c.x()?, c.sizes("repeats")?];
-        c.put("", "Tile", operands, [])
-    }),
     ("aten.stack", |c| c.stack()),
     ("aten.to", |c| c.cast()),
     ("aten.tril", |c| c.unary("", "Trilu")),
@@ -292,7 +306,6 @@ const ROWS: &[(&str, Row)] = &[
     }),
     // New tensors.
     ("aten.arange", |c| c.arange()),
-    ("aten.bernoulli", |c| c.random_like()),
     ("aten.empty", |c| c.filled("size")),
     ("aten.empty_like", |c| c.random_like()),
     ("aten.full", |c| c.filled("size")),
@@ -318,13 +331,21 @@ const ROWS: &[(&str, Row)] = &[
             Some(2) => "sum",
             _ => "mean",
         };
-        let reduction = Attribute::String(reduction.to_owned());
-        c.put("", "SoftmaxCrossEntropyLoss", operands, [("reduction", reduction)])
+        let is_smoothed = c.float("label_smoothing").is_some_and(|part| part > 0.0);
+        let is_soft = c.is_floating(c.tensor("target")?);
+        if (is_smoothed || is_soft) && (reduction != "mean" || c.tensor("weight").is_some()) {
+            return None;
+        }
+        let kind = ["hard", "smoothed", "soft"];
+        let kind = kind.get(usize::from(is_smoothed).max(usize::from(is_soft) * 2))?;
+        let text = |text: &str| Attribute::String(text.to_owned());
+        let attributes = [("reduction", text(reduction)), ("labels", text(kind))];
+        c.put("", "SoftmaxCrossEntropyLoss", operands, attributes)
     }),
 ];
 
 /// Operators that overwrite their input here where PyTorch does.
-const IN_PLACE: [&str; 27] = [
+const IN_PLACE: [&str; 28] = [
     "Add",
     "Ceil",
     "Celu",
@@ -352,6 +373,7 @@ const IN_PLACE: [&str; 27] = [
     "Sqrt",
     "Tan",
     "Tanh",
+    "Trilu",
 ];
 
 /// Adds the nodes that a call stands for.

@@ -317,7 +317,11 @@ impl<'j> Lower<'j> {
         let name = outputs(node).into_iter().flatten().next().unwrap_or_default();
         scopes.push(name.to_owned());
         let aten = target.strip_prefix("torch.ops.").unwrap_or(target).to_owned();
-        let origin = Origin { aten, class, scopes, call: String::new() };
+        // Of other kinds it is the operator itself.
+        let function =
+            text(metadata, "torch_fn").split_once(";function.").map_or("", |(call, _)| call);
+        let origin =
+            Origin { aten, class, scopes, function: function.to_owned(), ..Origin::default() };
         calls::lower(Call::new(self, node, outputs(node), (module, origin)));
         Ok(())
     }

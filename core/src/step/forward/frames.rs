@@ -28,7 +28,9 @@ pub(super) fn last_holders(
     habits: bool,
     is_alias: impl Fn(&Node) -> bool,
 ) -> Vec<Option<usize>> {
-    let calls = Calls::of(steps);
+    let calls = Calls::of(steps, |_| "");
+    // Functions of PyTorch's that are written in Python hold their arguments, too.
+    let frames = Calls::of(steps, function);
     let mut roots: Vec<ValueId> = (0..values).map(ValueId).collect();
     for node in steps.iter().filter(|node| is_alias(node)) {
         let source = node.input(0).and_then(|input| roots.get(input.0).copied());
@@ -45,20 +47,26 @@ pub(super) fn last_holders(
         let made_at = |value: &ValueId| made.get(value.0).copied().flatten();
         // What no step made was there before: parameters, inputs.
         let is_below = |value: &ValueId| made_at(value).is_some_and(|at| calls.is_below(at, index));
-        let named_until = {
-            let below = node.inputs.iter().flatten().filter(|value| is_below(value));
-            let together = below.count() > 1;
-            if !habits {
-                index
-            } else if together {
-                calls.end_of_innermost(index)
-            } else {
-                argument_until(steps, index, &calls, &roots, &last_reads)
-            }
+        let below = node.inputs.iter().flatten().filter(|value| is_below(value)).count();
+        // `x = self.norm2(x + self._ff_block(x))` names the first operand alone.
+        let is_residual = habits
+            && below > 1
+            && node.op == "Add"
+            && is_layer(calls.innermost(steps, index), node);
+        let argument_until =
+            |is_named| argument_until(steps, index, &calls, &roots, &last_reads, is_named);
+        let named_until = if !habits || is_residual {
+            index
+        } else if below > 1 {
+            calls.end_of_innermost(index)
+        } else {
+            argument_until(false)
         };
+        let first_until = if is_residual { argument_until(true) } else { named_until };
         for value in node.inputs.iter().flatten() {
-            let held = calls.end_of_outermost(index, made_at(value).unwrap_or(0));
-            let held = if is_below(value) { held.max(named_until) } else { held };
+            let held = frames.end_of_outermost(index, made_at(value).unwrap_or(0));
+            let until = if node.input(0) == Some(*value) { first_until } else { named_until };
+            let held = if is_below(value) { held.max(until) } else { held };
             if let Some(slot) = last.get_mut(value.0) {
                 *slot = (*slot).max(Some(held));
             }
@@ -80,6 +88,11 @@ pub(super) fn last_holders(
         hold_shared(&mut last, steps, &made, &calls);
     }
     last
+}
+
+/// The call of a function that a step is a part of.
+fn function(node: &Node) -> &str {
+    node.origin.as_ref().map_or("", |origin| &origin.function)
 }
 
 /// Lets results that several submodules are given live as long as the frame that calls them, where one of
@@ -131,6 +144,7 @@ fn argument_until(
     calls: &Calls,
     roots: &[ValueId],
     last_reads: &[usize],
+    is_named: bool,
 ) -> usize {
     let root = |value: &ValueId| roots.get(value.0).copied().unwrap_or(*value);
     let Some(node) = steps.get(index).filter(|node| node.op == "Add") else { return index };
@@ -142,7 +156,7 @@ fn argument_until(
     if !reads(next) || !calls.is_below(first, index) {
         return index;
     }
-    if is_nameless(calls.innermost(steps, index), node, next) {
+    if !is_named && is_nameless(calls.innermost(steps, index), node, next) {
         return index;
     }
     let end = calls.end_of_outermost(first, index);
@@ -171,13 +185,20 @@ fn last_reads(steps: &[&Node], roots: &[ValueId]) -> Vec<usize> {
 /// `nn.TransformerEncoderLayer` and `nn.TransformerDecoderLayer` (`torch/nn/modules/transformer.py`), told by
 /// what their submodules are called.
 fn is_nameless(frame: &[&Node], sum: &Node, next: &Node) -> bool {
-    let child = |node: &Node| -> Option<String> {
-        let inner = node.module.strip_prefix(&*sum.module)?.trim_start_matches('.');
-        inner.split('.').next().map(str::to_owned)
-    };
-    let has = |name: &str| frame.iter().any(|node| child(node).as_deref() == Some(name));
-    child(next).is_some_and(|name| matches!(&*name, "norm1" | "norm2" | "norm3"))
-        && ["self_attn", "linear1", "linear2"].into_iter().all(has)
+    let is_norm = |name: &str| matches!(name, "norm1" | "norm2" | "norm3");
+    child(next, sum).is_some_and(is_norm) && is_layer(frame, sum)
+}
+
+/// Whether a frame that runs `node` is that of such a layer.
+fn is_layer(frame: &[&Node], node: &Node) -> bool {
+    let has = |name: &str| frame.iter().any(|other| child(other, node) == Some(name));
+    ["self_attn", "linear1", "linear2"].into_iter().all(has)
+}
+
+/// What the module that runs `node` calls the one that runs `inner`.
+fn child<'n>(inner: &'n Node, node: &Node) -> Option<&'n str> {
+    let path = inner.module.strip_prefix(&*node.module)?.trim_start_matches('.');
+    path.split('.').next()
 }
 
 /// Calls of modules: runs of steps whose paths begin alike.
@@ -187,12 +208,13 @@ struct Calls {
 }
 
 impl Calls {
-    fn of(steps: &[&Node]) -> Self {
+    fn of<'n>(steps: &[&'n Node], function: fn(&'n Node) -> &'n str) -> Self {
         let mut around: Vec<Vec<(usize, usize)>> = Vec::with_capacity(steps.len());
         let mut open: Vec<(&str, usize)> = Vec::new();
         let mut ended: Vec<(usize, usize, usize)> = Vec::new();
         for (index, node) in steps.iter().enumerate() {
-            let path: Vec<&str> = node.module.split('.').filter(|part| !part.is_empty()).collect();
+            let path = node.module.split('.').chain([function(node)]);
+            let path: Vec<&str> = path.filter(|part| !part.is_empty()).collect();
             let same = open.iter().zip(&path).take_while(|((name, _), part)| name == *part).count();
             close(&mut open, same, index, &mut ended);
             open.extend(path.iter().skip(same).map(|part| (*part, index)));

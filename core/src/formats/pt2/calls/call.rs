@@ -299,6 +299,7 @@ impl<'l, 'j> Call<'l, 'j> {
                     Some(dtype) => Attribute::Int(rules::onnx(dtype)),
                     None => Attribute::Unsupported,
                 },
+                "as_memory_format" => value.as_i64().map_or(Attribute::Unsupported, Attribute::Int),
                 "as_int" | "as_bool" | "as_sym_int" => {
                     self.int(name).map_or(Attribute::Unsupported, Attribute::Int)
                 }

@@ -136,7 +136,9 @@ impl Call<'_, '_> {
         let mut operands = vec![self.x()?, self.tensor("key")?, self.tensor("value")?];
         let mut masked = false;
         if let Some(mask) = self.tensor("attn_mask") {
-            masked = !self.lower.is_trained(mask);
+            // That function passes what it is given.
+            let is_given = self.origin.function.starts_with("multi_head_attention_forward");
+            masked = !is_given && !self.lower.is_trained(mask);
             if masked {
                 self.lower.masked = self.lower.masked.saturating_add(1);
             } else {
@@ -144,15 +146,18 @@ impl Call<'_, '_> {
             }
         }
         let drops = self.float("dropout_p").is_some_and(|p| p > 0.0);
-        let drops = ("drops", flag(drops));
-        if masked {
-            return self.put(TORCH, "Attention", operands, [drops, ("masked", flag(true))]);
-        }
-        self.put(TORCH, "Attention", operands, [drops])
+        let causal = flag(self.flag("is_causal") == Some(true));
+        let attributes = [
+            ("drops", flag(drops)),
+            ("masked", flag(masked)),
+            ("causal", causal),
+            ("as_given", flag(true)),
+        ];
+        self.put(TORCH, "Attention", operands, attributes)
     }
 
     /// In training, whatever the program was exported for.
-    pub(super) fn batch_norm(&mut self) -> Option<()> {
+    pub(super) fn batch_norm(&mut self, is_native: bool) -> Option<()> {
         if self.flag("training") == Some(false) {
             self.lower.evaluated = self.lower.evaluated.saturating_add(1);
         }
@@ -161,7 +166,47 @@ impl Call<'_, '_> {
         operands.extend(names.map(|name| self.tensor(name)));
         // Results besides the first are the statistics, which nobody reads.
         self.outputs.truncate(1);
-        self.put_optional("", "BatchNormalization", operands, [("training_mode", flag(true))])
+        let updates = self.origin.aten.contains("with_update");
+        let attributes = [
+            ("training_mode", flag(true)),
+            ("native", flag(is_native)),
+            ("updates", flag(updates)),
+        ];
+        self.put_optional("", "BatchNormalization", operands, attributes)
+    }
+
+    /// All layers in one call: input, first states, weights.
+    pub(super) fn recurrent(&mut self, cell: &str) -> Option<()> {
+        let (x, states, weights) =
+            (self.tensor("input")?, self.tensors("hx"), self.tensors("params"));
+        let layers = self.int("num_layers")?;
+        let directions = if self.flag("bidirectional") == Some(true) { 2 } else { 1 };
+        let each = if self.flag("has_biases") == Some(false) { 2 } else { 4 };
+        let count = i64::try_from(weights.len()).ok()?;
+        // Projections add a weight for each.
+        (count == layers.checked_mul(directions)?.checked_mul(each)?).then_some(())?;
+        let of_state = self.lower.graph.value(*weights.get(1)?)?.initializer.as_ref()?;
+        let hidden = i64::try_from(*of_state.dims.get(1)?).ok()?;
+        let attributes = [
+            ("cell", Attribute::String(cell.to_owned())),
+            ("hidden", Attribute::Int(hidden)),
+            ("layers", Attribute::Int(layers)),
+            ("directions", Attribute::Int(directions)),
+            ("states", Attribute::Int(i64::try_from(states.len()).ok()?)),
+            ("batch_first", flag(self.flag("batch_first") == Some(true))),
+        ];
+        self.put(TORCH, "Recurrent", [vec![x], states, weights].concat(), attributes)
+    }
+
+    /// One step: input, state, for an LSTM the cell, weights, biases.
+    pub(super) fn cell(&mut self, op: &str) -> Option<()> {
+        let states = self.tensors("hx");
+        let mut operands = vec![self.tensor("input"), states.first().copied()];
+        operands.push(states.get(1).copied());
+        let names = ["w_ih", "w_hh", "b_ih", "b_hh"];
+        operands.extend(names.map(|name| self.tensor(name)));
+        let relu = flag(self.origin.aten.contains("relu"));
+        self.put_optional(TORCH, op, operands, [("relu", relu)])
     }
 
     pub(super) fn layer_norm(&mut self, op: &str) -> Option<()> {
@@ -187,7 +232,10 @@ impl Call<'_, '_> {
 
     pub(super) fn pool(&mut self, op: &str) -> Option<()> {
         let spatial = self.ints("kernel_size")?;
-        let rank = self.rank()?.checked_sub(2)?;
+        // `aten.avg_pool1d`: the digit behind the name; without a batch there is a dimension less.
+        let digit = self.origin.aten.chars().find(char::is_ascii_digit)?;
+        let rank = usize::try_from(digit.to_digit(10)?).ok()?;
+        let is_batch = self.rank()? == rank.checked_add(2)?;
         let all = |list: Vec<i64>| match list.as_slice() {
             [one] => vec![*one; rank],
             _ => list,
@@ -201,16 +249,27 @@ impl Call<'_, '_> {
             ("kernel_shape", Attribute::Ints(kernel)),
             ("pads", Attribute::Ints([pads.clone(), pads].concat())),
             ("ceil_mode", flag(self.flag("ceil_mode") == Some(true))),
+            ("adaptive", flag(false)),
         ];
-        let x = vec![self.x()?];
-        self.put("", op, x, attributes)
+        let x = self.x()?;
+        if is_batch {
+            return self.put("", op, vec![x], attributes);
+        }
+        if self.outputs.len() > 1 {
+            return None;
+        }
+        let first = || ("axes".to_owned(), Attribute::Ints(vec![0]));
+        let one = self.helper("Unsqueeze", vec![x], sorted::map([first()]));
+        let named = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let pooled = self.helper(op, vec![one], sorted::map(named));
+        self.put("", "Squeeze", vec![pooled], [("axes", Attribute::Ints(vec![0]))])
     }
 
     /// To one element a mean; to others windows that give as many.
-    pub(super) fn adaptive_pool(&mut self, op: &str) -> Option<()> {
+    pub(super) fn adaptive_pool(&mut self) -> Option<()> {
         let x = vec![self.x()?];
         let target = self.ints("output_size")?;
-        if target.iter().all(|&n| n == 1) && op == "AveragePool" {
+        if target.iter().all(|&n| n == 1) {
             return self.put("", "GlobalAveragePool", x, []);
         }
         let dims = self.x_declared()?.dims?;
@@ -233,16 +292,26 @@ impl Call<'_, '_> {
             ("kernel_shape", Attribute::Ints(kernel)),
             ("adaptive", flag(true)),
         ];
-        self.put("", op, x, attributes)
+        self.put("", "AveragePool", x, attributes)
     }
 
     pub(super) fn resize(&mut self) -> Option<()> {
         let x = self.x()?;
         let rank = i64::try_from(self.rank()?).ok()?;
         let axes: Vec<i64> = (2..rank).collect();
+        // Kernels that channels last is not for, or only of four channels on.
+        let kind = if self.origin.aten.contains("_aa") {
+            "contiguous"
+        } else if self.origin.aten.contains("nearest") {
+            "nearest"
+        } else {
+            ""
+        };
+        let kernel = ("kernel", Attribute::String(kind.to_owned()));
         if let Some(sizes) = self.sizes("output_size") {
             let operands = vec![Some(x), None, None, Some(sizes)];
-            return self.put_optional("", "Resize", operands, [("axes", Attribute::Ints(axes))]);
+            let attributes = [("axes", Attribute::Ints(axes)), kernel];
+            return self.put_optional("", "Resize", operands, attributes);
         }
         let ("as_floats", list) = self.argument("scale_factors")? else { return None };
         let scales: Option<Vec<f64>> = list.as_array()?.iter().map(Json::as_f64).collect();
@@ -251,7 +320,7 @@ impl Call<'_, '_> {
         let elements = Some(Elements::Floats(scales));
         let scales = self.lower.constant(Literal { dtype: DType::Float32, dims, elements });
         let operands = vec![Some(x), None, Some(scales)];
-        self.put_optional("", "Resize", operands, [("axes", Attribute::Ints(axes))])
+        self.put_optional("", "Resize", operands, [("axes", Attribute::Ints(axes)), kernel])
     }
 
     /// Pairs from the last dimension on, where ONNX wants all fronts and then all backs.
@@ -269,8 +338,17 @@ impl Call<'_, '_> {
         let pads = self.lower.integers(&[fronts, backs].concat());
         let axes = self.lower.integers(&axes);
         let mode = self.string("mode").unwrap_or_else(|| "constant".to_owned());
+        if mode == "circular" && pairs.iter().any(|&n| n < 0) {
+            return None;
+        }
+        let mode = if mode == "circular" { "wrap".to_owned() } else { mode };
         let operands = vec![Some(x), Some(pads), None, Some(axes)];
         self.put_optional("", "Pad", operands, [("mode", Attribute::String(mode))])
+    }
+
+    /// Where nothing is overwritten.
+    pub(super) fn is_fresh(&mut self) -> Option<&mut Self> {
+        (!self.in_place).then_some(self)
     }
 
     /// Where the second operand is not multiplied by `alpha`.
@@ -299,6 +377,10 @@ impl Call<'_, '_> {
 
     pub(super) fn reduce(&mut self, op: &str) -> Option<()> {
         let x = vec![self.x()?];
+        // What is counted is counted in 64 bits.
+        if op == "ReduceSum" && !x.iter().all(|&x| self.is_floating(x)) {
+            return None;
+        }
         let axes = self.ints("dim").unwrap_or_default();
         let keep = flag(self.flag("keepdim") == Some(true));
         self.put("", op, x, [("axes", Attribute::Ints(axes)), ("keepdims", keep)])
@@ -416,6 +498,9 @@ impl Call<'_, '_> {
         // Indexing with `:` makes no view, except in a trace (`applySlice`, TensorIndexing.h).
         let is_left_out = |name: &str| matches!(self.argument(name), None | Some(("as_none", _)));
         let is = |name: &str, whole: i64| is_left_out(name) || self.int(name) == Some(whole);
+        if program::list(self.node, "inputs").len() == 1 {
+            return None;
+        }
         if is("start", 0) && is("end", i64::MAX) && is("step", 1) {
             return self.same();
         }
@@ -449,19 +534,6 @@ impl Call<'_, '_> {
         }
     }
 
-    /// Views of one place each.
-    pub(super) fn unbind(&mut self) -> Option<()> {
-        let x = self.x()?;
-        let axis = self.int("dim").unwrap_or(0);
-        for (index, name) in self.outputs.clone().into_iter().enumerate() {
-            let index = Json::from(u64::try_from(index).ok()?);
-            let index = self.scalar(&index, DType::Int64)?;
-            self.outputs = vec![name];
-            self.put("", "Gather", vec![x, index], [("axis", Attribute::Int(axis))])?;
-        }
-        Some(())
-    }
-
     pub(super) fn concat(&mut self) -> Option<()> {
         let pieces = self.tensors("tensors");
         let axis = Attribute::Int(self.int("dim").unwrap_or(0));
@@ -481,6 +553,12 @@ impl Call<'_, '_> {
     /// To the type that the result has, also where `x` has it: elsewhere it may have not.
     pub(super) fn cast(&mut self) -> Option<()> {
         let to = self.made()?.dtype?;
+        // 4 is that of the input.
+        let format = self.argument("memory_format").filter(|(kind, _)| *kind != "as_none");
+        let is_told = format.is_some_and(|(_, code)| code.as_i64() != Some(4));
+        if is_told && self.origin.aten == "aten.to.dtype" {
+            return None;
+        }
         let x = vec![self.x()?];
         self.put("", "Cast", x, [("to", Attribute::Int(onnx(to)))])
     }
@@ -491,6 +569,10 @@ impl Call<'_, '_> {
         let indices = inputs.get(1)?.get("arg").map(program::tensors)?;
         let given: Vec<usize> =
             (0..indices.len()).filter(|&at| indices.get(at).copied().flatten().is_some()).collect();
+        // What has no gradient may be known beforehand.
+        if self.x_declared()?.dtype?.is_floating() {
+            return None;
+        }
         let &[axis] = given.as_slice() else { return None };
         let name = indices.get(axis).copied().flatten()?;
         // A mask of booleans picks what only a run shows.
