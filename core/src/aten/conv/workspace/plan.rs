@@ -14,6 +14,8 @@ const GROUPS_AT_ONCE: u64 = 8;
 pub(super) enum Plan {
     /// `0`: a kernel that reads NCHW and needs nothing.
     Nothing,
+    /// One that reads NCHW, from copies of what has its channels innermost.
+    Reordered,
     /// `index`: one that does so with a table of offsets.
     Index,
     /// `winograd`: one that transforms 3x3 weights first.
@@ -81,6 +83,7 @@ impl Plan {
     pub(super) fn scratch(self, shape: &Shape, direction: Direction) -> Bytes {
         match self {
             Self::Nothing => Bytes::ZERO,
+            Self::Reordered => reordered(shape),
             Self::Index => index(shape, direction),
             Self::Winograd => winograd(shape, direction),
             Self::Copies(kind, split) => {
@@ -91,14 +94,26 @@ impl Plan {
         }
     }
 
-    /// In half precision with channels innermost tensor cores are the rule: what does not suit is
-    /// copied, and sums are split for the weight's gradient only.
-    pub(super) const fn in_order(self, direction: Direction) -> Self {
+    /// With channels innermost the data gradient's kernels for NCHW get copies. In half precision
+    /// tensor cores are the rule: what does not suit is copied, and sums are split for the weight's
+    /// gradient only.
+    pub(super) const fn in_order(self, element: u64, direction: Direction) -> Self {
         match (self, direction) {
+            (Self::Nothing, Direction::BackwardData) => Self::Reordered,
+            _ if element > 2 => self,
             (Self::Copies(kind, split), Direction::BackwardFilter) => Self::Copies(kind, split),
             _ => Self::Copies(Copying::Filled, None),
         }
     }
+}
+
+/// SIZE: all three tensors and a header.
+fn reordered(shape: &Shape) -> Bytes {
+    let input = product(&[shape.batch, shape.in_channels, shape.in_area()]);
+    let output = product(&[shape.batch, shape.out_channels, shape.out_area()]);
+    let weight = product(&[shape.out_channels, shape.group_in(), shape.kernel_area()]);
+    let elements = input.saturating_add(output).saturating_add(weight);
+    Bytes(elements.saturating_mul(shape.element).saturating_add(16))
 }
 
 /// SIZE: six bytes for each position of the result, in blocks; for its input, 2 KiB more.
@@ -179,9 +194,11 @@ impl Copies<'_> {
             let is_result = direction == result_of;
             // The groups of a weight lie in each other's way in any order.
             let together = shape.groups == 1 || result_of != Direction::BackwardFilter;
-            let ordered = (area == 1 && together)
-                || shape.channels_last
-                || (is_result && self.kind == Copying::Streamed);
+            let ordered = if is_result && self.kind == Copying::Streamed {
+                !shape.channels_last
+            } else {
+                (area == 1 && together) || shape.channels_last
+            };
             // In single precision operands are copied in any case, rounded to TF32.
             let may_suit = is_result || shape.element < 4 || self.kind == Copying::Fitting;
             let [one, other] = others;
