@@ -6,7 +6,6 @@
 //! operators that ONNX does not have are of domain [`DOMAIN`]. What then feeds nothing is dropped.
 //! `docs/recovery.md` says what tells each, and how certain it is.
 
-mod activations;
 mod assignments;
 mod attention;
 mod batch_norm;
@@ -18,12 +17,14 @@ mod gaps;
 mod in_place;
 mod in_projection;
 mod masks;
+mod merged;
 mod names;
 mod norms;
 mod patterns;
 mod placement;
 mod removed;
 mod rms_norm;
+mod spellings;
 mod traced;
 mod weights;
 
@@ -93,7 +94,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 21] = [
+const RECOVERIES: [(Recovery, Reason); 22] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (weights::name_folded, Reason::FoldedParameters),
@@ -104,14 +105,15 @@ const RECOVERIES: [(Recovery, Reason); 21] = [
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
     (circular::find_again, Reason::TakenApart),
+    (spellings::find_again, Reason::TakenApart),
     (chunks::separate, Reason::TakenApart),
     (chunks::find_again, Reason::TakenApart),
     (cells::find_again, Reason::TakenApart),
     (norms::find_again, Reason::TakenApart),
-    (activations::find_again, Reason::TakenApart),
     (patterns::find_again, Reason::TakenApart),
     (assignments::find_again, Reason::TakenApart),
     (rms_norm::find_again, Reason::TakenApart),
+    (merged::separate, Reason::MergedOperators),
     (dropout::reinsert, Reason::RemovedDropout),
     (gaps::fill, Reason::RemovedDropout),
     (in_place::assume, Reason::Overwriting),

@@ -4,14 +4,13 @@
 //! they were learnt from sampled layers, and `docs/convolution-workspaces.md` says how many of those
 //! that were held out they answer within 5 %; this is said where so large a workspace can matter.
 
-use std::collections::BTreeMap;
-
 use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::Node;
 use crate::infer::Typed;
 use crate::recover::Program;
+use crate::sorted;
 use crate::trace::{Event, ReasonId, Trace};
 
 /// A kind of layer, and what is known of the answers.
@@ -33,11 +32,10 @@ const GROUPED: Kind = Kind { name: "grouped", near: 7, parts: 50 };
 
 /// Marks these workspaces as assumed; returns what there is to say of the largest.
 pub(super) fn mark(program: &Program<'_>, typed: &Typed, trace: &mut Trace) -> Option<Diagnostic> {
-    let kinds: BTreeMap<&str, (&Node, Kind)> = program
-        .nodes
-        .iter()
-        .filter_map(|node| Some((node.module.as_str(), (node.as_ref(), kind(node, typed)?))))
-        .collect();
+    let kinds = sorted::map(program.nodes.iter().filter_map(|node| {
+        let node = node.as_ref();
+        Some((node.module.as_str(), (node, kind(node, typed)?)))
+    }));
     if kinds.is_empty() {
         return None;
     }
