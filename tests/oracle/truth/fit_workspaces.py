@@ -39,7 +39,12 @@ DIRECTIONS = {'fwd': 'forward', 'dgrad': 'data', 'wgrad': 'filter'}
 #: SIZE: one element, and what the heading of a tree and the name of a fixture say of it.
 PRECISIONS = {4: '', 2: ' half'}
 #: What a tree may ask for, in the order of `choice.rs`.
-MEASURES = ('n', 'c', 'h', 'w', 'k', 'g', 'r', 's', 'p', 'q', 'stride', 'cg', 'kg', 'dilation')
+MEASURES = (
+    *('n', 'c', 'h', 'w', 'k', 'g', 'r', 's', 'p', 'q', 'stride', 'cg', 'kg', 'dilation'),
+    'positions',
+)
+#: What a limit fits into.
+LARGEST_LIMIT = (1 << 16) - 1
 #: SIZE: differences are relative to the larger of both, and to at least this.
 SMALL = 256 << 10
 #: What being off at all costs, where being off by everything costs 1.
@@ -194,7 +199,8 @@ class Grown:
         # Plans that are too rare are answered by the best of the others.
         rare = ~np.isin(label.astype(str), self.said)
         label[rare] = np.array(self.said, dtype=object)[cost[rare].argmin(axis=1)]
-        self.questions = np.stack([getattr(known, name) for name in MEASURES], axis=1)
+        asked = np.stack([getattr(known, name) for name in MEASURES], axis=1)
+        self.questions = np.minimum(asked, LARGEST_LIMIT)
         grower = DecisionTreeClassifier(random_state=0, min_samples_leaf=1)
         grower.fit(self.questions, label.astype(str), sample_weight=weights)
         self.tree = grower.tree_

@@ -4,15 +4,18 @@
 
 cuDNN's heuristics choose otherwise for layers of one or three dimensions, with taps apart, with
 filters that are no small squares, in channel groups, and for each channel with channels innermost.
-This samples such layers, with sizes as networks have them, asks cuDNN about them (some minutes; kept
-for the next time), learns a tree for each kind as `fit_workspaces.py` does, and appends the trees to
-those in `core/src/aten/conv/workspace/choices.txt`.
+This takes such layers of published networks (`networks.py` recorded them), and others with sizes as
+networks have them, asks cuDNN about all of them (some minutes; kept for the next time), learns a tree
+for each kind as `fit_workspaces.py` does, and appends the trees to those in
+`core/src/aten/conv/workspace/choices.txt`.
 
-A quarter of the layers is held out, by channels, groups and filter: of no shape that is held out, at
-any size or batch, is any layer learnt from. Prints how the trees without kinds answer these, and how
-those with kinds do.
+Some layers are held out: those of networks in `survey/tuning.txt`, where no other network has them,
+and a quarter of the sampled ones by channels, groups and filter, so that of such a shape no layer at
+any size or batch is learnt from. Prints how the trees without kinds answer these, and how those with
+kinds do. The trees without kinds lose what no other layer reaches.
 """
 
+import dataclasses
 import gzip
 import hashlib
 import json
@@ -25,18 +28,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from truth import cudnn, fit_workspaces, place, plans
+from truth import cudnn, fit_workspaces, networks, place, plans
 from truth.plans import Layers
 
 KINDS = ('line', 'volume', 'dilated', 'odd', 'grouped', 'depthwise')
+#: How much layers count: sampled ones, those of networks, and those that were recorded with them for
+#: the plain trees, which are the networks' own at many batches (`fit_workspaces.WEIGHTS`).
+OF_SAMPLED, OF_NETWORKS, OF_RECORDED = 0.5, 1.0, 5.0
+#: COUNT: images at which layers of networks are asked about.
+NETWORK_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 #: COUNT: layers of each family to ask about.
 SAMPLES = {('a100', 4): 4000, ('a100', 2): 4000}
 SAMPLES_OTHERWISE = 1200
-#: What a leaf must save to be kept, as in `fit_workspaces`.
-PRICE = {('a100', 4): 4.0, ('a100', 2): 6.0}
-PRICE_OTHERWISE = 8.0
+#: What a leaf must save to be kept, as in `fit_workspaces`; for depthwise layers, which are the most
+#: and whose workspaces are small, so many times as much.
+PRICE = {('a100', 4): 3.0, ('a100', 2): 4.0}
+PRICE_OTHERWISE = 6.0
+DEPTHWISE_TIMES = 4
 #: Where the plain trees, which know more networks' layers, answer those that were held out better.
-WITHOUT = {('rtx3090', 'grouped'), ('rtx4090', 'grouped')}
+WITHOUT = {(device, 'dilated') for device in ('a100', 'rtx3090', 'rtx4090', 'h100')}
 #: SIZE: layers with larger tensors are not asked about, in elements.
 LARGEST, LARGEST_WEIGHT = 1 << 29, 1 << 27
 #: One shape in so many is held out.
@@ -320,18 +330,45 @@ def asked(device: str, element: int) -> list[Answer]:
                         call = sample.call(direction, element, family is depthwise)
                         size = library.workspace(call) or 0
                         file.write(json.dumps([direction, sample, size]) + '\n')
+    return read(path)
+
+
+def of_networks(device: str, element: int, split: str) -> list[Answer]:
+    """Answers about layers of networks, asked for once and kept."""
+    path = place.HOME / f'workspaces/networks-{device}-{element}-{split}.jsonl.gz'
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        library = cudnn.Cudnn(device)
+        with gzip.open(path, 'wt') as file:
+            for one in networks.known(split):
+                last = one.kind(True) == 'depthwise'
+                for sample in (one._replace(n=count) for count in NETWORK_BATCHES):
+                    for direction in cudnn.OPERATIONS if sample.is_sensible() else ():
+                        call = sample.call(direction, element, last)
+                        size = library.workspace(call) or 0
+                        file.write(json.dumps([direction, sample, size]) + '\n')
+    return read(path)
+
+
+def read(path: Path) -> list[Answer]:
+    """What was kept."""
     with gzip.open(path, 'rt') as file:
         rows = map(json.loads, file)
         return [Answer(direction, Sample(*sample), size) for direction, sample, size in rows]
 
 
 def recorded(device: str, element: int, split: str) -> Iterator[Answer]:
-    """Layers of networks."""
+    """Layers recorded for the plain trees."""
     for direction in cudnn.OPERATIONS:
         for row in fit_workspaces.recorded(device, element, split, direction):
-            n, c, h, w, k, group, *rest, size = row
-            pairs = ([*rest[at : at + 2]] for at in range(0, 8, 2))
-            yield Answer(direction, Sample(n, c, [h, w], k, c // group, *pairs), size)
+            yield answer_of(direction, row)
+
+
+def answer_of(direction: str, row: fit_workspaces.Row) -> Answer:
+    """A row of `fit_workspaces`."""
+    n, c, h, w, k, group, *rest, size = row
+    pairs = ([*rest[at : at + 2]] for at in range(0, 8, 2))
+    return Answer(direction, Sample(n, c, [h, w], k, c // group, *pairs), size)
 
 
 def layers(answers: list[Answer], element: int, direction: str, channels_last: bool) -> Layers:
@@ -368,46 +405,86 @@ def main(arguments: list[str]) -> None:
     out, *chosen = arguments
     text = fit_workspaces.CHOICES.read_text()
     old = fit_workspaces.parse(text)
-    lines = text.splitlines()
-    first = next((at for at, line in enumerate(lines) if line.split()[-1] in KINDS), len(lines))
-    lines = lines[:first]
+    lines = text.splitlines()[:1]
+    altered = list(fit_workspaces.alterations(max(fit_workspaces.ALTERED.values())))
+    for key, tree in old.items():
+        if key.split()[-1] not in KINDS:
+            lines += [f'for {key}', *fit_workspaces.write(trimmed(key, tree, altered))]
     for device in chosen or place.devices():
-        version = place.device(device)['deviceVer']
-        for element, suffix in fit_workspaces.PRECISIONS.items():
-            if not fit_workspaces.fixture(device, element).exists():
-                continue
-            answers = asked(device, element)
-            known = list(recorded(device, element, 'fit'))
-            held = list(recorded(device, element, 'held'))
-            for kind in KINDS:
-                last = kind == 'depthwise'
-
-                def of_kind(rows: list[Answer], direction: str) -> list[Answer]:
-                    return [
-                        row
-                        for row in rows
-                        if row.direction == direction and row.sample.kind(last) == kind
-                    ]
-
-                for direction, word in fit_workspaces.DIRECTIONS.items():
-                    mine = of_kind(answers, direction)
-                    more = [] if last else of_kind(known, direction)
-                    learnt = [row for row in mine if not row.sample.is_held()] + more
-                    weights = np.ones(len(learnt))
-                    grown = fit_workspaces.Grown(layers(learnt, element, direction, last), weights)
-                    tree = grown.pruned(PRICE.get((device, element), PRICE_OTHERWISE))
-                    plain = f'{version // 100}.{version // 10 % 10} {word}{suffix}'
-                    key = f'{plain} {kind}'
-                    tests = {'held out': [row for row in mine if row.sample.is_held()]}
-                    tests['of networks'] = [] if last else of_kind(held, direction)
-                    trees = {'plain': old[plain], 'before': old.get(key), 'now': tree}
-                    for which, rows in tests.items():
-                        for name, each in trees.items():
-                            if rows and each:
-                                table = layers(rows, element, direction, last)
-                                told = fit_workspaces.quality(each, table)
-                                size = len(fit_workspaces.write(each))
-                                print(f'| {key} | {which} {len(rows)} | {name} {size} | {told} |', flush=True)
-                    if (device, kind) not in WITHOUT:
-                        lines += [f'for {key}', *fit_workspaces.write(tree)]
+        for element in fit_workspaces.PRECISIONS:
+            if fit_workspaces.fixture(device, element).exists():
+                lines += trees(device, element, old)
     Path(out).write_text('\n'.join(lines) + '\n')
+
+
+def trimmed(
+    key: str, tree: fit_workspaces.Node, altered: list[fit_workspaces.Row]
+) -> fit_workspaces.Node:
+    """A plain tree without what only layers of kinds reached of those that it was learnt from."""
+    devices = {place.device(name)['deviceVer']: name for name in place.devices()}
+    capability, word, *half = key.split()
+    major, minor = map(int, capability.split('.'))
+    device, element = devices[major * 100 + minor * 10], 2 if half else 4
+    direction = next(short for short, long in fit_workspaces.DIRECTIONS.items() if long == word)
+    learnt = [row.sample for row in recorded(device, element, 'fit') if row.direction == direction]
+    learnt += [answer_of('', (*row, 0)).sample for row in altered]
+    without = {kind for of, kind in WITHOUT if of == device}
+    plain = [one for one in learnt if one.kind(False) in ('', *without)]
+    table = layers([Answer(direction, one, 0) for one in plain], element, direction, False)
+
+    def walk(node: fit_workspaces.Node, table: Layers) -> fit_workspaces.Node:
+        if node.below is None or node.above is None:
+            return node
+        small = getattr(table, node.measure) <= node.limit
+        if small.all():
+            return walk(node.below, table)
+        if not small.any():
+            return walk(node.above, table)
+        below, above = walk(node.below, table.of(small)), walk(node.above, table.of(~small))
+        return dataclasses.replace(node, below=below, above=above)
+
+    return walk(tree, table)
+
+
+def trees(device: str, element: int, old: dict[str, fit_workspaces.Node]) -> Iterator[str]:
+    """The lines of a device's trees; prints how these, those before and plain ones answer."""
+    version = place.device(device)['deviceVer']
+    sampled = asked(device, element)
+    sources = (
+        (OF_SAMPLED, [answer for answer in sampled if not answer.sample.is_held()]),
+        (OF_NETWORKS, of_networks(device, element, 'fit')),
+        (OF_RECORDED, list(recorded(device, element, 'fit'))),
+    )
+    held_out = {
+        'sampled': [answer for answer in sampled if answer.sample.is_held()],
+        'networks': of_networks(device, element, 'held'),
+        'recorded': list(recorded(device, element, 'held')),
+    }
+    price = PRICE.get((device, element), PRICE_OTHERWISE)
+    for kind in KINDS:
+        last = kind == 'depthwise'
+
+        def table(rows: list[Answer], direction: str) -> list[Answer]:
+            """Those of this kind; all depthwise layers have their channels innermost."""
+            found = (row for row in rows if row.direction == direction)
+            return [row for row in found if row.sample.kind(True) == kind]
+
+        for direction, word in fit_workspaces.DIRECTIONS.items():
+            # Depthwise layers were recorded with channels outermost.
+            learnt = [(weight, table(rows, direction)) for weight, rows in sources[: 2 if last else 3]]
+            weights = [weight for weight, rows in learnt for _ in rows]
+            rows = [row for _, rows in learnt for row in rows]
+            grown = fit_workspaces.Grown(layers(rows, element, direction, last), np.array(weights))
+            tree = grown.pruned(price * DEPTHWISE_TIMES if last else price)
+            plain = f'{version // 100}.{version // 10 % 10} {word}{fit_workspaces.PRECISIONS[element]}'
+            key = f'{plain} {kind}'
+            answered = {'plain': old[plain], 'before': old.get(key), 'now': tree}
+            for which, rows in held_out.items():
+                rows = [] if last and which == 'recorded' else table(rows, direction)
+                for name, each in answered.items():
+                    if rows and each:
+                        told = fit_workspaces.quality(each, layers(rows, element, direction, last))
+                        size = len(fit_workspaces.write(each))
+                        print(f'| {key} | {which} {len(rows)} | {name} {size} | {told} |', flush=True)
+            if (device, kind) not in WITHOUT:
+                yield from (f'for {key}', *fit_workspaces.write(tree))

@@ -78,6 +78,11 @@ class Layers:
         """Output channels of one group."""
         return self.k // self.g
 
+    @property
+    def positions(self) -> Ints:
+        """Of all results in the batch, in blocks of 32."""
+        return self.n * self.p * self.q // 32
+
 
 def ceil(a: Ints, b: int | Ints) -> Ints:
     """Division, rounded up."""

@@ -14,10 +14,10 @@
 use std::sync::OnceLock;
 
 use super::plan::Plan;
-use super::{Direction, Kind, Shape};
+use super::{Direction, Kind, Shape, product};
 
 /// What a tree may ask of a layer, as `build.rs` numbers it.
-const MEASURES: [fn(&Shape) -> u64; 14] = [
+const MEASURES: [fn(&Shape) -> u64; 15] = [
     |s| s.batch,
     |s| s.in_channels,
     |s| s.input.0,
@@ -32,6 +32,8 @@ const MEASURES: [fn(&Shape) -> u64; 14] = [
     Shape::group_in,
     Shape::group_out,
     |s| s.dilation,
+    // Of all results in the batch, in blocks of 32.
+    |s| product(&[s.batch, s.out_area()]).div_euclid(32),
 ];
 /// The code of the commonest plan; those below are splits.
 const FIRST_PLAN: u8 = 16;

@@ -14,8 +14,6 @@ const GROUPS_AT_ONCE: u64 = 8;
 pub(super) enum Plan {
     /// `0`: a kernel that reads NCHW and needs nothing.
     Nothing,
-    /// One that reads NCHW, from copies of what has its channels innermost.
-    Reordered,
     /// `index`: one that does so with a table of offsets.
     Index,
     /// `winograd`: one that transforms 3x3 weights first.
@@ -83,7 +81,6 @@ impl Plan {
     pub(super) fn scratch(self, shape: &Shape, direction: Direction) -> Bytes {
         match self {
             Self::Nothing => Bytes::ZERO,
-            Self::Reordered => reordered(shape),
             Self::Index => index(shape, direction),
             Self::Winograd => winograd(shape, direction),
             Self::Copies(kind, split) => {
@@ -94,26 +91,22 @@ impl Plan {
         }
     }
 
-    /// With channels innermost the data gradient's kernels for NCHW get copies. In half precision
-    /// tensor cores are the rule: what does not suit is copied, and sums are split for the weight's
-    /// gradient only.
+    /// What is chosen in this one's stead if the tensors have their channels innermost already:
+    /// kernels that read them so, unless the product is a plain one of matrices. In half precision
+    /// they are the rule, and sums are split for the weight's gradient only.
     pub(super) const fn in_order(self, element: u64, direction: Direction) -> Self {
+        let filled = Self::Copies(Copying::Filled, None);
         match (self, direction) {
-            (Self::Nothing, Direction::BackwardData) => Self::Reordered,
-            _ if element > 2 => self,
+            (Self::Copies(Copying::Streamed, split), _) if element > 2 => {
+                Self::Copies(Copying::Packed, split)
+            }
             (Self::Copies(kind, split), Direction::BackwardFilter) => Self::Copies(kind, split),
-            _ => Self::Copies(Copying::Filled, None),
+            (Self::Nothing, Direction::BackwardData) => filled,
+            (Self::Index | Self::Winograd, Direction::Forward | Direction::BackwardData) => filled,
+            _ if element > 2 => self,
+            _ => filled,
         }
     }
-}
-
-/// SIZE: all three tensors and a header.
-fn reordered(shape: &Shape) -> Bytes {
-    let input = product(&[shape.batch, shape.in_channels, shape.in_area()]);
-    let output = product(&[shape.batch, shape.out_channels, shape.out_area()]);
-    let weight = product(&[shape.out_channels, shape.group_in(), shape.kernel_area()]);
-    let elements = input.saturating_add(output).saturating_add(weight);
-    Bytes(elements.saturating_mul(shape.element).saturating_add(16))
 }
 
 /// SIZE: six bytes for each position of the result, in blocks; for its input, 2 KiB more.
