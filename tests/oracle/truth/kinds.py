@@ -15,6 +15,7 @@ any size or batch is learnt from. Prints how the trees without kinds answer thes
 kinds do. The trees without kinds lose what no other layer reaches.
 """
 
+import collections
 import dataclasses
 import gzip
 import hashlib
@@ -32,9 +33,9 @@ from truth import cudnn, fit_workspaces, networks, place, plans
 from truth.plans import Layers
 
 KINDS = ('line', 'volume', 'dilated', 'odd', 'grouped', 'depthwise')
-#: How much layers count: sampled ones, those of networks, and those that were recorded with them for
-#: the plain trees, which are the networks' own at many batches (`fit_workspaces.WEIGHTS`).
-OF_SAMPLED, OF_NETWORKS, OF_RECORDED = 0.5, 1.0, 5.0
+#: How much layers count: sampled ones, those of networks, and those that were recorded for the plain
+#: trees, of which some are a network's own at many batches (`fit_workspaces.WEIGHTS`).
+OF_SAMPLED, OF_NETWORKS, OF_RECORDED, OF_OWN = 0.5, 1.0, 2.0, 10.0
 #: COUNT: images at which layers of networks are asked about.
 NETWORK_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 #: COUNT: layers of each family to ask about.
@@ -44,7 +45,7 @@ SAMPLES_OTHERWISE = 1200
 #: and whose workspaces are small, so many times as much.
 PRICE = {('a100', 4): 3.0, ('a100', 2): 4.0}
 PRICE_OTHERWISE = 6.0
-DEPTHWISE_TIMES = 4
+DEPTHWISE_TIMES = 2
 #: Where the plain trees, which know more networks' layers, answer those that were held out better.
 WITHOUT = {(device, 'dilated') for device in ('a100', 'rtx3090', 'rtx4090', 'h100')}
 #: SIZE: layers with larger tensors are not asked about, in elements.
@@ -108,11 +109,11 @@ class Sample(NamedTuple):
             return 'volume'
         if self.sides[0] == 1 and self.taps[0] == 1 and self.sides[1] > 1:
             return 'line'
-        if max(self.dilation) > 1:
-            return 'dilated'
         if square not in (1, 3, 5) and not (square == 7 and min(self.c, self.k) <= 4):
             return 'odd'
-        return 'grouped' if self.groups > 1 and group > 1 else ''
+        if self.groups > 1 and group > 1:
+            return 'grouped'
+        return 'dilated' if max(self.dilation) > 1 else ''
 
     def is_held(self) -> bool:
         """Whether its shape is kept from learning."""
@@ -315,6 +316,10 @@ class Answer(NamedTuple):
     sample: Sample
     size: int
 
+    def layer(self) -> str:
+        """Of whatever batch."""
+        return json.dumps([self.direction, *self.sample[1:]])
+
 
 def asked(device: str, element: int) -> list[Answer]:
     """Answers, asked for once and kept."""
@@ -450,10 +455,14 @@ def trees(device: str, element: int, old: dict[str, fit_workspaces.Node]) -> Ite
     """The lines of a device's trees; prints how these, those before and plain ones answer."""
     version = place.device(device)['deviceVer']
     sampled = asked(device, element)
+    known = list(recorded(device, element, 'fit'))
+    batches = collections.Counter(answer.layer() for answer in known)
+    own = {layer for layer, count in batches.items() if count >= fit_workspaces.BATCHES_OF_OWN}
     sources = (
         (OF_SAMPLED, [answer for answer in sampled if not answer.sample.is_held()]),
         (OF_NETWORKS, of_networks(device, element, 'fit')),
-        (OF_RECORDED, list(recorded(device, element, 'fit'))),
+        (OF_RECORDED, [answer for answer in known if answer.layer() not in own]),
+        (OF_OWN, [answer for answer in known if answer.layer() in own]),
     )
     held_out = {
         'sampled': [answer for answer in sampled if answer.sample.is_held()],
@@ -471,7 +480,7 @@ def trees(device: str, element: int, old: dict[str, fit_workspaces.Node]) -> Ite
 
         for direction, word in fit_workspaces.DIRECTIONS.items():
             # Depthwise layers were recorded with channels outermost.
-            learnt = [(weight, table(rows, direction)) for weight, rows in sources[: 2 if last else 3]]
+            learnt = [(weight, table(rows, direction)) for weight, rows in sources[: 2 if last else 4]]
             weights = [weight for weight, rows in learnt for _ in rows]
             rows = [row for _, rows in learnt for row in rows]
             grown = fit_workspaces.Grown(layers(rows, element, direction, last), np.array(weights))

@@ -127,12 +127,12 @@ enum Kind {
     Line,
     /// Three dimensions.
     Volume,
-    /// Taps apart from each other.
-    Dilated,
     /// Any other filter: patches, even sizes, long and large ones.
     Odd,
     /// Several channel groups of more than one channel.
     Grouped,
+    /// Taps apart from each other.
+    Dilated,
     /// A filter for each channel, which has its channels innermost.
     Depthwise,
 }
@@ -164,9 +164,9 @@ impl Kind {
             }
             () if dimensions > 2 => Self::Volume,
             () if shape.input.0 == 1 && shape.kernel.0 == 1 && shape.input.1 > 1 => Self::Line,
-            () if shape.dilation > 1 => Self::Dilated,
             () if !is_plain => Self::Odd,
             () if shape.groups > 1 && shape.group_in() > 1 => Self::Grouped,
+            () if shape.dilation > 1 => Self::Dilated,
             () => Self::Plain,
         }
     }

@@ -91,9 +91,9 @@ impl Plan {
         }
     }
 
-    /// What is chosen in this one's stead if the tensors have their channels innermost already:
-    /// kernels that read them so, unless the product is a plain one of matrices. In half precision
-    /// they are the rule, and sums are split for the weight's gradient only.
+    /// What is chosen in this one's stead if the tensors have their channels innermost already, as
+    /// cuDNN answers for most layers of networks: kernels that read NCHW, or write it, give way to
+    /// those that do not. In half precision sums are split for the weight's gradient only.
     pub(super) const fn in_order(self, element: u64, direction: Direction) -> Self {
         let filled = Self::Copies(Copying::Filled, None);
         match (self, direction) {
