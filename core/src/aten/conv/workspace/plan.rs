@@ -95,16 +95,19 @@ impl Plan {
     /// cuDNN answers for most layers of networks: kernels that read NCHW, or write it, give way to
     /// those that do not. In half precision sums are split for the weight's gradient only.
     pub(super) const fn in_order(self, element: u64, direction: Direction) -> Self {
-        let filled = Self::Copies(Copying::Filled, None);
-        match (self, direction) {
-            (Self::Copies(Copying::Streamed, split), _) if element > 2 => {
+        let is_kept = match self {
+            Self::Copies(..) => element > 2 || matches!(direction, Direction::BackwardFilter),
+            Self::Nothing => element > 2 && !matches!(direction, Direction::BackwardData),
+            Self::Index | Self::Winograd => {
+                element > 2 && matches!(direction, Direction::BackwardFilter)
+            }
+        };
+        match self {
+            Self::Copies(Copying::Streamed, split) if element > 2 => {
                 Self::Copies(Copying::Packed, split)
             }
-            (Self::Copies(kind, split), Direction::BackwardFilter) => Self::Copies(kind, split),
-            (Self::Nothing, Direction::BackwardData) => filled,
-            (Self::Index | Self::Winograd, Direction::Forward | Direction::BackwardData) => filled,
-            _ if element > 2 => self,
-            _ => filled,
+            _ if is_kept => self,
+            _ => Self::Copies(Copying::Filled, None),
         }
     }
 }
