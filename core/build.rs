@@ -15,8 +15,23 @@ use std::fs;
 use std::path::Path;
 
 /// Measures of a layer, as `choice.rs` numbers them.
-const MEASURES: [&str; 13] =
-    ["n", "c", "h", "w", "k", "g", "r", "s", "p", "q", "stride", "cg", "kg"];
+const MEASURES: [&str; 15] = [
+    "n",
+    "c",
+    "h",
+    "w",
+    "k",
+    "g",
+    "r",
+    "s",
+    "p",
+    "q",
+    "stride",
+    "cg",
+    "kg",
+    "dilation",
+    "positions",
+];
 const SOURCE: &str = "src/aten/conv/workspace/choices.txt";
 /// Codes below this one are splits.
 const FIRST_PLAN: usize = 16;

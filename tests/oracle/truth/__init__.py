@@ -17,4 +17,6 @@
 | `allocator` | the allocator under every setting, call by call |
 | `fixtures` | recorded answers as the files of `tests/fixtures` |
 | `fit_workspaces` | decision trees for the choices of cuDNN |
+| `networks` | convolutions of published networks |
+| `kinds` | decision trees for kinds of layers that most networks lack |
 """

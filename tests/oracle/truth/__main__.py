@@ -24,6 +24,8 @@ COMMANDS = {
     'traces': ('fixtures.main_traces', 'FOLDER FILE…: events and programs as fixtures'),
     'workspaces': ('fixtures.main_workspaces', 'DEVICE MODELS: ask cuDNN about the layers of models'),
     'fit-workspaces': ('fit_workspaces.main', '[OUT.txt]: decision trees for cuDNN’s choices'),
+    'layers': ('networks.main', 'OUT.jsonl.gz: convolutions of published networks'),
+    'fit-kinds': ('kinds.main', 'OUT.txt [DEVICE…]: the same for layers that most networks lack'),
 }
 
 

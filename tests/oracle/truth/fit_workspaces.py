@@ -39,7 +39,12 @@ DIRECTIONS = {'fwd': 'forward', 'dgrad': 'data', 'wgrad': 'filter'}
 #: SIZE: one element, and what the heading of a tree and the name of a fixture say of it.
 PRECISIONS = {4: '', 2: ' half'}
 #: What a tree may ask for, in the order of `choice.rs`.
-MEASURES = ('n', 'c', 'h', 'w', 'k', 'g', 'r', 's', 'p', 'q', 'stride', 'cg', 'kg')
+MEASURES = (
+    *('n', 'c', 'h', 'w', 'k', 'g', 'r', 's', 'p', 'q', 'stride', 'cg', 'kg', 'dilation'),
+    'positions',
+)
+#: What a limit fits into.
+LARGEST_LIMIT = (1 << 16) - 1
 #: SIZE: differences are relative to the larger of both, and to at least this.
 SMALL = 256 << 10
 #: What being off at all costs, where being off by everything costs 1.
@@ -159,8 +164,8 @@ def layers(rows: list[Row], element: int, direction: str) -> Layers:
     names = ('n', 'c', 'h', 'w', 'k')
     same = {name: raw[name] for name in (*names, 'r', 's')}
     return Layers(
-        **same, g=g, p=p, q=q, stride=raw['stride_h'], sizes=sizes, element=element,
-        direction=direction,
+        **same, g=g, p=p, q=q, stride=raw['stride_w'], dilation=raw['dilation_h'], sizes=sizes,
+        element=element, direction=direction,
     )
 
 
@@ -194,7 +199,8 @@ class Grown:
         # Plans that are too rare are answered by the best of the others.
         rare = ~np.isin(label.astype(str), self.said)
         label[rare] = np.array(self.said, dtype=object)[cost[rare].argmin(axis=1)]
-        self.questions = np.stack([getattr(known, name) for name in MEASURES], axis=1)
+        asked = np.stack([getattr(known, name) for name in MEASURES], axis=1)
+        self.questions = np.minimum(asked, LARGEST_LIMIT)
         grower = DecisionTreeClassifier(random_state=0, min_samples_leaf=1)
         grower.fit(self.questions, label.astype(str), sample_weight=weights)
         self.tree = grower.tree_
@@ -305,6 +311,9 @@ def main(arguments: list[str]) -> None:
     out, *chosen = arguments or ['']
     old = parse(CHOICES.read_text())
     lines = [CHOICES.read_text().splitlines()[0]]
+    plain = (*DIRECTIONS.values(), 'half')
+    kinds = {key: tree for key, tree in old.items() if key.split()[-1] not in plain}
+    of_kinds = [line for key, tree in kinds.items() for line in (f'for {key}', *write(tree))]
     devices = {place.device(name)['deviceVer']: name for name in place.devices()}
     for version, name in sorted(devices.items()):
         for element, suffix in PRECISIONS.items():
@@ -323,4 +332,4 @@ def main(arguments: list[str]) -> None:
                     print(f'| {key} | {told} |', flush=True)
                 lines += [f'for {key}', *write(list(trees.values())[-1])]
                 if out:
-                    Path(out).write_text('\n'.join(lines) + '\n')
+                    Path(out).write_text('\n'.join([*lines, *of_kinds]) + '\n')

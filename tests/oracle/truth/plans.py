@@ -52,15 +52,19 @@ class Layers:
     #: SIZE: one element.
     element: int
     direction: str
+    #: Spacing of a filter's taps.
+    dilation: Ints | int = 1
+    #: Whether the tensors have their channels innermost already.
+    channels_last: bool = False
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def of(self, which: NDArray) -> 'Layers':
         """Some of them."""
-        whole = ('element', 'direction')
         columns = {
-            name: value if name in whole else value[which] for name, value in vars(self).items()
+            name: value[which] if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
         }
         return Layers(**columns)
 
@@ -73,6 +77,11 @@ class Layers:
     def kg(self) -> Ints:
         """Output channels of one group."""
         return self.k // self.g
+
+    @property
+    def positions(self) -> Ints:
+        """Of all results in the batch, in blocks of 32."""
+        return self.n * self.p * self.q // 32
 
 
 def ceil(a: Ints, b: int | Ints) -> Ints:
@@ -105,9 +114,9 @@ def copies(layers: Layers, kind: str) -> tuple[Ints, Ints]:
         ('w', c * k * taps, taps, (c == a.cg) & (k == a.kg)),
     )
     for name, elements, area, width_suits in tensors:
-        order_suits = (area == 1) & ((a.g == 1) | (name != 'w'))
+        order_suits = a.channels_last | ((area == 1) & ((a.g == 1) | (name != 'w')))
         if kind == 'streamed' and name == result:
-            order_suits = np.ones_like(order_suits)
+            order_suits = np.full_like(order_suits, not a.channels_last)
         # In single precision operands are copied in any case, rounded to TF32.
         may_suit = name == result or a.element < 4 or kind == 'fitting'
         total += np.where(order_suits & width_suits & may_suit, 0, at_once * elements)

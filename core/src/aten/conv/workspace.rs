@@ -40,6 +40,8 @@ pub struct Layer {
     pub output: Vec<u64>,
     /// Step per spatial dimension.
     pub stride: Vec<u64>,
+    /// Spacing of the kernel's taps per spatial dimension.
+    pub dilation: Vec<u64>,
     /// Channel groups.
     pub groups: u64,
     /// SIZE: one element.
@@ -69,6 +71,7 @@ impl Layer {
             weight: weight.sizes().to_vec(),
             output,
             stride: spec.stride.clone(),
+            dilation: spec.dilation.clone(),
             groups: spec.groups,
             element: x.dtype().size(),
             channels_last,
@@ -89,12 +92,10 @@ pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Bytes {
         (_, direction) => direction,
     };
     let shape = Shape::new(layer);
-    if shape.channels_last && shape.groups > 1 && shape.group_in() == 1 {
-        return shape.depthwise_scratch(direction);
-    }
     let Some(plan) = choose(hardware.capability, direction, &shape) else { return Bytes::ZERO };
-    let plan =
-        if shape.element <= 2 && shape.channels_last { plan.in_order(direction) } else { plan };
+    // Only the trees for depthwise layers were learnt with channels innermost.
+    let is_assumed = shape.channels_last && shape.kind != Kind::Depthwise;
+    let plan = if is_assumed { plan.in_order(shape.element, direction) } else { plan };
     plan.scratch(&shape, direction)
 }
 
@@ -110,8 +111,65 @@ struct Shape {
     output: (u64, u64),
     kernel: (u64, u64),
     stride: u64,
+    dilation: u64,
     element: u64,
     channels_last: bool,
+    kind: Kind,
+}
+
+/// What kind of layer the heuristics were asked about apart from those of most networks: they choose
+/// otherwise for these. `truth/kinds.py` parts them in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A picture under square filters with one, three or five taps a side, or a stem's with seven.
+    Plain,
+    /// One dimension.
+    Line,
+    /// Three dimensions.
+    Volume,
+    /// Any other filter: patches, even sizes, long and large ones.
+    Odd,
+    /// Several channel groups of more than one channel.
+    Grouped,
+    /// Taps apart from each other.
+    Dilated,
+    /// A filter for each channel, which has its channels innermost.
+    Depthwise,
+}
+
+impl Kind {
+    /// By its name in `choices.txt`.
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "line" => Self::Line,
+            "volume" => Self::Volume,
+            "dilated" => Self::Dilated,
+            "odd" => Self::Odd,
+            "grouped" => Self::Grouped,
+            "depthwise" => Self::Depthwise,
+            _ => return None,
+        })
+    }
+
+    /// Of a layer whose other measures are known.
+    fn of(shape: &Shape, dimensions: usize) -> Self {
+        let is_plain = match shape.kernel {
+            (1, 1) | (3, 3) | (5, 5) => true,
+            (7, 7) => shape.in_channels.min(shape.out_channels) <= 4,
+            _ => false,
+        };
+        match () {
+            () if shape.channels_last && shape.groups > 1 && shape.group_in() == 1 => {
+                Self::Depthwise
+            }
+            () if dimensions > 2 => Self::Volume,
+            () if shape.input.0 == 1 && shape.kernel.0 == 1 && shape.input.1 > 1 => Self::Line,
+            () if !is_plain => Self::Odd,
+            () if shape.groups > 1 && shape.group_in() > 1 => Self::Grouped,
+            () if shape.dilation > 1 => Self::Dilated,
+            () => Self::Plain,
+        }
+    }
 }
 
 impl Shape {
@@ -121,7 +179,7 @@ impl Shape {
             Some((width, others)) => (product(others), *width),
             None => (1, 1),
         };
-        Self {
+        let shape = Self {
             batch: at(&layer.input, 0),
             in_channels: at(&layer.input, 1),
             out_channels: at(&layer.weight, 0),
@@ -129,10 +187,13 @@ impl Shape {
             input: sides(&layer.input),
             output: sides(&layer.output),
             kernel: sides(&layer.weight),
-            stride: at(&layer.stride, 0),
+            stride: layer.stride.last().copied().unwrap_or(1),
+            dilation: layer.dilation.iter().copied().max().unwrap_or(1),
             element: layer.element.0.max(1),
             channels_last: layer.channels_last,
-        }
+            kind: Kind::Plain,
+        };
+        Self { kind: Kind::of(&shape, layer.input.len().saturating_sub(2)), ..shape }
     }
 
     /// COUNT: positions of the input.
@@ -158,22 +219,6 @@ impl Shape {
     /// Output channels of one group.
     const fn group_out(&self) -> u64 {
         self.out_channels.div_euclid(self.groups)
-    }
-
-    /// SIZE: for depthwise kernels that read channels innermost. Those for 7x7 add up the weight's
-    /// gradient from eight partial results for each 7x7 positions, and 16 more, where these are
-    /// many; the others need too little to matter.
-    fn depthwise_scratch(&self, direction: Direction) -> Bytes {
-        if direction != Direction::BackwardFilter || self.kernel_area() != 49 {
-            return Bytes::ZERO;
-        }
-        let tiles = self.input.0.div_ceil(7).saturating_mul(self.input.1.div_ceil(7));
-        let partials = product(&[8, self.batch, tiles]);
-        if partials < 512 {
-            return Bytes::ZERO;
-        }
-        let result = product(&[self.out_channels, self.kernel_area(), self.element]);
-        Bytes(result.saturating_mul(partials.saturating_add(16)).saturating_add(16))
     }
 }
 

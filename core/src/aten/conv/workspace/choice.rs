@@ -1,8 +1,10 @@
 //! What cuDNN's heuristics choose for a call: decision trees, learnt from its answers.
 //!
-//! `choices.txt` has one tree for each compute capability and direction:
+//! `choices.txt` has one tree for each compute capability and direction, and more for kinds of
+//! layers that are unlike those of most networks:
 //!
-//! - `for 8.0 forward` begins a tree, `for 8.0 forward half` one for half precision;
+//! - `for 8.0 forward` begins a tree, `for 8.0 forward half` one for half precision, and
+//!   `for 8.0 forward half line` one for a [`Kind`];
 //! - `n 16` asks whether `n` is at most 16: what follows answers if it is, and what follows that
 //!   if not;
 //! - `=filled+4` is an answer: a [`Plan`].
@@ -12,10 +14,10 @@
 use std::sync::OnceLock;
 
 use super::plan::Plan;
-use super::{Direction, Shape};
+use super::{Direction, Kind, Shape, product};
 
 /// What a tree may ask of a layer, as `build.rs` numbers it.
-const MEASURES: [fn(&Shape) -> u64; 13] = [
+const MEASURES: [fn(&Shape) -> u64; 15] = [
     |s| s.batch,
     |s| s.in_channels,
     |s| s.input.0,
@@ -29,6 +31,9 @@ const MEASURES: [fn(&Shape) -> u64; 13] = [
     |s| s.stride,
     Shape::group_in,
     Shape::group_out,
+    |s| s.dilation,
+    // Of all results in the batch, in blocks of 32.
+    |s| product(&[s.batch, s.out_area()]).div_euclid(32),
 ];
 /// The code of the commonest plan; those below are splits.
 const FIRST_PLAN: u8 = 16;
@@ -51,6 +56,7 @@ struct Tree {
     capability: (u32, u32),
     direction: Direction,
     half: bool,
+    kind: Kind,
     nodes: Vec<Node>,
 }
 
@@ -79,24 +85,23 @@ struct Columns {
 }
 
 impl Columns {
-    /// Reads one tree: `8.0 forward half 120`.
+    /// Reads one tree: `8.0 forward half line 120`.
     fn tree(&mut self, heading: &str) -> Option<Tree> {
         let (heading, count) = heading.rsplit_once(' ')?;
-        let (capability, direction) = heading.split_once(' ')?;
-        let (major, minor) = capability.split_once('.')?;
-        let (direction, half) = match direction.strip_suffix(" half") {
-            Some(direction) => (direction, true),
-            None => (direction, false),
-        };
-        let direction = match direction {
+        let mut words = heading.split(' ');
+        let (major, minor) = words.next()?.split_once('.')?;
+        let capability = (major.parse().ok()?, minor.parse().ok()?);
+        let direction = match words.next()? {
             "forward" => Direction::Forward,
             "data" => Direction::BackwardData,
             "filter" => Direction::BackwardFilter,
             _ => return None,
         };
-        let capability = (major.parse().ok()?, minor.parse().ok()?);
+        let mut rest = words.peekable();
+        let half = rest.next_if_eq(&"half").is_some();
+        let kind = rest.next().map_or(Some(Kind::Plain), Kind::named)?;
         let nodes = self.nodes(count.parse().ok()?)?;
-        Some(Tree { capability, direction, half, nodes })
+        Some(Tree { capability, direction, half, kind, nodes })
     }
 
     /// Reads the nodes of one tree.
@@ -150,16 +155,20 @@ fn trees() -> &'static [Tree] {
     TREES.get_or_init(|| read().unwrap_or_default())
 }
 
-/// By the newest capability recorded that is not newer than this one, else by the oldest.
+/// By the newest capability recorded that is not newer than this one, else by the oldest; by its tree for
+/// plain layers where it has none for the kind.
 pub(super) fn choose(capability: (u32, u32), direction: Direction, shape: &Shape) -> Option<Plan> {
     let half = shape.element <= 2;
     let is_meant = |tree: &&Tree| tree.direction == direction && tree.half == half;
     let of_direction = || trees().iter().filter(is_meant);
-    let tree = of_direction()
+    let plain = || of_direction().filter(|tree| tree.kind == Kind::Plain);
+    let nearest = plain()
         .filter(|tree| tree.capability <= capability)
         .max_by_key(|tree| tree.capability)
-        .or_else(|| of_direction().min_by_key(|tree| tree.capability))?;
-    tree.answer(shape)
+        .or_else(|| plain().min_by_key(|tree| tree.capability))?;
+    let is_of_kind =
+        |tree: &&Tree| tree.kind == shape.kind && tree.capability == nearest.capability;
+    of_direction().find(is_of_kind).unwrap_or(nearest).answer(shape)
 }
 
 #[cfg(test)]

@@ -91,11 +91,22 @@ impl Plan {
         }
     }
 
-    /// In half precision with channels innermost tensor cores are the rule: what does not suit is
-    /// copied, and sums are split for the weight's gradient only.
-    pub(super) const fn in_order(self, direction: Direction) -> Self {
-        match (self, direction) {
-            (Self::Copies(kind, split), Direction::BackwardFilter) => Self::Copies(kind, split),
+    /// What is chosen in this one's stead if the tensors have their channels innermost already, as
+    /// cuDNN answers for most layers of networks: kernels that read NCHW, or write it, give way to
+    /// those that do not. In half precision sums are split for the weight's gradient only.
+    pub(super) const fn in_order(self, element: u64, direction: Direction) -> Self {
+        let is_kept = match self {
+            Self::Copies(..) => element > 2 || matches!(direction, Direction::BackwardFilter),
+            Self::Nothing => element > 2 && !matches!(direction, Direction::BackwardData),
+            Self::Index | Self::Winograd => {
+                element > 2 && matches!(direction, Direction::BackwardFilter)
+            }
+        };
+        match self {
+            Self::Copies(Copying::Streamed, split) if element > 2 => {
+                Self::Copies(Copying::Packed, split)
+            }
+            _ if is_kept => self,
             _ => Self::Copies(Copying::Filled, None),
         }
     }
@@ -179,9 +190,11 @@ impl Copies<'_> {
             let is_result = direction == result_of;
             // The groups of a weight lie in each other's way in any order.
             let together = shape.groups == 1 || result_of != Direction::BackwardFilter;
-            let ordered = (area == 1 && together)
-                || shape.channels_last
-                || (is_result && self.kind == Copying::Streamed);
+            let ordered = if is_result && self.kind == Copying::Streamed {
+                !shape.channels_last
+            } else {
+                (area == 1 && together) || shape.channels_last
+            };
             // In single precision operands are copied in any case, rounded to TF32.
             let may_suit = is_result || shape.element < 4 || self.kind == Copying::Fitting;
             let [one, other] = others;

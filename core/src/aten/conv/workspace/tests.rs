@@ -103,6 +103,7 @@ fn layer(Case(input, weight, output, stride): Case) -> Layer {
         weight: weight.to_vec(),
         output: output.to_vec(),
         stride: vec![stride; 2],
+        dilation: vec![1; 2],
         groups: 1,
         element: Bytes(4),
         channels_last: false,
@@ -195,7 +196,7 @@ fn half_precision_with_channels_innermost_needs_no_copies() {
 }
 
 #[test]
-fn depthwise_7x7_with_channels_innermost_adds_up_partial_weights() {
+fn depthwise_layers_with_channels_innermost_are_copied_four_wide() {
     let check = |(batch, channels, side, element), direction, truth| {
         let sizes = vec![batch, channels, side, side];
         let depthwise = Layer {
