@@ -44,6 +44,7 @@ mod vision;
 pub use call::{Call, Operand};
 pub use context::{Inference, Made};
 pub use fold::LIMIT;
+pub(crate) use fold::narrow;
 
 /// One operator and its rules.
 #[derive(Debug)]

@@ -6,7 +6,6 @@
 //! operators that ONNX does not have are of domain [`DOMAIN`]. What then feeds nothing is dropped.
 //! `docs/recovery.md` says what tells each, and how certain it is.
 
-mod activations;
 mod assignments;
 mod attention;
 mod batch_norm;
@@ -24,6 +23,7 @@ mod patterns;
 mod placement;
 mod removed;
 mod rms_norm;
+mod spellings;
 mod traced;
 mod weights;
 
@@ -108,7 +108,7 @@ const RECOVERIES: [(Recovery, Reason); 21] = [
     (chunks::find_again, Reason::TakenApart),
     (cells::find_again, Reason::TakenApart),
     (norms::find_again, Reason::TakenApart),
-    (activations::find_again, Reason::TakenApart),
+    (spellings::find_again, Reason::TakenApart),
     (patterns::find_again, Reason::TakenApart),
     (assignments::find_again, Reason::TakenApart),
     (rms_norm::find_again, Reason::TakenApart),

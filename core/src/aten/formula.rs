@@ -18,7 +18,7 @@
 //! - A row without gradients is a composition of calls, each of which autograd records.
 
 mod kernels;
-mod parse;
+pub(crate) mod parse;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -414,6 +414,7 @@ impl<'a> Scope<'a> {
             Expr::List(list) => {
                 list.iter().map(|expr| self.eval(expr)).collect::<Result<_, _>>().map(Value::List)
             }
+            Expr::Named(_, expr) => self.eval(expr),
             Expr::Name(name) => match self.names.iter().rev().find(|(n, _)| n == name) {
                 Some((_, value)) => Ok(value.clone()),
                 None => Ok(Value::Nothing),

@@ -95,7 +95,7 @@ pub(super) const fn widen(n: i64) -> f64 {
     clippy::cast_possible_truncation,
     reason = "the only conversion the language has; it rounds to nearest"
 )]
-pub(super) fn narrow(x: f64, dtype: DType) -> f64 {
+pub(crate) fn narrow(x: f64, dtype: DType) -> f64 {
     if dtype == DType::Float64 { x } else { f64::from(x as f32) }
 }
 

@@ -5,11 +5,11 @@ use crate::sorted;
 
 /// Statements, of which the last without a name is the value.
 #[derive(Debug, Default)]
-pub(super) struct Body(pub Vec<(Option<&'static str>, Expr)>);
+pub(crate) struct Body(pub Vec<(Option<&'static str>, Expr)>);
 
 /// An expression; operators are calls: `a + b` is `add(a, b)`.
 #[derive(Debug)]
-pub(super) enum Expr {
+pub(crate) enum Expr {
     Int(i64),
     Float(f64),
     Text(&'static str),
@@ -19,6 +19,8 @@ pub(super) enum Expr {
     /// `!x`: whether the gradient of a parameter is needed.
     Needs(&'static str),
     List(Vec<Expr>),
+    /// `name=x` among arguments.
+    Named(&'static str, Box<Expr>),
     Choice(Box<[Expr; 3]>),
     Call {
         name: &'static str,
@@ -39,6 +41,7 @@ impl Expr {
         match self {
             Self::Name(name) => *name == wanted,
             Self::List(list) => list.iter().any(|expr| expr.reads(wanted)),
+            Self::Named(_, expr) => expr.reads(wanted),
             Self::Choice(parts) => parts.iter().any(|expr| expr.reads(wanted)),
             Self::Call { arguments, .. } => arguments.iter().any(|expr| expr.reads(wanted)),
             Self::Int(_) | Self::Float(_) | Self::Text(_) | Self::Sizes(_) | Self::Needs(_) => {
@@ -95,7 +98,7 @@ pub(super) fn rows(text: &'static str) -> Vec<Row> {
 }
 
 /// Lines without comments, those that go on joined.
-fn entries(text: &'static str) -> Vec<&'static str> {
+pub(crate) fn entries(text: &'static str) -> Vec<&'static str> {
     let mut found: Vec<&'static str> = Vec::new();
     let (mut start, mut end) = (0, 0);
     for line in text.split_inclusive('\n') {
@@ -119,6 +122,16 @@ struct Parser {
     rest: &'static str,
 }
 
+/// The statements of a text.
+pub(crate) fn body(text: &'static str) -> Body {
+    Parser::body(text)
+}
+
+/// The arguments of a text.
+pub(crate) fn list(text: &'static str) -> Vec<Expr> {
+    Parser { rest: text }.list(")")
+}
+
 /// Operators by their precedence, loosest first, with the calls that they are.
 const LEVELS: [&[(&str, &str)]; 5] = [
     &[("||", "logical_or")],
@@ -133,11 +146,7 @@ impl Parser {
         let mut parser = Self { rest: text };
         let mut statements = Vec::new();
         loop {
-            let before = parser.rest;
-            let name = parser.name().filter(|_| !parser.starts("==") && parser.take("="));
-            if name.is_none() {
-                parser.rest = before;
-            }
+            let name = parser.assigned();
             statements.push((name, parser.choice()));
             if !parser.take(";") {
                 return Body(statements);
@@ -171,6 +180,16 @@ impl Parser {
         let first = self.rest.chars().next()?;
         (first.is_ascii_alphabetic() || first == '_')
             .then(|| self.word(|c| c.is_ascii_alphanumeric() || c == '_'))
+    }
+
+    /// A name in front of `=`.
+    fn assigned(&mut self) -> Option<&'static str> {
+        let before = self.rest;
+        let name = self.name().filter(|_| !self.starts("==") && self.take("="));
+        if name.is_none() {
+            self.rest = before;
+        }
+        name
     }
 
     fn choice(&mut self) -> Expr {
@@ -248,7 +267,12 @@ impl Parser {
     fn list(&mut self, end: &str) -> Vec<Expr> {
         let mut found = Vec::new();
         while !self.take(end) && !self.rest.is_empty() {
-            found.push(self.choice());
+            let name = self.assigned();
+            let value = self.choice();
+            found.push(match name {
+                Some(name) => Expr::Named(name, Box::new(value)),
+                None => value,
+            });
             self.take(",");
         }
         found

@@ -1,0 +1,469 @@
+//! Operators that exporters spell out in several of ONNX's, told by what they wrote: a row of
+//! `spellings.txt` for each spelling.
+//!
+//! ```text
+//! remainder(self, other) = self - Floor(self / other) * other
+//! ```
+//!
+//! In front stands what runs: an operator of ATen with the names of its arguments
+//! (`aten/formula/operators.txt`), or one of ONNX's or [`DOMAIN`](super::DOMAIN)'s; behind it what is in the
+//! file, in the syntax of formulas. `docs/recovery.md` says what a row may hold.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::patterns::torch;
+use super::{View, norms};
+use crate::aten::formula::parse::{self, Expr};
+use crate::config::Config;
+use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::ops;
+use crate::tensor::DType;
+
+const TEXT: &str = include_str!("spellings.txt");
+
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    parse::entries(TEXT).into_iter().filter_map(|line| Row::parse(line.trim_end())).collect()
+});
+
+/// Rows by the operator that is last in what they tell.
+static BY_ROOT: LazyLock<BTreeMap<&'static str, Vec<&'static Row>>> = LazyLock::new(|| {
+    let mut rows: BTreeMap<&'static str, Vec<&'static Row>> = BTreeMap::new();
+    for row in ROWS.iter() {
+        if let Some(Expr::Call { name, .. }) = row.results.first() {
+            rows.entry(operator(name)).or_default().push(row);
+        }
+    }
+    rows
+});
+
+/// A spelling.
+#[derive(Debug)]
+struct Row {
+    /// What it stands for.
+    name: &'static str,
+    /// Its arguments: what they are called, and what they are.
+    arguments: Vec<(&'static str, Expr)>,
+    /// Names for parts.
+    parts: Vec<(&'static str, Expr)>,
+    /// What makes the results; the last node first.
+    results: Vec<Expr>,
+}
+
+impl Row {
+    fn parse(line: &'static str) -> Option<Self> {
+        let (head, body) = line.split_once(") = ")?;
+        let (name, arguments) = head.split_once('(')?;
+        let mut row = Self { name, arguments: Vec::new(), parts: Vec::new(), results: Vec::new() };
+        for argument in parse::list(arguments) {
+            row.arguments.push(match argument {
+                Expr::Name(name) => (name, Expr::Name(name)),
+                Expr::Named(name, value) => (name, *value),
+                _ => return None,
+            });
+        }
+        for (name, expr) in parse::body(body).0 {
+            match name {
+                Some(name) => row.parts.push((name, expr)),
+                None => row.results.push(expr),
+            }
+        }
+        Some(row)
+    }
+
+    fn part(&self, name: &str) -> Option<&Expr> {
+        self.parts.iter().find(|(part, _)| *part == name).map(|(_, expr)| expr)
+    }
+}
+
+/// ONNX's name of what formulas write with a sign.
+fn operator(name: &'static str) -> &'static str {
+    match name {
+        "add" => "Add",
+        "sub" => "Sub",
+        "mul" => "Mul",
+        "div" => "Div",
+        "neg" => "Neg",
+        "eq" => "Equal",
+        "lt" => "Less",
+        "le" => "LessOrEqual",
+        "gt" => "Greater",
+        "ge" => "GreaterOrEqual",
+        other => other,
+    }
+}
+
+/// Puts what ran in place of each spelling.
+pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+    let mut found: Vec<(NodeId, Node)> = Vec::new();
+    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let mut taken = vec![false; view.nodes.len()];
+    // The last node of a spelling comes before those of the shorter ones in it.
+    for (at, node) in view.nodes.iter().enumerate().rev() {
+        let is_free = node.domain.is_empty() && taken.get(at) == Some(&false);
+        let rows = BY_ROOT.get(node.op.as_str()).filter(|_| is_free);
+        let spelled = |row: &&'static Row| Some((row.name, Match::of(view, row, NodeId(at))?));
+        let Some((name, spelled)) = rows.and_then(|rows| rows.iter().find_map(spelled)) else {
+            continue;
+        };
+        let Some(nodes) = spelled.replaced() else { continue };
+        for &NodeId(at) in &spelled.nodes {
+            if let Some(slot) = taken.get_mut(at) {
+                *slot = true;
+            }
+        }
+        found.extend(nodes);
+        *counts.entry(name).or_default() += 1;
+    }
+    for (at, node) in found {
+        view.replace(at, node);
+    }
+    for (name, count) in counts {
+        view.found_again(&name.to_lowercase(), count);
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq)]
+enum Bound {
+    Value(ValueId),
+    Attribute(Option<Attribute>),
+}
+
+/// A row that is being compared with nodes.
+#[derive(Debug)]
+struct Match<'v> {
+    view: &'v View<'v>,
+    row: &'static Row,
+    bound: Vec<(&'static str, Bound)>,
+    nodes: Vec<NodeId>,
+    /// What makes the row's results.
+    last: Vec<NodeId>,
+}
+
+impl<'v> Match<'v> {
+    fn of(view: &'v View<'v>, row: &'static Row, at: NodeId) -> Option<Self> {
+        let mut spelled = Self { view, row, bound: Vec::new(), nodes: Vec::new(), last: vec![at] };
+        let (first, rest) = row.results.split_first()?;
+        let root = view.node(at)?.output(0)?;
+        if !spelled.is(first, root) {
+            return None;
+        }
+        for result in rest {
+            let others = spelled.nodes.clone();
+            let other = others.into_iter().find(|&other| {
+                let output = view.node(other).and_then(|node| node.output(0));
+                output.is_some_and(|output| spelled.is(result, output))
+            })?;
+            spelled.last.push(other);
+        }
+        spelled.is_all_here().then_some(spelled)
+    }
+
+    /// Whether nothing else reads what lies between arguments and results.
+    fn is_all_here(&self) -> bool {
+        let between = self.nodes.iter().filter(|at| !self.last.contains(at));
+        let made = between.filter_map(|at| self.view.node(*at));
+        made.flat_map(|node| node.outputs.iter().flatten()).all(|&value| {
+            let is_known = self.view.is_known(value);
+            is_known
+                || (!self.view.graph().outputs.contains(&value)
+                    && self.view.readers(value).iter().all(|at| {
+                        let outputs = self.view.node(*at).map(|node| node.outputs.as_slice());
+                        let mut outputs = outputs.unwrap_or_default().iter().flatten();
+                        self.nodes.contains(at) || outputs.all(|&v| self.view.is_known(v))
+                    }))
+        })
+    }
+
+    /// The one node instead, where the first result was made; nothing instead of the others.
+    fn replaced(&self) -> Option<Vec<(NodeId, Node)>> {
+        let first = self.last.iter().copied().min()?;
+        let like = self.view.node(*self.last.first()?)?;
+        let is_onnx = self.row.name.starts_with(|c: char| c.is_ascii_uppercase());
+        let mut node = torch(self.row.name, like, Vec::new());
+        if !is_onnx {
+            "aten".clone_into(&mut node.domain);
+        } else if ops::lookup("", self.row.name).is_some() {
+            node.domain.clear();
+        }
+        let outputs = self.last.iter().filter_map(|at| self.view.node(*at));
+        node.outputs = outputs.map(|node| node.output(0)).collect();
+        let mut tensors: Vec<&str> = Vec::new();
+        for (name, expr) in &self.row.arguments {
+            match self.argument(expr)? {
+                Bound::Attribute(None) => {}
+                Bound::Attribute(Some(attribute)) => {
+                    node.attributes.insert((*name).to_owned(), attribute);
+                }
+                Bound::Value(value) => {
+                    tensors.push(name);
+                    node.inputs.push(Some(value));
+                }
+            }
+        }
+        if !is_onnx {
+            node.attributes.insert("tensors".to_owned(), Attribute::String(tensors.join(",")));
+        }
+        let rest = self.last.iter().filter(|at| **at != first);
+        let empty = rest.filter_map(|&at| {
+            let node = self.view.node(at)?.clone();
+            Some((at, Node { inputs: Vec::new(), outputs: Vec::new(), ..node }))
+        });
+        Some(std::iter::once((first, node)).chain(empty).collect())
+    }
+
+    fn argument(&self, expr: &'static Expr) -> Option<Bound> {
+        Some(match expr {
+            Expr::Name(name) => match self.known(name)? {
+                // A number of the code is Python's.
+                Bound::Value(value) => match self.number(*value) {
+                    Some(x) if self.view.dims(*value)?.is_empty() => {
+                        Bound::Attribute(Some(Attribute::Float(x)))
+                    }
+                    _ => Bound::Value(*value),
+                },
+                attribute @ Bound::Attribute(_) => attribute.clone(),
+            },
+            other => Bound::Attribute(Some(literal(other)?)),
+        })
+    }
+
+    fn known(&self, name: &str) -> Option<&Bound> {
+        self.bound.iter().find(|(known, _)| *known == name).map(|(_, bound)| bound)
+    }
+
+    /// Whether a name stands for this, from now on if it stood for nothing.
+    fn bind(&mut self, name: &'static str, value: Bound) -> bool {
+        match self.known(name) {
+            _ if name == "_" => true,
+            Some(known) => *known == value,
+            None => {
+                self.bound.push((name, value));
+                true
+            }
+        }
+    }
+
+    fn number(&self, value: ValueId) -> Option<f64> {
+        self.view.number(value)
+    }
+
+    /// Whether a value was made as the expression says.
+    fn is(&mut self, expr: &'static Expr, value: ValueId) -> bool {
+        match expr {
+            Expr::Name(name) => match self.row.part(name) {
+                Some(part) => self.is(part, value),
+                None => self.bind(name, Bound::Value(value)),
+            },
+            Expr::Int(_) | Expr::Float(_) => {
+                let wanted = number(expr);
+                self.number(value).map_or_else(
+                    || norms::is_constant(self.view, value, wanted),
+                    |x| is_near(x, wanted),
+                )
+            }
+            Expr::List(_) => literal(expr).is_some_and(|list| {
+                self.view.ints(value).map(|ints| Attribute::Ints(ints.to_vec())) == Some(list)
+            }),
+            Expr::Call { name, arguments, .. } => {
+                self.is_call(operator(name), arguments, value).unwrap_or(false)
+            }
+            _ => false,
+        }
+    }
+
+    fn is_call(
+        &mut self,
+        name: &'static str,
+        arguments: &'static [Expr],
+        value: ValueId,
+    ) -> Option<bool> {
+        let (view, first) = (self.view, arguments.first());
+        Some(match (name, first?) {
+            ("number", Expr::Name(name)) => {
+                let x = self.number(value)?;
+                self.bind(name, Bound::Attribute(Some(Attribute::Float(x))))
+            }
+            ("ints", Expr::Name(name)) => {
+                let list = view.ints(value)?.to_vec();
+                self.bind(name, Bound::Attribute(Some(Attribute::Ints(list))))
+            }
+            ("rank", inner) => {
+                let rank = number(arguments.get(1)?);
+                let dims = u32::try_from(view.dims(value)?.len()).ok()?;
+                is_near(f64::from(dims), rank) && self.is(inner, value)
+            }
+            ("cast", inner) => {
+                let mut value = value;
+                while let Some(cast) = view.made_by(value, "Cast") {
+                    self.nodes.extend(self.maker(value));
+                    value = cast.input(0)?;
+                }
+                self.is(inner, value)
+            }
+            ("nth", position) => {
+                let position = number(position);
+                let outputs = &view.producer(value)?.outputs;
+                let at = outputs.iter().position(|output| *output == Some(value))?;
+                let at = f64::from(u32::try_from(at).ok()?);
+                is_near(at, position) && self.is_made(arguments.get(1)?, value)
+            }
+            _ => {
+                let is_first = view.producer(value)?.output(0) == Some(value);
+                is_first && self.is_node(name, arguments, value)?
+            }
+        })
+    }
+
+    /// Whether any result of what the expression says.
+    fn is_made(&mut self, expr: &'static Expr, value: ValueId) -> bool {
+        match expr {
+            Expr::Name(name) => self.row.part(name).is_some_and(|part| self.is_made(part, value)),
+            Expr::Call { name, arguments, .. } => {
+                self.is_node(operator(name), arguments, value).unwrap_or(false)
+            }
+            _ => false,
+        }
+    }
+
+    fn maker(&self, value: ValueId) -> Option<NodeId> {
+        *self.view.producers.get(value.0)?
+    }
+
+    fn is_node(&mut self, op: &str, arguments: &'static [Expr], value: ValueId) -> Option<bool> {
+        let at = self.maker(value)?;
+        let node = self.view.node(at)?;
+        if node.op != op || !(node.domain.is_empty() || node.domain == super::DOMAIN) {
+            return Some(false);
+        }
+        let named = arguments.iter().filter_map(|argument| match argument {
+            Expr::Named(name, expr) => Some((*name, expr.as_ref())),
+            _ => None,
+        });
+        let placed: Vec<&'static Expr> =
+            arguments.iter().filter(|argument| !matches!(argument, Expr::Named(..))).collect();
+        let mut inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+        let before = (self.bound.len(), self.nodes.len());
+        self.nodes.push(at);
+        for (name, expr) in named {
+            let mut stated = node.attributes.get(name).cloned();
+            // Newer operator sets have it as an input.
+            if stated.is_none() && name == "axes" && inputs.len() > placed.len() {
+                stated = Some(Attribute::Ints(self.view.ints(inputs.pop()?)?.to_vec()));
+            }
+            if !self.is_stated(expr, stated) {
+                return Some(false);
+            }
+        }
+        if inputs.len() != placed.len() {
+            return Some(false);
+        }
+        let bound = (self.bound.len(), self.nodes.len());
+        if placed.iter().zip(&inputs).all(|(expr, &input)| self.is(expr, input)) {
+            return Some(true);
+        }
+        self.forget(bound);
+        let turns = matches!(op, "Add" | "Mul" | "Max" | "Min" | "And" | "Or" | "Equal");
+        inputs.reverse();
+        if turns && placed.iter().zip(&inputs).all(|(expr, &input)| self.is(expr, input)) {
+            return Some(true);
+        }
+        self.forget(before);
+        Some(false)
+    }
+
+    fn forget(&mut self, (bound, nodes): (usize, usize)) {
+        self.bound.truncate(bound);
+        self.nodes.truncate(nodes);
+    }
+
+    /// Whether an attribute is this; a name stands for it, or for nothing.
+    fn is_stated(&mut self, expr: &'static Expr, stated: Option<Attribute>) -> bool {
+        match expr {
+            Expr::Name(name) => self.bind(name, Bound::Attribute(stated)),
+            literal_ => stated.is_some() && literal(literal_) == stated,
+        }
+    }
+}
+
+/// Whether a number of the file is one of a row, in single precision.
+fn is_near(x: f64, wanted: f64) -> bool {
+    let single = |x| ops::narrow(x, DType::Float32);
+    single(x).partial_cmp(&single(wanted)).is_some_and(Ordering::is_eq)
+}
+
+fn number(expr: &Expr) -> f64 {
+    match expr {
+        Expr::Int(n) => i32::try_from(*n).map_or(f64::NAN, f64::from),
+        Expr::Float(x) => *x,
+        _ => f64::NAN,
+    }
+}
+
+fn literal(expr: &Expr) -> Option<Attribute> {
+    Some(match expr {
+        Expr::Int(n) => Attribute::Int(*n),
+        Expr::Float(x) => Attribute::Float(*x),
+        Expr::Text(text) => Attribute::String((*text).to_owned()),
+        Expr::List(list) => {
+            let int = |expr: &Expr| if let Expr::Int(n) = expr { Some(*n) } else { None };
+            Attribute::Ints(list.iter().map(int).collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expr, ROWS, Row, TEXT, operator};
+    use crate::aten::formula;
+    use crate::aten::formula::parse;
+    use crate::ops;
+
+    #[test]
+    fn rows_are_read_and_what_they_name_exists() {
+        assert_eq!(ROWS.len(), parse::entries(TEXT).len(), "a line that is no row");
+        for row in ROWS.iter() {
+            let name = row.name;
+            let own = formula::lookup(name);
+            let torch = || ops::lookup("", name).or_else(|| ops::lookup("torch", name));
+            assert!(own.is_some() || torch().is_some(), "{name} is no operator");
+            for (argument, _) in &row.arguments {
+                let is_known = own.is_none_or(|own| own.parameters().contains(argument));
+                assert!(is_known, "{name} has no {argument}");
+            }
+            let mut bound = Vec::new();
+            assert!(!row.results.is_empty(), "{name} is told by nothing");
+            row.results.iter().for_each(|result| names(row, result, &mut bound));
+            let arguments = row.arguments.iter().filter_map(|(_, argument)| match argument {
+                Expr::Name(name) => Some(name),
+                _ => None,
+            });
+            for argument in arguments {
+                assert!(bound.contains(argument), "{name} does not tell {argument}");
+            }
+        }
+    }
+
+    fn names(row: &'static Row, expr: &'static Expr, found: &mut Vec<&'static str>) {
+        match expr {
+            Expr::Name(name) => match row.parts.iter().find(|(part, _)| part == name) {
+                Some((_, part)) => names(row, part, found),
+                None => found.push(name),
+            },
+            Expr::Named(_, expr) => names(row, expr, found),
+            Expr::Call { name, arguments, .. } => {
+                let name = operator(name);
+                let is_known = matches!(name, "number" | "ints" | "rank" | "cast" | "nth")
+                    || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
+                assert!(is_known, "{} is told by {name}", row.name);
+                for argument in arguments {
+                    names(row, argument, found);
+                }
+            }
+            _ => {}
+        }
+    }
+}
