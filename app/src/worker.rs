@@ -9,7 +9,7 @@ pub(crate) mod load;
 pub(crate) mod recorder;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
@@ -17,7 +17,7 @@ use highwater_core::estimate::LargestBatch;
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
-use highwater_core::{Config, Error, Report};
+use highwater_core::{Config, Error, Report, sorted};
 use highwater_draw::trend::TrendPoint;
 use js_sys::Uint8Array;
 use serde::de::DeserializeOwned;
@@ -565,7 +565,7 @@ impl Desk {
         let reach = reach.max(TREND);
         let sizes = (1..=TREND).map(|n| reach.saturating_mul(n).div_euclid(TREND));
         // What is on the page is a point of the curve, too.
-        let sizes: BTreeSet<u64> = sizes.chain([size]).collect();
+        let sizes = sorted::set(sizes.chain([size]));
         self.sweep.trend = Trend { dim: dim.name.clone(), points: Vec::new() };
         self.sweep.trend_shown = now();
         self.sweep.tasks.push_front(Task::TrendEnd);

@@ -76,6 +76,7 @@ reasons! {
     FoldedParameters, Recovered, "vectors of the module that the exporter stored without their names";
     MergedMasks, Recovered, "masks that the exporter merged";
     TakenApart, Recovered, "operators that the exporter took apart";
+    MergedOperators, Recovered, "operators of several modules that the exporter wrote once";
     RemovedDropout, Assumed, "dropout where such a model usually has it";
     Overwriting, Assumed, "activations that are taken to overwrite their input";
     OrderOfPrint, Assumed, "modules that are taken to run in the order of the print";

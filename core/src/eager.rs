@@ -22,6 +22,7 @@ pub mod recorder;
 pub mod tensor;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 pub use autograd::{Edge, GradNode, Gradients, Pass};
@@ -60,6 +61,20 @@ pub struct Runtime {
     autocast: autocast::State,
     checkpoint: checkpoint::State,
     cublas: cublas::State,
+    /// Operators whose gradient was not known when backward came to them.
+    lacking: RefCell<BTreeSet<&'static str>>,
+    /// COUNT: rules that are under way inside each other.
+    levels: Cell<usize>,
+}
+
+/// A rule under way.
+#[derive(Debug)]
+pub struct Level<'a>(&'a Cell<usize>);
+
+impl Drop for Level<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
 }
 
 impl Runtime {
@@ -74,6 +89,8 @@ impl Runtime {
             autocast: autocast::State::default(),
             checkpoint: checkpoint::State::default(),
             cublas: cublas::State::default(),
+            lacking: RefCell::default(),
+            levels: Cell::new(0),
         }
     }
 
@@ -231,6 +248,26 @@ impl Runtime {
     /// `stream.synchronize()`: the stream is done with everything that it was given.
     pub fn synchronize(&self, stream: Stream) {
         self.recorder.borrow_mut().synchronize(stream);
+    }
+
+    /// A level of rules that call each other; `None` below so many that the stack might not hold them.
+    pub fn deeper(&self) -> Option<Level<'_>> {
+        const LEVELS_MAX: usize = 64;
+        let levels = self.levels.get().saturating_add(1);
+        (levels <= LEVELS_MAX).then(|| {
+            self.levels.set(levels);
+            Level(&self.levels)
+        })
+    }
+
+    /// Says that an operator's gradient is not known for the arguments that it had.
+    pub fn lacks_gradient(&self, operator: &'static str) {
+        self.lacking.borrow_mut().insert(operator);
+    }
+
+    /// Operators of which [`Runtime::lacks_gradient`] was said.
+    pub fn lacking_gradients(&self) -> Vec<&'static str> {
+        self.lacking.borrow().iter().copied().collect()
     }
 
     /// COUNT: allocator calls so far.

@@ -20,6 +20,7 @@ use crate::ops::{self, Inference, LIMIT, Made, OpError, Operator};
 use crate::tensor::{DType, TensorType};
 
 mod dims;
+mod open;
 mod rebatch;
 
 pub use dims::{OpenDim, open_dims};
@@ -138,12 +139,14 @@ impl<'a> Run<'a> {
             gaps: BTreeMap::new(),
             lower_bound: false,
         };
-        let slots = run.types.iter_mut().zip(&mut run.elements);
-        for (value, (ty, elements)) in graph.values.iter().zip(slots) {
+        let numbers = ops::only_numbers(&graph.nodes, n);
+        let slots = run.types.iter_mut().zip(&mut run.elements).zip(numbers);
+        for (value, ((ty, elements), is_number)) in graph.values.iter().zip(slots) {
             if let Some(literal) = &value.initializer {
                 *ty = Some(TensorType::new(literal.dtype, literal.dims.clone()));
                 // What is trained has no fixed elements, however small it is.
-                let is_trained = literal.dtype.is_floating() && value.has_state_name();
+                let is_trained =
+                    literal.dtype.is_floating() && value.has_state_name() && !is_number;
                 let known = literal.elements.clone().filter(|_| !is_trained);
                 *elements = known.filter(|list| list.len() <= LIMIT);
             }
@@ -239,8 +242,13 @@ impl<'a> Run<'a> {
             Ok(()) if complete => {}
             Ok(()) => self.contradiction(node, &OpError::new("one of its outputs has no rule")),
             Err(error) => {
-                self.contradiction(node, &error);
                 made.clear();
+                if let Some(ty) = open::dimension(node, &self.types, &self.elements) {
+                    self.opened(node, &ty);
+                    made.push(Made { ty: Some(ty), elements: None });
+                } else {
+                    self.contradiction(node, &error);
+                }
             }
         }
         self.stand_in(node, made)
@@ -339,6 +347,17 @@ impl<'a> Run<'a> {
             .collect();
         let message = format!("the shape of {}({}): {error}", node.op, inputs.join(", "));
         self.gap("shape-unknown", &node.op, node.label(self.graph), || message);
+    }
+
+    fn opened(&mut self, node: &'a Node, ty: &TensorType) {
+        let label = node.label(self.graph);
+        self.count((Severity::Info, "restored-shape", &node.op), label, || {
+            format!(
+                "the exporter wrote the number of an axis where -1 stood, since both were one \
+                 constant: {} is read as making {ty}",
+                node.op
+            )
+        });
     }
 
     fn rebatched(&mut self, node: &'a Node, ty: &TensorType) {

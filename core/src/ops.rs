@@ -3,6 +3,7 @@
 //! A family is a file with a `TABLE`; adding an operator is adding a row there. Everything else
 //! (lookup, coverage) is derived from the tables.
 
+use crate::graph::Node;
 use crate::sorted;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -63,6 +64,9 @@ pub struct Operator {
     /// Whether PyTorch's catalogue confirms the runtime rule, as far as the rule itself does not tell
     /// ([`Call::is_unproven`]): `tests/operators.txt`.
     pub is_proven: bool,
+    /// Inputs from this position on are numbers that Python passes, and no tensors of the model;
+    /// [`usize::MAX`] where there are none.
+    pub numbers_from: usize,
 }
 
 /// A runtime rule: calls ATen operators on the inputs, sets outputs.
@@ -80,13 +84,21 @@ impl Shaped {
     /// Completes the row with what PyTorch runs.
     const fn runs(self, run: RunRule) -> Operator {
         let Self { name, domain, inputs, infer } = self;
-        Operator { name, domain, inputs, infer, run: Some(run), is_proven: true }
+        Operator {
+            name,
+            domain,
+            inputs,
+            infer,
+            run: Some(run),
+            is_proven: true,
+            numbers_from: MANY,
+        }
     }
 
     /// Completes the row with the admission that nobody looked at what PyTorch runs.
     const fn unmodelled(self) -> Operator {
         let Self { name, domain, inputs, infer } = self;
-        Operator { name, domain, inputs, infer, run: None, is_proven: false }
+        Operator { name, domain, inputs, infer, run: None, is_proven: false, numbers_from: MANY }
     }
 }
 
@@ -95,6 +107,11 @@ impl Operator {
     #[must_use]
     pub const fn unproven(self) -> Self {
         Self { is_proven: false, ..self }
+    }
+
+    /// The same, with numbers instead of tensors from this input on.
+    const fn numbers_from(self, input: usize) -> Self {
+        Self { numbers_from: input, ..self }
     }
 }
 
@@ -165,6 +182,21 @@ pub fn lookup(domain: &str, name: &str) -> Option<&'static Operator> {
     let found =
         SORTED.binary_search_by(|row| row.name.cmp(name).then_with(|| row.domain.cmp(domain)));
     found.ok().and_then(|position| SORTED.get(position).copied())
+}
+
+/// For each value, whether it is only ever passed as a number or a list of them: sizes, scales, pads.
+pub fn only_numbers<'n>(nodes: impl IntoIterator<Item = &'n Node>, values: usize) -> Vec<bool> {
+    let (mut numbers, mut tensors) = (vec![false; values], vec![false; values]);
+    for node in nodes {
+        let from = lookup(&node.domain, &node.op).map_or(MANY, |operator| operator.numbers_from);
+        for (position, id) in node.inputs.iter().enumerate() {
+            let flags = if position >= from { &mut numbers } else { &mut tensors };
+            if let Some(flag) = id.and_then(|id| flags.get_mut(id.0)) {
+                *flag = true;
+            }
+        }
+    }
+    numbers.iter().zip(tensors).map(|(number, tensor)| *number && !tensor).collect()
 }
 
 /// Any number of further inputs.

@@ -17,6 +17,7 @@ mod gaps;
 mod in_place;
 mod in_projection;
 mod masks;
+mod merged;
 mod names;
 mod norms;
 mod patterns;
@@ -93,7 +94,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 21] = [
+const RECOVERIES: [(Recovery, Reason); 22] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (weights::name_folded, Reason::FoldedParameters),
@@ -104,14 +105,15 @@ const RECOVERIES: [(Recovery, Reason); 21] = [
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
     (circular::find_again, Reason::TakenApart),
+    (spellings::find_again, Reason::TakenApart),
     (chunks::separate, Reason::TakenApart),
     (chunks::find_again, Reason::TakenApart),
     (cells::find_again, Reason::TakenApart),
     (norms::find_again, Reason::TakenApart),
-    (spellings::find_again, Reason::TakenApart),
     (patterns::find_again, Reason::TakenApart),
     (assignments::find_again, Reason::TakenApart),
     (rms_norm::find_again, Reason::TakenApart),
+    (merged::separate, Reason::MergedOperators),
     (dropout::reinsert, Reason::RemovedDropout),
     (gaps::fill, Reason::RemovedDropout),
     (in_place::assume, Reason::Overwriting),

@@ -2,6 +2,7 @@
 
 use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;
+use crate::ops;
 use crate::recover::Program;
 
 /// What a value of the graph is to a training run.
@@ -33,6 +34,12 @@ const BUFFERS: [&str; 9] = [
     "pe",
 ];
 
+/// Last parts of the names under which models register single numbers that are trained: the gain of a
+/// residual branch (`skipinit_gain` in timm's `nfnet.py`), the temperature of CLIP and its kin. Others
+/// without a dimension are constants (`embed_scale` in transformers).
+const NUMBERS: [&str; 6] =
+    ["alpha_attn", "alpha_dense", "learnable_gain", "logit_bias", "logit_scale", "skipinit_gain"];
+
 /// The role of every value, by [`ValueId`].
 pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
     let graph = &program.graph;
@@ -57,6 +64,9 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     if uses.is_adapter(id) {
         return Role::Parameter;
     }
+    if uses.is_number(id) {
+        return Role::Host;
+    }
     if uses.is_statistic(id) {
         return Role::Buffer;
     }
@@ -76,8 +86,12 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     let is_state_name =
         graph.members.is_empty() && graph.value(id).is_some_and(Value::has_state_name);
     if ty.dtype.is_floating() {
-        if name.rsplit('.').next().is_some_and(|leaf| BUFFERS.contains(&leaf)) {
+        let leaf = name.rsplit('.').next().unwrap_or(name);
+        if BUFFERS.contains(&leaf) {
             return Role::Buffer;
+        }
+        if ty.rank() == 0 && is_state_name && NUMBERS.contains(&leaf) {
+            return Role::Parameter;
         }
         // Tables of positions are constants of the code; trained embeddings are named or bare.
         let is_table = uses.is_table(id) && !name.contains("Constant") && ty.rank() > 1;
@@ -100,17 +114,21 @@ struct Uses {
     table: Vec<bool>,
     /// Matrices of adapters, which no exporter lists: they are put in after the file was read.
     adapter: Vec<bool>,
+    /// Scales, sizes and the like: no tensors, though some files keep them among the weights.
+    number: Vec<bool>,
 }
 
 impl Uses {
     fn of(program: &Program<'_>) -> Self {
         let none = vec![false; program.graph.values.len()];
+        let nodes = program.nodes.iter().map(AsRef::as_ref);
         let mut uses = Self {
             read: none.clone(),
             statistic: none.clone(),
             weight: none.clone(),
             table: none.clone(),
             adapter: none,
+            number: ops::only_numbers(nodes, program.graph.values.len()),
         };
         for node in &program.nodes {
             for (position, input) in node.inputs.iter().enumerate() {
@@ -156,6 +174,10 @@ impl Uses {
         self.statistic.get(id.0).copied().unwrap_or(false)
     }
 
+    fn is_number(&self, id: ValueId) -> bool {
+        self.number.get(id.0).copied().unwrap_or(false)
+    }
+
     fn is_adapter(&self, id: ValueId) -> bool {
         self.adapter.get(id.0).copied().unwrap_or(false)
     }
@@ -172,5 +194,57 @@ impl Uses {
 fn mark(flags: &mut [bool], id: ValueId) {
     if let Some(flag) = flags.get_mut(id.0) {
         *flag = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::diagnostic::Diagnostics;
+    use crate::graph::{DeclaredType, Dim, Literal, Node};
+    use crate::infer::infer;
+    use crate::recover::recover;
+    use crate::tensor::DType;
+
+    #[test]
+    fn numbers_are_trained_where_they_are_known_to_be() {
+        for (name, dims, expected) in [
+            ("stages.0.0.skipinit_gain", &[][..], Role::Parameter),
+            ("logit_scale", &[], Role::Parameter),
+            ("embed_tokens.embed_scale", &[], Role::Buffer),
+            ("blocks.0.attn.scale", &[], Role::Buffer),
+            ("blocks.0.gamma", &[8], Role::Parameter),
+            ("onnx::Mul_12", &[], Role::Host),
+        ] {
+            let dtype = DType::Float32;
+            let declared = DeclaredType { dtype: Some(dtype), dims: Some(vec![Dim::Known(8)]) };
+            let literal = Literal { dtype, dims: dims.to_vec(), elements: None };
+            let value = |name: &str| Value { name: name.to_owned(), ..Value::default() };
+            let graph = Graph {
+                producer: "pytorch 2.15.0".to_owned(),
+                opset: 17,
+                values: vec![
+                    Value { declared: Some(declared), ..value("x") },
+                    Value { initializer: Some(literal), ..value(name) },
+                    value("y"),
+                ],
+                nodes: vec![Node {
+                    op: "Mul".to_owned(),
+                    inputs: vec![Some(ValueId(0)), Some(ValueId(1))],
+                    outputs: vec![Some(ValueId(2))],
+                    ..Node::default()
+                }],
+                inputs: vec![ValueId(0)],
+                outputs: vec![ValueId(2)],
+                ..Graph::default()
+            };
+            let sink = Diagnostics::default();
+            let typed = infer(&graph, &BTreeMap::new(), &sink).unwrap();
+            let program = recover(&graph, &typed, &Config::default(), &sink);
+            assert_eq!(roles(&program, &typed)[1], expected, "{name}");
+        }
     }
 }

@@ -140,9 +140,19 @@ pub fn record(
     sink.extend(training.optimizer.diagnostics());
     sink.extend(training.masters.is_some().then(Masters::diagnostic));
     sink.extend(format_diagnostic(program, config));
+    sink.extend(rt.lacking_gradients().into_iter().map(lacking_gradient));
     let mut trace = rt.into_trace();
     sink.extend(unproven::mark(program, typed, &mut trace));
     Ok(trace)
+}
+
+/// That the gradient of an operator is a guess.
+fn lacking_gradient(operator: &str) -> Diagnostic {
+    let message = format!(
+        "the gradient of `{operator}` is not known for its arguments here: gradients are taken to be as large \
+         as its inputs, so the truth can only be higher"
+    );
+    Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(operator)
 }
 
 /// What the loop holds besides the model.

@@ -296,7 +296,7 @@ impl<'r> Round<'r> {
                 let place = i64::try_from(place).unwrap_or(i64::MAX);
                 given.push(self.select(*whole, at("scan_input_axes", position), place));
             }
-            let names = body.inputs.iter().copied().zip(given).collect();
+            let names = sorted::map(body.inputs.iter().copied().zip(given));
             let mut made = self.run(body, names, trip, is_assumed)?.into_iter();
             carried = made.by_ref().take(n_carried).collect();
             for (list, value) in stacks.iter_mut().zip(made) {
@@ -469,7 +469,7 @@ impl<'r> Round<'r> {
             op: op.to_owned(),
             inputs: inputs.into_iter().map(Some).collect(),
             outputs: vec![Some(output)],
-            attributes: axis.into_iter().collect(),
+            attributes: sorted::map(axis),
             ..Node::default()
         });
     }

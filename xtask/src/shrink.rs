@@ -2,8 +2,9 @@
 //!
 //! What compresses is what a window of 32 kB has seen before. So all styles become one file, and
 //! the functions of a program stand in the order of their names, where the copies of one generic
-//! function are neighbours; `wasm-bindgen` leaves them by their sizes. And what compresses worst is
-//! chance: the hashes in the names by which a program and its script know each other become numbers.
+//! function are neighbours, and the copies by their bytes; `wasm-bindgen` leaves them by their sizes.
+//! And what compresses worst is chance: the hashes in the names by which a program and its script
+//! know each other become numbers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,7 +21,7 @@ use wasmparser::{
 use crate::offline::fingerprint;
 use crate::process::{Failure, Result, While as _};
 
-/// Shrinks every program of a built page, and its styles.
+/// Shrinks every program and script of a built page, and its styles.
 ///
 /// # Errors
 /// A file cannot be read or written, or is not what Trunk makes.
@@ -28,17 +29,45 @@ pub(crate) fn shrink(folder: &Path) -> Result<()> {
     join_styles(folder)?;
     for entry in fs::read_dir(folder).during("listing the programs")? {
         let path = entry.during("listing the programs")?.path();
-        if path.extension().is_some_and(|extension| extension == "wasm") {
+        let has = |ending| path.extension().is_some_and(|extension| extension == ending);
+        if has("wasm") {
             let doing = format!("putting {} in order", path.display());
             let program = fs::read(&path).during(&doing)?;
+            let sorts = sorts(&program).during(&doing)?;
+            if sorts > 1 {
+                return Err(Failure::new(format!(
+                    "{} has the standard library's sort {sorts} times: use `core/src/sorted.rs`, \
+                     also in place of a `collect` into a `BTreeMap` or a `BTreeSet`",
+                    path.display()
+                )));
+            }
             let short = short_names(&program).during(&doing)?;
             let script = path.to_string_lossy().replace("_bg.wasm", ".js");
             let glue = fs::read_to_string(&script).during(&doing)?;
             fs::write(&path, by_name(&program, &short).during(&doing)?).during(&doing)?;
-            fs::write(script, trimmed(&glue, &short)).during(&doing)?;
+            fs::write(script, renamed(&glue, &short)).during(&doing)?;
+        } else if has("js") {
+            let doing = format!("trimming {}", path.display());
+            let text = fs::read_to_string(&path).during(&doing)?;
+            fs::write(&path, trimmed(&text)).during(&doing)?;
         }
     }
     Ok(())
+}
+
+/// COUNT: how often the standard library's sort was compiled into a program.
+fn sorts(program: &[u8]) -> std::result::Result<usize, BinaryReaderError> {
+    let mut found = 0;
+    for payload in Parser::new(0).parse_all(program) {
+        if let Payload::CustomSection(section) = payload? {
+            let names = function_names(&section)?;
+            let is_sort = |name: &str| {
+                ["::driftsort_main", "::ipnsort"].iter().any(|part| name.contains(part))
+            };
+            found += names.iter().filter(|(_, name)| is_sort(name)).count();
+        }
+    }
+    Ok(found)
 }
 
 /// Shorter names for what a program imports under a name that ends with a hash.
@@ -59,12 +88,11 @@ fn short_names(program: &[u8]) -> std::result::Result<BTreeMap<String, String>, 
     Ok(short)
 }
 
-/// A script that `wasm-bindgen` wrote, without its comments and its indentation, and with short
-/// names.
-fn trimmed(script: &str, short: &BTreeMap<String, String>) -> String {
+/// A script or a style without its indentation, and without the lines that are comments.
+fn trimmed(text: &str) -> String {
     let mut is_comment = false;
     let mut kept = String::new();
-    for line in script.lines().map(str::trim) {
+    for line in text.lines().map(str::trim) {
         is_comment |= line.starts_with("/*");
         if !is_comment && !line.is_empty() && !line.starts_with("//") {
             kept.push_str(line);
@@ -72,9 +100,14 @@ fn trimmed(script: &str, short: &BTreeMap<String, String>) -> String {
         }
         is_comment &= !line.ends_with("*/");
     }
+    kept
+}
+
+/// A script that `wasm-bindgen` wrote, with short names.
+fn renamed(script: &str, short: &BTreeMap<String, String>) -> String {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
     let mut text = String::new();
-    let mut rest = kept.as_str();
+    let mut rest = script;
     while let Some(begin) = rest.find(is_part) {
         let (between, word) = rest.split_at(begin);
         let end = word.find(|letter| !is_part(letter)).unwrap_or(word.len());
@@ -101,7 +134,8 @@ fn join_styles(folder: &Path) -> Result<()> {
             continue;
         };
         let file = folder.join(name);
-        styles.push_str(&fs::read_to_string(&file).during(format_args!("reading {name}"))?);
+        let style = fs::read_to_string(&file).during(format_args!("reading {name}"))?;
+        styles.push_str(&trimmed(&style));
         fs::remove_file(&file).during(format_args!("removing {name}"))?;
         place.get_or_insert(kept.len());
     }
@@ -138,7 +172,7 @@ impl<'a> ByName<'a> {
         program: &[u8],
         short: &'a BTreeMap<String, String>,
     ) -> std::result::Result<Self, BinaryReaderError> {
-        let (mut imported, mut own, mut names) = (0, 0, Vec::new());
+        let (mut imported, mut own, mut names) = (0, Vec::new(), Vec::new());
         for payload in Parser::new(0).parse_all(program) {
             match payload? {
                 Payload::ImportSection(imports) => {
@@ -146,25 +180,31 @@ impl<'a> ByName<'a> {
                         imported += usize::from(matches!(import?.ty, TypeRef::Func(_)));
                     }
                 }
-                Payload::FunctionSection(functions) => own = functions.count() as usize,
+                Payload::CodeSectionEntry(body) => own.push(body.as_bytes()),
                 Payload::CustomSection(section) => names.extend(function_names(&section)?),
                 _ => {}
             }
         }
-        let mut by_number = vec![""; imported + own];
+        let mut by_number = vec![""; imported + own.len()];
         for (number, name) in names {
             if let Some(place) = by_number.get_mut(number as usize) {
                 *place = name;
             }
         }
-        let mut order: Vec<_> = (0..own).collect();
-        order.sort_by_key(|&function| by_number[imported + function]);
-        let mut numbers: Vec<_> = (0..).take(imported + own).collect();
+        let mut order: Vec<_> = (0..own.len()).collect();
+        order.sort_by_key(|&function| (unhashed(by_number[imported + function]), own[function]));
+        let mut numbers: Vec<_> = (0..).take(imported + own.len()).collect();
         for (number, &function) in (0..).skip(imported).zip(&order) {
             numbers[imported + function] = number;
         }
         Ok(Self { order, numbers, short })
     }
+}
+
+/// A function's name without the hash that tells copies of one generic function apart.
+fn unhashed(name: &str) -> &str {
+    let hashed = name.rsplit_once("::h");
+    hashed.filter(|(_, hash)| hash.len() == 16).map_or(name, |(name, _)| name)
 }
 
 fn function_names<'a>(
@@ -252,7 +292,7 @@ mod tests {
                       __wbg_now_0123456789abcdef: () => x.__wbg_now_0123456789abcdef1,\n    };\n}\n";
         let expected =
             "export function f() {\nreturn {\ni0: () => x.__wbg_now_0123456789abcdef1,\n};\n}\n";
-        assert_eq!(trimmed(script, &short), expected);
+        assert_eq!(renamed(&trimmed(script), &short), expected);
     }
 
     /// A program of functions that return their positions; the last calls the first.
@@ -301,6 +341,24 @@ mod tests {
         exported
             .map(|e| format!("{} is {}: {}", e.name, e.index, bodies[e.index as usize]))
             .collect()
+    }
+
+    #[test]
+    fn sorts_are_counted() {
+        let sort = "core::slice::sort::stable::driftsort_main::hb3444642b3240530";
+        let other = "core::slice::sort::unstable::ipnsort::h56b70865b574b20c";
+        assert_eq!(sorts(&program(&[sort, "places", other])).expect("a program"), 2);
+    }
+
+    #[test]
+    fn copies_of_one_function_stand_by_what_they_do() {
+        let copies = ["f::h00000000000000ff", "f::h00000000000000aa", "e"];
+        let ordered = by_name(&program(&copies), &BTreeMap::new()).expect("a program");
+        let first = "f::h00000000000000ff is 1: I32Const { value: 0 }";
+        assert_eq!(
+            exports(&ordered)[..2],
+            [first, "f::h00000000000000aa is 2: I32Const { value: 1 }"]
+        );
     }
 
     #[test]

@@ -141,9 +141,9 @@ fn dot((x, y): (f64, f64), said: String) -> impl IntoView {
 fn reaches(points: &[TrendPoint], limit: &Limit) -> Option<(u64, String)> {
     if let Some(largest) = limit.largest {
         let at = largest.without_flush.unwrap_or_default();
-        return Some((at, words::largest(&limit.name, largest)));
+        return Some((at, words::largest(largest)));
     }
     let at = crossing(points, limit.room)?;
-    let said = fill("{device}: about {n}", &[("device", &limit.name), ("n", &grouped(at))]);
+    let said = fill("about {n}", &[("n", &grouped(at))]);
     Some((at, said))
 }

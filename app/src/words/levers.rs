@@ -80,15 +80,15 @@ pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
     )
 }
 
-/// How far a device reaches: `largest on T4: 118, 125 with flushes`.
-pub(crate) fn largest(device: &str, largest: LargestBatch) -> String {
+/// How far a device reaches, whose name stands beside it: `largest: 118, 125 with flushes`.
+pub(crate) fn largest(largest: LargestBatch) -> String {
     let size = |size: Option<u64>| size.map_or_else(String::new, grouped);
     let (n, flushing) = (size(largest.without_flush), size(largest.with_flush));
     let english = match (largest.without_flush, largest.only_with_flush()) {
-        (Some(_), None) => "largest on {device}: {n}",
-        (Some(_), Some(_)) => "largest on {device}: {n}, {flushing} with flushes",
-        (None, Some(_)) => "largest on {device}: {flushing}, with flushes",
-        (None, None) => "none fits on {device}",
+        (Some(_), None) => "largest: {n}",
+        (Some(_), Some(_)) => "largest: {n}, {flushing} with flushes",
+        (None, Some(_)) => "largest: {flushing}, with flushes",
+        (None, None) => "none fits",
     };
-    fill(english, &[("device", &device), ("n", &n), ("flushing", &flushing)])
+    fill(english, &[("n", &n), ("flushing", &flushing)])
 }

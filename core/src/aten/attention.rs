@@ -35,6 +35,11 @@ impl Kernel {
             return Self::Math;
         }
         let (width, of_values) = (q.size(3), v.size(3));
+        // `check_last_dim_stride_equals_1`, which flash does not need of heads of one element.
+        let is_dense = [q, k, v].iter().all(|operand| operand.strides().last() == Some(&1));
+        if !(is_dense || is_half && width == 1) {
+            return Self::Math;
+        }
         let flash =
             is_half && !is_biased && capability >= (8, 0) && width == of_values && width <= 256;
         // `minimum_gemm_alignment`: of tensor cores, 16 bytes.
@@ -425,6 +430,46 @@ impl Tiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::PyTorch;
+    use crate::eager::Hardware;
+
+    /// As `can_use_flash_attention` and `can_use_efficient_attention` of PyTorch 2.15 answer on an A100, of
+    /// heads that lie in rows (`r`) or are turned (`t`).
+    #[test]
+    fn fused_kernels_want_rows_without_gaps() {
+        use Kernel::{Flash, Math, MemoryEfficient};
+        const SINGLE: DType = DType::Float32;
+        const HALF: DType = DType::Float16;
+        let hardware = Hardware {
+            capability: (8, 0),
+            multiprocessors: 108,
+            threads_per_multiprocessor: 2048,
+            cublas_workspace: Bytes::mib(8),
+        };
+        let rt = Runtime::new(hardware, PyTorch::V2_15);
+        for (dtype, rows, width, lie, expected) in [
+            (SINGLE, 49, 32, "rrr", MemoryEfficient),
+            (SINGLE, 49, 32, "ttt", Math),
+            (SINGLE, 49, 32, "trr", Math),
+            (SINGLE, 49, 32, "rrt", Math),
+            (SINGLE, 1, 32, "ttt", MemoryEfficient),
+            (SINGLE, 49, 4, "ttt", Math),
+            (HALF, 49, 32, "rrr", Flash),
+            (HALF, 49, 32, "ttt", Math),
+            (HALF, 49, 32, "rrt", Math),
+            (HALF, 1, 32, "ttt", Flash),
+            (HALF, 49, 1, "ttt", Flash),
+        ] {
+            let operand = |lies: char| match lies {
+                't' => view::transpose(&rt, &rt.empty(dtype, &[2, 2, width, rows]), 2, 3),
+                _ => rt.empty(dtype, &[2, 2, rows, width]),
+            };
+            let operands: Vec<Tensor> = lie.chars().map(operand).collect();
+            let [q, k, v] = operands.as_slice() else { panic!("{lie}") };
+            let found = Kernel::choose(&rt, [q, k, v], false);
+            assert_eq!(found, expected, "{dtype} {rows} {width} {lie}");
+        }
+    }
 
     /// What `_efficient_attention_backward` of PyTorch 2.15 takes for six heads.
     #[test]

@@ -328,13 +328,3 @@ pub fn clamp_between(rt: &Runtime, x: &Tensor, [low, high]: [&Tensor; 2]) -> Ten
         vec![Some(result)]
     })
 }
-
-/// `aten::maximum`, `minimum`: both operands are saved, gradients are masked.
-pub fn extremum(rt: &Runtime, name: &'static str, a: &Tensor, b: &Tensor) -> Tensor {
-    rt.enter_operator(name);
-    let y = output(rt, promote(a, b), &[a, b]);
-    rt.differentiable("MaximumBackward0", y, &[a, b], &[a, b], |pass| {
-        let fresh = || pass.grad().map(|grad| pass.rt.empty_like(grad));
-        vec![fresh().filter(|_| pass.needs(0)), fresh().filter(|_| pass.needs(1))]
-    })
-}

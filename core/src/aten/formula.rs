@@ -23,6 +23,7 @@ pub(crate) mod parse;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use crate::basis::Reason;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::sorted;
 use crate::tensor::DType;
@@ -103,29 +104,35 @@ impl Row {
     /// # Errors
     /// When its arguments are of a form that the row does not know.
     pub fn run(&'static self, rt: &Runtime, arguments: Vec<Value>, in_place: bool) -> Answer {
+        let _level = rt.deeper().ok_or("formulas call each other too deeply")?;
         let mut arguments = arguments;
         arguments.resize(self.parameters.len(), Value::Nothing);
         // Variants in place are on no list.
-        if !in_place {
-            self.autocast(rt, &mut arguments);
+        if !in_place && self.autocast(rt, &mut arguments) {
+            // Below an operator that is on one, autocast is off.
+            return rt.autocast_off(|| self.run_as_is(rt, &arguments, in_place));
         }
+        self.run_as_is(rt, &arguments, in_place)
+    }
+
+    fn run_as_is(&'static self, rt: &Runtime, arguments: &[Value], in_place: bool) -> Answer {
         rt.enter_operator(&self.label);
         if self.gradients.is_empty() {
-            let mut scope = Scope::new(rt, self.bind(&arguments));
+            let mut scope = Scope::new(rt, self.bind(arguments));
             scope.overwritten = arguments.first().and_then(tensor).filter(|_| in_place);
             return scope.run(&self.body, &[]);
         }
-        self.record(rt, &arguments, in_place)
+        self.record(rt, arguments, in_place)
     }
 
     fn bind(&self, arguments: &[Value]) -> Vec<(&'static str, Value)> {
         self.parameters.iter().copied().zip(arguments.iter().cloned()).collect()
     }
 
-    /// Casts of the lists in `autocast_mode.h`, the last argument first.
-    fn autocast(&self, rt: &Runtime, arguments: &mut [Value]) {
+    /// Casts of the lists in `autocast_mode.h`, the last argument first; whether the operator is on one.
+    fn autocast(&self, rt: &Runtime, arguments: &mut [Value]) -> bool {
         let floats = arguments.iter().flat_map(tensors).map(|tensor| tensor.dtype());
-        let Some(dtype) = rt.autocast_wants(&self.label, floats) else { return };
+        let Some(dtype) = rt.autocast_wants(&self.label, floats) else { return false };
         let cast = |value: &mut Value| {
             if let Value::Tensor(tensor) = value {
                 *tensor = rt.cached_cast(tensor, dtype);
@@ -137,6 +144,7 @@ impl Row {
                 one => cast(one),
             }
         }
+        true
     }
 
     /// Runs the kernel without a history and gives its results one.
@@ -161,7 +169,10 @@ impl Row {
         let (names, saved): (Vec<_>, Vec<_>) =
             given.saved(clone.as_ref(), &results).into_iter().unzip();
         let saved: Vec<&Tensor> = saved.iter().collect();
-        let (facts, sizes, counts) = given.facts();
+        let (facts, mut sizes, counts) = given.facts();
+        let made_sizes = results.iter().map(|result| sizes_of(&Value::Tensor(result.clone())));
+        sizes.extend(RESULTS.iter().copied().zip(made_sizes.clone()));
+        sizes.push(("results", Value::List(made_sizes.collect())));
         let formula = move |pass: &Pass<'_>| {
             let mut known = facts.clone();
             for (name, tensor) in names.iter().zip(pass.saved) {
@@ -170,6 +181,9 @@ impl Row {
             for (name, grad) in GRADS.iter().zip(pass.grads) {
                 known.push((name, grad.clone().map_or(Value::Nothing, Value::Tensor)));
             }
+            let grads = pass.grads.iter().cloned();
+            let grads = grads.map(|grad| grad.map_or(Value::Nothing, Value::Tensor));
+            known.push(("grads", Value::List(grads.collect())));
             self.backward(pass, &known, &sizes, &counts)
         };
         let mut floats = results.into_iter().filter(|result| result.dtype().is_floating());
@@ -218,12 +232,12 @@ impl Row {
             scope.sizes = sizes;
             scope.needed = names_needed(&gradient.of, &wanted);
             let several = gradient.of.len() > 1;
-            let Ok(value) = scope.run(&gradient.body, if several { &wanted } else { &[] }) else {
-                continue;
-            };
-            let values = match value {
-                Value::List(list) if several => list,
-                one => vec![one],
+            let values = match scope.run(&gradient.body, if several { &wanted } else { &[] }) {
+                Ok(Value::List(list)) if several => list,
+                Ok(one) => vec![one],
+                Err(_) => {
+                    pass.rt.assuming(&Reason::Unmodelled, || self.unknown(pass, gradient, sizes))
+                }
             };
             for (name, value) in gradient.of.iter().zip(values) {
                 let slots = found.iter_mut().skip(offset(name)).take(count(name));
@@ -237,6 +251,35 @@ impl Row {
             }
         }
         found
+    }
+
+    /// Gradients of which the formula says nothing for these arguments: as large as what they are of, and
+    /// a diagnostic says so.
+    fn unknown(
+        &self,
+        pass: &Pass<'_>,
+        gradient: &Gradient,
+        sizes: &[(&'static str, Value)],
+    ) -> Vec<Value> {
+        pass.rt.lacks_gradient(self.name);
+        let dtype = pass.grads.iter().flatten().next().map_or(DType::Float32, Tensor::dtype);
+        let fresh = |sizes: &Value| {
+            let Value::List(dims) = sizes else { return Value::Nothing };
+            let dim = |n: &Value| match n {
+                Value::Int(n) => u64::try_from(*n).ok(),
+                _ => None,
+            };
+            let dims: Option<Vec<u64>> = dims.iter().map(dim).collect();
+            dims.map_or(Value::Nothing, |dims| pass.rt.empty(dtype, &dims).into())
+        };
+        let like = |name: &&'static str| match sizes.iter().find(|(n, _)| n == name) {
+            Some((_, Value::List(list))) if list.iter().any(|x| matches!(x, Value::List(_))) => {
+                Value::List(list.iter().map(fresh).collect())
+            }
+            Some((_, one)) => fresh(one),
+            None => Value::Nothing,
+        };
+        gradient.of.iter().map(like).collect()
     }
 }
 

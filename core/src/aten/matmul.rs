@@ -174,6 +174,7 @@ impl<'a> Operands<'a> {
 pub fn matmul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     let [a, b] = &rt.for_operator("aten::matmul", [a, b]);
     match (a.rank(), b.rank()) {
+        (1 | 2, 3..) => folded_right(rt, a, b),
         (0 | 1, _) | (_, 0 | 1) => vector_product(rt, a, b),
         (2, 2) => mm(rt, a, b, b.size(1)),
         (_, 2) => {
@@ -187,6 +188,38 @@ pub fn matmul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
         }
         _ => batched(rt, a, b),
     }
+}
+
+/// A vector or a matrix times several matrices: these are turned and seen as one, a copy, where the
+/// first factor is trained or where that is no copy; else the first is repeated (`should_fold`,
+/// `native/LinearAlgebra.cpp`).
+fn folded_right(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
+    let last = b.rank().saturating_sub(1);
+    let turned = view::transpose(rt, b, last.saturating_sub(1), last);
+    let (rows, width) = rows_and_width(turned.sizes());
+    let merges = |at: usize| {
+        let next = at.saturating_add(1);
+        let strides = turned.strides();
+        let span = strides.get(next).map(|stride| stride.saturating_mul(turned.size(next)));
+        strides.get(at).copied() == span
+    };
+    let is_seen = a.rank() == 1 && (0..last.saturating_sub(1)).all(merges);
+    let mut sizes: Vec<u64> = turned.sizes().iter().take(last).copied().collect();
+    if !rt.requires_grad(&[a]) && !is_seen {
+        if a.rank() == 2 {
+            return batched(rt, a, b);
+        }
+        let y = batched(rt, &view::reshape(rt, a, &[1, a.numel()]), b);
+        return view::reshape(rt, &y, &sizes);
+    }
+    let folded = view::reshape(rt, &turned, &[rows, width]);
+    if a.rank() == 1 {
+        return unflatten(rt, vector_product(rt, &folded, a), &sizes);
+    }
+    let a = view::transpose(rt, a, 0, 1);
+    let y = mm(rt, &folded, &a, a.size(1));
+    sizes.push(a.size(1));
+    view::transpose(rt, &unflatten(rt, y, &sizes), last.saturating_sub(1), last)
 }
 
 fn vector_product(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {

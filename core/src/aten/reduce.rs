@@ -8,7 +8,8 @@ use crate::tensor::DType;
 /// `aten::sum`: the gradient is expanded, a view.
 pub fn sum(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
     rt.enter_operator("aten::sum");
-    let single = rt.autocast_type().is_some() && x.dtype().is_floating();
+    let single =
+        rt.autocast_type().is_some() && x.dtype().is_floating() && x.dtype() != DType::Float64;
     let dtype = if single { DType::Float32 } else { x.dtype() };
     let y = shaped(reduce(rt, x, reduced, dtype), x, reduced, keepdim);
     let (sizes, kept) = (x.sizes().to_vec(), kept_sizes(x, reduced));

@@ -115,6 +115,14 @@ impl Runtime {
         result
     }
 
+    /// Runs `body` as below an operator that autocast is done with; what it has cast stays.
+    pub fn autocast_off<T>(&self, body: impl FnOnce() -> T) -> T {
+        let before = self.autocast.dtype.take();
+        let result = body();
+        self.autocast.dtype.set(before);
+        result
+    }
+
     /// The type that the region casts down to; `None` outside of one.
     pub fn autocast_type(&self) -> Option<DType> {
         self.autocast.dtype.get()

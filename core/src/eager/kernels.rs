@@ -113,7 +113,9 @@ fn scratch(hardware: &Hardware, x: &Tensor, reduced: &[bool]) -> (Bytes, Bytes) 
     };
     let unit_stride = dims.iter().map(|d| d.1).min() == Some(1);
     let coalesced = coalesced_reduced_dims(&dims);
-    let shape = Shape { inputs, outputs, fast, unit_stride, coalesced };
+    // Sums of doubles and of long integers are as wide, all others in single precision.
+    let width = x.dtype().size().max(Bytes(4));
+    let shape = Shape { inputs, outputs, fast, unit_stride, coalesced, width };
     shape.scratch(hardware)
 }
 
@@ -134,6 +136,8 @@ struct Shape {
     fast: bool,
     unit_stride: bool,
     coalesced: usize,
+    /// SIZE: a sum.
+    width: Bytes,
 }
 
 impl Shape {
@@ -180,7 +184,7 @@ impl Shape {
             return (Bytes::ZERO, Bytes::ZERO);
         }
         let lanes = if self.fast { 1 } else { width.saturating_mul(vector) };
-        let staging = Bytes(4).times(self.outputs).times(blocks).times(lanes);
+        let staging = self.width.times(self.outputs).times(blocks).times(lanes);
         (staging, Bytes(4).times(grid))
     }
 }

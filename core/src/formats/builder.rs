@@ -4,6 +4,7 @@ use crate::diagnostic::Diagnostic;
 use crate::graph::{
     Attribute, DeclaredType, Dim, Elements, Graph, Literal, Member, Node, Value, ValueId,
 };
+use crate::sorted;
 use crate::tensor::DType;
 
 /// Version of the operator set whose nodes are written.
@@ -110,7 +111,9 @@ impl Builder {
             domain: domain.to_owned(),
             inputs,
             outputs: made.iter().copied().map(Some).collect(),
-            attributes: attributes.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            attributes: sorted::map(
+                attributes.into_iter().map(|(name, value)| (name.into(), value)),
+            ),
             module: module.to_owned(),
             origin: None,
         });

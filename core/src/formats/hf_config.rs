@@ -7,12 +7,11 @@
 //!
 //! Sources: transformers 5.23, `models/*/modeling_*.py` and `configuration_*.py`.
 
-use std::collections::BTreeSet;
-
 use crate::config::{Attention, Config, LossChoice, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Graph;
+use crate::sorted;
 
 use super::spec::tree;
 use families::{Family, families};
@@ -224,7 +223,7 @@ fn find<'f>(
 /// That there is no such family, and which is the nearest.
 fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
     let known: Vec<&str> = families.iter().map(|family| family.model_type).collect();
-    let keys: BTreeSet<&str> = c.keys().collect();
+    let keys = sorted::set(c.keys());
     let shared = |family: &&Family| family.keys.iter().filter(|key| keys.contains(**key)).count();
     let nearest = families.iter().rev().max_by_key(shared).filter(|family| shared(family) > 1);
     let nearest = nearest.map_or_else(String::new, |family| {

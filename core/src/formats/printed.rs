@@ -15,6 +15,7 @@ use super::spec::{Input, Spec};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Dim;
+use crate::sorted;
 
 mod blocks;
 mod named;
@@ -182,7 +183,7 @@ fn inputs(root: &Printed) -> Result<Vec<Spec>, Error> {
         Spec {
             name: root.class.clone(),
             inputs: vec![input],
-            dims: sizes.collect(),
+            dims: sorted::map(sizes),
             ..Spec::default()
         }
     };

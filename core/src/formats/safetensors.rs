@@ -11,8 +11,6 @@
 //! Activations are unknown, and an error among the diagnostics says so: the answer is a lower bound.
 //! Which tensors are trained is told by type and name.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value as Json};
 
 use super::hf_config::named::Clues;
@@ -117,8 +115,8 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
 /// What is trained, by name.
 fn named(tensors: &[Tensor<'_>]) -> Clues {
     let trained = tensors.iter().filter(|tensor| tensor.is_trained());
-    let parameters: BTreeMap<String, Vec<u64>> =
-        trained.clone().map(|tensor| (tensor.name.to_owned(), tensor.dims.clone())).collect();
+    let named = |tensor: &Tensor<'_>| (tensor.name.to_owned(), tensor.dims.clone());
+    let parameters = sorted::map(trained.clone().map(named));
     let all = |dtype| trained.clone().all(|tensor| tensor.dtype == dtype);
     let dtype = match () {
         () if all(DType::BFloat16) => Some("bfloat16"),

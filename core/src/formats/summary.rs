@@ -9,14 +9,13 @@
 //! - Rows stand in the order of the forward. Containers have their parts' numbers again and are not
 //!   counted twice.
 
-use std::collections::BTreeSet;
-
 use super::Fidelity;
 use super::printed::{self, Printed};
 use super::spec::{Input, Spec};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Dim, Member};
+use crate::sorted;
 
 mod solve;
 mod table;
@@ -127,12 +126,8 @@ fn finish(
 /// Whether the parameters are those of the table's last lines.
 fn compare(spec: &Spec, total: u64) -> Option<Diagnostic> {
     let graph = spec.lower().ok()?;
-    let parameters: BTreeSet<&str> = graph
-        .members
-        .iter()
-        .filter(|(_, kind)| *kind == Member::Parameter)
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let parameters = graph.members.iter().filter(|(_, kind)| *kind == Member::Parameter);
+    let parameters = sorted::set(parameters.map(|(name, _)| name.as_str()));
     let ours = graph.values.iter().filter(|value| parameters.contains(value.name.as_str()));
     let ours = ours
         .filter_map(|value| value.initializer.as_ref())

@@ -47,8 +47,10 @@ pub fn open_dims(graph: &Graph) -> Vec<OpenDim> {
         let is_batch = fixed || matches!(&batch, Batch::Named(batch) if *batch == name);
         let default = match (&batch, dim) {
             (Batch::Fixed(old), _) if fixed => *old,
-            (_, Dim::Unknown) if !is_batch => default_by_place(rank, axis),
-            _ => Meaning::of(&name).default(),
+            _ => match Meaning::of(&name) {
+                Meaning::Other if !is_batch => default_by_place(rank, axis),
+                meaning => meaning.default(),
+            },
         };
         let default = graph.dims.get(&name).copied().unwrap_or(default);
         open.push(OpenDim { name, default, batch: is_batch, inputs: vec![input.to_owned()] });
@@ -155,7 +157,7 @@ impl Meaning {
     }
 }
 
-/// Default of a dimension without a name: images have four dimensions, texts two or three.
+/// Default of a dimension whose name says nothing: images have four dimensions, texts two or three.
 const fn default_by_place(rank: usize, axis: usize) -> u64 {
     match (rank, axis) {
         (4 | 5, 2..) => Meaning::Side.default(),

@@ -95,6 +95,7 @@ fn names_get_numbers_or_stated_defaults() {
         .input("ids", "batch,seq")
         .input("decoder_ids", "batch,dec_seq")
         .input("image", "?,3,height,?")
+        .input("scan", "batch,1,any,s77")
         .node("Identity", "ids", "y");
     let open = open_dims(&sketch.0);
     let summary: Vec<_> =
@@ -105,15 +106,17 @@ fn names_get_numbers_or_stated_defaults() {
         ("dec_seq", 512, false),
         ("height", 224, false),
         ("image:3", 224, false),
+        ("any", 224, false),
+        ("s77", 224, false),
     ];
     assert_eq!(summary, expected);
-    assert_eq!(open[0].inputs, ["ids", "decoder_ids", "image"]);
+    assert_eq!(open[0].inputs, ["ids", "decoder_ids", "image", "scan"]);
 
     let (typed, found) = sketch.infer(&[("seq", 64)]).unwrap();
     assert_eq!(sketch.ty(&typed, "decoder_ids"), "float32[1, 64]");
     assert_eq!(sketch.ty(&typed, "image"), "float32[1, 3, 224, 224]");
-    assert_eq!(codes(&found), ["assumed-dimension"; 4]);
-    assert_eq!(typed.dims.len(), 5);
+    assert_eq!(codes(&found), ["assumed-dimension"; 6]);
+    assert_eq!(typed.dims.len(), 7);
 }
 
 #[test]
@@ -174,6 +177,31 @@ fn shape_arithmetic_is_folded() {
     assert_eq!(sketch.ty(&typed, "y"), "float32[20, 768]");
     assert!(found.is_empty());
     assert!(!typed.lower_bound);
+}
+
+/// The target of a `Reshape` of `[batch, seq, 256]`, and its result; none where nothing fits.
+#[test]
+fn an_open_dimension_that_became_an_axis_is_opened_again() {
+    let cases: [(&[i64], Option<&str>); 5] = [
+        (&[4, 512, 3, 64], Some("float32[4, 512, 4, 64]")),
+        (&[4, 512, 2, 64], Some("float32[4, 512, 4, 64]")),
+        (&[4, 512, 4, 64], Some("float32[4, 512, 4, 64]")),
+        (&[4, 512, 2, 2], None),
+        (&[4, 512, 5, 64], None),
+    ];
+    for (target, expected) in cases {
+        let sketch = Sketch::default()
+            .input("x", "batch,512,256")
+            .ints("target", target)
+            .node("Reshape", "x target", "y");
+        let (typed, found) = sketch.infer(&[("batch", 4)]).unwrap();
+        let is_stated = target.iter().product::<i64>() == 4 * 512 * 256;
+        let code = if expected.is_none() { "shape-unknown" } else { "restored-shape" };
+        let code: &[&str] = if is_stated { &[] } else { &[code] };
+        assert_eq!(codes(&found), code, "{target:?}");
+        assert_eq!(typed.lower_bound, expected.is_none(), "{target:?}");
+        expected.inspect(|expected| assert_eq!(sketch.ty(&typed, "y"), *expected, "{target:?}"));
+    }
 }
 
 #[test]

@@ -9,10 +9,12 @@ use std::cmp::Ordering;
 
 use super::Call;
 use super::fold::{self, float, narrow};
+use super::formula::{operand, run_as};
 use super::run::fresh;
 use super::run::without_gradient;
 use super::shape_math::{broadcast, like_first};
 use super::{Inference, MANY, OpError, Operator, op, torch};
+use crate::aten::formula::Value;
 use crate::aten::{elementwise, view};
 use crate::eager::{Tensor, kernels};
 use crate::graph::Elements;
@@ -47,13 +49,11 @@ pub(super) const TABLE: &[Operator] = &[
     op("LessOrEqual", 2..=2, |i| comparison(i, |a, b| a <= b, |a, b| a <= b))
         .runs(|c| without_gradient(c, "aten::le")),
     op("Max", 1..=MANY, |i| variadic(i, |a, b| Some(a.max(b)), |a, b| Some(a.max(b))))
-        .runs(|c| extremum(c, "aten::maximum"))
-        .unproven(),
+        .runs(|c| extremum(c, "maximum")),
     op("Mean", 1..=MANY, |i| variadic(i, |_, _| None, |_, _| None)).runs(mean_rule),
     op("Min", 1..=MANY, |i| variadic(i, |a, b| Some(a.min(b)), |a, b| Some(a.min(b))))
-        .runs(|c| extremum(c, "aten::minimum"))
-        .unproven(),
-    op("Mod", 2..=2, modulo).runs(|c| without_gradient(c, "aten::remainder")).unproven(),
+        .runs(|c| extremum(c, "minimum")),
+    op("Mod", 2..=2, modulo).runs(modulo_rule),
     op("Mul", 2..=2, |i| arithmetic(i, i64::checked_mul, |a, b| Some(float::mul(a, b))))
         .runs(multiply),
     op("Or", 2..=2, |i| comparison(i, |a, b| a != 0 || b != 0, |_, _| false))
@@ -324,11 +324,17 @@ fn reciprocal(call: &Call<'_>, x: &Tensor) -> Tensor {
 fn power_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = match operands(call) {
         (Some(x), None) => elementwise::pow_scalar(call.rt, &x),
-        (Some(a), Some(b)) => elementwise::mul(call.rt, &a, &b),
-        _ => return fresh(call),
+        (None, None) => return fresh(call),
+        _ => return run_as(call, "pow", vec![operand(call, 0), operand(call, 1)]),
     };
     call.set(0, y);
     Ok(())
+}
+
+fn modulo_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let is_signed = call.node.int("fmod").is_some_and(|n| n != 0);
+    let operands = vec![operand(call, 0), operand(call, 1)];
+    run_as(call, if is_signed { "fmod" } else { "remainder" }, operands)
 }
 
 /// `where`: a branch that is a number is no tensor.
@@ -408,10 +414,13 @@ fn mean_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 }
 
 /// `maximum`, `minimum`, and clamps by a number: the operands are saved.
-fn extremum(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
+fn extremum(call: &mut Call<'_>, name: &str) -> Result<(), OpError> {
     let y = match operands(call) {
-        (Some(a), Some(b)) => elementwise::extremum(call.rt, name, &a, &b),
+        (Some(a), Some(b)) => {
+            return run_as(call, name, vec![Value::Tensor(a), Value::Tensor(b)]);
+        }
         (Some(x), None) | (None, Some(x)) => {
+            call.is_unproven();
             let op = elementwise::Unary::saves_input("aten::clamp")
                 .node("ClampBackward1")
                 .temporaries(1);

@@ -12,7 +12,7 @@ use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     op("Bernoulli", 1..=1, random_like).runs(random_rule),
-    op("Dropout", 1..=3, dropout).runs(dropout_rule),
+    op("Dropout", 1..=3, dropout).runs(dropout_rule).numbers_from(1),
     op("Multinomial", 1..=1, multinomial).runs(random_rule),
     op("RandomNormal", 0..=0, random).runs(random_rule),
     op("RandomNormalLike", 1..=1, random_like).runs(random_rule).unproven(),

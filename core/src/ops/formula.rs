@@ -29,6 +29,7 @@ static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
         infer: shapes,
         run: Some(run),
         is_proven: row.is_proven,
+        numbers_from: MANY,
     };
     formula::rows().map(row).collect()
 });
@@ -73,6 +74,38 @@ fn run(call: &mut Call<'_>) -> Result<(), OpError> {
         call.set(position, tensor);
     }
     Ok(())
+}
+
+/// Runs the row of an operator of ATen for one of ONNX's.
+pub(super) fn run_as(
+    call: &mut Call<'_>,
+    name: &str,
+    arguments: Vec<Value>,
+) -> Result<(), OpError> {
+    let row = formula::lookup(name).ok_or_else(|| OpError::new("it has no formula"))?;
+    if !row.is_proven {
+        call.is_unproven();
+    }
+    let made = row.run(call.rt, arguments, false).map_err(OpError::new)?;
+    for (position, tensor) in results(made) {
+        call.set(position, tensor);
+    }
+    Ok(())
+}
+
+/// An operand as a row takes it: numbers are Python's.
+pub(super) fn operand(call: &Call<'_>, position: usize) -> Value {
+    let is_number = call.input_type(position).is_ok_and(|ty| ty.numel() == 1);
+    match (call.tensor(position), call.number(position)) {
+        (Some(tensor), _) => Value::Tensor(tensor),
+        (None, Some(x)) if is_number => Value::Float(x),
+        _ => call.need(position).map_or(Value::Nothing, Value::Tensor),
+    }
+}
+
+/// Integers as a row takes them.
+pub(super) fn ints(list: &[i64]) -> Value {
+    Value::List(list.iter().map(|&n| Value::Int(n)).collect())
 }
 
 /// The tensors that a row made, each with its position.

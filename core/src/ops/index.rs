@@ -7,9 +7,11 @@
 //! possible size is taken, and noted.
 
 use super::Call;
+use super::formula::{operand, run_as};
 use super::run::fresh;
 use super::shape_math::{axis, before, dim, from, signed, size, with};
 use super::{Inference, OpError, Operator, Shaped, fold, op, shape_math::like_first, torch};
+use crate::aten::formula::Value;
 use crate::aten::{embedding, index as aten, view};
 use crate::graph::Elements;
 use crate::tensor::DType;
@@ -24,9 +26,9 @@ pub(super) const TABLE: &[Operator] = &[
     op("GatherND", 2..=2, gather_nd).runs(pick).unproven(),
     Shaped { infer: last_tokens, ..torch("LastTokens", 2..=2) }.runs(last_tokens_rule),
     op("NonZero", 1..=1, non_zero).runs(fresh),
-    op("OneHot", 3..=3, one_hot).runs(fresh),
-    op("Scatter", 3..=3, like_first).runs(scatter_rule),
-    op("ScatterElements", 3..=3, like_first).runs(scatter_rule).unproven(),
+    op("OneHot", 3..=3, one_hot).runs(fresh).numbers_from(1),
+    op("Scatter", 3..=3, like_first).runs(scatter_elements_rule),
+    op("ScatterElements", 3..=3, like_first).runs(scatter_elements_rule),
     op("ScatterND", 3..=3, like_first).runs(scatter_rule).unproven(),
     torch("Assign", 2..=2).runs(assign_rule),
     op("TopK", 1..=2, top_k).runs(top_k_rule).unproven(),
@@ -119,6 +121,15 @@ fn one_hot(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let mut dims = indices.dims.clone();
     dims.insert(axis.min(dims.len()), size(depth)?);
     inference.set_dims(0, values.dtype, dims);
+    // `repeat_interleave` writes its repeats so: ones, and a number at one position.
+    if indices.numel() == 1
+        && inference.is_small(0)
+        && let (Some(&[index]), Some([off, on])) = (inference.ints(0), inference.ints(2))
+    {
+        let index = if index < 0 { index.saturating_add(depth) } else { index };
+        let row = (0..depth).map(|at| if at == index { *on } else { *off }).collect();
+        inference.set_elements(0, Elements::Ints(row));
+    }
     Ok(())
 }
 
@@ -270,6 +281,27 @@ fn scatter_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
+/// `scatter`, `scatter_add`, `scatter_reduce`.
+fn scatter_elements_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let axis = Value::Int(call.node.int("axis").unwrap_or(0));
+    let (data, indices) = (Value::Tensor(call.need(0)?), Value::Tensor(call.need(1)?));
+    let mut arguments = vec![data, axis, indices, operand(call, 2)];
+    let name = match call.node.string("reduction") {
+        None | Some("none") => "scatter",
+        Some("add") => "scatter_add",
+        Some(reduction) => {
+            let called = match reduction {
+                "mul" => "prod",
+                "max" => "amax",
+                _ => "amin",
+            };
+            arguments.extend([Value::Text(called.to_owned()), Value::Int(1)]);
+            "scatter_reduce"
+        }
+    };
+    run_as(call, name, arguments)
+}
+
 /// `x[…] = piece`, recovered; `whole` where the part is all of `x`.
 fn assign_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, piece) = (call.need(0)?, call.need(1)?);
@@ -306,6 +338,9 @@ mod tests {
             ("ScatterND float32[2,3] int64[1,2] float32[1]", "float32[2,3]"),
             ("OneHot int64[2,5] int64[]:10 float32[2]", "float32[2,5,10]"),
             ("OneHot int64[2,5] int64[1]:10 float32[2] axis=0", "float32[10,2,5]"),
+            ("OneHot int64[1]:2 int64[]:4 int64[2]:1,8", "int64[1,4]:1,1,8,1"),
+            ("OneHot int64[1]:-1 int64[]:3 int64[2]:0,1", "int64[1,3]:0,0,1"),
+            ("OneHot int64[2]:0,1 int64[]:3 int64[2]:0,1", "int64[2,3]"),
             ("TopK float32[2,100] int64[1]:5", "float32[2,5] int64[2,5]"),
             ("TopK float32[2,100] k=5 @9", "float32[2,5] int64[2,5]"),
             ("NonZero bool[2,3]", "int64[2,6]"),

@@ -22,12 +22,12 @@ pub(super) const TABLE: &[Operator] = &[
     op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
     op("Concat", 1..=MANY, concat).runs(concat_rule),
     op("DepthToSpace", 1..=1, depth_to_space).runs(|c| resampled(c, "aten::pixel_shuffle")),
-    op("Pad", 1..=4, pad).runs(pad_rule),
+    op("Pad", 1..=4, pad).runs(pad_rule).numbers_from(1),
     op("ReverseSequence", 2..=2, like_first).runs(|c| resampled(c, "aten::flip")),
-    op("Slice", 1..=5, slice).runs(slice_rule),
+    op("Slice", 1..=5, slice).runs(slice_rule).numbers_from(1),
     op("SpaceToDepth", 1..=1, space_to_depth).runs(|c| resampled(c, "aten::pixel_unshuffle")),
-    op("Split", 1..=2, split).runs(split_rule),
-    op("Tile", 2..=3, tile).runs(|c| resampled(c, "aten::repeat")).unproven(),
+    op("Split", 1..=2, split).runs(split_rule).numbers_from(1),
+    op("Tile", 2..=3, tile).runs(|c| resampled(c, "aten::repeat")).unproven().numbers_from(1),
     op("Transpose", 1..=1, transpose).runs(transpose_rule),
     op("Trilu", 1..=2, like_first).runs(|c| pointwise_like(c, "aten::tril")),
 ];
@@ -356,7 +356,7 @@ fn roll_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn transpose_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let order: Vec<usize> = match call.node.ints("perm") {
-        Some(order) => order.iter().map(|&n| usize::try_from(n).unwrap_or(0)).collect(),
+        Some(order) => order.iter().map(|&n| axis(n, x.rank())).collect::<Result<_, _>>()?,
         None => (0..x.rank()).rev().collect(),
     };
     let y = view::permute(call.rt, &x, &order);

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::Call;
+use super::formula::run_as;
 use super::shape_math::{before, broadcast, dim};
 use super::torch;
 use super::{Inference, MANY, OpError, Operator, Shaped, op};
+use crate::aten::formula::Value;
 use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
 use crate::aten::{elementwise, view};
@@ -186,6 +188,18 @@ fn gemm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
     let transposed = |name| call.node.int(name).is_some_and(|n| n != 0);
     let x = if transposed("transA") { view::transpose(call.rt, &x, 0, 1) } else { x };
+    // cuBLASLt adds a vector while it multiplies; all else is cuBLAS's `addmm`.
+    let is_one = |name| call.node.float(name).is_none_or(|x| x.total_cmp(&1.0).is_eq());
+    if let Some(bias) = &bias
+        && (bias.rank() != 1 || bias.numel() == 1 || !is_one("beta"))
+    {
+        let weight =
+            if transposed("transB") { view::transpose(call.rt, &weight, 0, 1) } else { weight };
+        let factor = |name| Value::Float(call.node.float(name).unwrap_or(1.0));
+        let tensors = [bias, &x, &weight].map(|t| Value::Tensor(t.clone()));
+        let arguments = tensors.into_iter().chain([factor("beta"), factor("alpha")]).collect();
+        return run_as(call, "addmm", arguments);
+    }
     let layout = if transposed("transB") { WeightLayout::OutIn } else { WeightLayout::InOut };
     let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
     call.set(0, y);

@@ -5,9 +5,11 @@
 //! unless `noop_with_empty_axes`. `onnx__ArgMax.html`, `onnx__CumSum.html`.
 
 use super::Call;
+use super::formula::{ints, run_as};
 use super::shape_math::{self, axis_mask, like_first};
 use super::{Inference, OpError, Operator, fold, op};
-use crate::aten::{elementwise, reduce as aten};
+use crate::aten::formula::Value;
+use crate::aten::reduce as aten;
 use crate::graph::Elements;
 use crate::tensor::DType;
 
@@ -15,20 +17,16 @@ pub(super) const TABLE: &[Operator] = &[
     op("ArgMax", 1..=1, arg).runs(arg_rule),
     op("ArgMin", 1..=1, arg).runs(arg_rule),
     op("CumProd", 2..=2, like_first).unmodelled(),
-    op("CumSum", 2..=2, cumulative_sum).runs(cumulative_rule).unproven(),
-    op("ReduceL1", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")).unproven(),
-    op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::norm")).unproven(),
+    op("CumSum", 2..=2, cumulative_sum).runs(cumulative_rule),
+    op("ReduceL1", 1..=2, |i| reduce(i, None)).runs(|c| row_rule(c, "linalg_vector_norm", Some(1))),
+    op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| row_rule(c, "linalg_vector_norm", Some(2))),
     op("ReduceLogSum", 1..=2, |i| reduce(i, None)).runs(|c| saving_rule(c, "aten::log")),
-    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None))
-        .runs(|c| saving_rule(c, "aten::logsumexp"))
-        .unproven(),
+    op("ReduceLogSumExp", 1..=2, |i| reduce(i, None)).runs(|c| row_rule(c, "logsumexp", None)),
     op("ReduceMax", 1..=2, |i| reduce(i, Some(|a, b| Some(a.max(b)))))
-        .runs(|c| saving_rule(c, "aten::amax"))
-        .unproven(),
+        .runs(|c| extremum_rule(c, ["max", "amax", "max.dim"])),
     op("ReduceMean", 1..=2, |i| reduce(i, None)).runs(mean_rule),
     op("ReduceMin", 1..=2, |i| reduce(i, Some(|a, b| Some(a.min(b)))))
-        .runs(|c| saving_rule(c, "aten::amin"))
-        .unproven(),
+        .runs(|c| extremum_rule(c, ["min", "amin", "min.dim"])),
     op("ReduceProd", 1..=2, |i| reduce(i, Some(i64::checked_mul)))
         .runs(|c| saving_rule(c, "aten::prod")),
     op("ReduceSum", 1..=2, |i| reduce(i, Some(i64::checked_add))).runs(sum_rule),
@@ -135,6 +133,36 @@ fn sum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
+/// A reduction that has a formula; `order` is that of a norm.
+fn row_rule(call: &mut Call<'_>, name: &str, order: Option<i64>) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let dims: Vec<i64> = (0_i64..).zip(&gone).filter(|(_, gone)| **gone).map(|(n, _)| n).collect();
+    let mut arguments = vec![Value::Tensor(x)];
+    arguments.extend(order.map(Value::Int));
+    arguments.extend([ints(&dims), Value::Int(i64::from(keep))]);
+    run_as(call, name, arguments)
+}
+
+/// `x.max()`, `x.amax(dims)` and `x.max(dim)`, of which only dynamo says which.
+fn extremum_rule(call: &mut Call<'_>, names: [&str; 3]) -> Result<(), OpError> {
+    let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
+    let [whole, several, one] = names;
+    let named = call.node.origin.as_ref().map_or("", |origin| origin.aten.as_str());
+    let is_named = named.contains(several);
+    let count = gone.iter().filter(|gone| **gone).count();
+    let is_stated = call.node.attributes.contains_key("axes") || call.node.input(1).is_some();
+    if !is_stated && !keep && !is_named {
+        return run_as(call, whole, vec![Value::Tensor(x)]);
+    }
+    if count == 1 && !is_named && x.dtype().is_floating() {
+        if named.is_empty() {
+            call.is_unproven();
+        }
+        return row_rule(call, one, None);
+    }
+    row_rule(call, several, None)
+}
+
 fn saving_rule(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
     let (x, (gone, keep)) = (call.need(0)?, reduction(call)?);
     let y = aten::saving(call.rt, name, &x, &gone, keep);
@@ -151,11 +179,7 @@ fn arg_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 
 fn cumulative_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let op =
-        elementwise::Unary::saves_nothing("aten::cumsum").node("CumsumBackward0").temporaries(1);
-    let y = elementwise::unary(call.rt, op, &x);
-    call.set(0, y);
-    Ok(())
+    run_as(call, "cumsum", vec![Value::Tensor(x)])
 }
 
 #[cfg(test)]

@@ -18,10 +18,10 @@ pub(super) const TABLE: &[Operator] = &[
     op("GridSample", 2..=2, grid_sample).runs(|c| resampled(c, "aten::grid_sampler")).unproven(),
     op("MaxRoiPool", 2..=2, max_roi_pool).unmodelled(),
     op("NonMaxSuppression", 2..=5, non_max_suppression).unmodelled(),
-    op("Resize", 1..=4, resize).runs(|c| resampled(c, "aten::upsample")),
+    op("Resize", 1..=4, resize).runs(|c| resampled(c, "aten::upsample")).numbers_from(1),
     op("RoiAlign", 3..=3, roi_align).unmodelled(),
     op("STFT", 2..=4, stft).unmodelled(),
-    op("Upsample", 1..=2, upsample).runs(|c| resampled(c, "aten::upsample")),
+    op("Upsample", 1..=2, upsample).runs(|c| resampled(c, "aten::upsample")).numbers_from(1),
 ];
 
 fn scaled(size: u64, scale: f64) -> u64 {

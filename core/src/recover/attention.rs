@@ -126,7 +126,7 @@ fn whole(view: &View<'_>, node: &Node) -> Option<Node> {
                 b?
             }
             // `masked_fill`, and `where` of the scores and the least number.
-            "MaskedFill" => {
+            "MaskedFill" | "masked_fill" => {
                 mask = b;
                 a
             }

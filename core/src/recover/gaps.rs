@@ -3,11 +3,13 @@
 //! The children of an `nn.Sequential` are numbered. One that has left neither node nor parameter
 //! was removed by the exporter: `Identity` or dropout. In front of a linear layer of a classifier
 //! (`classifier.1` where there is no `classifier.0`) it is dropout. Inside of blocks it is left alone:
-//! there, the dropout of vision transformers has the probability zero.
+//! there, the dropout of torchvision's and diffusers' transformers has the probability zero (`mlp.2`,
+//! `ff.net.1`). Elsewhere a child that is missing between an activation and a linear layer is pointed out.
 
 use std::collections::BTreeSet;
 
 use super::View;
+use super::removed::EXPORT_HINT;
 use crate::config::{Config, Dropout};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, ValueId};
@@ -21,6 +23,7 @@ pub(super) fn fill(view: &mut View<'_>, config: &Config) {
     let present = children(view);
     let places = view.nodes().filter_map(|(_, node)| place(view, node, &present));
     let places = sorted::map(places);
+    warn(view, &sorted::set(places.values().cloned()));
     let mut count = 0;
     for (value, module) in places {
         let dropout = Node {
@@ -38,6 +41,37 @@ pub(super) fn fill(view: &mut View<'_>, config: &Config) {
              dropout, which exports for inference do not have"
         );
         view.say(Severity::Info, "assumed-dropout", message);
+    }
+}
+
+/// Says which children are missing inside of blocks, but for those that are `found`.
+fn warn(view: &View<'_>, found: &BTreeSet<String>) {
+    let graph = view.graph();
+    let state = graph.values.iter().filter(|value| value.initializer.is_some());
+    let paths = state.map(|value| value.name.rsplit_once('.').map_or("", |(module, _)| module));
+    let present: BTreeSet<&str> =
+        sorted::set(paths.chain(view.nodes().map(|(_, node)| node.module.as_str())));
+    let missing = view.nodes().filter_map(|(_, node)| {
+        let (container, number) = node.module.rsplit_once('.')?;
+        let number: u32 = number.parse().ok()?;
+        let made = view.producer(node.input(0)?)?;
+        let gap = format!("{container}.{}", number.checked_sub(1)?);
+        let follows = made.module == format!("{container}.{}", number.checked_sub(2)?);
+        let is_gap = matches!(node.op.as_str(), "Gemm" | "Linear" | "MatMul")
+            && follows
+            && !present.contains(gap.as_str())
+            && !found.contains(&gap)
+            && !["mlp", "ff.net"].iter().any(|known| container.ends_with(known));
+        is_gap.then_some(gap)
+    });
+    let missing: BTreeSet<String> = sorted::set(missing);
+    if let Some(first) = missing.first() {
+        let message = format!(
+            "{} modules between an activation and a linear layer left nothing in the file, the first is \
+             `{first}`: if they are dropout, each keeps a mask and a result more; {EXPORT_HINT}",
+            missing.len()
+        );
+        view.say(Severity::Warning, "missing-modules", message);
     }
 }
 

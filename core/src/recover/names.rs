@@ -110,9 +110,8 @@ fn operands_of(view: &View<'_>, node: &Node) -> Option<[ValueId; 3]> {
                 .into_iter()
                 .flatten()
                 .find(|&x| view.dims(x).is_some_and(|dims| dims.len() > 2)),
-            "Softmax" | "Dropout" | "Cast" | "Add" | "Div" | "Mul" | "Reshape" | "Max" => {
-                at.input(0)
-            }
+            "Softmax" | "Dropout" | "Cast" | "Add" | "Div" | "Mul" | "Reshape" | "Max"
+            | "masked_fill" => at.input(0),
             _ => return None,
         };
         at = view.producer(input?)?;

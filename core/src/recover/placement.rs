@@ -125,7 +125,30 @@ pub(super) fn unread_buffers(view: &View<'_>, id: ValueId) -> Vec<(String, Tenso
     if module.ends_with("rotary_emb") && ty.dtype.is_floating() && ty.numel() > 1 {
         return vec![(format!("{module}.original_inv_freq"), ty.clone())];
     }
-    token_positions(view, id).map_or_else(Vec::new, |found| vec![found])
+    token_positions(view, id).map_or_else(|| integers(name, ty), |found| vec![found])
+}
+
+/// I-BERT's layers have a place for what their state would be in integers, and for its scale, in single
+/// precision and quantised or not (`QuantEmbedding` and `QuantLinear` in `ibert/quant_modules.py`).
+fn integers(name: &str, ty: &TensorType) -> Vec<(String, TensorType)> {
+    let Some((module, leaf)) = name.rsplit_once('.').filter(|_| name.contains("ibert.")) else {
+        return Vec::new();
+    };
+    let buffer = |leaf: &str, ty: TensorType| (format!("{module}.{leaf}"), ty);
+    let scales = |n: u64| TensorType::new(ty.dtype, [n]);
+    match (leaf, ty.dims.as_slice()) {
+        ("weight", [_, _]) if module.contains("embeddings") => {
+            vec![buffer("weight_scaling_factor", scales(1)), buffer("weight_integer", ty.clone())]
+        }
+        ("weight", &[out, _]) => {
+            vec![buffer("weight_integer", ty.clone()), buffer("fc_scaling_factor", scales(out))]
+        }
+        ("bias", &[_]) if !module.contains("LayerNorm") => {
+            vec![buffer("bias_integer", ty.clone())]
+        }
+        ("bias", &[_]) => vec![buffer("shift", scales(1))],
+        _ => Vec::new(),
+    }
 }
 
 /// Which of these buffers rest on what transformers' modules register, not on PyTorch's own.
@@ -207,7 +230,40 @@ fn split(name: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::children_first;
+    use super::{children_first, integers};
+    use crate::tensor::{DType, TensorType};
+
+    #[test]
+    fn ibert_keeps_its_state_as_integers_too() {
+        let found = |name: &str, dims: &[u64]| {
+            let buffers = integers(name, &TensorType::new(DType::Float32, dims));
+            buffers.iter().map(|(name, ty)| format!("{name} {ty}")).collect::<Vec<_>>().join(" ")
+        };
+        for (name, dims, expected) in [
+            (
+                "ibert.layer.0.output.dense.weight",
+                &[8, 32][..],
+                "ibert.layer.0.output.dense.weight_integer float32[8, 32] \
+                 ibert.layer.0.output.dense.fc_scaling_factor float32[8]",
+            ),
+            (
+                "ibert.layer.0.output.dense.bias",
+                &[8],
+                "ibert.layer.0.output.dense.bias_integer float32[8]",
+            ),
+            (
+                "ibert.embeddings.word_embeddings.weight",
+                &[99, 8],
+                "ibert.embeddings.word_embeddings.weight_scaling_factor float32[1] \
+                 ibert.embeddings.word_embeddings.weight_integer float32[99, 8]",
+            ),
+            ("ibert.layer.0.LayerNorm.bias", &[8], "ibert.layer.0.LayerNorm.shift float32[1]"),
+            ("ibert.layer.0.LayerNorm.weight", &[8], ""),
+            ("lm_head.dense.weight", &[8, 8], ""),
+        ] {
+            assert_eq!(found(name, dims), expected, "{name}");
+        }
+    }
 
     #[test]
     fn children_come_before_what_is_the_modules_own() {

@@ -6,7 +6,7 @@ use crate::diagnostic::Severity;
 use crate::graph::Node;
 
 /// How to export a model as it is trained.
-const EXPORT_HINT: &str = "export the model as it is trained: \
+pub(super) const EXPORT_HINT: &str = "export the model as it is trained: \
     `torch.onnx.export(model.train(), args, \"model.onnx\", dynamo=True, optimize=False)`, or with \
     `dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False`";
 

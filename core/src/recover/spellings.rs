@@ -31,8 +31,8 @@ static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 static BY_ROOT: LazyLock<BTreeMap<&'static str, Vec<&'static Row>>> = LazyLock::new(|| {
     let mut rows: BTreeMap<&'static str, Vec<&'static Row>> = BTreeMap::new();
     for row in ROWS.iter() {
-        if let Some(Expr::Call { name, .. }) = row.results.first() {
-            rows.entry(operator(name)).or_default().push(row);
+        for root in row.results.first().into_iter().flat_map(roots) {
+            rows.entry(root).or_default().push(row);
         }
     }
     rows
@@ -74,6 +74,18 @@ impl Row {
 
     fn part(&self, name: &str) -> Option<&Expr> {
         self.parts.iter().find(|(part, _)| *part == name).map(|(_, expr)| expr)
+    }
+}
+
+/// Operators that may make the result of this expression.
+fn roots(expr: &'static Expr) -> Vec<&'static str> {
+    match expr {
+        Expr::Call { name: "loss", arguments, .. } => {
+            let unreduced = arguments.first().into_iter().flat_map(roots);
+            unreduced.chain(["ReduceMean", "ReduceSum", "Squeeze"]).collect()
+        }
+        Expr::Call { name, .. } => vec![operator(name)],
+        _ => Vec::new(),
     }
 }
 
@@ -151,14 +163,30 @@ impl<'v> Match<'v> {
             return None;
         }
         for result in rest {
-            let others = spelled.nodes.clone();
-            let other = others.into_iter().find(|&other| {
+            let other = spelled.others().into_iter().find(|&other| {
                 let output = view.node(other).and_then(|node| node.output(0));
                 output.is_some_and(|output| spelled.is(result, output))
             })?;
             spelled.last.push(other);
         }
         spelled.is_all_here().then_some(spelled)
+    }
+
+    /// Nodes that may make a further result: what is spelled and what reads the same, if others read it.
+    fn others(&self) -> Vec<NodeId> {
+        let values = self.bound.iter().filter_map(|(_, bound)| match bound {
+            Bound::Value(value) => Some(*value),
+            Bound::Attribute(_) => None,
+        });
+        let beside = values.flat_map(|value| self.view.readers(value)).copied();
+        let is_read = |at: &NodeId| {
+            let value = self.view.node(*at).and_then(|node| node.output(0));
+            value.is_some_and(|value| {
+                self.view.graph().outputs.contains(&value)
+                    || self.view.readers(value).iter().any(|at| !self.nodes.contains(at))
+            })
+        };
+        self.nodes.iter().copied().chain(beside).filter(is_read).collect()
     }
 
     /// Whether nothing else reads what lies between arguments and results.
@@ -268,7 +296,7 @@ impl<'v> Match<'v> {
                 self.view.ints(value).map(|ints| Attribute::Ints(ints.to_vec())) == Some(list)
             }),
             Expr::Call { name, arguments, .. } => {
-                self.is_call(operator(name), arguments, value).unwrap_or(false)
+                self.is_call(name, arguments, value).unwrap_or(false)
             }
             _ => false,
         }
@@ -290,10 +318,34 @@ impl<'v> Match<'v> {
                 let list = view.ints(value)?.to_vec();
                 self.bind(name, Bound::Attribute(Some(Attribute::Ints(list))))
             }
+            ("loss", unreduced) => {
+                let before = (self.bound.len(), self.nodes.len());
+                let (code, inner) = self.reduced(value);
+                let reduction = Bound::Attribute(Some(Attribute::Int(code)));
+                let is_bound = match arguments.get(1)? {
+                    Expr::Name(name) => self.bind(name, reduction),
+                    _ => false,
+                };
+                let is_loss = is_bound && self.is(unreduced, inner);
+                if !is_loss {
+                    self.forget(before);
+                }
+                is_loss
+            }
             ("rank", inner) => {
                 let rank = number(arguments.get(1)?);
                 let dims = u32::try_from(view.dims(value)?.len()).ok()?;
                 is_near(f64::from(dims), rank) && self.is(inner, value)
+            }
+            ("tensor", inner) => self.number(value).is_none() && self.is(inner, value),
+            ("unless", other) => {
+                let before = (self.bound.len(), self.nodes.len());
+                let is_other = arguments.get(1).is_some_and(|inner| self.is(inner, value));
+                let operand = view.producer(value).and_then(|node| node.input(0));
+                let kept = (self.bound.len(), self.nodes.len());
+                let is_refused = operand.is_some_and(|operand| self.is(other, operand));
+                self.forget(if is_other && !is_refused { kept } else { before });
+                is_other && !is_refused
             }
             ("cast", inner) => {
                 let mut value = value;
@@ -317,12 +369,34 @@ impl<'v> Match<'v> {
         })
     }
 
+    /// What a loss reduces, and its `reduction`: 0 for none, 1 for the mean, 2 for the sum. A mean may be
+    /// a reduction that keeps its dimensions, and a squeeze.
+    fn reduced(&mut self, value: ValueId) -> (i64, ValueId) {
+        let view = self.view;
+        let squeezed = view.made_by(value, "Squeeze").and_then(|node| node.input(0));
+        let (made, keeps) = squeezed.map_or((value, 0), |inner| (inner, 1));
+        for (op, code) in [("ReduceMean", 1), ("ReduceSum", 2)] {
+            let Some(node) = view.made_by(made, op) else { continue };
+            let is_whole = node.inputs.iter().flatten().count() == 1
+                && !node.attributes.contains_key("axes")
+                && node.int("keepdims").unwrap_or(1) == keeps;
+            if let Some(inner) = node.input(0).filter(|_| is_whole) {
+                self.nodes.extend(self.maker(value));
+                if squeezed.is_some() {
+                    self.nodes.extend(self.maker(made));
+                }
+                return (code, inner);
+            }
+        }
+        (0, value)
+    }
+
     /// Whether any result of what the expression says.
     fn is_made(&mut self, expr: &'static Expr, value: ValueId) -> bool {
         match expr {
             Expr::Name(name) => self.row.part(name).is_some_and(|part| self.is_made(part, value)),
             Expr::Call { name, arguments, .. } => {
-                self.is_node(operator(name), arguments, value).unwrap_or(false)
+                self.is_node(name, arguments, value).unwrap_or(false)
             }
             _ => false,
         }
@@ -332,10 +406,15 @@ impl<'v> Match<'v> {
         *self.view.producers.get(value.0)?
     }
 
-    fn is_node(&mut self, op: &str, arguments: &'static [Expr], value: ValueId) -> Option<bool> {
+    fn is_node(
+        &mut self,
+        name: &'static str,
+        arguments: &'static [Expr],
+        value: ValueId,
+    ) -> Option<bool> {
         let at = self.maker(value)?;
         let node = self.view.node(at)?;
-        if node.op != op || !(node.domain.is_empty() || node.domain == super::DOMAIN) {
+        if node.op != operator(name) || !(node.domain.is_empty() || node.domain == super::DOMAIN) {
             return Some(false);
         }
         let named = arguments.iter().filter_map(|argument| match argument {
@@ -344,14 +423,17 @@ impl<'v> Match<'v> {
         });
         let placed: Vec<&'static Expr> =
             arguments.iter().filter(|argument| !matches!(argument, Expr::Named(..))).collect();
-        let mut inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+        let mut inputs = node.inputs.clone();
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
         let before = (self.bound.len(), self.nodes.len());
         self.nodes.push(at);
-        for (name, expr) in named {
-            let mut stated = node.attributes.get(name).cloned();
+        for (called, expr) in named {
+            let mut stated = node.attributes.get(called).cloned();
             // Newer operator sets have it as an input.
-            if stated.is_none() && name == "axes" && inputs.len() > placed.len() {
-                stated = Some(Attribute::Ints(self.view.ints(inputs.pop()?)?.to_vec()));
+            if stated.is_none() && called == "axes" && inputs.len() > placed.len() {
+                stated = Some(Attribute::Ints(self.view.ints(inputs.pop()??)?.to_vec()));
             }
             if !self.is_stated(expr, stated) {
                 return Some(false);
@@ -361,17 +443,26 @@ impl<'v> Match<'v> {
             return Some(false);
         }
         let bound = (self.bound.len(), self.nodes.len());
-        if placed.iter().zip(&inputs).all(|(expr, &input)| self.is(expr, input)) {
+        if placed.iter().zip(&inputs).all(|(expr, &input)| self.is_input(expr, input)) {
             return Some(true);
         }
         self.forget(bound);
-        let turns = matches!(op, "Add" | "Mul" | "Max" | "Min" | "And" | "Or" | "Equal");
+        // With a sign in either order.
         inputs.reverse();
-        if turns && placed.iter().zip(&inputs).all(|(expr, &input)| self.is(expr, input)) {
+        if matches!(name, "add" | "mul")
+            && placed.iter().zip(&inputs).all(|(expr, &input)| self.is_input(expr, input))
+        {
             return Some(true);
         }
         self.forget(before);
         Some(false)
+    }
+
+    fn is_input(&mut self, expr: &'static Expr, input: Option<ValueId>) -> bool {
+        match input {
+            Some(value) => self.is(expr, value),
+            None => matches!(expr, Expr::Name("none")),
+        }
     }
 
     fn forget(&mut self, (bound, nodes): (usize, usize)) {
@@ -456,8 +547,11 @@ mod tests {
             Expr::Named(_, expr) => names(row, expr, found),
             Expr::Call { name, arguments, .. } => {
                 let name = operator(name);
-                let is_known = matches!(name, "number" | "ints" | "rank" | "cast" | "nth")
-                    || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
+                let is_known =
+                    matches!(
+                        name,
+                        "number" | "ints" | "rank" | "tensor" | "unless" | "loss" | "cast" | "nth"
+                    ) || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
                 assert!(is_known, "{} is told by {name}", row.name);
                 for argument in arguments {
                     names(row, argument, found);

@@ -18,6 +18,7 @@ mod activations;
 mod attention;
 mod calls;
 mod dropout;
+mod merged;
 mod norms;
 
 /// Recovers from `file`, a line per statement (types are `f`, `b` and `i`):
@@ -33,6 +34,11 @@ fn check(file: &str, expected: &Expect) {
 
 #[track_caller]
 fn check_with(config: &Config, file: &str, expected: &Expect) {
+    expected.assert_eq(&recovered(config, file));
+}
+
+/// The program that is recovered from a file, as text, and what is said of it.
+fn recovered(config: &Config, file: &str) -> String {
     let graph = parse(file);
     let (shapes, sink) = (Diagnostics::default(), Diagnostics::default());
     let typed = infer(&graph, &BTreeMap::new(), &shapes).expect("the file has types");
@@ -65,7 +71,7 @@ fn check_with(config: &Config, file: &str, expected: &Expect) {
     for diagnostic in sink.into_sorted() {
         writeln!(text, "{} {}", diagnostic.severity.name(), diagnostic.code).unwrap();
     }
-    expected.assert_eq(&text);
+    text
 }
 
 fn parse(file: &str) -> Graph {

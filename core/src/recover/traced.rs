@@ -18,9 +18,10 @@ use crate::sorted;
 type Rebuild = fn(&View<'_>, &Node, &Operands<'_>) -> Option<Node>;
 
 /// Calls by ATen operator, without the overload.
-const CALLS: [(&str, &str, Rebuild); 4] = [
+const CALLS: [(&str, &str, Rebuild); 5] = [
     ("aten.gelu", "gelu", |_, node, operands| unary("Gelu", node, operands)),
     ("aten.group_norm", "group_norm", group_norm),
+    ("aten.mse_loss", "mse_loss", mse_loss),
     ("aten.scaled_dot_product_attention", "scaled_dot_product_attention", attention),
     ("aten.silu", "silu", |_, node, operands| unary("Silu", node, operands)),
 ];
@@ -113,6 +114,17 @@ pub(super) fn share_heads(view: &mut View<'_>) {
     for (at, node) in found {
         view.replace(at, node);
     }
+}
+
+/// `F.mse_loss(self, target, reduction)`; the mean where no reduction is stated.
+fn mse_loss(_: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<Node> {
+    let inputs = vec![Some(operands.tensor(0)?), Some(operands.tensor(1)?)];
+    let reduction = operands.args.get(2).map_or(Some(1), |(text, _)| text.parse().ok())?;
+    let mut loss = torch("mse_loss", node, inputs);
+    "aten".clone_into(&mut loss.domain);
+    loss.attributes.insert("tensors".to_owned(), Attribute::String("self,target".to_owned()));
+    loss.attributes.insert("reduction".to_owned(), Attribute::Int(reduction));
+    Some(loss)
 }
 
 fn unary(op: &str, node: &Node, operands: &Operands<'_>) -> Option<Node> {

@@ -139,6 +139,7 @@ fn head(view: &View<'_>) -> Option<(NodeId, ValueId)> {
 
 /// Whether models of this kind share the table with the head.
 ///
+/// - GPT-NeoX Japanese (`gpt_neox_japanese.embed_in`) does.
 /// - GPT-NeoX (`embed_in`), GPT-J, `CodeGen` and Phi (a causal head with a bias) do not.
 /// - Models built as Llama (`model.embed_tokens` and `layers.0.input_layernorm`: also Mistral, Qwen,
 ///   Gemma) do where the table is a large part of them: of the published ones, those where it is at
@@ -156,6 +157,9 @@ fn shares_by_default(view: &View<'_>, head: &Node, table: ValueId) -> (bool, Sev
     let name = view.graph().value_name(table);
     let is_causal = head.module.rsplit('.').next() == Some("lm_head");
     let has_bias = view.is_initializer_named(&format!("{}.bias", head.module));
+    if name.contains("gpt_neox_japanese.") {
+        return (true, Severity::Info);
+    }
     if name.contains("embed_in") || is_causal && has_bias {
         return (false, Severity::Info);
     }

@@ -4,14 +4,13 @@
 //! Layers of one or three dimensions and dilated ones are answered as the nearest plain layer, which
 //! is said where so large a workspace can matter.
 
-use std::collections::BTreeMap;
-
 use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::Node;
 use crate::infer::Typed;
 use crate::recover::Program;
+use crate::sorted;
 use crate::trace::{Event, ReasonId, Trace};
 
 /// COUNT: a workspace of at least the peak over this many is worth a word.
@@ -19,11 +18,10 @@ const PARTS: u64 = 200;
 
 /// Marks these workspaces as assumed; returns what there is to say of the largest.
 pub(super) fn mark(program: &Program<'_>, typed: &Typed, trace: &mut Trace) -> Option<Diagnostic> {
-    let kinds: BTreeMap<&str, (&Node, &str)> = program
-        .nodes
-        .iter()
-        .filter_map(|node| Some((node.module.as_str(), (node.as_ref(), kind(node, typed)?))))
-        .collect();
+    let kinds = sorted::map(program.nodes.iter().filter_map(|node| {
+        let node = node.as_ref();
+        Some((node.module.as_str(), (node, kind(node, typed)?)))
+    }));
     if kinds.is_empty() {
         return None;
     }

@@ -1,6 +1,10 @@
 //! Control flow does what the nodes do that it runs: two texts, one trace.
 
 use highwater_core::{Config, Report};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use crate::onnx::{apply, edit};
 
 const HEAD: &str = r#"<ir_version: 9, opset_import: ["" : 18]>"#;
 
@@ -216,5 +220,44 @@ fn loops_without_measure_are_refused() {
         );
         let error = open(&text).estimate(&Config::default()).unwrap_err().to_string();
         assert!(error.contains("unroll to more than"), "{error}");
+    }
+}
+
+/// Branches, loops, scans and sequences inside each other.
+const ALL: &str = r#"<ir_version: 9, opset_import: ["" : 18]>
+g (float[3,8,64] x, float[8,64] s) => (float[3,8,64] y) <float[64,64] w, float[64,64] v> {
+    n = Constant <value_int = 3> ()  yes = Constant <value = bool {1}> ()
+    none = SequenceEmpty()
+    last, all = Loop(n, yes, s, none) <
+        body = b (int64 i, bool on, float[8,64] h, seq(float[8,64]) list)
+            => (bool on, float[8,64] t, seq(float[8,64]) longer) {
+            p = Gather(x, i)
+            m = If(on) <
+                then_branch = t () => (float[8,64] a) { a = MatMul(p, w) },
+                else_branch = e () => (float[8,64] a) { a = MatMul(p, v) }>
+            t = Add(m, h)  longer = SequenceInsert(list, t)
+        }>
+    z = ConcatFromSequence <axis = 0, new_axis = 1> (all)
+    end, y = Scan(last, z) <num_scan_inputs = 1,
+        body = b2 (float[8,64] c, float[8,64] d) => (float[8,64] f, float[8,64] f) { f = Add(c, d) }>
+}"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0x100F),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn changed_control_flow_never_panics(edits in prop::collection::vec(edit(), 1..6)) {
+        let mut bytes = ALL.as_bytes().to_vec();
+        for edit in edits {
+            apply(&mut bytes, edit);
+        }
+        if let Ok(model) = highwater_core::open(&mut bytes.as_slice(), "net.onnxtxt") {
+            drop(model.estimate(&Config::default()));
+        }
     }
 }

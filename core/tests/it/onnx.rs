@@ -412,6 +412,25 @@ fn nodes_are_put_in_order_and_control_flow_is_kept() {
     );
 }
 
+/// What an operator takes as numbers is no weight, whatever it is called.
+#[test]
+fn numbers_are_no_weights() {
+    for name in ["scales", "up.weight", "onnx::Resize_7", "p2o.helper.constant.4"] {
+        let text = format!(
+            r#"<ir_version: 9, opset_import: ["" : 18]>
+            g (float[N,3,8,8] x) => (float[N,4,16,16] y) <float[4,3,1,1] w> {{
+                h = Conv (x, w)
+                "{name}" = Constant <value = float[4] {{1, 1, 2, 2}}> ()
+                y = Resize <mode = "nearest"> (h, , "{name}")
+            }}"#
+        );
+        let model = highwater_core::open(&mut text.as_bytes(), "net.onnxtxt").unwrap();
+        let report = model.estimate(&highwater_core::Config::default()).unwrap();
+        assert_eq!((report.model.parameters, report.lower_bound), (12, false), "{name}");
+        assert_eq!(report.model.buffer_bytes.0, 0, "{name}");
+    }
+}
+
 #[test]
 fn contradictions_are_refused() {
     let relu = |input, output| node("Relu", &[input], &[output]);

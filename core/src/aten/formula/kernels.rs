@@ -1,11 +1,12 @@
 //! What formulas call: kernels, facts about their arguments, and operators that are no formulas.
 
 use super::{Refused, Value, lookup, tensor, tensors};
-use crate::aten::{elementwise, matmul, reduce, softmax, view};
+use crate::aten::{dropout, elementwise, embedding, matmul, norm, reduce, softmax, view};
 use crate::config::MemoryFormat;
 use crate::eager::kernels::{self, kept_sizes, pointwise};
 use crate::eager::layout::{broadcast_sizes, contiguous_strides};
 use crate::eager::{Runtime, Tensor};
+use crate::sorted;
 use crate::tensor::DType;
 
 /// A call's value, and what is still to be overwritten.
@@ -94,6 +95,54 @@ const KERNELS: &[(&str, Kernel)] = &[
         let sizes = g.extents(0)?;
         let bound = |at| g.int(at).map(|n| usize::try_from(n).unwrap_or(0).min(sizes.len()));
         Ok(list(sizes.get(bound(1)?..bound(2)?).unwrap_or(&[])))
+    }),
+    // Lists: `range(n)` counts, `append` joins any two, `others` names what is not named.
+    ("range", |g| Ok(Value::List((0..g.int(0)?.min(MOST_DIMS)).map(Value::Int).collect()))),
+    ("reversed", |g| match g.at(0) {
+        Value::List(list) => Ok(Value::List(list.iter().rev().cloned().collect())),
+        _ => Err("no list".to_owned()),
+    }),
+    ("append", |g| match (g.at(0), g.at(1)) {
+        (Value::List(a), Value::List(b)) => Ok(Value::List([a.as_slice(), b].concat())),
+        _ => Err("no lists".to_owned()),
+    }),
+    ("others", |g| {
+        let rank = usize::try_from(g.int(0)?).unwrap_or(0);
+        let named = g.axes(rank, 1)?;
+        let left = (0..rank).filter(|at| !named.contains(at));
+        Ok(Value::List(left.map(|at| Value::Int(at.try_into().unwrap_or(0))).collect()))
+    }),
+    ("pick", |g| {
+        let sizes = g.extents(0)?;
+        let of = g.axes(sizes.len(), 1)?;
+        Ok(list(&of.iter().filter_map(|&at| sizes.get(at).copied()).collect::<Vec<_>>()))
+    }),
+    ("moved", |g| {
+        let rank = usize::try_from(g.int(0)?).unwrap_or(0);
+        let (from, to) = (g.axes(rank, 1)?, g.axes(rank, 2)?);
+        let mut stay = (0..rank).filter(|at| !from.contains(at));
+        let order = (0..rank).map(|at| match to.iter().position(|&slot| slot == at) {
+            Some(position) => from.get(position).copied(),
+            None => stay.next(),
+        });
+        Ok(list(&order.map(|at| u64::try_from(at.unwrap_or(0)).unwrap_or(0)).collect::<Vec<_>>()))
+    }),
+    ("smaller", |g| Ok(Value::Int(g.int(0)?.min(g.int(1)?)))),
+    ("larger", |g| Ok(Value::Int(g.int(0)?.max(g.int(1)?)))),
+    ("modulo", |g| Ok(Value::Int(g.int(0)?.checked_rem_euclid(g.int(1)?).unwrap_or(0)))),
+    ("type", |g| match g.at(0) {
+        Value::Text(name) if name == "double" => Ok(Value::Type(DType::Float64)),
+        Value::Text(name) if name == "float" => Ok(Value::Type(DType::Float32)),
+        Value::Text(name) if name == "long" => Ok(Value::Type(DType::Int64)),
+        Value::Text(name) if name == "bool" => Ok(Value::Type(DType::Bool)),
+        Value::Tensor(x) => Ok(Value::Type(x.dtype())),
+        _ => Err("no type".to_owned()),
+    }),
+    ("strides", |g| Ok(list(g.tensor(0)?.strides()))),
+    ("is_contiguous", |g| Ok(truth_value(g.tensor(0)?.is_contiguous()))),
+    ("is_dense", |g| Ok(truth_value(g.tensor(0)?.is_dense()))),
+    ("is_channels_last", |g| {
+        Ok(truth_value(g.tensor(0)?.suggested_format() != MemoryFormat::Contiguous))
     }),
     ("broadcast", |g| {
         let (a, b) = (g.extents(0)?, g.extents(1)?);
@@ -194,14 +243,144 @@ const KERNELS: &[(&str, Kernel)] = &[
         let strides = contiguous_strides(&sizes).iter().map(|n| n.saturating_mul(2)).collect();
         Ok(x.view_of(sizes, strides).into())
     }),
+    // Memory of a kernel in the format that a tensor suggests.
+    ("formatted", |g| {
+        let x = g.tensor(0)?;
+        let dtype = g.dtype(2).unwrap_or_else(|| x.dtype());
+        Ok(g.rt.empty_in(dtype, &g.sizes(1)?, x.suggested_format()).into())
+    }),
+    ("in_its_format", |g| {
+        let (x, like) = (g.tensor(0)?, g.tensor(1)?);
+        Ok(view::contiguous_in(g.rt, &x, like.suggested_format()).into())
+    }),
+    // Views: by sizes and strides, of a diagonal, of windows along a dimension.
+    ("viewed", |g| Ok(g.tensor(0)?.view_of(g.sizes(1)?, g.sizes(2)?).into())),
+    ("diagonal_of", |g| {
+        let x = g.tensor(0)?;
+        let offset = g.int(1).unwrap_or(0);
+        let (a, b) = (axis(g.int(2)?, x.rank())?, axis(g.int(3)?, x.rank())?);
+        let shortened = |n: u64, by: i64| n.saturating_sub(u64::try_from(by).unwrap_or(0));
+        let length =
+            shortened(x.size(a), offset.saturating_neg()).min(shortened(x.size(b), offset));
+        let stride = |at: usize| x.strides().get(at).copied().unwrap_or(1);
+        let rest = |of: &[u64], last: u64| {
+            let left = of.iter().enumerate().filter(|(at, _)| *at != a && *at != b);
+            left.map(|(_, &n)| n).chain([last]).collect::<Vec<_>>()
+        };
+        let strides = rest(x.strides(), stride(a).saturating_add(stride(b)));
+        Ok(x.view_of(rest(x.sizes(), length), strides).into())
+    }),
+    ("windows_of", |g| {
+        let x = g.tensor(0)?;
+        let at = axis(g.int(1)?, x.rank())?;
+        let (size, step) = (g.count(2)?, g.count(3)?);
+        let (mut sizes, mut strides) = (x.sizes().to_vec(), x.strides().to_vec());
+        if let (Some(n), Some(stride)) = (sizes.get_mut(at), strides.get_mut(at)) {
+            *n = n.saturating_sub(size).checked_div(step).map_or(0, |n| n.saturating_add(1));
+            let between = *stride;
+            *stride = between.saturating_mul(step);
+            strides.push(between);
+        }
+        sizes.push(size);
+        Ok(x.view_of(sizes, strides).into())
+    }),
+    // Whether two places of a view share memory, as far as strides tell (`_maybe_overlapping_memory`).
+    ("overlaps", |g| {
+        let (sizes, strides) = (g.sizes(0)?, g.sizes(1)?);
+        let mut dims: Vec<(u64, u64)> = strides.into_iter().zip(sizes).collect();
+        sorted::by_key(&mut dims, |&(stride, _)| stride);
+        let mut reach = 0_u64;
+        let mut found = false;
+        for (stride, size) in dims.into_iter().filter(|&(_, size)| size > 1) {
+            found |= stride <= reach;
+            reach = reach.saturating_add(stride.saturating_mul(size.saturating_sub(1)));
+        }
+        Ok(truth_value(found))
+    }),
+    // Views of a dimension's parts, by their lengths; and the lengths of parts.
+    ("pieces", |g| {
+        let x = g.tensor(0)?;
+        let at = axis(g.int(2).unwrap_or(0), x.rank())?;
+        let piece = |length| Value::Tensor(view::slice(g.rt, &x, at, length, 1));
+        Ok(Value::List(g.sizes(1)?.into_iter().map(piece).collect()))
+    }),
+    ("lengths", |g| {
+        let (whole, most) = (g.count(0)?, g.count(1)?.max(1));
+        let parts = whole.div_ceil(most).min(MOST_PARTS);
+        let rest = |at: u64| whole.saturating_sub(at.saturating_mul(most)).min(most);
+        Ok(list(&(0..parts).map(rest).collect::<Vec<_>>()))
+    }),
+    ("shares", |g| {
+        let (whole, parts) = (g.count(0)?, g.count(1)?.clamp(1, MOST_PARTS));
+        let (each, more) = (whole.checked_div(parts), whole.checked_rem(parts));
+        let share = |at: u64| each.unwrap_or(0).saturating_add(u64::from(at < more.unwrap_or(0)));
+        Ok(list(&(0..parts).map(share).collect::<Vec<_>>()))
+    }),
+    ("between", |g| {
+        let whole = g.count(0)?;
+        let mut start = 0;
+        let mut lengths = Vec::new();
+        for cut in g.ints(1)? {
+            let from_end = whole.saturating_sub(cut.unsigned_abs());
+            let end = u64::try_from(cut).unwrap_or(from_end).min(whole);
+            lengths.push(end.saturating_sub(start));
+            start = end;
+        }
+        lengths.push(whole.saturating_sub(start));
+        Ok(list(&lengths))
+    }),
+    ("unbound", |g| {
+        let x = g.tensor(0)?;
+        let pieces = view::unbind(g.rt, &x, axis(g.int(1).unwrap_or(0), x.rank())?);
+        Ok(Value::List(pieces.into_iter().map(Value::Tensor).collect()))
+    }),
+    ("stack", |g| {
+        let pieces = tensors(g.at(0));
+        let first = pieces.first().ok_or("nothing to stack")?;
+        let mut sizes = first.sizes().to_vec();
+        let at = axis(g.int(1).unwrap_or(0), sizes.len().saturating_add(1))?;
+        sizes.insert(at, u64::try_from(pieces.len()).unwrap_or(0));
+        Ok(g.rt.empty(first.dtype(), &sizes).into())
+    }),
+    // Operators with Rust of their own.
+    ("embedding_of", |g| Ok(embedding::embedding(g.rt, &g.tensor(0)?, &g.tensor(1)?).into())),
+    ("dropout_of", |g| Ok(dropout::dropout(g.rt, &g.tensor(0)?).into())),
+    ("instance_norm_of", |g| {
+        let [weight, bias, mean] = [1, 2, 3].map(|at| tensor(g.at(at)));
+        let x = g.tensor(0)?;
+        Ok(norm::instance_norm(g.rt, &x, weight.as_ref(), bias.as_ref(), mean.as_ref()).into())
+    }),
+    ("group_norm_of", |g| {
+        let [weight, bias] = [2, 3].map(|at| tensor(g.at(at)));
+        let x = g.tensor(0)?;
+        Ok(norm::group_norm(g.rt, &x, g.count(1)?, weight.as_ref(), bias.as_ref()).into())
+    }),
+    ("batch_norm_of", |g| {
+        let [weight, bias] = [1, 2].map(|at| tensor(g.at(at)));
+        Ok(norm::batch_norm(g.rt, &g.tensor(0)?, weight.as_ref(), bias.as_ref()).into())
+    }),
+    ("linear_of", |g| {
+        let bias = tensor(g.at(2));
+        Ok(matmul::linear(
+            g.rt,
+            &g.tensor(0)?,
+            &g.tensor(1)?,
+            bias.as_ref(),
+            matmul::WeightLayout::OutIn,
+        )
+        .into())
+    }),
+    ("cublas", |g| {
+        g.rt.cublas();
+        Ok(Value::Nothing)
+    }),
     ("map", |g| {
         let Value::Text(name) = g.at(0) else { return Err("no name".to_owned()) };
-        let row = lookup(name).ok_or_else(|| format!("{name} is not known"))?;
         let rest = g.values.get(2..).unwrap_or(&[]);
         let Value::List(list) = g.at(1) else { return Err("no list".to_owned()) };
         let each = list.iter().map(|value| {
             let arguments = std::iter::once(value.clone()).chain(rest.iter().cloned());
-            row.run(g.rt, arguments.collect(), false)
+            call(g.rt, name, arguments.collect(), None).map(|(value, _)| value)
         });
         each.collect::<Result<_, _>>().map(Value::List)
     }),
@@ -228,6 +407,12 @@ const KERNELS: &[(&str, Kernel)] = &[
     ("softmax", |g| Ok(softmax::softmax(g.rt, &g.tensor(0)?).into())),
     ("log_softmax", |g| Ok(softmax::log_softmax(g.rt, &g.tensor(0)?).into())),
 ];
+
+/// COUNT: pieces of one tensor.
+const MOST_PARTS: u64 = 1 << 16;
+
+/// COUNT: of a list that is counted out.
+const MOST_DIMS: i64 = 64;
 
 /// Calls whose result may be what is overwritten instead of new memory.
 const OVERWRITES: [&str; 5] = ["each", "reals", "flags", "product", "each_product"];
@@ -263,7 +448,7 @@ pub(super) fn is_known(name: &str) -> bool {
 /// Makes a call.
 pub(super) fn call(
     rt: &Runtime,
-    name: &'static str,
+    name: &str,
     values: Vec<Value>,
     overwritten: Option<Tensor>,
 ) -> Called {
@@ -421,6 +606,16 @@ impl Given<'_> {
             Value::Int(n) => Ok(*n),
             _ => Err(format!("argument {position} is no integer")),
         }
+    }
+
+    fn count(&self, position: usize) -> Result<u64, Refused> {
+        u64::try_from(self.int(position)?)
+            .map_err(|_negative| format!("argument {position} is negative"))
+    }
+
+    /// Dimensions in the order in which they are named.
+    fn axes(&self, rank: usize, position: usize) -> Result<Vec<usize>, Refused> {
+        self.ints(position)?.iter().map(|&dim| axis(dim, rank)).collect()
     }
 
     fn number(&self, position: usize) -> Option<f64> {

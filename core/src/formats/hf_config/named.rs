@@ -18,6 +18,7 @@ use crate::config::{Attention, Config};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::formats::spec::tree;
 use crate::graph::{Graph, Member};
+use crate::sorted;
 
 /// What an input other than a configuration tells of a model.
 #[derive(Debug, Default)]
@@ -109,7 +110,7 @@ impl Clues {
         Self {
             class: self.class.clone(),
             parameters: mapped(&self.parameters, name),
-            opaque: self.opaque.iter().map(|path| name(path)).collect(),
+            opaque: sorted::set(self.opaque.iter().map(|path| name(path))),
             dropouts: mapped(&self.dropouts, name),
             activations: mapped(&self.activations, name),
             dtype: self.dtype,
@@ -125,7 +126,7 @@ fn mapped<T: Clone>(
     map: &BTreeMap<String, T>,
     name: impl Fn(&str) -> String,
 ) -> BTreeMap<String, T> {
-    map.iter().map(|(key, value)| (name(key), value.clone())).collect()
+    sorted::map(map.iter().map(|(key, value)| (name(key), value.clone())))
 }
 
 /// A family, and the parameters that may be of it.
@@ -267,7 +268,7 @@ impl Sought<'_> {
         let values = graph.values.iter().filter_map(|value| {
             Some((value.name.as_str(), value.initializer.as_ref()?.dims.as_slice()))
         });
-        let values: BTreeMap<&str, &[u64]> = values.collect();
+        let values = sorted::map(values);
         let parameters = graph.members.iter().filter(|(_, member)| *member == Member::Parameter);
         let base = format!("{}.", self.layout.base);
         let given = &self.named.parameters;

@@ -433,7 +433,8 @@ fn declared_type(declared: &TypeProto) -> DeclaredType {
         let dims = shape.dim.iter();
         dims.map(|dim| match u64::try_from(dim.dim_value()) {
             Ok(size) if dim.has_dim_value() => Dim::Known(size),
-            _ if !dim.dim_param().is_empty() => Dim::Named(dim.dim_param().to_owned()),
+            // A question mark is no name: Paddle's exporter writes it for whatever is open.
+            _ if !["", "?"].contains(&dim.dim_param()) => Dim::Named(dim.dim_param().to_owned()),
             _ => Dim::Unknown,
         })
         .collect()

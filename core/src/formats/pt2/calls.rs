@@ -107,7 +107,7 @@ const ROWS: &[(&str, Row)] = &[
     // Two tensors, or a tensor and a number.
     ("aten.__and__", |c| c.binary("And")),
     ("aten.__or__", |c| c.binary("Or")),
-    ("aten.add", |c| c.binary("Add")),
+    ("aten.add", |c| c.unscaled()?.binary("Add")),
     ("aten.bitwise_and", |c| c.binary("And")),
     ("aten.bitwise_or", |c| c.binary("Or")),
     ("aten.div", |c| c.string("rounding_mode").is_none().then(|| c.binary("Div"))?),
@@ -123,8 +123,8 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.mul", |c| c.binary("Mul")),
     ("aten.ne", |c| c.differs()),
     ("aten.pow", |c| c.tensor("exponent").is_none().then(|| c.binary("Pow"))?),
-    ("aten.rsub", |c| c.reversed("Sub")),
-    ("aten.sub", |c| c.binary("Sub")),
+    ("aten.rsub", |c| c.unscaled()?.reversed("Sub")),
+    ("aten.sub", |c| c.unscaled()?.binary("Sub")),
     ("aten.true_divide", |c| c.binary("Div")),
     ("aten.where", |c| {
         let operands = vec![c.tensor("condition")?, c.operand("self")?, c.operand("other")?];
@@ -179,12 +179,10 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.native_layer_norm", |c| c.layer_norm("LayerNormalization")),
     ("aten.rms_norm", |c| c.layer_norm("RMSNormalization")),
     ("aten.dropout", |c| c.dropout()),
-    ("aten.feature_dropout", |c| c.dropout()),
     ("aten.native_dropout", |c| c.dropout()),
     // Pooling and resampling.
     ("aten.adaptive_avg_pool1d", |c| c.adaptive_pool("AveragePool")),
     ("aten.adaptive_avg_pool2d", |c| c.adaptive_pool("AveragePool")),
-    ("aten.adaptive_avg_pool3d", |c| c.adaptive_pool("AveragePool")),
     ("aten.adaptive_max_pool2d", |c| c.adaptive_pool("MaxPool")),
     ("aten.avg_pool1d", |c| c.pool("AveragePool")),
     ("aten.avg_pool2d", |c| c.pool("AveragePool")),
@@ -269,7 +267,6 @@ const ROWS: &[(&str, Row)] = &[
         let operands = vec![c.x()?, c.sizes("repeats")?];
         c.put("", "Tile", operands, [])
     }),
-    ("aten.roll", |c| c.unary(TORCH, "Roll")),
     ("aten.stack", |c| c.stack()),
     ("aten.to", |c| c.cast()),
     ("aten.tril", |c| c.unary("", "Trilu")),
@@ -277,6 +274,8 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.type_as", |c| c.cast()),
     // By index.
     ("aten.embedding", |c| {
+        // A single index is no `select`.
+        c.declared_rank("indices").filter(|&rank| rank > 0)?;
         let operands = vec![c.tensor("weight")?, c.tensor("indices")?];
         c.put("", "Gather", operands, [("axis", Attribute::Int(0))])
     }),

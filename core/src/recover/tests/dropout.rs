@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::{check, check_with};
+use super::{check, check_with, recovered};
 use crate::config::{Config, Dropout};
 
 #[test]
@@ -180,4 +180,30 @@ fn dropout_runs_where_the_user_says() {
         info assumed-dropout
     "]],
     );
+}
+
+#[test]
+fn modules_that_are_missing_inside_of_blocks_are_pointed_out() {
+    // Of an `nn.Sequential(Linear, ReLU, Dropout, Linear)` with its second layer at LAST.
+    let file = "
+        input x f[2,4]
+        state BLOCK.0.weight f[4,4]
+        state BLOCK.LAST.weight f[4,4]
+        BLOCK.0: a = Gemm(x, BLOCK.0.weight) transB=1
+        BLOCK.1: b = Relu(a)
+        BLOCK.LAST: y = Gemm(b, BLOCK.LAST.weight) transB=1";
+    for (block, last, expected) in [
+        ("layers.0.steps", 3, "warning missing-modules\n"),
+        ("layers.0.steps", 2, ""),
+        // torchvision's `MLP`, whose dropout has the probability zero.
+        ("layers.0.mlp", 3, ""),
+    ] {
+        let file = file.replace("BLOCK", block).replace("LAST", &last.to_string());
+        let text = format!(
+            "state {block}.0.weight float32[4, 4]\nstate {block}.{last}.weight float32[4, 4]\n\
+             {block}.0: a = Gemm(x, {block}.0.weight) transB=1\n{block}.1: b = Relu(a)\n\
+             {block}.{last}: y = Gemm(b, {block}.{last}.weight) transB=1\n{expected}"
+        );
+        assert_eq!(recovered(&Config::default(), &file), text, "{block} {last}");
+    }
 }

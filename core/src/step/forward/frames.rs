@@ -2,15 +2,18 @@
 //!
 //! `module(x)` puts `x` in the arguments of several frames (`Module._call_impl` and `forward`), which
 //! go when the module returns. What the module itself makes is taken to be bound to names that are
-//! bound again, so that it goes with its last reader. No file tells names; two habits of writing
+//! bound again, so that it goes with its last reader. No file tells names; three habits of writing
 //! show in the graph all the same:
 //!
 //! - results of two submodules that meet in one operator (`words + positions`) have names of
 //!   their own, which go with the frame;
+//! - so has a result that several submodules are given, one of them with another's result
+//!   (`up(x, skip)`; the cells of `NASNet`, each of which is given the results of the two before);
 //! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
-//!   it was made of are bound again after that call.
+//!   it was made of are bound again after that call, but in PyTorch's own Transformer layers, which
+//!   name none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::graph::{Node, ValueId};
 
@@ -72,7 +75,39 @@ pub(super) fn last_holders(
             }
         }
     }
+    if habits {
+        hold_shared(&mut last, steps, &made, &calls);
+    }
     last
+}
+
+/// Lets results that several submodules are given live as long as the frame that calls them, where one of
+/// these calls is given two results.
+fn hold_shared(last: &mut [Option<usize>], steps: &[&Node], made: &[Option<usize>], calls: &Calls) {
+    // By result, the calls that read it; by call, the results that it reads. A call is its depth and its first
+    // step; results are those of its siblings.
+    let mut readers: BTreeMap<ValueId, BTreeSet<(usize, usize)>> = BTreeMap::new();
+    let mut given: BTreeMap<(usize, usize), BTreeSet<ValueId>> = BTreeMap::new();
+    for (index, node) in steps.iter().enumerate() {
+        for &value in node.inputs.iter().flatten() {
+            let at = made.get(value.0).copied().flatten().filter(|&at| at < index);
+            if let Some(call) = at.and_then(|at| calls.sibling(index, at)) {
+                readers.entry(value).or_default().insert(call);
+                given.entry(call).or_default().insert(value);
+            }
+        }
+    }
+    for (value, by) in readers {
+        let is_given_two = |call| given.get(call).is_some_and(|values| values.len() > 1);
+        // All of one frame.
+        let Some(&(depth, start)) = by.first() else { continue };
+        let is_named = by.len() > 1
+            && by.iter().all(|&(other, _)| other == depth)
+            && by.iter().any(is_given_two);
+        if let Some(slot) = last.get_mut(value.0).filter(|_| is_named) {
+            *slot = (*slot).max(Some(calls.end_of_frame(start, depth)));
+        }
+    }
 }
 
 /// Lets names hold values until others have been made.
@@ -100,8 +135,24 @@ fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId
     if !reads(next) || !calls.is_below(first, index) {
         return index;
     }
+    if is_nameless(calls.innermost(steps, index), node, next) {
+        return index;
+    }
     let end = calls.end_of_outermost(first, index);
     if behind.any(|(at, node)| at > end && reads(node)) { index } else { end }
+}
+
+/// Whether a frame writes `self.norm1(x + self._sa_block(x))`, in which no operand has a name:
+/// `nn.TransformerEncoderLayer` and `nn.TransformerDecoderLayer` (`torch/nn/modules/transformer.py`), told by
+/// what their submodules are called.
+fn is_nameless(frame: &[&Node], sum: &Node, next: &Node) -> bool {
+    let child = |node: &Node| -> Option<String> {
+        let inner = node.module.strip_prefix(&*sum.module)?.trim_start_matches('.');
+        inner.split('.').next().map(str::to_owned)
+    };
+    let has = |name: &str| frame.iter().any(|node| child(node).as_deref() == Some(name));
+    child(next).is_some_and(|name| matches!(&*name, "norm1" | "norm2" | "norm3"))
+        && ["self_attn", "linear1", "linear2"].into_iter().all(has)
 }
 
 /// Calls of modules: runs of steps whose paths begin alike.
@@ -137,10 +188,32 @@ impl Calls {
         inner.len() > outer.len() && inner.starts_with(outer)
     }
 
+    /// The call around `step` that the frame makes which also called what runs `other`: how many calls lie
+    /// around it, and its first step. None where the frame itself runs either.
+    fn sibling(&self, step: usize, other: usize) -> Option<(usize, usize)> {
+        let around = |at: usize| self.around.get(at).map_or(&[][..], Vec::as_slice);
+        let (this, that) = (around(step), around(other));
+        let common = this.iter().zip(that).take_while(|(a, b)| a.0 == b.0).count();
+        that.get(common)?;
+        this.get(common).map(|&(start, _)| (common, start))
+    }
+
+    /// The last step of the frame that makes the call around `step` within `depth` others.
+    fn end_of_frame(&self, step: usize, depth: usize) -> usize {
+        let frame = depth.checked_sub(1).and_then(|at| self.around.get(step)?.get(at));
+        frame.map_or_else(|| self.around.len().saturating_sub(1), |&(_, end)| end)
+    }
+
     /// The last step of the frame that runs `step`; of the whole where no module does.
     fn end_of_innermost(&self, step: usize) -> usize {
         let calls = self.around.get(step).and_then(|calls| calls.last());
         calls.map_or_else(|| self.around.len().saturating_sub(1), |&(_, end)| end)
+    }
+
+    /// The steps of the frame that runs `step`.
+    fn innermost<'a, 'n>(&self, steps: &'a [&'n Node], step: usize) -> &'a [&'n Node] {
+        let calls = self.around.get(step).and_then(|calls| calls.last());
+        calls.map_or(Some(steps), |&(start, end)| steps.get(start..=end)).unwrap_or_default()
     }
 
     /// The last step of the outermost call around `step` that began after `made`; the step itself
@@ -224,6 +297,16 @@ mod tests {
         check(
             &["a: -> 0", "o.fc: 0 -> 1", "o: 1 0 -> 2", "o.n~: 2 -> 3", "o.n: 3 -> 4", "o.n: 4 ->"],
             "0@5 1@5 2@5 3@5 4@5",
+        );
+        // A result that a second call is given beside another's lives as long as the frame.
+        check(
+            &["a: -> 0", "b: 0 -> 1", "c: 1 -> 2", "up: 2 -> 3", "up: 0 3 -> 4", "d: 4 -> 5"],
+            "0@5 1@2 2@4 3@4 4@5 5@5",
+        );
+        // One that is given alone is taken to be bound again.
+        check(
+            &["a: -> 0", "b: 0 -> 1", "c: 0 -> 2", "d: 1 -> 3", "e: 2 -> 4"],
+            "0@2 1@3 2@4 3@3 4@4",
         );
         // Called twice, and apart.
         check(&["relu: 0 -> 1", "conv: 1 -> 2", "relu: 2 -> 3"], "0@0 1@1 2@2 3@2");

@@ -177,8 +177,10 @@ impl Call<'_, '_> {
         if self.flag("train") == Some(false) {
             self.lower.evaluated = self.lower.evaluated.saturating_add(1);
         }
+        // Nothing is left: a product with a zero.
+        let p = self.float("p").filter(|p| *p < 1.0 || self.flag("train") == Some(false))?;
         let x = vec![self.x()?];
-        let ratio = Attribute::Float(self.float("p").unwrap_or(0.5));
+        let ratio = Attribute::Float(p);
         self.outputs.truncate(1);
         self.put("", "Dropout", x, [("ratio", ratio)])
     }
@@ -212,13 +214,18 @@ impl Call<'_, '_> {
             return self.put("", "GlobalAveragePool", x, []);
         }
         let dims = self.x_declared()?.dims?;
+        // Only with a batch.
+        if dims.len() != target.len().checked_add(2)? {
+            return None;
+        }
         let mut strides = Vec::new();
         let mut kernel = Vec::new();
         for (dim, &wanted) in dims.iter().skip(2).zip(&target) {
             let Dim::Known(size) = dim else { return None };
             let size = i64::try_from(*size).ok()?;
-            let stride = size.checked_div_euclid(wanted)?;
-            strides.push(stride.max(1));
+            // More than there is: windows that overlap.
+            let stride = size.checked_div_euclid(wanted).filter(|&stride| stride > 0)?;
+            strides.push(stride);
             kernel.push(size.checked_sub(wanted.checked_sub(1)?.checked_mul(stride)?)?);
         }
         let attributes = [
@@ -266,18 +273,27 @@ impl Call<'_, '_> {
         self.put_optional("", "Pad", operands, [("mode", Attribute::String(mode))])
     }
 
+    /// Where the second operand is not multiplied by `alpha`.
+    pub(super) fn unscaled(&mut self) -> Option<&mut Self> {
+        let is_one = self.float("alpha").is_none_or(|alpha| alpha.total_cmp(&1.0).is_eq());
+        is_one.then_some(self)
+    }
+
+    /// COUNT: dimensions of a named argument.
+    pub(super) fn declared_rank(&self, name: &str) -> Option<usize> {
+        let (_, argument) = self.argument(name)?;
+        Some(self.declared(program::text(argument, "name"))?.dims?.len())
+    }
+
     pub(super) fn softmax(&mut self, op: &str) -> Option<()> {
         let axis = Attribute::Int(self.int("dim")?);
         let x = self.x()?;
         let wanted = self.int("dtype").and_then(program::dtype);
         let is = self.x_declared().and_then(|declared| declared.dtype);
-        let x = match wanted.filter(|wanted| is != Some(*wanted)) {
-            Some(dtype) => {
-                let to = sorted::map([("to".to_owned(), Attribute::Int(onnx(dtype)))]);
-                self.helper("Cast", vec![x], to)
-            }
-            None => x,
-        };
+        // The call casts, and what it casts lives as long as it runs.
+        if wanted.is_some_and(|wanted| is != Some(wanted)) {
+            return None;
+        }
         self.put("", op, vec![x], [("axis", axis)])
     }
 
