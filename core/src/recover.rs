@@ -9,6 +9,7 @@
 mod assignments;
 mod attention;
 mod batch_norm;
+mod calls;
 mod cells;
 mod chunks;
 mod circular;
@@ -94,7 +95,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 22] = [
+const RECOVERIES: [(Recovery, Reason); 24] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (weights::name_folded, Reason::FoldedParameters),
@@ -105,6 +106,8 @@ const RECOVERIES: [(Recovery, Reason); 22] = [
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
     (circular::find_again, Reason::TakenApart),
+    (spellings::find_decomposed, Reason::TakenApart),
+    (calls::find_again, Reason::TakenApart),
     (spellings::find_again, Reason::TakenApart),
     (chunks::separate, Reason::TakenApart),
     (chunks::find_again, Reason::TakenApart),
