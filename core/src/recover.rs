@@ -95,7 +95,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 24] = [
+const RECOVERIES: [(Recovery, Reason); 25] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (weights::name_folded, Reason::FoldedParameters),
@@ -120,6 +120,7 @@ const RECOVERIES: [(Recovery, Reason); 24] = [
     (dropout::reinsert, Reason::RemovedDropout),
     (gaps::fill, Reason::RemovedDropout),
     (in_place::assume, Reason::Overwriting),
+    (calls::mark, Reason::TakenApart),
 ];
 
 /// Recovers what can be told with certainty or by convention.
