@@ -38,6 +38,7 @@ pub(super) fn last_holders(
             *slot = source;
         }
     }
+    let last_reads = last_reads(steps, &roots);
     let mut made: Vec<Option<usize>> = vec![None; values];
     let mut last = vec![None; values];
     for (index, node) in steps.iter().enumerate() {
@@ -52,7 +53,7 @@ pub(super) fn last_holders(
             } else if together {
                 calls.end_of_innermost(index)
             } else {
-                argument_until(steps, index, &calls, &roots)
+                argument_until(steps, index, &calls, &roots, &last_reads)
             }
         };
         for value in node.inputs.iter().flatten() {
@@ -124,13 +125,19 @@ pub(super) fn hold(last: &mut [Option<usize>], steps: &[&Node], names: &[(ValueI
 }
 
 /// The end of the call that a step's sum is an argument of, if it is nothing else; else the step.
-fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId]) -> usize {
+fn argument_until(
+    steps: &[&Node],
+    index: usize,
+    calls: &Calls,
+    roots: &[ValueId],
+    last_reads: &[usize],
+) -> usize {
     let root = |value: &ValueId| roots.get(value.0).copied().unwrap_or(*value);
     let Some(node) = steps.get(index).filter(|node| node.op == "Add") else { return index };
     let Some(sum) = node.output(0) else { return index };
-    let is_alias = |node: &Node| node.output(0).is_some_and(|output| root(&output) != output);
     let reads = |node: &Node| node.inputs.iter().flatten().any(|input| root(input) == sum);
-    let mut behind = steps.iter().enumerate().skip(index + 1).filter(|(_, node)| !is_alias(node));
+    let mut behind =
+        steps.iter().enumerate().skip(index + 1).filter(|(_, node)| !is_alias(node, roots));
     let Some((first, next)) = behind.next() else { return index };
     if !reads(next) || !calls.is_below(first, index) {
         return index;
@@ -139,7 +146,25 @@ fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId
         return index;
     }
     let end = calls.end_of_outermost(first, index);
-    if behind.any(|(at, node)| at > end && reads(node)) { index } else { end }
+    if last_reads.get(sum.0).is_some_and(|&last| last > end) { index } else { end }
+}
+
+/// Whether a step makes its input under another name.
+fn is_alias(node: &Node, roots: &[ValueId]) -> bool {
+    node.output(0).is_some_and(|output| roots.get(output.0).is_some_and(|root| *root != output))
+}
+
+/// For each value the last step that reads it, aliases left aside; zero where there is none.
+fn last_reads(steps: &[&Node], roots: &[ValueId]) -> Vec<usize> {
+    let mut last = vec![0; roots.len()];
+    for (index, node) in steps.iter().enumerate().filter(|(_, node)| !is_alias(node, roots)) {
+        for root in node.inputs.iter().flatten().filter_map(|input| roots.get(input.0)) {
+            if let Some(slot) = last.get_mut(root.0) {
+                *slot = index;
+            }
+        }
+    }
+    last
 }
 
 /// Whether a frame writes `self.norm1(x + self._sa_block(x))`, in which no operand has a name:
