@@ -19,7 +19,7 @@ use crate::tensor::TensorType;
 
 /// What differs from PyTorch and nothing puts back: calls by the start of their names, modules of `torch.nn`
 /// by their class, or such a call in such a module; and the entry of `tests/operators.txt` that shows it.
-const UNPROVEN: [(&str, &str, &str); 31] = [
+const UNPROVEN: [(&str, &str, &str); 30] = [
     ("aten._native_batch_norm_legit_functional.", "", "native_batch_norm"),
     ("aten._upsample_bilinear2d_aa.", "", "_upsample_bilinear2d_aa"),
     ("aten.bilinear.", "", "nn.functional.bilinear"),
@@ -32,7 +32,6 @@ const UNPROVEN: [(&str, &str, &str); 31] = [
     ("aten.native_group_norm.", "", "native_group_norm"),
     ("aten.pixel_unshuffle.", "", "nn.functional.pixel_unshuffle"),
     ("aten.polar.", "", "polar"),
-    ("aten.select_scatter.", "", "select_scatter"),
     ("aten.softmax.", "MultiheadAttention", "nn.MultiheadAttention"),
     ("aten.special_erfcx.", "", "special.erfcx"),
     ("prims.broadcast_in_dim.", "", "var_mean"),
