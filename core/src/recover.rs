@@ -9,6 +9,7 @@
 mod assignments;
 mod attention;
 mod batch_norm;
+mod calls;
 mod cells;
 mod chunks;
 mod circular;
@@ -95,7 +96,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 22] = [
+const RECOVERIES: [(Recovery, Reason); 25] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (weights::name_folded, Reason::FoldedParameters),
@@ -106,6 +107,8 @@ const RECOVERIES: [(Recovery, Reason); 22] = [
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
     (circular::find_again, Reason::TakenApart),
+    (spellings::find_decomposed, Reason::TakenApart),
+    (calls::find_again, Reason::TakenApart),
     (spellings::find_again, Reason::TakenApart),
     (chunks::separate, Reason::TakenApart),
     (chunks::find_again, Reason::TakenApart),
@@ -118,6 +121,7 @@ const RECOVERIES: [(Recovery, Reason); 22] = [
     (dropout::reinsert, Reason::RemovedDropout),
     (gaps::fill, Reason::RemovedDropout),
     (in_place::assume, Reason::Overwriting),
+    (calls::mark, Reason::TakenApart),
 ];
 
 /// Recovers what can be told with certainty or by convention.

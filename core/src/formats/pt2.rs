@@ -22,7 +22,7 @@ mod program;
 
 mod lower;
 
-mod calls;
+pub(crate) mod calls;
 
 /// Reads an exported program without its weights; `None` where a zip holds none.
 ///

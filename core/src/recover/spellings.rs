@@ -108,6 +108,25 @@ fn operator(name: &'static str) -> &'static str {
 
 /// Puts what ran in place of each spelling.
 pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+    search(view, true);
+}
+
+/// Of files whose nodes name their calls only what is spelled in several calls: one call says itself what
+/// ran.
+pub(super) fn find_decomposed(view: &mut View<'_>, _: &Config) {
+    if view.nodes().any(|(_, node)| call(node).is_some()) {
+        search(view, false);
+    }
+}
+
+/// The call that a node came from.
+fn call(node: &Node) -> Option<&str> {
+    let call = node.origin.as_ref()?.call.as_str();
+    (!call.is_empty()).then_some(call)
+}
+
+/// Puts in what is found of all rows, be it in the nodes of one call or not.
+fn search(view: &mut View<'_>, in_one_call: bool) {
     let mut found: Vec<(NodeId, Node)> = Vec::new();
     let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut taken = vec![false; view.nodes.len()];
@@ -115,7 +134,11 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     for (at, node) in view.nodes.iter().enumerate().rev() {
         let is_free = node.domain.is_empty() && taken.get(at) == Some(&false);
         let rows = BY_ROOT.get(node.op.as_str()).filter(|_| is_free);
-        let spelled = |row: &&'static Row| Some((row.name, Match::of(view, row, NodeId(at))?));
+        let spelled = |row: &&'static Row| {
+            let found = Match::of(view, row, NodeId(at));
+            let found = found.filter(|found| in_one_call || found.has_several_calls())?;
+            Some((row.name, found))
+        };
         let Some((name, spelled)) = rows.and_then(|rows| rows.iter().find_map(spelled)) else {
             continue;
         };
@@ -170,6 +193,12 @@ impl<'v> Match<'v> {
             spelled.last.push(other);
         }
         spelled.is_all_here().then_some(spelled)
+    }
+
+    fn has_several_calls(&self) -> bool {
+        let mut calls = self.nodes.iter().map(|at| self.view.node(*at).and_then(call));
+        let first = calls.next();
+        calls.any(|call| Some(call) != first)
     }
 
     /// Nodes that may make a further result: what is spelled and what reads the same, if others read it.

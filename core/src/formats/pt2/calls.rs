@@ -21,7 +21,70 @@ const TORCH: &str = "torch";
 /// Says what a call is; `None` where its arguments are of a form that is not known.
 type Row = fn(&mut Call<'_, '_>) -> Option<()>;
 
-/// All rows, by name without overload and without the underscore of the variant in place.
+/// Calls that are one operator of their first argument and their attributes: its domain and its name here.
+const UNARY: &[(&str, &str, &str)] = &[
+    ("aten.abs", "", "Abs"),
+    ("aten.acos", "", "Acos"),
+    ("aten.acosh", "", "Acosh"),
+    ("aten.asin", "", "Asin"),
+    ("aten.asinh", "", "Asinh"),
+    ("aten.atan", "", "Atan"),
+    ("aten.atanh", "", "Atanh"),
+    ("aten.bitwise_not", "", "Not"),
+    ("aten.ceil", "", "Ceil"),
+    ("aten.celu", "", "Celu"),
+    ("aten.cos", "", "Cos"),
+    ("aten.cosh", "", "Cosh"),
+    ("aten.deg2rad", TORCH, "Deg2rad"),
+    ("aten.digamma", TORCH, "Digamma"),
+    ("aten.elu", "", "Elu"),
+    ("aten.erf", "", "Erf"),
+    ("aten.erfc", TORCH, "Erfc"),
+    ("aten.erfinv", TORCH, "Erfinv"),
+    ("aten.exp", "", "Exp"),
+    ("aten.exp2", TORCH, "Exp2"),
+    ("aten.expm1", TORCH, "Expm1"),
+    ("aten.floor", "", "Floor"),
+    ("aten.gelu", TORCH, "Gelu"),
+    ("aten.hardshrink", "", "Shrink"),
+    ("aten.hardsigmoid", "", "HardSigmoid"),
+    ("aten.hardswish", "", "HardSwish"),
+    ("aten.isinf", "", "IsInf"),
+    ("aten.isnan", "", "IsNaN"),
+    ("aten.leaky_relu", "", "LeakyRelu"),
+    ("aten.log", "", "Log"),
+    ("aten.log10", TORCH, "Log10"),
+    ("aten.log1p", TORCH, "Log1p"),
+    ("aten.log2", TORCH, "Log2"),
+    ("aten.log_sigmoid", TORCH, "LogSigmoid"),
+    ("aten.logical_not", "", "Not"),
+    ("aten.logit", TORCH, "Logit"),
+    ("aten.mish", "", "Mish"),
+    ("aten.neg", "", "Neg"),
+    ("aten.rad2deg", TORCH, "Deg2rad"),
+    ("aten.reciprocal", "", "Reciprocal"),
+    ("aten.relu", "", "Relu"),
+    ("aten.round", "", "Round"),
+    ("aten.rsqrt", TORCH, "Rsqrt"),
+    ("aten.selu", "", "Selu"),
+    ("aten.sigmoid", "", "Sigmoid"),
+    ("aten.sign", "", "Sign"),
+    ("aten.silu", TORCH, "Silu"),
+    ("aten.sin", "", "Sin"),
+    ("aten.sinh", "", "Sinh"),
+    ("aten.softplus", "", "Softplus"),
+    ("aten.softshrink", "", "Shrink"),
+    ("aten.sqrt", "", "Sqrt"),
+    ("aten.tan", "", "Tan"),
+    ("aten.tanh", "", "Tanh"),
+    ("aten.threshold", "", "ThresholdedRelu"),
+    ("aten.contiguous", TORCH, "Contiguous"),
+    ("aten.flip", TORCH, "Flip"),
+    ("aten.tril", "", "Trilu"),
+    ("aten.triu", "", "Trilu"),
+];
+
+/// All other rows, by name without overload and without the underscore of the variant in place.
 const ROWS: &[(&str, Row)] = &[
     // What has no memory, or is Python's.
     ("aten._assert_async", |_| Some(())),
@@ -45,62 +108,7 @@ const ROWS: &[(&str, Row)] = &[
     ("torch.sym_max", |c| c.binary("Max")),
     ("torch.sym_min", |c| c.binary("Min")),
     // One tensor, element by element.
-    ("aten.abs", |c| c.unary("", "Abs")),
-    ("aten.acos", |c| c.unary("", "Acos")),
-    ("aten.acosh", |c| c.unary("", "Acosh")),
-    ("aten.asin", |c| c.unary("", "Asin")),
-    ("aten.asinh", |c| c.unary("", "Asinh")),
-    ("aten.atan", |c| c.unary("", "Atan")),
-    ("aten.atanh", |c| c.unary("", "Atanh")),
-    ("aten.bitwise_not", |c| c.unary("", "Not")),
-    ("aten.ceil", |c| c.unary("", "Ceil")),
-    ("aten.celu", |c| c.unary("", "Celu")),
-    ("aten.cos", |c| c.unary("", "Cos")),
-    ("aten.cosh", |c| c.unary("", "Cosh")),
-    ("aten.deg2rad", |c| c.unary(TORCH, "Deg2rad")),
-    ("aten.digamma", |c| c.unary(TORCH, "Digamma")),
-    ("aten.elu", |c| c.unary("", "Elu")),
-    ("aten.erf", |c| c.unary("", "Erf")),
-    ("aten.erfc", |c| c.unary(TORCH, "Erfc")),
-    ("aten.erfinv", |c| c.unary(TORCH, "Erfinv")),
-    ("aten.exp", |c| c.unary("", "Exp")),
-    ("aten.exp2", |c| c.unary(TORCH, "Exp2")),
-    ("aten.expm1", |c| c.unary(TORCH, "Expm1")),
-    ("aten.floor", |c| c.unary("", "Floor")),
-    ("aten.gelu", |c| c.unary(TORCH, "Gelu")),
-    ("aten.hardshrink", |c| c.unary("", "Shrink")),
-    ("aten.hardsigmoid", |c| c.unary("", "HardSigmoid")),
-    ("aten.hardswish", |c| c.unary("", "HardSwish")),
-    ("aten.isinf", |c| c.unary("", "IsInf")),
-    ("aten.isnan", |c| c.unary("", "IsNaN")),
-    ("aten.leaky_relu", |c| c.unary("", "LeakyRelu")),
-    ("aten.log", |c| c.unary("", "Log")),
-    ("aten.log10", |c| c.unary(TORCH, "Log10")),
-    ("aten.log1p", |c| c.unary(TORCH, "Log1p")),
-    ("aten.log2", |c| c.unary(TORCH, "Log2")),
-    ("aten.log_sigmoid", |c| c.unary(TORCH, "LogSigmoid")),
-    ("aten.logical_not", |c| c.unary("", "Not")),
-    ("aten.logit", |c| c.unary(TORCH, "Logit")),
-    ("aten.mish", |c| c.unary("", "Mish")),
-    ("aten.neg", |c| c.unary("", "Neg")),
-    ("aten.rad2deg", |c| c.unary(TORCH, "Deg2rad")),
-    ("aten.reciprocal", |c| c.unary("", "Reciprocal")),
-    ("aten.relu", |c| c.unary("", "Relu")),
     ("aten.relu6", |c| c.clip()),
-    ("aten.round", |c| c.unary("", "Round")),
-    ("aten.rsqrt", |c| c.unary(TORCH, "Rsqrt")),
-    ("aten.selu", |c| c.unary("", "Selu")),
-    ("aten.sigmoid", |c| c.unary("", "Sigmoid")),
-    ("aten.sign", |c| c.unary("", "Sign")),
-    ("aten.silu", |c| c.unary(TORCH, "Silu")),
-    ("aten.sin", |c| c.unary("", "Sin")),
-    ("aten.sinh", |c| c.unary("", "Sinh")),
-    ("aten.softplus", |c| c.unary("", "Softplus")),
-    ("aten.softshrink", |c| c.unary("", "Shrink")),
-    ("aten.sqrt", |c| c.unary("", "Sqrt")),
-    ("aten.tan", |c| c.unary("", "Tan")),
-    ("aten.tanh", |c| c.unary("", "Tanh")),
-    ("aten.threshold", |c| c.unary("", "ThresholdedRelu")),
     ("aten.clamp", |c| c.clip()),
     ("aten.hardtanh", |c| c.clip()),
     // Two tensors, or a tensor and a number.
@@ -247,7 +255,6 @@ const ROWS: &[(&str, Row)] = &[
         c.argument("memory_format")?;
         c.unary(TORCH, "Contiguous")
     }),
-    ("aten.contiguous", |c| c.unary(TORCH, "Contiguous")),
     ("aten.expand", |c| c.expand()),
     ("aten.flatten", |c| c.regrouped()),
     ("aten.permute", |c| {
@@ -280,11 +287,8 @@ const ROWS: &[(&str, Row)] = &[
     ("aten._to_copy", |c| c.cast()),
     ("aten.cat", |c| c.concat()),
     ("aten.concat", |c| c.concat()),
-    ("aten.flip", |c| c.unary(TORCH, "Flip")),
     ("aten.stack", |c| c.stack()),
     ("aten.to", |c| c.cast()),
-    ("aten.tril", |c| c.unary("", "Trilu")),
-    ("aten.triu", |c| c.unary("", "Trilu")),
     ("aten.type_as", |c| c.cast()),
     // By index.
     ("aten.embedding", |c| {
@@ -376,6 +380,16 @@ const IN_PLACE: [&str; 28] = [
     "Trilu",
 ];
 
+/// Whether a call, without its overload, has a row here and need not run under its own name.
+pub(crate) fn has_row(aten: &str) -> bool {
+    unary(aten).is_some() || ROWS.iter().any(|(known, _)| *known == aten)
+}
+
+/// Domain and name of the operator that a call of one tensor is.
+pub(crate) fn unary(aten: &str) -> Option<(&'static str, &'static str)> {
+    UNARY.iter().find(|(known, ..)| *known == aten).map(|(_, domain, op)| (*domain, *op))
+}
+
 /// Adds the nodes that a call stands for.
 pub(super) fn lower(mut call: Call<'_, '_>) {
     let target = call.origin.aten.clone();
@@ -389,7 +403,11 @@ pub(super) fn lower(mut call: Call<'_, '_>) {
         return;
     }
     let row = ROWS.iter().find(|(known, _)| *known == name);
-    if row.is_none_or(|(_, row)| row(&mut call).is_none()) {
+    let lowered = match unary(name) {
+        Some((domain, op)) => call.unary(domain, op),
+        None => row.and_then(|(_, row)| row(&mut call)),
+    };
+    if lowered.is_none() {
         call.verbatim(&target);
     }
     call.rename_overwritten();
@@ -397,15 +415,20 @@ pub(super) fn lower(mut call: Call<'_, '_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::ROWS;
+    use super::{ROWS, UNARY};
 
     #[test]
     fn rows_are_unique_and_have_plain_names() {
-        for (at, (name, _)) in ROWS.iter().enumerate() {
+        let names: Vec<&str> = UNARY
+            .iter()
+            .map(|(name, ..)| *name)
+            .chain(ROWS.iter().map(|(name, _)| *name))
+            .collect();
+        for (at, name) in names.iter().enumerate() {
             let plain =
                 name.rsplit('.').next().is_some_and(|n| !n.ends_with('_') || n.ends_with("__"));
             assert!(plain, "{name}");
-            assert!(ROWS.iter().skip(at + 1).all(|(other, _)| other != name), "{name} twice");
+            assert!(!names[at + 1..].contains(name), "{name} twice");
         }
     }
 }
