@@ -338,6 +338,11 @@ impl<'v> Match<'v> {
                 is_near(f64::from(dims), rank) && self.is(inner, value)
             }
             ("tensor", inner) => self.number(value).is_none() && self.is(inner, value),
+            ("made", inner) => {
+                let by = arguments.get(1)?;
+                let op = &view.producer(value)?.op;
+                matches!(by, Expr::Name(name) if op == name) && self.is(inner, value)
+            }
             ("unless", other) => {
                 let before = (self.bound.len(), self.nodes.len());
                 let is_other = arguments.get(1).is_some_and(|inner| self.is(inner, value));
@@ -473,6 +478,7 @@ impl<'v> Match<'v> {
     /// Whether an attribute is this; a name stands for it, or for nothing.
     fn is_stated(&mut self, expr: &'static Expr, stated: Option<Attribute>) -> bool {
         match expr {
+            Expr::Name("none") => stated.is_none(),
             Expr::Name(name) => self.bind(name, Bound::Attribute(stated)),
             literal_ => stated.is_some() && literal(literal_) == stated,
         }
@@ -550,7 +556,15 @@ mod tests {
                 let is_known =
                     matches!(
                         name,
-                        "number" | "ints" | "rank" | "tensor" | "unless" | "loss" | "cast" | "nth"
+                        "number"
+                            | "ints"
+                            | "rank"
+                            | "tensor"
+                            | "made"
+                            | "unless"
+                            | "loss"
+                            | "cast"
+                            | "nth"
                     ) || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
                 assert!(is_known, "{} is told by {name}", row.name);
                 for argument in arguments {
