@@ -94,9 +94,10 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 22] = [
+const RECOVERIES: [(Recovery, Reason); 24] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
+    (in_projection::rejoin, Reason::FoldedParameters),
     (weights::name_folded, Reason::FoldedParameters),
     (weights::tie_heads, Reason::SharedWeights),
     (weights::turn_back, Reason::TransposedWeights),
@@ -104,6 +105,7 @@ const RECOVERIES: [(Recovery, Reason); 22] = [
     (traced::restore_affine, Reason::TakenApart),
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
+    (in_projection::separate, Reason::TakenApart),
     (circular::find_again, Reason::TakenApart),
     (spellings::find_again, Reason::TakenApart),
     (chunks::separate, Reason::TakenApart),

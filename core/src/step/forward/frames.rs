@@ -49,7 +49,7 @@ pub(super) fn last_holders(
             let together = below.count() > 1;
             if !habits {
                 index
-            } else if together {
+            } else if together && !is_argument_of_nameless(steps, index, &calls, &roots) {
                 calls.end_of_innermost(index)
             } else {
                 argument_until(steps, index, &calls, &roots)
@@ -125,21 +125,46 @@ pub(super) fn hold(last: &mut [Option<usize>], steps: &[&Node], names: &[(ValueI
 
 /// The end of the call that a step's sum is an argument of, if it is nothing else; else the step.
 fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId]) -> usize {
-    let root = |value: &ValueId| roots.get(value.0).copied().unwrap_or(*value);
-    let Some(node) = steps.get(index).filter(|node| node.op == "Add") else { return index };
-    let Some(sum) = node.output(0) else { return index };
-    let is_alias = |node: &Node| node.output(0).is_some_and(|output| root(&output) != output);
-    let reads = |node: &Node| node.inputs.iter().flatten().any(|input| root(input) == sum);
-    let mut behind = steps.iter().enumerate().skip(index + 1).filter(|(_, node)| !is_alias(node));
-    let Some((first, next)) = behind.next() else { return index };
-    if !reads(next) || !calls.is_below(first, index) {
-        return index;
-    }
-    if is_nameless(calls.innermost(steps, index), node, next) {
+    let Some(first) = argument_of(steps, index, calls, roots) else { return index };
+    if is_argument_of_nameless(steps, index, calls, roots) {
         return index;
     }
     let end = calls.end_of_outermost(first, index);
-    if behind.any(|(at, node)| at > end && reads(node)) { index } else { end }
+    let mut behind = steps.iter().skip(end + 1).filter(|node| !is_alias(node, roots));
+    if behind.any(|node| reads_sum(node, steps.get(index).copied(), roots)) { index } else { end }
+}
+
+/// The first step of the call that a step's sum is an argument of.
+fn argument_of(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId]) -> Option<usize> {
+    let node = steps.get(index).filter(|node| node.op == "Add")?;
+    let mut behind = steps.iter().enumerate().skip(index + 1);
+    let (first, next) = behind.find(|(_, node)| !is_alias(node, roots))?;
+    let is_argument = reads_sum(next, Some(node), roots) && calls.is_below(first, index);
+    is_argument.then_some(first)
+}
+
+fn is_argument_of_nameless(
+    steps: &[&Node],
+    index: usize,
+    calls: &Calls,
+    roots: &[ValueId],
+) -> bool {
+    let next = argument_of(steps, index, calls, roots).and_then(|first| steps.get(first));
+    let both = steps.get(index).zip(next);
+    both.is_some_and(|(node, next)| is_nameless(calls.innermost(steps, index), node, next))
+}
+
+fn root_of(value: ValueId, roots: &[ValueId]) -> ValueId {
+    roots.get(value.0).copied().unwrap_or(value)
+}
+
+fn is_alias(node: &Node, roots: &[ValueId]) -> bool {
+    node.output(0).is_some_and(|output| root_of(output, roots) != output)
+}
+
+fn reads_sum(node: &Node, sum: Option<&Node>, roots: &[ValueId]) -> bool {
+    let sum = sum.and_then(|node| node.output(0));
+    node.inputs.iter().flatten().any(|&input| Some(root_of(input, roots)) == sum)
 }
 
 /// Whether a frame writes `self.norm1(x + self._sa_block(x))`, in which no operand has a name:
