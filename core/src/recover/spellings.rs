@@ -80,6 +80,9 @@ impl Row {
 /// Operators that may make the result of this expression.
 fn roots(expr: &'static Expr) -> Vec<&'static str> {
     match expr {
+        Expr::Call { name: "sized", arguments, .. } => {
+            arguments.first().into_iter().flat_map(roots).collect()
+        }
         Expr::Call { name: "loss", arguments, .. } => {
             let unreduced = arguments.first().into_iter().flat_map(roots);
             unreduced.chain(["ReduceMean", "ReduceSum", "Squeeze"]).collect()
@@ -338,6 +341,12 @@ impl<'v> Match<'v> {
                 is_near(f64::from(dims), rank) && self.is(inner, value)
             }
             ("tensor", inner) => self.number(value).is_none() && self.is(inner, value),
+            ("sized", inner) => {
+                let dims = view.dims(value)?.iter().map(|&size| i64::try_from(size).ok());
+                let dims = Bound::Attribute(Some(Attribute::Ints(dims.collect::<Option<_>>()?)));
+                let Expr::Name(name) = arguments.get(1)? else { return None };
+                self.is(inner, value) && self.bind(name, dims)
+            }
             ("made", inner) => {
                 let by = arguments.get(1)?;
                 let op = &view.producer(value)?.op;
@@ -443,6 +452,14 @@ impl<'v> Match<'v> {
             if !self.is_stated(expr, stated) {
                 return Some(false);
             }
+        }
+        if let [Expr::Call { name: "all", arguments, .. }] = placed.as_slice() {
+            let one = arguments.first()?;
+            let are_such = inputs.iter().all(|&input| self.is_input(one, input));
+            if !are_such {
+                self.forget(before);
+            }
+            return Some(are_such);
         }
         if inputs.len() != placed.len() {
             return Some(false);
@@ -561,6 +578,8 @@ mod tests {
                             | "rank"
                             | "tensor"
                             | "made"
+                            | "sized"
+                            | "all"
                             | "unless"
                             | "loss"
                             | "cast"
