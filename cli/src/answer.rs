@@ -1,29 +1,69 @@
-//! One estimate, and how the same run ends on every device.
+//! One estimate, and how the same run ends on other devices.
 
+use std::io::{self, IsTerminal as _, Write as _};
 use std::num::NonZero;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::device::{self, Device};
 use highwater_core::export::{Answer, DeviceAnswer};
+use highwater_core::report::Report;
 use highwater_core::{Config, Error, Model};
 
-/// Everything that is printed.
-pub(crate) fn answer(model: &Model, name: &str, config: &Config) -> Result<Answer, Error> {
-    let report = model.estimate(config)?;
-    let devices = on_all_devices(model, config)?;
-    let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
+use crate::args::Estimate;
+
+/// What is asked of the devices.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    devices: Vec<&'static Device>,
+    /// Whether the largest batch of each is searched.
+    searches: bool,
+}
+
+impl Asked {
+    pub(crate) fn by(arguments: &Estimate, report: &Report) -> Self {
+        let named = [&arguments.devices, &arguments.require];
+        let is_named = |device: &Device| {
+            arguments.devices.is_empty()
+                || report.config.device == device.id
+                || named.iter().any(|ids| ids.iter().any(|id| id == device.id))
+        };
+        Self {
+            devices: device::all().iter().filter(|device| is_named(device)).collect(),
+            // How far a batch can go is not known where not all that it takes is.
+            searches: !arguments.no_max_batch && !report.lower_bound,
+        }
+    }
+}
+
+/// The estimate with how the run ends on the devices, which takes many times as long as the estimate.
+pub(crate) fn answer(
+    model: &Model,
+    name: &str,
+    report: Report,
+    config: &Config,
+    asked: &Asked,
+) -> Result<Answer, Error> {
+    let devices = on_devices(model, config, asked)?;
+    let dims = model.open_dims().into_iter();
+    let batch = dims.filter(|_| asked.searches).find(|dim| dim.batch).map(|dim| dim.name);
     Ok(Answer { name: name.to_owned(), batch, report, devices })
 }
 
 /// Devices are independent of each other, so that threads share them out.
-fn on_all_devices(model: &Model, config: &Config) -> Result<Vec<DeviceAnswer>, Error> {
-    let devices = device::all();
+fn on_devices(model: &Model, config: &Config, asked: &Asked) -> Result<Vec<DeviceAnswer>, Error> {
+    let devices = &asked.devices;
     let queue = Mutex::new(devices.iter().enumerate());
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
+    let progress = Progress::of(devices.len());
     let work = || -> Vec<(usize, Result<DeviceAnswer, Error>)> {
         std::iter::from_fn(next)
-            .map(|(index, device)| (index, on_device(model, config, device)))
+            .map(|(index, device)| {
+                let answer = on_device(model, config, device, asked.searches);
+                progress.advance();
+                (index, answer)
+            })
             .collect()
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(devices.len());
@@ -38,12 +78,50 @@ fn on_all_devices(model: &Model, config: &Config) -> Result<Vec<DeviceAnswer>, E
         }
         answers
     });
+    progress.clear();
     answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-fn on_device(model: &Model, config: &Config, device: &Device) -> Result<DeviceAnswer, Error> {
+fn on_device(
+    model: &Model,
+    config: &Config,
+    device: &Device,
+    searches: bool,
+) -> Result<DeviceAnswer, Error> {
     let verdict = model.verdict(config, device.id)?;
-    let largest = model.largest_batch(config, device.id)?.unwrap_or_default();
+    let search = || model.largest_batch(config, device.id);
+    let largest = if searches { search()? } else { None }.unwrap_or_default();
     Ok(DeviceAnswer { verdict, largest })
+}
+
+/// A line on a terminal's stderr that counts devices, and goes away again.
+#[derive(Debug)]
+struct Progress {
+    all: usize,
+    done: AtomicUsize,
+    is_shown: bool,
+}
+
+impl Progress {
+    fn of(all: usize) -> Self {
+        Self { all, done: AtomicUsize::new(0), is_shown: io::stderr().is_terminal() }
+    }
+
+    fn advance(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        self.show(&format!("\r{done} of {} GPUs", self.all));
+    }
+
+    fn clear(&self) {
+        // Back to the start of the line, and all of it erased.
+        self.show("\r\x1b[K");
+    }
+
+    /// A stderr that is closed shows nothing.
+    fn show(&self, text: &str) {
+        if self.is_shown {
+            io::stderr().write_all(text.as_bytes()).ok();
+        }
+    }
 }

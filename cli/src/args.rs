@@ -1,5 +1,6 @@
 //! What may stand on the command line.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -21,16 +22,16 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  highwater estimate resnet50.onnx --dim batch=32
-  highwater estimate model.yaml --dim N=64
-  highwater estimate gpt2.onnx --dim batch=8 --dim seq=1024 --optimizer adam --json
-  highwater estimate gpt2.onnx --dim batch=8 --require t4 || echo 'take a larger card'
-  highwater advise gpt2.onnx --dim batch=16 --dim seq=1024 --fit t4
-  highwater explain gpt2.onnx --dim batch=8 < error.log
+  highwater estimate resnet50.onnx --batch 32
+  highwater estimate unet.yaml --batch 64 --dim height=384
+  highwater estimate gpt2.onnx --batch 8 --seq 1024 --optimizer adam --json
+  highwater estimate gpt2.onnx --batch 8 --require t4 || echo 'take a larger card'
+  highwater advise gpt2.onnx --batch 16 --seq 1024 --fit t4
+  highwater explain gpt2.onnx --batch 8 < error.log
   nvidia-smi | highwater explain
   highwater replay snapshot.pickle --alloc-conf max_split_size_mb:256
   highwater replay trace.json.gz --device t4
-  highwater estimate resnet18.onnx --dim batch=8 --compare snapshot.pickle";
+  highwater estimate resnet18.onnx --batch 8 --compare snapshot.pickle";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
@@ -52,6 +53,31 @@ pub(crate) enum Task {
     Devices,
 }
 
+/// Sizes of what the model leaves open.
+#[derive(Args, Debug)]
+pub(crate) struct Dims {
+    /// Size of an open dimension of the model, such as `height=384`; may be repeated
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    named: Vec<(String, u64)>,
+
+    /// Samples in a batch, whatever the model calls them
+    #[arg(long, value_name = "N")]
+    batch: Option<u64>,
+
+    /// Length of a sequence, whatever the model calls it
+    #[arg(long, value_name = "N")]
+    seq: Option<u64>,
+}
+
+impl Dims {
+    /// Names and sizes.
+    fn all(&self) -> impl Iterator<Item = (String, u64)> {
+        let short = [("batch", self.batch), ("seq", self.seq)];
+        let short = short.into_iter().filter_map(|(name, size)| Some((name.to_owned(), size?)));
+        self.named.iter().cloned().chain(short)
+    }
+}
+
 /// A model and how it is trained.
 #[derive(Args, Debug)]
 #[command(after_help = STATUS)]
@@ -61,9 +87,8 @@ pub(crate) struct Estimate {
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 
-    /// Size of an open dimension of the model, such as `batch=32`; may be repeated
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
-    pub(crate) dims: Vec<(String, u64)>,
+    #[command(flatten)]
+    pub(crate) dims: Dims,
 
     #[command(flatten)]
     pub(crate) training: Training,
@@ -72,9 +97,22 @@ pub(crate) struct Estimate {
     #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
     pub(crate) require: Vec<String>,
 
+    /// GPUs to answer for, such as `t4,a100-80gb`; else all that are known. Those that `--require` and
+    /// `--device` name are answered for in any case
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = devices(), hide_possible_values = true)]
+    pub(crate) devices: Vec<String>,
+
+    /// Do not search the largest batch of each GPU, which takes several simulations
+    #[arg(long)]
+    pub(crate) no_max_batch: bool,
+
     /// Print JSON, bytes as integers
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Replace files that hold something else than what is written to them
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// Write a report in Markdown; `-` prints it instead of the one for people
     #[arg(long, value_name = "FILE")]
@@ -103,6 +141,19 @@ pub(crate) struct Estimate {
     pub(crate) csv: Vec<(Table, PathBuf)>,
 }
 
+impl Estimate {
+    /// Files that the answer comes from.
+    pub(crate) fn inputs(&self) -> Vec<PathBuf> {
+        [&self.model].into_iter().chain(&self.compare).cloned().collect()
+    }
+
+    /// Whether a form for others takes the place of the report for people.
+    pub(crate) fn prints_export(&self) -> bool {
+        let files = [&self.markdown, &self.trace, &self.picture].into_iter().flatten();
+        files.chain(self.csv.iter().map(|(_, file)| file)).any(|file| file.as_os_str() == "-")
+    }
+}
+
 /// A table that can be written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Table {
@@ -121,9 +172,8 @@ pub(crate) struct Advise {
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 
-    /// Size of an open dimension of the model, such as `batch=32`; may be repeated
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
-    pub(crate) dims: Vec<(String, u64)>,
+    #[command(flatten)]
+    pub(crate) dims: Dims,
 
     #[command(flatten)]
     pub(crate) training: Training,
@@ -148,9 +198,8 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "FILE")]
     pub(crate) message: Option<PathBuf>,
 
-    /// Size of an open dimension of the model, such as `batch=32`; may be repeated
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
-    pub(crate) dims: Vec<(String, u64)>,
+    #[command(flatten)]
+    pub(crate) dims: Dims,
 
     #[command(flatten)]
     pub(crate) training: Training,
@@ -202,8 +251,8 @@ const SHORT: (&str, &str, &str) = ("channels-last", "memory-format", "channels-l
 
 impl Training {
     /// What the command line says, else what the model suggests.
-    pub(crate) fn over(&self, defaults: &Config, dims: &[(String, u64)]) -> Result<Config, Error> {
-        let mut config = Config { dims: dims.iter().cloned().collect(), ..defaults.clone() };
+    pub(crate) fn over(&self, defaults: &Config, dims: &Dims) -> Result<Config, Error> {
+        let mut config = Config { dims: dims.all().collect(), ..defaults.clone() };
         for (setting, text) in &self.0 {
             setting.set(&mut config, text)?;
         }
@@ -321,6 +370,12 @@ fn table(text: &str) -> Result<(Table, PathBuf), String> {
 /// The name may contain `=`: the size stands behind the last one.
 fn dim(text: &str) -> Result<(String, u64), String> {
     let (name, size) = text.rsplit_once('=').ok_or("write NAME=N, such as batch=32")?;
-    let size = size.parse().map_err(|error| format!("the size `{size}` of `{name}`: {error}"))?;
-    Ok((name.to_owned(), size))
+    let number = size.parse().map_err(|error: ParseIntError| {
+        let what = match error.kind() {
+            IntErrorKind::PosOverflow => "is too large",
+            _ => "is no whole number",
+        };
+        format!("the size `{size}` of `{name}` {what}")
+    })?;
+    Ok((name.to_owned(), number))
 }

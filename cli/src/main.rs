@@ -14,12 +14,12 @@ mod catalogue;
 mod compare;
 mod explain;
 mod file;
+mod output;
 mod picture;
 mod replay;
 mod table;
 mod text;
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,8 +28,10 @@ use clap::Parser as _;
 use highwater_core::export::{self, Answer, Played};
 use highwater_core::{Error, ErrorKind, Model, Report, formats};
 
+use crate::answer::Asked;
 use crate::args::{Arguments, Estimate, Table, Task};
 use crate::file::FileSource;
+use crate::output::Output;
 
 /// The model does not fit on a required device.
 const DOES_NOT_FIT: u8 = 1;
@@ -62,48 +64,71 @@ fn main() -> ExitCode {
         Task::Operators => (catalogue::operators(), ExitCode::SUCCESS),
         Task::Devices => (catalogue::devices(), ExitCode::SUCCESS),
     };
-    match anstream::stdout().write_all(output.as_bytes()) {
-        // Whoever reads has read enough: `highwater operators | head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => status,
-        Err(error) => complain(&format!("cannot write the answer: {error}"), BAD_INPUT),
+    match print(&output) {
         Ok(()) => status,
+        Err(message) => complain(&message, BAD_INPUT),
     }
 }
 
-/// What to print, and how to exit.
+/// Prints, and whatever was printed is to be read at once.
+fn print(text: &str) -> Result<(), String> {
+    let mut stdout = anstream::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        // Whoever reads has read enough: `highwater operators | head`.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write the answer: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is left to print, and how to exit. The estimate for people is printed before other devices are
+/// asked, which takes many times as long.
 fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
-    let (answer, snapshot) = answer(arguments).map_err(|error| locate(&arguments.model, &error))?;
+    let of_model = |error: Error| locate(&arguments.model, &error);
+    let model = open(&arguments.model).map_err(of_model)?;
+    let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
+    let name = file_name.to_string_lossy();
+    let config = arguments.training.over(model.defaults(), &arguments.dims).map_err(of_model)?;
+    let simulation = model.simulate(&config).map_err(of_model)?;
+    let report = simulation.report();
+    let recorded = arguments
+        .compare
+        .as_ref()
+        .map(|path| compare::open(path, &report.config).map_err(|error| locate(path, &error)));
+    let recorded = recorded.transpose()?;
+    let for_people = !arguments.json && !arguments.prints_export();
+    if for_people {
+        print(&text::first(&name, &report, recorded.as_ref()))?;
+    }
+    let output = Output { inputs: arguments.inputs(), force: arguments.force };
+    if let Some(path) = &arguments.snapshot {
+        output.write(path, &export::snapshot(&Played::of(&simulation)))?;
+    }
+    let asked = Asked::by(arguments, &report);
+    let answer = answer::answer(&model, &name, report, &config, &asked).map_err(of_model)?;
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);
         if required && !device.verdict.verdict.survives() {
-            status = complain(&text::refusal(device), DOES_NOT_FIT);
+            status = complain(&text::refusal(&answer, device), DOES_NOT_FIT);
         }
     }
-    let recorded = arguments.compare.as_ref().map(|path| {
-        compare::open(path, &answer.report.config).map_err(|error| locate(path, &error))
-    });
-    let recorded = recorded.transpose()?;
-    let mut output = if arguments.json {
+    let mut printed = if arguments.json {
         export::json(&answer, recorded.as_ref())
+    } else if for_people {
+        text::gpus(&answer)
     } else {
-        text::render(&answer, recorded.as_ref())
+        String::new()
     };
     for (path, text) in exports(arguments, &answer, recorded.as_ref()) {
         if path.as_os_str() == "-" {
-            output = text;
+            printed = text;
         } else {
-            write(&path, text.as_bytes())?;
+            output.write(&path, text.as_bytes())?;
         }
     }
-    if let (Some(path), Some(pickle)) = (&arguments.snapshot, snapshot) {
-        write(path, &pickle)?;
-    }
-    Ok((output, status))
-}
-
-fn write(path: &Path, content: &[u8]) -> Result<(), String> {
-    fs::write(path, content).map_err(|error| format!("{}: cannot write: {error}", path.display()))
+    Ok((printed, status))
 }
 
 /// What is to be written in addition to the report, and where to; `-` stands for its place.
@@ -131,17 +156,6 @@ fn exports(
         texts.push((path.clone(), text));
     }
     texts
-}
-
-/// The answer, and the run itself as a snapshot where one is to be written.
-fn answer(arguments: &Estimate) -> Result<(Answer, Option<Vec<u8>>), Error> {
-    let model = open(&arguments.model)?;
-    let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
-    let config = arguments.training.over(model.defaults(), &arguments.dims)?;
-    let answer = answer::answer(&model, &file_name.to_string_lossy(), &config)?;
-    let snapshot = || model.simulate(&config).map(|run| export::snapshot(&Played::of(&run)));
-    let snapshot = arguments.snapshot.as_ref().map(|_| snapshot()).transpose()?;
-    Ok((answer, snapshot))
 }
 
 fn open(path: &Path) -> Result<Model, Error> {

@@ -1,4 +1,4 @@
-//! The answer for people: the headline first, then what it rests on.
+//! The answer for people: the headline first, then what it rests on, then every GPU.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use highwater_core::autopsy::Autopsy;
 use highwater_core::device::Verdict;
 pub(crate) use highwater_core::export::place;
-use highwater_core::export::{Answer, DeviceAnswer};
+use highwater_core::export::{self, Answer, DeviceAnswer};
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Part, Report, share};
 use highwater_core::{Bytes, Diagnostic, Severity, bytes};
 
@@ -24,18 +24,16 @@ const MODULES_MAX: usize = 8;
 /// COUNT: characters of a bar that stands for everything.
 const BAR: u64 = 32;
 
-/// The whole report, with styles as escape sequences that the terminal's stream keeps or strips.
-pub(crate) fn render(answer: &Answer, recorded: Option<&Report>) -> String {
-    let report = &answer.report;
+/// The estimate, with styles as escape sequences that the terminal's stream keeps or strips.
+pub(crate) fn first(name: &str, report: &Report, recorded: Option<&Report>) -> String {
     let mut sections = vec![
-        format!("{HEAD}{}{HEAD:#}\n", headline(answer)),
+        format!("{HEAD}{}{HEAD:#}\n", first_headline(name, report)),
         setting(report),
         section("Peaks", &peaks(report)),
         section("Each iteration", &iterations(report)),
         section(&format!("At the peak of allocated, {}", moment(report)), &categories(report)),
         section("Why it is there", &autopsy::render(report, &Autopsy::of(report))),
         section("Largest modules at that moment", &modules(report)),
-        section("GPUs", &devices(answer)),
         section("What this rests on", &diagnostics(report)),
     ];
     if let Some(recorded) = recorded {
@@ -43,18 +41,40 @@ pub(crate) fn render(answer: &Answer, recorded: Option<&Report>) -> String {
         let body = [compare::render(report, recorded), listed(&recorded.diagnostics)].concat();
         sections.insert(4, section(&title, &body));
     }
-    sections.join("\n")
+    sections.join("\n") + "\n"
+}
+
+/// What follows: how the run ends on every device.
+pub(crate) fn gpus(answer: &Answer) -> String {
+    section(&format!("GPUs: {}", on_gpus(answer)), &devices(answer))
 }
 
 pub(crate) fn section(title: &str, body: &str) -> String {
     format!("{HEAD}{title}{HEAD:#}\n{body}")
 }
 
-/// `resnet50.onnx peaks at 3.51 GiB allocated in backward of layer1.0.conv2: fits on …`
-pub(crate) fn headline(answer: &Answer) -> String {
-    let Answer { name, report, devices, .. } = answer;
+/// `resnet50.onnx peaks at 3.51 GiB allocated in backward of layer1.0.conv2`.
+fn peaks_at(name: &str, report: &Report) -> String {
     let peak = &report.peak;
-    let least = if report.lower_bound { "at least " } else { "" };
+    let verb = if report.lower_bound { "needs at least" } else { "peaks at" };
+    let place = place(peak.phase, &peak.module, &peak.operator);
+    format!("{name} {verb} {} allocated in {place}", peak.allocated)
+}
+
+/// With how it ends on its own device.
+fn first_headline(name: &str, report: &Report) -> String {
+    let ends = export::ends_on(&report.verdict);
+    format!("{}: {ends}", peaks_at(name, report))
+}
+
+/// With how it ends on all devices.
+pub(crate) fn headline(answer: &Answer) -> String {
+    format!("{}: {}", peaks_at(&answer.name, &answer.report), on_gpus(answer))
+}
+
+/// `fits on 18 of 32 GPUs; A100 40 GB: up to batch 9`.
+fn on_gpus(answer: &Answer) -> String {
+    let devices = &answer.devices;
     let survivors = devices.iter().filter(|device| device.verdict.verdict.survives());
     // The smallest card that will do; where none will, the one that comes nearest.
     let telling = survivors
@@ -71,13 +91,7 @@ pub(crate) fn headline(answer: &Answer) -> String {
             (None, flush) => format!("; {name}: up to {dim} {}, only with cache flushes", flush?),
         })
     });
-    format!(
-        "{name} peaks at {least}{} allocated in {}: {}{}",
-        peak.allocated,
-        place(peak.phase, &peak.module, &peak.operator),
-        answer.on_devices(),
-        batch.unwrap_or_default(),
-    )
+    answer.on_devices() + &batch.unwrap_or_default()
 }
 
 pub(crate) fn moment(report: &Report) -> String {
@@ -305,8 +319,8 @@ pub(crate) fn listed(diagnostics: &[Diagnostic]) -> String {
 }
 
 /// Why a required device was refused.
-pub(crate) fn refusal(answer: &DeviceAnswer) -> String {
-    let DeviceAnswer { verdict: device, largest } = answer;
+pub(crate) fn refusal(answer: &Answer, refused: &DeviceAnswer) -> String {
+    let DeviceAnswer { verdict: device, largest } = refused;
     if device.verdict == Verdict::NotKnown {
         return format!(
             "not known whether it fits on {}: needs at least {} of {}, and parts of the model could not \
@@ -315,19 +329,22 @@ pub(crate) fn refusal(answer: &DeviceAnswer) -> String {
         );
     }
     let largest = match (largest.without_flush, largest.only_with_flush()) {
-        (Some(batch), None) => format!("the largest batch that fits is {batch}"),
+        _ if answer.batch.is_none() => String::new(),
+        (Some(batch), None) => format!("; the largest batch that fits is {batch}"),
         (Some(batch), Some(flush)) => {
-            format!("the largest batch that fits is {batch}, or {flush} with cache flushes")
+            format!("; the largest batch that fits is {batch}, or {flush} with cache flushes")
         }
-        (None, Some(flush)) => format!("up to batch {flush} survives, but only with cache flushes"),
-        (None, None) => "no batch size fits".to_owned(),
+        (None, Some(flush)) => {
+            format!("; up to batch {flush} survives, but only with cache flushes")
+        }
+        (None, None) => "; no batch size fits".to_owned(),
     };
     let need =
         format!("does not fit on {}: needs {} of {}", device.name, device.need, device.capacity);
     match &device.out_of_memory {
-        None => format!("{need}; {largest}"),
+        None => need + &largest,
         Some(failure) => format!(
-            "{need}, out of memory in iteration {}, {}; {largest}\n{}",
+            "{need}, out of memory in iteration {}, {}{largest}\n{}",
             failure.iteration,
             place(failure.phase, &failure.module, &failure.operator),
             failure.message

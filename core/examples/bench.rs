@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use highwater_core::allocator::{Settings, replay_series};
-use highwater_core::config::PyTorch;
+use highwater_core::config::{Checkpoint, PyTorch};
 use highwater_core::device::{self, Device};
 use highwater_core::diagnostic::Diagnostics;
 use highwater_core::eager::Hardware;
@@ -34,9 +34,13 @@ const MODELS: [(&str, &[(&str, u64)]); 4] = [
 ];
 
 fn main() -> Result<()> {
-    stages()?;
-    largest_batches()?;
-    large_file()
+    // `-- curve` prints the last table alone.
+    if std::env::args().all(|argument| argument != "curve") {
+        stages()?;
+        largest_batches()?;
+        large_file()?;
+    }
+    curve()
 }
 
 /// Time of one call, in the fastest of several rounds that take a second together at most.
@@ -111,6 +115,168 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
         f64::from(u32::try_from(trace.events.len())?) / replay.as_secs_f64() / 1e6
     );
     Ok(())
+}
+
+/// What a node of a large graph takes, and how many times that of a graph a tenth its size.
+fn curve() -> Result<()> {
+    println!("\nmicroseconds for each node, and how many times that of a graph a tenth its size");
+    print!("{:<28} {:>7} {:>8}", "model", "nodes", "events");
+    println!("{}", STAGES.map(|stage| format!(" {stage:>13}")).concat());
+    for checkpoint in [Checkpoint::None, Checkpoint::Blocks] {
+        let config = Config { checkpoint, ..config(&[("batch", 2)]) };
+        for (name, input, block) in CHAINS {
+            curve_of(&format!("{name}, checkpoint {checkpoint}"), &config, input, block)?;
+        }
+    }
+    Ok(())
+}
+
+/// Columns of the curve; the last is the whole answer.
+const STAGES: [&str; 6] = ["decode", "infer", "recover", "step", "replay", "estimate"];
+
+fn curve_of(name: &str, config: &Config, input: &[u64], block: Block) -> Result<()> {
+    let device = device::lookup(&config.device).ok_or("no such device")?;
+    let mut before = [0.; STAGES.len()];
+    for blocks in [20, 200, 2000] {
+        let bytes = chain(blocks, input, block);
+        let sink = Diagnostics::default();
+        let mut clock = Instant::now();
+        let mut times = [Duration::ZERO; STAGES.len()];
+        let mut slots = times.iter_mut();
+        let mut lap = || {
+            slots.next().into_iter().for_each(|slot| *slot = clock.elapsed());
+            clock = Instant::now();
+        };
+        let model = highwater_core::open(&mut bytes.as_slice(), name)?;
+        lap();
+        let typed = infer::infer(model.graph(), &config.dims, &sink)?;
+        lap();
+        let program = recover::recover(model.graph(), &typed, config, &sink);
+        lap();
+        let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
+        let trace = step::record(&program, &loss, config, hardware(device), &(), &sink)?;
+        lap();
+        drop(black_box(replay_series(&trace, &Settings::default(), None)));
+        lap();
+        drop(black_box(model.estimate(config)?));
+        lap();
+        let nodes = model.graph().nodes.len();
+        print!("{name:<28} {nodes:>7} {:>8}", trace.events.len());
+        for (time, before) in times.iter().zip(&mut before) {
+            let each = time.as_secs_f64() * 1e6 / f64::from(u32::try_from(nodes)?);
+            let growth =
+                if *before > 0. { format!("x{:.1}", each / *before) } else { String::new() };
+            print!(" {each:>7.1} {growth:>5}");
+            *before = each;
+        }
+        println!();
+    }
+    Ok(())
+}
+
+/// A block's number and what it reads → its nodes, its weights with their sizes, and what it makes.
+type Block = fn(usize, &str) -> (Vec<Vec<u8>>, State, String);
+
+/// Weights: names and sizes.
+type State = Vec<(String, Vec<u64>)>;
+
+/// Chains of blocks, as TorchScript's exporter writes them: the name, sizes of the input, the block.
+const CHAINS: [(&str, &[u64], Block); 2] =
+    [("residual", &[8, 4, 4], residual_block), ("attention", &[4, 8], attention_block)];
+
+/// A model of so many blocks in a row.
+fn chain(blocks: usize, input: &[u64], block: Block) -> Vec<u8> {
+    let (mut graph, mut last) = (Vec::new(), "x".to_owned());
+    for index in 0..blocks {
+        let (nodes, weights, made) = block(index, &last);
+        graph.extend(nodes.iter().flat_map(|node| field(1, node)));
+        for (name, dims) in weights {
+            let zeros = vec![0; 4 * usize::try_from(dims.iter().product::<u64>()).unwrap_or(0)];
+            let dims: Vec<u8> = dims.into_iter().flat_map(|dim| number(1, dim)).collect();
+            graph
+                .extend(field(5, &[dims, number(2, 1), text(8, &name), field(9, &zeros)].concat()));
+        }
+        last = made;
+    }
+    graph.extend(field(11, &value("x", input)));
+    graph.extend(field(12, &text(1, &last)));
+    [number(1, 10), field(8, &number(2, 20)), field(7, &graph)].concat()
+}
+
+/// `NodeProto` of a module's operator, and what it makes.
+fn node(module: &str, op: &str, inputs: &[&str], attributes: &[Vec<u8>]) -> (Vec<u8>, String) {
+    let output = format!("/{module}/{op}_output_0");
+    let mut node: Vec<u8> = inputs.iter().flat_map(|input| text(1, input)).collect();
+    node.extend([text(2, &output), text(3, &format!("/{module}/{op}")), text(4, op)].concat());
+    node.extend(attributes.iter().flat_map(|attribute| field(5, attribute)));
+    (node, output)
+}
+
+/// `AttributeProto` of integers.
+fn ints(name: &str, values: &[u64]) -> Vec<u8> {
+    let values = values.iter().flat_map(|&value| number(8, value));
+    [text(1, name), values.collect(), number(20, 7)].concat()
+}
+
+/// `relu(conv(relu(norm(conv(x)))) + x)`, one normalisation folded into its convolution.
+fn residual_block(index: usize, x: &str) -> (Vec<Vec<u8>>, State, String) {
+    let module = format!("layer/layer.{index}");
+    let [first, bias] = [1, 2].map(|n| format!("onnx::Conv_{}", 2 * index + n));
+    let second = format!("layer.{index}.conv2.weight");
+    let pads = [ints("pads", &[1, 1, 1, 1]), ints("kernel_shape", &[3, 3])];
+    let (conv1, a) = node(&format!("{module}/conv1"), "Conv", &[x, &first, &bias], &pads);
+    let (relu1, b) = node(&format!("{module}/relu1"), "Relu", &[&a], &[]);
+    let (conv2, c) = node(&format!("{module}/conv2"), "Conv", &[&b, &second], &pads);
+    let (norm, weights, d) = batch_norm(index, &module, &c);
+    let (add, e) = node(&module, "Add", &[&d, x], &[]);
+    let (relu2, made) = node(&format!("{module}/relu2"), "Relu", &[&e], &[]);
+    let mut state = vec![(first, vec![8, 8, 3, 3]), (bias, vec![8]), (second, vec![8, 8, 3, 3])];
+    state.extend(weights);
+    (vec![conv1, relu1, conv2, norm, add, relu2], state, made)
+}
+
+fn batch_norm(index: usize, module: &str, x: &str) -> (Vec<u8>, State, String) {
+    let state = ["weight", "bias", "running_mean", "running_var"];
+    let state = state.map(|leaf| format!("layer.{index}.bn2.{leaf}"));
+    let mut inputs = vec![x];
+    inputs.extend(state.iter().map(String::as_str));
+    let (norm, made) = node(&format!("{module}/bn2"), "BatchNormalization", &inputs, &[]);
+    (norm, state.map(|name| (name, vec![8])).to_vec(), made)
+}
+
+/// A block that attends with one head and has a layer of two products, weights folded as for inference.
+fn attention_block(index: usize, x: &str) -> (Vec<Vec<u8>>, State, String) {
+    let module = format!("layer/layer.{index}");
+    let (mut nodes, mut state) = (Vec::new(), Vec::new());
+    let mut put = |inner: &str, op: &str, inputs: &[&str], attributes: &[Vec<u8>]| {
+        let (node, made) = node(&format!("{module}/{inner}"), op, inputs, attributes);
+        nodes.push(node);
+        made
+    };
+    let mut weigh = |name: String, dims: &[u64]| {
+        state.push((name.clone(), dims.to_vec()));
+        name
+    };
+    let [w, b] = ["weight", "bias"].map(|leaf| weigh(format!("layer.{index}.ln.{leaf}"), &[8]));
+    let normed = put("ln", "LayerNormalization", &[x, &w, &b], &[]);
+    let folded = |at: usize| format!("onnx::MatMul_{}", 8 * index + at);
+    let [q, k, v] = [("q", 0), ("k", 1), ("v", 2)].map(|(name, at)| {
+        let (weight, bias) = (folded(at), format!("layer.{index}.{name}.bias"));
+        let (weight, bias) = (weigh(weight, &[8, 8]), weigh(bias, &[8]));
+        let product = put(name, "MatMul", &[&normed, &weight], &[]);
+        put(name, "Add", &[&bias, &product], &[])
+    });
+    let turned = put("attn", "Transpose", &[&k], &[ints("perm", &[0, 2, 1])]);
+    let scores = put("attn/scores", "MatMul", &[&q, &turned], &[]);
+    let weights = put("attn", "Softmax", &[&scores], &[]);
+    let mixed = put("attn", "MatMul", &[&weights, &v], &[]);
+    let sum = put("attn", "Add", &[x, &mixed], &[]);
+    let (up, down) = (weigh(folded(3), &[8, 16]), weigh(folded(4), &[16, 8]));
+    let wide = put("up", "MatMul", &[&sum, &up], &[]);
+    let cut = put("act", "Relu", &[&wide], &[]);
+    let narrow = put("down", "MatMul", &[&cut, &down], &[]);
+    let made = put("mlp", "Add", &[&sum, &narrow], &[]);
+    (nodes, state, made)
 }
 
 /// The largest batch of one model on every device, one after the other.
@@ -210,7 +376,7 @@ impl Sparse {
             let size = (tensor.len() + raw.len()) as u64 + bytes;
             heads.push([tag(5, 2), varint(size), tensor, raw].concat());
         }
-        small.extend(field(11, &value("x0", side)));
+        small.extend(field(11, &value("x0", &[side])));
         small.extend(field(12, &text(1, &format!("x{layers}"))));
         let rest: u64 = heads.iter().map(|head| head.len() as u64 + bytes).sum();
         let opset = field(8, &number(2, 20));
@@ -252,9 +418,10 @@ impl Source for Sparse {
     }
 }
 
-/// `ValueInfoProto` of a float tensor `[batch, side]`.
-fn value(name: &str, side: u64) -> Vec<u8> {
-    let shape = [field(1, &text(2, "batch")), field(1, &number(1, side))].concat();
+/// `ValueInfoProto` of a float tensor `[batch, …]`.
+fn value(name: &str, sizes: &[u64]) -> Vec<u8> {
+    let sizes = sizes.iter().flat_map(|&size| field(1, &number(1, size)));
+    let shape: Vec<u8> = field(1, &text(2, "batch")).into_iter().chain(sizes).collect();
     let tensor = [number(1, 1), field(2, &shape)].concat();
     [text(1, name), field(2, &field(1, &tensor))].concat()
 }

@@ -35,7 +35,7 @@ pub struct Answer {
     pub batch: Option<String>,
     /// The estimate.
     pub report: Report,
-    /// In the order of [`crate::device::all`].
+    /// Those that were asked, in the order of [`crate::device::all`].
     pub devices: Vec<DeviceAnswer>,
 }
 
@@ -43,6 +43,9 @@ impl Answer {
     /// On how many devices the run fits; what a lower bound says of that.
     pub fn on_devices(&self) -> String {
         let all = self.devices.len();
+        if let [only] = self.devices.as_slice() {
+            return ends_on(&only.verdict);
+        }
         let count = |ends: fn(Verdict) -> bool| {
             self.devices.iter().filter(|device| ends(device.verdict.verdict)).count()
         };
@@ -65,6 +68,18 @@ impl Answer {
     pub fn largest(&self, device: &DeviceAnswer) -> LargestBatch {
         if self.report.lower_bound { LargestBatch::default() } else { device.largest }
     }
+}
+
+/// `fits on T4`.
+pub fn ends_on(device: &DeviceVerdict) -> String {
+    let ends = match device.verdict {
+        Verdict::Fits => "fits on",
+        Verdict::Tight => "fits tightly on",
+        Verdict::FitsAfterFlush => "fits only by flushing the cache on",
+        Verdict::NotKnown => "not known whether it fits on",
+        Verdict::DoesNotFit => "does not fit on",
+    };
+    format!("{ends} {}", device.name)
 }
 
 /// How the run ends on one device.
@@ -226,7 +241,7 @@ mod tests {
             &expect![[r#"
                 # GPU memory of training net.onnx
 
-                Peaks at at least **1.00 KiB** allocated (2.00 KiB reserved) in forward of a\|"b", c; does not fit on 1 of 2 GPUs, not known of the others.
+                Needs at least **1.00 KiB** allocated (2.00 KiB reserved) in forward of a\|"b", c; does not fit on 1 of 2 GPUs, not known of the others.
 
                 ## Settings
 

@@ -32,12 +32,13 @@ mod weights;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::basis::Reason;
 use crate::config::{Config, Recover};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::graph::{Graph, Literal, Node, NodeId, Value, ValueId};
+use crate::graph::{Graph, Literal, Member, Node, NodeId, Value, ValueId};
 use crate::infer::Typed;
 use crate::sorted;
 use crate::tensor::{DType, TensorType};
@@ -193,6 +194,10 @@ pub(crate) struct View<'a> {
     nodes: Vec<Cow<'a, Node>>,
     producers: Vec<Option<NodeId>>,
     readers: Vec<Vec<NodeId>>,
+    /// Values by their names, of which several may have one; from when it is first asked for.
+    names: OnceCell<BTreeMap<String, Vec<ValueId>>>,
+    /// Positions of the module's members by their names, likewise.
+    members: OnceCell<BTreeMap<String, usize>>,
     /// New nodes, by the node behind which they run.
     behind: BTreeMap<NodeId, Vec<Node>>,
     sink: &'a Diagnostics,
@@ -214,6 +219,8 @@ impl<'a> View<'a> {
             nodes: graph.nodes.iter().map(Cow::Borrowed).collect(),
             producers: Vec::new(),
             readers: Vec::new(),
+            names: OnceCell::new(),
+            members: OnceCell::new(),
             behind: BTreeMap::new(),
             sink,
             reason: None,
@@ -304,7 +311,11 @@ impl<'a> View<'a> {
     }
 
     fn add_value(&mut self, name: String, ty: TensorType, initializer: Option<Literal>) -> ValueId {
-        add_value(&mut self.graph, &mut self.typed, name, ty, initializer)
+        let id = add_value(&mut self.graph, &mut self.typed, name, ty, initializer);
+        if let Some(names) = self.names.get_mut() {
+            names.entry(self.graph.value_name(id).to_owned()).or_default().push(id);
+        }
+        id
     }
 
     /// A tensor of the module's state that the file does not have.
@@ -317,14 +328,39 @@ impl<'a> View<'a> {
     }
 
     fn rename(&mut self, value: ValueId, name: String) {
-        if let Some(value) = self.graph.to_mut().values.get_mut(value.0) {
-            value.name = name;
+        let Some(known) = self.graph.to_mut().values.get_mut(value.0) else { return };
+        let before = std::mem::replace(&mut known.name, name);
+        if let Some(names) = self.names.get_mut() {
+            names.get_mut(&before).into_iter().for_each(|alike| alike.retain(|id| *id != value));
+            names.entry(known.name.clone()).or_default().push(value);
         }
+    }
+
+    /// Values of this name: the graph's in their order, then those that got it since.
+    fn named(&self, name: &str) -> &[ValueId] {
+        let names = self.names.get_or_init(|| {
+            let mut names: BTreeMap<String, Vec<ValueId>> = BTreeMap::new();
+            for (index, value) in self.graph.values.iter().enumerate() {
+                names.entry(value.name.clone()).or_default().push(ValueId(index));
+            }
+            names
+        });
+        names.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the module has under this name, where the file says.
+    fn member(&self, name: &str) -> Option<Member> {
+        let members = self.members.get_or_init(|| {
+            // As [`Graph::member`]: the first of a name counts.
+            let members = self.graph.members.iter().enumerate().rev();
+            sorted::map(members.map(|(at, (name, _))| (name.clone(), at)))
+        });
+        self.graph.members.get(*members.get(name)?).map(|(_, kind)| *kind)
     }
 
     /// Renames a value, unless the name is taken.
     fn rename_free(&mut self, value: ValueId, name: &str) {
-        if !self.graph.values.iter().any(|other| other.name == name) {
+        if self.named(name).is_empty() {
             self.rename(value, name.to_owned());
         }
     }
@@ -332,8 +368,8 @@ impl<'a> View<'a> {
     /// Takes a tensor of the file for one that is trained: gives it a name of the module's state, of
     /// which there may be several alike, and forgets what its elements are.
     fn take_for_state(&mut self, value: ValueId, name: &str) {
-        let is_taken = |name: &str| self.graph.values.iter().any(|other| other.name == name);
-        let name = if is_taken(name) { format!("{name}.{}", value.0) } else { name.to_owned() };
+        let is_taken = !self.named(name).is_empty();
+        let name = if is_taken { format!("{name}.{}", value.0) } else { name.to_owned() };
         self.rename(value, name);
         if let Some(elements) = self.typed.to_mut().elements.get_mut(value.0) {
             *elements = None;
@@ -380,7 +416,11 @@ impl<'a> View<'a> {
 
     /// All nodes as they stand.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index), node.as_ref()))
+        self.nodes.iter().enumerate().map(|(index, node)| {
+            #[cfg(test)]
+            tests::count_visit();
+            (NodeId(index), node.as_ref())
+        })
     }
 
     /// Integers of a value, where they are known.
@@ -418,7 +458,7 @@ impl<'a> View<'a> {
 
     /// Whether the file carries a value of this name.
     pub(crate) fn is_initializer_named(&self, name: &str) -> bool {
-        self.graph.values.iter().any(|value| value.initializer.is_some() && value.name == name)
+        self.named(name).iter().any(|value| self.is_initializer(*value))
     }
 
     /// Dimensions of a value.
@@ -454,7 +494,7 @@ impl<'a> View<'a> {
     /// Whether the value, or one that its content follows from, is such.
     pub(crate) fn follows_from(&self, value: ValueId, is_such: impl Fn(ValueId) -> bool) -> bool {
         let mut stack = vec![value];
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         while let Some(value) = stack.pop() {
             if !seen.insert(value) {
                 continue;

@@ -4,6 +4,7 @@ use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;
 use crate::ops;
 use crate::recover::Program;
+use crate::sorted;
 
 /// What a value of the graph is to a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +45,13 @@ const NUMBERS: [&str; 6] =
 pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
     let graph = &program.graph;
     let uses = Uses::of(program);
+    // As [`Graph::member`]: the first of a name counts.
+    let members = graph.members.iter().enumerate().rev();
+    let members = sorted::map(members.map(|(at, (name, _))| (name.as_str(), at)));
+    let member = |name: &str| graph.members.get(*members.get(name)?).map(|(_, kind)| *kind);
     let mut roles: Vec<Role> = (0..graph.values.len())
         .map(|index| match graph.values.get(index).and_then(|v| v.initializer.as_ref()) {
-            Some(_) => initializer_role(graph, typed, &uses, ValueId(index)),
+            Some(_) => initializer_role(graph, typed, &uses, &member, ValueId(index)),
             None => Role::Computed,
         })
         .collect();
@@ -58,7 +63,13 @@ pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
     roles
 }
 
-fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> Role {
+fn initializer_role(
+    graph: &Graph,
+    typed: &Typed,
+    uses: &Uses,
+    member: &dyn Fn(&str) -> Option<Member>,
+    id: ValueId,
+) -> Role {
     let Some(ty) = typed.types.get(id.0).and_then(Option::as_ref) else { return Role::Host };
     let name = graph.value_name(id);
     if uses.is_adapter(id) {
@@ -72,11 +83,11 @@ fn initializer_role(graph: &Graph, typed: &Typed, uses: &Uses, id: ValueId) -> R
     }
     if !uses.read(id) && graph.idle.binary_search(&id).is_err() {
         // What a program or a trace lists lies on the device, and has no gradient where nothing reads it.
-        let is_buffer = graph.is_program && graph.member(name) == Some(Member::Buffer)
-            || graph.is_traced && graph.member(name).is_some();
+        let is_buffer = graph.is_program && member(name) == Some(Member::Buffer)
+            || graph.is_traced && member(name).is_some();
         return if is_buffer { Role::Buffer } else { Role::Host };
     }
-    match graph.member(name) {
+    match member(name) {
         Some(Member::Parameter) if ty.dtype.is_floating() => return Role::Parameter,
         Some(Member::Buffer) => return Role::Buffer,
         // A program lists all that is on the device.

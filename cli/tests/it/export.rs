@@ -1,9 +1,11 @@
 //! The answer in forms for others to read.
 
+use std::path::PathBuf;
+
 use expect_test::expect_file;
 use serde_json::Value;
 
-use crate::run::{Outcome, file, highwater, model};
+use crate::run::{Outcome, contents, file, highwater, model};
 
 fn estimate(arguments: &[&str]) -> Outcome {
     let model = model("train/alexnet");
@@ -64,6 +66,42 @@ fn a_trace_is_what_perfetto_reads() {
     let highest = events.iter().filter_map(|event| event["args"]["bytes"].as_u64()).max();
     let peak: Value = serde_json::from_str(&estimate(&["--json"]).stdout).unwrap();
     assert_eq!(highest, peak["peak"]["reserved"].as_u64());
+}
+
+#[test]
+fn a_file_is_replaced_only_by_its_like() {
+    let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
+    let forms = [
+        ("--markdown", "", "out.md"),
+        ("--trace", "", "out.trace.json"),
+        ("--picture", "", "out.svg"),
+        ("--csv", "tensors=", "out.csv"),
+    ];
+    for (flag, table, name) in forms {
+        let path = file(name, b"notes of mine, which are long enough to be kept");
+        let target = format!("{table}{}", path.display());
+        let write = |more: &[&str]| estimate(&[&["--devices", "t4", flag, &target], more].concat());
+        let refused = write(&["--no-max-batch"]);
+        assert_eq!(refused.status, Some(2));
+        assert!(refused.stderr.contains("holds something else; --force"), "{}", refused.stderr);
+        assert!(read(&path).starts_with("notes of mine"), "{flag}");
+        assert_eq!(write(&["--no-max-batch", "--force"]).status, Some(0));
+        let first = read(&path);
+        assert_eq!(write(&["--no-max-batch", "--optimizer", "sgd"]).status, Some(0));
+        assert_ne!(read(&path), first, "{flag}");
+    }
+}
+
+#[test]
+fn a_model_is_never_written_over() {
+    let model = file("read.onnx", &contents("train/alexnet"));
+    let path = model.to_string_lossy();
+    for flag in ["--markdown", "--snapshot"] {
+        let outcome = highwater(&["estimate", &path, flag, &path, "--force", "--no-max-batch"]);
+        assert_eq!(outcome.status, Some(2));
+        assert!(outcome.stderr.contains("this file is read"), "{}", outcome.stderr);
+    }
+    assert_eq!(std::fs::metadata(&model).unwrap().len(), contents("train/alexnet").len() as u64);
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn unknown_names_are_refused_with_those_that_are_known() {
         "--dim",
         "batch=many",
         &expect![[r#"
-        error: invalid value 'batch=many' for '--dim <NAME=N>': the size `many` of `batch`: invalid digit found in string
+        error: invalid value 'batch=many' for '--dim <NAME=N>': the size `many` of `batch` is no whole number
 
         For more information, try '--help'.
     "#]],
@@ -177,6 +177,31 @@ fn what_is_required_decides_the_status() {
     assert!(message.starts_with("error: does not fit on T4: needs "), "{message}");
     assert!(message.contains("the largest batch that fits is "), "{message}");
     assert!(message.contains("CUDA out of memory. Tried to allocate "), "{message}");
+}
+
+#[test]
+fn fewer_devices_can_be_asked_for() {
+    let model = model("train/alexnet");
+    let ask =
+        |more: &[&str]| highwater(&[&["estimate", &model, "--dim", "batch=64"], more].concat());
+    let outcome = ask(&["--devices", "t4,h200", "--no-max-batch"]);
+    let (_, gpus) = outcome.stdout.split_once("GPUs: ").unwrap();
+    expect![[r#"
+        fits on all 3 GPUs
+                      verdict      need    capacity      margin
+          T4          fits     1.66 GiB   14.56 GiB   12.90 GiB
+          A100 80 GB  fits     1.97 GiB   79.14 GiB   77.17 GiB
+          H200        fits     2.04 GiB  139.80 GiB  137.76 GiB
+    "#]]
+    .assert_eq(gpus);
+    let only = ask(&["--devices", "t4", "--device", "t4", "--no-max-batch"]).stdout;
+    assert!(only.contains("in the optimizer's step: fits on T4"), "{only}");
+    assert!(only.contains("GPUs: fits on T4"), "{only}");
+    let refused =
+        ask(&["--devices", "h200", "--dim", "batch=9000", "--require", "t4", "--no-max-batch"]);
+    assert_eq!(refused.status, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.starts_with("error: does not fit on T4"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("batch"), "{}", refused.stderr);
 }
 
 #[test]

@@ -8,7 +8,6 @@ use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{self, Device, Room};
 use crate::error::{Error, ErrorKind};
-use crate::sorted;
 
 /// COUNT: no batch of a real run is as large.
 const ABSURD: u64 = 1 << 22;
@@ -36,9 +35,9 @@ impl LargestBatch {
 impl Model {
     /// How far the batch can go on a device; `None` if the model has no batch.
     ///
-    /// Every candidate is simulated. Memory grows along a nearly straight line, so a search first goes
-    /// where that line meets the limit, then steps away from there until it has a batch that ends well
-    /// and one that does not, then bisects.
+    /// Every candidate is simulated. Memory grows along a nearly straight line, so a search goes where
+    /// that line meets the limit, then steps away from there until it has a batch that ends well and
+    /// the next one, which does not.
     ///
     /// # Errors
     /// As [`Model::estimate`].
@@ -64,18 +63,16 @@ impl Model {
             let trial = trial(size)?;
             let reserved = trial.as_ref().map(|(_, unlimited)| unlimited.reserved.bytes);
             roomy.note(size, reserved.is_some_and(|bytes| bytes <= limit), reserved);
-            flushing.learn(size, trial.as_ref().map(|(_, unlimited)| unlimited));
+            flushing.note_flushing(size, trial, device);
         }
-        flushing.begin_at(roomy.fits);
         while let Some(size) = flushing.next() {
             let trial = trial(size)?;
-            let survives = trial
-                .as_ref()
-                .is_some_and(|(run, unlimited)| survives(run, unlimited, &run.room(device)));
-            let allocated = trial.map(|(_, unlimited)| unlimited.allocated.bytes);
-            flushing.note(size, survives, allocated);
+            flushing.note_flushing(size, trial, device);
         }
-        Ok(Some(LargestBatch { without_flush: roomy.largest(), with_flush: flushing.largest() }))
+        Ok(Some(LargestBatch {
+            without_flush: roomy.largest(),
+            with_flush: flushing.largest().max(roomy.largest()),
+        }))
     }
 
     /// A run, and its peaks where memory has no limit; `None` for one that is too large to simulate.
@@ -91,19 +88,23 @@ impl Model {
     }
 }
 
-/// Whether a run survives within the limit, be it by flushing the cache.
-fn survives(run: &Run, unlimited: &Replay, room: &Room) -> bool {
+/// What a run lacks within the limit, even where the cache is flushed; `None` where it survives.
+fn missing(run: &Run, unlimited: &Replay, room: &Room) -> Option<Bytes> {
     let limit = room.limit();
-    unlimited.reserved.bytes <= limit
-        || unlimited.requested_at_peak <= limit
-            && allocator::replay(&run.trace, &run.settings, Some(room.left()))
-                .out_of_memory
-                .is_none()
+    if unlimited.reserved.bytes <= limit {
+        return None;
+    }
+    if unlimited.requested_at_peak > limit {
+        return Some(unlimited.requested_at_peak - limit);
+    }
+    let failure = allocator::replay(&run.trace, &run.settings, Some(room.left())).out_of_memory?;
+    Some(failure.error.reserved + failure.error.segment - limit)
 }
 
 /// A search between a size that ends well and one that does not.
 struct Bracket {
     start: u64,
+    /// SIZE: what a size may need, as [`Bracket::points`] count it.
     limit: Bytes,
     /// COUNT: the largest size that is known to end well; 0 where none is.
     fits: u64,
@@ -113,21 +114,23 @@ struct Bracket {
     points: Vec<(u64, Bytes)>,
     /// COUNT: guesses by the line that are left.
     on_the_line: u32,
-    /// COUNT: how far the newest step went.
+    /// The newest size, and whether it ended well.
+    newest: Option<(u64, bool)>,
+    /// COUNT: how far the next step goes at least: farther each time that the line fell short.
     gap: u64,
 }
 
 impl Bracket {
     const fn from(start: u64, limit: Bytes) -> Self {
-        let points = Vec::new();
-        Self { start, limit, fits: 0, fails: ABSURD, points, on_the_line: 4, gap: 0 }
-    }
-
-    /// Sizes up to this one end well.
-    const fn begin_at(&mut self, fits: u64) {
-        self.fits = fits;
-        if self.fails <= fits {
-            self.fails = fits + 1;
+        Self {
+            start,
+            limit,
+            fits: 0,
+            fails: ABSURD,
+            points: Vec::new(),
+            on_the_line: 12,
+            newest: None,
+            gap: 1,
         }
     }
 
@@ -137,20 +140,22 @@ impl Bracket {
         if fails - fits <= 1 {
             return None;
         }
-        let by_line = crossing(&self.points, self.limit)
-            .filter(|&guess| self.on_the_line > 0 && fits < guess && guess < fails);
-        let guess = match by_line {
-            _ if self.points.is_empty() && fails == ABSURD => self.start,
-            Some(guess) => {
+        let half = (fails - fits).div_euclid(2);
+        let line = crossing(&self.points, self.limit).filter(|_| self.on_the_line > 0);
+        let guess = match (line, self.newest) {
+            (_, None) => self.start,
+            (Some(line), Some((newest, ended_well))) => {
                 self.on_the_line -= 1;
-                guess
+                let is_open = fits == 0 || fails == ABSURD;
+                let gap = if is_open { self.gap } else { self.gap.min(half) };
+                if ended_well {
+                    line.max(newest + gap)
+                } else {
+                    line.min(newest.saturating_sub(gap))
+                }
             }
-            None if fits == 0 || fails == ABSURD => {
-                let reached = fits.max(fails.rem_euclid(ABSURD));
-                self.gap = (self.gap * 2).max(reached.div_euclid(128)).max(1);
-                if fits == 0 { fails.saturating_sub(self.gap) } else { fits + self.gap }
-            }
-            None => fits.midpoint(fails),
+            (None, Some(_)) if fails == ABSURD => fits.saturating_mul(2),
+            (None, Some(_)) => fits + half,
         };
         Some(guess.clamp(fits + 1, fails - 1))
     }
@@ -158,15 +163,32 @@ impl Bracket {
     /// How a size ended, and what it needs.
     fn note(&mut self, size: u64, ends_well: bool, needs: Option<Bytes>) {
         self.points.extend(needs.map(|bytes| (size, bytes)));
-        *(if ends_well { &mut self.fits } else { &mut self.fails }) = size;
-    }
-
-    /// What another search learnt of a size: what it allocates, and that tensors alone are too large.
-    fn learn(&mut self, size: u64, unlimited: Option<&Replay>) {
-        self.points.extend(unlimited.map(|replay| (size, replay.allocated.bytes)));
-        if unlimited.is_none_or(|replay| replay.requested_at_peak > self.limit) {
+        if ends_well {
+            self.fits = self.fits.max(size);
+        } else {
             self.fails = self.fails.min(size);
         }
+        let again = self.newest.is_some_and(|(_, before)| before == ends_well);
+        if again {
+            self.gap = self.gap.saturating_mul(2);
+        }
+        self.newest = Some((size, ends_well));
+    }
+
+    /// How a size ended that may flush the cache; `None` for one that is too large to simulate.
+    fn note_flushing(&mut self, size: u64, trial: Option<(Run, Replay)>, device: &Device) {
+        if size <= self.fits || self.fails <= size {
+            // Survival is not monotone: what was found holds.
+            return;
+        }
+        let Some((run, unlimited)) = trial else { return self.note(size, false, None) };
+        let allocated = unlimited.allocated.bytes;
+        let missing = missing(&run, &unlimited, &run.room(device));
+        if let Some(missing) = missing {
+            // What is lost between segments where it fails is lost at other sizes too.
+            self.limit = allocated - missing;
+        }
+        self.note(size, missing.is_none(), Some(allocated));
     }
 
     fn largest(&self) -> Option<u64> {
@@ -174,20 +196,59 @@ impl Bracket {
     }
 }
 
-/// Where the straight line through the two points nearest to the limit meets it; through one point
-/// and the origin, where there is only one.
+/// Where a straight line through the point nearest to the limit meets it: one that rises as from there
+/// to the point farthest away, or, where there is only one, to the origin.
 fn crossing(points: &[(u64, Bytes)], limit: Bytes) -> Option<u64> {
-    let mut nearest: Vec<_> = points.to_vec();
-    sorted::by_key(&mut nearest, |&(_, needed)| needed.0.abs_diff(limit.0));
-    let ((n1, b1), (n2, b2)) = match nearest.as_slice() {
-        [] => return None,
-        [only] => (*only, (0, Bytes::ZERO)),
-        [first, second, ..] => (*first, *second),
-    };
+    let near = points.iter().min_by_key(|(_, needed)| needed.0.abs_diff(limit.0))?;
+    let far = points.iter().max_by_key(|(size, _)| size.abs_diff(near.0))?;
+    let ((n1, b1), (n2, b2)) = (*near, if far == near { (0, Bytes::ZERO) } else { *far });
     // n1 + (limit - b1) · (n2 - n1) / (b2 - b1)
     let rise = i128::from(b2.0) - i128::from(b1.0);
     let run = i128::from(n2) - i128::from(n1);
     let wanted = i128::from(limit.0) - i128::from(b1.0);
     let step = (wanted * run).checked_div_euclid(rise)?;
-    u64::try_from(i128::from(n1) + step).ok()
+    u64::try_from((i128::from(n1) + step).max(0)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// COUNT: trials until the ends are neighbours; `needs` is nearly a line.
+    fn check(start: u64, limit: u64, needs: impl Fn(u64) -> u64) -> usize {
+        let mut bracket = Bracket::from(start, Bytes(limit));
+        let mut trials = 0;
+        while let Some(size) = bracket.next() {
+            trials += 1;
+            assert!(trials < 100, "the search goes on at {size}");
+            bracket.note(size, needs(size) <= limit, Some(Bytes(needs(size))));
+        }
+        let fits = bracket.largest().unwrap_or(0);
+        assert!(fits == 0 || needs(fits) <= limit, "{fits} does not fit");
+        assert!(needs(fits + 1) > limit, "{} fits too", fits + 1);
+        trials
+    }
+
+    #[test]
+    fn a_search_takes_few_trials() {
+        for (start, limit, fixed, each, unit, most) in [
+            // A straight line.
+            (32, 80_000, 300, 100, 1, 5),
+            // Rounded up to large segments, of which a sample fills one, a fifth, or a hundredth.
+            (32, 80_000, 300, 100, 100, 6),
+            (32, 80_000, 300, 20, 100, 8),
+            (1, 80_000, 300, 1, 100, 18),
+            // Mostly weights; nothing fits; one sample fits; no sample is any memory.
+            (1, 80_000, 60_000, 10, 20, 10),
+            (8, 80_000, 90_000, 10, 20, 5),
+            (64, 80_000, 300, 70_000, 20, 4),
+        ] {
+            let trials = check(start, limit, |size| (fixed + size * each).div_ceil(unit) * unit);
+            assert!(trials <= most, "{trials} trials: {start} {limit} {fixed} {each} {unit}");
+        }
+        // Steps that come late, and ones that go down.
+        check(32, 80_000, |size| 100 * size + if size > 700 { 9_000 } else { 0 });
+        check(32, 80_000, |size| 100 * size + 2_000 * (size.div_euclid(16) % 3));
+        check(32, 80_000, |size| if size > 5_000 { 90_000 } else { 10 });
+    }
 }

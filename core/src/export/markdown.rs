@@ -38,9 +38,9 @@ pub fn markdown(answer: &Answer) -> String {
 fn lead(answer: &Answer) -> String {
     let report = &answer.report;
     let peak = &report.peak;
-    let least = if report.lower_bound { "at least " } else { "" };
+    let verb = if report.lower_bound { "Needs at least" } else { "Peaks at" };
     format!(
-        "Peaks at {least}**{}** allocated ({} reserved) in {}; {}.",
+        "{verb} **{}** allocated ({} reserved) in {}; {}.",
         peak.allocated,
         peak.reserved,
         line(&place(peak.phase, &peak.module, &peak.operator)),

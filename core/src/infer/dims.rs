@@ -15,6 +15,8 @@ const DIM_MAX: u64 = 1 << 31;
 
 /// Name of the batch where the file has none.
 const BATCH: &str = "batch";
+/// What a user may call the length of texts, whatever the file calls it.
+const SEQUENCE: &str = "seq";
 
 /// A dimension that the user may choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,8 +192,12 @@ impl Binding {
         for (name, &size) in given {
             let exact = open.iter().find(|dim| dim.name == *name);
             let alias = || {
-                let batch = open.iter().find(|dim| dim.batch && name == BATCH)?;
-                (!given.contains_key(&batch.name)).then_some(batch)
+                let mut alike = open.iter().filter(|dim| match name.as_str() {
+                    BATCH => dim.batch,
+                    SEQUENCE => Meaning::of(&dim.name) == Meaning::Sequence,
+                    _ => false,
+                });
+                alike.next().filter(|dim| !given.contains_key(&dim.name))
             };
             let dim = exact.or_else(alias).ok_or_else(|| unknown_name(name, &open))?;
             if size == 0 || size > DIM_MAX {
@@ -280,10 +286,10 @@ impl Binding {
 }
 
 /// The size of another dimension of the same kind, if the user chose one: a decoder's length
-/// follows the encoder's.
+/// follows the encoder's, and of two names of batches the second the first.
 fn default_beside(dim: &OpenDim, open: &[OpenDim], chosen: &BTreeMap<String, u64>) -> u64 {
     let kind = Meaning::of(&dim.name);
-    if !matches!(kind, Meaning::Sequence | Meaning::Side) {
+    if !matches!(kind, Meaning::Batch | Meaning::Sequence | Meaning::Side) {
         return dim.default;
     }
     let alike = open.iter().filter(|other| Meaning::of(&other.name) == kind);

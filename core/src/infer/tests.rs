@@ -157,6 +157,15 @@ fn the_batch_has_an_alias() {
     let (typed, _) = sketch.infer(&[("batch", 5)]).unwrap();
     assert_eq!(sketch.ty(&typed, "y"), "float32[5, 8]");
     assert!(sketch.infer(&[("batch", 5), ("s0", 5)]).is_err());
+    // A second batch follows the first, and lengths have an alias too.
+    let sketch = Sketch::default()
+        .input("a", "batch_a,encoder_sequence_length")
+        .input("b", "batch_b,decoder_sequence_length")
+        .node("Relu", "a", "x")
+        .node("Relu", "b", "y");
+    let (typed, _) = sketch.infer(&[("batch", 5), ("seq", 7)]).unwrap();
+    assert_eq!(sketch.ty(&typed, "x"), "float32[5, 7]");
+    assert_eq!(sketch.ty(&typed, "y"), "float32[5, 7]");
 }
 
 #[test]

@@ -17,6 +17,8 @@ use crate::unpack::Stream;
 /// How to record a trace that can be read.
 const HOW: &str = "record it with profile(activities=[ProfilerActivity.CPU], profile_memory=True, \
                    record_shapes=True, with_stack=True) and export_chrome_trace(\"FILE.json.gz\")";
+/// SIZE: no name, stack or argument of a real trace is as long.
+const TEXT_MAX: usize = 1 << 24;
 /// What Kineto says of where memory is: `c10::DeviceType`.
 const CPU: i64 = 0;
 
@@ -24,11 +26,12 @@ pub(super) fn profile(source: &mut dyn Source) -> Result<Profile, Error> {
     if source.is_empty() {
         return Err(Error::new(ErrorKind::Empty, "the file is empty"));
     }
-    let kept = events(BufReader::new(Stream::of(source)?))?;
+    let kept = events(Stream::of(source)?)?;
     kept.finish()
 }
 
 fn events(reader: impl Read) -> Result<Kept, Error> {
+    let reader = BufReader::new(Texts { reader, is_inside: false, is_escaped: false, length: 0 });
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
     let mut kept = Kept::default();
     let read = Deserializer::deserialize_map(&mut deserializer, File(&mut kept));
@@ -55,6 +58,40 @@ fn refuse(error: &serde_json::Error) -> Error {
             let message = format!("line {line}, column {column}: {why}; this is no trace: {HOW}");
             Error::new(ErrorKind::WrongFormat, message)
         }
+    }
+}
+
+/// JSON whose texts are of a bounded length, so that a small archive does not fill the memory.
+struct Texts<R> {
+    reader: R,
+    /// Whether the next byte is one of a text.
+    is_inside: bool,
+    /// Whether the next byte is an escaped one.
+    is_escaped: bool,
+    /// COUNT: bytes of the text so far.
+    length: usize,
+}
+
+impl<R: Read> Read for Texts<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(into)?;
+        for &byte in into.iter().take(count) {
+            if !self.is_inside {
+                (self.is_inside, self.length) = (byte == b'"', 0);
+                continue;
+            }
+            self.length = self.length.saturating_add(1);
+            (self.is_inside, self.is_escaped) = match byte {
+                _ if self.is_escaped => (true, false),
+                b'"' => (false, false),
+                other => (true, other == b'\\'),
+            };
+            if self.length > TEXT_MAX {
+                let message = format!("a text is longer than {TEXT_MAX} bytes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+        }
+        Ok(count)
     }
 }
 
@@ -366,5 +403,18 @@ impl<'de> Visitor<'de> for Anything {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Loose, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Loose::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_without_end_are_refused() {
+        let long = io::repeat(b'a').take(1 << 26);
+        let trace = br#"{"traceEvents": [{"name": "a \"b\" \\"}, {"name": ""#.chain(long);
+        let error = events(trace).err().expect("the text is refused");
+        assert!(error.to_string().contains("a text is longer than 16777216 bytes"), "{error}");
     }
 }

@@ -71,7 +71,7 @@ fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
     let mut own = node.clone();
     own.module.clone_from(&product);
     if let Some(bias) = own.inputs.get_mut(2) {
-        if view.graph().member(&format!("{product}.bias")).is_some() {
+        if view.member(&format!("{product}.bias")).is_some() {
             *bias = Some(view.add_state(format!("{product}.bias"), dtype, vec![channels]));
         } else {
             *bias = None;
@@ -79,8 +79,7 @@ fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
     }
     view.replace(at, own);
     let has_state = |view: &View<'_>, name: &str| {
-        let graph = view.graph();
-        graph.members.is_empty() || graph.member(&format!("{norm}.{name}")).is_some()
+        view.graph().members.is_empty() || view.member(&format!("{norm}.{name}")).is_some()
     };
     let mut inputs: Vec<Option<ValueId>> = vec![None];
     for name in ["weight", "bias", "running_mean", "running_var"] {

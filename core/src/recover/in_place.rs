@@ -47,15 +47,16 @@ const FLAGGED: [&str; 6] = ["Celu", "Elu", "HardSigmoid", "Mish", "Selu", "Thres
 
 /// Marks the nodes that overwrite their first input.
 pub(super) fn assume(view: &mut View<'_>, config: &Config) {
-    let is_marked = |node: &Node| match config.in_place {
-        InPlace::Off => false,
-        InPlace::On => ACTIVATIONS.iter().chain(&FLAGGED).any(|op| *op == node.op),
-        InPlace::Auto => overwrites(view, node),
-    };
     let convolves = view.nodes().any(|(_, node)| node.op == "Conv");
     if config.in_place == InPlace::Auto && !convolves {
         return;
     }
+    let habits = HABITS.iter().filter(|habit| has_module(view, habit.tells)).collect::<Vec<_>>();
+    let is_marked = |node: &Node| match config.in_place {
+        InPlace::Off => false,
+        InPlace::On => ACTIVATIONS.iter().chain(&FLAGGED).any(|op| *op == node.op),
+        InPlace::Auto => overwrites(view, node, &habits),
+    };
     let marked: Vec<NodeId> =
         view.nodes().filter(|(_, node)| is_marked(node)).map(|(at, _)| at).collect();
     if config.in_place != InPlace::Auto {
@@ -115,12 +116,11 @@ pub(super) fn obey(view: &mut View<'_>, config: &Config) {
     }
 }
 
-fn overwrites(view: &View<'_>, node: &Node) -> bool {
+/// Whether a node overwrites its first input, in a model of these habits.
+fn overwrites(view: &View<'_>, node: &Node, habits: &[&Habit]) -> bool {
     let Some(input) = node.input(0) else { return false };
     let is_habit = |places: fn(&Habit) -> &'static [&'static str]| {
-        HABITS
-            .iter()
-            .any(|habit| is_one_of(&node.module, places(habit)) && has_module(view, habit.tells))
+        habits.iter().any(|habit| is_one_of(&node.module, places(habit)))
     };
     if node.op == "Dropout" {
         return view.read_once(input) && is_habit(|habit| habit.dropout);
@@ -180,7 +180,7 @@ fn calls(node: &Node, other: &Node) -> bool {
 
 fn feeds_relu(view: &View<'_>, node: &Node) -> bool {
     let Some(output) = node.output(0) else { return false };
-    let reads = |reader: &Node, value: ValueId| reader.input(0) == Some(value);
-    view.read_once(output)
-        && view.nodes().any(|(_, reader)| reader.op == "Relu" && reads(reader, output))
+    let is_relu = |reader: &Node| reader.op == "Relu" && reader.input(0) == Some(output);
+    let mut readers = view.readers(output).iter().filter_map(|at| view.node(*at));
+    view.read_once(output) && readers.any(is_relu)
 }

@@ -34,12 +34,20 @@ type Product = (NodeId, ValueId, u64, Option<NodeId>);
 /// Joins the parts of the packed weight, and of its bias, which constant folding stored apart where queries, keys
 /// and values are not made of one tensor: `w.split([E, 2 * E])` and `w.chunk(3)`.
 pub(super) fn rejoin(view: &mut View<'_>, _: &Config) {
-    let attends = |node: &Node| node.op == "Softmax" && !node.module.is_empty();
-    let is_apart =
-        |node: &Node| !view.is_initializer_named(&format!("{}.in_proj_weight", node.module));
-    let modules = view.nodes().filter(|(_, node)| attends(node) && is_apart(node));
-    let mut modules: Vec<String> = modules.map(|(_, node)| node.module.clone()).collect();
-    modules.dedup();
+    let multiplies = |node: &Node| {
+        let matrix = node.input(1).filter(|_| node.op == "MatMul" && !node.module.is_empty());
+        matrix.is_some_and(|matrix| is_made_up(view, matrix))
+    };
+    // Modules that multiply by several such matrices themselves.
+    let mut modules: Vec<String> = Vec::new();
+    let mut before = "";
+    for (_, node) in view.nodes().filter(|(_, node)| multiplies(node)) {
+        if node.module == before && modules.last() != Some(&node.module) {
+            modules.push(node.module.clone());
+        }
+        before = &node.module;
+    }
+    modules.retain(|module| !view.is_initializer_named(&format!("{module}.in_proj_weight")));
     for module in modules {
         if let Some((width, products)) = products(view, &module) {
             join(view, &module, width, &products);

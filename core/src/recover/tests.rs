@@ -170,3 +170,59 @@ fn numbers<T: std::str::FromStr>(list: &str) -> Vec<T> {
     let numbers = list.split(',').filter(|text| !text.is_empty());
     numbers.map(|text| text.parse().ok().expect("a number")).collect()
 }
+
+std::thread_local! {
+    /// COUNT: nodes that recoveries have looked at one after the other, in this test.
+    static VISITS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// A node of all nodes is looked at.
+pub(super) fn count_visit() {
+    VISITS.set(VISITS.get() + 1);
+}
+
+/// Ten times the blocks are ten times the work: no recovery walks all nodes for each of them.
+#[test]
+fn work_is_linear_in_the_nodes() {
+    /// Each is written after `X`, of which every block has its own.
+    const BLOCKS: [&str; 2] = [
+        "state onnx::Conv_@1 f[4,4,1,1]
+         state onnx::Conv_@2 f[4]
+         state @.conv2.weight f[4,4,1,1]
+         state @.bn2.weight f[4]
+         state @.bn2.bias f[4]
+         state @.bn2.running_mean f[4]
+         state @.bn2.running_var f[4]
+         @.conv1: @a = Conv(X, onnx::Conv_@1, onnx::Conv_@2)
+         @: @b = Relu(@a)
+         @.conv2: @c = Conv(@b, @.conv2.weight)
+         @.bn2: @d = BatchNormalization(@c, @.bn2.weight, @.bn2.bias, @.bn2.running_mean, @.bn2.running_var)
+         @: @e = Add(@d, X)
+         @: @y = Relu(@e)",
+        "state onnx::MatMul_@1 f[4,4]
+         state @.bias f[4]
+         @.fc: @a = MatMul(X, onnx::MatMul_@1)
+         @.fc: @b = Add(@.bias, @a)
+         @: @c = Softmax(@b)
+         @: @y = Add(X, @c)",
+    ];
+    for block in BLOCKS {
+        let visits = |count: usize| {
+            let mut file = "input x f[2,4,4,4]\n".to_owned();
+            for index in 0..count {
+                let before =
+                    index.checked_sub(1).map_or_else(|| "x".to_owned(), |i| format!("{i}y"));
+                let block = block.replace('X', &before).replace('@', &index.to_string());
+                writeln!(file, "{block}").unwrap();
+            }
+            let (graph, sink) = (parse(&file), Diagnostics::default());
+            let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+            VISITS.set(0);
+            let program = recover(&graph, &typed, &Config::default(), &sink);
+            assert!(program.nodes.len() >= 3 * count, "{:?}", program.nodes.len());
+            VISITS.get()
+        };
+        let (few, many) = (visits(10), visits(100));
+        assert!(many <= 11 * few, "{few} visits of 10 blocks, {many} of 100");
+    }
+}

@@ -137,8 +137,7 @@ fn group_norm(view: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<N
     let groups: i64 = operands.args.get(1)?.0.parse().ok()?;
     let parameter = |position: usize, name: &str| {
         let path = format!("{}.{name}", node.module);
-        let named = || view.graph().values.iter().position(|value| value.name == path);
-        let value = operands.tensor(position).or_else(|| named().map(ValueId))?;
+        let value = operands.tensor(position).or_else(|| view.named(&path).first().copied())?;
         let idle = if name == "bias" { 0.0 } else { 1.0 };
         (!is_constant(view, value, idle)).then_some(value)
     };
@@ -230,7 +229,7 @@ fn rms_norm(view: &View<'_>, node: &Node) -> Option<Node> {
         x = *inner.inputs.iter().flatten().find(as_large)?;
     }
     let weight = format!("{}.weight", node.module);
-    let weight = view.graph().values.iter().position(|value| value.name == weight).map(ValueId);
+    let weight = view.named(&weight).first().copied();
     let width = i64::try_from(view.dims(weight?)?.len()).ok()?;
     let mut norm = torch("RMSNormalization", node, vec![Some(x), weight]);
     norm.domain = String::new();

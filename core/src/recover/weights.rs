@@ -7,6 +7,8 @@
 //! normalisation that is written out) is stored in the shape that it is read in
 //! (`gamma.reshape(1, -1, 1, 1)`), under a made-up name likewise.
 
+use std::collections::BTreeMap;
+
 use super::View;
 use super::patterns::torch;
 use crate::config::Config;
@@ -28,9 +30,12 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
         })
         .collect();
     let mut count = 0_usize;
+    let parameters = if folded.is_empty() { BTreeMap::new() } else { parameters_of_modules(view) };
     for (value, module, leaf) in folded {
         let is_listed = !view.graph().members.is_empty();
-        let name = if is_listed { missing_member(view, &module) } else { Some(leaf) };
+        let own = parameters.get(&module);
+        let missing = || own?.iter().find(|name| !view.is_initializer_named(name)).cloned();
+        let name = if is_listed { missing() } else { Some(leaf) };
         if let Some(name) = name {
             view.take_for_state(value, &name);
             count = count.saturating_add(1);
@@ -45,16 +50,14 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
     }
 }
 
-/// The first parameter of the module itself that the file does not carry.
-fn missing_member(view: &View<'_>, module: &str) -> Option<String> {
-    let is_own = |name: &str| {
+/// The parameters that a signature lists, by the module that owns them, in its order.
+fn parameters_of_modules(view: &View<'_>) -> BTreeMap<String, Vec<String>> {
+    let mut owned: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, _) in view.graph().members.iter().filter(|(_, kind)| *kind == Member::Parameter) {
         let (owner, _) = name.rsplit_once('.').unwrap_or(("", name));
-        owner == module && !view.is_initializer_named(name)
-    };
-    let mut members = view.graph().members.iter();
-    members
-        .find(|(name, kind)| *kind == Member::Parameter && is_own(name))
-        .map(|(name, _)| name.clone())
+        owned.entry(owner.to_owned()).or_default().push(name.clone());
+    }
+    owned
 }
 
 /// The operand that folding made, where the other one follows from trained tensors.
@@ -68,8 +71,7 @@ fn folded_operand(view: &View<'_>, node: &Node) -> Option<ValueId> {
         let is_made = if view.graph().members.is_empty() {
             is_folded(view, value)
         } else {
-            view.is_initializer(value)
-                && view.graph().member(view.graph().value_name(value)).is_none()
+            view.is_initializer(value) && view.member(view.graph().value_name(value)).is_none()
         };
         is_made
             && ty.is_some_and(|ty| {
@@ -190,7 +192,7 @@ pub(super) fn turn_back(view: &mut View<'_>, _: &Config) {
         {
             view.reshape_state(weight, &[outer, inner]);
             let packed = format!("{module}.in_proj_weight");
-            let is_packed = view.graph().member(&packed).is_some();
+            let is_packed = view.member(&packed).is_some();
             let name = if is_packed { packed } else { format!("{module}.weight") };
             if !module.is_empty() {
                 view.rename_free(weight, &name);

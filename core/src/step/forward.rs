@@ -37,6 +37,9 @@ pub struct Forward<'a> {
     regions: Vec<RangeInclusive<usize>>,
     /// Names of nodes that ran without a rule of their own, by operator.
     assumed: RefCell<BTreeMap<&'a str, BTreeSet<&'a str>>>,
+    /// Values of a part that is run again: what lies on the device, and between two such runs
+    /// nothing else. Kept, since there may be as many parts as there are values.
+    scratch: RefCell<Vec<Option<Tensor>>>,
 }
 
 #[derive(Debug)]
@@ -49,6 +52,8 @@ struct Step<'a> {
     /// Values that nobody reads after this step.
     dies: Vec<ValueId>,
     in_place: bool,
+    /// Whether a part that is run again in backward ends with it.
+    ends_region: bool,
 }
 
 impl Step<'_> {
@@ -91,14 +96,7 @@ impl<'a> Forward<'a> {
         let mut last_holder =
             frames::last_holders(&on_device, graph.values.len(), habits, is_alias);
         frames::hold(&mut last_holder, &on_device, &program.names);
-        let regions = match checkpoint {
-            Checkpoint::None => Vec::new(),
-            Checkpoint::Blocks => blocks::find(&on_device),
-            Checkpoint::Every(n) => {
-                let step = usize::try_from(n.get()).unwrap_or(usize::MAX);
-                blocks::find(&on_device).into_iter().step_by(step).collect()
-            }
-        };
+        let regions = regions(&on_device, checkpoint);
         let mut steps: Vec<Step<'a>> = on_device
             .into_iter()
             .map(|node| {
@@ -111,9 +109,13 @@ impl<'a> Forward<'a> {
                     reason: reason.map(|reason| rt.reason(&reason)),
                     dies: Vec::new(),
                     in_place: false,
+                    ends_region: false,
                 }
             })
             .collect();
+        for region in &regions {
+            steps.get_mut(*region.end()).into_iter().for_each(|step| step.ends_region = true);
+        }
         for (value, last) in last_holder.iter().enumerate() {
             let computed = roles.get(value) == Some(&Role::Computed);
             if let Some(step) = last.and_then(|index: usize| steps.get_mut(index))
@@ -135,7 +137,14 @@ impl<'a> Forward<'a> {
                 |value: &ValueId| step.node.inputs.iter().position(|input| *input == Some(*value));
             sorted::by_key(&mut step.dies, |value| position(value).unwrap_or(usize::MAX));
         }
-        Self { graph, typed, steps, regions, assumed: RefCell::default() }
+        Self {
+            graph,
+            typed,
+            steps,
+            regions,
+            assumed: RefCell::default(),
+            scratch: RefCell::default(),
+        }
     }
 
     /// Runs the graph on tensors that lie on the device; returns the model's outputs.
@@ -151,7 +160,7 @@ impl<'a> Forward<'a> {
             rt.enter_region_step(index);
             modules.enter(step.module);
             self.run_step(rt, step, &mut values);
-            if self.regions.iter().any(|region| *region.end() == index) {
+            if step.ends_region {
                 rt.leave_region();
             }
             step.forget(&mut values);
@@ -186,17 +195,21 @@ impl<'a> Forward<'a> {
         region: &Region,
         hooks: &dyn Hooks,
     ) {
-        let mut values: Vec<Option<Tensor>> = device.to_vec();
-        values.resize(self.graph.values.len(), None);
+        let Some(region_steps) = self.regions.get(region.id) else { return };
+        let mut values = self.scratch.take();
+        if values.is_empty() {
+            values = device.to_vec();
+            values.resize(self.graph.values.len(), None);
+        }
         for (id, tensor) in &region.arguments {
             if let Some(slot) = values.get_mut(*id) {
                 *slot = Some(tensor.clone());
             }
         }
         let (last, allocates) = region.last_step();
-        let Some(steps) = self.regions.get(region.id) else { return };
-        let modules = Modules::resume(rt, hooks, self.around(steps));
-        for (index, step) in self.steps.iter().enumerate().take(last + 1).skip(*steps.start()) {
+        let modules = Modules::resume(rt, hooks, self.around(region_steps));
+        let start = *region_steps.start();
+        for (index, step) in self.steps.iter().enumerate().take(last + 1).skip(start) {
             modules.enter(step.module);
             if index == last && !allocates {
                 rt.without_memory(|| self.run_step(rt, step, &mut values));
@@ -207,7 +220,14 @@ impl<'a> Forward<'a> {
         }
         modules.end();
         // Stopping unwinds the frames.
-        values.into_iter().for_each(drop);
+        let ran = self.steps.get(start..=last).unwrap_or_default();
+        let made = ran.iter().flat_map(|step| step.node.outputs.iter().flatten());
+        let given = region.arguments.iter().map(|(id, _)| *id);
+        for id in sorted::set(made.map(|id| id.0).chain(given)) {
+            let on_device = device.get(id).cloned().flatten();
+            values.get_mut(id).into_iter().for_each(|slot| slot.clone_from(&on_device));
+        }
+        self.scratch.replace(values);
     }
 
     /// The module that a block is a part of.
@@ -281,6 +301,16 @@ impl Forward<'_> {
         let found = Diagnostic::new(Severity::Info, "recurrent-scratch", message);
         Some(found.at(first.label(self.graph)))
     }
+}
+
+/// The parts that run again in backward.
+fn regions(steps: &[&Node], checkpoint: Checkpoint) -> Vec<RangeInclusive<usize>> {
+    let every = match checkpoint {
+        Checkpoint::None => return Vec::new(),
+        Checkpoint::Blocks => 1,
+        Checkpoint::Every(n) => usize::try_from(n.get()).unwrap_or(usize::MAX),
+    };
+    blocks::find(steps).into_iter().step_by(every).collect()
 }
 
 /// Why what a node makes is not simply proven.

@@ -38,6 +38,7 @@ pub(super) fn last_holders(
             *slot = source;
         }
     }
+    let last_reads = last_reads(steps, &roots);
     let mut made: Vec<Option<usize>> = vec![None; values];
     let mut last = vec![None; values];
     for (index, node) in steps.iter().enumerate() {
@@ -52,7 +53,7 @@ pub(super) fn last_holders(
             } else if together && !is_argument_of_nameless(steps, index, &calls, &roots) {
                 calls.end_of_innermost(index)
             } else {
-                argument_until(steps, index, &calls, &roots)
+                argument_until(steps, index, &calls, &roots, &last_reads)
             }
         };
         for value in node.inputs.iter().flatten() {
@@ -124,23 +125,32 @@ pub(super) fn hold(last: &mut [Option<usize>], steps: &[&Node], names: &[(ValueI
 }
 
 /// The end of the call that a step's sum is an argument of, if it is nothing else; else the step.
-fn argument_until(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId]) -> usize {
+fn argument_until(
+    steps: &[&Node],
+    index: usize,
+    calls: &Calls,
+    roots: &[ValueId],
+    last_reads: &[usize],
+) -> usize {
     let Some(first) = argument_of(steps, index, calls, roots) else { return index };
     if is_argument_of_nameless(steps, index, calls, roots) {
         return index;
     }
     let end = calls.end_of_outermost(first, index);
-    let mut behind = steps.iter().skip(end + 1).filter(|node| !is_alias(node, roots));
-    if behind.any(|node| reads_sum(node, steps.get(index).copied(), roots)) { index } else { end }
+    let sum = steps.get(index).and_then(|node| node.output(0));
+    let last = sum.and_then(|sum| last_reads.get(sum.0));
+    if last.is_some_and(|&last| last > end) { index } else { end }
 }
 
 /// The first step of the call that a step's sum is an argument of.
 fn argument_of(steps: &[&Node], index: usize, calls: &Calls, roots: &[ValueId]) -> Option<usize> {
     let node = steps.get(index).filter(|node| node.op == "Add")?;
+    let sum = node.output(0)?;
+    let root = |value: &ValueId| roots.get(value.0).copied().unwrap_or(*value);
     let mut behind = steps.iter().enumerate().skip(index + 1);
     let (first, next) = behind.find(|(_, node)| !is_alias(node, roots))?;
-    let is_argument = reads_sum(next, Some(node), roots) && calls.is_below(first, index);
-    is_argument.then_some(first)
+    let reads = next.inputs.iter().flatten().any(|input| root(input) == sum);
+    (reads && calls.is_below(first, index)).then_some(first)
 }
 
 fn is_argument_of_nameless(
@@ -154,17 +164,22 @@ fn is_argument_of_nameless(
     both.is_some_and(|(node, next)| is_nameless(calls.innermost(steps, index), node, next))
 }
 
-fn root_of(value: ValueId, roots: &[ValueId]) -> ValueId {
-    roots.get(value.0).copied().unwrap_or(value)
-}
-
+/// Whether a step makes its input under another name.
 fn is_alias(node: &Node, roots: &[ValueId]) -> bool {
-    node.output(0).is_some_and(|output| root_of(output, roots) != output)
+    node.output(0).is_some_and(|output| roots.get(output.0).is_some_and(|root| *root != output))
 }
 
-fn reads_sum(node: &Node, sum: Option<&Node>, roots: &[ValueId]) -> bool {
-    let sum = sum.and_then(|node| node.output(0));
-    node.inputs.iter().flatten().any(|&input| Some(root_of(input, roots)) == sum)
+/// For each value the last step that reads it, aliases left aside; zero where there is none.
+fn last_reads(steps: &[&Node], roots: &[ValueId]) -> Vec<usize> {
+    let mut last = vec![0; roots.len()];
+    for (index, node) in steps.iter().enumerate().filter(|(_, node)| !is_alias(node, roots)) {
+        for root in node.inputs.iter().flatten().filter_map(|input| roots.get(input.0)) {
+            if let Some(slot) = last.get_mut(root.0) {
+                *slot = index;
+            }
+        }
+    }
+    last
 }
 
 /// Whether a frame writes `self.norm1(x + self._sa_block(x))`, in which no operand has a name:
