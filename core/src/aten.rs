@@ -7,6 +7,7 @@
 
 pub mod attention;
 pub mod conv;
+mod cub;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;

@@ -96,9 +96,10 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 25] = [
+const RECOVERIES: [(Recovery, Reason); 27] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
+    (in_projection::rejoin, Reason::FoldedParameters),
     (weights::name_folded, Reason::FoldedParameters),
     (weights::tie_heads, Reason::SharedWeights),
     (weights::turn_back, Reason::TransposedWeights),
@@ -106,6 +107,7 @@ const RECOVERIES: [(Recovery, Reason); 25] = [
     (traced::restore_affine, Reason::TakenApart),
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
+    (in_projection::separate, Reason::TakenApart),
     (circular::find_again, Reason::TakenApart),
     (spellings::find_decomposed, Reason::TakenApart),
     (calls::find_again, Reason::TakenApart),

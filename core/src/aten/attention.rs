@@ -68,6 +68,19 @@ pub fn attention(
     drops: bool,
 ) -> Tensor {
     const NAME: &str = "aten::scaled_dot_product_attention";
+    if operands.iter().all(|operand| operand.rank() == 3) {
+        // Seen as one of a batch.
+        let [q, k, v] = &operands.map(|operand| {
+            let front = |of: &[u64], first: u64| [&[first], of].concat();
+            let stride = operand.sizes().first().zip(operand.strides().first());
+            let stride = stride.map_or(1, |(size, stride)| size.saturating_mul(*stride));
+            let (sizes, strides) = (operand.sizes(), operand.strides());
+            view::restrided(rt, operand, front(sizes, 1), front(strides, stride))
+        });
+        let y = attention(rt, [q, k, v], bias, drops);
+        let behind = |of: &[u64]| of.get(1..).unwrap_or_default().to_vec();
+        return view::restrided(rt, &y, behind(y.sizes()), behind(y.strides()));
+    }
     let bias = bias.map(|bias| {
         let [bias] = rt.for_operator(NAME, [bias]);
         bias

@@ -1,6 +1,6 @@
 //! `embedding`: only the indices are saved; the gradient is dense (`native/cuda/Embedding.cu`).
 
-use super::view;
+use super::{cub, view};
 use crate::bytes::Bytes;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
@@ -24,11 +24,6 @@ pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
     })
 }
 
-/// SIZE: the second buffers of a radix sort of indices and their positions; few are sorted in place.
-pub(super) fn sort_workspace(count: u64) -> Bytes {
-    if count <= SIMPLE_LIMIT { Bytes::ZERO } else { Bytes(16).times(count) }
-}
-
 fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Tensor {
     let count = indices.numel();
     let indices_copy = rt.no_grad(|| view::contiguous(rt, indices));
@@ -45,18 +40,18 @@ fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Ten
     let sorted = rt.scratch(per_index);
     let original = rt.scratch(per_index);
     let range = rt.scratch(per_index);
-    rt.workspace(if rows < ONE_PASS { one_pass(count) } else { sort_workspace(count) });
+    rt.workspace(cub::sort(count, rows));
     drop(range);
     let result = rt.empty(grad.dtype(), table);
     let segments = count.min(rows);
     let offsets = rt.scratch(per_index);
     let found = rt.scratch(Bytes(8));
     let unique = rt.scratch(per_index);
-    rt.workspace(scan(count));
+    rt.workspace(cub::unique_by_key(count));
     drop(unique);
     let partials = rt.scratch(Bytes(8).times(segments));
     let partial_sums = rt.scratch(Bytes(8).times(segments));
-    rt.workspace(scan(segments));
+    rt.workspace(cub::running_sum(segments));
     let found_partials = rt.scratch(Bytes(8));
     let most = count.div_euclid(10).saturating_add(segments);
     let partial_offsets = rt.scratch(Bytes(8).times(most));
@@ -78,22 +73,8 @@ fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Ten
     result
 }
 
-/// COUNT: rows below which their numbers are sorted in one pass, by eight bits.
-const ONE_PASS: u64 = 256;
 /// COUNT: threads of a warp, and of a block at most; blocks for each multiprocessor up to which partial sums
 /// are added up at once (`EmbeddingBackwardKernel.cu`).
 const WARP: u64 = 32;
 const BLOCK: u64 = 1024;
 const BLOCKS: u64 = 4;
-
-/// SIZE: scratch of CUB's radix sort in one pass: places of each tile, by 256 digits.
-fn one_pass(count: u64) -> Bytes {
-    Bytes(1024).times(count.div_ceil(3840)) + Bytes(2559)
-}
-
-/// SIZE: scratch of CUB's scans: the states of tiles and of 32 more.
-fn scan(count: u64) -> Bytes {
-    let tiles = count.div_ceil(1408).saturating_add(32);
-    let states = Bytes(8).times(tiles).round_up(Bytes(256)).times(2);
-    Bytes(tiles).round_up(Bytes(256)) + states - Bytes(1)
-}

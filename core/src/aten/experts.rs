@@ -2,7 +2,7 @@
 //!
 //! Sources: `native/cuda/Sort.cpp`, `ScanKernels.cpp`, `native/cuda/GroupedBlas.cpp`; PyTorch 2.15.
 
-use super::embedding;
+use super::cub;
 use crate::bytes::Bytes;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::{DType, numel};
@@ -20,7 +20,7 @@ pub fn sort(rt: &Runtime, x: &Tensor) -> (Tensor, Tensor) {
     let places = rt.empty(DType::Int64, x.sizes());
     let range = rt.empty(DType::Int64, x.sizes());
     if x.numel() > SMALL_SORT {
-        rt.workspace(embedding::sort_workspace(x.numel()));
+        rt.workspace(cub::sort(x.numel(), u64::MAX));
     }
     drop(range);
     (sorted, places)

@@ -335,7 +335,10 @@ impl Given {
         }
         sorted::by_key(&mut saved, |(name, _)| *name);
         for (name, result) in RESULTS.iter().zip(results) {
-            if self.row.gradients.iter().any(|gradient| gradient.body.reads(name)) {
+            let reads = |gradient: &Gradient| {
+                gradient.body.reads(name) && gradient.of.iter().any(|of| self.names.contains(of))
+            };
+            if self.row.gradients.iter().any(reads) {
                 saved.push((name, result.clone()));
             }
         }

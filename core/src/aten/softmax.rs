@@ -45,9 +45,9 @@ pub fn log_softmax_in_its_type(rt: &Runtime, x: &Tensor) -> Tensor {
     kernel(rt, &x, x.dtype(), "aten::_log_softmax", "LogSoftmaxBackward0", 0)
 }
 
-/// Under autocast the result is in single precision.
+/// Under autocast the result is in single precision, but for doubles, which autocast leaves alone.
 fn asked_to_be_single(rt: &Runtime, x: &Tensor) -> bool {
-    rt.autocast_type().is_some() && x.dtype().is_floating()
+    rt.autocast_type().is_some() && x.dtype().is_floating() && x.dtype() != DType::Float64
 }
 
 /// For a result in single precision, fp16 is read as it is, and bf16 is cast before.

@@ -61,6 +61,10 @@ fn dropout_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let ratio = call.node.float("ratio").or_else(|| call.number(1));
     let y = if ratio == Some(0.0) {
         x
+    } else if ratio == Some(1.0) {
+        // `input.mul(at::zeros({}))` (`native/Dropout.cpp`).
+        let zero = call.rt.empty(x.dtype(), &[]);
+        elementwise::mul(call.rt, &x, &zero)
     } else if call.overwrites() {
         aten::dropout_in_place(call.rt, &x)
     } else {

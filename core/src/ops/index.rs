@@ -196,13 +196,18 @@ fn gather_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let data = call.need(0)?;
     let dims = &call.input_type(0)?.dims;
     let axis = axis(call.node.int("axis").unwrap_or(0), dims.len())?;
-    if call.input_type(1)?.rank() == 0 {
+    let is_known = call.ints(1).is_some();
+    // Exporters state the axis but for an embedding.
+    let is_embedding = !is_known && data.rank() == 2 && !call.node.attributes.contains_key("axis");
+    if call.input_type(1)?.rank() == 0 && !is_embedding {
         let y = view::select(call.rt, &data, axis);
         call.set(0, y);
         return Ok(());
     }
     let indices = call.need(1)?;
-    let y = if axis == 0 && data.rank() == 2 && data.requires_grad() {
+    let y = if axis == 0 && is_known && data.rank() != 2 && data.requires_grad() {
+        aten::indexed(call.rt, &data, &[&indices], &call.output_type(0)?.dims)
+    } else if axis == 0 && data.rank() == 2 && data.requires_grad() {
         embedding::embedding(call.rt, &data, &indices)
     } else {
         aten::pick(call.rt, &data, &indices, &call.output_type(0)?.dims)

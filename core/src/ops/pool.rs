@@ -25,12 +25,23 @@ fn kernel(inference: &Inference<'_>) -> Result<Vec<u64>, OpError> {
     sizes(stated.ok_or_else(|| OpError::new("`kernel_shape` is missing"))?)
 }
 
-/// The second output of `MaxPool` holds the positions of the maxima.
+/// The second output of `MaxPool` holds the positions of the maxima. `TorchScript`'s exporter writes what PyTorch
+/// pools without a batch as it is, with fewer dimensions than ONNX knows.
 fn pool(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let windows = Windows::parse(inference, kernel(inference)?)?;
-    let mut dims = before(&x.dims, 2).to_vec();
-    dims.extend(windows.slide(from(&x.dims, 2))?);
+    let has_no_batch = x.rank() == windows.kernel.len().saturating_add(1);
+    let lead = if has_no_batch { 1 } else { 2 };
+    let mut dims = before(&x.dims, lead).to_vec();
+    dims.extend(windows.slide(from(&x.dims, lead))?);
+    let is_adaptive = inference.node.op == "MaxPool"
+        && !inference.node.attributes.contains_key("dilations")
+        && x.rank() == 3;
+    if windows.kernel.is_empty() || is_adaptive {
+        inference.assume(
+            "adaptive pooling without a batch is exported without all of its sizes; what the file says is taken",
+        );
+    }
     inference.set(1, TensorType::new(DType::Int64, dims.clone()));
     inference.set(0, TensorType::new(x.dtype, dims));
     Ok(())

@@ -49,23 +49,31 @@ pub(super) fn separate(view: &mut View<'_>, _: &Config) {
         }
         for (at, modules) in merged {
             for (module, readers) in modules {
-                copy(view, at, &module, &readers);
+                let first = readers.iter().min().and_then(|at| at.0.checked_sub(1));
+                if let Some(before) = first {
+                    copy(view, at, &module, (NodeId(before), &readers));
+                }
             }
         }
         view.settle();
     }
 }
 
-fn copy(view: &mut View<'_>, at: NodeId, module: &str, readers: &[NodeId]) -> Option<()> {
+/// Puts a copy of a node behind another one, for these readers.
+pub(super) fn copy(
+    view: &mut View<'_>,
+    at: NodeId,
+    module: &str,
+    (behind, readers): (NodeId, &[NodeId]),
+) -> Option<()> {
     let node = view.node(at)?.clone();
     let shared = node.output(0)?;
-    let before = readers.iter().min()?.0.checked_sub(1)?;
     let ty = view.typed.ty(shared)?.clone();
     let name = format!("{} of {module}", view.graph().value_name(shared));
     let own = view.add_value(name, ty, None);
     view.rests_on_reason(own);
     let own_node = Node { outputs: vec![Some(own)], module: module.to_owned(), ..node };
-    view.behind.entry(NodeId(before)).or_default().push(own_node);
+    view.behind.entry(behind).or_default().push(own_node);
     for &reader in readers {
         let mut node = view.node(reader)?.clone();
         let inputs = node.inputs.iter_mut().filter(|input| **input == Some(shared));

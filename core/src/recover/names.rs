@@ -42,37 +42,76 @@ pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     held.extend(operands_of_attention(view));
     held.extend(results_of_modules(view));
     held.extend(named_scores(view));
-    held.extend(arguments_of_feed_forward(view));
+    held.extend(arguments_of_layers(view));
     held.extend(names_of_functions(view));
     held.extend(arguments_of_masked(view));
     held.extend(masks_of_layers(view));
     held
 }
 
-/// What `_ff_block(x)` of PyTorch's Transformer layers is given, until `x` is bound again
-/// (`torch/nn/modules/transformer.py`): behind `linear2`.
-fn arguments_of_feed_forward(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
-    let mut given: BTreeMap<&str, ValueId> = BTreeMap::new();
+/// What frames of PyTorch's own Transformer hold (`torch/nn/modules/transformer.py` and `activation.py`, 2.15):
+/// `_ff_block` its argument until the second linear layer has returned; a layer that normalises last what it
+/// adds to, until the norm has returned; and whoever makes a mask of numbers the mask.
+fn arguments_of_layers(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let names = view.graph().values.iter().map(|value| value.name.as_str());
+    let packed: Vec<&str> = names
+        .filter_map(|name| {
+            let suffixes = [".in_proj_weight", ".in_proj_bias", ".q_proj_weight"];
+            suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))
+        })
+        .collect();
+    if packed.is_empty() {
+        return Vec::new();
+    }
     let mut ends: BTreeMap<&str, ValueId> = BTreeMap::new();
-    let mut attends: BTreeMap<&str, bool> = BTreeMap::new();
     for (_, node) in view.nodes() {
-        for path in around(&node.module) {
-            let (layer, last) = path.rsplit_once('.').unwrap_or(("", path));
-            match last {
-                "self_attn" => {
-                    attends.insert(layer, true);
+        let output = node.output(0);
+        around(&node.module).for_each(|path| ends.extend(output.map(|output| (path, output))));
+    }
+    let is_layer = |path: &str| packed.iter().any(|p| p.strip_suffix(".self_attn") == Some(path));
+    let child = |node: &'_ Node, name: &str| {
+        let path = node.module.strip_suffix(name)?.strip_suffix('.')?;
+        is_layer(path).then(|| path.to_owned())
+    };
+    let mut held: Vec<(ValueId, ValueId)> = Vec::new();
+    for (_, node) in view.nodes() {
+        if let Some(layer) = child(node, "linear1")
+            && let Some(&end) = ends.get(format!("{layer}.linear2").as_str())
+        {
+            let inputs = node.inputs.iter().flatten().filter(|input| !view.is_initializer(**input));
+            held.extend(inputs.map(|&input| (input, end)));
+        }
+        if node.op == "Add" && is_layer(&node.module) {
+            held.extend(until_the_norm(view, node, &ends));
+        }
+        if node.op == "Attention" && packed.contains(&node.module.as_str()) {
+            let mut masks: Vec<ValueId> = node.input(3).into_iter().collect();
+            while let Some(mask) = masks.pop() {
+                let Some(maker) = view.producer(mask) else { continue };
+                held.extend(ends.get(maker.module.as_str()).map(|&end| (mask, end)));
+                match maker.op.as_str() {
+                    "Add" => masks.extend(maker.inputs.iter().flatten()),
+                    "Reshape" | "Expand" | "Unsqueeze" | "Cast" => masks.extend(maker.input(0)),
+                    _ => {}
                 }
-                "linear1" => {
-                    let x = node.input(0).filter(|_| !given.contains_key(layer));
-                    given.extend(x.map(|x| (layer, source(view, x))));
-                }
-                "linear2" => ends.extend(node.output(0).map(|output| (layer, output))),
-                _ => {}
             }
         }
     }
-    let of = given.into_iter().filter(|(layer, _)| attends.contains_key(layer));
-    of.filter_map(|(layer, x)| Some((x, *ends.get(layer)?))).collect()
+    held
+}
+
+/// The named operand of a sum that only a norm of the layer reads.
+fn until_the_norm(
+    view: &View<'_>,
+    sum: &Node,
+    ends: &BTreeMap<&str, ValueId>,
+) -> Option<(ValueId, ValueId)> {
+    let &[reader] = view.readers(sum.output(0)?) else { return None };
+    let norm = &view.node(reader)?.module;
+    let name = norm.strip_prefix(&*sum.module)?;
+    let mut operands = sum.inputs.iter().flatten();
+    let named = operands.find(|operand| view.readers(**operand).len() > 1)?;
+    name.starts_with(".norm").then_some((*named, *ends.get(norm.as_str())?))
 }
 
 /// Names in PyTorch's functions that are bound again by a statement of several calls: the function, what

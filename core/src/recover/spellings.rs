@@ -80,6 +80,9 @@ impl Row {
 /// Operators that may make the result of this expression.
 fn roots(expr: &'static Expr) -> Vec<&'static str> {
     match expr {
+        Expr::Call { name: "sized", arguments, .. } => {
+            arguments.first().into_iter().flat_map(roots).collect()
+        }
         Expr::Call { name: "loss", arguments, .. } => {
             let unreduced = arguments.first().into_iter().flat_map(roots);
             unreduced.chain(["ReduceMean", "ReduceSum", "Squeeze"]).collect()
@@ -367,6 +370,17 @@ impl<'v> Match<'v> {
                 is_near(f64::from(dims), rank) && self.is(inner, value)
             }
             ("tensor", inner) => self.number(value).is_none() && self.is(inner, value),
+            ("sized", inner) => {
+                let dims = view.dims(value)?.iter().map(|&size| i64::try_from(size).ok());
+                let dims = Bound::Attribute(Some(Attribute::Ints(dims.collect::<Option<_>>()?)));
+                let Expr::Name(name) = arguments.get(1)? else { return None };
+                self.is(inner, value) && self.bind(name, dims)
+            }
+            ("made", inner) => {
+                let by = arguments.get(1)?;
+                let op = &view.producer(value)?.op;
+                matches!(by, Expr::Name(name) if op == name) && self.is(inner, value)
+            }
             ("unless", other) => {
                 let before = (self.bound.len(), self.nodes.len());
                 let is_other = arguments.get(1).is_some_and(|inner| self.is(inner, value));
@@ -468,6 +482,14 @@ impl<'v> Match<'v> {
                 return Some(false);
             }
         }
+        if let [Expr::Call { name: "all", arguments, .. }] = placed.as_slice() {
+            let one = arguments.first()?;
+            let are_such = inputs.iter().all(|&input| self.is_input(one, input));
+            if !are_such {
+                self.forget(before);
+            }
+            return Some(are_such);
+        }
         if inputs.len() != placed.len() {
             return Some(false);
         }
@@ -502,6 +524,7 @@ impl<'v> Match<'v> {
     /// Whether an attribute is this; a name stands for it, or for nothing.
     fn is_stated(&mut self, expr: &'static Expr, stated: Option<Attribute>) -> bool {
         match expr {
+            Expr::Name("none") => stated.is_none(),
             Expr::Name(name) => self.bind(name, Bound::Attribute(stated)),
             literal_ => stated.is_some() && literal(literal_) == stated,
         }
@@ -579,7 +602,17 @@ mod tests {
                 let is_known =
                     matches!(
                         name,
-                        "number" | "ints" | "rank" | "tensor" | "unless" | "loss" | "cast" | "nth"
+                        "number"
+                            | "ints"
+                            | "rank"
+                            | "tensor"
+                            | "made"
+                            | "sized"
+                            | "all"
+                            | "unless"
+                            | "loss"
+                            | "cast"
+                            | "nth"
                     ) || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
                 assert!(is_known, "{} is told by {name}", row.name);
                 for argument in arguments {

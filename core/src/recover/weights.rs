@@ -218,13 +218,13 @@ fn reads_transpose(view: &View<'_>, node: &Node) -> bool {
 }
 
 /// Whether the exporter made this tensor of the module's state, and named it itself.
-fn is_made_up(view: &View<'_>, value: ValueId) -> bool {
+pub(super) fn is_made_up(view: &View<'_>, value: ValueId) -> bool {
     let name = view.graph().value_name(value);
     let number = ["onnx::MatMul_", "val_"].iter().find_map(|start| name.strip_prefix(start));
     view.is_initializer(value) && number.unwrap_or(name).bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn linear(like: &Node, x: Option<ValueId>, weight: ValueId) -> Node {
+pub(super) fn linear(like: &Node, x: Option<ValueId>, weight: ValueId) -> Node {
     let mut linear = torch("Linear", like, vec![x, Some(weight)]);
     linear.attributes.insert("transposed".to_owned(), Attribute::Int(1));
     linear
