@@ -37,6 +37,7 @@
 pub mod error;
 
 pub mod bytes;
+mod decimal;
 pub mod sorted;
 pub mod tensor;
 

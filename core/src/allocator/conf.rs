@@ -7,6 +7,7 @@
 
 use super::{MIN_LARGE_ALLOC, Settings};
 use crate::bytes::Bytes;
+use crate::decimal;
 use crate::error::{Error, ErrorKind};
 
 /// What a text of settings asks for.
@@ -195,46 +196,6 @@ fn share(whole: Bytes, part: f64) -> Bytes {
     Bytes((part * whole.0 as f64) as u64)
 }
 
-/// The number that a word begins with. Up to sixteen digits and a power of ten that both are exact
-/// leave one rounding, the same as in `strtod`; the standard library's reader brings tables of ten
-/// kilobytes, which the page would have to carry for this alone.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::float_arithmetic,
-    clippy::as_conversions,
-    reason = "whole numbers below 2^53, as PyTorch takes them"
-)]
-fn decimal(word: &str) -> Option<f64> {
-    let (mut digits, mut places, mut is_behind, mut is_number) = (0_u64, 0_i32, false, false);
-    let mut letters = word.chars();
-    let mut last = letters.next();
-    while let Some(letter) = last {
-        match letter.to_digit(10) {
-            Some(digit) => {
-                is_number = true;
-                let more = digits.saturating_mul(10).saturating_add(u64::from(digit));
-                let fits = more < 1 << 53;
-                digits = if fits { more } else { digits };
-                // A digit that is left out counts where it stands before the point.
-                places = places.saturating_add(i32::from(is_behind && fits));
-                places = places.saturating_sub(i32::from(!is_behind && !fits));
-            }
-            None if letter == '.' && !is_behind => is_behind = true,
-            None => break,
-        }
-        last = letters.next();
-    }
-    let exponent = letters.as_str().trim_start_matches('+');
-    let exponent = exponent.split(|c: char| c != '-' && !c.is_ascii_digit()).next();
-    if matches!(last, Some('e' | 'E')) {
-        let exponent = exponent.and_then(|exponent| exponent.parse().ok()).unwrap_or(0);
-        places = places.saturating_sub(exponent);
-    }
-    let power = (0..places.unsigned_abs().min(400)).fold(1.0, |power, _| power * 10.0);
-    let number = if places < 0 { digits as f64 * power } else { digits as f64 / power };
-    is_number.then_some(number)
-}
-
 /// What is left to read, and of which setting.
 struct Words<'a> {
     tokens: &'a [&'a str],
@@ -302,7 +263,7 @@ impl<'a> Words<'a> {
     /// `std::stod`: as much of the word as reads as a number.
     fn fraction(&mut self) -> Result<f64, Error> {
         let word = self.value()?;
-        decimal(word).ok_or_else(|| self.refuse(&format!("`{word}` is no number")))
+        decimal::prefix(word).ok_or_else(|| self.refuse(&format!("`{word}` is no number")))
     }
 
     fn truth(&mut self) -> Result<bool, Error> {
@@ -401,20 +362,6 @@ mod tests {
         check("[1:2,>:8]", [2, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8]);
         check("[4:1,16:4]", [1, 1, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         check("[256:1,512:2,1024:4,>:8]", [1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 8, 8, 8, 8]);
-    }
-
-    #[test]
-    fn numbers_read_as_the_standard_library_reads_them() {
-        for word in
-            ["0.8", "0", ".5", "1", "0.333333333333", "9e-1", "5E-1", "0.05e1", "1e-30", "12.75"]
-        {
-            assert_eq!(decimal(word), word.parse().ok(), "{word}");
-        }
-        assert_eq!(decimal("0.5x"), Some(0.5));
-        assert_eq!(decimal("5."), Some(5.0));
-        for word in ["", ".", "x", "e5", "-"] {
-            assert_eq!(decimal(word), None, "{word}");
-        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::patterns::torch;
 use crate::aten::formula::{self, Row};
 use crate::basis::Reason;
 use crate::config::Config;
+use crate::decimal;
 use crate::formats::pt2::calls;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 use crate::ops::{self, Inference};
@@ -19,21 +20,15 @@ use crate::tensor::TensorType;
 
 /// What differs from PyTorch and nothing puts back: calls by the start of their names, modules of `torch.nn`
 /// by their class, or such a call in such a module; and the entry of `tests/operators.txt` that shows it.
-const UNPROVEN: [(&str, &str, &str); 30] = [
+const UNPROVEN: [(&str, &str, &str); 23] = [
     ("aten._native_batch_norm_legit_functional.", "", "native_batch_norm"),
     ("aten._upsample_bilinear2d_aa.", "", "_upsample_bilinear2d_aa"),
-    ("aten.bilinear.", "", "nn.functional.bilinear"),
     ("aten.complex.", "", "complex"),
-    ("aten.cross.", "", "cross"),
     ("aten.instance_norm.", "", "nn.functional.instance_norm"),
-    ("aten.isneginf.", "", "nan_to_num"),
-    ("aten.linalg_cross.", "", "linalg.cross"),
     ("aten.logcumsumexp.", "", "logcumsumexp"),
     ("aten.native_group_norm.", "", "native_group_norm"),
-    ("aten.pixel_unshuffle.", "", "nn.functional.pixel_unshuffle"),
     ("aten.polar.", "", "polar"),
     ("aten.softmax.", "MultiheadAttention", "nn.MultiheadAttention"),
-    ("aten.special_erfcx.", "", "special.erfcx"),
     ("prims.broadcast_in_dim.", "", "var_mean"),
     ("prims.div.", "", "var_mean"),
     ("prims.sum.", "", "var_mean"),
@@ -44,7 +39,6 @@ const UNPROVEN: [(&str, &str, &str); 30] = [
     ("", "LinearCrossEntropyLoss", "nn.LinearCrossEntropyLoss"),
     ("", "LocalResponseNorm", "nn.LocalResponseNorm"),
     ("", "MultiLabelMarginLoss", "nn.MultiLabelMarginLoss"),
-    ("", "MultiLabelSoftMarginLoss", "nn.MultiLabelSoftMarginLoss"),
     ("", "MultiMarginLoss", "nn.MultiMarginLoss"),
     ("", "NLLLoss", "nn.NLLLoss"),
     ("", "RNN", "nn.RNN"),
@@ -300,7 +294,8 @@ fn attribute(text: &str) -> Option<Attribute> {
             if let Some(list) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
                 let list = split(list);
                 let ints: Option<Vec<i64>> = list.iter().map(|item| item.parse().ok()).collect();
-                let floats = || list.iter().map(|item| item.parse().ok()).collect::<Option<_>>();
+                let floats =
+                    || list.iter().map(|item| decimal::number(item)).collect::<Option<_>>();
                 ints.map(Attribute::Ints).or_else(|| Some(Attribute::Floats(floats()?)))?
             } else if let Some(dtype) = text.strip_prefix("torch.") {
                 Attribute::Int(DTYPES.iter().find(|(name, _)| *name == dtype)?.1)
@@ -316,7 +311,7 @@ fn attribute(text: &str) -> Option<Attribute> {
 }
 
 fn number(text: &str) -> Option<Attribute> {
-    let float = || text.parse().ok().map(Attribute::Float);
+    let float = || decimal::number(text).map(Attribute::Float);
     text.parse().ok().map(Attribute::Int).or_else(float)
 }
 

@@ -1,6 +1,7 @@
 //! The text of formulas → expressions.
 
 use super::{Gradient, Row};
+use crate::decimal;
 use crate::sorted;
 
 /// Statements, of which the last without a name is the value.
@@ -260,7 +261,7 @@ impl Parser {
         let number = self.word(|c| c.is_ascii_digit() || c == '.');
         match number.parse::<i64>() {
             Ok(n) => Expr::Int(n),
-            Err(_) => Expr::Float(number.parse().unwrap_or(0.0)),
+            Err(_) => Expr::Float(decimal::number(number).unwrap_or(0.0)),
         }
     }
 
