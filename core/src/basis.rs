@@ -80,7 +80,7 @@ reasons! {
     RemovedDropout, Assumed, "dropout where such a model usually has it";
     Overwriting, Assumed, "activations that are taken to overwrite their input";
     OrderOfPrint, Assumed, "modules that are taken to run in the order of the print";
-    GuessedWorkspace, Assumed, "workspaces of convolutions of kinds whose plan is guessed less often";
+    GuessedWorkspace, Assumed, "workspaces of rare kinds of convolution, which are guessed";
     ControlFlow, Assumed, "branches and loops that data decides";
     Loss, Assumed, "the loss that the output suggests";
     Unmodelled, Assumed, "operators that are not modelled";
