@@ -196,7 +196,7 @@ impl Block {
         }
     }
 
-    /// Whether the segment holds other blocks besides this one.
+    /// Whether the segment holds blocks other than this one.
     fn is_split(&self) -> bool {
         self.previous != BlockId::NULL || self.next != BlockId::NULL
     }
@@ -567,7 +567,7 @@ impl Allocator {
         BlockId(self.blocks.len().saturating_sub(1))
     }
 
-    /// Cuts a block after so many bytes. The new block behind it, of this state, is in no set; where
+    /// Cuts a block after that number of bytes. The new block behind it, of this state, is in no set; where
     /// nothing would be left for it, there is none, and the answer is the block itself.
     fn split(&mut self, id: BlockId, size: Bytes, state: State) -> BlockId {
         let Some(block) = self.blocks.get_mut(id.0) else { return id };

@@ -64,7 +64,7 @@ impl Bytes {
         Self(self.0.saturating_mul(n))
     }
 
-    /// COUNT: how many of so many equal parts of a whole it takes, to the nearest: 100 for per cent.
+    /// COUNT: its share of a whole, in this number of equal parts, rounded: 100 for per cent.
     ///
     /// ```
     /// use highwater_core::Bytes;

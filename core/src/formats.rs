@@ -272,7 +272,7 @@ fn open_translated(
     ))
 }
 
-/// Formats but ONNX that become a graph by themselves, told by their first bytes.
+/// Formats but ONNX that become a graph by themselves, recognised by their first bytes.
 fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>, Error> {
     if head.starts_with(b"PK") {
         let graph = pt2::read(source)?;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::basis::Reason;
 use crate::diagnostic::Diagnostic;
+use crate::sorted;
 use crate::tensor::DType;
 
 mod order;
@@ -217,9 +218,10 @@ impl Graph {
         self.values.get(id.0)
     }
 
-    /// What a tensor of this name is to the exported module, where the file tells.
-    pub fn member(&self, name: &str) -> Option<Member> {
-        self.members.iter().find(|(member, _)| member == name).map(|(_, kind)| *kind)
+    /// What the tensors of the exported module are to it, by name, where the file says; the first of a
+    /// name counts.
+    pub fn members_by_name(&self) -> BTreeMap<String, Member> {
+        sorted::map(self.members.iter().rev().cloned())
     }
 
     /// Name of a value, for messages.

@@ -200,8 +200,8 @@ pub(crate) struct View<'a> {
     readers: Vec<Vec<NodeId>>,
     /// Values by their names, of which several may have one; from when it is first asked for.
     names: OnceCell<BTreeMap<String, Vec<ValueId>>>,
-    /// Positions of the module's members by their names, likewise.
-    members: OnceCell<BTreeMap<String, usize>>,
+    /// The module's members by their names, likewise.
+    members: OnceCell<BTreeMap<String, Member>>,
     /// New nodes, by the node behind which they run.
     behind: BTreeMap<NodeId, Vec<Node>>,
     sink: &'a Diagnostics,
@@ -354,12 +354,7 @@ impl<'a> View<'a> {
 
     /// What the module has under this name, where the file says.
     fn member(&self, name: &str) -> Option<Member> {
-        let members = self.members.get_or_init(|| {
-            // As [`Graph::member`]: the first of a name counts.
-            let members = self.graph.members.iter().enumerate().rev();
-            sorted::map(members.map(|(at, (name, _))| (name.clone(), at)))
-        });
-        self.graph.members.get(*members.get(name)?).map(|(_, kind)| *kind)
+        self.members.get_or_init(|| self.graph.members_by_name()).get(name).copied()
     }
 
     /// Renames a value, unless the name is taken.

@@ -4,7 +4,6 @@ use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;
 use crate::ops;
 use crate::recover::Program;
-use crate::sorted;
 
 /// What a value of the graph is to a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +44,8 @@ const NUMBERS: [&str; 6] =
 pub fn roles(program: &Program<'_>, typed: &Typed) -> Vec<Role> {
     let graph = &program.graph;
     let uses = Uses::of(program);
-    // As [`Graph::member`]: the first of a name counts.
-    let members = graph.members.iter().enumerate().rev();
-    let members = sorted::map(members.map(|(at, (name, _))| (name.as_str(), at)));
-    let member = |name: &str| graph.members.get(*members.get(name)?).map(|(_, kind)| *kind);
+    let members = graph.members_by_name();
+    let member = |name: &str| members.get(name).copied();
     let mut roles: Vec<Role> = (0..graph.values.len())
         .map(|index| match graph.values.get(index).and_then(|v| v.initializer.as_ref()) {
             Some(_) => initializer_role(graph, typed, &uses, &member, ValueId(index)),

@@ -188,7 +188,7 @@ fn Tabs(
         // The focus goes along with the keys.
         Effect::new(move |before: Option<bool>| {
             let now = is_chosen();
-            let moved = now && before == Some(false) && has_focus_beside(tab);
+            let moved = now && before == Some(false) && has_focus_near(tab);
             if let Some(tab) = tab.get_untracked().filter(|_| moved) {
                 drop(tab.focus());
             }
@@ -231,7 +231,7 @@ fn Tabs(
 }
 
 /// Whether a sibling of a tab has the focus.
-fn has_focus_beside(tab: NodeRef<html::Button>) -> bool {
+fn has_focus_near(tab: NodeRef<html::Button>) -> bool {
     let focused = web_sys::window()
         .and_then(|window| window.document())
         .and_then(|document| document.active_element());

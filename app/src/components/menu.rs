@@ -17,7 +17,7 @@ pub(crate) fn Menu(
     /// The picture on its button, as an SVG path.
     #[prop(optional)]
     picture: Option<&'static str>,
-    /// The word beside it; may be empty.
+    /// The word next to it; may be empty.
     #[prop(optional)]
     word: String,
     /// Whether its button has a frame, and its list begins below the button's left side.

@@ -96,21 +96,21 @@ pub(crate) fn MessageView(
         }
     };
     let inside = move |message: Message| {
-        let told = message.explained.clone();
-        let is_sought = told.sought.is_some();
+        let explained = message.explained.clone();
+        let is_sought = explained.sought.is_some();
         view! {
-            {head(&told, on_dismiss)}
-            {memory(&told)}
+            {head(&explained, on_dismiss)}
+            {memory(&explained)}
             {is_sought.then_some(where_it_is)}
             <div class="message-columns">
                 {settings(&message, config, on_config)}
-                {listed("message-advice", tr("What helps"), &told.advice)}
-                {listed("message-notes", tr("What this rests on"), &told.notes)}
+                {listed("message-advice", tr("What helps"), &explained.advice)}
+                {listed("message-notes", tr("What this rests on"), &explained.notes)}
             </div>
         }
     };
     // Spoken by those who do not see it, each when it changes.
-    let told =
+    let explained =
         move || message.with(|message| Some(figures(&message.as_ref()?.explained).join(" ")));
     let sought = move || {
         let is_sought = |message: &Message| message.explained.sought.is_some();
@@ -124,7 +124,7 @@ pub(crate) fn MessageView(
             </section>
         </Show>
         <p class="hidden-text" role="status">
-            {told}
+            {explained}
         </p>
         <p class="hidden-text" role="status">
             {sought}
@@ -133,8 +133,8 @@ pub(crate) fn MessageView(
 }
 
 /// Its figures, and why.
-fn figures(told: &Explained) -> [String; 2] {
-    [told.figures.spoken(), tr(&told.why)]
+fn figures(explained: &Explained) -> [String; 2] {
+    [explained.figures.spoken(), tr(&explained.why)]
 }
 
 /// A button in a text.
@@ -146,13 +146,13 @@ fn link(id: &'static str, label: String, press: impl Fn() + 'static) -> impl Int
     }
 }
 
-fn head(told: &Explained, on_dismiss: Callback<()>) -> impl IntoView + use<> {
-    let [figures, why] = figures(told);
-    let about = told.about.iter().map(|what| view! { <span>{what.spoken()}</span> });
+fn head(explained: &Explained, on_dismiss: Callback<()>) -> impl IntoView + use<> {
+    let [figures, why] = figures(explained);
+    let about = explained.about.iter().map(|what| view! { <span>{what.spoken()}</span> });
     view! {
         <div class="message-head">
             <div>
-                <h2 class="message-title" id="message-title">{told.title.spoken()}</h2>
+                <h2 class="message-title" id="message-title">{explained.title.spoken()}</h2>
                 <p class="message-figures">
                     {figures}
                     " "
@@ -174,16 +174,16 @@ fn head(told: &Explained, on_dismiss: Callback<()>) -> impl IntoView + use<> {
 }
 
 /// The card's memory as a bar, with what was asked for beneath its free end.
-fn memory(told: &Explained) -> Option<impl IntoView + use<>> {
-    if told.parts.is_empty() {
+fn memory(explained: &Explained) -> Option<impl IntoView + use<>> {
+    if explained.parts.is_empty() {
         return None;
     }
-    let total: Bytes = told.parts.iter().map(|(_, bytes)| *bytes).sum();
+    let total: Bytes = explained.parts.iter().map(|(_, bytes)| *bytes).sum();
     let width = |bytes| length(share(bytes, total).min(100.0)) + "%";
-    let bar = told.parts.iter().map(|&(held, bytes)| {
+    let bar = explained.parts.iter().map(|&(held, bytes)| {
         view! { <span class=class(held) style:width=width(bytes)></span> }
     });
-    let tried = told.tried.map(|tried| {
+    let tried = explained.tried.map(|tried| {
         view! {
             <div class="message-tried">
                 <span class="message-tried-bar" aria-hidden="true" style:width=width(tried)></span>
@@ -193,7 +193,7 @@ fn memory(told: &Explained) -> Option<impl IntoView + use<>> {
             </div>
         }
     });
-    let parts = told.parts.iter().map(|&(held, bytes)| {
+    let parts = explained.parts.iter().map(|&(held, bytes)| {
         view! {
             <div title=words::held_meaning(held)>
                 <dt>
@@ -255,13 +255,13 @@ fn setting(
     config: Signal<Config>,
     on_config: Callback<Config>,
 ) -> impl IntoView {
-    let Message { explained: told, before } = message;
+    let Message { explained, before } = message;
     let (name, value) = match field.kind {
-        Kind::Device => (tr("GPU"), told.device.clone()),
-        _ => (tr(field.label), field.typed(&told.known)),
+        Kind::Device => (tr("GPU"), explained.device.clone()),
+        _ => (tr(field.label), field.typed(&explained.known)),
     };
     let value = if value.is_empty() { tr("none") } else { value };
-    let known = told.clone();
+    let known = explained.clone();
     let is_applied = Signal::derive(move || config.with(|config| known.is_applied(field, config)));
     let says = {
         let name = name.clone();
@@ -272,10 +272,10 @@ fn setting(
     };
     let switch = move |_| {
         let mut config = config.get_untracked();
-        if told.is_applied(field, &config) {
+        if explained.is_applied(field, &config) {
             Explained::undo(field, &before, &mut config);
         } else {
-            told.apply(field, &mut config);
+            explained.apply(field, &mut config);
         }
         on_config.run(config);
     };

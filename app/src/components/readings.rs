@@ -10,7 +10,7 @@ use super::parts::cell;
 use crate::words::language::tr;
 use crate::words::recorded as words;
 
-/// The readings beside each other, of which one is on the page; nothing where there is no other.
+/// The readings next to each other, of which one is on the page; nothing where there is no other.
 #[component]
 pub(crate) fn Readings(
     /// The report.

@@ -180,7 +180,7 @@ fn iterations(shown: Shown, ground: &Ground) -> impl IntoView + use<> {
     (all, each.collect_view())
 }
 
-/// Sizes beside the picture.
+/// Sizes next to the picture.
 fn axis(ground: &Ground) -> impl IntoView + use<> {
     let count = ground.ticks.at.len();
     let tick = |(n, &size): (usize, &Bytes)| {

@@ -26,7 +26,7 @@ pub struct Explained {
     pub(crate) why: String,
     /// The card that it may be, and the versions of `PyTorch` that word it so.
     pub(crate) about: Vec<Sentence>,
-    /// The memory of the card, from one end to the other; empty where it is not told.
+    /// The memory of the card, from one end to the other; empty where it is unknown.
     pub(crate) parts: Vec<(Held, Bytes)>,
     /// What was asked for and not had.
     pub(crate) tried: Option<Bytes>,

@@ -1,7 +1,7 @@
 //! Short lessons that drive the page itself: a small model, a question, the answer as it is simulated.
 //!
 //! A lesson is data. What its sentences say of the numbers is put in from the report, so that they
-//! cannot disagree with the picture beside them.
+//! cannot disagree with the picture next to them.
 
 use highwater_core::Bytes;
 use highwater_core::report::Report;

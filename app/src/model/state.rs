@@ -348,7 +348,7 @@ pub(crate) struct Shared {
     pub(crate) without: Option<String>,
 }
 
-/// A lever that was pulled, beside what it was pulled on.
+/// A lever that was pulled, and what it was pulled on.
 #[derive(Clone, Debug)]
 pub(crate) struct Effected {
     /// The request that it belongs to.

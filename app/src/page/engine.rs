@@ -2,7 +2,7 @@
 //!
 //! One request is under way at a time, and of those that wait only the newest is kept: dragging a
 //! slider asks at most once per frame and never builds a queue. A worker that dies is started
-//! again, opens again what was open, and the user is told.
+//! again, opens again what was open, and the user sees why.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -67,7 +67,7 @@ pub struct FileSource {
     length: u64,
     block: Vec<u8>,
     block_at: u64,
-    /// When the page was told last.
+    /// When the page was last informed.
     told: f64,
 }
 

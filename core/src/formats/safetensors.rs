@@ -9,7 +9,7 @@
 //! Names and sizes tell a known family of transformers, and then the program is that family's. For
 //! all others what is estimated is what a training run holds for these tensors alone (`states`).
 //! Activations are unknown, and an error among the diagnostics says so: the answer is a lower bound.
-//! Which tensors are trained is told by type and name.
+//! Which tensors are trained is recognised by type and name.
 
 use serde_json::{Map, Value as Json};
 

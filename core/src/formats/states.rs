@@ -75,9 +75,10 @@ pub(super) fn only(graph: &Graph) -> Result<Graph, Error> {
     let dims = |id: ValueId| Some(graph.value(id)?.initializer.as_ref()?.dims.as_slice());
     let tables: BTreeSet<&[u64]> = sorted::set(tables.filter_map(dims));
     let mut counted: BTreeSet<&[u64]> = BTreeSet::new();
+    let members = graph.members_by_name();
     let mut states = Vec::new();
     for value in &graph.values {
-        let Some((literal, member)) = value.initializer.as_ref().zip(graph.member(&value.name))
+        let Some((literal, &member)) = value.initializer.as_ref().zip(members.get(&value.name))
         else {
             continue;
         };

@@ -302,7 +302,7 @@ impl Reader {
         if let Some(pid) = cell("pid").and_then(|pid| pid.parse().ok()) {
             let name = cell("process_name").or_else(|| cell("name")).unwrap_or_default().to_owned();
             let bytes = size("used_memory").or_else(|| size("used_gpu_memory"));
-            // Which GPU it is on is told by numbers that no other line has.
+            // Which GPU it is on follows from numbers that no other line has.
             if let [gpu] = self.machine.gpus.as_mut_slice()
                 && gpu.processes.len() < LIST_MAX
             {

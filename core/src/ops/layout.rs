@@ -76,7 +76,7 @@ fn concat(inference: &mut Inference<'_>) -> Result<(), OpError> {
             && next.dims.iter().zip(&first.dims).enumerate().all(|(i, (a, b))| i == axis || a == b);
         if !alike {
             return Err(OpError::new(format!(
-                "{:?} and {:?} differ beside axis {axis}",
+                "{:?} and {:?} differ outside axis {axis}",
                 first.dims, next.dims
             )));
         }
@@ -421,7 +421,7 @@ mod tests {
             ("Concat float32[2,3] float32[2,5] axis=-1", "float32[2,8]"),
             ("Concat int64[1]:2 int64[2]:3,4 axis=0", "int64[3]:2,3,4"),
             ("Concat int64[1]:2 int64[1] axis=0", "int64[2]"),
-            ("Concat float32[2,3] float32[3,3] axis=1", "error: differ beside axis 1"),
+            ("Concat float32[2,3] float32[3,3] axis=1", "error: differ outside axis 1"),
             ("Split float32[2,10] axis=1 int64[2]:4,6", "float32[2,4] float32[2,6]"),
             ("Split float32[2,10] axis=1 num_outputs=3", "float32[2,4] float32[2,4] float32[2,2]"),
             ("Split int64[3]:7,8,9 split=[1,2] @11", "int64[1]:7 int64[2]:8,9"),

@@ -216,7 +216,7 @@ fn linear_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// An adapter beside a linear layer: the layer's result, its input, `A`, `B` (see [`crate::adapt`]).
+/// An adapter next to a linear layer: the layer's result, its input, `A`, `B` (see [`crate::adapt`]).
 fn lora_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (rt, base) = (call.rt, call.need(0)?);
     let (x, a, b) = (call.need(1)?, call.need(2)?, call.need(3)?);

@@ -1,4 +1,4 @@
-//! Normalizations: the output has the type of the input, statistics come besides.
+//! Normalizations: the output has the type of the input, statistics are further outputs.
 //!
 //! <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html> (training form with three
 //! outputs since operator set 14, five in 1 to 13), `onnx__LayerNormalization.html`,

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_result_is_saved() {
-        // Softmax multiplies the gradient by it first; log-softmax needs no tensor besides its result.
+        // Softmax multiplies the gradient by it first; log-softmax needs no tensor other than its result.
         expect![[r"
             aten::_softmax: +a 32
             aten::ones_like: +b 4

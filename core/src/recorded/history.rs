@@ -361,7 +361,7 @@ impl<'s> Recorded<'s> {
         moment(&walk.state, entry.min(last), &self.snapshot, self.device)
     }
 
-    /// Sums over time, at most so many: of neighbours, the one with the most allocated.
+    /// Sums over time, thinned to a limit: of neighbours, the one with the most allocated.
     pub fn timeline(&self, most: usize) -> Vec<Sample> {
         let stride = self.entries().len().div_ceil(most.max(1)).max(1);
         let mut walk = self.walk();

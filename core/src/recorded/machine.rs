@@ -1,6 +1,6 @@
 //! The pickle's stack machine, which keeps of a snapshot what a [`MemorySnapshot`] has and lets go of the rest.
 //!
-//! A dictionary is told by its keys: an entry of the trace has an `action`, a frame a `filename`, a block a
+//! A dictionary is recognised by its keys: an entry of the trace has an `action`, a frame a `filename`, a block a
 //! `state`, a segment `blocks`. It becomes a row of a table as soon as a list or another dictionary
 //! takes it, so that memory grows with rows and not with the pickle's objects. Until then it is
 //! *open*; an open container may be recalled once it is complete, as frames are that several rows

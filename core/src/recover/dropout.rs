@@ -15,7 +15,7 @@ use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 use crate::sorted;
 
-/// Models that drop out, told by modules that only they have.
+/// Models that drop out, recognised by modules that only they have.
 struct Family {
     name: &'static str,
     /// Ends of parameters' names that the model has, without `.weight`.

@@ -1,4 +1,4 @@
-//! Dropout in front of classifiers, told by numbers that are missing.
+//! Dropout in front of classifiers, recognised by numbers that are missing.
 //!
 //! The children of an `nn.Sequential` are numbered. One that has left neither node nor parameter
 //! was removed by the exporter: `Identity` or dropout. In front of a linear layer of a classifier

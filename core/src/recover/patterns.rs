@@ -184,7 +184,7 @@ fn is_tanh_of_cubic(view: &View<'_>, curve: ValueId, x: ValueId) -> Option<()> {
 }
 
 /// `x · 1/2 · (1 + tanh(…))` in Bloom's `BloomGelu`, which is a function with a backward of its own;
-/// transformers' `FastGELUActivation` is written alike, and told by its name.
+/// transformers' `FastGELUActivation` is written alike, and recognised by its name.
 fn bloom_gelu(view: &View<'_>, node: &Node) -> Option<Found> {
     let (shifted, half) = made_and_other(view, node, "Add")?;
     let curve = operand_beside_number(view, view.producer(shifted)?, 1.0)?;

@@ -1,4 +1,4 @@
-//! Operators that exporters spell out in several of ONNX's, told by what they wrote: a row of
+//! Operators that exporters spell out in several of ONNX's, recognised by what they wrote: a row of
 //! `spellings.txt` for each spelling.
 //!
 //! ```text
@@ -578,7 +578,7 @@ mod tests {
                 assert!(is_known, "{name} has no {argument}");
             }
             let mut bound = Vec::new();
-            assert!(!row.results.is_empty(), "{name} is told by nothing");
+            assert!(!row.results.is_empty(), "{name} is recognised by nothing");
             row.results.iter().for_each(|result| names(row, result, &mut bound));
             let arguments = row.arguments.iter().filter_map(|(_, argument)| match argument {
                 Expr::Name(name) => Some(name),
@@ -614,7 +614,7 @@ mod tests {
                             | "cast"
                             | "nth"
                     ) || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
-                assert!(is_known, "{} is told by {name}", row.name);
+                assert!(is_known, "{} is recognised by {name}", row.name);
                 for argument in arguments {
                     names(row, argument, found);
                 }

@@ -3,7 +3,7 @@
 //! Every node that comes of one ATen call carries the call as text, with the names of its operands;
 //! the values of the graph have the same names (`pkg.torch.onnx.fx_node`). What the model itself
 //! spells out is several calls, and stays as it is; `nn.RMSNorm` is one operator in PyTorch that the
-//! exporter takes apart before it notes the calls, and is told by its class.
+//! exporter takes apart before it notes the calls, and is recognised by its class.
 
 use std::collections::BTreeMap;
 

@@ -1,29 +1,11 @@
-"""Common networks that belong to no library, as people write them by hand."""
+"""Common networks that belong to no library, as people write them by hand.
+
+`add`, and what makes inputs, come from `truth/named.py`.
+"""
 
 import torch
 from torch import nn
 from torch.nn import functional
-
-
-def images(channels, side, *labelled):
-    """Pictures with a class each, or with one for each place of `labelled`."""
-    return lambda count: (
-        torch.zeros(count, channels, side, side),
-        torch.zeros(count, *labelled, dtype=torch.long),
-    )
-
-
-def numbers(*sizes):
-    """Rows of numbers, with a class each."""
-    return lambda count: (torch.zeros(count, *sizes), torch.zeros(count, dtype=torch.long))
-
-
-def tokens(length, *labelled):
-    """Token numbers."""
-    return lambda count: (
-        torch.zeros(count, length, dtype=torch.long),
-        torch.zeros(count, *labelled, dtype=torch.long),
-    )
 
 
 def dcgan_generator(width=64):
@@ -616,11 +598,6 @@ class Mixer(nn.Module):
             x = x + steps(self.norms[2 * index](x).transpose(1, 2)).transpose(1, 2)
             x = x + channels(self.norms[2 * index + 1](x))
         return self.head(x.mean(dim=1))
-
-
-def pairs(make):
-    """Several inputs by name, and no labels that matter."""
-    return lambda count: (make(count), torch.zeros(count, dtype=torch.long))
 
 
 add('dcgan_generator', dcgan_generator, numbers(100, 1, 1))

@@ -1,4 +1,4 @@
-"""Models of four libraries, and of `survey/nets.py`, by a line of text.
+"""Models of four libraries, and of `survey/*nets.py`, by a line of text.
 
     timm:resnest14d
     torchvision:deeplabv3_resnet50
@@ -196,18 +196,41 @@ def diffusers(name: str, given: dict[str, Any]) -> zoo.Entry:
 
 
 def own(name: str, given: dict[str, Any]) -> zoo.Entry:
-    """One of `survey/nets.py`."""
-    path = place.HERE / 'survey/nets.py'
+    """One of `survey/*nets.py`."""
     found: dict[str, zoo.Entry] = {}
 
     def add(known: str, make: zoo.Factory, example: zoo.Example) -> None:
         found[known] = zoo.Entry(lambda: make(**given), 'example', 224, 512, example)
 
-    exec(compile(path.read_text(), str(path), 'exec'), dict(add=add, __name__='nets'))
+    for path in sorted((place.HERE / 'survey').glob('*nets.py')):
+        exec(compile(path.read_text(), str(path), 'exec'), {**INPUTS, 'add': add, '__name__': 'nets'})
     if name not in found:
         place.fail(f'own:{name}: there are {", ".join(found)}')
     return found[name]
 
+
+def images(channels: int, side: int, *labelled: int) -> zoo.Example:
+    """Pictures with a class each, or with one for each place of `labelled`."""
+    return lambda count: (torch.zeros(count, channels, side, side), labels(count, *labelled))
+
+
+def numbers(*sizes: int) -> zoo.Example:
+    """Rows of numbers, with a class each."""
+    return lambda count: (torch.zeros(count, *sizes), labels(count))
+
+
+def tokens(length: int, *labelled: int) -> zoo.Example:
+    """Token numbers, with a class each, or with one for each place of `labelled`."""
+    return lambda count: (labels(count, length), labels(count, *labelled))
+
+
+def pairs(make: Callable[[int], dict[str, Tensor]]) -> zoo.Example:
+    """Several inputs by name, and no labels that matter."""
+    return lambda count: (make(count), labels(count))
+
+
+#: What makes the inputs of `own` networks, by the names they use.
+INPUTS = {made.__name__: made for made in (images, numbers, tokens, pairs)}
 
 LIBRARIES: dict[str, Maker] = {
     'timm': timm,

@@ -1,7 +1,7 @@
 //! The program → [`Graph`]: values under their names, tied parameters as one, nodes in their order.
 //!
 //! - Parameters and buffers have the names of `named_parameters()` and `named_buffers()`, in that order;
-//!   those that are one tensor (`lm_head.weight`, `wte.weight`) are told by the file that holds them.
+//!   those that are one tensor (`lm_head.weight`, `wte.weight`) are recognised by the file that holds them.
 //!   A parameter that is frozen (`requires_grad=False`) is what a buffer is: state without a gradient.
 //! - Sizes that the program computes in Python (`sym_size.int`, `_operator.mul`) are lists of one integer
 //!   here, so that inference folds them.
@@ -62,7 +62,7 @@ pub(super) struct Lower<'j> {
     trained: BTreeSet<ValueId>,
     /// COUNT: calls that were made as in evaluation and are trained here.
     pub(super) evaluated: usize,
-    /// COUNT: masks that PyTorch is told by a flag.
+    /// COUNT: masks that PyTorch is recognised by a flag.
     pub(super) masked: usize,
 }
 

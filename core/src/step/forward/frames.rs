@@ -182,7 +182,7 @@ fn last_reads(steps: &[&Node], roots: &[ValueId]) -> Vec<usize> {
 }
 
 /// Whether a frame writes `self.norm1(x + self._sa_block(x))`, in which no operand has a name:
-/// `nn.TransformerEncoderLayer` and `nn.TransformerDecoderLayer` (`torch/nn/modules/transformer.py`), told by
+/// `nn.TransformerEncoderLayer` and `nn.TransformerDecoderLayer` (`torch/nn/modules/transformer.py`), recognised by
 /// what their submodules are called.
 fn is_nameless(frame: &[&Node], sum: &Node, next: &Node) -> bool {
     let is_norm = |name: &str| matches!(name, "norm1" | "norm2" | "norm3");
