@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
-use highwater_core::estimate::LargestBatch;
+use highwater_core::estimate::{BatchLine, LargestBatch};
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
@@ -57,6 +57,8 @@ struct Desk {
     sweep: Sweep,
     /// Largest batches already found, and for which configuration (its batch does not matter).
     largest: BTreeMap<String, Option<LargestBatch>>,
+    /// From which they are searched; the same while only the batch changes.
+    batch_line: Option<BatchLine>,
     largest_for: Option<Config>,
     /// The dimension along which the user wants the trend; the batch where the model has no such.
     axis: Option<String>,
@@ -351,7 +353,7 @@ impl Desk {
         self.is_recorded = false;
         keep_elsewhere(false);
         self.largest.clear();
-        self.largest_for = None;
+        (self.batch_line, self.largest_for) = (None, None);
         Ok((dims, estimate, simulation, taken_back))
     }
 
@@ -369,7 +371,7 @@ impl Desk {
         }
         if self.largest_for.as_ref() != Some(&batchless) {
             self.largest.clear();
-            self.largest_for = Some(batchless);
+            (self.batch_line, self.largest_for) = (None, Some(batchless));
         }
         let ids: Vec<_> = estimator::devices().into_iter().map(|device| device.id).collect();
         let mut tasks = VecDeque::new();
@@ -493,7 +495,8 @@ impl Desk {
             Task::LargestBatch(device) => {
                 let batch = *self.largest.entry(device.clone()).or_insert_with(|| {
                     // What cannot be estimated has no largest batch, and the estimate says why.
-                    model.largest_batch(config, &device).ok().flatten()
+                    let line = self.batch_line.get_or_insert_with(|| model.batch_line(config));
+                    model.largest_batch(config, &device, line).ok().flatten()
                 });
                 post(&FromWorker::LargestBatch { generation, device, batch });
             }

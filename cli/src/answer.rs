@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::device::{self, Device};
+use highwater_core::estimate::BatchLine;
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::Report;
 use highwater_core::{Config, Error, Model};
@@ -45,14 +46,20 @@ pub(crate) fn answer(
     config: &Config,
     asked: &Asked,
 ) -> Result<Answer, Error> {
-    let devices = on_devices(model, config, asked)?;
+    let line = asked.searches.then(|| model.batch_line(config));
+    let devices = on_devices(model, config, asked, line.as_ref())?;
     let dims = model.open_dims().into_iter();
     let batch = dims.filter(|_| asked.searches).find(|dim| dim.batch).map(|dim| dim.name);
     Ok(Answer { name: name.to_owned(), batch, report, devices })
 }
 
 /// Devices are independent of each other, so that threads share them out.
-fn on_devices(model: &Model, config: &Config, asked: &Asked) -> Result<Vec<DeviceAnswer>, Error> {
+fn on_devices(
+    model: &Model,
+    config: &Config,
+    asked: &Asked,
+    line: Option<&BatchLine>,
+) -> Result<Vec<DeviceAnswer>, Error> {
     let devices = &asked.devices;
     let queue = Mutex::new(devices.iter().enumerate());
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
@@ -60,7 +67,7 @@ fn on_devices(model: &Model, config: &Config, asked: &Asked) -> Result<Vec<Devic
     let work = || -> Vec<(usize, Result<DeviceAnswer, Error>)> {
         std::iter::from_fn(next)
             .map(|(index, device)| {
-                let answer = on_device(model, config, device, asked.searches);
+                let answer = on_device(model, config, device, line);
                 progress.advance();
                 (index, answer)
             })
@@ -87,11 +94,11 @@ fn on_device(
     model: &Model,
     config: &Config,
     device: &Device,
-    searches: bool,
+    line: Option<&BatchLine>,
 ) -> Result<DeviceAnswer, Error> {
     let verdict = model.verdict(config, device.id)?;
-    let search = || model.largest_batch(config, device.id);
-    let largest = if searches { search()? } else { None }.unwrap_or_default();
+    let largest = line.map(|line| model.largest_batch(config, device.id, line)).transpose()?;
+    let largest = largest.flatten().unwrap_or_default();
     Ok(DeviceAnswer { verdict, largest })
 }
 

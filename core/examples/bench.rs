@@ -286,8 +286,9 @@ fn largest_batches() -> Result<()> {
     let model = highwater_core::open(&mut fixture(name)?.as_slice(), name)?;
     let estimate = best(|| drop(black_box(model.verdict(&config, &config.device))));
     let table = best(|| {
+        let line = model.batch_line(&config);
         for device in device::all() {
-            drop(black_box(model.largest_batch(&config, device.id)));
+            drop(black_box(model.largest_batch(&config, device.id, &line)));
         }
     });
     println!(

@@ -24,7 +24,7 @@ use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
 use crate::unroll;
 
-pub use self::largest::LargestBatch;
+pub use self::largest::{BatchLine, LargestBatch};
 pub use self::locate::{Candidate, Located, Match};
 pub use self::simulation::Simulation;
 
