@@ -113,14 +113,25 @@ export async function openExample(browser, name, ready = '.headline-lead') {
 /** Runs inside the page: remembers every task that blocked the main thread for 50 ms or more. */
 function watchLongTasks() {
   globalThis.longTasksMs = [];
+  globalThis.watchedSinceMs = performance.now();
   new PerformanceObserver((list) => {
     globalThis.longTasksMs.push(...list.getEntries().map((entry) => entry.duration));
   }).observe({ type: 'longtask', buffered: true });
 }
 
 /** The longest task of the main thread since the last call, in milliseconds; 0 if all were short. */
-export function longestTaskMs(page) {
-  return page.evaluate(() => Math.max(0, ...globalThis.longTasksMs.splice(0)));
+export async function longestTaskMs(page) {
+  return (await longestTask(page)).ms;
+}
+
+/** The same, and as a share of the time since then, which means the same on a slow machine. */
+export function longestTask(page) {
+  return page.evaluate(() => {
+    const ms = Math.max(0, ...globalThis.longTasksMs.splice(0));
+    const since = globalThis.watchedSinceMs;
+    globalThis.watchedSinceMs = performance.now();
+    return { ms, share: ms / (globalThis.watchedSinceMs - since) };
+  });
 }
 
 /** Drops a file of tests/fixtures (or `{ name, bytes }`) onto an element, as a person would. */
