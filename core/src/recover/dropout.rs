@@ -33,7 +33,7 @@ struct Family {
 }
 
 /// In paths, `#` stands for a number, and what is left out in front for anything.
-const FAMILIES: [Family; 7] = [
+const FAMILIES: [Family; 8] = [
     Family {
         name: "transformers' BERT",
         has: &["embeddings.word_embeddings", "layer.#.attention.output.dense"],
@@ -112,7 +112,40 @@ const FAMILIES: [Family; 7] = [
         before: &["block.0.layer.0.layer_norm", "layer.#.DenseReluDense.wo"],
         attention: &["layer.#.SelfAttention", "layer.#.EncDecAttention"],
     },
+    // `WindowMultiHeadAttention` of `models/swin_transformer_v2_cr.py`.
+    Family {
+        name: "timm's Swin V2 CR",
+        has: &["attn.meta_mlp.fc1", "attn.meta_mlp.fc2"],
+        has_not: &[],
+        ratio: 0.125,
+        behind: &["attn.meta_mlp.act"],
+        before: &[],
+        attention: &[],
+    },
 ];
+
+/// Ends of parameters' names, without `.weight` or `.bias`, of models of tokens that drop nothing out by
+/// default: transformers' `GPT-NeoX`, Falcon and BLOOM; `GPT-Neo`; `CodeGen` and `GPT-J`; MPT; Phi, `StableLM` and
+/// those built as Llama; `ModernBERT` and `Nomic`.
+const WITHOUT: [&str; 10] = [
+    "attention.query_key_value",
+    "self_attention.query_key_value",
+    "attn.attention.out_proj",
+    "h.#.attn.qkv_proj",
+    "h.#.attn.q_proj",
+    "attn.Wqkv",
+    "layers.#.mlp.fc1",
+    "layers.#.mlp.gate_proj",
+    "blocks.#.ffn.up_proj",
+    "layers.#.mlp.Wi",
+];
+
+/// Whether a model is one of tokens or of series, of which most drop out, and none that is known not to.
+pub(super) fn is_missed(view: &View<'_>) -> bool {
+    let graph = view.graph();
+    let is_picture = |&id: &ValueId| view.dims(id).is_some_and(|dims| dims.len() > 3);
+    !graph.inputs.iter().any(is_picture) && !WITHOUT.iter().any(|path| has_module(view, path))
+}
 
 /// The probability that most libraries take; memory does not depend on it.
 const USUAL_RATIO: f64 = 0.1;

@@ -39,6 +39,9 @@ const HABITS: [Habit; 4] = [
     Habit { tells: "features.#.block.#.fc1", dropout: &["classifier.2"], sums: &["features.#"] },
 ];
 
+/// Modules of torchvision's Inception models, which overwrite with `F.relu(x, inplace=True)`.
+const OVERWRITTEN: [&str; 2] = ["Mixed_5b.branch1x1.conv", "inception3a.branch1.conv"];
+
 /// Activations that torchvision's models overwrite with.
 const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
 
@@ -133,15 +136,27 @@ fn overwrites(view: &View<'_>, node: &Node, habits: &[&Habit]) -> bool {
         return false;
     }
     if ACTIVATIONS.contains(&node.op.as_str()) {
-        return belongs_to_norm(view, node, input)
-            || behind("Conv")
-            || behind("BatchNormalization")
-            || behind("Add");
+        return !is_function(view, node, input)
+            && (belongs_to_norm(view, node, input)
+                || behind("Conv")
+                || behind("BatchNormalization")
+                || behind("Add"));
     }
     node.op == "Add"
         && behind("BatchNormalization")
         && view.made_by(input, "BatchNormalization").is_some_and(|norm| calls(node, norm))
         && feeds_relu(view, node)
+}
+
+/// Whether an activation is a function that a block calls on the result of one of its layers, or on a
+/// sum: `F.relu(self.bn(x))`, which overwrites nothing by default. Two of torchvision's models ask for it
+/// (`models/inception.py`, `googlenet.py`).
+fn is_function(view: &View<'_>, node: &Node, input: ValueId) -> bool {
+    let Some(made) = view.producer(input).filter(|made| !made.module.is_empty()) else {
+        return false;
+    };
+    let is_here = if made.op == "Add" { made.module == node.module } else { calls(node, made) };
+    is_here && !OVERWRITTEN.iter().any(|path| has_module(view, path))
 }
 
 /// Whether a convolution of pooled maps made it.

@@ -1,6 +1,6 @@
 //! What the exporter removed and nothing could put back: said, where it shows.
 
-use super::{View, batch_norm};
+use super::{View, batch_norm, dropout};
 use crate::config::{Config, Dropout, Recover};
 use crate::diagnostic::Severity;
 use crate::graph::Node;
@@ -45,6 +45,8 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
             "the file has no dropout: either the model has none, or it was exported for inference; \
              if it trains with dropout, set dropout to `on`, or {EXPORT_HINT}"
         );
-        view.say(Severity::Info, "no-dropout", message);
+        let is_missed = dropout::is_missed(view);
+        let severity = if is_missed { Severity::Warning } else { Severity::Info };
+        view.say(severity, "no-dropout", message);
     }
 }

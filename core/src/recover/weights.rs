@@ -175,6 +175,12 @@ fn shares_by_default(view: &View<'_>, head: &Node, table: ValueId) -> (bool, Sev
         return (shares, Severity::Warning);
     }
     let is_known = SHARED.iter().any(|table| name.ends_with(&format!("{table}.weight")));
+    // Of those who write such a model by hand, some share the table and some do not.
+    let by_hand = name.strip_suffix("wte.weight").is_some_and(|path| {
+        let has = |known: &&str| view.is_initializer_named(&format!("{path}{known}"));
+        !["h.0.attn.c_attn.weight", "h.0.attn.attention.out_proj.bias"].iter().any(has)
+    });
+    let is_known = is_known && !by_hand;
     (true, if is_known { Severity::Info } else { Severity::Warning })
 }
 

@@ -47,6 +47,21 @@ fn heads_share_the_embedding() {
             state transformer.wte.weight float32[100, 4]
             embed: x = Gather(transformer.wte.weight, ids)
             lm_head: y = Linear(x, transformer.wte.weight) transposed=1
+            warning assumed-tied-weights
+        "]],
+    );
+    // transformers' own keeps the weight of its `Conv1D` as it is.
+    let of_transformers = file.replace(
+        "state onnx",
+        "state transformer.h.0.attn.c_attn.weight f[4,12]
+        state onnx",
+    );
+    check(
+        &of_transformers.replace("TABLE", "transformer.wte.weight"),
+        &expect![[r"
+            state transformer.wte.weight float32[100, 4]
+            embed: x = Gather(transformer.wte.weight, ids)
+            lm_head: y = Linear(x, transformer.wte.weight) transposed=1
             info assumed-tied-weights
         "]],
     );
@@ -199,6 +214,33 @@ fn in_place_is_a_setting() {
         let says = sink.into_sorted().iter().any(|found| found.code == "assumed-in-place");
         assert_eq!(says, in_place == InPlace::Auto, "{in_place}");
     }
+}
+
+#[test]
+fn functions_overwrite_nothing() {
+    let check = |block: &str, expected: &[&str]| {
+        let graph = parse(&format!(
+            "input x f[2,3,8,8]
+             state {block}.conv.weight f[3,3,1,1]
+             state {block}.two.weight f[3,3,1,1]
+             {block}.conv: a = Conv(x, {block}.conv.weight)
+             {block}: function = Relu(a)
+             {block}.two: b = Conv(function, {block}.two.weight)
+             {block}: s = Add(b, x)
+             {block}: function_of_sum = Relu(s)
+             {block}.two: c = Conv(function_of_sum, {block}.two.weight)
+             {block}.relu: module = Relu(c)"
+        ));
+        let sink = Diagnostics::default();
+        let typed = infer(&graph, &BTreeMap::new(), &sink).expect("the file has types");
+        let program = recover(&graph, &typed, &Config::default(), &sink);
+        let marked = program.nodes.iter().filter(|node| node.attributes.contains_key("in_place"));
+        let outputs = marked.filter_map(|node| node.outputs[0]);
+        let names: Vec<&str> = outputs.map(|output| program.graph.value_name(output)).collect();
+        assert_eq!(names, expected, "{block}");
+    };
+    check("layer1.0", &["module"]);
+    check("Mixed_5b.branch1x1", &["function", "function_of_sum", "module"]);
 }
 
 #[test]
