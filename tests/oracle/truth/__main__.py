@@ -8,7 +8,7 @@ COMMANDS = {
     'run': ('record.main', 'MODEL [--batch N …]: peaks of a training loop, as JSON'),
     'many': ('record.main_many', 'FILE OUT.jsonl: one run for each line of FILE'),
     'profile': ('profile.main', 'MODEL … --out FILE.json.gz [--strip]: a profiler trace from the CPU'),
-    'fail': ('fail.main', 'MIB MODEL …: runs out of memory on a device of so many MiB, as JSON'),
+    'fail': ('fail.main', 'MIB MODEL …: runs out of memory on a device with MIB MiB, as JSON'),
     'python': ('record.main_script', 'SCRIPT …: a script of your own on the fake device'),
     'catalogue': ('catalogue.main', 'FOLDER [NAME…]: every module and operator by itself'),
     'export': ('export.main', 'FOLDER SETS MODEL…: ONNX files without weights'),

@@ -249,7 +249,7 @@ fn distance(a: &str, b: &str) -> usize {
 /// Arrangements of layers: name, and what it is.
 pub const STRUCTURES: [(&str, &str); 7] = [
     ("sequential", "layers in a row, as one module"),
-    ("repeat", "the layers of `block` so many times, each with parameters of its own"),
+    ("repeat", "the layers of `block`, repeated, each with its own parameters"),
     (
         "residual",
         "`body(x) + x`, or `body(x) + shortcut(x)` with a `shortcut`; `inplace: true` for `+=`",
