@@ -389,11 +389,15 @@ fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
     } else {
         Vec::new()
     };
-    let product = rt.empty(DType::Float32, &[batch, rows, heads, width]);
-    let sums = rt.empty(DType::Float32, &[batch, rows, heads]);
+    // `kKernelComputesDelta`: in half precision, where the output stays in registers.
+    let is_half = q.dtype().size() == Bytes(2);
+    let in_kernel = is_half && (rt.hardware.capability != (7, 0) || width <= 64);
+    let products = (!in_kernel).then(|| {
+        let product = rt.empty(DType::Float32, &[batch, rows, heads, width]);
+        (rt.empty(DType::Float32, &[batch, rows, heads]), product)
+    });
     let delta = rt.empty(DType::Float32, &[batch, heads, rows]);
-    drop(sums);
-    drop(product);
+    drop(products);
     let of_head =
         Tiles::of(rt.hardware.capability, q.dtype(), width).workspace(rows, k.size(2), width);
     let scratch = rt.scratch(of_head.times(batch).times(heads));

@@ -82,13 +82,29 @@ pub fn smoothed_cross_entropy(rt: &Runtime, logits: &Tensor, target: &Tensor) ->
 
 /// `F.cross_entropy(logits, target)` with a probability for each class: `target` as large as `logits`.
 pub fn soft_cross_entropy(rt: &Runtime, logits: &Tensor, target: &Tensor) -> Tensor {
+    soft_cross_entropies(rt, logits, target, None, "mean")
+}
+
+/// The same with a weight for each class, and any reduction.
+pub fn soft_cross_entropies(
+    rt: &Runtime,
+    logits: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: &str,
+) -> Tensor {
     let log_probabilities = log_softmax_in_its_type(rt, logits);
     let products = mul(rt, &log_probabilities, target);
-    let total = sum(rt, &products, &vec![true; products.rank()], false);
+    let weighted = weight.map(|weight| {
+        let sizes = (0..products.rank()).map(|dim| if dim == 1 { weight.numel() } else { 1 });
+        mul(rt, &products, &reshape(rt, weight, &sizes.collect::<Vec<_>>()))
+    });
+    let gone: Vec<bool> = (0..products.rank()).map(|dim| reduction != "none" || dim == 1).collect();
+    let total = sum(rt, weighted.as_ref().unwrap_or(&products), &gone, false);
     let negated = negate(rt, "aten::neg", &total);
-    let loss = scale(rt, "aten::div", &negated);
-    drop(negated);
+    let loss = if reduction == "mean" { scale(rt, "aten::div", &negated) } else { negated };
     drop(total);
+    drop(weighted);
     drop(products);
     loss
 }

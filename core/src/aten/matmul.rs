@@ -175,6 +175,11 @@ pub fn matmul(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     let [a, b] = &rt.for_operator("aten::matmul", [a, b]);
     match (a.rank(), b.rank()) {
         (1 | 2, 3..) => folded_right(rt, a, b),
+        (1, 2) => {
+            let row = view::reshape(rt, a, &[1, a.numel()]);
+            let y = mm(rt, &row, b, b.size(1));
+            view::reshape(rt, &y, &[b.size(1)])
+        }
         (0 | 1, _) | (_, 0 | 1) => vector_product(rt, a, b),
         (2, 2) => mm(rt, a, b, b.size(1)),
         (_, 2) => {
@@ -283,7 +288,11 @@ pub fn bmm(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
 }
 
 /// `aten::baddbmm`: `bias + alpha * a [B, M, K] @ b [B, K, N]` in one kernel; `scales` where `alpha` is not one.
-pub fn baddbmm(rt: &Runtime, bias: &Tensor, a: &Tensor, b: &Tensor, scales: bool) -> Tensor {
+pub fn baddbmm(
+    rt: &Runtime,
+    [bias, a, b]: [&Tensor; 3],
+    [scales, scales_bias]: [bool; 2],
+) -> Tensor {
     let [bias, a, b] = &rt.for_operator("aten::baddbmm", [bias, a, b]);
     rt.enter_operator("aten::baddbmm");
     let y = product(rt, a, &[a.size(0), a.size(1), b.size(2)]);
@@ -293,18 +302,21 @@ pub fn baddbmm(rt: &Runtime, bias: &Tensor, a: &Tensor, b: &Tensor, scales: bool
     rt.differentiable("BaddbmmBackward0", y, &inputs, &saved.tensors(), move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
         // batch1, batch2, then the bias, which the engine sums.
-        let gradient = |sizes: &[u64]| {
-            pass.rt.enter_operator("aten::bmm");
-            let unscaled = product(pass.rt, grad, sizes);
+        let times = |unscaled: Tensor, scales: bool| {
             if scales {
                 super::elementwise::scale(pass.rt, "aten::mul", &unscaled)
             } else {
                 unscaled
             }
         };
+        let gradient = |sizes: &[u64]| {
+            pass.rt.enter_operator("aten::bmm");
+            times(product(pass.rt, grad, sizes), scales)
+        };
         let for_a = pass.needs(1).then(|| gradient(&a_sizes));
         let for_b = pass.needs(2).then(|| gradient(&b_sizes));
-        vec![Some(grad.clone()), for_a, for_b]
+        let for_bias = pass.needs(0).then(|| times(grad.clone(), scales_bias));
+        vec![for_bias, for_a, for_b]
     })
 }
 

@@ -16,7 +16,11 @@ pub(super) const TABLE: &[Operator] = &[
 fn loss(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (scores, labels) = (inference.input(0)?, inference.input(1)?);
     let reduced = inference.node.string("reduction").unwrap_or("mean") != "none";
-    let dims = if reduced { Vec::new() } else { labels.dims.clone() };
+    let mut dims = if reduced { Vec::new() } else { labels.dims.clone() };
+    // A probability for each class.
+    if labels.dtype.is_floating() && dims.len() > 1 {
+        dims.remove(1);
+    }
     inference.set_dims(0, scores.dtype, dims);
     inference.set(1, scores.clone());
     Ok(())
@@ -31,11 +35,17 @@ fn nll_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// `F.cross_entropy`.
 fn cross_entropy_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let labels = call.node.string("labels").unwrap_or("hard");
+    let (scores, target) = (call.need(0)?, call.need(1)?);
+    if labels == "soft" || target.dtype().is_floating() {
+        let reduction = call.node.string("reduction").unwrap_or("mean");
+        let weight = call.tensor(2);
+        let loss =
+            aten::soft_cross_entropies(call.rt, &scores, &target, weight.as_ref(), reduction);
+        call.set(0, loss);
+        return Ok(());
+    }
     if labels != "hard" {
-        let (scores, target) = (call.need(0)?, call.need(1)?);
-        let run =
-            if labels == "soft" { aten::soft_cross_entropy } else { aten::smoothed_cross_entropy };
-        let loss = run(call.rt, &scores, &target);
+        let loss = aten::smoothed_cross_entropy(call.rt, &scores, &target);
         call.set(0, loss);
         return Ok(());
     }

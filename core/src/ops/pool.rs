@@ -5,8 +5,10 @@
 //! `onnx__LpPool.html`, `onnx__MaxUnpool.html`.
 
 use super::Call;
-use super::shape_math::{Windows, before, dim, from, sizes};
+use super::formula::run_as;
+use super::shape_math::{Windows, before, dim, from, signed, sizes};
 use super::{Inference, OpError, Operator, op};
+use crate::aten::formula::Value;
 use crate::aten::pool as aten;
 use crate::tensor::{DType, TensorType};
 
@@ -86,14 +88,18 @@ fn max_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// Adaptive pooling to the size that is there is exported as pooling of single elements.
+/// Adaptive pooling to the size that is there is exported as pooling of single elements. With three windows the
+/// volume may lack a batch.
 fn average_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
     let dims = &call.output_type(0)?.dims;
     let stated = call.node.int("adaptive").map(|n| n != 0);
-    let adaptive = stated.unwrap_or_else(|| x.sizes() == dims.as_slice());
-    if x.rank() == 5 && !x.is_contiguous() {
-        call.is_unproven();
+    let windows = call.node.ints("kernel_shape").unwrap_or_default();
+    let is_idle = windows.iter().all(|&n| n == 1) && x.sizes() == dims.as_slice();
+    let adaptive = stated.unwrap_or(is_idle);
+    if windows.len() == 3 && !adaptive {
+        let size = dims.iter().map(|&n| Value::Int(signed(n))).collect();
+        return run_as(call, "avg_pool3d", vec![Value::Tensor(x), Value::List(size)]);
     }
     let y = aten::average_pool(call.rt, &x, dims, adaptive);
     call.set(0, y);

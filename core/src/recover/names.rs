@@ -46,6 +46,7 @@ pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     held.extend(names_of_functions(view));
     held.extend(arguments_of_masked(view));
     held.extend(masks_of_layers(view));
+    held.extend(arguments_of_linear_loss(view));
     held
 }
 
@@ -191,6 +192,23 @@ fn arguments_of_masked(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
         let (true, Some(x)) = (is_mean, sum.input(0)) else { continue };
         if view.made_by(x, "Where").is_none() {
             held.extend(node.output(0).map(|end| (x, end)));
+        }
+    }
+    held
+}
+
+/// What `F.linear_cross_entropy` was given, until it returns: the loss of a product that the same frame makes and
+/// sees in the shape of the classes, be it the one that it has.
+fn arguments_of_linear_loss(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let mut held = Vec::new();
+    for (_, loss) in view.nodes().filter(|(_, node)| node.op == "SoftmaxCrossEntropyLoss") {
+        let inner = |node: &Node| view.producer(node.input(0)?);
+        let Some(seen) = inner(loss).filter(|node| node.op == "Reshape") else { continue };
+        let Some(product) = inner(seen) else { continue };
+        let is_product = matches!(product.op.as_str(), "Gemm" | "Linear" | "MatMul");
+        if is_product && product.module == loss.module && seen.module == loss.module {
+            let given = product.inputs.iter().flatten().map(|&given| source(view, given));
+            held.extend(given.filter_map(|given| Some((given, loss.output(0)?))));
         }
     }
     held

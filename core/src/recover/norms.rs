@@ -60,7 +60,10 @@ pub(super) fn is_constant(view: &View<'_>, value: ValueId, number: f64) -> bool 
     let elements = view.typed.elements.get(value.0).and_then(Option::as_ref);
     match elements.or_else(|| literal?.elements.as_ref()) {
         Some(Elements::Floats(list)) => list.iter().all(|x| x.to_bits() == number.to_bits()),
-        Some(Elements::Ints(_)) => false,
+        Some(Elements::Ints(list)) => {
+            let is_it = |n: i32| f64::from(n).to_bits() == number.to_bits();
+            list.iter().all(|&n| i32::try_from(n).is_ok_and(is_it))
+        },
         None => literal.is_some() && is_in_code(known),
     }
 }

@@ -205,15 +205,16 @@ fn baddbmm(view: &View<'_>, node: &Node) -> Option<Found> {
             _ => None,
         }
     };
-    let ((product, alpha), (bias, _)) = (scaled(node.input(0)?)?, scaled(node.input(1)?)?);
+    let ((product, alpha), (bias, beta)) = (scaled(node.input(0)?)?, scaled(node.input(1)?)?);
     let product = view.made_by(product, "MatMul").filter(|_| view.read_once(product))?;
     let (a, b) = (product.input(0)?, product.input(1)?);
     if [a, b].into_iter().any(|value| view.dims(value).is_none_or(|dims| dims.len() != 3)) {
         return None;
     }
+    let scales = |factor: f64| Attribute::Int(i64::from(factor.to_bits() != 1_f64.to_bits()));
     let mut found = torch("Baddbmm", node, vec![Some(bias), Some(a), Some(b)]);
-    let scales = alpha.to_bits() != 1_f64.to_bits();
-    found.attributes.insert("scales".to_owned(), Attribute::Int(i64::from(scales)));
+    found.attributes.insert("scales".to_owned(), scales(alpha));
+    found.attributes.insert("scales_bias".to_owned(), scales(beta));
     Some(("baddbmm", found))
 }
 

@@ -381,6 +381,16 @@ impl<'v> Match<'v> {
                 let op = &view.producer(value)?.op;
                 matches!(by, Expr::Name(name) if op == name) && self.is(inner, value)
             }
+            ("past", inner) => {
+                let is_there = |node: &&Node| matches!(arguments.get(1), Some(Expr::Name(op)) if node.op == *op);
+                match view.producer(value).filter(is_there).and_then(|node| node.input(0)) {
+                    Some(input) => {
+                        self.nodes.extend(self.maker(value));
+                        self.is(inner, input)
+                    }
+                    None => self.is(inner, value),
+                }
+            }
             ("unless", other) => {
                 let before = (self.bound.len(), self.nodes.len());
                 let is_other = arguments.get(1).is_some_and(|inner| self.is(inner, value));
@@ -607,6 +617,7 @@ mod tests {
                             | "rank"
                             | "tensor"
                             | "made"
+                            | "past"
                             | "sized"
                             | "all"
                             | "unless"
