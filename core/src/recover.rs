@@ -23,6 +23,7 @@ mod names;
 mod norms;
 mod patterns;
 mod placement;
+mod recurrent;
 mod removed;
 mod rms_norm;
 mod spellings;
@@ -96,9 +97,10 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 27] = [
+const RECOVERIES: [(Recovery, Reason); 28] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
+    (recurrent::find_again, Reason::TakenApart),
     (in_projection::rejoin, Reason::FoldedParameters),
     (weights::name_folded, Reason::FoldedParameters),
     (weights::tie_heads, Reason::SharedWeights),

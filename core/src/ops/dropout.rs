@@ -5,13 +5,15 @@
 //! `onnx__Multinomial.html`.
 
 use super::Call;
+use super::formula::run_as;
 use super::shape_math::{dim, dtype_attribute, size, sizes};
 use super::{Inference, OpError, Operator, fold, op, torch};
+use crate::aten::formula::Value;
 use crate::aten::{dropout as aten, elementwise};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("Bernoulli", 1..=1, random_like).runs(random_rule),
+    op("Bernoulli", 1..=1, random_like).runs(bernoulli_rule),
     op("Dropout", 1..=3, dropout).runs(dropout_rule).numbers_from(1),
     op("Multinomial", 1..=1, multinomial).runs(random_rule),
     op("RandomNormal", 0..=0, random).runs(random_rule),
@@ -97,6 +99,15 @@ fn drop_path_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = elementwise::mul(rt, &scaled, &floored);
     call.set(0, y);
     Ok(())
+}
+
+/// `torch.bernoulli`, with probabilities.
+fn bernoulli_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    if call.output_type(0)?.dtype != call.input_type(0)?.dtype {
+        return random_rule(call);
+    }
+    run_as(call, "bernoulli", vec![Value::Tensor(x)])
 }
 
 fn random_rule(call: &mut Call<'_>) -> Result<(), OpError> {

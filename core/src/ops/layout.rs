@@ -5,6 +5,7 @@
 //! are inputs since 10), `onnx__Tile.html`, `onnx__Pad.html` (inputs since 11, axes since 18),
 //! `onnx__DepthToSpace.html`, `onnx__Trilu.html`, `onnx__CenterCropPad.html`.
 
+use super::formula::{ints, run_as};
 use super::run::resampled;
 use super::shape_math::{
     axis, axis_mask, before, dim, exact_div, from, like_first, signed, signed_len, size, sizes,
@@ -12,6 +13,7 @@ use super::shape_math::{
 };
 use super::{Call, torch};
 use super::{Inference, MANY, OpError, Operator, fold, op};
+use crate::aten::formula::Value;
 use crate::aten::{elementwise, view};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -27,7 +29,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("Slice", 1..=5, slice).runs(slice_rule).numbers_from(1),
     op("SpaceToDepth", 1..=1, space_to_depth).runs(|c| resampled(c, "aten::pixel_unshuffle")),
     op("Split", 1..=2, split).runs(split_rule).numbers_from(1),
-    op("Tile", 2..=3, tile).runs(|c| resampled(c, "aten::repeat")).unproven().numbers_from(1),
+    op("Tile", 2..=3, tile).runs(tile_rule).numbers_from(1),
     op("Transpose", 1..=1, transpose).runs(transpose_rule),
     op("Trilu", 1..=2, like_first).runs(|c| pointwise_like(c, "aten::tril")),
 ];
@@ -100,9 +102,13 @@ fn split(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let axis = axis(inference.node.int("axis").unwrap_or(0), x.rank())?;
     let whole = dim(&x.dims, axis);
-    let parts = match inference.ints_from("split", 1)? {
-        Some(stated) => sizes(stated)?,
-        None => even_parts(whole, inference.n_outputs()),
+    let count = inference.n_outputs();
+    // A long list is not kept; so many parts have one element each.
+    let is_all = u64::try_from(count) == Ok(whole);
+    let parts = match inference.ints_from("split", 1) {
+        Ok(Some(stated)) => sizes(stated)?,
+        Err(error) if !is_all => return Err(error),
+        _ => even_parts(whole, count),
     };
     let sum = parts.iter().fold(0_u64, |sum, &part| sum.saturating_add(part));
     let enough = parts.len() >= inference.n_outputs();
@@ -334,6 +340,14 @@ fn slice_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     }
     call.set(0, y);
     Ok(())
+}
+
+/// `Tensor.repeat`.
+fn tile_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let Some(repeats) = call.ints(1) else { return resampled(call, "aten::repeat") };
+    let repeats = ints(repeats);
+    let x = call.need(0)?;
+    run_as(call, "repeat", vec![Value::Tensor(x), repeats])
 }
 
 /// `Tensor.contiguous`, recovered.

@@ -235,8 +235,7 @@ fn lora_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// `torch.baddbmm(self, batch1, batch2)`, recovered; `scales` where `alpha` is not one.
 fn baddbmm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (bias, a, b) = (call.need(0)?, call.need(1)?, call.need(2)?);
-    let scales =
-        ["scales", "scales_bias"].map(|name| call.node.int(name).is_some_and(|n| n != 0));
+    let scales = ["scales", "scales_bias"].map(|name| call.node.int(name).is_some_and(|n| n != 0));
     let y = aten::baddbmm(call.rt, [&bias, &a, &b], scales);
     call.set(0, y);
     Ok(())

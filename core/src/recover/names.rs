@@ -85,16 +85,31 @@ fn arguments_of_layers(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
         if node.op == "Add" && is_layer(&node.module) {
             held.extend(until_the_norm(view, node, &ends));
         }
-        if node.op == "Attention" && packed.contains(&node.module.as_str()) {
-            let mut masks: Vec<ValueId> = node.input(3).into_iter().collect();
-            while let Some(mask) = masks.pop() {
-                let Some(maker) = view.producer(mask) else { continue };
+        if !packed.contains(&node.module.as_str()) {
+            continue;
+        }
+        // Queries and what they are multiplied to.
+        let is_factor = |node: &Node| matches!(node.op.as_str(), "Baddbmm" | "MatMul");
+        let readers = node.output(0).map_or(&[][..], |scaled| view.readers(scaled));
+        if node.op == "Mul" && readers.iter().any(|at| view.node(*at).is_some_and(is_factor)) {
+            held.extend(node.input(0).zip(ends.get(node.module.as_str()).copied()));
+        }
+        let mut masks: Vec<ValueId> = match node.op.as_str() {
+            "Attention" => node.input(3).into_iter().collect(),
+            "Baddbmm" => node.input(0).into_iter().collect(),
+            _ => continue,
+        };
+        while let Some(mask) = masks.pop() {
+            let Some(maker) = view.producer(mask) else { continue };
+            // The name of a mask that is padded is bound again.
+            let is_padded = |at: &NodeId| view.node(*at).is_some_and(|node| node.op == "Pad");
+            if maker.op != "Pad" || !view.readers(mask).iter().any(is_padded) {
                 held.extend(ends.get(maker.module.as_str()).map(|&end| (mask, end)));
-                match maker.op.as_str() {
-                    "Add" => masks.extend(maker.inputs.iter().flatten()),
-                    "Reshape" | "Expand" | "Unsqueeze" | "Cast" => masks.extend(maker.input(0)),
-                    _ => {}
-                }
+            }
+            match maker.op.as_str() {
+                "Add" => masks.extend(maker.inputs.iter().flatten()),
+                "Reshape" | "Expand" | "Unsqueeze" | "Cast" | "Pad" => masks.extend(maker.input(0)),
+                _ => {}
             }
         }
     }

@@ -63,7 +63,7 @@ pub(super) fn is_constant(view: &View<'_>, value: ValueId, number: f64) -> bool 
         Some(Elements::Ints(list)) => {
             let is_it = |n: i32| f64::from(n).to_bits() == number.to_bits();
             list.iter().all(|&n| i32::try_from(n).is_ok_and(is_it))
-        },
+        }
         None => literal.is_some() && is_in_code(known),
     }
 }

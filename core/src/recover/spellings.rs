@@ -17,6 +17,7 @@ use super::patterns::torch;
 use super::{View, norms};
 use crate::aten::formula::parse::{self, Expr};
 use crate::config::Config;
+use crate::eager::layout::contiguous_strides;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 use crate::ops;
 use crate::tensor::DType;
@@ -350,6 +351,10 @@ impl<'v> Match<'v> {
                 let list = view.ints(value)?.to_vec();
                 self.bind(name, Bound::Attribute(Some(Attribute::Ints(list))))
             }
+            ("steps", Expr::Name(name)) => {
+                let steps = Attribute::Ints(strides_of(view.ints(value)?, view.dims(value)?)?);
+                self.bind(name, Bound::Attribute(Some(steps)))
+            }
             ("loss", unreduced) => {
                 let before = (self.bound.len(), self.nodes.len());
                 let (code, inner) = self.reduced(value);
@@ -541,6 +546,25 @@ impl<'v> Match<'v> {
     }
 }
 
+/// How far apart neighbours are along each dimension, if that tells all positions.
+fn strides_of(positions: &[i64], dims: &[u64]) -> Option<Vec<i64>> {
+    let dense = contiguous_strides(dims);
+    let first = positions.first()?;
+    let step = |(&size, &at): (&u64, &u64)| {
+        let next = if size > 1 { positions.get(usize::try_from(at).ok()?)? } else { first };
+        next.checked_sub(*first)
+    };
+    let steps: Vec<i64> = dims.iter().zip(&dense).map(step).collect::<Option<_>>()?;
+    let place = |at: u64| {
+        let along =
+            dims.iter().zip(&dense).map(|(&size, &of)| at.checked_div(of)?.checked_rem(size));
+        let far = along.zip(&steps).map(|(n, step)| i64::try_from(n?).ok()?.checked_mul(*step));
+        far.sum::<Option<i64>>()?.checked_add(*first)
+    };
+    let is_so = (0..).zip(positions).all(|(at, position)| place(at) == Some(*position));
+    is_so.then_some(steps)
+}
+
 /// Whether a number of the file is one of a row, in single precision.
 fn is_near(x: f64, wanted: f64) -> bool {
     let single = |x| ops::narrow(x, DType::Float32);
@@ -619,6 +643,7 @@ mod tests {
                             | "made"
                             | "past"
                             | "sized"
+                            | "steps"
                             | "all"
                             | "unless"
                             | "loss"
