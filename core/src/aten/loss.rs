@@ -97,7 +97,9 @@ pub fn soft_cross_entropies(
     let products = mul(rt, &log_probabilities, target);
     let weighted = weight.map(|weight| {
         let sizes = (0..products.rank()).map(|dim| if dim == 1 { weight.numel() } else { 1 });
-        mul(rt, &products, &reshape(rt, weight, &sizes.collect::<Vec<_>>()))
+        // It is no parameter.
+        let weight = rt.no_grad(|| reshape(rt, weight, &sizes.collect::<Vec<_>>()));
+        mul(rt, &products, &weight)
     });
     let gone: Vec<bool> = (0..products.rank()).map(|dim| reduction != "none" || dim == 1).collect();
     let total = sum(rt, weighted.as_ref().unwrap_or(&products), &gone, false);

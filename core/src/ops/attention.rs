@@ -10,6 +10,7 @@ use super::torch;
 use super::{Inference, OpError, Operator, Shaped, op};
 use crate::aten::{attention as aten, view};
 use crate::bytes::Bytes;
+use crate::config::MemoryFormat;
 use crate::eager::Tensor;
 use crate::tensor::TensorType;
 
@@ -94,6 +95,9 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
             return x;
         }
         let is_turned = x.strides().last().is_some_and(|&stride| stride != 1);
+        if is_turned && x.suggested_format() != MemoryFormat::Contiguous {
+            call.is_unproven();
+        }
         if is_turned { view::contiguous(call.rt, &x) } else { x }
     };
     let [q, k, v] = [q, k, v].map(in_rows);

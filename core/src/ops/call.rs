@@ -54,7 +54,12 @@ impl<'a> Call<'a> {
 
     /// For these arguments, nobody has confirmed what the rule does.
     pub fn is_unproven(&self) {
-        let reason = self.rt.reason(&Reason::Operator(self.node.op.clone()));
+        self.is_unproven_as(&self.node.op);
+    }
+
+    /// The same of an operator under another name.
+    pub fn is_unproven_as(&self, name: &str) {
+        let reason = self.rt.reason(&Reason::Operator(name.to_owned()));
         self.rt.enter_reason(Some(reason));
     }
 

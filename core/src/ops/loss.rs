@@ -34,6 +34,9 @@ fn nll_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 
 /// `F.cross_entropy`.
 fn cross_entropy_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    if call.node.attributes.contains_key("may_chunk") {
+        call.is_unproven_as("linear_cross_entropy");
+    }
     let labels = call.node.string("labels").unwrap_or("hard");
     let (scores, target) = (call.need(0)?, call.need(1)?);
     if labels == "soft" || target.dtype().is_floating() {

@@ -236,6 +236,9 @@ fn lora_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn baddbmm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (bias, a, b) = (call.need(0)?, call.need(1)?, call.need(2)?);
     let scales = ["scales", "scales_bias"].map(|name| call.node.int(name).is_some_and(|n| n != 0));
+    if call.node.attributes.contains_key("scales_queries") {
+        call.is_unproven_as("multi_head_attention_forward");
+    }
     let y = aten::baddbmm(call.rt, [&bias, &a, &b], scales);
     call.set(0, y);
     Ok(())

@@ -52,7 +52,8 @@ fn layer_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn batch_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
     let is_native = call.node.int("native").is_some_and(|n| n != 0);
-    if call.node.int("updates") == Some(1) && x.rank() < 3 {
+    let is_turned = weight.is_none() && !is_native && x.rank() == 4 && !x.is_contiguous();
+    if call.node.int("updates") == Some(1) && x.rank() < 3 || is_turned {
         call.is_unproven();
     }
     let run = if is_native { aten::native_batch_norm } else { aten::batch_norm };

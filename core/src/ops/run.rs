@@ -30,7 +30,10 @@ pub(super) fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), O
     let x = call.need(0)?;
     let dims = &call.output_type(0)?.dims;
     let y = view::resample(call.rt, name, &x, dims);
-    let is_dense = match call.node.string("kernel") {
+    let kernel = call.node.string("kernel").or_else(|| {
+        call.node.string("mode").filter(|_| matches!(call.node.op.as_str(), "Resize" | "Upsample"))
+    });
+    let is_dense = match kernel {
         Some("contiguous") => true,
         Some("nearest") => x.rank() == 4 && x.size(1) < 4,
         _ => false,

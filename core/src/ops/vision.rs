@@ -6,16 +6,18 @@
 //! `onnx__NonMaxSuppression.html`, `onnx__DFT.html`, `onnx__STFT.html`.
 
 use super::fold::{float, truncate, widen};
+use super::formula::run_as;
 use super::run::resampled;
 use super::shape_math::{axis, before, dim, from, signed, signed_len, size, sizes, with};
-use super::{Inference, OpError, Operator, op};
+use super::{Call, Inference, OpError, Operator, op};
+use crate::aten::formula::Value;
 use crate::graph::Elements;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     op("AffineGrid", 2..=2, affine_grid).unmodelled(),
     op("DFT", 1..=3, dft).unmodelled(),
-    op("GridSample", 2..=2, grid_sample).runs(|c| resampled(c, "aten::grid_sampler")).unproven(),
+    op("GridSample", 2..=2, grid_sample).runs(grid_sample_rule),
     op("MaxRoiPool", 2..=2, max_roi_pool).unmodelled(),
     op("NonMaxSuppression", 2..=5, non_max_suppression).unmodelled(),
     op("Resize", 1..=4, resize).runs(|c| resampled(c, "aten::upsample")).numbers_from(1),
@@ -129,6 +131,13 @@ fn grid_sample(inference: &mut Inference<'_>) -> Result<(), OpError> {
     dims.extend(from(before(&grid.dims, grid.rank().saturating_sub(1)), 1));
     inference.set_dims(0, x.dtype, dims);
     Ok(())
+}
+
+/// `F.grid_sample`.
+fn grid_sample_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (x, grid) = (call.need(0)?, call.need(1)?);
+    let size = call.output_type(0)?.dims.iter().map(|&n| Value::Int(signed(n))).collect();
+    run_as(call, "grid_sampler", vec![Value::Tensor(x), Value::Tensor(grid), Value::List(size)])
 }
 
 /// `[N, spatial…, n]` for `size [N, C, spatial…]`.

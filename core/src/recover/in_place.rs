@@ -46,7 +46,8 @@ const OVERWRITTEN: [&str; 2] = ["Mixed_5b.branch1x1.conv", "inception3a.branch1.
 const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
 
 /// The others whose modules have the flag.
-const FLAGGED: [&str; 6] = ["Celu", "Elu", "HardSigmoid", "Mish", "Selu", "ThresholdedRelu"];
+const FLAGGED: [&str; 7] =
+    ["Celu", "Elu", "HardSigmoid", "Mish", "Selu", "ThresholdedRelu", "rrelu"];
 
 /// Marks the nodes that overwrite their first input.
 pub(super) fn assume(view: &mut View<'_>, config: &Config) {

@@ -212,21 +212,32 @@ fn arguments_of_masked(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     held
 }
 
-/// What `F.linear_cross_entropy` was given, until it returns: the loss of a product that the same frame makes and
-/// sees in the shape of the classes, be it the one that it has.
+/// What `F.linear_cross_entropy` was given, until it returns.
 fn arguments_of_linear_loss(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     let mut held = Vec::new();
-    for (_, loss) in view.nodes().filter(|(_, node)| node.op == "SoftmaxCrossEntropyLoss") {
-        let inner = |node: &Node| view.producer(node.input(0)?);
-        let Some(seen) = inner(loss).filter(|node| node.op == "Reshape") else { continue };
-        let Some(product) = inner(seen) else { continue };
-        let is_product = matches!(product.op.as_str(), "Gemm" | "Linear" | "MatMul");
-        if is_product && product.module == loss.module && seen.module == loss.module {
-            let given = product.inputs.iter().flatten().map(|&given| source(view, given));
-            held.extend(given.filter_map(|given| Some((given, loss.output(0)?))));
-        }
+    for (_, loss) in view.nodes() {
+        let Some(product) = product_of_loss(view, loss) else { continue };
+        let given = product.inputs.iter().flatten().map(|&given| source(view, given));
+        held.extend(given.filter_map(|given| Some((given, loss.output(0)?))));
     }
     held
+}
+
+/// The product in `F.linear_cross_entropy`: the loss of a product that the same frame makes and sees in the shape
+/// of the classes, be it the one that it has.
+pub(super) fn product_of_loss<'v>(view: &'v View<'_>, loss: &Node) -> Option<&'v Node> {
+    if loss.op != "SoftmaxCrossEntropyLoss" {
+        return None;
+    }
+    let seen = view.made_by(loss.input(0)?, "Reshape")?;
+    let product = view.producer(seen.input(0)?)?;
+    let (dims, classes) = (view.dims(product.output(0)?)?, view.dims(seen.output(0)?)?);
+    let rows = dims.get(..dims.len().checked_sub(1)?)?;
+    let is_one = matches!(product.op.as_str(), "Gemm" | "Linear" | "MatMul")
+        && classes.len() >= dims.len()
+        && classes.starts_with(rows)
+        && [product, seen].into_iter().all(|node| node.module == loss.module);
+    is_one.then_some(product)
 }
 
 /// Masks that a module makes of those that it was given, until it returns: `_canonical_mask` in the layers of

@@ -94,8 +94,13 @@ fn instance_norm(view: &View<'_>, node: &Node) -> Option<Node> {
         if view.dims(repeated)? == [*channels] {
             return Some(Some(repeated));
         }
-        let expanded = view.made_by(repeated, "Tile")?.input(0)?;
-        Some(view.made_by(expanded, "Expand").map_or(Some(expanded), |node| node.input(0)))
+        let tiles = |node: &&Node| matches!(node.op.as_str(), "repeat" | "Tile");
+        let expanded = view.producer(repeated).filter(tiles)?.input(0)?;
+        let one = view.made_by(expanded, "Expand").map_or(Some(expanded), |node| node.input(0));
+        let idle = [0.0, 1.0].get(position.checked_rem(2)?).copied();
+        let is_idle =
+            |one: &ValueId| position < 3 && idle.is_some_and(|n| is_constant(view, *one, n));
+        Some(one.filter(|one| !is_idle(one)))
     };
     let mut found = node.clone();
     "InstanceNormalization".clone_into(&mut found.op);

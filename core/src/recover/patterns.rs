@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::names;
 use super::norms::is_constant;
 use super::{DOMAIN, View};
 use crate::config::Config;
@@ -52,6 +53,7 @@ fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
             .or_else(|| stochastic_depth(view, node))
             .or_else(|| bloom_gelu(view, node)),
         "Reciprocal" | "Div" => rsqrt(view, node),
+        "SoftmaxCrossEntropyLoss" => linear_loss(view, node),
         "ConstantOfShape" => filled_mask(view, node),
         "Gather" => table_rows(view, node),
         _ => None,
@@ -215,7 +217,24 @@ fn baddbmm(view: &View<'_>, node: &Node) -> Option<Found> {
     let mut found = torch("Baddbmm", node, vec![Some(bias), Some(a), Some(b)]);
     found.attributes.insert("scales".to_owned(), scales(alpha));
     found.attributes.insert("scales_bias".to_owned(), scales(beta));
+    // `F.multi_head_attention_forward` that no module calls, whose frame nothing tells.
+    let is_scaled = view.made_by(a, "Mul").is_some_and(|scaled| scaled.module == node.module);
+    let has = |name: &&str| view.is_initializer_named(&format!("{}.{name}", node.module));
+    if is_scaled
+        && !["in_proj_weight", "in_proj_bias", "q_proj_weight"].iter().any(|name| has(name))
+    {
+        found.attributes.insert("scales_queries".to_owned(), Attribute::Int(1));
+    }
     Some(("baddbmm", found))
+}
+
+/// `F.linear_cross_entropy`, which may run in chunks where the classes have one dimension: a trace does not tell.
+fn linear_loss(view: &View<'_>, node: &Node) -> Option<Found> {
+    let product = names::product_of_loss(view, node)?;
+    let is_flat = view.dims(product.output(0)?) == view.dims(node.input(0)?);
+    let mut found = node.clone();
+    found.attributes.insert("may_chunk".to_owned(), Attribute::Int(1));
+    is_flat.then_some(("linear_cross_entropy", found))
 }
 
 /// The other operand, where one is this value.
