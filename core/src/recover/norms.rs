@@ -91,16 +91,17 @@ fn instance_norm(view: &View<'_>, node: &Node) -> Option<Node> {
         && view.dims(node.output(0)?)? == dims;
     let few = |position: usize| -> Option<Option<ValueId>> {
         let Some(repeated) = norm.input(position) else { return Some(None) };
-        if view.dims(repeated)? == [*channels] {
-            return Some(Some(repeated));
-        }
         let tiles = |node: &&Node| matches!(node.op.as_str(), "repeat" | "Tile");
-        let expanded = view.producer(repeated).filter(tiles)?.input(0)?;
-        let one = view.made_by(expanded, "Expand").map_or(Some(expanded), |node| node.input(0));
-        let idle = [0.0, 1.0].get(position.checked_rem(2)?).copied();
-        let is_idle =
-            |one: &ValueId| position < 3 && idle.is_some_and(|n| is_constant(view, *one, n));
-        Some(one.filter(|one| !is_idle(one)))
+        let one = match view.producer(repeated).filter(tiles) {
+            Some(tile) => {
+                let expanded = tile.input(0)?;
+                view.made_by(expanded, "Expand").map_or(Some(expanded), |node| node.input(0))
+            }
+            None => (view.dims(repeated)? == [*channels]).then_some(repeated),
+        }?;
+        // One and zero, in place of a weight and a bias.
+        let idle = [None, Some(1.0), Some(0.0)].get(position).copied().flatten();
+        Some(Some(one).filter(|&one| !idle.is_some_and(|n| is_constant(view, one, n))))
     };
     let mut found = node.clone();
     "InstanceNormalization".clone_into(&mut found.op);

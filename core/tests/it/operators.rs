@@ -233,8 +233,9 @@ fn predict(model: &Model, case: &Case) -> Result<(Iteration, bool), String> {
     let simulation = model.simulate(&config).map_err(|error| error.to_string())?;
     let report = simulation.report();
     let warned = report.diagnostics.iter().any(|told| {
-        // However few of these small bytes are alive at the peak.
-        told.severity != Severity::Info || told.code == "unproven-operator"
+        // However few of these small bytes are alive at the peak; and that the file does not tell.
+        let is_stated = matches!(&*told.code, "unproven-operator" | "assumed-dropout");
+        told.severity != Severity::Info || is_stated
     });
     Ok((Iteration::of(simulation.trace()), warned || report.lower_bound))
 }
