@@ -14,6 +14,7 @@ use super::View;
 use super::dropout::ends_with;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Node, NodeId, ValueId};
+use crate::sorted;
 
 /// Modules whose result keeps a name until their caller returns, by the end of their path; `#`
 /// stands for a number.
@@ -51,41 +52,28 @@ pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
 }
 
 /// What frames of PyTorch's own Transformer hold (`torch/nn/modules/transformer.py` and `activation.py`, 2.15):
-/// `_ff_block` its argument until the second linear layer has returned; a layer that normalises last what it
-/// adds to, until the norm has returned; and whoever makes a mask of numbers the mask.
+/// `_ff_block` its argument until the second linear layer has returned, and whoever makes a mask of numbers the
+/// mask. What a layer adds to is held as any frame holds it (`step/forward/frames.rs`).
 fn arguments_of_layers(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     let names = view.graph().values.iter().map(|value| value.name.as_str());
-    let packed: Vec<&str> = names
-        .filter_map(|name| {
-            let suffixes = [".in_proj_weight", ".in_proj_bias", ".q_proj_weight"];
-            suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))
-        })
-        .collect();
+    let packed = sorted::set(names.filter_map(|name| {
+        let suffixes = [".in_proj_weight", ".in_proj_bias", ".q_proj_weight"];
+        suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))
+    }));
     if packed.is_empty() {
         return Vec::new();
     }
-    let mut ends: BTreeMap<&str, ValueId> = BTreeMap::new();
-    for (_, node) in view.nodes() {
-        let output = node.output(0);
-        around(&node.module).for_each(|path| ends.extend(output.map(|output| (path, output))));
-    }
-    let is_layer = |path: &str| packed.iter().any(|p| p.strip_suffix(".self_attn") == Some(path));
-    let child = |node: &'_ Node, name: &str| {
-        let path = node.module.strip_suffix(name)?.strip_suffix('.')?;
-        is_layer(path).then(|| path.to_owned())
-    };
+    let ends = last_values(view);
+    let layers = sorted::set(packed.iter().filter_map(|path| path.strip_suffix(".self_attn")));
     let mut held: Vec<(ValueId, ValueId)> = Vec::new();
     for (_, node) in view.nodes() {
-        if let Some(layer) = child(node, "linear1")
-            && let Some(&end) = ends.get(format!("{layer}.linear2").as_str())
-        {
+        let layer = node.module.strip_suffix(".linear1").filter(|path| layers.contains(path));
+        let end = layer.and_then(|layer| ends.get(format!("{layer}.linear2").as_str()));
+        if let Some(&end) = end {
             let inputs = node.inputs.iter().flatten().filter(|input| !view.is_initializer(**input));
             held.extend(inputs.map(|&input| (input, end)));
         }
-        if node.op == "Add" && is_layer(&node.module) {
-            held.extend(until_the_norm(view, node, &ends));
-        }
-        if !packed.contains(&node.module.as_str()) {
+        if !packed.contains(node.module.as_str()) {
             continue;
         }
         // Queries and what they are multiplied to.
@@ -116,18 +104,14 @@ fn arguments_of_layers(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     held
 }
 
-/// The named operand of a sum that only a norm of the layer reads.
-fn until_the_norm(
-    view: &View<'_>,
-    sum: &Node,
-    ends: &BTreeMap<&str, ValueId>,
-) -> Option<(ValueId, ValueId)> {
-    let &[reader] = view.readers(sum.output(0)?) else { return None };
-    let norm = &view.node(reader)?.module;
-    let name = norm.strip_prefix(&*sum.module)?;
-    let mut operands = sum.inputs.iter().flatten();
-    let named = operands.find(|operand| view.readers(**operand).len() > 1)?;
-    name.starts_with(".norm").then_some((*named, *ends.get(norm.as_str())?))
+/// The last value that each module makes, in itself or inside.
+fn last_values<'v>(view: &'v View<'_>) -> BTreeMap<&'v str, ValueId> {
+    let mut last = BTreeMap::new();
+    for (_, node) in view.nodes() {
+        let output = node.output(0);
+        around(&node.module).for_each(|path| last.extend(output.map(|output| (path, output))));
+    }
+    last
 }
 
 /// Names in PyTorch's functions that are bound again by a statement of several calls: the function, what
@@ -258,11 +242,11 @@ fn masks_of_layers(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
             named.extend(by.map(|by| (mask, *by)));
         }
     }
-    let end = |module: &str| {
-        let within = view.nodes().filter(|(_, node)| is_within(&node.module, module));
-        within.last().and_then(|(_, node)| node.output(0))
-    };
-    named.into_iter().filter_map(|(mask, by)| Some((mask, end(by)?))).collect()
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let ends = last_values(view);
+    named.into_iter().filter_map(|(mask, by)| Some((mask, *ends.get(by)?))).collect()
 }
 
 /// Scores in the modules of [`NAMED_SCORES`], from where they are made to where softmax reads them, and
