@@ -99,7 +99,7 @@ fn average_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let adaptive = stated.unwrap_or(is_idle);
     if windows.len() == 3 && !adaptive {
         let size = dims.iter().map(|&n| Value::Int(signed(n))).collect();
-        return run_as(call, "avg_pool3d", vec![Value::Tensor(x), Value::List(size)]);
+        return run_as(call, "volume_avg_pool", vec![Value::Tensor(x), Value::List(size)]);
     }
     let y = aten::average_pool(call.rt, &x, dims, adaptive);
     call.set(0, y);

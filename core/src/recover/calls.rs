@@ -20,7 +20,7 @@ use crate::tensor::TensorType;
 
 /// What differs from PyTorch and nothing puts back: calls by the start of their names, modules of `torch.nn`
 /// by their class, or such a call in such a module; and the entry of `tests/operators.txt` that shows it.
-const UNPROVEN: [(&str, &str, &str); 24] = [
+const UNPROVEN: [(&str, &str, &str); 23] = [
     ("aten._native_batch_norm_legit_functional.", "", "native_batch_norm"),
     ("aten._upsample_bilinear2d_aa.", "", "_upsample_bilinear2d_aa"),
     ("aten.complex.", "", "complex"),
@@ -37,7 +37,6 @@ const UNPROVEN: [(&str, &str, &str); 24] = [
     ("", "Bilinear", "nn.Bilinear"),
     ("", "CosineEmbeddingLoss", "nn.CosineEmbeddingLoss"),
     ("", "HingeEmbeddingLoss", "nn.HingeEmbeddingLoss"),
-    ("", "LinearCrossEntropyLoss", "nn.LinearCrossEntropyLoss"),
     ("", "LocalResponseNorm", "nn.LocalResponseNorm"),
     ("", "MultiLabelMarginLoss", "nn.MultiLabelMarginLoss"),
     ("", "MultiMarginLoss", "nn.MultiMarginLoss"),

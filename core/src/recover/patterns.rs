@@ -213,10 +213,12 @@ fn baddbmm(view: &View<'_>, node: &Node) -> Option<Found> {
     if [a, b].into_iter().any(|value| view.dims(value).is_none_or(|dims| dims.len() != 3)) {
         return None;
     }
-    let scales = |factor: f64| Attribute::Int(i64::from(factor.to_bits() != 1_f64.to_bits()));
+    let scales = |factor: f64| factor.to_bits() != 1_f64.to_bits();
     let mut found = torch("Baddbmm", node, vec![Some(bias), Some(a), Some(b)]);
-    found.attributes.insert("scales".to_owned(), scales(alpha));
-    found.attributes.insert("scales_bias".to_owned(), scales(beta));
+    found.attributes.insert("scales".to_owned(), Attribute::Int(i64::from(scales(alpha))));
+    if scales(beta) {
+        found.attributes.insert("scales_bias".to_owned(), Attribute::Int(1));
+    }
     // `F.multi_head_attention_forward` that no module calls, whose frame nothing tells.
     let is_scaled = view.made_by(a, "Mul").is_some_and(|scaled| scaled.module == node.module);
     let has = |name: &&str| view.is_initializer_named(&format!("{}.{name}", node.module));
