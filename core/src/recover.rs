@@ -13,6 +13,7 @@ mod calls;
 mod cells;
 mod chunks;
 mod circular;
+mod copies;
 mod dropout;
 mod gaps;
 mod in_place;
@@ -110,6 +111,7 @@ const RECOVERIES: [(Recovery, Reason); 28] = [
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
     (in_projection::separate, Reason::TakenApart),
+    (copies::restore, Reason::TakenApart),
     (circular::find_again, Reason::TakenApart),
     (spellings::find_decomposed, Reason::TakenApart),
     (calls::find_again, Reason::TakenApart),

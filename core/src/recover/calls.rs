@@ -69,8 +69,8 @@ pub(super) fn mark(view: &mut View<'_>, _: &Config) {
     }
 }
 
-/// Puts what ran in place of the nodes of each call.
-pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+/// Nodes by the text of their call, without those that make numbers.
+pub(super) fn groups<'v>(view: &'v View<'_>) -> BTreeMap<&'v str, Vec<NodeId>> {
     let mut groups: BTreeMap<&str, Vec<NodeId>> = BTreeMap::new();
     for (at, node) in view.nodes() {
         let call = node.origin.as_ref().map_or("", |origin| origin.call.as_str());
@@ -78,6 +78,27 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
             groups.entry(call).or_default().push(at);
         }
     }
+    groups
+}
+
+/// Values that nodes read and do not make, without numbers.
+pub(super) fn reads(view: &View<'_>, nodes: &[NodeId]) -> Vec<ValueId> {
+    let nodes: Vec<&Node> = nodes.iter().filter_map(|id| view.node(*id)).collect();
+    let made = |value: &ValueId| {
+        nodes.iter().any(|node| node.outputs.iter().flatten().any(|made| made == value))
+    };
+    let mut reads: Vec<ValueId> = Vec::new();
+    for value in nodes.iter().flat_map(|node| node.inputs.iter().flatten()) {
+        if !made(value) && !view.is_known(*value) && !reads.contains(value) {
+            reads.push(*value);
+        }
+    }
+    reads
+}
+
+/// Puts what ran in place of the nodes of each call.
+pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+    let groups = groups(view);
     if groups.is_empty() {
         return;
     }
@@ -100,12 +121,43 @@ fn is_number(view: &View<'_>, node: &Node) -> bool {
     node.outputs.iter().flatten().all(|output| view.is_known(*output))
 }
 
+/// A call as the exporter noted it: `%gelu : [num_users=1] = call_function[target=torch.ops.aten.gelu.default]
+/// (args = (%linear,), kwargs = {approximate: tanh})`.
+pub(super) struct Noted<'t> {
+    /// Name of the call's result.
+    pub(super) result: &'t str,
+    /// The ATen operator with its overload: `addcmul.default`.
+    pub(super) aten: &'t str,
+    pub(super) placed: Vec<&'t str>,
+    stated: Vec<(&'t str, &'t str)>,
+}
+
+impl<'t> Noted<'t> {
+    pub(super) fn parse(call: &'t str) -> Option<Self> {
+        let (result, rest) = call.strip_prefix('%')?.split_once(" : ")?;
+        let (_, rest) = rest.split_once("[target=torch.ops.aten.")?;
+        let (aten, arguments) = rest.split_once("](args = (")?;
+        let (placed, stated) = arguments.split_once("), kwargs = {")?;
+        let stated = split(stated.trim_end().strip_suffix("})")?).into_iter();
+        let stated = stated.map(|one| one.split_once(": ")).collect::<Option<_>>()?;
+        Some(Self { result, aten, placed: split(placed), stated })
+    }
+
+    /// The tensors among the arguments, those of lists too.
+    pub(super) fn tensors(&self) -> Vec<&'t str> {
+        let stated = self.stated.iter().map(|(_, text)| *text);
+        let all = self.placed.iter().copied().chain(stated);
+        let items = all.flat_map(|text| split(text.trim_matches(['[', ']'])));
+        items.filter(|item| item.starts_with('%')).collect()
+    }
+}
+
 /// Values by the names that calls have for them.
-struct Names(BTreeMap<String, ValueId>);
+pub(super) struct Names(BTreeMap<String, ValueId>);
 
 impl Names {
     /// Parameters and buffers are arguments of the exported program: `p_fc_weight` is `fc.weight`.
-    fn of(view: &View<'_>) -> Self {
+    pub(super) fn of(view: &View<'_>) -> Self {
         let values = view.graph().values.iter().enumerate();
         let names = values.flat_map(|(index, value)| {
             let state = value.initializer.is_some().then(|| value.name.replace('.', "_"));
@@ -113,6 +165,11 @@ impl Names {
             arguments.chain([value.name.clone()]).map(move |name| (name, ValueId(index)))
         });
         Self(sorted::map(names))
+    }
+
+    /// The value that an argument such as `%add_1` is.
+    pub(super) fn get(&self, argument: &str) -> Option<ValueId> {
+        self.0.get(argument.strip_prefix('%')?).copied()
     }
 }
 
@@ -124,10 +181,7 @@ struct Group<'v> {
     /// Values that the nodes read and do not make, without numbers.
     reads: Vec<ValueId>,
     is_one_node: bool,
-    /// The ATen operator with its overload: `addcmul.default`.
-    aten: &'v str,
-    placed: Vec<&'v str>,
-    stated: Vec<(&'v str, &'v str)>,
+    noted: Noted<'v>,
 }
 
 impl<'v> Group<'v> {
@@ -144,64 +198,56 @@ impl<'v> Group<'v> {
             |id: &&NodeId| view.node(**id).is_some_and(|n| n.outputs.iter().flatten().any(leaves));
         let mut last = ids.iter().filter(makes_result);
         let (at, None) = (*last.next()?, last.next()) else { return None };
-        let made = |value: &ValueId| {
-            nodes.iter().any(|node| node.outputs.iter().flatten().any(|made| made == value))
-        };
-        let mut reads: Vec<ValueId> = Vec::new();
-        for value in nodes.iter().flat_map(|node| node.inputs.iter().flatten()) {
-            if !made(value) && !view.is_known(*value) && !reads.contains(value) {
-                reads.push(*value);
-            }
-        }
-        let (_, rest) = call.split_once("[target=torch.ops.aten.")?;
-        let (aten, arguments) = rest.split_once("](args = (")?;
-        let (placed, stated) = arguments.split_once("), kwargs = {")?;
-        let stated = split(stated.trim_end().strip_suffix("})")?);
         Some(Self {
             view,
             last: (at, view.node(at)?),
-            reads,
+            reads: reads(view, ids),
             is_one_node: nodes.len() == 1,
-            aten,
-            placed: split(placed),
-            stated: stated.into_iter().map(|one| one.split_once(": ")).collect::<Option<_>>()?,
+            noted: Noted::parse(call)?,
         })
     }
 
     /// The one node that the call is, unless what is in the file runs as it stands.
     fn run(&self, names: &Names) -> Option<(NodeId, Node)> {
-        let plain = self.aten.split_once('.').map_or(self.aten, |(plain, _)| plain);
+        let aten = self.noted.aten;
+        let plain = aten.split_once('.').map_or(aten, |(plain, _)| plain);
         let plain = format!("aten.{plain}");
         let (at, last) = self.last;
         let unary = calls::unary(&plain);
-        if self.is_one_node && unary.map_or_else(|| calls::has_row(&plain), |(_, op)| op == last.op)
-        {
+        let has_row = || calls::has_row(&plain) && !self.selects_a_row();
+        if self.is_one_node && unary.map_or_else(has_row, |(_, op)| op == last.op) {
             return None;
         }
         let node = if let Some((domain, op)) = unary {
-            let [x, ..] = self.placed.as_slice() else { return None };
+            let [x, ..] = self.noted.placed.as_slice() else { return None };
             let mut node = torch(op, last, vec![Some(self.tensor(x, names)?)]);
             domain.clone_into(&mut node.domain);
             node
         } else {
-            self.formula(formula::lookup(self.aten)?, names)?
+            self.formula(formula::lookup(aten)?, names)?
         };
         self.fitted(node).map(|node| (at, node))
     }
 
+    /// Whether an embedding is asked for one row: ONNX has no other node for it, and `select` saves less.
+    fn selects_a_row(&self) -> bool {
+        let indices = self.last.1.input(1).and_then(|indices| self.view.dims(indices));
+        self.noted.aten == "embedding.default" && indices.is_some_and(<[u64]>::is_empty)
+    }
+
     /// The call under its own name with its arguments.
     fn formula(&self, row: &Row, names: &Names) -> Option<Node> {
-        let mut node = torch(self.aten, self.last.1, Vec::new());
+        let mut node = torch(self.noted.aten, self.last.1, Vec::new());
         "aten".clone_into(&mut node.domain);
         let parameters = row.parameters();
         // What a row has no name for changes no byte, unless it is a tensor.
-        let rest = self.placed.iter().skip(parameters.len());
+        let rest = self.noted.placed.iter().skip(parameters.len());
         if rest.copied().any(|text| text.contains('%')) {
             return None;
         }
-        let placed = parameters.iter().copied().zip(self.placed.iter().copied());
+        let placed = parameters.iter().copied().zip(self.noted.placed.iter().copied());
         let mut tensors: Vec<String> = Vec::new();
-        for (name, text) in placed.chain(self.stated.iter().copied()) {
+        for (name, text) in placed.chain(self.noted.stated.iter().copied()) {
             if !parameters.contains(&name) {
                 (!text.contains('%')).then_some(())?;
             } else if text.contains('%') {
@@ -227,19 +273,11 @@ impl<'v> Group<'v> {
 
     /// A tensor among the arguments; where the exporter named it anew, the one that is left over.
     fn tensor(&self, text: &str, names: &Names) -> Option<ValueId> {
-        let named = |text: &str| names.0.get(text.strip_prefix('%')?).copied();
-        let found = named(text).or_else(|| {
-            let all: Vec<&str> = self
-                .placed
-                .iter()
-                .chain(self.stated.iter().map(|(_, text)| text))
-                .copied()
-                .collect();
-            let items = all.iter().flat_map(|text| split(text.trim_matches(['[', ']'])));
-            let items: Vec<&str> = items.filter(|item| item.starts_with('%')).collect();
-            let known: Vec<ValueId> = items.iter().filter_map(|item| named(item)).collect();
+        let found = names.get(text).or_else(|| {
+            let items = self.noted.tensors();
+            let known: Vec<ValueId> = items.iter().filter_map(|item| names.get(item)).collect();
             let is_only =
-                items.iter().filter(|item| named(item).is_none()).all(|item| *item == text);
+                items.iter().filter(|item| names.get(item).is_none()).all(|item| *item == text);
             let mut rest = self.reads.iter().filter(|read| !known.contains(read));
             rest.next().filter(|_| is_only && rest.next().is_none()).copied()
         })?;

@@ -89,7 +89,9 @@ fn find(view: &View<'_>) -> Vec<Chunk> {
 }
 
 fn slice(view: &View<'_>, at: NodeId, node: &Node) -> Option<(ValueId, usize, Piece)> {
-    if node.op != "Slice" || !node.domain.is_empty() {
+    // Where the file names the call, a slice is one.
+    let is_said = node.origin.as_ref().is_some_and(|origin| origin.aten.starts_with("aten.slice."));
+    if node.op != "Slice" || !node.domain.is_empty() || is_said {
         return None;
     }
     let (whole, part) = (node.input(0)?, node.output(0)?);

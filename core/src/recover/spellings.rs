@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 use super::patterns::torch;
 use super::{View, norms};
 use crate::aten::formula::parse::{self, Expr};
+use crate::basis::Reason;
 use crate::config::Config;
 use crate::eager::layout::contiguous_strides;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
@@ -81,9 +82,10 @@ impl Row {
 /// Operators that may make the result of this expression.
 fn roots(expr: &'static Expr) -> Vec<&'static str> {
     match expr {
-        Expr::Call { name: "sized", arguments, .. } => {
+        Expr::Call { name: "sized" | "called" | "by", arguments, .. } => {
             arguments.first().into_iter().flat_map(roots).collect()
         }
+        Expr::Call { name: "reduced", .. } => vec!["ReduceMean", "ReduceSum", "Squeeze"],
         Expr::Call { name: "loss", arguments, .. } => {
             let unreduced = arguments.first().into_iter().flat_map(roots);
             unreduced.chain(["ReduceMean", "ReduceSum", "Squeeze"]).collect()
@@ -132,13 +134,19 @@ fn call(node: &Node) -> Option<&str> {
 /// Puts in what is found of all rows, be it in the nodes of one call or not.
 fn search(view: &mut View<'_>, in_one_call: bool) {
     let mut found: Vec<(NodeId, Node)> = Vec::new();
+    let mut marked: Vec<(ValueId, &'static str)> = Vec::new();
     let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut taken = vec![false; view.nodes.len()];
     // The last node of a spelling comes before those of the shorter ones in it.
     for (at, node) in view.nodes.iter().enumerate().rev() {
-        let is_free = node.domain.is_empty() && taken.get(at) == Some(&false);
+        let is_free = is_matched(node) && taken.get(at) == Some(&false);
         let rows = BY_ROOT.get(node.op.as_str()).filter(|_| is_free);
         let spelled = |row: &&'static Row| {
+            // What is only marked is marked once, and only where the file names calls.
+            let is_mark = row.name.starts_with('~');
+            if is_mark && (!in_one_call || call(node).is_none()) {
+                return None;
+            }
             let found = Match::of(view, row, NodeId(at));
             let found = found.filter(|found| in_one_call || found.has_several_calls())?;
             Some((row.name, found))
@@ -146,6 +154,10 @@ fn search(view: &mut View<'_>, in_one_call: bool) {
         let Some((name, spelled)) = rows.and_then(|rows| rows.iter().find_map(spelled)) else {
             continue;
         };
+        if let Some(name) = name.strip_prefix('~') {
+            marked.extend(node.output(0).map(|value| (value, name)));
+            continue;
+        }
         let Some(nodes) = spelled.replaced() else { continue };
         for &NodeId(at) in &spelled.nodes {
             if let Some(slot) = taken.get_mut(at) {
@@ -161,12 +173,21 @@ fn search(view: &mut View<'_>, in_one_call: bool) {
     for (name, count) in counts {
         view.found_again(&name.to_lowercase(), count);
     }
+    for (value, name) in marked {
+        super::rests_on(&mut view.reasons, value, &Reason::Operator(name.to_owned()));
+    }
+}
+
+/// Whether rows name nodes of this domain.
+fn is_matched(node: &Node) -> bool {
+    ["", super::DOMAIN, "aten"].contains(&node.domain.as_str())
 }
 
 /// What a name stands for.
 #[derive(Clone, Debug, PartialEq)]
 enum Bound {
     Value(ValueId),
+    Values(Vec<ValueId>),
     Attribute(Option<Attribute>),
 }
 
@@ -209,9 +230,19 @@ impl<'v> Match<'v> {
     fn others(&self) -> Vec<NodeId> {
         let values = self.bound.iter().filter_map(|(_, bound)| match bound {
             Bound::Value(value) => Some(*value),
-            Bound::Attribute(_) => None,
+            _ => None,
         });
-        let beside = values.flat_map(|value| self.view.readers(value)).copied();
+        let mut beside: Vec<NodeId> =
+            values.flat_map(|value| self.view.readers(value)).copied().collect();
+        // Of what reads the same also the rest, as far as one node reads the next.
+        let mut at = 0;
+        while let Some(node) = beside.get(at).filter(|_| at < 64) {
+            let made = self.view.node(*node).and_then(|node| node.output(0));
+            let next = made.map_or(&[][..], |value| self.view.readers(value));
+            let is_new = next.len() == 1 && next.iter().all(|next| !beside.contains(next));
+            beside.extend(next.iter().filter(|_| is_new));
+            at = at.saturating_add(1);
+        }
         let is_read = |at: &NodeId| {
             let value = self.view.node(*at).and_then(|node| node.output(0));
             value.is_some_and(|value| {
@@ -251,7 +282,7 @@ impl<'v> Match<'v> {
         }
         let outputs = self.last.iter().filter_map(|at| self.view.node(*at));
         node.outputs = outputs.map(|node| node.output(0)).collect();
-        let mut tensors: Vec<&str> = Vec::new();
+        let mut tensors: Vec<String> = Vec::new();
         for (name, expr) in &self.row.arguments {
             match self.argument(expr)? {
                 Bound::Attribute(None) => {}
@@ -259,8 +290,12 @@ impl<'v> Match<'v> {
                     node.attributes.insert((*name).to_owned(), attribute);
                 }
                 Bound::Value(value) => {
-                    tensors.push(name);
+                    tensors.push((*name).to_owned());
                     node.inputs.push(Some(value));
+                }
+                Bound::Values(values) => {
+                    tensors.extend(values.iter().map(|_| format!("{name}*")));
+                    node.inputs.extend(values.into_iter().map(Some));
                 }
             }
         }
@@ -285,7 +320,7 @@ impl<'v> Match<'v> {
                     }
                     _ => Bound::Value(*value),
                 },
-                attribute @ Bound::Attribute(_) => attribute.clone(),
+                other => other.clone(),
             },
             other => Bound::Attribute(Some(literal(other)?)),
         })
@@ -355,9 +390,12 @@ impl<'v> Match<'v> {
                 let steps = Attribute::Ints(strides_of(view.ints(value)?, view.dims(value)?)?);
                 self.bind(name, Bound::Attribute(Some(steps)))
             }
-            ("loss", unreduced) => {
+            ("loss" | "reduced", unreduced) => {
                 let before = (self.bound.len(), self.nodes.len());
                 let (code, inner) = self.reduced(value);
+                if code == 0 && name == "reduced" {
+                    return None;
+                }
                 let reduction = Bound::Attribute(Some(Attribute::Int(code)));
                 let is_bound = match arguments.get(1)? {
                     Expr::Name(name) => self.bind(name, reduction),
@@ -373,6 +411,33 @@ impl<'v> Match<'v> {
                 let rank = number(arguments.get(1)?);
                 let dims = u32::try_from(view.dims(value)?.len()).ok()?;
                 is_near(f64::from(dims), rank) && self.is(inner, value)
+            }
+            ("called", inner) => {
+                let Expr::Name(name) = arguments.get(1)? else { return None };
+                self.is_called(value, name) && self.is(inner, value)
+            }
+            ("by", inner) => {
+                let Expr::Text(aten) = arguments.get(1)? else { return None };
+                let origin = view.producer(value)?.origin.as_ref()?;
+                let is_by = origin.aten.strip_prefix("aten.")?.starts_with(aten);
+                is_by && self.is(inner, value)
+            }
+            ("sum", inner) => {
+                let before = (self.bound.len(), self.nodes.len());
+                let first = self.first_term(value);
+                let is_sum = first != value && self.is(inner, first);
+                if !is_sum {
+                    self.forget(before);
+                }
+                is_sum
+            }
+            ("block", inner) => {
+                let joined = view.made_by(value, "Concat")?;
+                let mut parts =
+                    joined.inputs.iter().flatten().filter(|part| !view.is_initializer(**part));
+                let (Some(part), None) = (parts.next(), parts.next()) else { return None };
+                self.nodes.extend(self.maker(value));
+                self.is(inner, *part)
             }
             ("tensor", inner) => self.number(value).is_none() && self.is(inner, value),
             ("sized", inner) => {
@@ -449,6 +514,35 @@ impl<'v> Match<'v> {
         (0, value)
     }
 
+    /// Whether a reader knows the value by this name: what the exporter left out made it, and changed nothing.
+    fn is_called(&self, value: ValueId, name: &str) -> bool {
+        let readers = self.view.readers(value).iter().filter_map(|at| self.view.node(*at));
+        readers.filter_map(call).any(|call| {
+            call.split('%').skip(1).any(|argument| {
+                let end = argument.find(|c: char| !c.is_alphanumeric() && c != '_');
+                let argument = argument.get(..end.unwrap_or(argument.len())).unwrap_or("");
+                let number = argument.strip_prefix(name).map(|rest| rest.trim_start_matches('_'));
+                number.is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()))
+            })
+        })
+    }
+
+    /// The first of many terms, which are selected of one tensor.
+    fn first_term(&mut self, mut value: ValueId) -> ValueId {
+        while let Some(sum) = self.view.made_by(value, "Add") {
+            self.nodes.extend(self.maker(value));
+            let mut term = sum.input(1);
+            while let Some(part) = term.and_then(|term| self.view.made_by(term, "Gather")) {
+                let at = term.and_then(|term| self.maker(term));
+                self.nodes.extend(at.filter(|at| !self.nodes.contains(at)));
+                term = part.input(0);
+            }
+            let Some(first) = sum.input(0) else { break };
+            value = first;
+        }
+        value
+    }
+
     /// Whether any result of what the expression says.
     fn is_made(&mut self, expr: &'static Expr, value: ValueId) -> bool {
         match expr {
@@ -472,7 +566,7 @@ impl<'v> Match<'v> {
     ) -> Option<bool> {
         let at = self.maker(value)?;
         let node = self.view.node(at)?;
-        if node.op != operator(name) || !(node.domain.is_empty() || node.domain == super::DOMAIN) {
+        if node.op != operator(name) || !is_matched(node) {
             return Some(false);
         }
         let named = arguments.iter().filter_map(|argument| match argument {
@@ -499,9 +593,20 @@ impl<'v> Match<'v> {
         }
         if let [Expr::Call { name: "all", arguments, .. }] = placed.as_slice() {
             let one = arguments.first()?;
-            let are_such = inputs.iter().all(|&input| self.is_input(one, input));
+            // What is called `tensors` is another tensor in each.
+            let mut tensors: Vec<ValueId> = Vec::new();
+            let are_such = inputs.iter().all(|&input| {
+                let is_such = self.is_input(one, input);
+                let list = self.bound.iter().position(|(name, _)| *name == "tensors");
+                if let Some((_, Bound::Value(tensor))) = list.map(|at| self.bound.remove(at)) {
+                    tensors.push(tensor);
+                }
+                is_such
+            });
             if !are_such {
                 self.forget(before);
+            } else if !tensors.is_empty() {
+                self.bound.push(("tensors", Bound::Values(tensors)));
             }
             return Some(are_such);
         }
@@ -604,6 +709,9 @@ mod tests {
         assert_eq!(ROWS.len(), parse::entries(TEXT).len(), "a line that is no row");
         for row in ROWS.iter() {
             let name = row.name;
+            if name.starts_with('~') {
+                continue;
+            }
             let own = formula::lookup(name);
             let torch = || ops::lookup("", name).or_else(|| ops::lookup("torch", name));
             assert!(own.is_some() || torch().is_some(), "{name} is no operator");
@@ -647,9 +755,15 @@ mod tests {
                             | "all"
                             | "unless"
                             | "loss"
+                            | "reduced"
+                            | "called"
+                            | "by"
+                            | "sum"
+                            | "block"
                             | "cast"
                             | "nth"
-                    ) || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
+                    ) || formula::lookup(name).is_some()
+                        || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
                 assert!(is_known, "{} is recognised by {name}", row.name);
                 for argument in arguments {
                     names(row, argument, found);

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
+use super::calls::Noted;
 use super::norms::is_constant;
 use super::patterns::{grouped, is_tensor, torch};
 use crate::config::Config;
@@ -64,8 +65,7 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
     }
 }
 
-/// The operands of a call: `%gelu : [num_users=1] = call_function[target=torch.ops.aten.gelu.default](args
-/// = (%linear,), kwargs = {approximate: tanh})`.
+/// The operands of a call.
 #[derive(Debug)]
 struct Operands<'a> {
     /// Name of the call's result.
@@ -76,12 +76,10 @@ struct Operands<'a> {
 
 impl<'a> Operands<'a> {
     fn parse(call: &'a str, names: &BTreeMap<&str, ValueId>) -> Option<Self> {
-        let (result, rest) = call.strip_prefix('%')?.split_once(" : ")?;
-        let (_, args) = rest.split_once("](args = (")?;
-        let (args, _) = args.split_once("), kwargs = ")?;
+        let Noted { result, placed, .. } = Noted::parse(call)?;
         let value = |text: &str| text.strip_prefix('%').and_then(|name| names.get(name).copied());
-        let args = args.split(", ").map(|text| text.trim_end_matches(','));
-        Some(Self { result, args: args.map(|text| (text, value(text))).collect() })
+        let args = placed.into_iter().map(|text| (text, value(text))).collect();
+        Some(Self { result, args })
     }
 
     fn tensor(&self, position: usize) -> Option<ValueId> {

@@ -4,13 +4,15 @@
 use super::Round;
 use crate::error::Error;
 use crate::graph::{Attribute, Elements, Literal, Node, Value, ValueId};
+use crate::sorted;
 use crate::tensor::DType;
 
 /// Operators whose result is a sequence.
 const MAKE_LISTS: [&str; 5] =
     ["SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence"];
 /// Other operators that read sequences or optionals.
-const READ_LISTS: [&str; 6] = [
+const READ_LISTS: [&str; 7] = [
+    "SequenceMap",
     "SequenceAt",
     "SequenceLength",
     "ConcatFromSequence",
@@ -36,8 +38,10 @@ impl Round<'_> {
             self.lists.insert(output, list);
             return Ok(false);
         }
-        if node.op == "SplitToSequence" {
-            return self.split(node, output);
+        match node.op.as_str() {
+            "SplitToSequence" => return self.split(node, output),
+            "SequenceMap" => return self.map(node),
+            _ => {}
         }
         Ok(self.read_list(node, output).is_some())
     }
@@ -140,14 +144,45 @@ impl Round<'_> {
             }
             self.nodes.push(parts);
         }
-        let list_node = Node {
+        self.keep(output, list);
+        Ok(true)
+    }
+
+    /// Notes a sequence, and who makes it, since whoever reads it may have to wait.
+    fn keep(&mut self, output: ValueId, list: Vec<ValueId>) {
+        self.nodes.push(Node {
             op: "SequenceConstruct".to_owned(),
             inputs: list.iter().copied().map(Some).collect(),
             outputs: vec![Some(output)],
             ..Node::default()
-        };
+        });
         self.lists.insert(output, list);
-        self.nodes.push(list_node);
+    }
+
+    /// `SequenceMap`: its body for each value of a sequence, with those at its place in further ones.
+    fn map(&mut self, node: &Node) -> Result<bool, Error> {
+        let first = node.input(0).and_then(|input| self.lists.get(&input));
+        let (Some(body), Some(length)) = (node.body("body"), first.map(Vec::len)) else {
+            return Ok(false);
+        };
+        let is_assumed = self.rests_on_assumption(node);
+        let mut made = vec![Vec::new(); body.outputs.len()];
+        for place in 0..length {
+            let given = |id: &ValueId| match self.lists.get(id) {
+                Some(list) => list.get(place).copied(),
+                None => Some(*id),
+            };
+            let given = node.inputs.iter().flatten().filter_map(given);
+            let names = sorted::map(body.inputs.iter().copied().zip(given));
+            let trip = i64::try_from(place).unwrap_or(i64::MAX);
+            let values = self.run(body, names, trip, is_assumed)?;
+            made.iter_mut().zip(values).for_each(|(list, value)| list.push(value));
+        }
+        for (output, list) in node.outputs.iter().zip(made) {
+            if let Some(output) = *output {
+                self.keep(output, list);
+            }
+        }
         Ok(true)
     }
 
