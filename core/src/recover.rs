@@ -98,7 +98,7 @@ type Recovery = fn(&mut View<'_>, &Config);
 
 /// All recoveries, in order: first what the exporter removed, then what it took apart, then what
 /// no exporter keeps; and what an answer rests on that has them.
-const RECOVERIES: [(Recovery, Reason); 28] = [
+const RECOVERIES: [(Recovery, Reason); 29] = [
     (batch_norm::restore, Reason::FoldedNormalisation),
     (batch_norm::of_weights, Reason::TakenApart),
     (recurrent::find_again, Reason::TakenApart),
@@ -108,6 +108,7 @@ const RECOVERIES: [(Recovery, Reason); 28] = [
     (weights::turn_back, Reason::TransposedWeights),
     (masks::separate, Reason::MergedMasks),
     (traced::restore_affine, Reason::TakenApart),
+    (traced::restore_bilinear, Reason::TakenApart),
     (traced::regroup, Reason::TakenApart),
     (in_projection::copy, Reason::TakenApart),
     (in_projection::separate, Reason::TakenApart),

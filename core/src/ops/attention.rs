@@ -104,11 +104,11 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     let last = |x: &Tensor| x.strides().last().copied();
     let is_cut = is("causal") && q.sizes().get(2) != k.sizes().get(2);
     let is_half = call.rt.autocast_type().is_some() || q.dtype().size() == Bytes(2);
-    if is("as_given")
-        && (bias.is_some() && is_half
-            || q.rank() != 4
-            || is_cut
-            || [&q, &k, &v].map(last) != [Some(1); 3])
+    if is_cut
+        || is("as_given")
+            && (bias.is_some() && is_half
+                || q.rank() != 4
+                || [&q, &k, &v].map(last) != [Some(1); 3])
     {
         call.is_unproven();
     }

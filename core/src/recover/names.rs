@@ -200,7 +200,8 @@ fn arguments_of_masked(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
 fn arguments_of_linear_loss(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     let mut held = Vec::new();
     for (_, loss) in view.nodes() {
-        let Some(product) = product_of_loss(view, loss) else { continue };
+        let product = product_of_loss(view, loss).or_else(|| product_of_call(view, loss));
+        let Some(product) = product else { continue };
         let given = product.inputs.iter().flatten().map(|&given| source(view, given));
         held.extend(given.filter_map(|given| Some((given, loss.output(0)?))));
     }
@@ -222,6 +223,13 @@ pub(super) fn product_of_loss<'v>(view: &'v View<'_>, loss: &Node) -> Option<&'v
         && classes.starts_with(rows)
         && [product, seen].into_iter().all(|node| node.module == loss.module);
     is_one.then_some(product)
+}
+
+/// The same, where the file names the call of the loss.
+fn product_of_call<'v>(view: &'v View<'_>, loss: &Node) -> Option<&'v Node> {
+    loss.origin.as_ref().filter(|origin| origin.aten.starts_with("aten.cross_entropy_loss."))?;
+    let product = view.producer(source(view, loss.input(0)?))?;
+    matches!(product.op.as_str(), "Gemm" | "Linear" | "MatMul").then_some(product)
 }
 
 /// Masks that a module makes of those that it was given, until it returns: `_canonical_mask` in the layers of

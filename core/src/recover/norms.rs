@@ -76,10 +76,15 @@ fn is_in_code(value: &Value) -> bool {
 /// `Reshape → BatchNormalization → Reshape` over one image with all channels of all images is an instance
 /// norm that keeps statistics, which both exporters repeat.
 fn instance_norm(view: &View<'_>, node: &Node) -> Option<Node> {
-    if node.op != "Reshape" || !node.domain.is_empty() {
-        return None;
-    }
-    let norm = view.made_by(node.input(0)?, "BatchNormalization")?;
+    // Of one image the exporter leaves the last `Reshape` out, and names the call.
+    let is_call = node.origin.as_ref().is_some_and(|o| o.aten.starts_with("aten.instance_norm."));
+    let norm = match node.op.as_str() {
+        "BatchNormalization" if is_call => node,
+        "Reshape" if node.domain.is_empty() => {
+            view.made_by(node.input(0)?, "BatchNormalization")?
+        }
+        _ => return None,
+    };
     let whole = norm.input(0)?;
     let x = view.made_by(whole, "Reshape")?.input(0)?;
     let (dims, whole_dims) = (view.dims(x)?, view.dims(whole)?);

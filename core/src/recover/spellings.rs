@@ -142,13 +142,13 @@ fn search(view: &mut View<'_>, in_one_call: bool) {
         let is_free = is_matched(node) && taken.get(at) == Some(&false);
         let rows = BY_ROOT.get(node.op.as_str()).filter(|_| is_free);
         let spelled = |row: &&'static Row| {
-            // What is only marked is marked once, and only where the file names calls.
-            let is_mark = row.name.starts_with('~');
-            if is_mark && (!in_one_call || call(node).is_none()) {
+            // What is only marked is marked once, before calls become one node each.
+            if in_one_call && row.name.starts_with('~') {
                 return None;
             }
             let found = Match::of(view, row, NodeId(at));
-            let found = found.filter(|found| in_one_call || found.has_several_calls())?;
+            let is_meant = |found: &Match<'_>| in_one_call || found.has_several_calls();
+            let found = found.filter(|found| row.name.starts_with('~') || is_meant(found))?;
             Some((row.name, found))
         };
         let Some((name, spelled)) = rows.and_then(|rows| rows.iter().find_map(spelled)) else {

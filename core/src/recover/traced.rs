@@ -19,9 +19,10 @@ use crate::sorted;
 type Rebuild = fn(&View<'_>, &Node, &Operands<'_>) -> Option<Node>;
 
 /// Calls by ATen operator, without the overload.
-const CALLS: [(&str, &str, Rebuild); 5] = [
+const CALLS: [(&str, &str, Rebuild); 6] = [
     ("aten.gelu", "gelu", |_, node, operands| unary("Gelu", node, operands)),
     ("aten.group_norm", "group_norm", group_norm),
+    ("aten.instance_norm", "instance_norm", instance_norm),
     ("aten.mse_loss", "mse_loss", mse_loss),
     ("aten.scaled_dot_product_attention", "scaled_dot_product_attention", attention),
     ("aten.silu", "silu", |_, node, operands| unary("Silu", node, operands)),
@@ -62,6 +63,38 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
     }
     for (name, count) in found {
         view.found_again(name, count);
+    }
+    give_batches(view);
+}
+
+/// Gives keys and values of attention the batch of one that the queries have, which later passes of the exporter
+/// join with what turns them.
+fn give_batches(view: &mut View<'_>) {
+    let mut lacking: Vec<(NodeId, usize, ValueId)> = Vec::new();
+    for (at, node) in view.nodes().filter(|(_, node)| node.op == "Attention") {
+        let dims = |position: usize| node.input(position).and_then(|value| view.dims(value));
+        let Some([1, rest @ ..]) = dims(0) else { continue };
+        for position in 1..3 {
+            let is_flat = dims(position).is_some_and(|dims| dims.len() == rest.len());
+            lacking.extend(node.input(position).filter(|_| is_flat).map(|x| (at, position, x)));
+        }
+    }
+    for (at, position, x) in lacking {
+        let (Some(mut attention), Some(mut ty)) = (view.node(at).cloned(), view.typed.ty(x).cloned())
+        else {
+            continue;
+        };
+        ty.dims.insert(0, 1);
+        let whole = view.add_value(view.graph().value_name(x).to_owned(), ty, None);
+        let mut batch = torch("Unsqueeze", &attention, vec![Some(x)]);
+        batch.domain = String::new();
+        batch.outputs = vec![Some(whole)];
+        batch.attributes.insert("axes".to_owned(), Attribute::Ints(vec![0]));
+        if let Some(before) = at.0.checked_sub(1) {
+            view.behind.entry(NodeId(before)).or_default().push(batch);
+            attention.inputs.iter_mut().skip(position).take(1).for_each(|x| *x = Some(whole));
+            view.replace(at, attention);
+        }
     }
 }
 
@@ -146,6 +179,39 @@ fn group_norm(view: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<N
     Some(norm)
 }
 
+/// `instance_norm(x, weight, bias, mean, variance, …)` of a batch; ONNX has no place for the statistics, of which
+/// only the size matters: that of the weight.
+fn instance_norm(_: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<Node> {
+    let keeps = operands.args.get(3).is_some_and(|(text, _)| *text != "None");
+    let weight = operands.tensor(1)?;
+    (keeps && node.op == "InstanceNormalization").then(|| {
+        let mut norm = node.clone();
+        norm.inputs.extend([Some(weight), Some(weight)]);
+        norm
+    })
+}
+
+/// Gives the weight of `nn.Bilinear` its name and its dimensions: the exporter stores it as the matrix of a product.
+pub(super) fn restore_bilinear(view: &mut View<'_>, _: &Config) {
+    let mut folded = Vec::new();
+    for (_, node) in view.nodes().filter(|(_, node)| node.op == "MatMul") {
+        let is_call = node.origin.as_ref().is_some_and(|o| o.aten.starts_with("aten.bilinear."));
+        let Some(matrix) = node.input(1).filter(|m| is_call && view.is_initializer(*m)) else {
+            continue;
+        };
+        let after = node.output(0).and_then(|product| view.readers(product).first().copied());
+        let parts = after.and_then(|at| view.dims(view.node(at)?.output(0)?));
+        let (Some(&[first, _]), Some(&[.., out, second])) = (view.dims(matrix), parts) else {
+            continue;
+        };
+        folded.push((matrix, [out, first, second], format!("{}.weight", node.module)));
+    }
+    for (matrix, dims, name) in folded {
+        view.reshape_state(matrix, &dims);
+        view.take_for_state(matrix, &name);
+    }
+}
+
 /// Gives the weight and the bias of group norms their names and their one dimension, where the exporter
 /// folded another into them.
 pub(super) fn restore_affine(view: &mut View<'_>, _: &Config) {
@@ -188,6 +254,9 @@ fn attention(view: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<No
     let v = operand(2, node.input(1))?;
     let mut found = torch("Attention", node, vec![Some(q), Some(k), Some(v)]);
     found.attributes.insert("drops".to_owned(), Attribute::Int(0));
+    if operands.args.get(5).is_some_and(|(text, _)| *text == "True") {
+        found.attributes.insert("causal".to_owned(), Attribute::Int(1));
+    }
     match operands.args.get(3) {
         None | Some(("None", _)) => {}
         Some((_, Some(mask))) if is_tensor(view, *mask) => found.inputs.push(Some(*mask)),
