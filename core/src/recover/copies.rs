@@ -1,5 +1,5 @@
 //! Copies that the dynamo exporter left out, because they change no value: `clone`, `contiguous`, the functions
-//! that end in `_copy`, a cast to the type that is there.
+//! that end in `_copy`, a cast to the type that is there, the sum of one number.
 //!
 //! What reads such a copy names it in the text of its call, and reads what was copied.
 
@@ -7,13 +7,16 @@ use std::collections::BTreeMap;
 
 use super::View;
 use super::calls::{self, Names, Noted};
+use crate::basis::Reason;
 use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
 /// Calls that copy, as their results are named.
-const COPIES: [&str; 3] = ["_to_copy", "clone", "copy"];
+const COPIES: [&str; 4] = ["_to_copy", "clone", "copy", "sum"];
 /// Calls that copy where they cannot see their input otherwise, so that the copy in front is theirs.
 const VIEWS: [&str; 2] = ["_unsafe_view.default", "view.default"];
+/// Views: a copy of one is contiguous, be it by `contiguous` or by a function in `_copy`.
+const SOURCES: [&str; 4] = ["Expand", "Gather", "Slice", "Transpose"];
 
 /// Puts the copies back.
 pub(super) fn restore(view: &mut View<'_>, _: &Config) {
@@ -34,17 +37,27 @@ pub(super) fn restore(view: &mut View<'_>, _: &Config) {
             continue;
         }
         let mut sources = calls::reads(view, nodes);
-        sources.retain(|read| !named.contains(read));
+        sources.retain(|read| {
+            let is_number = view.is_initializer(*read) && is_one(view, *read);
+            !is_number && !named.contains(read)
+        });
         if sources.len() == lacking.len() {
             for copied in sources.into_iter().zip(lacking) {
                 copies.entry(copied).or_default().extend(nodes);
             }
         }
     }
-    let is_copied = |source: ValueId| view.producer(source).is_some_and(|n| n.op == "Contiguous");
+    // What made the value may be the copy itself, under another name.
+    let is_copied = |source: ValueId, name: &str| {
+        view.producer(source).is_some_and(|maker| {
+            let call = maker.origin.as_ref().map_or("", |origin| origin.call.as_str());
+            let rest = call.strip_prefix(name);
+            maker.op == "Contiguous" || rest.is_some_and(|rest| rest.starts_with(" :"))
+        })
+    };
     let copies: Vec<(ValueId, String, Vec<NodeId>)> = copies
         .into_iter()
-        .filter(|((source, _), _)| !is_copied(*source))
+        .filter(|((source, name), _)| !is_copied(*source, name))
         .map(|((source, name), readers)| (source, name.to_owned(), readers))
         .collect();
     let mut count = 0;
@@ -61,18 +74,27 @@ fn is_copy(name: &str) -> bool {
     COPIES.contains(&name) || stem.strip_suffix('_').is_some_and(|stem| COPIES.contains(&stem))
 }
 
+/// Whether a value has no dimensions.
+fn is_one(view: &View<'_>, value: ValueId) -> bool {
+    view.dims(value).is_some_and(<[u64]>::is_empty)
+}
+
 /// Puts a copy behind a value, in front of some of its readers.
 fn copy(view: &mut View<'_>, source: ValueId, name: &str, readers: &[NodeId]) -> Option<()> {
     let ty = view.typed.ty(source)?.clone();
     let first = *readers.first()?;
     let made = view.producers.get(source.0).copied().flatten();
     let at = made.or_else(|| Some(NodeId(first.0.checked_sub(1)?)))?;
-    // A copy of what is seen otherwise is contiguous, be it by `contiguous` or by a function in `_copy`.
-    const SEEN: [&str; 4] = ["Expand", "Gather", "Slice", "Transpose"];
-    let is_seen = view.producer(source).is_some_and(|node| SEEN.contains(&node.op.as_str()));
+    let is_view = view.producer(source).is_some_and(|node| SOURCES.contains(&node.op.as_str()));
+    let op = match name.starts_with("%sum") {
+        true if !is_one(view, source) => return None,
+        true => "sum",
+        false if is_view => "alias_copy",
+        false => "clone",
+    };
     let copied = view.add_value(name.trim_start_matches('%').to_owned(), ty, None);
     let node = Node {
-        op: if is_seen { "alias_copy" } else { "clone" }.to_owned(),
+        op: op.to_owned(),
         domain: "aten".to_owned(),
         inputs: vec![Some(source)],
         outputs: vec![Some(copied)],
@@ -87,6 +109,10 @@ fn copy(view: &mut View<'_>, source: ValueId, name: &str, readers: &[NodeId]) ->
         inputs.filter(|input| **input == Some(source)).for_each(|input| *input = Some(copied));
     }
     view.rests_on_reason(copied);
+    if name.starts_with("%_to_copy") {
+        // Of which type and in which format nobody knows.
+        super::rests_on(&mut view.reasons, copied, &Reason::Operator("_to_copy".to_owned()));
+    }
     view.nodes_changed = true;
     Some(())
 }

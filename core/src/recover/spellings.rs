@@ -217,7 +217,8 @@ impl<'v> Match<'v> {
             })?;
             spelled.last.push(other);
         }
-        spelled.is_all_here().then_some(spelled)
+        // What is only marked stays, with whoever reads parts of it.
+        (row.name.starts_with('~') || spelled.is_all_here()).then_some(spelled)
     }
 
     fn has_several_calls(&self) -> bool {
@@ -391,53 +392,15 @@ impl<'v> Match<'v> {
                 self.bind(name, Bound::Attribute(Some(steps)))
             }
             ("loss" | "reduced", unreduced) => {
-                let before = (self.bound.len(), self.nodes.len());
-                let (code, inner) = self.reduced(value);
-                if code == 0 && name == "reduced" {
-                    return None;
-                }
-                let reduction = Bound::Attribute(Some(Attribute::Int(code)));
-                let is_bound = match arguments.get(1)? {
-                    Expr::Name(name) => self.bind(name, reduction),
-                    _ => false,
-                };
-                let is_loss = is_bound && self.is(unreduced, inner);
-                if !is_loss {
-                    self.forget(before);
-                }
-                is_loss
+                self.is_loss(unreduced, arguments.get(1)?, value, name == "loss")
             }
             ("rank", inner) => {
                 let rank = number(arguments.get(1)?);
                 let dims = u32::try_from(view.dims(value)?.len()).ok()?;
                 is_near(f64::from(dims), rank) && self.is(inner, value)
             }
-            ("called", inner) => {
-                let Expr::Name(name) = arguments.get(1)? else { return None };
-                self.is_called(value, name) && self.is(inner, value)
-            }
-            ("by", inner) => {
-                let Expr::Text(aten) = arguments.get(1)? else { return None };
-                let origin = view.producer(value)?.origin.as_ref()?;
-                let is_by = origin.aten.strip_prefix("aten.")?.starts_with(aten);
-                is_by && self.is(inner, value)
-            }
-            ("sum", inner) => {
-                let before = (self.bound.len(), self.nodes.len());
-                let first = self.first_term(value);
-                let is_sum = first != value && self.is(inner, first);
-                if !is_sum {
-                    self.forget(before);
-                }
-                is_sum
-            }
-            ("block", inner) => {
-                let joined = view.made_by(value, "Concat")?;
-                let mut parts =
-                    joined.inputs.iter().flatten().filter(|part| !view.is_initializer(**part));
-                let (Some(part), None) = (parts.next(), parts.next()) else { return None };
-                self.nodes.extend(self.maker(value));
-                self.is(inner, *part)
+            ("called" | "by" | "terms" | "block", inner) => {
+                self.is_of_calls(name, inner, arguments.get(1), value)?
             }
             ("tensor", inner) => self.number(value).is_none() && self.is(inner, value),
             ("sized", inner) => {
@@ -489,6 +452,65 @@ impl<'v> Match<'v> {
                 let is_first = view.producer(value)?.output(0) == Some(value);
                 is_first && self.is_node(name, arguments, value)?
             }
+        })
+    }
+
+    /// Whether a value is the mean or the sum of this, or, where that is asked for too, this itself.
+    fn is_loss(
+        &mut self,
+        unreduced: &'static Expr,
+        reduction: &'static Expr,
+        value: ValueId,
+        or_itself: bool,
+    ) -> bool {
+        let before = (self.bound.len(), self.nodes.len());
+        let (code, inner) = self.reduced(value);
+        let bound = Bound::Attribute(Some(Attribute::Int(code)));
+        let is_bound = match reduction {
+            Expr::Name(name) => (or_itself || code != 0) && self.bind(name, bound),
+            _ => false,
+        };
+        let is_loss = is_bound && self.is(unreduced, inner);
+        if !is_loss {
+            self.forget(before);
+        }
+        is_loss
+    }
+
+    /// Whether a value is what the text of a call says of it, or what many nodes make together.
+    fn is_of_calls(
+        &mut self,
+        name: &'static str,
+        inner: &'static Expr,
+        other: Option<&'static Expr>,
+        value: ValueId,
+    ) -> Option<bool> {
+        Some(match (name, other) {
+            ("called", Some(Expr::Name(name))) => {
+                self.is_called(value, name) && self.is(inner, value)
+            }
+            ("by", Some(Expr::Text(text))) => {
+                let call = call(self.view.producer(value)?)?;
+                call.contains(text) && self.is(inner, value)
+            }
+            ("terms", _) => {
+                let before = (self.bound.len(), self.nodes.len());
+                let first = self.first_term(value);
+                let is_sum = first != value && self.is(inner, first);
+                if !is_sum {
+                    self.forget(before);
+                }
+                is_sum
+            }
+            ("block", _) => {
+                let joined = self.view.made_by(value, "Concat")?;
+                let mut parts = joined.inputs.iter().flatten();
+                let mut parts = parts.by_ref().filter(|part| !self.view.is_initializer(**part));
+                let (Some(part), None) = (parts.next(), parts.next()) else { return None };
+                self.nodes.extend(self.maker(value));
+                self.is(inner, *part)
+            }
+            _ => false,
         })
     }
 
@@ -741,29 +763,26 @@ mod tests {
             Expr::Named(_, expr) => names(row, expr, found),
             Expr::Call { name, arguments, .. } => {
                 let name = operator(name);
-                let is_known =
-                    matches!(
-                        name,
-                        "number"
-                            | "ints"
-                            | "rank"
-                            | "tensor"
-                            | "made"
-                            | "past"
-                            | "sized"
-                            | "steps"
-                            | "all"
-                            | "unless"
-                            | "loss"
-                            | "reduced"
-                            | "called"
-                            | "by"
-                            | "sum"
-                            | "block"
-                            | "cast"
-                            | "nth"
-                    ) || formula::lookup(name).is_some()
-                        || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
+                let is_known = matches!(
+                    name,
+                    "number"
+                        | "ints"
+                        | "rank"
+                        | "tensor"
+                        | "made"
+                        | "sized"
+                        | "all"
+                        | "unless"
+                        | "loss"
+                        | "reduced"
+                        | "called"
+                        | "by"
+                        | "sum"
+                        | "block"
+                        | "cast"
+                        | "nth"
+                ) || formula::lookup(name).is_some()
+                    || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
                 assert!(is_known, "{} is recognised by {name}", row.name);
                 for argument in arguments {
                     names(row, argument, found);

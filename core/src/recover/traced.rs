@@ -19,10 +19,11 @@ use crate::sorted;
 type Rebuild = fn(&View<'_>, &Node, &Operands<'_>) -> Option<Node>;
 
 /// Calls by ATen operator, without the overload.
-const CALLS: [(&str, &str, Rebuild); 6] = [
+const CALLS: [(&str, &str, Rebuild); 7] = [
     ("aten.gelu", "gelu", |_, node, operands| unary("Gelu", node, operands)),
     ("aten.group_norm", "group_norm", group_norm),
     ("aten.instance_norm", "instance_norm", instance_norm),
+    ("aten.mean", "adaptive_avg_pool2d", mean_of_images),
     ("aten.mse_loss", "mse_loss", mse_loss),
     ("aten.scaled_dot_product_attention", "scaled_dot_product_attention", attention),
     ("aten.silu", "silu", |_, node, operands| unary("Silu", node, operands)),
@@ -67,34 +68,39 @@ pub(super) fn regroup(view: &mut View<'_>, _: &Config) {
     give_batches(view);
 }
 
-/// Gives keys and values of attention the batch of one that the queries have, which later passes of the exporter
-/// join with what turns them.
+/// Gives keys and values of attention apart the batch and the heads that the queries have, which later passes of the
+/// exporter leave joined.
 fn give_batches(view: &mut View<'_>) {
-    let mut lacking: Vec<(NodeId, usize, ValueId)> = Vec::new();
+    let mut joined: Vec<(NodeId, usize, ValueId, Vec<u64>)> = Vec::new();
     for (at, node) in view.nodes().filter(|(_, node)| node.op == "Attention") {
-        let dims = |position: usize| node.input(position).and_then(|value| view.dims(value));
-        let Some([1, rest @ ..]) = dims(0) else { continue };
-        for position in 1..3 {
-            let is_flat = dims(position).is_some_and(|dims| dims.len() == rest.len());
-            lacking.extend(node.input(position).filter(|_| is_flat).map(|x| (at, position, x)));
+        let Some(&[batch, heads, ..]) = node.input(0).and_then(|q| view.dims(q)) else { continue };
+        for (position, x) in node.inputs.iter().enumerate().take(3).skip(1) {
+            let (Some(x), Some(&[both, rows, width])) = (*x, x.and_then(|x| view.dims(x))) else {
+                continue;
+            };
+            if Some(both) == batch.checked_mul(heads) {
+                joined.push((at, position, x, vec![batch, heads, rows, width]));
+            }
         }
     }
-    for (at, position, x) in lacking {
-        let (Some(mut attention), Some(mut ty)) = (view.node(at).cloned(), view.typed.ty(x).cloned())
-        else {
+    for (at, position, x, dims) in joined {
+        let (Some(attention), Some(before)) = (view.node(at), at.0.checked_sub(1)) else {
             continue;
         };
-        ty.dims.insert(0, 1);
-        let whole = view.add_value(view.graph().value_name(x).to_owned(), ty, None);
-        let mut batch = torch("Unsqueeze", &attention, vec![Some(x)]);
-        batch.domain = String::new();
-        batch.outputs = vec![Some(whole)];
-        batch.attributes.insert("axes".to_owned(), Attribute::Ints(vec![0]));
-        if let Some(before) = at.0.checked_sub(1) {
-            view.behind.entry(NodeId(before)).or_default().push(batch);
-            attention.inputs.iter_mut().skip(position).take(1).for_each(|x| *x = Some(whole));
-            view.replace(at, attention);
-        }
+        let (Some(mut ty), mut attention) = (view.typed.ty(x).cloned(), attention.clone()) else {
+            continue;
+        };
+        let size = dims.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
+        ty.dims = dims;
+        let apart = view.add_value(view.graph().value_name(x).to_owned(), ty, None);
+        let mut reshape = torch("seen_as", &attention, vec![Some(x)]);
+        "aten".clone_into(&mut reshape.domain);
+        reshape.outputs = vec![Some(apart)];
+        reshape.attributes.insert("size".to_owned(), Attribute::Ints(size));
+        reshape.attributes.insert("tensors".to_owned(), Attribute::String("self".to_owned()));
+        view.behind.entry(NodeId(before)).or_default().push(reshape);
+        attention.inputs.iter_mut().skip(position).take(1).for_each(|x| *x = Some(apart));
+        view.replace(at, attention);
     }
 }
 
@@ -145,6 +151,14 @@ pub(super) fn share_heads(view: &mut View<'_>) {
     for (at, node) in found {
         view.replace(at, node);
     }
+}
+
+/// `nn.AdaptiveAvgPool2d(1)`, whose mean keeps the format of its images.
+fn mean_of_images(_: &View<'_>, node: &Node, operands: &Operands<'_>) -> Option<Node> {
+    let is_pool = node.origin.as_ref()?.class.ends_with(".AdaptiveAvgPool2d");
+    let mut pool = torch("GlobalAveragePool", node, vec![Some(operands.tensor(0)?)]);
+    pool.domain = String::new();
+    is_pool.then_some(pool)
 }
 
 /// `F.mse_loss(self, target, reduction)`; the mean where no reduction is stated.
