@@ -20,7 +20,7 @@ use crate::tensor::TensorType;
 
 /// What differs from PyTorch and nothing puts back: calls by the start of their names, modules of `torch.nn`
 /// by their class, or such a call in such a module; and the entry of `tests/operators.txt` that shows it.
-const UNPROVEN: [(&str, &str, &str); 15] = [
+const UNPROVEN: &[(&str, &str, &str)] = &[
     ("aten._native_batch_norm_legit_functional.", "", "native_batch_norm"),
     ("aten._upsample_bilinear2d_aa.", "", "_upsample_bilinear2d_aa"),
     ("aten.logcumsumexp.", "", "logcumsumexp"),
