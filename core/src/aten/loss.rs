@@ -104,7 +104,14 @@ pub fn soft_cross_entropies(
     let gone: Vec<bool> = (0..products.rank()).map(|dim| reduction != "none" || dim == 1).collect();
     let total = sum(rt, weighted.as_ref().unwrap_or(&products), &gone, false);
     let negated = negate(rt, "aten::neg", &total);
-    let loss = if reduction == "mean" { scale(rt, "aten::div", &negated) } else { negated };
+    let loss = match reduction {
+        "mean" => {
+            let loss = scale(rt, "aten::div", &negated);
+            drop(negated);
+            loss
+        }
+        _ => negated,
+    };
     drop(total);
     drop(weighted);
     drop(products);

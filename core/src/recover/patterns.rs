@@ -222,9 +222,7 @@ fn baddbmm(view: &View<'_>, node: &Node) -> Option<Found> {
     // `F.multi_head_attention_forward` that no module calls, whose frame nothing tells.
     let is_scaled = view.made_by(a, "Mul").is_some_and(|scaled| scaled.module == node.module);
     let has = |name: &&str| view.is_initializer_named(&format!("{}.{name}", node.module));
-    if is_scaled
-        && !["in_proj_weight", "in_proj_bias", "q_proj_weight"].iter().any(|name| has(name))
-    {
+    if is_scaled && !["in_proj_weight", "in_proj_bias", "q_proj_weight"].iter().any(has) {
         found.attributes.insert("scales_queries".to_owned(), Attribute::Int(1));
     }
     Some(("baddbmm", found))

@@ -379,17 +379,9 @@ impl<'v> Match<'v> {
     ) -> Option<bool> {
         let (view, first) = (self.view, arguments.first());
         Some(match (name, first?) {
-            ("number", Expr::Name(name)) => {
-                let x = self.number(value)?;
-                self.bind(name, Bound::Attribute(Some(Attribute::Float(x))))
-            }
-            ("ints", Expr::Name(name)) => {
-                let list = view.ints(value)?.to_vec();
-                self.bind(name, Bound::Attribute(Some(Attribute::Ints(list))))
-            }
-            ("steps", Expr::Name(name)) => {
-                let steps = Attribute::Ints(strides_of(view.ints(value)?, view.dims(value)?)?);
-                self.bind(name, Bound::Attribute(Some(steps)))
+            ("number" | "ints" | "steps", Expr::Name(attribute)) => {
+                let known = self.constant(name, value)?;
+                self.bind(attribute, Bound::Attribute(Some(known)))
             }
             ("loss" | "reduced", unreduced) => {
                 self.is_loss(unreduced, arguments.get(1)?, value, name == "loss")
@@ -452,6 +444,16 @@ impl<'v> Match<'v> {
                 let is_first = view.producer(value)?.output(0) == Some(value);
                 is_first && self.is_node(name, arguments, value)?
             }
+        })
+    }
+
+    /// A constant value as an attribute: one number, integers, or the distances between slices.
+    fn constant(&self, kind: &str, value: ValueId) -> Option<Attribute> {
+        let ints = || self.view.ints(value);
+        Some(match kind {
+            "number" => Attribute::Float(self.number(value)?),
+            "ints" => Attribute::Ints(ints()?.to_vec()),
+            _ => Attribute::Ints(strides_of(ints()?, self.view.dims(value)?)?),
         })
     }
 
@@ -754,6 +756,12 @@ mod tests {
         }
     }
 
+    /// What a value can be required to be, apart from the result of an operator.
+    const FORMS: [&str; 19] = [
+        "number", "ints", "rank", "tensor", "made", "past", "sized", "steps", "all", "unless",
+        "loss", "reduced", "called", "by", "sum", "terms", "block", "cast", "nth",
+    ];
+
     fn names(row: &'static Row, expr: &'static Expr, found: &mut Vec<&'static str>) {
         match expr {
             Expr::Name(name) => match row.parts.iter().find(|(part, _)| part == name) {
@@ -763,25 +771,8 @@ mod tests {
             Expr::Named(_, expr) => names(row, expr, found),
             Expr::Call { name, arguments, .. } => {
                 let name = operator(name);
-                let is_known = matches!(
-                    name,
-                    "number"
-                        | "ints"
-                        | "rank"
-                        | "tensor"
-                        | "made"
-                        | "sized"
-                        | "all"
-                        | "unless"
-                        | "loss"
-                        | "reduced"
-                        | "called"
-                        | "by"
-                        | "sum"
-                        | "block"
-                        | "cast"
-                        | "nth"
-                ) || formula::lookup(name).is_some()
+                let is_known = FORMS.contains(&name)
+                    || formula::lookup(name).is_some()
                     || ops::lookup("", name).or_else(|| ops::lookup("torch", name)).is_some();
                 assert!(is_known, "{} is recognised by {name}", row.name);
                 for argument in arguments {
