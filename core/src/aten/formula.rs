@@ -523,6 +523,15 @@ mod tests {
     }
 
     #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> =
+            super::parse::rows(super::TEXT).iter().map(|row| row.name).collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(twice, None, "two rows have one name");
+    }
+
+    #[test]
     fn every_call_of_a_row_is_known() {
         for Row { name, body, gradients, parameters, .. } in ROWS.values().copied() {
             let mut known = |call: &'static str| {

@@ -8,6 +8,7 @@ pub mod cell;
 
 use super::view;
 use crate::bytes::Bytes;
+use crate::eager::kernels;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -46,6 +47,14 @@ pub struct Recurrent {
     pub directions: u64,
     /// Whether the batch lies before the time.
     pub batch_first: bool,
+}
+
+impl Recurrent {
+    /// COUNT: elements of cuDNN's biases, two for each layer and direction.
+    const fn biases(&self) -> u64 {
+        let rows = self.cell.gates().saturating_mul(self.hidden);
+        self.layers.saturating_mul(self.directions).saturating_mul(rows).saturating_mul(2)
+    }
 }
 
 /// One call of it: the sizes that decide what cuDNN asks for.
@@ -166,18 +175,12 @@ pub fn recurrent(
     let state = |at: usize| given.get(at).cloned().unwrap_or_else(|| rt.empty(x.dtype(), &states));
     let zeros = state(0);
     let cell_zeros = has_cell.then(|| state(1));
-    let weights: Vec<Tensor> = weights
-        .iter()
-        .map(|weight| {
-            let [weight] = rt.for_operator(NAME, [weight]);
-            weight
-        })
-        .collect();
-    let [x, hx] = &rt.for_operator(NAME, [x, &zeros]);
+    let (flat, weights) = flattened(rt, weights, module);
     let cx = cell_zeros.as_ref().map(|zeros| {
         let [cx] = rt.for_operator(NAME, [zeros]);
         cx
     });
+    let [x, hx] = &rt.for_operator(NAME, [x, &zeros]);
     let run = Run { module: *module, time, batch, input: x.size(2), element: x.dtype().size() };
     let copy = by_time(rt, x, module);
     rt.enter_operator(NAME);
@@ -185,6 +188,10 @@ pub fn recurrent(
     let y = rt.empty(x.dtype(), &[time, batch, width]);
     let hy = rt.empty(x.dtype(), &states);
     let cy = has_cell.then(|| rt.empty(x.dtype(), &states));
+    // `flatten_parameters` knows no bfloat16 (`CUDNN_TENSOR_DTYPES`): each call copies all weights into one tensor.
+    let is_apart = flat.is_none() && x.dtype() == DType::BFloat16;
+    let flat =
+        flat.or_else(|| is_apart.then(|| rt.empty(x.dtype(), &[elements(&weights, module)])));
     let scratch = rt.scratch(run.workspace());
     let reserve = rt.empty(DType::UInt8, &[run.reserve().0]);
     drop((scratch, copy));
@@ -194,6 +201,7 @@ pub fn recurrent(
     saved.push(hx);
     saved.extend(cx.as_ref());
     saved.extend([&y, &reserve]);
+    saved.extend(flat.as_ref());
     let mut inputs = vec![x];
     inputs.extend(&weights);
     inputs.push(hx);
@@ -204,6 +212,38 @@ pub fn recurrent(
     rt.differentiable_many("CudnnRnnBackward0", outputs, &inputs, &saved, move |pass| {
         gradients(pass, &run, &states, &layouts)
     })
+}
+
+/// COUNT: elements of all weights, and of the two biases that cuDNN has for each layer and direction also where the
+/// module has none.
+fn elements(weights: &[Tensor], module: &Recurrent) -> u64 {
+    let all = weights.iter().map(Tensor::numel).fold(0, u64::saturating_add);
+    let has_bias = weights.iter().any(|weight| weight.rank() == 1);
+    all.saturating_add(if has_bias { 0 } else { module.biases() })
+}
+
+/// Under autocast all weights as views of one tensor of the lower type, which each call makes anew
+/// (`_cudnn_rnn_cast_reflatten`, `native/cudnn/RNN.cpp`); else as they are.
+fn flattened(
+    rt: &Runtime,
+    weights: &[Tensor],
+    module: &Recurrent,
+) -> (Option<Tensor>, Vec<Tensor>) {
+    let is_other = |dtype| weights.first().is_some_and(|weight| weight.dtype() != dtype);
+    let Some(dtype) = rt.autocast_type().filter(|&dtype| is_other(dtype)) else {
+        return (None, weights.to_vec());
+    };
+    rt.enter_operator("aten::_cudnn_rnn");
+    let flat = rt.empty(dtype, &[elements(weights, module)]);
+    let views = weights.iter().map(|weight| {
+        let view = flat.alias(weight.sizes().to_vec(), weight.strides().to_vec());
+        let from = weight.dtype();
+        rt.differentiable("CopyBackwards", view, &[weight], &[], move |pass| {
+            vec![pass.grad().map(|grad| kernels::cast(pass.rt, grad, from))]
+        })
+    });
+    let views = views.collect();
+    (Some(flat), views)
 }
 
 /// `input.transpose(0, 1).contiguous()`, where the batch lies first.
@@ -255,9 +295,7 @@ fn gradients(
     let all = weights.iter().map(|(sizes, _)| count(sizes)).fold(0, u64::saturating_add);
     // cuDNN has biases, two for each layer and direction, where the module has none: its weights are copies.
     let has_bias = weights.iter().any(|(sizes, _)| sizes.len() == 1);
-    let cells = module.layers.saturating_mul(module.directions);
-    let rows = module.cell.gates().saturating_mul(module.hidden);
-    let biases = if has_bias { 0 } else { cells.saturating_mul(rows).saturating_mul(2) };
+    let biases = if has_bias { 0 } else { module.biases() };
     let flat = rt.empty(dtype, &[all.saturating_add(biases)]);
     let scratch = rt.scratch(run.workspace());
     drop(copy);

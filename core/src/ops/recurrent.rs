@@ -9,7 +9,6 @@ use super::{Call, Inference, MANY, OpError, Operator, Shaped, op, torch};
 use crate::aten::recurrent::cell::{self, Step};
 use crate::aten::recurrent::{Cell, Recurrent, recurrent as aten};
 use crate::aten::view;
-use crate::bytes::Bytes;
 
 pub(super) const TABLE: &[Operator] = &[
     op("GRU", 3..=6, recurrent).runs(|call| layer(call, Cell::Gru)).unproven(),
@@ -147,10 +146,6 @@ fn module(call: &mut Call<'_>) -> Result<(), OpError> {
         directions: size("directions"),
         batch_first: call.node.int("batch_first") != Some(0),
     };
-    let is_half = call.rt.autocast_type().is_some() || x.dtype().size() == Bytes(2);
-    if is_half && !weights.iter().any(|weight| weight.rank() == 1) {
-        call.is_unproven();
-    }
     let outputs = aten(call.rt, &x, &states, &weights, &module);
     for (position, output) in outputs.into_iter().enumerate() {
         call.set(position, output);

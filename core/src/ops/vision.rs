@@ -136,8 +136,7 @@ fn grid_sample(inference: &mut Inference<'_>) -> Result<(), OpError> {
 /// `F.grid_sample`.
 fn grid_sample_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, grid) = (call.need(0)?, call.need(1)?);
-    let size = call.output_type(0)?.dims.iter().map(|&n| Value::Int(signed(n))).collect();
-    run_as(call, "grid_sampler", vec![Value::Tensor(x), Value::Tensor(grid), Value::List(size)])
+    run_as(call, "grid_sampler_2d", vec![Value::Tensor(x), Value::Tensor(grid)])
 }
 
 /// `[N, spatial…, n]` for `size [N, C, spatial…]`.

@@ -23,7 +23,6 @@ use crate::tensor::TensorType;
 const UNPROVEN: &[(&str, &str, &str)] = &[
     ("aten._native_batch_norm_legit_functional.", "", "native_batch_norm"),
     ("aten._upsample_bilinear2d_aa.", "", "_upsample_bilinear2d_aa"),
-    ("aten.logcumsumexp.", "", "logcumsumexp"),
     ("aten.native_group_norm.", "", "native_group_norm"),
     ("aten.sign.", "", "sgn"),
     ("aten.softmax.", "MultiheadAttention", "nn.MultiheadAttention"),

@@ -29,6 +29,11 @@ const KERNELS: &[(&str, Kernel)] = &[
         let size = u64::try_from(g.int(0)?).unwrap_or(0);
         Ok(g.rt.empty(DType::UInt8, &[size]).into())
     }),
+    // A product of matrices that overwrites what is there.
+    ("cublas", |g| {
+        g.rt.cublas();
+        Ok(Value::Nothing)
+    }),
     ("fresh_longs", |g| Ok(g.rt.empty(DType::Int64, &g.sizes(0)?).into())),
     ("over", |g| Ok(g.tensor(0)?.alias_in_place().into())),
     ("scratch", |g| {
@@ -133,6 +138,7 @@ const KERNELS: &[(&str, Kernel)] = &[
     ("type", |g| match g.at(0) {
         Value::Text(name) if name == "double" => Ok(Value::Type(DType::Float64)),
         Value::Text(name) if name == "float" => Ok(Value::Type(DType::Float32)),
+        Value::Text(name) if name == "int" => Ok(Value::Type(DType::Int32)),
         Value::Text(name) if name == "long" => Ok(Value::Type(DType::Int64)),
         Value::Text(name) if name == "bool" => Ok(Value::Type(DType::Bool)),
         Value::Tensor(x) => Ok(Value::Type(x.dtype())),

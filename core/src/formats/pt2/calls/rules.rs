@@ -98,9 +98,17 @@ impl Call<'_, '_> {
     }
 
     pub(super) fn convolution(&mut self) -> Option<()> {
-        let x = self.x()?;
+        let rank = self.declared_rank("weight")?;
+        // Without a batch it runs on a batch of one (`batchify`, `native/Convolution.cpp`).
+        let is_alone = self.rank()?.checked_add(1)? == rank;
+        let alone = || ("axes", Attribute::Ints(vec![0]));
+        let named = |(name, value): (&str, Attribute)| (name.to_owned(), value);
+        let mut x = self.x()?;
+        if is_alone {
+            x = self.helper("Unsqueeze", vec![x], sorted::map([named(alone())]));
+        }
         let operands = vec![Some(x), self.tensor("weight"), self.tensor("bias")];
-        let spatial = self.x_declared()?.dims?.len().checked_sub(2)?;
+        let spatial = rank.checked_sub(2)?;
         // One number stands for all dimensions.
         let all = |list: Vec<i64>| match list.as_slice() {
             [one] => vec![*one; spatial],
@@ -128,6 +136,11 @@ impl Call<'_, '_> {
             };
         }
         let op = if transposed { "ConvTranspose" } else { "Conv" };
+        if is_alone {
+            let operands = operands.into_iter().flatten().collect();
+            let made = self.helper(op, operands, sorted::map(attributes.map(named)));
+            return self.put("", "Squeeze", vec![made], [alone()]);
+        }
         self.put_optional("", op, operands, attributes)
     }
 
