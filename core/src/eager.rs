@@ -61,6 +61,8 @@ pub struct Runtime {
     autocast: autocast::State,
     checkpoint: checkpoint::State,
     cublas: cublas::State,
+    /// States of cuDNN's random numbers, once they are made.
+    dropout_states: RefCell<Option<Rc<Storage>>>,
     /// Operators whose gradient was not known when backward came to them.
     lacking: RefCell<BTreeSet<&'static str>>,
     /// COUNT: rules that are under way inside each other.
@@ -89,6 +91,7 @@ impl Runtime {
             autocast: autocast::State::default(),
             checkpoint: checkpoint::State::default(),
             cublas: cublas::State::default(),
+            dropout_states: RefCell::default(),
             lacking: RefCell::default(),
             levels: Cell::new(0),
         }
@@ -159,6 +162,16 @@ impl Runtime {
     pub fn scratch(&self, size: Bytes) -> Option<Rc<Storage>> {
         let category = Some(Category::Workspace);
         (size > Bytes::ZERO).then(|| Recorder::allocate(&self.recorder, size, None, category))
+    }
+
+    /// States of cuDNN's random numbers, which the first call makes and the process keeps
+    /// (`get_dropout_state`, `native/cudnn/RNN.cpp`).
+    pub fn dropout_states(&self, size: Bytes) {
+        if self.dropout_states.borrow().is_none() {
+            self.workspace(DType::Int64.size());
+            let made = self.scratch(size);
+            self.dropout_states.replace(made);
+        }
     }
 
     /// Names the operator that runs from here on: `aten::convolution`.

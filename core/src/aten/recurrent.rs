@@ -47,6 +47,8 @@ pub struct Recurrent {
     pub directions: u64,
     /// Whether the batch lies before the time.
     pub batch_first: bool,
+    /// Whether there is dropout between layers.
+    pub drops: bool,
 }
 
 impl Recurrent {
@@ -146,6 +148,9 @@ impl Run {
     }
 }
 
+/// SIZE: what `native/cudnn/RNN.cpp` calls slightly over 2 MB; cuDNN decides, by card.
+const DROPOUT_STATES: Bytes = Bytes((2 << 20) + (64 << 10));
+
 /// SIZE: what cuDNN rounds pieces to, and adds once.
 const ALIGNMENT: Bytes = Bytes(256);
 
@@ -182,6 +187,9 @@ pub fn recurrent(
     });
     let [x, hx] = &rt.for_operator(NAME, [x, &zeros]);
     let run = Run { module: *module, time, batch, input: x.size(2), element: x.dtype().size() };
+    if module.drops {
+        rt.dropout_states(DROPOUT_STATES);
+    }
     let copy = by_time(rt, x, module);
     rt.enter_operator(NAME);
     let width = module.directions.saturating_mul(module.hidden);
@@ -331,7 +339,8 @@ mod tests {
             (Gru, [10, 4, 16, 32], [2, 2], [33_726_720, 133_376]),
             (Gru, [100, 64, 300, 512], [2, 2], [196_100_352, 340_787_456]),
         ] {
-            let module = Recurrent { cell, hidden, layers, directions, batch_first: false };
+            let module =
+                Recurrent { cell, hidden, layers, directions, batch_first: false, drops: false };
             let run = Run { module, time, batch, input, element: Bytes(4) };
             let spaces = [run.workspace().0, run.reserve().0];
             assert_eq!(spaces, expected, "{run:?}");

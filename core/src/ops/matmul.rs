@@ -254,6 +254,9 @@ fn bmm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 }
 
 fn matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    if call.node.origin.as_ref().is_some_and(|origin| origin.aten.starts_with("aten.bmm.")) {
+        return bmm_rule(call);
+    }
     let (a, b) = (call.need(0)?, call.need(1)?);
     let y = aten::matmul(call.rt, &a, &b);
     call.set(0, y);

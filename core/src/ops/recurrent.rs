@@ -93,7 +93,7 @@ fn layer(call: &mut Call<'_>, cell: Cell) -> Result<(), OpError> {
     };
     let weights: Vec<_> = (1..=3).filter_map(|position| call.tensor(position)).collect();
     let batch_first = call.node.int("layout").unwrap_or(0) != 0;
-    let module = Recurrent { cell, hidden, layers: 1, directions, batch_first };
+    let module = Recurrent { cell, hidden, layers: 1, directions, batch_first, drops: false };
     let mut outputs = aten(call.rt, &x, &[], &weights, &module).into_iter();
     if let Some(y) = outputs.next() {
         let by_direction = [y.size(0), y.size(1), directions, hidden];
@@ -145,7 +145,11 @@ fn module(call: &mut Call<'_>) -> Result<(), OpError> {
         layers: size("layers"),
         directions: size("directions"),
         batch_first: call.node.int("batch_first") != Some(0),
+        drops: call.node.int("drops") == Some(1),
     };
+    if module.drops {
+        call.is_unproven();
+    }
     let outputs = aten(call.rt, &x, &states, &weights, &module);
     for (position, output) in outputs.into_iter().enumerate() {
         call.set(position, output);

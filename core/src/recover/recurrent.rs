@@ -2,9 +2,10 @@
 //! gates of its weights in another order (`symbolic_opset9.py`, `_generic_rnn`). cuDNN runs all layers in one call.
 
 use super::View;
+use super::calls::Noted;
 use super::patterns::torch;
 use super::weights::is_folded;
-use crate::config::Config;
+use crate::config::{Config, Dropout};
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
 /// A layer: its node, what it reads and what it makes in the module's shape.
@@ -17,7 +18,7 @@ struct Layer {
 }
 
 /// Puts modules back.
-pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
     let layers: Vec<Layer> = view.nodes().filter_map(|(at, node)| layer(view, at, node)).collect();
     let mut modules: Vec<Vec<Layer>> = Vec::new();
     for layer in layers {
@@ -38,7 +39,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     }
     let mut count = 0;
     for module in modules {
-        count += usize::from(join(view, &module).is_some());
+        count += usize::from(join(view, &module, config).is_some());
     }
     view.found_again("a recurrent module", count);
 }
@@ -67,7 +68,7 @@ fn only_reader(view: &View<'_>, value: ValueId) -> Option<NodeId> {
 }
 
 /// One node in place of the last layer's.
-fn join(view: &mut View<'_>, layers: &[Layer]) -> Option<()> {
+fn join(view: &mut View<'_>, layers: &[Layer], config: &Config) -> Option<()> {
     let (first, last) = (layers.first()?, layers.last()?);
     let node = view.node(last.at)?.clone();
     let &[directions, _, hidden] = view.dims(node.input(2)?)? else { return None };
@@ -115,6 +116,7 @@ fn join(view: &mut View<'_>, layers: &[Layer]) -> Option<()> {
         ("directions", int(directions)?),
         ("states", Attribute::Int(i64::try_from(given).ok()?)),
         ("batch_first", Attribute::Int(i64::from(batch_first))),
+        ("drops", Attribute::Int(i64::from(drops(&node, config)))),
     ];
     whole.attributes.extend(attributes.map(|(name, value)| (name.to_owned(), value)));
     view.replace(last.at, whole);
@@ -123,6 +125,19 @@ fn join(view: &mut View<'_>, layers: &[Layer]) -> Option<()> {
         view.replace(at, empty);
     }
     Some(())
+}
+
+/// Whether there is dropout between layers: the call's arguments after the number of layers are `dropout, train`.
+/// An export for inference is trained with it.
+fn drops(node: &Node, config: &Config) -> bool {
+    let call = node.origin.as_ref().and_then(|origin| Noted::parse(&origin.call));
+    call.is_some_and(|call| match call.placed.get(5..7) {
+        Some([dropout, train]) => {
+            let runs = *train == "True" || config.dropout != Dropout::Off;
+            runs && dropout.parse::<f64>().is_ok_and(|p| p > 0.0)
+        }
+        _ => false,
+    })
 }
 
 /// The last states of all layers, and what joins them, if several do.

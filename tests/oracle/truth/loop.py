@@ -32,6 +32,10 @@ STATISTICS = {
 }
 
 
+#: Losses whose target is as large as the logits.
+DENSE = ('mse', 'bce-with-logits')
+
+
 class Loop:
     """A model, its optimizer and a batch on the device, and what was seen of them."""
 
@@ -45,6 +49,8 @@ class Loop:
         self.loss: Any = None
         #: Addresses that outlive each iteration, and whose they are.
         self.owners: dict[int, dict[int, str]] = {}
+        #: The target of a loss that compares with numbers, on the host.
+        self.dense: Tensor | None = None
         self.model = self.prepare_model()
         self.batch, self.target = self.prepare_batch()
         name, arguments = settings.optimizer(chosen.opt)
@@ -79,6 +85,8 @@ class Loop:
         model.to(getattr(torch, chosen.dtype))
         if chosen.lora:
             adapt(model, chosen.lora, chosen.lora_rank)
+        if chosen.loss in DENSE:
+            self.dense = target_of_numbers(chosen, model)
         self.mark(0, 'model')
         model.cuda()
         if chosen.channels_last:
@@ -86,7 +94,12 @@ class Loop:
         return model
 
     def prepare_batch(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor]:
-        """Inputs and targets; for token numbers they are one tensor."""
+        """Inputs and targets, which stay on the device."""
+        batch, target = self.prepare_inputs()
+        return batch, target if self.dense is None else self.dense.cuda()
+
+    def prepare_inputs(self) -> tuple[Tensor | tuple[Tensor, ...], Tensor]:
+        """Inputs and labels; for token numbers they are one tensor."""
         chosen = self.chosen
         if example := zoo.ZOO[chosen.model].example:
             batch, target = example(chosen.batch)
@@ -235,6 +248,19 @@ def several(batch: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return batch if isinstance(batch, tuple) else (batch,)
 
 
+def target_of_numbers(chosen: Namespace, model: nn.Module) -> Tensor:
+    """A target as large as the logits, found on the host before anything is on the device."""
+    if example := zoo.ZOO[chosen.model].example:
+        batch, _ = example(chosen.batch)
+    else:
+        batch = zoo.batch(chosen.model, chosen.batch, chosen.size, chosen.seq)
+    given = tuple(batch.values()) if isinstance(batch, dict) else several(batch)
+    lower = [x.to(getattr(torch, chosen.dtype)) if x.is_floating_point() else x for x in given]
+    with torch.no_grad():
+        out = model(*lower)
+    return torch.zeros_like(getattr(out, 'logits', out))
+
+
 def forward(
     chosen: Namespace, model: nn.Module, batch: Tensor | tuple[Tensor, ...], target: Tensor
 ) -> tuple[Tensor, Any]:
@@ -256,7 +282,7 @@ def forward(
 
 
 def criterion(name: str, logits: Tensor, target: Tensor) -> Tensor:
-    """A loss on the logits; where the target has to have their shape it is zeros."""
+    """A loss on the logits."""
     flat = logits.flatten(0, -2) if logits.dim() > 2 else logits
     match name:
         case 'cross-entropy' | 'masked-lm':
@@ -269,15 +295,15 @@ def criterion(name: str, logits: Tensor, target: Tensor) -> Tensor:
             return ForCausalLMLoss(logits, target, logits.shape[-1])
         case 'sum':
             return logits.sum()
-    # Made anew in each iteration, as a mixup would.
-    dense = torch.zeros_like(logits, requires_grad=False)
     match name:
         case 'soft-targets':
+            # Made anew in each iteration, as a mixup would.
+            dense = torch.zeros_like(logits, requires_grad=False)
             return functional.cross_entropy(flat, dense.view(flat.shape))
         case 'mse':
-            return functional.mse_loss(logits, dense)
+            return functional.mse_loss(logits, target)
         case _:
-            return functional.binary_cross_entropy_with_logits(logits, dense)
+            return functional.binary_cross_entropy_with_logits(logits, target)
 
 
 def statistics() -> dict[str, int]:

@@ -45,6 +45,8 @@ def record(chosen: Namespace, out: Path) -> None:
         batch = zoo.batch(chosen.model, chosen.batch, chosen.size, chosen.seq)
         image = batch.is_floating_point()
         target = torch.zeros(chosen.batch, dtype=torch.long) if image else batch
+    if chosen.loss in loop.DENSE:
+        target = loop.target_of_numbers(chosen, model)
     name, arguments = settings.optimizer(chosen.opt)
     if chosen.foreach is not None:
         arguments['foreach'] = bool(chosen.foreach)

@@ -195,6 +195,7 @@ impl Call<'_, '_> {
         let layers = self.int("num_layers")?;
         let directions = if self.flag("bidirectional") == Some(true) { 2 } else { 1 };
         let each = if self.flag("has_biases") == Some(false) { 2 } else { 4 };
+        let drops = self.float("dropout")? > 0.0 && self.flag("train") == Some(true);
         let count = i64::try_from(weights.len()).ok()?;
         // Projections add a weight for each.
         (count == layers.checked_mul(directions)?.checked_mul(each)?).then_some(())?;
@@ -207,6 +208,7 @@ impl Call<'_, '_> {
             ("directions", Attribute::Int(directions)),
             ("states", Attribute::Int(i64::try_from(states.len()).ok()?)),
             ("batch_first", flag(self.flag("batch_first") == Some(true))),
+            ("drops", flag(drops)),
         ];
         self.put(TORCH, "Recurrent", [vec![x], states, weights].concat(), attributes)
     }
