@@ -7,6 +7,19 @@ let reader;
 const readers = () => (reader ??= load('highwater-reader'));
 globalThis.fetchReaders = () => readers().catch(() => {});
 
+// A file that a run needs and the programs do not carry. The run waits for it, and this thread with it.
+globalThis.fileOf = (name) => {
+  const request = new XMLHttpRequest();
+  request.open('GET', name, false);
+  request.responseType = 'arraybuffer';
+  try {
+    request.send();
+  } catch {
+    return undefined;
+  }
+  return request.status === 200 ? new Uint8Array(request.response) : undefined;
+};
+
 // What reads recorded runs, once there is one, by the names of the programs; the one that read last,
 // and the one whose run is on the page.
 const recorders = {};

@@ -5,6 +5,7 @@
 //! few milliseconds between messages, and dropped when a newer request comes.
 
 pub(crate) mod estimator;
+mod files;
 pub(crate) mod load;
 pub(crate) mod recorder;
 
@@ -150,6 +151,7 @@ enum Task {
 
 /// Listens, then says so: messages sent before would be lost.
 pub(crate) fn start() {
+    files::serve();
     let listener = Closure::<dyn FnMut(MessageEvent)>::new(|event: MessageEvent| {
         if let Some((message, attached)) = protocol::unpack(event.data()) {
             DESK.with_borrow_mut(|desk| desk.receive(message, attached));

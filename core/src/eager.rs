@@ -67,6 +67,8 @@ pub struct Runtime {
     lacking: RefCell<BTreeSet<&'static str>>,
     /// COUNT: rules that are under way inside each other.
     levels: Cell<usize>,
+    /// Whether a convolution ran whose workspace could not be told.
+    lacks_workspaces: Cell<bool>,
 }
 
 /// A rule under way.
@@ -94,6 +96,7 @@ impl Runtime {
             dropout_states: RefCell::default(),
             lacking: RefCell::default(),
             levels: Cell::new(0),
+            lacks_workspaces: Cell::new(false),
         }
     }
 
@@ -271,6 +274,16 @@ impl Runtime {
             self.levels.set(levels);
             Level(&self.levels)
         })
+    }
+
+    /// Whether a convolution ran whose workspace could not be told, because the table for it cannot be had.
+    pub const fn lacks_workspaces(&self) -> bool {
+        self.lacks_workspaces.get()
+    }
+
+    /// Says so.
+    pub fn set_lacks_workspaces(&self) {
+        self.lacks_workspaces.set(true);
     }
 
     /// Says that an operator's gradient is not known for the arguments that it had.

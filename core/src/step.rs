@@ -141,9 +141,17 @@ pub fn record(
     sink.extend(training.masters.is_some().then(Masters::diagnostic));
     sink.extend(format_diagnostic(program, config));
     sink.extend(rt.lacking_gradients().into_iter().map(lacking_gradient));
+    sink.extend(rt.lacks_workspaces().then(missing_workspaces));
     let mut trace = rt.into_trace();
     sink.extend(unproven::mark(program, typed, &mut trace));
     Ok(trace)
+}
+
+/// That convolutions ran without their workspaces.
+fn missing_workspaces() -> Diagnostic {
+    let message = "what cuDNN chooses for these convolutions could not be fetched: their workspaces are \
+                   missing, so the truth can only be higher; open the page again when there is a network";
+    Diagnostic::new(Severity::Error, "missing-workspaces", message)
 }
 
 /// That the gradient of an operator is a guess.

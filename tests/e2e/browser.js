@@ -79,7 +79,7 @@ function isThere(path) {
  * Opens the page in a new tab and waits for its heading.
  *
  * The result keeps watching: `errors` fills with what the console and uncaught exceptions say,
- * `requests` with the address of every request but for the readers, `loaded()` forgets those made so far.
+ * `requests` with the address of every request but for the readers and cuDNN's choices, `loaded()` forgets those made so far.
  */
 export async function openPage({ context, address }, path = '') {
   const page = await context.newPage();
@@ -90,8 +90,10 @@ export async function openPage({ context, address }, path = '') {
   });
   page.on('pageerror', (error) => errors.push(String(error)));
   // Of the context, so that the worker's requests are seen as well.
-  // The readers of models come by themselves, once the first answer is there or the page is idle.
-  const isAsked = (url) => !url.startsWith(`${address}highwater-reader`);
+  // The readers of models come by themselves, once the first answer is there or the page is idle; cuDNN's choices
+  // for other cards when they are judged.
+  const itself = ['highwater-reader', 'choices-'].map((begins) => address + begins);
+  const isAsked = (url) => !itself.some((begins) => url.startsWith(begins));
   context.on('request', (request) => isAsked(request.url()) && requests.push(request.url()));
   await page.addInitScript(watchLongTasks);
   await page.goto(address + path);

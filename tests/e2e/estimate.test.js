@@ -65,6 +65,22 @@ test('an example opens with one request, and its verdict reads', async () => {
   await takePictures(page, 'resnet50');
 });
 
+test('without what cuDNN chooses elsewhere, other cards do not read as fitting', async () => {
+  const { context } = browser;
+  const missing = (route) => route.fulfill({ status: 404 });
+  await context.route('**/choices-*.bin', missing);
+  const { page } = await openJudged('ResNet-50');
+  // The card that is assumed needs none of them.
+  assert.match(await verdict(page), /Peaks at \d+\.\d\d GiB/);
+  const row = (name) => page.locator('.gpu-table tbody tr', { hasText: name }).first();
+  assert.match(await row('A100 80 GB').textContent(), /fits/);
+  assert.doesNotMatch(await row('H100 SXM').textContent(), /fits/);
+  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await page.getByText('what cuDNN chooses for these convolutions could not be fetched').first().waitFor();
+  await context.unroute('**/choices-*.bin', missing);
+  await page.close();
+});
+
 test('every example has a verdict on every GPU, and a largest batch', async () => {
   for (const name of ['ResNet-50', 'ViT-B/16', 'DistilGPT-2']) {
     const { page, errors } = await openJudged(name);

@@ -5,6 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
+#[path = "../../core/build/pack.rs"]
+mod pack;
+
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -35,6 +38,11 @@ const RECORDED_GZIP: usize = 135_000;
 const PROFILED: &str = "highwater-profiled";
 /// SIZE: its program, compressed.
 const PROFILED_GZIP: usize = 275_000;
+
+/// Files of what a run fetches that needs more of cuDNN's choices than the program carries.
+const CHOICES: &str = "choices-";
+/// SIZE: it, compressed.
+const CHOICES_GZIP: usize = 40_000;
 
 /// How the page is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +78,20 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
     if flavour == Flavour::Release {
         shrink::shrink(&place::dist())?;
     }
+    write_choices(&place::dist())?;
     // A page that changes all the time is not kept: reloading must show what was built.
     offline::prepare(&place::dist(), flavour == Flavour::Release)?;
     progress(format_args!("the page is in dist/ after {:.1} s", begun.elapsed().as_secs_f64()));
     Ok(())
+}
+
+/// Writes the choices of cuDNN that the programs fetch.
+fn write_choices(folder: &Path) -> Result<()> {
+    let doing = "packing cuDNN's choices";
+    let source = place::root().join("core/src/aten/conv/workspace/choices.txt");
+    let [_, far] = pack::packed(&fs::read_to_string(source).during(doing)?)
+        .map_err(|error| Failure::new(format!("{doing}: {error}")))?;
+    fs::write(folder.join(pack::name(&far)), far).during(doing)
 }
 
 /// Prints what each file of the program weighs, and refuses more than the budgets.
@@ -83,6 +101,7 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
 pub(crate) fn weigh() -> Result<()> {
     let (mut program_gzip, mut reader_gzip) = (0, 0);
     let (mut on_demand_gzip, mut recorded_gzip, mut profiled_gzip) = (0, 0, 0);
+    let mut choices_gzip = 0;
     println!("{:>10} {:>10}  file of dist/", "raw", "gzip");
     for name in program_files(&place::dist())? {
         let bytes = fs::read(place::dist().join(&name)).during(format_args!("reading {name}"))?;
@@ -94,6 +113,8 @@ pub(crate) fn weigh() -> Result<()> {
             recorded_gzip += gzip;
         } else if name.starts_with(PROFILED) {
             profiled_gzip += gzip;
+        } else if name.starts_with(CHOICES) {
+            choices_gzip += gzip;
         } else if ON_DEMAND.iter().any(|file| name.starts_with(file)) {
             on_demand_gzip += gzip;
         } else {
@@ -105,6 +126,7 @@ pub(crate) fn weigh() -> Result<()> {
     within("all that comes before the first answer", program_gzip + example, BUDGET_GZIP)?;
     within("the readers behind it", reader_gzip, READER_GZIP)?;
     within("what is fetched when asked for", on_demand_gzip, ON_DEMAND_GZIP)?;
+    within("what cuDNN chooses elsewhere", choices_gzip, CHOICES_GZIP)?;
     within("what reads memory snapshots", recorded_gzip, RECORDED_GZIP)?;
     within("what reads profiler traces", profiled_gzip, PROFILED_GZIP)
 }
@@ -133,13 +155,16 @@ fn largest_example(folder: &Path) -> Result<usize> {
     Ok(largest)
 }
 
-/// The names of the page, and of the WebAssembly, script and style files at the top of a folder, sorted.
+/// The names of the page, and of the WebAssembly, script, style and table files at the top of a folder, sorted.
 fn program_files(folder: &Path) -> Result<Vec<String>> {
     let doing = format!("listing {} (build the page first)", folder.display());
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).during(&doing)? {
         let name = entry.during(&doing)?.file_name().to_string_lossy().into_owned();
-        if ["wasm", "js", "css", "html"].iter().any(|extension| has_extension(&name, extension)) {
+        if ["wasm", "js", "css", "html", "bin"]
+            .iter()
+            .any(|extension| has_extension(&name, extension))
+        {
             names.push(name);
         }
     }

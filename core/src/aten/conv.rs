@@ -57,7 +57,7 @@ pub fn convolution(
     let y = rt.empty_in(x.dtype(), &spec.output, format);
     let weight_copy = rt.no_grad(|| view::contiguous_in(rt, weight, format));
     rt.enter_operator("aten::convolution");
-    rt.workspace(workspace::size(&rt.hardware, &layer, Direction::Forward));
+    take_workspace(rt, &layer, Direction::Forward);
     drop((weight_copy, copy));
     let y = if is_line { as_line(y) } else { y };
     let mut inputs: Vec<&Tensor> = given.iter().collect();
@@ -170,7 +170,7 @@ fn cudnn_gradients(
         let weight = view::contiguous_in(rt, weight, format);
         let grad = view::contiguous_in(rt, &grad, format);
         rt.enter_operator("aten::convolution_backward");
-        rt.workspace(workspace::size(&rt.hardware, layer, Direction::BackwardData));
+        take_workspace(rt, layer, Direction::BackwardData);
         drop((grad, weight));
         result
     });
@@ -180,11 +180,22 @@ fn cudnn_gradients(
         let x = view::contiguous_in(rt, &x, format);
         rt.enter_operator("aten::convolution_backward");
         let result = rt.empty_in(grad.dtype(), weight.sizes(), format);
-        rt.workspace(workspace::size(&rt.hardware, layer, Direction::BackwardFilter));
+        take_workspace(rt, layer, Direction::BackwardFilter);
         drop((x, grad));
         result
     });
     (for_input, for_weight)
+}
+
+/// Allocates and frees what cuDNN asks for.
+fn take_workspace(rt: &Runtime, layer: &Layer, direction: Direction) {
+    if rt.lacks_workspaces() {
+        return;
+    }
+    match workspace::size(&rt.hardware, layer, direction) {
+        Some(size) => rt.workspace(size),
+        None => rt.set_lacks_workspaces(),
+    }
 }
 
 /// `to(memory_format)`: a copy unless strides look like the format already, gaps or not.

@@ -30,7 +30,7 @@ use crate::tensor::DType;
 use parse::{Body, Expr};
 
 /// All rows.
-const TEXT: &str = include_str!("formula/operators.txt");
+const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/operators.txt"));
 
 static ROWS: LazyLock<BTreeMap<&'static str, &'static Row>> = LazyLock::new(|| {
     static LIST: LazyLock<Vec<Row>> = LazyLock::new(|| parse::rows(TEXT));

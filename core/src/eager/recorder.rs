@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use crate::basis::Reason;
 use crate::bytes::Bytes;
-use crate::sorted;
 use crate::tensor::TensorType;
 use crate::trace::{
     self, Category, Event, LabelId, Phase, PhaseMark, ReasonId, StorageId, Stream, Trace,
@@ -48,7 +47,8 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub struct Recorder {
     pub(super) trace: Trace,
-    ids: BTreeMap<String, LabelId>,
+    /// Labels by a key of their text; the next key is taken where two texts have the same.
+    ids: BTreeMap<u64, LabelId>,
     /// Labels of operators by the address of their names, which is quicker to compare.
     operators: BTreeMap<usize, LabelId>,
     place: Place,
@@ -69,7 +69,7 @@ impl Default for Recorder {
         let nothing = LabelId(0);
         Self {
             trace: Trace { labels: vec![String::new()], ..Trace::default() },
-            ids: sorted::map([(String::new(), nothing)]),
+            ids: BTreeMap::new(),
             operators: BTreeMap::new(),
             place: Place { operator: nothing, module: nothing, reason: None },
             name: nothing,
@@ -241,12 +241,26 @@ impl Recorder {
     }
 
     pub(super) fn label(&mut self, text: &str) -> LabelId {
-        if let Some(&id) = self.ids.get(text) {
-            return id;
+        if text.is_empty() {
+            return LabelId(0);
+        }
+        let mut key = key_of(text);
+        while let Some(&id) = self.ids.get(&key) {
+            if self.trace.label(id) == text {
+                return id;
+            }
+            key = key.wrapping_add(1);
         }
         let id = LabelId(self.trace.labels.len());
         self.trace.labels.push(text.to_owned());
-        self.ids.insert(text.to_owned(), id);
+        self.ids.insert(key, id);
         id
     }
+}
+
+/// A number that few texts share (FNV-1a), which is quicker to compare than they are.
+fn key_of(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |key, byte| {
+        (key ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

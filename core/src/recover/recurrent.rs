@@ -6,6 +6,7 @@ use super::calls::Noted;
 use super::patterns::torch;
 use super::weights::is_folded;
 use crate::config::{Config, Dropout};
+use crate::decimal;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
 /// A layer: its node, what it reads and what it makes in the module's shape.
@@ -134,7 +135,7 @@ fn drops(node: &Node, config: &Config) -> bool {
     call.is_some_and(|call| match call.placed.get(5..7) {
         Some([dropout, train]) => {
             let runs = *train == "True" || config.dropout != Dropout::Off;
-            runs && dropout.parse::<f64>().is_ok_and(|p| p > 0.0)
+            runs && decimal::number(dropout).is_some_and(|p| p > 0.0)
         }
         _ => false,
     })

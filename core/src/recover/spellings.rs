@@ -23,7 +23,7 @@ use crate::graph::{Attribute, Node, NodeId, ValueId};
 use crate::ops;
 use crate::tensor::DType;
 
-const TEXT: &str = include_str!("spellings.txt");
+const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/spellings.txt"));
 
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     parse::entries(TEXT).into_iter().filter_map(|line| Row::parse(line.trim_end())).collect()

@@ -12,6 +12,7 @@ COMMANDS = {
     'python': ('record.main_script', 'SCRIPT …: a script of your own on the fake device'),
     'catalogue': ('catalogue.main', 'FOLDER [NAME…]: every module and operator by itself'),
     'export': ('export.main', 'FOLDER SETS MODEL…: ONNX files without weights'),
+    'example': ('export.main_example', 'FILE.onnx.gz OUT.onnx: a model without weights as the page’s example'),
     'survey': ('survey.main', 'LIST FORMATS INDEX: truths and exports of many models, kept'),
     'construct': ('survey.main_construct', 'LIST: whether each name of such a list makes a model'),
     'replay': ('replay.main', 'EVENTS.jsonl.gz: recorded events through the allocator again'),

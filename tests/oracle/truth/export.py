@@ -204,6 +204,28 @@ def strip(path: str) -> bytes:
     return model.SerializeToString()
 
 
+def main_example(arguments: list[str]) -> None:
+    """`oracle example FILE.onnx.gz OUT.onnx`: a model without weights as the page's example, which travels light."""
+    source, target = arguments
+    model = onnx.load_from_string(gzip.decompress(Path(source).read_bytes()))
+    graph = model.graph
+    public = {value.name for value in [*graph.input, *graph.output, *graph.initializer]}
+    short: dict[str, str] = {'': ''}
+    for node in graph.node:
+        # What a node is called says only its module; numbers tell a name from its neighbours', and compress badly.
+        module, _, _ = node.name.rpartition('/')
+        node.name = '' if node.op_type == 'Constant' else f'{module}/{node.op_type}'
+        for names in (node.input, node.output):
+            for at, name in enumerate(names):
+                names[at] = name if name in public else short.setdefault(name, f'{len(short) - 1:x}')
+    graph.ClearField('value_info')
+    for tensor in graph.initializer:
+        where = [entry for entry in tensor.external_data if entry.key == 'location']
+        tensor.ClearField('external_data')
+        tensor.external_data.extend(where)
+    Path(target).write_bytes(model.SerializeToString())
+
+
 def strip_archive(path: str) -> bytes:
     """The archive without its tensors, and its program without stack traces."""
     packed = io.BytesIO()

@@ -15,6 +15,8 @@ use super::Convolution;
 use crate::bytes::Bytes;
 use crate::eager::{Hardware, Tensor};
 use choice::choose;
+#[cfg(target_arch = "wasm32")]
+pub use choice::set_loader;
 
 /// Which of a convolution's three products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,10 +83,10 @@ impl Layer {
     }
 }
 
-/// SIZE: the workspace of one call.
-pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Bytes {
+/// SIZE: the workspace of one call; `None` where what tells it cannot be had.
+pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Option<Bytes> {
     if layer.native {
-        return Bytes::ZERO;
+        return Some(Bytes::ZERO);
     }
     let direction = match (layer.transposed, direction) {
         (true, Direction::Forward) => Direction::BackwardData,
@@ -92,11 +94,13 @@ pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Bytes {
         (_, direction) => direction,
     };
     let shape = Shape::new(layer);
-    let Some(plan) = choose(hardware.capability, direction, &shape) else { return Bytes::ZERO };
+    let Some(plan) = choose(hardware.capability, direction, &shape).ok()? else {
+        return Some(Bytes::ZERO);
+    };
     // Only the trees for depthwise layers were learnt with channels innermost.
     let is_assumed = shape.channels_last && shape.kind != Kind::Depthwise;
     let plan = if is_assumed { plan.in_order(shape.element, direction) } else { plan };
-    plan.scratch(&shape, direction)
+    Some(plan.scratch(&shape, direction))
 }
 
 /// A [`Layer`] as the heuristics see it.

@@ -9,14 +9,15 @@
 //!   if not;
 //! - `=filled+4` is an answer: a [`Plan`].
 //!
-//! `build.rs` packs them, and says how.
+//! `build/pack.rs` packs them, and says how. Programs for the browser carry those that most first answers
+//! need, and fetch the others when a run does.
 
 use std::sync::OnceLock;
 
 use super::plan::Plan;
 use super::{Direction, Kind, Shape, product};
 
-/// What a tree may ask of a layer, as `build.rs` numbers it.
+/// What a tree may ask of a layer, as `build/pack.rs` numbers it.
 const MEASURES: [fn(&Shape) -> u64; 15] = [
     |s| s.batch,
     |s| s.in_channels,
@@ -39,6 +40,13 @@ const MEASURES: [fn(&Shape) -> u64; 15] = [
 const FIRST_PLAN: u8 = 16;
 /// The code of a plan whose number stands elsewhere.
 const RARE: u8 = 255;
+
+/// The compute capability whose trees every program carries, as `build/pack.rs` parts them.
+const NEAR: (u32, u32) = (8, 0);
+
+/// That a tree is needed which is in a file that cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Apart;
 
 #[derive(Clone, Copy, Debug)]
 enum Node {
@@ -76,7 +84,7 @@ impl Tree {
     }
 }
 
-/// The columns that `build.rs` made, each read from front to back.
+/// The columns that `build/pack.rs` made, each read from front to back.
 struct Columns {
     plans: Vec<Plan>,
     nodes: std::slice::Iter<'static, u8>,
@@ -134,41 +142,97 @@ impl Columns {
     }
 }
 
-/// The forest, or nothing where the columns do not belong together.
-fn read() -> Option<Vec<Tree>> {
-    let head = include_str!(concat!(env!("OUT_DIR"), "/choices.head"));
-    let limits = include_bytes!(concat!(env!("OUT_DIR"), "/choices.limits"));
+/// The trees of a part, or nothing where it is none.
+fn read(part: &'static [u8]) -> Option<Vec<Tree>> {
+    let (lengths, mut rest) = part.split_at_checked(16)?;
+    let mut columns = lengths.chunks_exact(4).map(|length| {
+        let length = u32::from_le_bytes(length.try_into().ok()?);
+        let (column, behind) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+        rest = behind;
+        Some(column)
+    });
+    let mut next = || columns.next().flatten();
+    let (head, nodes, rare, limits) = (next()?, next()?, next()?, next()?);
+    let head = str::from_utf8(head).ok()?;
     let (low, high) = limits.split_at_checked(limits.len().div_euclid(2))?;
     let plans = head.lines().filter_map(|line| line.strip_prefix("plan ")).map(Plan::parse);
     let mut columns = Columns {
         plans: plans.collect::<Option<_>>()?,
-        nodes: include_bytes!(concat!(env!("OUT_DIR"), "/choices.nodes")).iter(),
-        rare: include_bytes!(concat!(env!("OUT_DIR"), "/choices.rare")).iter(),
+        nodes: nodes.iter(),
+        rare: rare.iter(),
         limits: low.iter().zip(high),
     };
     let headings = head.lines().filter_map(|line| line.strip_prefix("for "));
     headings.map(|heading| columns.tree(heading)).collect()
 }
 
-fn trees() -> &'static [Tree] {
+/// Of single precision on [`NEAR`].
+fn near() -> &'static [Tree] {
     static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
-    TREES.get_or_init(|| read().unwrap_or_default())
+    let part = include_bytes!(concat!(env!("OUT_DIR"), "/choices.near"));
+    TREES.get_or_init(|| read(part).unwrap_or_default())
 }
 
+/// All others; `None` where they are in a file that cannot be had.
+fn far() -> Option<&'static [Tree]> {
+    static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
+    if let Some(trees) = TREES.get() {
+        return Some(trees);
+    }
+    let trees = read(part()?)?;
+    Some(TREES.get_or_init(|| trees))
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+#[expect(clippy::unnecessary_wraps, reason = "the page's programs have it in a file")]
+const fn part() -> Option<&'static [u8]> {
+    Some(include_bytes!(concat!(env!("OUT_DIR"), "/choices.far")))
+}
+
+#[cfg(target_arch = "wasm32")]
+fn part() -> Option<&'static [u8]> {
+    LOADER.get().and_then(|load| load(FILE)).map(|bytes| &*bytes.leak())
+}
+
+/// Name of the file that [`set_loader`]'s function is asked for.
+#[cfg(target_arch = "wasm32")]
+const FILE: &str = include_str!(concat!(env!("OUT_DIR"), "/choices.name"));
+
+#[cfg(target_arch = "wasm32")]
+static LOADER: OnceLock<fn(&str) -> Option<Vec<u8>>> = OnceLock::new();
+
+/// In the browser, how files are read that a program for it does not carry: the function gets a file's name.
+#[cfg(target_arch = "wasm32")]
+pub fn set_loader(load: fn(&str) -> Option<Vec<u8>>) {
+    // A second one would be the same.
+    let _is_first = LOADER.set(load).is_ok();
+}
+
+/// The choice; `None` where no tree tells.
+///
 /// By the newest capability recorded that is not newer than this one, else by the oldest; by its tree for
 /// plain layers where it has none for the kind.
-pub(super) fn choose(capability: (u32, u32), direction: Direction, shape: &Shape) -> Option<Plan> {
+///
+/// # Errors
+/// The tree is in a file that cannot be had.
+pub(super) fn choose(
+    capability: (u32, u32),
+    direction: Direction,
+    shape: &Shape,
+) -> Result<Option<Plan>, Apart> {
     let half = shape.element <= 2;
+    let far = if capability == NEAR && !half { &[] } else { far().ok_or(Apart)? };
     let is_meant = |tree: &&Tree| tree.direction == direction && tree.half == half;
-    let of_direction = || trees().iter().filter(is_meant);
+    let of_direction = || near().iter().chain(far).filter(is_meant);
     let plain = || of_direction().filter(|tree| tree.kind == Kind::Plain);
     let nearest = plain()
         .filter(|tree| tree.capability <= capability)
         .max_by_key(|tree| tree.capability)
-        .or_else(|| plain().min_by_key(|tree| tree.capability))?;
+        .or_else(|| plain().min_by_key(|tree| tree.capability));
+    let Some(nearest) = nearest else { return Ok(None) };
     let is_of_kind =
         |tree: &&Tree| tree.kind == shape.kind && tree.capability == nearest.capability;
-    of_direction().find(is_of_kind).unwrap_or(nearest).answer(shape)
+    Ok(of_direction().find(is_of_kind).unwrap_or(nearest).answer(shape))
 }
 
 #[cfg(test)]
@@ -179,8 +243,10 @@ mod tests {
     fn the_whole_table_is_understood() {
         let text = include_str!("choices.txt");
         let lines = |begins: &str| text.lines().filter(|line| line.starts_with(begins)).count();
-        let trees = read().unwrap();
+        let trees: Vec<&Tree> = near().iter().chain(far().unwrap()).collect();
         assert_eq!(trees.len(), lines("for "));
+        assert!(near().iter().all(|tree| tree.capability == NEAR && !tree.half));
+        assert_eq!(near().iter().filter(|tree| tree.kind == Kind::Plain).count(), 3);
         for tree in &trees {
             for (at, node) in tree.nodes.iter().enumerate() {
                 if let Node::Split { otherwise, .. } = *node {
