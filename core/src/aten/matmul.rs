@@ -3,7 +3,7 @@
 //! A product with a fused bias goes to cuBLASLt, any other to cuBLAS.
 //! Sources: `native/cuda/Blas.cpp`, `native/Linear.cpp`, `native/LinearAlgebra.cpp`.
 
-use super::elementwise::add_in_place;
+use super::elementwise::{self, add_in_place};
 use super::view::{self, rows_and_width};
 use crate::eager::layout::broadcast_sizes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
@@ -304,7 +304,7 @@ pub fn baddbmm(
         // batch1, batch2, then the bias, which the engine sums.
         let times = |unscaled: Tensor, scales: bool| {
             if scales {
-                super::elementwise::scale(pass.rt, "aten::mul", &unscaled)
+                elementwise::scale(pass.rt, "aten::mul", &unscaled)
             } else {
                 unscaled
             }
@@ -340,9 +340,10 @@ pub struct Subscripted<'a> {
 /// `aten::einsum` of two operands (`sumproduct_pair`).
 ///
 /// Both are permuted to batches of matrices (a copy where strides do not merge), multiplied, and the
-/// product is permuted to the order of `output`.
+/// product is permuted to the order of `output`. Where nothing is summed they are multiplied element by element.
 pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[char]) -> Tensor {
-    let [left, right] = rt.for_operator("aten::einsum", [a.tensor, b.tensor]);
+    // A list is cast from its start.
+    let [right, left] = rt.for_operator("aten::einsum", [b.tensor, a.tensor]);
     let (a, b) = (Subscripted { tensor: &left, ..a }, Subscripted { tensor: &right, ..b });
     rt.enter_operator("aten::einsum");
     let in_both = |c: &&char| a.letters.contains(c) && b.letters.contains(c);
@@ -350,6 +351,9 @@ pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[
         a.letters.iter().filter(in_both).filter(|c| output.contains(c)).copied().collect();
     let summed: Vec<char> =
         a.letters.iter().filter(in_both).filter(|c| !output.contains(c)).copied().collect();
+    if a.letters.iter().chain(b.letters).all(|c| output.contains(c)) {
+        return elementwise::mul(rt, &spread(rt, a, output), &spread(rt, b, output));
+    }
     let own = |of: &Subscripted<'_>| -> Vec<char> {
         let shared = |c: &&char| !batch.contains(c) && !summed.contains(c);
         of.letters.iter().filter(shared).copied().collect()
@@ -371,6 +375,15 @@ pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[
     let order: Vec<usize> =
         output.iter().filter_map(|c| letters.iter().position(|l| l == c)).collect();
     view::permute(rt, &whole, &order)
+}
+
+/// An operand with a dimension for each letter of `output`.
+fn spread(rt: &Runtime, operand: Subscripted<'_>, output: &[char]) -> Tensor {
+    let position = |c: &char| operand.letters.iter().position(|l| l == c);
+    let order: Vec<usize> = output.iter().filter_map(position).collect();
+    let sizes: Vec<u64> =
+        output.iter().map(|c| position(c).map_or(1, |dim| operand.tensor.size(dim))).collect();
+    view::reshape(rt, &view::permute(rt, operand.tensor, &order), &sizes)
 }
 
 /// An operand as `[batch, m, n]`, each a group of its dimensions.

@@ -9,14 +9,16 @@ use crate::tensor::DType;
 
 /// `aten::max_pool2d_with_indices`: `x [N, C, H, W]` to `output`.
 ///
-/// Saved: the input, and as many indices as the output has elements, eight bytes each.
-pub fn max_pool(rt: &Runtime, x: &Tensor, output: &[u64]) -> Tensor {
+/// Saved: the input, and as many indices as the output has elements, eight bytes each, the second result.
+pub fn max_pool(rt: &Runtime, x: &Tensor, output: &[u64]) -> (Tensor, Tensor) {
     rt.enter_operator("aten::max_pool2d_with_indices");
     let format = x.suggested_format();
     let y = rt.empty_in(x.dtype(), output, format);
     let indices = rt.empty_in(DType::Int64, output, format);
     drop(rt.no_grad(|| view::contiguous_in(rt, x, format)));
-    rt.differentiable("MaxPool2DWithIndicesBackward0", y, &[x], &[x, &indices], input_gradient)
+    let saved = [x, &indices];
+    let y = rt.differentiable("MaxPool2DWithIndicesBackward0", y, &[x], &saved, input_gradient);
+    (y, indices)
 }
 
 /// `aten::avg_pool2d`, and adaptive pooling to more than one element: `x [N, C, H, W]` to `output`.

@@ -83,8 +83,9 @@ fn unpool(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 fn max_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
-    let y = aten::max_pool(call.rt, &x, &call.output_type(0)?.dims);
+    let (y, indices) = aten::max_pool(call.rt, &x, &call.output_type(0)?.dims);
     call.set(0, y);
+    call.set(1, indices);
     Ok(())
 }
 
