@@ -381,12 +381,13 @@ const IN_PLACE: [&str; 28] = [
 ];
 
 /// Calls that have a row here and a formula as well; who asks for the names alone brings no rule along.
-const WITH_FORMULA: [&str; 31] = [
+const WITH_FORMULA: [&str; 32] = [
     "aten.adaptive_avg_pool2d",
     "aten.add",
     "aten.addmm",
     "aten.clamp",
     "aten.clone",
+    "aten.cross_entropy_loss",
     "aten.div",
     "aten.dropout",
     "aten.embedding",
