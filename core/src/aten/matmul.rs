@@ -303,11 +303,7 @@ pub fn baddbmm(
         let Some(grad) = pass.grad() else { return Vec::new() };
         // batch1, batch2, then the bias, which the engine sums.
         let times = |unscaled: Tensor, scales: bool| {
-            if scales {
-                elementwise::scale(pass.rt, "aten::mul", &unscaled)
-            } else {
-                unscaled
-            }
+            if scales { elementwise::scale(pass.rt, "aten::mul", &unscaled) } else { unscaled }
         };
         let gradient = |sizes: &[u64]| {
             pass.rt.enter_operator("aten::bmm");
