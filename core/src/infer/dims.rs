@@ -217,7 +217,7 @@ impl Binding {
                 dims.insert(dim.name.clone(), stated);
                 continue;
             }
-            let size = default_beside(dim, &open, &chosen);
+            let size = default_beside(dim, graph, &open, &chosen);
             dims.insert(dim.name.clone(), size);
             if !(dim.batch && matches!(batch, Batch::Fixed(_))) {
                 let message = format!(
@@ -286,15 +286,34 @@ impl Binding {
 }
 
 /// The size of another dimension of the same kind, if the user chose one: a decoder's length
-/// follows the encoder's, and of two names of batches the second the first.
-fn default_beside(dim: &OpenDim, open: &[OpenDim], chosen: &BTreeMap<String, u64>) -> u64 {
+/// follows the encoder's, and of two names of batches the second the first, as does a name that says nothing
+/// and stands in front wherever it stands: `torch.export` calls the batch of each input otherwise.
+fn default_beside(
+    dim: &OpenDim,
+    graph: &Graph,
+    open: &[OpenDim],
+    chosen: &BTreeMap<String, u64>,
+) -> u64 {
     let kind = Meaning::of(&dim.name);
+    if kind == Meaning::Other && leads(graph, &dim.name) {
+        let batch = open.iter().find(|other| other.batch);
+        return batch.and_then(|batch| chosen.get(&batch.name)).copied().unwrap_or(dim.default);
+    }
     if !matches!(kind, Meaning::Batch | Meaning::Sequence | Meaning::Side) {
         return dim.default;
     }
     let alike = open.iter().filter(|other| Meaning::of(&other.name) == kind);
     let mut sizes = alike.filter_map(|other| chosen.get(&other.name));
     sizes.next().copied().unwrap_or(dim.default)
+}
+
+/// Whether a dimension is the first of each input that has it.
+fn leads(graph: &Graph, name: &str) -> bool {
+    let mut leads = true;
+    each_dim(graph, |_, _, axis, dim| {
+        leads &= axis == 0 || !matches!(dim, Dim::Named(other) if other == name);
+    });
+    leads
 }
 
 fn unknown_name(name: &str, open: &[OpenDim]) -> Error {

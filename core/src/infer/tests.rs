@@ -166,6 +166,15 @@ fn the_batch_has_an_alias() {
     let (typed, _) = sketch.infer(&[("batch", 5), ("seq", 7)]).unwrap();
     assert_eq!(sketch.ty(&typed, "x"), "float32[5, 7]");
     assert_eq!(sketch.ty(&typed, "y"), "float32[5, 7]");
+    // So does a dimension without a telling name, if it always stands in front.
+    let sketch = Sketch::default()
+        .input("a", "s0,8")
+        .input("b", "s1,8,s2")
+        .input("c", "s1,s2")
+        .node("Relu", "b", "y");
+    let (typed, found) = sketch.infer(&[("batch", 5)]).unwrap();
+    assert_eq!(sketch.ty(&typed, "y"), "float32[5, 8, 1]");
+    assert_eq!(codes(&found), ["assumed-dimension"; 2]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::bytes::Bytes;
 use crate::eager::{Hardware, Tensor};
 use choice::choose;
 #[cfg(target_arch = "wasm32")]
-pub use choice::set_loader;
+pub use choice::{Loader, set_loader};
 
 /// Which of a convolution's three products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

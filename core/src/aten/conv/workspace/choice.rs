@@ -198,12 +198,16 @@ fn part() -> Option<&'static [u8]> {
 #[cfg(target_arch = "wasm32")]
 const FILE: &str = include_str!(concat!(env!("OUT_DIR"), "/choices.name"));
 
+/// How a file is read: its bytes, by its name.
 #[cfg(target_arch = "wasm32")]
-static LOADER: OnceLock<fn(&str) -> Option<Vec<u8>>> = OnceLock::new();
+pub type Loader = fn(&str) -> Option<Vec<u8>>;
+
+#[cfg(target_arch = "wasm32")]
+static LOADER: OnceLock<Loader> = OnceLock::new();
 
 /// In the browser, how files are read that a program for it does not carry: the function gets a file's name.
 #[cfg(target_arch = "wasm32")]
-pub fn set_loader(load: fn(&str) -> Option<Vec<u8>>) {
+pub fn set_loader(load: Loader) {
     // A second one would be the same.
     let _is_first = LOADER.set(load).is_ok();
 }
