@@ -33,14 +33,16 @@ pub(crate) fn read(path: &str) -> Result<Vec<u8>> {
 pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     let size = |key: &str| row[key].as_u64();
     let text = |key: &str| row[key].as_str();
-    let dims = model.open_dims().into_iter().map(|dim| {
+    let dims = model.open_dims().into_iter().filter_map(|dim| {
         let chosen = match dim.name.as_str() {
             _ if dim.batch => size("batch"),
             // Of a print.
             "H" | "W" => size("size"),
+            // It follows the batch.
+            _ if dim.default == 1 => return None,
             _ => size("seq"),
         };
-        (dim.name, chosen.unwrap_or(dim.default))
+        Some((dim.name, chosen.unwrap_or(dim.default)))
     });
     let optimizer = match text("optimizer").ok_or("a run without an optimizer")? {
         "sgd" => Optimizer::SgdMomentum,
