@@ -1,9 +1,13 @@
-//! Packs the choices of cuDNN into the bytes that programs carry, and takes comments from tables of text.
+//! Packs the choices of cuDNN into the bytes that programs carry or fetch, and takes comments from tables
+//! of text.
 
+#[path = "build/near.rs"]
+mod near;
 #[path = "build/pack.rs"]
 mod pack;
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -12,25 +16,48 @@ const TABLES: [(&str, &str); 2] = [
     ("src/aten/formula/operators.txt", "operators.txt"),
     ("src/recover/spellings.txt", "spellings.txt"),
 ];
-const SOURCE: &str = "src/aten/conv/workspace/choices.txt";
+const CHOICES: &str = "src/aten/conv/workspace/choices";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={SOURCE}");
-    let [near, far] = pack::packed(&fs::read_to_string(SOURCE)?)?;
     #[expect(
         clippy::disallowed_methods,
         reason = "this is how Cargo says where the output belongs"
     )]
     let folder = std::env::var("OUT_DIR")?;
     let folder = Path::new(&folder);
-    fs::write(folder.join("choices.name"), pack::name(&far))?;
-    fs::write(folder.join("choices.near"), near)?;
-    fs::write(folder.join("choices.far"), far)?;
+    println!("cargo::rerun-if-changed={CHOICES}");
+    fs::write(folder.join("choices.near"), near::near(Path::new(CHOICES))?)?;
+    write_parts(folder)?;
     for (source, name) in TABLES {
         println!("cargo::rerun-if-changed={source}");
         let text = fs::read_to_string(source)?;
         let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
         fs::write(folder.join(name), rows.flat_map(|row| [row, "\n"]).collect::<String>())?;
     }
+    Ok(())
+}
+
+/// Writes the parts, and the table of them that `choice.rs` includes.
+fn write_parts(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let parts = pack::parts(Path::new(CHOICES))?;
+    let mut table = format!("/// All of them.\nstatic PARTS: [Part; {}] = [", parts.len());
+    for pack::Part { title, file, bytes } in parts {
+        let (capability, half) = match title.strip_suffix("-half") {
+            Some(capability) => (capability, true),
+            None => (title.as_str(), false),
+        };
+        let (major, minor) = capability.split_once('.').ok_or("a part is named `8.0`")?;
+        let path = folder.join(&file);
+        fs::write(&path, bytes)?;
+        writeln!(
+            table,
+            "Part {{ capability: ({major}, {minor}), half: {half}, \
+             #[cfg(target_arch = \"wasm32\")] file: {file:?}, \
+             #[cfg(not(target_arch = \"wasm32\"))] bytes: include_bytes!(\"{}\"), \
+             trees: OnceLock::new() }},",
+            path.display()
+        )?;
+    }
+    fs::write(folder.join("choices.rs"), table + "];")?;
     Ok(())
 }

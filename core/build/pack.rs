@@ -1,9 +1,9 @@
-//! Packs the choices of cuDNN, which people read as text, into columns of bytes: the page carries
+//! Packs the choices of cuDNN, which people read as text, into columns of bytes: the page fetches
 //! them, and columns are a third smaller on the wire.
 //!
 //! A part is the lengths of four columns, four bytes each, the lower first; then the columns:
 //! - the head: a line `plan filled+4` for each plan, the commonest first, and a line
-//!   `for 8.0 forward half` with the number of its nodes for each tree;
+//!   `for forward line` with the number of its nodes for each tree;
 //! - nodes: a byte for each, in preorder. Below 16 it is a split, and says by which measure; up to 254 an
 //!   answer, the plan of that number less 16; 255 says that the plan's number is the next of the rare ones;
 //! - rare numbers, two bytes, the lower first;
@@ -12,9 +12,11 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 /// Measures of a layer, as `choice.rs` numbers them.
-const MEASURES: [&str; 15] = [
+pub(crate) const MEASURES: [&str; 15] = [
     "n",
     "c",
     "h",
@@ -31,39 +33,69 @@ const MEASURES: [&str; 15] = [
     "dilation",
     "positions",
 ];
-const SOURCE: &str = "choices.txt";
-/// The capability of the card that is assumed where nobody chose one.
-const NEAR: &str = "8.0 ";
+/// The layers of the page's examples, which are no part.
+pub(crate) const EXAMPLES: &str = "examples";
+/// Instead of a plan: the part that a program fetches tells.
+pub(crate) const ELSEWHERE: &str = "?";
 /// Codes below this one are splits.
 const FIRST_PLAN: usize = 16;
 /// The code of a plan that has none of its own.
 const RARE: u8 = 255;
 
-/// Two parts: the trees that the page's program carries, and those that it fetches when a run needs one.
-pub(crate) fn packed(text: &str) -> Result<[Vec<u8>; 2], Box<dyn Error>> {
-    let (mut near, mut far) = (Vec::new(), Vec::new());
-    let mut is_near = false;
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        if let Some(heading) = line.strip_prefix("for ") {
-            is_near = heading.starts_with(NEAR) && !heading.contains("half");
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// What a program fetches for a compute capability and a precision.
+pub(crate) struct Part {
+    /// `8.0-half`.
+    pub(crate) title: String,
+    /// The name of the file, which no other version of the trees has.
+    pub(crate) file: String,
+    /// What is in it.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The parts in a folder of text, by their titles.
+pub(crate) fn parts(folder: &Path) -> Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if title != EXAMPLES {
+            let bytes = pack(fs::read_to_string(&path)?.lines())?;
+            let file = format!("choices-{title}-{:08x}.bin", hash(&bytes));
+            parts.push(Part { title, file, bytes });
         }
-        if is_near { &mut near } else { &mut far }.push(line);
     }
-    Ok([pack(&near)?, pack(&far)?])
+    parts.sort_by(|a, b| a.title.cmp(&b.title));
+    Ok(parts)
 }
 
-/// The name of the file that the page fetches, which no other version of the trees has.
-pub(crate) fn name(far: &[u8]) -> String {
-    let hash = far
-        .iter()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    format!("choices-{hash:08x}.bin")
+/// A question: `n 16`.
+pub(crate) fn split(line: &str) -> Result<(usize, u16)> {
+    let (name, limit) = line.split_once(' ').ok_or_else(|| wrong(line))?;
+    let measure = MEASURES.iter().position(|&known| known == name).ok_or_else(|| wrong(line))?;
+    Ok((measure, limit.parse()?))
 }
 
-fn pack(lines: &[&str]) -> Result<Vec<u8>, Box<dyn Error>> {
-    let lines = || lines.iter().copied();
+pub(crate) fn wrong(line: &str) -> Box<dyn Error> {
+    format!("`{line}` is no line of a tree").into()
+}
+
+fn hash(bytes: &[u8]) -> u32 {
+    let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    bytes.iter().fold(0x811c_9dc5, mix)
+}
+
+/// The plan that a line answers with.
+fn answer(line: &str) -> Option<&str> {
+    line.strip_prefix('=').or_else(|| (line == ELSEWHERE).then_some(line))
+}
+
+/// A part, of its lines.
+pub(crate) fn pack<'a>(lines: impl Iterator<Item = &'a str>) -> Result<Vec<u8>> {
+    let lines: Vec<&str> = lines.collect();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for plan in lines().filter_map(|line| line.strip_prefix('=')) {
+    for plan in lines.iter().copied().filter_map(answer) {
         *counts.entry(plan).or_default() += 1;
     }
     let mut plans: Vec<_> = counts.into_iter().collect();
@@ -76,13 +108,13 @@ fn pack(lines: &[&str]) -> Result<Vec<u8>, Box<dyn Error>> {
 
     let (mut nodes, mut rare, mut low, mut high) = (vec![], vec![], vec![], vec![]);
     let mut tree: Option<(&str, usize)> = None;
-    for line in lines().chain(["for "]) {
+    for line in lines.into_iter().chain(["for "]) {
         if let Some(heading) = line.strip_prefix("for ") {
             if let Some((heading, begun)) = tree {
                 writeln!(head, "for {heading} {}", nodes.len() - begun)?;
             }
             tree = Some((heading, nodes.len()));
-        } else if let Some(plan) = line.strip_prefix('=') {
+        } else if let Some(plan) = answer(line) {
             let code = codes.get(plan).copied().unwrap_or_default();
             match u8::try_from(code + FIRST_PLAN) {
                 Ok(byte) if byte < RARE => nodes.push(byte),
@@ -92,10 +124,8 @@ fn pack(lines: &[&str]) -> Result<Vec<u8>, Box<dyn Error>> {
                 }
             }
         } else {
-            let wrong = || format!("{SOURCE}: `{line}` is no line of a tree");
-            let (name, limit) = line.split_once(' ').ok_or_else(wrong)?;
-            let measure = MEASURES.iter().position(|&known| known == name).ok_or_else(wrong)?;
-            let [lower, higher] = limit.parse::<u16>()?.to_le_bytes();
+            let (measure, limit) = split(line)?;
+            let [lower, higher] = limit.to_le_bytes();
             nodes.push(u8::try_from(measure)?);
             low.push(lower);
             high.push(higher);

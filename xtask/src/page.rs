@@ -42,7 +42,7 @@ const PROFILED_GZIP: usize = 275_000;
 /// Files of what a run fetches that needs more of cuDNN's choices than the program carries.
 const CHOICES: &str = "choices-";
 /// SIZE: it, compressed.
-const CHOICES_GZIP: usize = 40_000;
+const CHOICES_GZIP: usize = 200_000;
 
 /// How the page is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +88,12 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
 /// Writes the choices of cuDNN that the programs fetch.
 fn write_choices(folder: &Path) -> Result<()> {
     let doing = "packing cuDNN's choices";
-    let source = place::root().join("core/src/aten/conv/workspace/choices.txt");
-    let [_, far] = pack::packed(&fs::read_to_string(source).during(doing)?)
-        .map_err(|error| Failure::new(format!("{doing}: {error}")))?;
-    fs::write(folder.join(pack::name(&far)), far).during(doing)
+    let source = place::root().join("core/src/aten/conv/workspace/choices");
+    let parts = pack::parts(&source).map_err(|error| Failure::new(format!("{doing}: {error}")))?;
+    for part in parts {
+        fs::write(folder.join(part.file), part.bytes).during(doing)?;
+    }
+    Ok(())
 }
 
 /// Prints what each file of the program weighs, and refuses more than the budgets.

@@ -84,7 +84,7 @@ fn what_helps_a_network_of_convolutions() {
             +28.00 MiB  in-place (nothing): peak in backward, Fits
             -974.00 MiB  expandable-segments (nothing): peak in backward, Fits
             -16.00 MiB  for-loop (little): peak in backward, Fits
-            -398.00 MiB  channels-last (little): peak in backward, Fits
+            -482.00 MiB  channels-last (little): peak in backward, Fits
             -3.09 GiB  amp-bf16 (little): peak in backward, Fits
             -3.20 GiB  accumulate (little): peak in backward, Fits
             -1.69 GiB  checkpoint-half (little): peak in backward, Fits

@@ -246,10 +246,10 @@ fn phases_are_compared() {
     }
     expect![[r#"
         0 setup 51629568 51629568 -
-        1 forward 234628096 234758144 workspace
+        1 forward 234758144 234758144 -
         1 backward 270090752 270090752 -
         1 optimizer 238706176 238706176 -
-        2 forward 328182784 328312832 workspace
+        2 forward 328312832 328312832 -
         2 backward 363612672 363612672 -
         2 optimizer 238706176 238706176 -
     "#]]

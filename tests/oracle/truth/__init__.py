@@ -18,5 +18,5 @@
 | `fixtures` | recorded answers as the files of `tests/fixtures` |
 | `fit_workspaces` | decision trees for the choices of cuDNN |
 | `networks` | convolutions of published networks |
-| `kinds` | decision trees for kinds of layers that most networks lack |
+| `kinds` | layers of all kinds, and what cuDNN says of them |
 """

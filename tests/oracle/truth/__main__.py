@@ -24,9 +24,8 @@ COMMANDS = {
     'results': ('fixtures.main_results', 'ROWS.jsonl… > FILE.csv: rows as a fixture'),
     'traces': ('fixtures.main_traces', 'FOLDER FILE…: events and programs as fixtures'),
     'workspaces': ('fixtures.main_workspaces', 'DEVICE MODELS: ask cuDNN about the layers of models'),
-    'fit-workspaces': ('fit_workspaces.main', '[OUT.txt]: decision trees for cuDNN’s choices'),
+    'fit-workspaces': ('fit_workspaces.main', '[DEVICE…]: decision trees for cuDNN’s choices'),
     'layers': ('networks.main', 'OUT.jsonl.gz: convolutions of published networks'),
-    'fit-kinds': ('kinds.main', 'OUT.txt [DEVICE…]: the same for layers that most networks lack'),
 }
 
 

@@ -1,43 +1,52 @@
-"""Decision trees for convolutions of kinds that most networks lack.
+"""Layers of all kinds, and what cuDNN says of them.
 
-    oracle fit-kinds OUT.txt [DEVICE…]
-
-cuDNN's heuristics choose otherwise for layers of one or three dimensions, with taps apart, with
-filters that are no small squares, in channel groups, and for each channel with channels innermost.
-This takes such layers of published networks (`networks.py` recorded them), and others with sizes as
-networks have them, asks cuDNN about all of them (some minutes; kept for the next time), learns a tree
-for each kind as `fit_workspaces.py` does, and appends the trees to those in
-`core/src/aten/conv/workspace/choices.txt`.
-
-Some layers are held out: those of networks in `survey/tuning.txt`, where no other network has them,
-and a quarter of the sampled ones by channels, groups and filter, so that of such a shape no layer at
-any size or batch is learnt from. Prints how the trees without kinds answer these, and how those with
-kinds do. The trees without kinds lose what no other layer reaches.
+cuDNN's heuristics choose otherwise for layers of one or three dimensions, with taps apart, with filters that are no
+small squares, in channel groups, and with channels innermost. `fit_workspaces.py` learns a tree for each of these
+kinds, from the layers here: of published networks (`networks.py` recorded their shapes), altered ones, and ones of
+families whose sizes are as networks have them. cuDNN is asked about each once; answers are kept in
+`$ORACLE_HOME/workspaces`.
 """
 
-import collections
-import dataclasses
+import csv
+import functools
 import gzip
 import hashlib
 import json
 import math
 import random
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from truth import cudnn, fit_workspaces, networks, place, plans
+from truth import cudnn, networks, place, plans
 from truth.plans import Layers
 
-KINDS = ('line', 'volume', 'dilated', 'odd', 'grouped', 'depthwise')
-#: How much layers count: sampled ones, those of networks, and those that were recorded for the plain
-#: trees, of which some are a network's own at many batches (`fit_workspaces.WEIGHTS`).
-OF_SAMPLED, OF_NETWORKS, OF_RECORDED, OF_OWN = 0.5, 1.0, 2.0, 10.0
+#: Kinds that have trees of their own, and the plain one, which has no name.
+KINDS = ('', 'line', 'volume', 'dilated', 'odd', 'grouped', 'depthwise', 'innermost')
+#: Those whose tensors have their channels innermost.
+CHANNELS_LAST = ('depthwise', 'innermost')
 #: COUNT: images at which layers of networks are asked about.
-NETWORK_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
+NETWORK_BATCHES = {('a100', 4): (1, 2, 4, 8, 16, 32, 64, 128, 3, 6, 12, 24), ('a100', 2): (1, 2, 4, 8, 16, 32, 64, 128)}
+NETWORK_BATCHES_OTHERWISE = (1, 2, 4, 8, 16, 32, 64)
+INNERMOST_BATCHES = (1, 4, 8, 16, 32, 64)
+#: The devices and precisions whose layers with channels innermost are asked about, but for depthwise ones.
+INNERMOST = (('a100', 4), ('a100', 2))
+#: COUNT: altered layers to ask about.
+ALTERED = {('a100', 4): 150_000, ('a100', 2): 60_000}
+ALTERED_OTHERWISE = 40_000
+#: COUNT: layers of each family to ask about.
+SAMPLES = {('a100', 4): 4000, ('a100', 2): 4000}
+SAMPLES_OTHERWISE = 1200
+#: SIZE: layers with larger tensors are not asked about, in elements.
+LARGEST, LARGEST_WEIGHT = 1 << 29, 1 << 27
+#: COUNT: channels of the widest altered layer.
+WIDEST = 8192
+#: One shape of a family in so many is held out.
+HELD = 4
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 #: COUNT: layers of each family to ask about.
 SAMPLES = {('a100', 4): 4000, ('a100', 2): 4000}
 SAMPLES_OTHERWISE = 1200
@@ -107,6 +116,8 @@ class Sample(NamedTuple):
             return 'depthwise'
         if len(self.sides) == 3:
             return 'volume'
+        if channels_last:
+            return 'innermost'
         if self.sides[0] == 1 and self.taps[0] == 1 and self.sides[1] > 1:
             return 'line'
         if square not in (1, 3, 5) and not (square == 7 and min(self.c, self.k) <= 4):
@@ -293,8 +304,26 @@ def depthwise(chance: Chance) -> Sample:
     return square(*sizes, c, taps, gap * (taps // 2), by, gap)
 
 
+def tiny(chance: Chance) -> Sample:
+    """A handful of channels, of lines, pictures and volumes: exercises, heads, and what tests try."""
+    few, dimensions = (1, 1, 2, 3, 3, 4, 5, 6, 8, 9, 10, 12), chance.choice((1, 1, 2, 2, 3))
+
+    def each(*choices: int) -> list[int]:
+        return [chance.choice(choices) for _ in range(dimensions)]
+
+    groups = chance.choice((1, 1, 1, 2, 3))
+    c, k = (chance.choice(few) * groups for _ in range(2))
+    sides = each(1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 14, 16, 20, 28, 32)
+    taps, stride, gap = each(1, 2, 3, 3, 3, 4, 5), each(1, 1, 1, 2, 2, 3), each(1, 1, 1, 1, 2, 3, 4)
+    padding = [chance.choice((0, 1, 1, 2, span * (r - 1) // 2)) for r, span in zip(taps, gap)]
+    if dimensions == 1:
+        sides, taps, padding, stride, gap = ([first, *one] for first, one in zip((1, 1, 0, 1, 1), (sides, taps, padding, stride, gap)))
+    n = chance.choice((1, 2, 3, 8, 16, 32, 64, 90, 128, 200, 256, 300, 400, 500, 600, 900))
+    return Sample(n, c, sides, k, groups, taps, padding, stride, gap)
+
+
 FAMILIES: tuple[Callable[[Chance], Sample], ...] = (
-    *(line, volume, dilated, grouped, patch, upward, large, oblong, depthwise),
+    *(line, volume, dilated, grouped, patch, upward, large, oblong, depthwise, tiny),
 )
 
 
@@ -309,71 +338,155 @@ def samples(family: Callable[[Chance], Sample], count: int) -> Iterator[Sample]:
             yield sample
 
 
+def altered(shapes: list[Sample], count: int) -> Iterator[Sample]:
+    """COUNT different layers like some, the same ones every time."""
+    chance, seen = random.Random(11), set()
+    while len(seen) < count:
+        sample = alteration(chance, shapes)
+        if sample.is_sensible() and max(sample.c, sample.k) <= WIDEST and json.dumps(sample) not in seen:
+            seen.add(json.dumps(sample))
+            yield sample
+
+
+#: Batches of altered layers, and how often.
+ALTERED_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 3, 6, 12, 24, 48, 96, 192, 10, 20, 5, 40, 80, 160, 512)
+ALTERED_WEIGHTS = (6, 8, 8, 12, 12, 12, 8, 6, 3, 1, 2, 3, 3, 2, 2, *[1] * 8)
+
+
+def alteration(chance: Chance, shapes: list[Sample]) -> Sample:
+    """A layer of a network with other sizes, which may not fit together."""
+    one = chance.choice(shapes)
+    n = chance.choices(ALTERED_BATCHES, ALTERED_WEIGHTS)[0]
+    groups, group, result = one.groups, one.c // one.groups, one.k // one.groups
+    if chance.random() >= 0.35:
+        group = near(chance, group) if group > 4 else group
+        result = near(chance, result)
+        groups = near(chance, groups, 2) if groups > 1 else 1
+    sides = [near(chance, side) if side > 1 else side for side in one.sides]
+    if one.sides[0] == one.sides[1]:
+        sides[1] = sides[0]
+    return one._replace(n=n, c=group * groups, sides=sides, k=result * groups, groups=groups)
+
+
+def near(chance: Chance, size: int, least: int = 1) -> int:
+    """Often the same size, else one not far from it."""
+    kind = chance.random()
+    if kind < 0.5:
+        return size
+    if kind < 0.75:
+        factor = chance.choice([0.5, 0.75, 1.25, 1.5, 2, 1 / 3, 4 / 3, 0.625, 0.875])
+        return max(least, round(size * factor))
+    step = chance.choice([1, 2, 4, 8, 16, 32])
+    return max(least, round(size * chance.uniform(0.6, 1.6) / step) * step)
+
+
 class Answer(NamedTuple):
     """What cuDNN said of a layer."""
 
     direction: str
     sample: Sample
     size: int
+    channels_last: bool
 
-    def layer(self) -> str:
-        """Of whatever batch."""
-        return json.dumps([self.direction, *self.sample[1:]])
+    def kind(self) -> str:
+        """By which trees it is answered."""
+        return self.sample.kind(self.channels_last)
 
 
-def asked(device: str, element: int) -> list[Answer]:
-    """Answers, asked for once and kept."""
-    count = SAMPLES.get((device, element), SAMPLES_OTHERWISE)
-    path = place.HOME / f'workspaces/kinds-{device}-{element}-{count}.jsonl.gz'
+def answers(name: str, device: str, element: int, samples: Iterator[tuple[Sample, bool]]) -> list[Answer]:
+    """About layers, with their channels innermost or not: asked for once and kept."""
+    path = place.HOME / f'workspaces/{name}-{device}-{element}.jsonl.gz'
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        library = cudnn.Cudnn(device)
-        with gzip.open(path, 'wt') as file:
-            for family in FAMILIES:
-                for sample in samples(family, count):
-                    for direction in cudnn.OPERATIONS:
-                        call = sample.call(direction, element, family is depthwise)
-                        size = library.workspace(call) or 0
-                        file.write(json.dumps([direction, sample, size]) + '\n')
-    return read(path)
-
-
-def of_networks(device: str, element: int, split: str) -> list[Answer]:
-    """Answers about layers of networks, asked for once and kept."""
-    path = place.HOME / f'workspaces/networks-{device}-{element}-{split}.jsonl.gz'
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        library = cudnn.Cudnn(device)
-        with gzip.open(path, 'wt') as file:
-            for one in networks.known(split):
-                last = one.kind(True) == 'depthwise'
-                for sample in (one._replace(n=count) for count in NETWORK_BATCHES):
-                    for direction in cudnn.OPERATIONS if sample.is_sensible() else ():
-                        call = sample.call(direction, element, last)
-                        size = library.workspace(call) or 0
-                        file.write(json.dumps([direction, sample, size]) + '\n')
-    return read(path)
-
-
-def read(path: Path) -> list[Answer]:
-    """What was kept."""
+        library, begun = cudnn.Cudnn(device), path.with_suffix('.begun')
+        with gzip.open(begun, 'wt') as file:
+            for sample, last in samples:
+                for direction in cudnn.OPERATIONS:
+                    size = library.workspace(sample.call(direction, element, last)) or 0
+                    file.write(json.dumps([direction, sample, size, last]) + '\n')
+        begun.rename(path)
     with gzip.open(path, 'rt') as file:
         rows = map(json.loads, file)
-        return [Answer(direction, Sample(*sample), size) for direction, sample, size in rows]
+        return [Answer(direction, Sample(*sample), size, last) for direction, sample, size, last in rows]
 
 
-def recorded(device: str, element: int, split: str) -> Iterator[Answer]:
-    """Layers recorded for the plain trees."""
-    for direction in cudnn.OPERATIONS:
-        for row in fit_workspaces.recorded(device, element, split, direction):
-            yield answer_of(direction, row)
+def of_families(device: str, element: int) -> list[Answer]:
+    """Layers of families."""
+    count = SAMPLES.get((device, element), SAMPLES_OTHERWISE)
+    each = ((one, family is depthwise) for family in FAMILIES for one in samples(family, count))
+    return answers('families', device, element, each)
 
 
-def answer_of(direction: str, row: fit_workspaces.Row) -> Answer:
-    """A row of `fit_workspaces`."""
-    n, c, h, w, k, group, *rest, size = row
-    pairs = ([*rest[at : at + 2]] for at in range(0, 8, 2))
-    return Answer(direction, Sample(n, c, [h, w], k, c // group, *pairs), size)
+def of_networks(device: str, element: int) -> Iterator[Answer]:
+    """Layers of published networks."""
+    counts = NETWORK_BATCHES.get((device, element), NETWORK_BATCHES_OTHERWISE)
+    plain, apart = shapes()
+    yield from answers('networks', device, element, at(counts, plain, False))
+    yield from answers('depthwise', device, element, at(counts, apart, True))
+    if (device, element) in INNERMOST:
+        yield from answers('networks-innermost', device, element, at(INNERMOST_BATCHES, plain, True))
+
+
+def held_out(device: str, element: int) -> list[Answer]:
+    """Layers that only networks of `survey/held-out.txt` have."""
+    known = list(networks.known('held'))
+    plain, apart = ([one for one in known if is_depthwise(one) == wanted] for wanted in (False, True))
+    each = [*at(INNERMOST_BATCHES, plain, False), *at(INNERMOST_BATCHES, apart, True)]
+    if (device, element) in INNERMOST:
+        each += at(INNERMOST_BATCHES, plain, True)
+    return answers('held', device, element, iter(each))
+
+
+def of_altered(device: str, element: int) -> Iterator[Answer]:
+    """Layers like those of published networks."""
+    count = ALTERED.get((device, element), ALTERED_OTHERWISE)
+    plain = [one for one in shapes()[0] if len(one.sides) == 2]
+    held = {json.dumps(one[1:]) for one in networks.known('held')}
+
+    def each(count: int, last: bool) -> Iterator[tuple[Sample, bool]]:
+        found = (one for one in altered(plain, count) if json.dumps(one[1:]) not in held)
+        return ((one, last) for one in found)
+
+    yield from answers('altered', device, element, each(count, False))
+    if (device, element) in INNERMOST:
+        yield from answers('altered-innermost', device, element, each(ALTERED_OTHERWISE, True))
+
+
+def at(counts: tuple[int, ...], shapes: list[Sample], last: bool) -> Iterator[tuple[Sample, bool]]:
+    """Layers of several batches."""
+    each = (one._replace(n=count) for one in shapes for count in counts)
+    return ((one, last) for one in each if one.is_sensible())
+
+
+@functools.cache
+def shapes() -> tuple[list[Sample], list[Sample]]:
+    """Layers of networks, of one image each: those that are not depthwise, and those that are."""
+    held = {json.dumps(one[1:]) for one in networks.known('held')}
+    known = [*networks.known('fit'), *(answer.sample._replace(n=1) for answer in recorded('a100', 4))]
+    unique = {json.dumps(one[1:]): one for one in known}
+    kept = [one for name, one in unique.items() if name not in held]
+    return [one for one in kept if not is_depthwise(one)], [one for one in kept if is_depthwise(one)]
+
+
+def is_depthwise(sample: Sample) -> bool:
+    """Whether each channel has its own filter."""
+    return sample.groups > 1 and sample.c == sample.groups
+
+
+def fixture(device: str, element: int) -> Path:
+    """Recorded answers."""
+    return place.FIXTURES / f'workspaces/{device}{"-half" if element == 2 else ""}.csv.gz'
+
+
+def recorded(device: str, element: int) -> Iterator[Answer]:
+    """Recorded answers about layers of networks, with their channels outermost."""
+    with gzip.open(fixture(device, element), 'rt') as file:
+        for row in csv.DictReader(file):
+            if row['split'] == 'fit':
+                n, c, h, w, k, group, *rest = (int(row[name]) for name in cudnn.COLUMNS)
+                pairs = (rest[at : at + 2] for at in range(0, 8, 2))
+                sample = Sample(n, c, [h, w], k, c // group, *pairs)
+                yield Answer(row['direction'], sample, int(row['bytes']), False)
 
 
 def layers(answers: list[Answer], element: int, direction: str, channels_last: bool) -> Layers:
@@ -402,98 +515,3 @@ def layers(answers: list[Answer], element: int, direction: str, channels_last: b
         direction=direction,
         channels_last=channels_last,
     )
-
-
-def main(arguments: list[str]) -> None:
-    """`oracle fit-kinds`"""
-    sys.setrecursionlimit(10_000)
-    out, *chosen = arguments
-    text = fit_workspaces.CHOICES.read_text()
-    old = fit_workspaces.parse(text)
-    lines = text.splitlines()[:1]
-    altered = list(fit_workspaces.alterations(max(fit_workspaces.ALTERED.values())))
-    for key, tree in old.items():
-        if key.split()[-1] not in KINDS:
-            lines += [f'for {key}', *fit_workspaces.write(trimmed(key, tree, altered))]
-    for device in chosen or place.devices():
-        for element in fit_workspaces.PRECISIONS:
-            if fit_workspaces.fixture(device, element).exists():
-                lines += trees(device, element, old)
-    Path(out).write_text('\n'.join(lines) + '\n')
-
-
-def trimmed(
-    key: str, tree: fit_workspaces.Node, altered: list[fit_workspaces.Row]
-) -> fit_workspaces.Node:
-    """A plain tree without what only layers of kinds reached of those that it was learnt from."""
-    devices = {place.device(name)['deviceVer']: name for name in place.devices()}
-    capability, word, *half = key.split()
-    major, minor = map(int, capability.split('.'))
-    device, element = devices[major * 100 + minor * 10], 2 if half else 4
-    direction = next(short for short, long in fit_workspaces.DIRECTIONS.items() if long == word)
-    learnt = [row.sample for row in recorded(device, element, 'fit') if row.direction == direction]
-    learnt += [answer_of('', (*row, 0)).sample for row in altered]
-    without = {kind for of, kind in WITHOUT if of == device}
-    plain = [one for one in learnt if one.kind(False) in ('', *without)]
-    table = layers([Answer(direction, one, 0) for one in plain], element, direction, False)
-
-    def walk(node: fit_workspaces.Node, table: Layers) -> fit_workspaces.Node:
-        if node.below is None or node.above is None:
-            return node
-        small = getattr(table, node.measure) <= node.limit
-        if small.all():
-            return walk(node.below, table)
-        if not small.any():
-            return walk(node.above, table)
-        below, above = walk(node.below, table.of(small)), walk(node.above, table.of(~small))
-        return dataclasses.replace(node, below=below, above=above)
-
-    return walk(tree, table)
-
-
-def trees(device: str, element: int, old: dict[str, fit_workspaces.Node]) -> Iterator[str]:
-    """The lines of a device's trees; prints how these, those before and plain ones answer."""
-    version = place.device(device)['deviceVer']
-    sampled = asked(device, element)
-    known = list(recorded(device, element, 'fit'))
-    batches = collections.Counter(answer.layer() for answer in known)
-    own = {layer for layer, count in batches.items() if count >= fit_workspaces.BATCHES_OF_OWN}
-    sources = (
-        (OF_SAMPLED, [answer for answer in sampled if not answer.sample.is_held()]),
-        (OF_NETWORKS, of_networks(device, element, 'fit')),
-        (OF_RECORDED, [answer for answer in known if answer.layer() not in own]),
-        (OF_OWN, [answer for answer in known if answer.layer() in own]),
-    )
-    held_out = {
-        'sampled': [answer for answer in sampled if answer.sample.is_held()],
-        'networks': of_networks(device, element, 'held'),
-        'recorded': list(recorded(device, element, 'held')),
-    }
-    price = PRICE.get((device, element), PRICE_OTHERWISE)
-    for kind in KINDS:
-        last = kind == 'depthwise'
-
-        def table(rows: list[Answer], direction: str) -> list[Answer]:
-            """Those of this kind; all depthwise layers have their channels innermost."""
-            found = (row for row in rows if row.direction == direction)
-            return [row for row in found if row.sample.kind(True) == kind]
-
-        for direction, word in fit_workspaces.DIRECTIONS.items():
-            # Depthwise layers were recorded with channels outermost.
-            learnt = [(weight, table(rows, direction)) for weight, rows in sources[: 2 if last else 4]]
-            weights = [weight for weight, rows in learnt for _ in rows]
-            rows = [row for _, rows in learnt for row in rows]
-            grown = fit_workspaces.Grown(layers(rows, element, direction, last), np.array(weights))
-            tree = grown.pruned(price * DEPTHWISE_TIMES if last else price)
-            plain = f'{version // 100}.{version // 10 % 10} {word}{fit_workspaces.PRECISIONS[element]}'
-            key = f'{plain} {kind}'
-            answered = {'plain': old[plain], 'before': old.get(key), 'now': tree}
-            for which, rows in held_out.items():
-                rows = [] if last and which == 'recorded' else table(rows, direction)
-                for name, each in answered.items():
-                    if rows and each:
-                        told = fit_workspaces.quality(each, layers(rows, element, direction, last))
-                        size = len(fit_workspaces.write(each))
-                        print(f'| {key} | {which} {len(rows)} | {name} {size} | {told} |', flush=True)
-            if (device, kind) not in WITHOUT:
-                yield from (f'for {key}', *fit_workspaces.write(tree))

@@ -2,25 +2,19 @@
 
     oracle layers OUT.jsonl.gz
 
-runs networks of torchvision and timm on tensors without elements, and writes the shape of each
-convolution that `kinds.py` has a tree for. The networks of the survey's lists are apart: those of
-`held-out.txt` are left out, and a layer that only those of `tuning.txt` have is held out. Of the
-others there are five of each of timm's files, drawn by lot, and all of torchvision's.
+runs all networks of torchvision and timm on tensors without elements, and writes the shape of each convolution. A
+layer that only networks of the survey's `held-out.txt` have is held out.
 """
 
-import collections
 import gzip
 import json
-import random
 import re
 from collections.abc import Iterator
 
 from truth import place
 
-#: The list that `fit-kinds` reads.
+#: The list that `fit-workspaces` reads.
 RECORDED = place.FIXTURES / 'workspaces/networks.jsonl.gz'
-#: COUNT: networks of each of timm's files.
-OF_EACH = 5
 #: Frames and sides of videos, where the network does not take any.
 VIDEO, LONG_VIDEO = (8, 112, 112), (16, 224, 224)
 
@@ -37,10 +31,8 @@ def known(split: str) -> Iterator['kinds.Sample']:
 
 def main(arguments: list[str]) -> None:
     """`oracle layers`"""
-    listed = {name: surveyed(name) for name in ('tuning', 'held-out')}
-    either = listed['tuning'] | listed['held-out']
-    others = [name for name in published() if name not in either]
-    splits = {'fit': others, 'held': sorted(listed['tuning'])}
+    held = surveyed('held-out')
+    splits = {'fit': [name for name in published() if name not in held], 'held': sorted(held)}
     seen: set[str] = set()
     with gzip.open(arguments[0], 'wt') as file:
         for split, names in splits.items():
@@ -56,23 +48,17 @@ def surveyed(name: str) -> set[str]:
 
 
 def published() -> Iterator[str]:
-    """Networks to choose from."""
+    """All networks."""
     import timm
     import torchvision.models as vision
 
-    chance = random.Random(0)
-    files = collections.defaultdict(list)
-    for name in timm.list_models():
-        files[timm.models.model_entrypoint(name).__module__].append(f'timm:{name}')
-    for _, names in sorted(files.items()):
-        chance.shuffle(names)
-        yield from names[:OF_EACH]
+    yield from (f'timm:{name}' for name in timm.list_models())
     for module in (vision, vision.segmentation, vision.video):
         yield from (f'torchvision:{name}' for name in vision.list_models(module=module))
 
 
 def layers(name: str) -> list['kinds.Sample']:
-    """A network's convolutions of the kinds in question."""
+    """A network's convolutions."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -97,7 +83,7 @@ def layers(name: str) -> list['kinds.Sample']:
     # What reads its tensors cannot run without elements.
     except (NotImplementedError, RuntimeError, AssertionError, TypeError) as error:
         print(f'{name}: {error}', flush=True)
-    return [layer for layer in found if layer and (layer.kind(True) or layer.kind(False))]
+    return [layer for layer in found if layer]
 
 
 def sides(name: str, size: int) -> tuple[int, ...]:

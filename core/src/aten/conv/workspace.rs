@@ -17,6 +17,7 @@ use crate::eager::{Hardware, Tensor};
 use choice::choose;
 #[cfg(target_arch = "wasm32")]
 pub use choice::{Loader, set_loader};
+use plan::Plan;
 
 /// Which of a convolution's three products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,12 +95,18 @@ pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Option<
         (_, direction) => direction,
     };
     let shape = Shape::new(layer);
-    let Some(plan) = choose(hardware.capability, direction, &shape).ok()? else {
-        return Some(Bytes::ZERO);
+    let known = choose(hardware.capability, direction, &shape).ok()?;
+    let plan = match known {
+        Some(plan) if shape.kind.is_innermost() || !shape.channels_last => plan,
+        Some(plan) => plan.in_order(shape.element, direction),
+        None if shape.channels_last => {
+            // cuDNN was not asked about such layers on this device.
+            let outermost = Shape::new(&Layer { channels_last: false, ..layer.clone() });
+            let plan = choose(hardware.capability, direction, &outermost).ok()?;
+            plan.unwrap_or(Plan::Nothing).in_order(shape.element, direction)
+        }
+        None => return Some(Bytes::ZERO),
     };
-    // Only the trees for depthwise layers were learnt with channels innermost.
-    let is_assumed = shape.channels_last && shape.kind != Kind::Depthwise;
-    let plan = if is_assumed { plan.in_order(shape.element, direction) } else { plan };
     Some(plan.scratch(&shape, direction))
 }
 
@@ -139,20 +146,29 @@ enum Kind {
     Dilated,
     /// A filter for each channel, which has its channels innermost.
     Depthwise,
+    /// Any other picture that has its channels innermost.
+    Innermost,
 }
 
 impl Kind {
-    /// By its name in `choices.txt`.
+    /// By its name in `choices/*.txt`.
     fn named(name: &str) -> Option<Self> {
         Some(match name {
+            "plain" => Self::Plain,
             "line" => Self::Line,
             "volume" => Self::Volume,
             "dilated" => Self::Dilated,
             "odd" => Self::Odd,
             "grouped" => Self::Grouped,
             "depthwise" => Self::Depthwise,
+            "innermost" => Self::Innermost,
             _ => return None,
         })
+    }
+
+    /// Whether its trees were learnt from layers that have their channels innermost.
+    const fn is_innermost(self) -> bool {
+        matches!(self, Self::Depthwise | Self::Innermost)
     }
 
     /// Of a layer whose other measures are known.
@@ -167,6 +183,7 @@ impl Kind {
                 Self::Depthwise
             }
             () if dimensions > 2 => Self::Volume,
+            () if shape.channels_last => Self::Innermost,
             () if shape.input.0 == 1 && shape.kernel.0 == 1 && shape.input.1 > 1 => Self::Line,
             () if !is_plain => Self::Odd,
             () if shape.groups > 1 && shape.group_in() > 1 => Self::Grouped,

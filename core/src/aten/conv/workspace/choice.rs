@@ -1,16 +1,16 @@
 //! What cuDNN's heuristics choose for a call: decision trees, learnt from its answers.
 //!
-//! `choices.txt` has one tree for each compute capability and direction, and more for kinds of
-//! layers that are unlike those of most networks:
+//! `choices/8.0.txt` has those of compute capability 8.0 in single precision, `choices/8.0-half.txt` those
+//! in half precision: one for each direction, and more for kinds of layers that are unlike those of most
+//! networks:
 //!
-//! - `for 8.0 forward` begins a tree, `for 8.0 forward half` one for half precision, and
-//!   `for 8.0 forward half line` one for a [`Kind`];
+//! - `for forward` begins a tree, and `for forward line` one for a [`Kind`];
 //! - `n 16` asks whether `n` is at most 16: what follows answers if it is, and what follows that
 //!   if not;
 //! - `=filled+4` is an answer: a [`Plan`].
 //!
-//! `build/pack.rs` packs them, and says how. Programs for the browser carry those that most first answers
-//! need, and fetch the others when a run does.
+//! `build/pack.rs` packs them, and says how. Programs for the browser carry what the page's examples ask
+//! (`choices/examples.txt`), and fetch a file when a run asks more of it.
 
 use std::sync::OnceLock;
 
@@ -41,29 +41,77 @@ const FIRST_PLAN: u8 = 16;
 /// The code of a plan whose number stands elsewhere.
 const RARE: u8 = 255;
 
-/// The compute capability whose trees every program carries, as `build/pack.rs` parts them.
+/// The compute capability of which every program carries what the page's examples ask, in single precision.
 const NEAR: (u32, u32) = (8, 0);
 
 /// That a tree is needed which is in a file that cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Apart;
 
+/// The trees for a compute capability and a precision.
+struct Part {
+    capability: (u32, u32),
+    half: bool,
+    /// The file that the program fetches.
+    #[cfg(target_arch = "wasm32")]
+    file: &'static str,
+    #[cfg(not(target_arch = "wasm32"))]
+    bytes: &'static [u8],
+    trees: OnceLock<Vec<Tree>>,
+}
+
+include!(concat!(env!("OUT_DIR"), "/choices.rs"));
+
+impl Part {
+    /// By the newest capability that is not newer than a device's, else by the oldest. Half precision was
+    /// asked on one.
+    fn nearest(capability: (u32, u32), half: bool) -> Option<&'static Self> {
+        let known = || PARTS.iter().filter(|part| part.half == half);
+        known()
+            .filter(|part| part.capability <= capability)
+            .max_by_key(|part| part.capability)
+            .or_else(|| known().min_by_key(|part| part.capability))
+    }
+
+    /// `None` where they are in a file that cannot be had.
+    fn trees(&'static self) -> Option<&'static [Tree]> {
+        if let Some(trees) = self.trees.get() {
+            return Some(trees);
+        }
+        let trees = read(self.packed()?)?;
+        Some(self.trees.get_or_init(|| trees))
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    #[expect(clippy::unnecessary_wraps, reason = "the page's programs have it in a file")]
+    const fn packed(&self) -> Option<&'static [u8]> {
+        Some(self.bytes)
+    }
+
+    #[cfg(target_arch = "wasm32")]
+    fn packed(&self) -> Option<&'static [u8]> {
+        LOADER.get().and_then(|load| load(self.file)).map(|bytes| &*bytes.leak())
+    }
+}
+
+/// Of the trees for [`NEAR`], what the page's examples ask.
+fn near() -> &'static [Tree] {
+    static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
+    let part = include_bytes!(concat!(env!("OUT_DIR"), "/choices.near"));
+    TREES.get_or_init(|| read(part).unwrap_or_default())
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Node {
     /// Goes on with the next node if the measure is within the limit.
-    Split {
-        measure: fn(&Shape) -> u64,
-        limit: u16,
-        otherwise: usize,
-    },
-    Answer(Plan),
+    Split { measure: fn(&Shape) -> u64, limit: u16, otherwise: usize },
+    /// `None` where only the [`Part`] tells.
+    Answer(Option<Plan>),
 }
 
 #[derive(Clone, Debug)]
 struct Tree {
-    capability: (u32, u32),
     direction: Direction,
-    half: bool,
     kind: Kind,
     nodes: Vec<Node>,
 }
@@ -73,7 +121,7 @@ impl Tree {
         let mut at = 0;
         loop {
             match *self.nodes.get(at)? {
-                Node::Answer(plan) => return Some(plan),
+                Node::Answer(plan) => return plan,
                 Node::Split { measure, limit, otherwise } => {
                     let next = at.saturating_add(1);
                     at =
@@ -86,30 +134,25 @@ impl Tree {
 
 /// The columns that `build/pack.rs` made, each read from front to back.
 struct Columns {
-    plans: Vec<Plan>,
+    plans: Vec<Option<Plan>>,
     nodes: std::slice::Iter<'static, u8>,
     rare: std::slice::Iter<'static, u8>,
     limits: std::iter::Zip<std::slice::Iter<'static, u8>, std::slice::Iter<'static, u8>>,
 }
 
 impl Columns {
-    /// Reads one tree: `8.0 forward half line 120`.
+    /// Reads one tree: `forward line 120`.
     fn tree(&mut self, heading: &str) -> Option<Tree> {
         let (heading, count) = heading.rsplit_once(' ')?;
-        let mut words = heading.split(' ');
-        let (major, minor) = words.next()?.split_once('.')?;
-        let capability = (major.parse().ok()?, minor.parse().ok()?);
-        let direction = match words.next()? {
+        let (direction, kind) = heading.split_once(' ').unwrap_or((heading, "plain"));
+        let direction = match direction {
             "forward" => Direction::Forward,
             "data" => Direction::BackwardData,
             "filter" => Direction::BackwardFilter,
             _ => return None,
         };
-        let mut rest = words.peekable();
-        let half = rest.next_if_eq(&"half").is_some();
-        let kind = rest.next().map_or(Some(Kind::Plain), Kind::named)?;
         let nodes = self.nodes(count.parse().ok()?)?;
-        Some(Tree { capability, direction, half, kind, nodes })
+        Some(Tree { direction, kind: Kind::named(kind)?, nodes })
     }
 
     /// Reads the nodes of one tree.
@@ -155,7 +198,9 @@ fn read(part: &'static [u8]) -> Option<Vec<Tree>> {
     let (head, nodes, rare, limits) = (next()?, next()?, next()?, next()?);
     let head = str::from_utf8(head).ok()?;
     let (low, high) = limits.split_at_checked(limits.len().div_euclid(2))?;
-    let plans = head.lines().filter_map(|line| line.strip_prefix("plan ")).map(Plan::parse);
+    let plans = head.lines().filter_map(|line| line.strip_prefix("plan "));
+    let plans =
+        plans.map(|plan| if plan == "?" { Some(None) } else { Plan::parse(plan).map(Some) });
     let mut columns = Columns {
         plans: plans.collect::<Option<_>>()?,
         nodes: nodes.iter(),
@@ -165,38 +210,6 @@ fn read(part: &'static [u8]) -> Option<Vec<Tree>> {
     let headings = head.lines().filter_map(|line| line.strip_prefix("for "));
     headings.map(|heading| columns.tree(heading)).collect()
 }
-
-/// Of single precision on [`NEAR`].
-fn near() -> &'static [Tree] {
-    static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
-    let part = include_bytes!(concat!(env!("OUT_DIR"), "/choices.near"));
-    TREES.get_or_init(|| read(part).unwrap_or_default())
-}
-
-/// All others; `None` where they are in a file that cannot be had.
-fn far() -> Option<&'static [Tree]> {
-    static TREES: OnceLock<Vec<Tree>> = OnceLock::new();
-    if let Some(trees) = TREES.get() {
-        return Some(trees);
-    }
-    let trees = read(part()?)?;
-    Some(TREES.get_or_init(|| trees))
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-#[expect(clippy::unnecessary_wraps, reason = "the page's programs have it in a file")]
-const fn part() -> Option<&'static [u8]> {
-    Some(include_bytes!(concat!(env!("OUT_DIR"), "/choices.far")))
-}
-
-#[cfg(target_arch = "wasm32")]
-fn part() -> Option<&'static [u8]> {
-    LOADER.get().and_then(|load| load(FILE)).map(|bytes| &*bytes.leak())
-}
-
-/// Name of the file that [`set_loader`]'s function is asked for.
-#[cfg(target_arch = "wasm32")]
-const FILE: &str = include_str!(concat!(env!("OUT_DIR"), "/choices.name"));
 
 /// How a file is read: its bytes, by its name.
 #[cfg(target_arch = "wasm32")]
@@ -214,8 +227,7 @@ pub fn set_loader(load: Loader) {
 
 /// The choice; `None` where no tree tells.
 ///
-/// By the newest capability recorded that is not newer than this one, else by the oldest; by its tree for
-/// plain layers where it has none for the kind.
+/// By the tree for plain layers where there is none for the kind, unless channels are innermost.
 ///
 /// # Errors
 /// The tree is in a file that cannot be had.
@@ -224,43 +236,90 @@ pub(super) fn choose(
     direction: Direction,
     shape: &Shape,
 ) -> Result<Option<Plan>, Apart> {
-    let half = shape.element <= 2;
-    let far = if capability == NEAR && !half { &[] } else { far().ok_or(Apart)? };
-    let is_meant = |tree: &&Tree| tree.direction == direction && tree.half == half;
-    let of_direction = || near().iter().chain(far).filter(is_meant);
-    let plain = || of_direction().filter(|tree| tree.kind == Kind::Plain);
-    let nearest = plain()
-        .filter(|tree| tree.capability <= capability)
-        .max_by_key(|tree| tree.capability)
-        .or_else(|| plain().min_by_key(|tree| tree.capability));
-    let Some(nearest) = nearest else { return Ok(None) };
-    let is_of_kind =
-        |tree: &&Tree| tree.kind == shape.kind && tree.capability == nearest.capability;
-    Ok(of_direction().find(is_of_kind).unwrap_or(nearest).answer(shape))
+    #[cfg(test)]
+    tests::ASKED.with_borrow_mut(|asked| asked.push(*shape));
+    let Some(part) = Part::nearest(capability, shape.element <= 2) else { return Ok(None) };
+    let is_near = part.capability == NEAR && !part.half;
+    match is_near.then(|| answer(near(), direction, shape)).flatten() {
+        Some(plan) => Ok(Some(plan)),
+        None => Ok(answer(part.trees().ok_or(Apart)?, direction, shape)),
+    }
+}
+
+fn answer(trees: &[Tree], direction: Direction, shape: &Shape) -> Option<Plan> {
+    let of =
+        |kind: Kind| trees.iter().find(|tree| tree.direction == direction && tree.kind == kind);
+    let plain = || if shape.kind.is_innermost() { None } else { of(Kind::Plain) };
+    of(shape.kind).or_else(plain)?.answer(shape)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use crate::Config;
+
     use super::*;
 
+    /// Those with convolutions.
+    const EXAMPLES: [&[u8]; 2] = [
+        include_bytes!("../../../../../public/examples/resnet50.onnx"),
+        include_bytes!("../../../../../public/examples/vit_b_16.onnx"),
+    ];
+
+    thread_local! {
+        /// Layers that were asked about.
+        pub(super) static ASKED: RefCell<Vec<Shape>> = const { RefCell::new(Vec::new()) };
+    }
+
     #[test]
-    fn the_whole_table_is_understood() {
-        let text = include_str!("choices.txt");
-        let lines = |begins: &str| text.lines().filter(|line| line.starts_with(begins)).count();
-        let trees: Vec<&Tree> = near().iter().chain(far().unwrap()).collect();
-        assert_eq!(trees.len(), lines("for "));
-        assert!(near().iter().all(|tree| tree.capability == NEAR && !tree.half));
-        assert_eq!(near().iter().filter(|tree| tree.kind == Kind::Plain).count(), 3);
-        for tree in &trees {
-            for (at, node) in tree.nodes.iter().enumerate() {
-                if let Node::Split { otherwise, .. } = *node {
-                    assert!(at + 1 < otherwise && otherwise < tree.nodes.len());
-                }
-            }
-            assert!(matches!(tree.nodes.last(), Some(Node::Answer(_))));
+    fn programs_carry_what_the_examples_ask() {
+        let batch = BTreeMap::from([("batch".to_owned(), 32)]);
+        for mut example in EXAMPLES {
+            let model = crate::open(&mut example, "example.onnx").unwrap();
+            model.estimate(&Config { dims: batch.clone(), ..Config::default() }).unwrap();
         }
-        let answers = trees.iter().flat_map(|tree| &tree.nodes);
-        let answers = answers.filter(|node| matches!(node, Node::Answer(_))).count();
-        assert_eq!(answers, lines("="));
+        let asked: BTreeSet<String> = ASKED.take().iter().map(line).collect();
+        let mut text =
+            "# Layers of the page's examples: kind, and measures as choice.rs has them.\n"
+                .to_owned();
+        for line in asked {
+            text += &line;
+        }
+        expect_test::expect_file!["choices/examples.txt"].assert_eq(&text);
+    }
+
+    fn line(shape: &Shape) -> String {
+        let kind = format!("{:?}", shape.kind).to_lowercase();
+        let measures = MEASURES.map(|measure| measure(shape).to_string()).join(" ");
+        format!("{kind} {measures}\n")
+    }
+
+    #[test]
+    fn every_part_is_understood() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/aten/conv/workspace/choices");
+        for part in &PARTS {
+            let half = if part.half { "-half" } else { "" };
+            let (major, minor) = part.capability;
+            let text =
+                std::fs::read_to_string(format!("{folder}/{major}.{minor}{half}.txt")).unwrap();
+            let lines = |begins: &str| text.lines().filter(|line| line.starts_with(begins)).count();
+            let trees = part.trees().unwrap();
+            assert_eq!(trees.len(), lines("for "));
+            assert_eq!(trees.iter().filter(|tree| tree.kind == Kind::Plain).count(), 3);
+            for tree in trees {
+                for (at, node) in tree.nodes.iter().enumerate() {
+                    if let Node::Split { otherwise, .. } = *node {
+                        assert!(at + 1 < otherwise && otherwise < tree.nodes.len());
+                    }
+                }
+                assert!(matches!(tree.nodes.last(), Some(Node::Answer(Some(_)))));
+            }
+            let answers = trees.iter().flat_map(|tree| &tree.nodes);
+            let answers = answers.filter(|node| matches!(node, Node::Answer(_))).count();
+            assert_eq!(answers, lines("="));
+        }
+        assert_eq!(near().len(), Part::nearest(NEAR, false).unwrap().trees().unwrap().len());
     }
 }

@@ -9,7 +9,7 @@ use crate::bytes::Bytes;
 /// COUNT: channel groups that one launch of a [`Copying::Filled`] plan does.
 const GROUPS_AT_ONCE: u64 = 8;
 
-/// A choice of the heuristics, as `choices.txt` writes it.
+/// A choice of the heuristics, as `choices/*.txt` write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// `0`: a kernel that reads NCHW and needs nothing.
