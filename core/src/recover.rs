@@ -24,6 +24,7 @@ mod names;
 mod norms;
 mod patterns;
 mod placement;
+mod position_bias;
 mod recurrent;
 mod removed;
 mod rms_norm;
@@ -104,6 +105,7 @@ const RECOVERIES: &[(Recovery, Reason)] = &[
     (recurrent::find_again, Reason::TakenApart),
     (in_projection::rejoin, Reason::FoldedParameters),
     (traced::restore_bilinear, Reason::FoldedParameters),
+    (position_bias::restore, Reason::FoldedParameters),
     (weights::name_folded, Reason::FoldedParameters),
     (weights::tie_heads, Reason::SharedWeights),
     (weights::turn_back, Reason::TransposedWeights),

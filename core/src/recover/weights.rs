@@ -23,21 +23,33 @@ use crate::tensor::numel;
 /// such as frequencies, meet positions. Where a signature lists the module's parameters, one of them
 /// has to be missing from the file.
 pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
-    let folded: Vec<(ValueId, String, String)> = view
-        .nodes()
-        .filter_map(|(_, node)| {
-            Some((folded_operand(view, node)?, node.module.clone(), leaf_of(node)))
-        })
-        .collect();
+    let folded: Vec<(Vec<ValueId>, NodeId)> =
+        view.nodes().filter_map(|(at, node)| Some((folded_operand(view, node)?, at))).collect();
     let mut count = 0_usize;
     let parameters = if folded.is_empty() { BTreeMap::new() } else { parameters_of_modules(view) };
-    for (value, module, leaf) in folded {
-        let is_listed = !view.graph().members.is_empty();
-        let own = parameters.get(&module);
-        let missing = || own?.iter().find(|name| !view.is_initializer_named(name)).cloned();
-        let name = if is_listed { missing() } else { Some(leaf) };
+    for (computed, at) in folded {
+        let (Some(node), Some(&value)) = (view.node(at), computed.last()) else { continue };
+        let is_missing = |name: &&String| !view.is_initializer_named(name);
+        let own = || parameters.get(&node.module)?.iter().find(is_missing).cloned();
+        // `F.linear` with a bias that was computed: of a module inside.
+        let is_bias = node.origin.as_ref().is_some_and(|o| o.aten.starts_with("aten.linear."));
+        let inside = || {
+            let modules = parameters.iter().filter(|(module, _)| is_inside(module, &node.module));
+            let mut names = modules.flat_map(|(_, names)| names);
+            names.find(|name| name.ends_with(".bias") && is_missing(name)).cloned()
+        };
+        let name = match view.graph().members.is_empty() {
+            true => Some(leaf_of(node)),
+            false if is_bias => inside().or_else(own),
+            false => own(),
+        };
         if let Some(name) = name {
             view.take_for_state(value, &name);
+            for value in computed {
+                if let Some(elements) = view.typed.to_mut().elements.get_mut(value.0) {
+                    *elements = None;
+                }
+            }
             count = count.saturating_add(1);
         }
     }
@@ -50,6 +62,10 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
     }
 }
 
+fn is_inside(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'))
+}
+
 /// The parameters that a signature lists, by the module that owns them, in its order.
 fn parameters_of_modules(view: &View<'_>) -> BTreeMap<String, Vec<String>> {
     let mut owned: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -60,32 +76,51 @@ fn parameters_of_modules(view: &View<'_>) -> BTreeMap<String, Vec<String>> {
     owned
 }
 
-/// The operand that folding made, where the other one follows from trained tensors.
-fn folded_operand(view: &View<'_>, node: &Node) -> Option<ValueId> {
+/// The operand that folding made, where the other one follows from trained tensors: last, behind what functions
+/// of one tensor make of it.
+fn folded_operand(view: &View<'_>, node: &Node) -> Option<Vec<ValueId>> {
     if !matches!(node.op.as_str(), "Mul" | "Add") || !node.domain.is_empty() {
         return None;
     }
     let (a, b) = (node.input(0)?, node.input(1)?);
     let is_vector = |value: ValueId| {
         let ty = view.typed.ty(value);
-        let is_made = if view.graph().members.is_empty() {
-            is_folded(view, value)
-        } else {
-            view.is_initializer(value) && view.member(view.graph().value_name(value)).is_none()
-        };
-        is_made
+        is_unnamed(view, value)
             && ty.is_some_and(|ty| {
                 ty.dtype.is_floating() && ty.dims.iter().filter(|&&size| size != 1).count() == 1
             })
     };
-    let (folded, other) = [(a, b), (b, a)].into_iter().find(|&(value, _)| is_vector(value))?;
+    let operands = [(a, b), (b, a)].map(|(value, other)| (functions_of(view, value), other));
+    let is_folded = |computed: &[ValueId]| computed.last().is_some_and(|&value| is_vector(value));
+    let (folded, other) = operands.into_iter().find(|(computed, _)| is_folded(computed))?;
     (!view.is_initializer(other) && view.depends_on_floats(other)).then_some(folded)
+}
+
+/// A value, and what functions of one tensor made it of: the scale of cosine attention is
+/// `clamp(logit_scale, max=…).exp()`.
+fn functions_of(view: &View<'_>, value: ValueId) -> Vec<ValueId> {
+    let mut computed = vec![value];
+    while let Some(node) = computed.last().and_then(|&value| view.producer(value))
+        && matches!(node.op.as_str(), "Clip" | "Exp")
+        && let Some(input) = node.input(0)
+    {
+        computed.push(input);
+    }
+    computed
 }
 
 /// What a parameter that such a node reads may be called.
 fn leaf_of(node: &Node) -> String {
     let leaf = if node.op == "Add" { "bias" } else { "weight" };
     if node.module.is_empty() { leaf.to_owned() } else { format!("{}.{leaf}", node.module) }
+}
+
+/// Whether constant folding of either exporter may have made this tensor.
+pub(super) fn is_unnamed(view: &View<'_>, value: ValueId) -> bool {
+    if view.graph().members.is_empty() {
+        return is_folded(view, value);
+    }
+    view.is_initializer(value) && view.member(view.graph().value_name(value)).is_none()
 }
 
 /// Whether constant folding of the TorchScript exporter made this tensor: it is named after the

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::{check, check_with};
+use super::{check, check_with, recovered};
 use crate::config::{Attention, Config};
 
 #[test]
@@ -202,4 +202,43 @@ fn fused_attention_is_spelled_out_when_asked() {
             info attention-setting
         "]],
     );
+}
+
+#[test]
+fn relative_position_biases_that_folding_computed() {
+    let file = "
+        input x f[2,3,16,16]
+        state attn.q.weight f[16,5]
+        state onnx::Add_7 f[1,3,16,16]
+        attn: q = MatMul(x, attn.q.weight)
+        attn: s = Transpose(q) perm=[0,1,3,2]
+        attn: p = MatMul(q, s)
+        attn: a = Add(p, onnx::Add_7)
+        attn: y = Softmax(a) axis=-1";
+    check(
+        file,
+        &expect![[r"
+        state attn.q.weight float32[16, 5]
+        state attn.relative_position_bias_table float32[49, 3]
+        state attn.relative_position_index int64[256]
+        attn: q = Linear(x, attn.q.weight) transposed=0
+        attn: s = Transpose(q) perm=[0, 1, 3, 2]
+        attn: p = MatMul(q, s)
+        attn: attn.relative_position_bias_table/0 = TableRows(attn.relative_position_bias_table, attn.relative_position_index)
+        attn: attn.relative_position_bias_table/1 = Reshape(attn.relative_position_bias_table/0)
+        attn: attn.relative_position_bias_table/2 = Transpose(attn.relative_position_bias_table/1) perm=[2, 0, 1]
+        attn: attn.relative_position_bias_table/3 = Contiguous(attn.relative_position_bias_table/2)
+        attn: onnx::Add_7 = Reshape(attn.relative_position_bias_table/3)
+        attn: a = Add(p, onnx::Add_7)
+        attn: y = Softmax(a) axis=-1
+        info recovered-parameters
+        info recovered
+    "]],
+    );
+    // Of no square, of one with a class token, in front of something else.
+    let found = |file: &str| recovered(&Config::default(), file).contains("TableRows");
+    assert!(found(&file.replace("16", "17")));
+    assert!(!found(&file.replace("16", "18")));
+    assert!(!found(&file.replace("onnx::Add_7", "attn.bias")));
+    assert!(!found(&file.replace("Softmax(a) axis=-1", "Relu(a)")));
 }
