@@ -8,8 +8,10 @@
 
 use std::collections::BTreeMap;
 
+use super::in_place::ACTIVATIONS;
 use super::{DOMAIN, View};
 use crate::basis::Reason;
+use crate::bytes::Bytes;
 use crate::config::{Config, Dropout};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
@@ -222,7 +224,8 @@ pub(super) fn obey(view: &mut View<'_>, config: &Config) {
                     Severity::Info,
                     format!(
                         "dropout is put where such a model usually has it, in {count} places: on weights \
-                         of attention, on what is added to a residual, in front of the classifier"
+                         of attention, on what is added to a residual, in front of its last convolution, in front of the \
+                         classifier"
                     ),
                 ),
             };
@@ -254,7 +257,35 @@ fn remove(view: &mut View<'_>) {
     }
 }
 
-/// What transformers and classifiers of any library usually drop out.
+/// What dropout in front of the last convolution of residual blocks would keep until backward, and in how many
+/// blocks, if the file is not one for training.
+pub(super) fn missing_from_blocks(view: &View<'_>) -> Option<(usize, Bytes)> {
+    let trains = |node: &Node| node.int("training_mode") == Some(1);
+    let is_block = |(_, node): (NodeId, &Node)| {
+        let [a, b] = [node.input(0)?, node.input(1)?];
+        if node.op != "Add" || view.dims(a) != view.dims(b) {
+            return None;
+        }
+        let ty = view.typed.ty([a, b].into_iter().find_map(|y| convolved(view, y))?)?;
+        // The result, and a mask of bytes.
+        Some(ty.size() + Bytes(ty.numel()))
+    };
+    let kept: Vec<Bytes> = view.nodes().filter_map(is_block).collect();
+    let is_silent = !kept.is_empty() && !view.graph().nodes.iter().any(trains);
+    is_silent.then(|| (kept.len(), kept.iter().copied().sum()))
+}
+
+/// What the last convolution of a residual block was given, where a normalisation and an activation made it:
+/// wide residual networks and the U-Nets of diffusion drop out there.
+fn convolved(view: &View<'_>, result: ValueId) -> Option<ValueId> {
+    let x = view.made_by(result, "Conv").filter(|_| view.read_once(result))?.input(0)?;
+    let activation = view.producer(x).filter(|_| view.read_once(x))?;
+    let norm = view.producer(activation.input(0)?)?;
+    let is_block = ACTIVATIONS.contains(&activation.op.as_str()) && norm.op.contains("Norm");
+    is_block.then_some(x)
+}
+
+/// What residual networks, transformers and classifiers of any library usually drop out.
 fn usual_places(view: &View<'_>) -> BTreeMap<ValueId, String> {
     let mut places = BTreeMap::new();
     for (_, node) in view.nodes() {
@@ -266,7 +297,8 @@ fn usual_places(view: &View<'_>) -> BTreeMap<ValueId, String> {
                     && view.dims(a).is_some_and(|dims| dims.len() >= 3)
                     && ![a, b].into_iter().any(|value| view.is_initializer(value));
                 let added = [a, b].into_iter().find(|&value| is_projected(view, value));
-                if let Some(value) = added.filter(|_| is_residual) {
+                let value = added.or_else(|| [a, b].into_iter().find_map(|y| convolved(view, y)));
+                if let Some(value) = value.filter(|_| is_residual) {
                     places.insert(value, node.module.clone());
                 }
             }

@@ -43,7 +43,7 @@ const HABITS: [Habit; 4] = [
 const OVERWRITTEN: [&str; 2] = ["Mixed_5b.branch1x1.conv", "inception3a.branch1.conv"];
 
 /// Activations that torchvision's models overwrite with.
-const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
+pub(super) const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRelu", "Silu"];
 
 /// The others whose modules have the flag.
 const FLAGGED: [&str; 7] =

@@ -48,5 +48,14 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
         let is_missed = dropout::is_missed(view);
         let severity = if is_missed { Severity::Warning } else { Severity::Info };
         view.say(severity, "no-dropout", message);
+    } else if let Some((count, kept)) =
+        dropout::missing_from_blocks(view).filter(|_| is_asked && !has("Dropout"))
+    {
+        let message = format!(
+            "the file has no dropout: either the model has none, or it was exported for inference. In \
+             front of the last convolution of its {count} residual blocks, where such networks may have it, \
+             dropout would keep {kept} more until backward; if it trains so, set dropout to `on`, or {EXPORT_HINT}"
+        );
+        view.say(Severity::Info, "no-dropout", message);
     }
 }

@@ -207,3 +207,31 @@ fn modules_that_are_missing_inside_of_blocks_are_pointed_out() {
         assert_eq!(recovered(&Config::default(), &file), text, "{block} {last}");
     }
 }
+
+#[test]
+fn dropout_in_front_of_the_last_convolution_of_a_residual_block() {
+    // Of wide residual networks, with the second normalisation folded into the first convolution or not.
+    let file = "
+        input x f[2,3,8,8]
+        state bn1.weight f[3]
+        state bn1.bias f[3]
+        state bn1.running_mean f[3]
+        state bn1.running_var f[3]
+        state conv1.weight f[3,3,3,3]
+        state conv2.weight f[3,3,3,3]
+        conv1: a = Conv(x, conv1.weight) pads=[1,1,1,1]
+        bn1: n = BatchNormalization(a, bn1.weight, bn1.bias, bn1.running_mean, bn1.running_var)
+        relu: r = Relu(n)
+        conv2: c = Conv(r, conv2.weight) pads=[1,1,1,1]
+        : y = Add(c, x)";
+    let on = Config { dropout: Dropout::On, ..Config::default() };
+    let found = recovered(&on, file);
+    assert!(found.contains("Dropout(r_before) ratio=0.1\nconv2: c = Conv(r,"), "{found}");
+    // A mask of bytes, and a result.
+    let told = |file: &str| recovered(&Config::default(), file).contains("info no-dropout");
+    assert!(told(file));
+    assert!(!told(&file.replace("running_var)", "running_var) training_mode=1")));
+    assert!(!told(
+        &file.replace("conv2: c = Conv(r, conv2.weight)", "conv2: c = Conv(n, conv2.weight)")
+    ));
+}
