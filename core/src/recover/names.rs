@@ -1,11 +1,12 @@
 //! Names of Python's that outlive their last reader.
 //!
 //! A value dies when its last reader has returned, unless a name holds it longer. The file has no
-//! names. Two things tell some of them:
+//! names. Three things tell some of them:
 //!
 //! - operators that are written everywhere alike: `apply_rotary_pos_emb(q, k, cos, sin)` holds its
 //!   arguments until both are turned, and a module that spells attention out has names for queries,
 //!   keys and values until it returns;
+//! - the parts of a tensor, which only an assignment to several names tells apart (`i, f = x.chunk(2)`);
 //! - the modules of a well-known library, whose callers bind their result to a name of its own.
 
 use std::collections::BTreeMap;
@@ -48,6 +49,33 @@ pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     held.extend(arguments_of_masked(view));
     held.extend(masks_of_layers(view));
     held.extend(arguments_of_linear_loss(view));
+    held.extend(parts(view));
+    held
+}
+
+/// The parts of `a, b = x.chunk(2)`, until the module returns or takes such parts again.
+fn parts(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let splits: Vec<&Node> = view
+        .nodes()
+        .filter(|(_, node)| node.op == "Split" && node.outputs.iter().flatten().nth(1).is_some())
+        .map(|(_, node)| node)
+        .collect();
+    if splits.is_empty() {
+        return Vec::new();
+    }
+    let ends = last_values(view);
+    let last = view.nodes().filter_map(|(_, node)| node.output(0)).last();
+    // By module and the number of parts: the next ones.
+    let mut next: BTreeMap<(&str, usize), ValueId> = BTreeMap::new();
+    let mut held = Vec::new();
+    for node in splits.into_iter().rev() {
+        let module = node.module.as_str();
+        let again = node.output(0).and_then(|part| next.insert((module, node.outputs.len()), part));
+        let end =
+            again.or_else(|| if module.is_empty() { last } else { ends.get(module).copied() });
+        let Some(end) = end else { continue };
+        held.extend(node.outputs.iter().flatten().map(|&part| (part, end)));
+    }
     held
 }
 

@@ -6,7 +6,7 @@
 //! show in the graph all the same:
 //!
 //! - results of two submodules that meet in one operator (`words + positions`) have names of
-//!   their own, which go with the frame;
+//!   their own, which go with the frame, unless one of them was made of the other (`x + attention(norm(x))`);
 //! - so has a result that several submodules are given, one of them with another's result
 //!   (`up(x, skip)`; the cells of `NASNet`, each of which is given the results of the two before);
 //! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
@@ -56,6 +56,8 @@ pub(super) fn last_holders(
         let argument_until =
             |is_named| argument_until(steps, index, &calls, &roots, &last_reads, is_named);
         let named_until = if !habits || is_residual {
+            index
+        } else if below > 1 && is_sum_with_argument(steps, index, &calls, &made) {
             index
         } else if below > 1 {
             calls.end_of_innermost(index)
@@ -135,6 +137,40 @@ pub(super) fn hold(last: &mut [Option<usize>], steps: &[&Node], names: &[(ValueI
             *slot = (*slot).max(Some(maker));
         }
     }
+}
+
+/// Whether a step is `x + second(first(x))`: a sum with what submodules made of its other operand, one after
+/// another.
+fn is_sum_with_argument(
+    steps: &[&Node],
+    index: usize,
+    calls: &Calls,
+    made: &[Option<usize>],
+) -> bool {
+    /// COUNT: submodules, one given the result of the other.
+    const CALLS: usize = 8;
+    let Some(node) = steps.get(index).filter(|node| node.op == "Add") else { return false };
+    let made_at = |value: ValueId| made.get(value.0).copied().flatten();
+    let &[Some(a), Some(b)] = node.inputs.as_slice() else { return false };
+    let follows = |x: ValueId, mut y: ValueId| {
+        for _ in 0..CALLS {
+            let Some(at) = made_at(y) else { return false };
+            let Some(start) = calls.start_below(at, index) else { return false };
+            let called = steps.get(start..=at).unwrap_or_default();
+            let given = called.iter().flat_map(|node| node.inputs.iter().flatten().copied());
+            let given: BTreeSet<ValueId> =
+                given.filter(|&value| made_at(value).is_some_and(|at| at < start)).collect();
+            if given.contains(&x) {
+                return true;
+            }
+            let &[only] = given.iter().copied().collect::<Vec<_>>().as_slice() else {
+                return false;
+            };
+            y = only;
+        }
+        false
+    };
+    follows(a, b) || follows(b, a)
 }
 
 /// The end of the call that a step's sum is an argument of, if it is nothing else; else the step.
@@ -235,6 +271,12 @@ impl Calls {
         inner.len() > outer.len() && inner.starts_with(outer)
     }
 
+    /// Where the call began that the frame of `frame` made and `step` runs in.
+    fn start_below(&self, step: usize, frame: usize) -> Option<usize> {
+        let outer = self.around.get(frame).map_or(0, Vec::len);
+        self.around.get(step)?.get(outer).map(|&(start, _)| start)
+    }
+
     /// The call around `step` that the frame makes which also called what runs `other`: how many calls lie
     /// around it, and its first step. None where the frame itself runs either.
     fn sibling(&self, step: usize, other: usize) -> Option<(usize, usize)> {
@@ -314,6 +356,19 @@ mod tests {
         let held =
             held.iter().enumerate().filter_map(|(v, step)| Some(format!("{v}@{}", (*step)?)));
         assert_eq!(held.collect::<Vec<_>>().join(" "), expected, "{steps:?}");
+    }
+
+    #[test]
+    fn a_sum_with_what_was_made_of_its_other_operand_names_nothing() {
+        // `x + second(first(x))`, and `first(x) + second(x)`.
+        check(
+            &["stem: -> 0", "a: 0 -> 1", "b: 1 -> 2", ": 0 2 -> 3", "c: -> 4"],
+            "0@3 1@2 2@3 3@3 4@4",
+        );
+        check(
+            &["stem: -> 0", "a: 0 -> 1", "b: 0 -> 2", ": 1 2 -> 3", "c: -> 4"],
+            "0@2 1@4 2@4 3@3 4@4",
+        );
     }
 
     #[test]
