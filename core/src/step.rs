@@ -15,6 +15,7 @@
 
 pub mod average;
 pub mod clip;
+mod flat_weights;
 pub mod forward;
 mod freeze;
 pub mod hooks;
@@ -344,7 +345,8 @@ impl Device {
         let graph = &program.graph;
         rt.enter_phase(0, Phase::Setup);
         let roles = roles::roles(program, typed);
-        let mut loaded = Vec::new();
+        let mut loaded: Vec<Loaded<'_>> = Vec::new();
+        let recurrent = flat_weights::modules(program);
         for &id in &program.to_device {
             let Some(value) = graph.value(id) else { continue };
             let Some(literal) = &value.initializer else { continue };
@@ -369,6 +371,14 @@ impl Device {
                 unread: unread.collect(),
                 tensor,
             });
+            if let Some(weights) = recurrent.get(&id) {
+                let module = value.name.rsplit_once('.').map_or("", |(module, _)| module);
+                let is_first = |one: &Loaded<'_>| weights.first() == Some(&one.id);
+                let from = loaded.iter().rposition(is_first).unwrap_or(loaded.len());
+                let behind = loaded.iter_mut().skip(from);
+                let own = behind.filter(|one| weights.contains(&one.id));
+                flat_weights::flatten(rt, module, own.map(|one| &mut one.tensor).collect());
+            }
         }
         convert(rt, &mut loaded, config.memory_format)?;
         let mut values = vec![None; graph.values.len()];
