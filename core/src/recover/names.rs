@@ -6,7 +6,7 @@
 //! - operators that are written everywhere alike: `apply_rotary_pos_emb(q, k, cos, sin)` holds its
 //!   arguments until both are turned, and a module that spells attention out has names for queries,
 //!   keys and values until it returns;
-//! - the parts of a tensor, which only an assignment to several names tells apart (`i, f = x.chunk(2)`);
+//! - gates are made of parts that an assignment to several names took apart (`i, f = x.chunk(2)`);
 //! - the modules of a well-known library, whose callers bind their result to a name of its own.
 
 use std::collections::BTreeMap;
@@ -53,11 +53,22 @@ pub(super) fn find(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
     held
 }
 
-/// The parts of `a, b = x.chunk(2)`, until the module returns or takes such parts again.
+/// The parts of `i, f = x.chunk(2)` that gates are made of, until the module returns or takes such parts again; not
+/// those that another view is made of, which usually gets the part's name (`q = q.view(…)`).
 fn parts(view: &View<'_>) -> Vec<(ValueId, ValueId)> {
+    let is_read_by = |part: ValueId, ops: &[&str]| {
+        let mut readers = view.readers(part).iter().filter_map(|at| view.node(*at));
+        readers.any(|node| ops.contains(&node.op.as_str()))
+    };
+    let makes_gates = |parts: &[Option<ValueId>]| {
+        let is_any = |ops: &[&str]| parts.iter().flatten().any(|&part| is_read_by(part, ops));
+        is_any(&["Sigmoid", "Tanh"]) && !is_any(&VIEWS)
+    };
     let splits: Vec<&Node> = view
         .nodes()
-        .filter(|(_, node)| node.op == "Split" && node.outputs.iter().flatten().nth(1).is_some())
+        .filter(|(_, node)| {
+            node.op == "Split" && node.outputs.len() > 1 && makes_gates(&node.outputs)
+        })
         .map(|(_, node)| node)
         .collect();
     if splits.is_empty() {
@@ -362,19 +373,21 @@ fn operands_of(view: &View<'_>, node: &Node) -> Option<[ValueId; 3]> {
     Some([source(view, at.input(0)?), source(view, at.input(1)?), source(view, values)])
 }
 
+/// Operators that make views, or what PyTorch does not run at all.
+const VIEWS: [&str; 9] = [
+    "Reshape",
+    "Transpose",
+    "Split",
+    "Slice",
+    "Gather",
+    "Squeeze",
+    "Unsqueeze",
+    "Cast",
+    "Identity",
+];
+
 /// The tensor that a value is a view of.
 fn source(view: &View<'_>, value: ValueId) -> ValueId {
-    const VIEWS: [&str; 9] = [
-        "Reshape",
-        "Transpose",
-        "Split",
-        "Slice",
-        "Gather",
-        "Squeeze",
-        "Unsqueeze",
-        "Cast",
-        "Identity",
-    ];
     let mut value = value;
     for _ in 0..16 {
         let Some(node) = view.producer(value).filter(|node| VIEWS.contains(&node.op.as_str()))

@@ -36,7 +36,7 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
         let inside = || {
             let modules = parameters.iter().filter(|(module, _)| is_inside(module, &node.module));
             let mut names = modules.flat_map(|(_, names)| names);
-            names.find(|name| name.ends_with(".bias") && is_missing(name)).cloned()
+            names.find(|name| name.rsplit('.').next() == Some("bias") && is_missing(name)).cloned()
         };
         let name = match view.graph().members.is_empty() {
             true => Some(leaf_of(node)),

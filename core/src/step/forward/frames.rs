@@ -57,9 +57,7 @@ pub(super) fn last_holders(
             |is_named| argument_until(steps, index, &calls, &roots, &last_reads, is_named);
         let named_until = if !habits || is_residual {
             index
-        } else if below > 1 && is_sum_with_argument(steps, index, &calls, &made) {
-            index
-        } else if below > 1 {
+        } else if below > 1 && !is_sum_with_argument(steps, index, &calls, &made) {
             calls.end_of_innermost(index)
         } else {
             argument_until(false)
