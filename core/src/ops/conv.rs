@@ -4,9 +4,11 @@
 //! `onnx__DeformConv.html`, `onnx__ConvInteger.html`, `onnx__QLinearConv.html`, `onnx__Col2Im.html`.
 
 use super::Call;
+use super::formula::run_as;
 use super::shape_math::{AutoPad, Windows, before, dim, exact_div, from, sizes, spatial};
 use super::{Inference, OpError, Operator, op};
 use crate::aten::conv::{Convolution, convolution};
+use crate::aten::formula::Value;
 use crate::aten::view;
 use crate::eager::Tensor;
 use crate::tensor::{DType, TensorType, numel};
@@ -123,14 +125,27 @@ fn convolution_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 
 fn transposed_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let spec = Convolution { transposed: true, ..attributes(call)? };
-    // cuDNN does not add as much at the end as it steps: `slow_conv_transpose2d` multiplies matrices
-    // for each image (`ConvParams::is_output_padding_big`), which is not modelled.
+    // cuDNN does not add as much at the end as it steps (`ConvParams::is_output_padding_big`).
     let extra = call.node.ints("output_padding").unwrap_or_default();
     let steps = call.node.ints("strides").unwrap_or_default().iter().chain(std::iter::repeat(&1));
     if extra.iter().zip(steps).any(|(extra, step)| extra >= step) {
-        call.is_unproven();
+        return slowly(call, &spec);
     }
     convolve(call, &spec)
+}
+
+/// A transposed convolution by products of matrices.
+fn slowly(call: &mut Call<'_>, spec: &Convolution) -> Result<(), OpError> {
+    let cast = |position| {
+        let tensor = call.tensor(position)?;
+        let [tensor] = call.rt.for_operator("aten::convolution", [&tensor]);
+        Some(tensor)
+    };
+    // The last operand is cast first.
+    let [bias, weight, x] = [2, 1, 0].map(|at| cast(at).map_or(Value::Nothing, Value::Tensor));
+    let int = |n: u64| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
+    let size = Value::List(spec.output.iter().copied().map(int).collect());
+    run_as(call, "slow_conv_transpose", vec![x, weight, bias, size, int(spec.groups)])
 }
 
 /// What the node says, as of a convolution that is not transposed.
