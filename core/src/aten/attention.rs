@@ -27,8 +27,9 @@ enum Kernel {
 
 impl Kernel {
     /// The first of flash, memory-efficient and math that takes the operands. Where cuDNN's kernel
-    /// comes first (Hopper), what is kept is the same as of flash.
-    fn choose(rt: &Runtime, [q, k, v]: [&Tensor; 3], is_biased: bool) -> Self {
+    /// comes first (Hopper), what is kept is the same as of flash. Flash takes no mask, and no causal order of
+    /// other queries than keys (`check_flash_causal_non_square_seqlens`): neither is `plain`.
+    fn choose(rt: &Runtime, [q, k, v]: [&Tensor; 3], is_plain: bool) -> Self {
         let capability = rt.hardware.capability;
         let is_half = q.dtype().size() == Bytes(2);
         if [q, k, v].iter().any(|operand| operand.rank() != 4) {
@@ -41,7 +42,7 @@ impl Kernel {
             return Self::Math;
         }
         let flash =
-            is_half && !is_biased && capability >= (8, 0) && width == of_values && width <= 256;
+            is_half && is_plain && capability >= (8, 0) && width == of_values && width <= 256;
         // `minimum_gemm_alignment`: of tensor cores, 16 bytes.
         let has_tensor_cores = capability >= (8, 0) || capability >= (7, 0) && is_half;
         let alignment = match (has_tensor_cores, is_half) {
@@ -66,6 +67,7 @@ pub fn attention(
     operands: [&Tensor; 3],
     bias: Option<&Tensor>,
     drops: bool,
+    causal: bool,
 ) -> Tensor {
     const NAME: &str = "aten::scaled_dot_product_attention";
     if operands.iter().all(|operand| operand.rank() == 3) {
@@ -77,7 +79,7 @@ pub fn attention(
             let (sizes, strides) = (operand.sizes(), operand.strides());
             view::restrided(rt, operand, front(sizes, 1), front(strides, stride))
         });
-        let y = attention(rt, [q, k, v], bias, drops);
+        let y = attention(rt, [q, k, v], bias, drops, causal);
         let behind = |of: &[u64]| of.get(1..).unwrap_or_default().to_vec();
         return view::restrided(rt, &y, behind(y.sizes()), behind(y.strides()));
     }
@@ -88,7 +90,8 @@ pub fn attention(
     let [q, k, v] = &rt.for_operator(NAME, operands);
     let bias = bias.map(|mask| as_bias(rt, mask, q.dtype()));
     // No kernel runs under autocast any more.
-    rt.autocast(None, || match Kernel::choose(rt, [q, k, v], bias.is_some()) {
+    let is_plain = bias.is_none() && !(causal && q.sizes().get(2) != k.sizes().get(2));
+    rt.autocast(None, || match Kernel::choose(rt, [q, k, v], is_plain) {
         Kernel::Flash => padded_flash_attention(rt, [q, k, v], drops),
         Kernel::MemoryEfficient => {
             let padded = bias.as_ref().map(|bias| padded_bias(rt, bias, [q, k]));
@@ -483,7 +486,7 @@ mod tests {
             };
             let operands: Vec<Tensor> = lie.chars().map(operand).collect();
             let [q, k, v] = operands.as_slice() else { panic!("{lie}") };
-            let found = Kernel::choose(&rt, [q, k, v], false);
+            let found = Kernel::choose(&rt, [q, k, v], true);
             assert_eq!(found, expected, "{dtype} {rows} {width} {lie}");
         }
     }

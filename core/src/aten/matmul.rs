@@ -250,8 +250,12 @@ fn vector_product(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
             vec![for_a, for_b]
         });
     }
-    rt.differentiable("MvBackward0", y, &[a, b], &[a, b], |pass| {
-        (0..2).map(|i| pass.saved(i).map(|t| pass.rt.empty(t.dtype(), t.sizes()))).collect()
+    // Of two vectors, `dot`.
+    let saved = Operands::saved(a, b);
+    let (dtype, sizes) = (a.dtype(), [a, b].map(|t| t.sizes().to_vec()));
+    rt.differentiable("DotBackward0", y, &[a, b], &saved.tensors(), move |pass| {
+        let each = sizes.iter().enumerate();
+        each.map(|(at, sizes)| pass.needs(at).then(|| pass.rt.empty(dtype, sizes))).collect()
     })
 }
 

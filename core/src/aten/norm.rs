@@ -25,7 +25,7 @@ pub fn batch_norm(
     batch_norm_with(rt, x, weight, bias, &[], false)
 }
 
-/// `aten::native_batch_norm`: the native kernels, whatever cuDNN can do, and the gradient as it comes.
+/// `aten::native_batch_norm`: the native kernels, whatever cuDNN can do.
 pub fn native_batch_norm(
     rt: &Runtime,
     x: &Tensor,
@@ -33,22 +33,6 @@ pub fn native_batch_norm(
     bias: Option<&Tensor>,
 ) -> Tensor {
     batch_norm_with(rt, x, weight, bias, &[], true)
-}
-
-/// What computes batch normalisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernel {
-    Cudnn,
-    Native,
-    /// The native one, called by its name.
-    Called,
-}
-
-impl Kernel {
-    /// Whether the gradient is copied into the format of the input.
-    fn copies(self) -> bool {
-        self != Self::Called
-    }
 }
 
 /// The same with statistics of its own, which are saved.
@@ -70,22 +54,23 @@ fn batch_norm_with(
     let saved = saved.as_slice();
     let parameters = (weight, bias);
     if !is_native && uses_cudnn(x, weight, bias) {
-        // cuDNN computes all three, whichever of them are needed.
         return affine(rt, "CudnnBatchNormBackward0", y, saved, parameters, |pass, own| {
-            channel_gradients(pass, own, Kernel::Cudnn)
+            channel_gradients(pass, own, true)
         });
     }
     let node = "NativeBatchNormBackward0";
-    let kernel = if is_native { Kernel::Called } else { Kernel::Native };
-    if x.strides().get(1) != Some(&1) {
+    if !is_channels_last(x) {
         return affine(rt, node, y, saved, parameters, move |pass, own| {
-            channel_gradients(pass, own, kernel)
+            channel_gradients(pass, own, false)
         });
     }
     channels_last_sums(rt, x, 4);
-    affine(rt, node, y, saved, parameters, move |pass, own| {
-        channels_last_gradients(pass, own, kernel)
-    })
+    affine(rt, node, y, saved, parameters, channels_last_gradients)
+}
+
+/// `batch_norm_use_channels_last_kernels`.
+fn is_channels_last(x: &Tensor) -> bool {
+    x.strides().get(1) == Some(&1)
 }
 
 /// `aten::instance_norm`: `x [N, C, …]` as one image of `N · C` channels, whose affine part and running
@@ -155,18 +140,22 @@ fn channels_last_sums(rt: &Runtime, x: &Tensor, sums: u64) {
     drop(staging);
 }
 
-/// `batch_norm_backward_cuda` for channels last: two sums per channel, then the gradient from them.
-fn channels_last_gradients(pass: &Pass<'_>, own: &Parameters, kernel: Kernel) -> Gradients {
+/// `batch_norm_backward_cuda` for channels last: two sums per channel, then the gradient from them. A gradient
+/// that lies otherwise goes through general kernels, which have no staging and want a weight.
+fn channels_last_gradients(pass: &Pass<'_>, own: &Parameters) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
     let rt = pass.rt;
-    let grad_copy = kernel.copies().then(|| view::contiguous_in(rt, grad, x.suggested_format()));
     rt.enter_operator("aten::native_batch_norm_backward");
     let channels = x.size(1);
     let sums = [(); 2].map(|()| rt.empty(DType::Float32, &[channels]));
     let parameters = own.gradients(pass, false);
-    channels_last_sums(rt, x, 2);
+    let is_turned = !is_channels_last(grad);
+    if !is_turned {
+        channels_last_sums(rt, x, 2);
+    }
+    let one = (is_turned && own.0.is_empty()).then(|| rt.empty(DType::Float32, &[]));
     let for_x = pass.needs(0).then(|| rt.empty_like(x));
-    drop(grad_copy);
+    drop(one);
     sums.into_iter().rev().for_each(drop);
     std::iter::once(for_x).chain(parameters).collect()
 }
@@ -335,11 +324,10 @@ fn affine(
 }
 
 /// Gradients of `X [N, C, …]`, and of weight and bias `[C]`: they follow the input's layout.
-fn channel_gradients(pass: &Pass<'_>, own: &Parameters, kernel: Kernel) -> Gradients {
+/// cuDNN computes `all`, whichever are needed.
+fn channel_gradients(pass: &Pass<'_>, own: &Parameters, all: bool) -> Gradients {
     let (Some(grad), Some(x)) = (pass.grad(), pass.saved(0)) else { return Vec::new() };
-    let copy = || view::contiguous_in(pass.rt, grad, x.suggested_format());
-    let grad_copy = kernel.copies().then(copy);
-    let all = kernel == Kernel::Cudnn;
+    let grad_copy = view::contiguous_in(pass.rt, grad, x.suggested_format());
     let for_x = (all || pass.needs(0)).then(|| pass.rt.empty_like(x));
     let parameters = own.gradients(pass, all);
     drop(grad_copy);

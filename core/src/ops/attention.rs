@@ -102,19 +102,19 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     };
     let [q, k, v] = [q, k, v].map(in_rows);
     let last = |x: &Tensor| x.strides().last().copied();
-    let is_cut = is("causal") && q.sizes().get(2) != k.sizes().get(2);
     let is_half = call.rt.autocast_type().is_some() || q.dtype().size() == Bytes(2);
-    if is_cut
-        || is("as_given")
-            && (bias.is_some() && is_half
-                || q.rank() != 4
-                || [&q, &k, &v].map(last) != [Some(1); 3])
+    if is("as_given")
+        && (bias.is_some() && is_half || q.rank() != 4 || [&q, &k, &v].map(last) != [Some(1); 3])
     {
         call.is_unproven();
     }
     let drops = is("drops");
-    let run = if is_eager { aten::eager_attention } else { aten::attention };
-    let y = run(call.rt, [&q, &k, &v], bias.as_ref(), drops);
+    let operands = [&q, &k, &v];
+    let y = if is_eager {
+        aten::eager_attention(call.rt, operands, bias.as_ref(), drops)
+    } else {
+        aten::attention(call.rt, operands, bias.as_ref(), drops, is("causal"))
+    };
     call.set(0, y);
     Ok(())
 }

@@ -258,6 +258,11 @@ fn matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         return bmm_rule(call);
     }
     let (a, b) = (call.need(0)?, call.need(1)?);
+    if call.node.origin.is_none() && call.rt.autocast_type().is_some() && a.rank().max(b.rank()) < 2
+    {
+        // Or `dot`, which autocast leaves alone.
+        call.is_unproven_as("dot");
+    }
     let y = aten::matmul(call.rt, &a, &b);
     call.set(0, y);
     Ok(())

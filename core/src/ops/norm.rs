@@ -12,7 +12,7 @@ use crate::aten::norm as aten;
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
-    op("BatchNormalization", 5..=5, batch_norm).runs(batch_norm_rule),
+    op("BatchNormalization", 3..=5, batch_norm).runs(batch_norm_rule),
     op("GroupNormalization", 3..=3, like_first).runs(group_norm_rule),
     op("InstanceNormalization", 1..=3, like_first).runs(instance_norm_rule),
     op("LRN", 1..=1, like_first).unmodelled(),
@@ -24,7 +24,8 @@ pub(super) const TABLE: &[Operator] = &[
 
 /// `Y`, then mean and variance of the batch, per channel.
 fn batch_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
-    let (x, scale, mean) = (inference.input(0)?, inference.input(1)?, inference.input(3)?);
+    let (x, scale) = (inference.input(0)?, inference.input(1)?);
+    let mean = inference.optional(3).unwrap_or(scale);
     let channels = dim(&x.dims, 1);
     if x.rank() >= 2 && scale.dims.as_slice() != [channels] {
         return Err(OpError::new(format!("{channels} channels where the scale is {scale}")));
@@ -52,8 +53,7 @@ fn layer_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
 fn batch_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.tensor(1), call.tensor(2));
     let is_native = call.node.int("native").is_some_and(|n| n != 0);
-    let is_turned = weight.is_none() && !is_native && x.rank() == 4 && !x.is_contiguous();
-    if call.node.int("updates") == Some(1) && x.rank() < 3 || is_turned {
+    if call.node.int("updates") == Some(1) && x.rank() < 3 {
         call.is_unproven();
     }
     let run = if is_native { aten::native_batch_norm } else { aten::batch_norm };

@@ -98,6 +98,11 @@ fn slice(view: &View<'_>, at: NodeId, node: &Node) -> Option<(ValueId, usize, Pi
     let (dims, part_dims) = (view.dims(whole)?, view.dims(part)?);
     let mut changed = (0..dims.len()).filter(|&d| dims.get(d) != part_dims.get(d));
     let (axis, None) = (changed.next()?, changed.next()) else { return None };
+    // In a list of bounds: what `tensor_split` makes are slices.
+    let listed = node.input(2).and_then(|end| view.made_by(end, "Gather")?.input(0));
+    if listed.is_some_and(|list| view.made_by(list, "Concat").is_some()) {
+        return None;
+    }
     let [start] = view.ints(node.input(1)?)? else { return None };
     let length = *part_dims.get(axis)?;
     let size = i64::try_from(*dims.get(axis)?).ok()?;

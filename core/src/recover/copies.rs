@@ -1,5 +1,5 @@
 //! Copies that the dynamo exporter left out, because they change no value: `clone`, `contiguous`, the functions
-//! that end in `_copy`, a cast to the type that is there, the sum of one number.
+//! that end in `_copy`, a cast to the type that is there, the sum of one number, a product with one.
 //!
 //! What reads such a copy names it in the text of its call, and reads what was copied.
 
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
 /// Calls that copy, as their results are named.
-const COPIES: [&str; 4] = ["_to_copy", "clone", "copy", "sum"];
+const COPIES: [&str; 5] = ["_to_copy", "clone", "copy", "mul", "sum"];
 /// Calls that copy where they cannot see their input otherwise, so that the copy in front is theirs.
 const VIEWS: [&str; 2] = ["_unsafe_view.default", "view.default"];
 /// Views: a copy of one is contiguous, be it by `contiguous` or by a function in `_copy`.
@@ -89,9 +89,12 @@ fn copy(view: &mut View<'_>, source: ValueId, name: &str, readers: &[NodeId]) ->
     let op = match name.starts_with("%sum") {
         true if !is_one(view, source) => return None,
         true => "sum",
+        false if name.starts_with("%mul") => "times_one",
         false if is_view => "alias_copy",
         false => "clone",
     };
+    // A product belongs to what it scales.
+    let place = made.filter(|_| op == "times_one").unwrap_or(first);
     let copied = view.add_value(name.trim_start_matches('%').to_owned(), ty, None);
     let node = Node {
         op: op.to_owned(),
@@ -99,7 +102,7 @@ fn copy(view: &mut View<'_>, source: ValueId, name: &str, readers: &[NodeId]) ->
         inputs: vec![Some(source)],
         outputs: vec![Some(copied)],
         attributes: [("tensors".to_owned(), Attribute::String("self".to_owned()))].into(),
-        module: view.node(first)?.module.clone(),
+        module: view.node(place)?.module.clone(),
         ..Node::default()
     };
     view.behind.entry(at).or_default().push(node);

@@ -136,7 +136,21 @@ impl Round<'_> {
                 module: node.module.clone(),
                 ..Node::default()
             };
-            if self.graph.opset < 13 {
+            let is_shared_out = match self.nodes.as_slice() {
+                [.., tile, sizes] => tile.op == "Tile" && sizes.output(0) == node.input(1),
+                _ => false,
+            };
+            if is_shared_out {
+                // Only `tensor_split` counts its sizes so, and makes slices.
+                let sections = i64::try_from(sizes.len()).unwrap_or(i64::MAX);
+                "tensor_split.sections".clone_into(&mut parts.op);
+                "aten".clone_into(&mut parts.domain);
+                let named = [("tensors", Attribute::String("self".to_owned()))];
+                let counted = [("sections", sections), ("dim", axis)];
+                let counted = counted.map(|(name, n)| (name, Attribute::Int(n)));
+                let all = named.into_iter().chain(counted);
+                parts.attributes = sorted::map(all.map(|(name, a)| (name.to_owned(), a)));
+            } else if self.graph.opset < 13 {
                 parts.attributes.insert("split".to_owned(), Attribute::Ints(sizes));
             } else {
                 let sizes = self.vector(sizes);

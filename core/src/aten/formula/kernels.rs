@@ -29,6 +29,12 @@ const KERNELS: &[(&str, Kernel)] = &[
         let size = u64::try_from(g.int(0)?).unwrap_or(0);
         Ok(g.rt.empty(DType::UInt8, &[size]).into())
     }),
+    // A product by cuBLASLt.
+    ("product_lt", |g| {
+        let y = g.rt.empty(g.tensor(0)?.dtype(), &g.sizes(1)?);
+        g.rt.cublas_lt();
+        Ok(y.into())
+    }),
     // A product of matrices that overwrites what is there.
     ("cublas", |g| {
         g.rt.cublas();
