@@ -66,8 +66,7 @@ pub fn attention(
     rt: &Runtime,
     operands: [&Tensor; 3],
     bias: Option<&Tensor>,
-    drops: bool,
-    causal: bool,
+    [drops, causal]: [bool; 2],
 ) -> Tensor {
     const NAME: &str = "aten::scaled_dot_product_attention";
     if operands.iter().all(|operand| operand.rank() == 3) {
@@ -79,7 +78,7 @@ pub fn attention(
             let (sizes, strides) = (operand.sizes(), operand.strides());
             view::restrided(rt, operand, front(sizes, 1), front(strides, stride))
         });
-        let y = attention(rt, [q, k, v], bias, drops, causal);
+        let y = attention(rt, [q, k, v], bias, [drops, causal]);
         let behind = |of: &[u64]| of.get(1..).unwrap_or_default().to_vec();
         return view::restrided(rt, &y, behind(y.sizes()), behind(y.strides()));
     }

@@ -113,7 +113,7 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     let y = if is_eager {
         aten::eager_attention(call.rt, operands, bias.as_ref(), drops)
     } else {
-        aten::attention(call.rt, operands, bias.as_ref(), drops, is("causal"))
+        aten::attention(call.rt, operands, bias.as_ref(), [drops, is("causal")])
     };
     call.set(0, y);
     Ok(())

@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn more_at_the_end_than_a_step_is_a_product_for_each_image() {
         let of = "ConvTranspose float32[2,2,3,3] float32[2,1,2,2] float32[1] dilations=[2,2] output_padding=[1,1]";
-        expect![[r#"
+        expect![[r"
             aten::share: +a 288
             aten::taps: +b 144 +c 144 +d 8388608 -d +e 8388608 -e +f 8388608 -f +g 8388608 -g -c -b
             drop: -a
@@ -219,7 +219,7 @@ mod tests {
             aten::taps: +k 144 +l 8388608 -l +m 8388608 -m -k +n 32 +o 4 +p 144 +q 8388608 -q +r 8388608 -r -p
             aten::joined: -i
             AccumulateGrad: -h
-        "#]].assert_eq(&events(of));
+        "]].assert_eq(&events(of));
     }
 
     #[test]

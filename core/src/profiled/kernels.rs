@@ -301,7 +301,7 @@ impl Given<'_> {
     fn attend(&self, operands: [&Tensor; 3]) -> Tensor {
         let mask = self.dims(3).filter(|dims| !dims.is_empty()).and_then(|_| self.tensor(3));
         let drops = !matches!(self.value(4), "" | "0" | "0." | "0.0");
-        attention::attention(self.rt, operands, mask.as_ref(), drops, self.value(5) == "True")
+        attention::attention(self.rt, operands, mask.as_ref(), [drops, self.value(5) == "True"])
     }
 
     fn attention(&self) -> Option<Held> {
