@@ -21,7 +21,7 @@ pub(super) fn modules(program: &Program<'_>) -> BTreeMap<ValueId, Vec<ValueId>> 
     for node in &program.nodes {
         let Some(positions) = weights_of(node) else { continue };
         if ranks.is_empty() {
-            ranks = program.to_device.iter().enumerate().map(|(rank, &id)| (id, rank)).collect();
+            ranks = sorted::map(program.to_device.iter().enumerate().map(|(rank, &id)| (id, rank)));
         }
         let inputs = positions.filter_map(|position| node.input(position));
         let ranked = sorted::set(inputs.filter_map(|id| Some((*ranks.get(&id)?, id))));

@@ -123,6 +123,33 @@ fn calls_become_nodes_in_their_modules() {
 }
 
 #[test]
+fn what_is_copied_into_a_view_is_in_the_whole() {
+    let nodes = [
+        node("aten.linear.default", &[("input", "x"), ("weight", "p_w")], "a"),
+        node("aten.t.default", &[("self", "a")], "view"),
+        node("aten.copy_.default", &[("self", "view"), ("src", "x")], "b"),
+        node("aten.relu.default", &[("self", "a")], "y"),
+    ];
+    let opened = open(&archive(&nodes.join(","))).unwrap();
+    expect![[r#"
+         by pytorch 2.15.0, opset 20
+        input x float32[batch, 4]
+        initializer fc.weight float32[4, 4]
+        [fc] a = Linear(x, fc.weight)
+            transposed=1
+            aten.linear.default of torch.nn.Linear
+        [fc] a/4 = Assign(a, x)
+            whole=0
+            aten.copy_.default of torch.nn.Linear
+        [fc] y = Relu(a/4)
+            aten.relu.default of torch.nn.Linear
+        output y float32[batch, 4]
+        Parameter fc.weight
+    "#]]
+    .assert_eq(&dump(&opened.graph));
+}
+
+#[test]
 fn unknown_calls_make_a_lower_bound() {
     let nodes = node("mine.twist.default", &[("self", "x"), ("by", "p_w")], "y");
     let model = highwater_core::open(&mut archive(&nodes).as_slice(), "model.pt2").unwrap();

@@ -285,6 +285,7 @@ const ROWS: &[(&str, Row)] = &[
     ("aten.view", |c| c.reshape("size")),
     // Copies.
     ("aten._to_copy", |c| c.cast()),
+    ("aten.copy", |c| c.assign()),
     ("aten.cat", |c| c.concat()),
     ("aten.concat", |c| c.concat()),
     ("aten.stack", |c| c.stack()),
@@ -346,6 +347,20 @@ const ROWS: &[(&str, Row)] = &[
         let attributes = [("reduction", text(reduction)), ("labels", text(kind))];
         c.put("", "SoftmaxCrossEntropyLoss", operands, attributes)
     }),
+];
+
+/// What makes one view of its argument.
+const VIEWS: [&str; 10] = [
+    "aten.diagonal",
+    "aten.narrow",
+    "aten.permute",
+    "aten.select",
+    "aten.slice",
+    "aten.squeeze",
+    "aten.t",
+    "aten.transpose",
+    "aten.unsqueeze",
+    "aten.view",
 ];
 
 /// Operators that overwrite their input here where PyTorch does.
@@ -445,6 +460,9 @@ pub(super) fn lower(mut call: Call<'_, '_>) {
     };
     if lowered.is_none() {
         call.verbatim(&target);
+    }
+    if VIEWS.contains(&name) && !call.in_place {
+        call.notes_view();
     }
     call.rename_overwritten();
 }

@@ -58,6 +58,8 @@ pub(super) struct Lower<'j> {
     symbols: BTreeMap<String, String>,
     /// Numbers that stand for themselves, by how they are written.
     constants: BTreeMap<String, ValueId>,
+    /// Of parts of tensors and other views, what they were made of.
+    views: BTreeMap<&'j str, &'j str>,
     /// Values that follow from trained tensors.
     trained: BTreeSet<ValueId>,
     /// COUNT: calls that were made as in evaluation and are trained here.
@@ -80,6 +82,7 @@ impl<'j> Lower<'j> {
             ids: BTreeMap::new(),
             meta: BTreeMap::new(),
             taken: BTreeSet::new(),
+            views: BTreeMap::new(),
             symbols: BTreeMap::new(),
             constants: BTreeMap::new(),
             trained: BTreeSet::new(),
@@ -256,6 +259,16 @@ impl<'j> Lower<'j> {
     /// Another name for a value.
     pub(super) fn alias(&mut self, name: &'j str, id: ValueId) {
         self.ids.insert(name, id);
+    }
+
+    /// Notes that a tensor is a view of another.
+    pub(super) fn is_view(&mut self, view: &'j str, of: &'j str) {
+        self.views.insert(view, self.whole_of(of));
+    }
+
+    /// What a tensor is a view of, or itself.
+    pub(super) fn whole_of(&self, name: &'j str) -> &'j str {
+        self.views.get(name).copied().unwrap_or(name)
     }
 
     /// Adds a node and notes what its outputs follow from.

@@ -358,6 +358,14 @@ impl<'l, 'j> Call<'l, 'j> {
         Some(true)
     }
 
+    /// The output shares its storage with the first argument.
+    pub(super) fn notes_view(&mut self) {
+        let names = (self.outputs.first().copied().flatten(), self.first_name());
+        if let (Some(view), Some(of)) = names {
+            self.lower.is_view(view, of);
+        }
+    }
+
     /// From here on the overwritten tensor is what was written.
     pub(super) fn rename_overwritten(&mut self) {
         let names = (self.first_name(), self.outputs.first().copied().flatten());

@@ -18,6 +18,24 @@ impl Call<'_, '_> {
         Some(())
     }
 
+    /// `copy_`: from here on the tensor that the overwritten part is of has what was written.
+    pub(super) fn assign(&mut self) -> Option<()> {
+        let (part, src) = (self.first_name()?, self.tensor("src")?);
+        if !self.in_place {
+            return None;
+        }
+        let whole = self.lower.whole_of(part);
+        let x = self.lower.id(whole)?;
+        if let Some(output) = self.outputs.first().copied().flatten() {
+            self.lower.alias(output, src);
+        }
+        self.outputs = vec![Some(whole)];
+        let is_whole = Attribute::Int(i64::from(whole == part));
+        self.put(TORCH, "Assign", vec![x, src], [("whole", is_whole)])?;
+        self.outputs = vec![None];
+        Some(())
+    }
+
     pub(super) fn unary(&mut self, domain: &str, op: &str) -> Option<()> {
         let x = match self.x() {
             Some(x) => x,
