@@ -62,7 +62,7 @@ pub(crate) fn parts(folder: &Path) -> Result<Vec<Part>> {
         let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if title != EXAMPLES {
             let bytes = pack(fs::read_to_string(&path)?.lines())?;
-            let file = format!("choices-{title}-{:08x}.bin", hash(&bytes));
+            let file = format!("choices-{title}-{:08x}.bin", fingerprint(&bytes));
             parts.push(Part { title, file, bytes });
         }
     }
@@ -81,9 +81,10 @@ pub(crate) fn wrong(line: &str) -> Box<dyn Error> {
     format!("`{line}` is no line of a tree").into()
 }
 
-fn hash(bytes: &[u8]) -> u32 {
-    let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    bytes.iter().fold(0x811c_9dc5, mix)
+/// FNV-1a, as the page's worker computes it of what arrives: enough to notice another version.
+pub(crate) fn fingerprint(bytes: &[u8]) -> u32 {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    bytes.iter().fold(0x811c_9dc5, step)
 }
 
 /// The plan that a line answers with.

@@ -86,6 +86,11 @@ impl Program<'_> {
     }
 }
 
+/// Whether a path is that of a module, or lies inside it.
+fn is_within(path: &str, module: &str) -> bool {
+    path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Of two reasons the less certain one counts.
 fn rests_on(reasons: &mut BTreeMap<ValueId, Reason>, value: ValueId, reason: &Reason) {
     let known = reasons.entry(value).or_insert_with(|| reason.clone());

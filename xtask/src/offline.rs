@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::page::pack::fingerprint;
 use crate::process::{Failure, Result, While as _};
 
 /// The worker, which lists itself nowhere: a browser fetches it by rules of its own.
@@ -48,15 +49,9 @@ fn list(folder: &Path, prefix: &str, files: &mut Vec<(String, u32)>) -> Result<(
     Ok(())
 }
 
-/// FNV-1a, as the worker computes it of what arrives: enough to notice another version.
-pub(crate) fn fingerprint(bytes: &[u8]) -> u32 {
-    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    bytes.iter().fold(0x811c_9dc5, step)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::fingerprint;
+    use crate::page::pack::fingerprint;
 
     #[test]
     fn fingerprints_are_those_of_fnv() {

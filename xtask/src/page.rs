@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 #[path = "../../core/build/pack.rs"]
-mod pack;
+pub(crate) mod pack;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -18,7 +18,7 @@ use wasmparser::{
     ImportSectionReader, KnownCustom, Name, Parser, Payload, TypeRef,
 };
 
-use crate::offline::fingerprint;
+use crate::page::pack::fingerprint;
 use crate::process::{Failure, Result, While as _};
 
 /// Shrinks every program and script of a built page, and its styles.

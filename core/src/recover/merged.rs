@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::View;
+use super::{View, is_within};
 use crate::config::Config;
 use crate::graph::{Node, NodeId, ValueId};
 
@@ -139,8 +139,4 @@ fn outermost(path: &str, depth: usize) -> Option<&str> {
     }
     let end = path.match_indices('.').nth(depth).map_or(path.len(), |(end, _)| end);
     path.get(..end)
-}
-
-fn is_within(path: &str, module: &str) -> bool {
-    path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

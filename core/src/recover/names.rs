@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use super::View;
 use super::dropout::ends_with;
+use super::{View, is_within};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::graph::{Node, NodeId, ValueId};
 use crate::sorted;
@@ -483,8 +483,4 @@ fn is_named(path: &str) -> bool {
 fn around(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     ends.filter_map(|end| path.get(..end))
-}
-
-fn is_within(path: &str, module: &str) -> bool {
-    path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -5,9 +5,9 @@
 //! the table nor the index depends on the input, so that exporters store the result: `n²` numbers for each head,
 //! without a name, in place of a few trained rows.
 
-use super::View;
 use super::patterns::torch;
 use super::weights::is_unnamed;
+use super::{View, is_within};
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Member, Node, NodeId, ValueId};
@@ -99,11 +99,10 @@ fn table_of(view: &View<'_>, module: &str) -> Option<String> {
     if view.graph().members.is_empty() {
         return Some(format!("{module}.{LEAF}"));
     }
-    let own = |name: &str| name.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'));
     let is_table = |(name, kind): &&(String, Member)| {
         *kind == Member::Parameter
             && name.ends_with(LEAF)
-            && own(name)
+            && is_within(name, module)
             && !view.is_initializer_named(name)
     };
     view.graph().members.iter().find(is_table).map(|(name, _)| name.clone())

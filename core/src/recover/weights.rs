@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use super::View;
 use super::patterns::torch;
+use super::{View, is_within};
 use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Member, Node, NodeId, ValueId};
@@ -34,7 +34,9 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
         // `F.linear` with a bias that was computed: of a module inside.
         let is_bias = node.origin.as_ref().is_some_and(|o| o.aten.starts_with("aten.linear."));
         let inside = || {
-            let modules = parameters.iter().filter(|(module, _)| is_inside(module, &node.module));
+            let modules = parameters
+                .iter()
+                .filter(|(module, _)| **module != node.module && is_within(module, &node.module));
             let mut names = modules.flat_map(|(_, names)| names);
             names.find(|name| name.rsplit('.').next() == Some("bias") && is_missing(name)).cloned()
         };
@@ -60,10 +62,6 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
         );
         view.say(Severity::Info, "recovered-parameters", message);
     }
-}
-
-fn is_inside(path: &str, module: &str) -> bool {
-    path.strip_prefix(module).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The parameters that a signature lists, by the module that owns them, in its order.

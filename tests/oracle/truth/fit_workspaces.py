@@ -153,6 +153,7 @@ def write(node: Node) -> list[str]:
         return [f'={node.answer}']
     return [f'{node.measure} {node.limit}', *write(node.below), *write(node.above)]
 
+
 def parse(text: str) -> dict[str, Node]:
     """The trees of a file, by what stands after `for`."""
     lines = iter(text.splitlines())

@@ -128,8 +128,8 @@ class Sample(NamedTuple):
 
     def is_held(self) -> bool:
         """Whether its shape is kept from learning."""
-        shape = json.dumps([self.c, self.k, self.groups, self.taps])
-        return int(hashlib.md5(shape.encode()).hexdigest(), 16) % HELD == 0
+        name = json.dumps([self.c, self.k, self.groups, self.taps])
+        return int(hashlib.md5(name.encode()).hexdigest(), 16) % HELD == 0
 
     def call(self, direction: str, element: int, channels_last: bool) -> cudnn.Call:
         """As cuDNN is asked about it."""
@@ -329,21 +329,20 @@ FAMILIES: tuple[Callable[[Chance], Sample], ...] = (
 
 def samples(family: Callable[[Chance], Sample], count: int) -> Iterator[Sample]:
     """COUNT different layers, the same ones every time."""
-    chance = random.Random(family.__name__)
-    seen: set[str] = set()
-    while len(seen) < count:
-        sample = family(chance)
-        if sample.is_sensible() and json.dumps(sample) not in seen:
-            seen.add(json.dumps(sample))
-            yield sample
+    return different(count, random.Random(family.__name__), family)
 
 
 def altered(shapes: list[Sample], count: int) -> Iterator[Sample]:
     """COUNT different layers like some, the same ones every time."""
-    chance, seen = random.Random(11), set()
+    return different(count, random.Random(11), lambda chance: alteration(chance, shapes))
+
+
+def different(count: int, chance: Chance, draw: Callable[[Chance], Sample | None]) -> Iterator[Sample]:
+    """COUNT different layers that make sense, of those that are drawn."""
+    seen: set[str] = set()
     while len(seen) < count:
-        sample = alteration(chance, shapes)
-        if sample.is_sensible() and max(sample.c, sample.k) <= WIDEST and json.dumps(sample) not in seen:
+        sample = draw(chance)
+        if sample and sample.is_sensible() and json.dumps(sample) not in seen:
             seen.add(json.dumps(sample))
             yield sample
 
@@ -353,8 +352,8 @@ ALTERED_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 3, 6, 12, 24, 48, 96, 192, 
 ALTERED_WEIGHTS = (6, 8, 8, 12, 12, 12, 8, 6, 3, 1, 2, 3, 3, 2, 2, *[1] * 8)
 
 
-def alteration(chance: Chance, shapes: list[Sample]) -> Sample:
-    """A layer of a network with other sizes, which may not fit together."""
+def alteration(chance: Chance, shapes: list[Sample]) -> Sample | None:
+    """A layer of a network with other sizes, which may not fit together; nothing where it is too wide."""
     one = chance.choice(shapes)
     n = chance.choices(ALTERED_BATCHES, ALTERED_WEIGHTS)[0]
     groups, group, result = one.groups, one.c // one.groups, one.k // one.groups
@@ -365,7 +364,8 @@ def alteration(chance: Chance, shapes: list[Sample]) -> Sample:
     sides = [near(chance, side) if side > 1 else side for side in one.sides]
     if one.sides[0] == one.sides[1]:
         sides[1] = sides[0]
-    return one._replace(n=n, c=group * groups, sides=sides, k=result * groups, groups=groups)
+    c, k = group * groups, result * groups
+    return one._replace(n=n, c=c, sides=sides, k=k, groups=groups) if max(c, k) <= WIDEST else None
 
 
 def near(chance: Chance, size: int, least: int = 1) -> int:
@@ -441,10 +441,10 @@ def of_altered(device: str, element: int) -> Iterator[Answer]:
     """Layers like those of published networks."""
     count = ALTERED.get((device, element), ALTERED_OTHERWISE)
     plain = [one for one in shapes()[0] if len(one.sides) == 2]
-    held = {json.dumps(one[1:]) for one in networks.known('held')}
+    held = held_shapes()
 
     def each(count: int, last: bool) -> Iterator[tuple[Sample, bool]]:
-        found = (one for one in altered(plain, count) if json.dumps(one[1:]) not in held)
+        found = (one for one in altered(plain, count) if shape(one) not in held)
         return ((one, last) for one in found)
 
     yield from answers('altered', device, element, each(count, False))
@@ -461,11 +461,21 @@ def at(counts: tuple[int, ...], shapes: list[Sample], last: bool) -> Iterator[tu
 @functools.cache
 def shapes() -> tuple[list[Sample], list[Sample]]:
     """Layers of networks, of one image each: those that are not depthwise, and those that are."""
-    held = {json.dumps(one[1:]) for one in networks.known('held')}
+    held = held_shapes()
     known = [*networks.known('fit'), *(answer.sample._replace(n=1) for answer in recorded('a100', 4))]
-    unique = {json.dumps(one[1:]): one for one in known}
+    unique = {shape(one): one for one in known}
     kept = [one for name, one in unique.items() if name not in held]
     return [one for one in kept if not is_depthwise(one)], [one for one in kept if is_depthwise(one)]
+
+
+def held_shapes() -> set[str]:
+    """Those that are kept from learning."""
+    return {shape(one) for one in networks.known('held')}
+
+
+def shape(sample: Sample) -> str:
+    """A layer at whatever batch."""
+    return json.dumps(sample[1:])
 
 
 def is_depthwise(sample: Sample) -> bool:

@@ -462,7 +462,7 @@ pub(super) fn lower(mut call: Call<'_, '_>) {
         call.verbatim(&target);
     }
     if VIEWS.contains(&name) && !call.in_place {
-        call.notes_view();
+        call.note_view();
     }
     call.rename_overwritten();
 }

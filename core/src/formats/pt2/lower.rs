@@ -262,7 +262,7 @@ impl<'j> Lower<'j> {
     }
 
     /// Notes that a tensor is a view of another.
-    pub(super) fn is_view(&mut self, view: &'j str, of: &'j str) {
+    pub(super) fn note_view(&mut self, view: &'j str, of: &'j str) {
         self.views.insert(view, self.whole_of(of));
     }
 

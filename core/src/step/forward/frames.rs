@@ -162,9 +162,7 @@ fn is_sum_with_argument(
             if given.contains(&x) {
                 return true;
             }
-            let &[only] = given.iter().copied().collect::<Vec<_>>().as_slice() else {
-                return false;
-            };
+            let (1, Some(&only)) = (given.len(), given.first()) else { return false };
             y = only;
         }
         false

@@ -359,10 +359,10 @@ impl<'l, 'j> Call<'l, 'j> {
     }
 
     /// The output shares its storage with the first argument.
-    pub(super) fn notes_view(&mut self) {
+    pub(super) fn note_view(&mut self) {
         let names = (self.outputs.first().copied().flatten(), self.first_name());
         if let (Some(view), Some(of)) = names {
-            self.lower.is_view(view, of);
+            self.lower.note_view(view, of);
         }
     }
 
