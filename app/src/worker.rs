@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
-use highwater_core::estimate::{BatchLine, LargestBatch};
+use highwater_core::estimate::{BatchLine, LargestBatch, Runs};
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
@@ -60,6 +60,7 @@ struct Desk {
     largest: BTreeMap<String, Option<LargestBatch>>,
     /// From which they are searched; the same while only the batch changes.
     batch_line: Option<BatchLine>,
+    runs: Runs,
     largest_for: Option<Config>,
     /// The dimension along which the user wants the trend; the batch where the model has no such.
     axis: Option<String>,
@@ -355,6 +356,7 @@ impl Desk {
         self.is_recorded = false;
         keep_elsewhere(false);
         self.largest.clear();
+        self.runs = Runs::default();
         (self.batch_line, self.largest_for) = (None, None);
         Ok((dims, estimate, simulation, taken_back))
     }
@@ -490,7 +492,7 @@ impl Desk {
                 }
             }
             Task::Verdict(id) => {
-                if let Ok(verdict) = model.verdict(config, &id) {
+                if let Ok(verdict) = model.verdict(config, &id, &mut self.runs) {
                     post(&FromWorker::Verdict { generation, verdict });
                 }
             }
@@ -498,7 +500,7 @@ impl Desk {
                 let batch = *self.largest.entry(device.clone()).or_insert_with(|| {
                     // What cannot be estimated has no largest batch, and the estimate says why.
                     let line = self.batch_line.get_or_insert_with(|| model.batch_line(config));
-                    model.largest_batch(config, &device, line).ok().flatten()
+                    model.largest_batch(config, &device, line, &mut self.runs).ok().flatten()
                 });
                 post(&FromWorker::LargestBatch { generation, device, batch });
             }

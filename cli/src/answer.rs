@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::device::{self, Device};
-use highwater_core::estimate::BatchLine;
+use highwater_core::estimate::{BatchLine, Runs};
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::Report;
 use highwater_core::{Config, Error, Model};
@@ -53,7 +53,8 @@ pub(crate) fn answer(
     Ok(Answer { name: name.to_owned(), batch, report, devices })
 }
 
-/// Devices are independent of each other, so that threads share them out.
+/// Threads share the devices out; those of about the same memory stay together, since their searches try the
+/// same batches, and what runs on one of them tells how it ends on the others.
 fn on_devices(
     model: &Model,
     config: &Config,
@@ -61,19 +62,28 @@ fn on_devices(
     line: Option<&BatchLine>,
 ) -> Result<Vec<DeviceAnswer>, Error> {
     let devices = &asked.devices;
-    let queue = Mutex::new(devices.iter().enumerate());
+    let mut by_memory: Vec<(usize, &Device)> = devices.iter().copied().enumerate().collect();
+    by_memory.sort_by_key(|(_, device)| device.capacity);
+    // At most a tenth more than the one before.
+    let alike = |(_, a): &(usize, &Device), (_, b): &(usize, &Device)| {
+        b.capacity.times(10) <= a.capacity.times(11)
+    };
+    let queue = Mutex::new(by_memory.chunk_by(alike));
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
     let progress = Progress::of(devices.len());
     let work = || -> Vec<(usize, Result<DeviceAnswer, Error>)> {
+        let mut runs = Runs::default();
         std::iter::from_fn(next)
-            .map(|(index, device)| {
-                let answer = on_device(model, config, device, line);
+            .flatten()
+            .map(|&(index, device)| {
+                let answer = on_device(model, config, device, line, &mut runs);
                 progress.advance();
                 (index, answer)
             })
             .collect()
     };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(devices.len());
+    let groups = by_memory.chunk_by(alike).count();
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(groups);
     let mut answers = thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut answers = work();
@@ -95,9 +105,11 @@ fn on_device(
     config: &Config,
     device: &Device,
     line: Option<&BatchLine>,
+    runs: &mut Runs,
 ) -> Result<DeviceAnswer, Error> {
-    let verdict = model.verdict(config, device.id)?;
-    let largest = line.map(|line| model.largest_batch(config, device.id, line)).transpose()?;
+    let verdict = model.verdict(config, device.id, runs)?;
+    let search = |line| model.largest_batch(config, device.id, line, runs);
+    let largest = line.map(search).transpose()?;
     let largest = largest.flatten().unwrap_or_default();
     Ok(DeviceAnswer { verdict, largest })
 }

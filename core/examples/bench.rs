@@ -19,6 +19,7 @@ use highwater_core::config::{Checkpoint, PyTorch};
 use highwater_core::device::{self, Device};
 use highwater_core::diagnostic::Diagnostics;
 use highwater_core::eager::Hardware;
+use highwater_core::estimate::Runs;
 use highwater_core::source::{Counted, ReadStats};
 use highwater_core::step::loss::Loss;
 use highwater_core::{Config, Source, formats, infer, recover, step};
@@ -89,7 +90,7 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
     let program = recover::recover(&graph, &typed, &config, &sink);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
     let run = || step::record(&program, &loss, &config, hardware(device), &(), &sink);
-    let trace = run()?;
+    let (trace, _) = run()?;
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 
     let stages = [
@@ -154,7 +155,7 @@ fn curve_of(name: &str, config: &Config, input: &[u64], block: Block) -> Result<
         let program = recover::recover(model.graph(), &typed, config, &sink);
         lap();
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
-        let trace = step::record(&program, &loss, config, hardware(device), &(), &sink)?;
+        let (trace, _) = step::record(&program, &loss, config, hardware(device), &(), &sink)?;
         lap();
         drop(black_box(replay_series(&trace, &Settings::default(), None)));
         lap();
@@ -284,11 +285,12 @@ fn largest_batches() -> Result<()> {
     let (name, dims) = MODELS[0];
     let config = config(dims);
     let model = highwater_core::open(&mut fixture(name)?.as_slice(), name)?;
-    let estimate = best(|| drop(black_box(model.verdict(&config, &config.device))));
+    let estimate =
+        best(|| drop(black_box(model.verdict(&config, &config.device, &mut Runs::default()))));
     let table = best(|| {
-        let line = model.batch_line(&config);
+        let (line, mut runs) = (model.batch_line(&config), Runs::default());
         for device in device::all() {
-            drop(black_box(model.largest_batch(&config, device.id, &line)));
+            drop(black_box(model.largest_batch(&config, device.id, &line, &mut runs)));
         }
     });
     println!(

@@ -92,7 +92,7 @@ fn compare(graph: &Graph, typed: &Typed) -> Tally {
         let dtype = value.declared.as_ref().and_then(|declared| declared.dtype);
         match sizes {
             None => tally.open += 1,
-            Some(sizes) if sizes == ty.dims && dtype.is_none_or(|dtype| dtype == ty.dtype) => {
+            Some(sizes) if sizes == *ty.dims && dtype.is_none_or(|dtype| dtype == ty.dtype) => {
                 tally.alike += 1;
             }
             Some(sizes) => {

@@ -144,6 +144,6 @@ impl Layer {
 
 fn value(program: &mut Program<'_>, name: String, ty: TensorType, state: bool) -> ValueId {
     let initializer =
-        state.then(|| Literal { dtype: ty.dtype, dims: ty.dims.clone(), elements: None });
+        state.then(|| Literal { dtype: ty.dtype, dims: ty.dims.to_vec(), elements: None });
     add_value(&mut program.graph, &mut program.typed, name, ty, initializer)
 }

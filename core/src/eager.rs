@@ -16,6 +16,7 @@ pub mod autocast;
 pub mod autograd;
 pub mod checkpoint;
 pub mod cublas;
+pub mod hardware;
 pub mod kernels;
 pub mod layout;
 pub mod recorder;
@@ -26,35 +27,22 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 pub use autograd::{Edge, GradNode, Gradients, Pass};
+pub use hardware::{Asked, Hardware};
 pub use tensor::Tensor;
 
 use self::recorder::{Recorder, Storage};
 use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::config::{MemoryFormat, PyTorch};
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Dims, TensorType};
 use crate::trace::{Category, LabelId, Phase, ReasonId, Stream, Trace};
-
-/// Properties of a device that decide which kernels run and what scratch they take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hardware {
-    /// Compute capability, major and minor.
-    pub capability: (u32, u32),
-    /// COUNT: streaming multiprocessors.
-    pub multiprocessors: u64,
-    /// COUNT: resident threads per multiprocessor, at most.
-    pub threads_per_multiprocessor: u64,
-    /// SIZE: workspace of a cuBLAS call.
-    pub cublas_workspace: Bytes,
-}
 
 /// One process with one CUDA device.
 #[derive(Debug)]
 pub struct Runtime {
-    /// The device.
-    pub hardware: Hardware,
     /// The version whose rules are followed.
     pub pytorch: PyTorch,
+    hardware: Hardware,
     recorder: Rc<RefCell<Recorder>>,
     grad_enabled: Cell<bool>,
     nodes_made: Cell<usize>,
@@ -85,8 +73,8 @@ impl Runtime {
     /// A fresh process on this device.
     pub fn new(hardware: Hardware, pytorch: PyTorch) -> Self {
         Self {
-            hardware,
             pytorch,
+            hardware,
             recorder: Rc::default(),
             grad_enabled: Cell::new(true),
             nodes_made: Cell::new(0),
@@ -107,7 +95,7 @@ impl Runtime {
     }
 
     /// A dense tensor with these strides (`at::empty_strided`).
-    pub fn empty_strided(&self, dtype: DType, sizes: &[u64], strides: Vec<u64>) -> Tensor {
+    pub fn empty_strided(&self, dtype: DType, sizes: &[u64], strides: Dims) -> Tensor {
         self.empty_as(dtype, sizes, strides, None)
     }
 
@@ -296,6 +284,14 @@ impl Runtime {
         self.lacking.borrow().iter().copied().collect()
     }
 
+    /// Makes room for what a run of this many operators records, as far as that is little.
+    pub(crate) fn expect_operators(&self, operators: usize) {
+        const EVENTS_EACH: usize = 24;
+        const EVENTS_MAX: usize = 1 << 15;
+        let events = operators.saturating_mul(EVENTS_EACH).min(EVENTS_MAX);
+        self.recorder.borrow_mut().reserve(events);
+    }
+
     /// COUNT: allocator calls so far.
     pub fn events(&self) -> usize {
         self.recorder.borrow().trace.events.len()
@@ -303,14 +299,20 @@ impl Runtime {
 
     /// What has happened, once all tensors are gone or meant to stay.
     pub fn into_trace(self) -> Trace {
-        std::mem::take(&mut self.recorder.borrow_mut().trace)
+        self.into_parts().0
+    }
+
+    /// The same, and what of it depends on the device.
+    pub fn into_parts(self) -> (Trace, Asked) {
+        let mut recorder = self.recorder.borrow_mut();
+        (std::mem::take(&mut recorder.trace), std::mem::take(&mut recorder.asked))
     }
 
     fn empty_as(
         &self,
         dtype: DType,
         sizes: &[u64],
-        strides: Vec<u64>,
+        strides: Dims,
         category: Option<Category>,
     ) -> Tensor {
         let ty = TensorType::new(dtype, sizes);

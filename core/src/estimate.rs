@@ -4,15 +4,17 @@
 
 mod largest;
 mod locate;
+mod runs;
 mod simulation;
 
 use std::borrow::Cow;
 
 use crate::adapt;
-use crate::allocator::{self, Conf, Replay, Settings};
+use crate::allocator::{self, Conf, Settings};
 use crate::config::{Attention, Config, Precision};
 use crate::device::{self, Device, Room};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::eager::Asked;
 use crate::error::Error;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::Graph;
@@ -26,6 +28,8 @@ use crate::unroll;
 
 pub use self::largest::{BatchLine, LargestBatch};
 pub use self::locate::{Candidate, Located, Match};
+pub use self::runs::Runs;
+use self::runs::judge;
 pub use self::simulation::Simulation;
 
 /// A model that was read and can be estimated under any configuration.
@@ -127,15 +131,18 @@ impl Model {
         self.simulate(config).map(|simulation| simulation.report())
     }
 
-    /// How the configuration ends on a device.
+    /// How the configuration ends on a device; `runs` are those of this model that are known.
     ///
     /// # Errors
     /// As [`Model::estimate`].
-    pub fn verdict(&self, config: &Config, device_id: &str) -> Result<DeviceVerdict, Error> {
+    pub fn verdict(
+        &self,
+        config: &Config,
+        device_id: &str,
+        runs: &mut Runs,
+    ) -> Result<DeviceVerdict, Error> {
         let device = device::find(device_id)?;
-        let run = self.run(config, device)?;
-        let replay = allocator::replay(&run.trace, &run.settings, None);
-        Ok(judge(&run, &replay, device))
+        Ok(runs.on(self, config, device)?.verdict())
     }
 
     /// The events of a run, as PyTorch would make them on a device.
@@ -143,10 +150,10 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
-        Ok(self.run(config, device::find(&config.device)?)?.trace)
+        Ok(self.run(config, device::find(&config.device)?)?.0.trace)
     }
 
-    fn run(&self, config: &Config, device: &Device) -> Result<Run, Error> {
+    fn run(&self, config: &Config, device: &Device) -> Result<(Run, Asked), Error> {
         let conf = Conf::read(&config.alloc_conf)?;
         let mut graph = self.graph_for(config)?;
         let converts = config.precision.converts_to();
@@ -175,12 +182,12 @@ impl Model {
         let is_exact = program.reasons.is_empty();
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
         let hardware = device.hardware(config.pytorch);
-        let trace = step::record(&program, &loss, config, hardware, &(), &sink)?;
+        let (trace, asked) = step::record(&program, &loss, config, hardware, &(), &sink)?;
         let config = Config { dims: typed.dims.clone(), ..config.clone() };
         let room = Room::of(device, &config);
         let settings = conf.on(Some(room.capacity), room.allowed);
         let (operators, diagnostics) = (graph.nodes.len(), sink.into_sorted());
-        Ok(Run { config, settings, typed, trace, diagnostics, operators, is_exact })
+        Ok((Run { config, settings, typed, trace, diagnostics, operators, is_exact }, asked))
     }
 }
 
@@ -250,13 +257,4 @@ fn not_modelled(setting: &str) -> Diagnostic {
         "the allocator's setting `{setting}` is not simulated: reserved memory may be other than said"
     );
     Diagnostic::new(Severity::Warning, "allocator-setting", message)
-}
-
-fn judge(run: &Run, unlimited: &Replay, device: &Device) -> DeviceVerdict {
-    let place = (device, &run.room(device));
-    let mut judged = DeviceVerdict::of(&run.trace, &run.settings, unlimited, place);
-    if run.is_lower_bound() {
-        judged.verdict = judged.verdict.of_lower_bound();
-    }
-    judged
 }

@@ -32,7 +32,7 @@ use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, ZeroGrad};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
-use crate::eager::{Hardware, Runtime, Tensor};
+use crate::eager::{Asked, Hardware, Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
@@ -63,7 +63,7 @@ pub struct Parameter {
     pub leaf: Rc<Leaf>,
 }
 
-/// Runs the iterations and returns what they did to memory.
+/// Runs the iterations and returns what they did to memory, and what of it depends on the device.
 ///
 /// # Errors
 /// When the optimizer has no implementation of the kind that is asked for, or a step is of absurdly
@@ -75,10 +75,11 @@ pub fn record(
     hardware: Hardware,
     hooks: &dyn Hooks,
     sink: &Diagnostics,
-) -> Result<Trace, Error> {
+) -> Result<(Trace, Asked), Error> {
     let typed = &*program.typed;
     let batches = batches(config)?;
     let rt = Runtime::new(hardware, config.pytorch);
+    rt.expect_operators(program.nodes.len());
     let mut device = Device::load(&rt, program, config, hooks, sink)?;
     let target = device.load_batch(&rt, &program.graph, typed, loss, config.memory_format);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
@@ -143,9 +144,9 @@ pub fn record(
     sink.extend(format_diagnostic(program, config));
     sink.extend(rt.lacking_gradients().into_iter().map(lacking_gradient));
     sink.extend(rt.lacks_workspaces().then(missing_workspaces));
-    let mut trace = rt.into_trace();
+    let (mut trace, asked) = rt.into_parts();
     sink.extend(unproven::mark(program, typed, &mut trace));
-    Ok(trace)
+    Ok((trace, asked))
 }
 
 /// That convolutions ran without their workspaces.

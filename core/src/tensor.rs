@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::bytes::Bytes;
 
@@ -121,23 +122,26 @@ impl fmt::Display for DType {
     }
 }
 
+/// Dimensions or strides, outermost first; few enough to need no memory of their own.
+pub type Dims = SmallVec<[u64; 6]>;
+
 /// Element type and dimensions, all known: `float32[32, 64, 112, 112]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TensorType {
     /// Element type.
     pub dtype: DType,
     /// Dimensions, outermost first; empty for a scalar.
-    pub dims: Vec<u64>,
+    pub dims: Dims,
 }
 
 impl TensorType {
     /// A tensor of `dtype` with these dimensions.
-    pub fn new(dtype: DType, dims: impl Into<Vec<u64>>) -> Self {
-        Self { dtype, dims: dims.into() }
+    pub fn new(dtype: DType, dims: impl AsRef<[u64]>) -> Self {
+        Self { dtype, dims: Dims::from_slice(dims.as_ref()) }
     }
 
     /// Number of dimensions.
-    pub const fn rank(&self) -> usize {
+    pub fn rank(&self) -> usize {
         self.dims.len()
     }
 

@@ -73,7 +73,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The same on a device without an end, for a process that may reserve all of it.
-    pub(super) const fn without_limits(&self) -> Self {
+    pub(crate) const fn without_limits(&self) -> Self {
         Self { allowed: None, reject_above: None, address_space: None, ..*self }
     }
 

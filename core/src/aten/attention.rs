@@ -30,7 +30,6 @@ impl Kernel {
     /// comes first (Hopper), what is kept is the same as of flash. Flash takes no mask, and no causal order of
     /// other queries than keys (`check_flash_causal_non_square_seqlens`): neither is `plain`.
     fn choose(rt: &Runtime, [q, k, v]: [&Tensor; 3], is_plain: bool) -> Self {
-        let capability = rt.hardware.capability;
         let is_half = q.dtype().size() == Bytes(2);
         if [q, k, v].iter().any(|operand| operand.rank() != 4) {
             return Self::Math;
@@ -41,10 +40,14 @@ impl Kernel {
         if !(is_dense || is_half && width == 1) {
             return Self::Math;
         }
-        let flash =
-            is_half && is_plain && capability >= (8, 0) && width == of_values && width <= 256;
+        let flash = is_half
+            && is_plain
+            && width == of_values
+            && width <= 256
+            && rt.ask(|hardware| hardware.capability >= (8, 0));
         // `minimum_gemm_alignment`: of tensor cores, 16 bytes.
-        let has_tensor_cores = capability >= (8, 0) || capability >= (7, 0) && is_half;
+        let least = if is_half { (7, 0) } else { (8, 0) };
+        let has_tensor_cores = rt.ask(move |hardware| hardware.capability >= least);
         let alignment = match (has_tensor_cores, is_half) {
             (false, _) => 1,
             (true, false) => 4,
@@ -243,7 +246,6 @@ pub fn flash_attention(rt: &Runtime, [q, k, v]: [&Tensor; 3], drops: bool) -> Te
 /// COUNT: parts that the keys are split into, so that few queries still fill the device
 /// (`transformers/cuda/flash_attn/flash_api.cpp`: `set_params_splitkv`, `num_splits_heuristic`).
 fn splits_of_keys(rt: &Runtime, q: &Tensor, k: &Tensor) -> u64 {
-    const MOST: u64 = 128;
     let columns = match q.size(3) {
         ..=64 => 256,
         65..=128 => 128,
@@ -251,7 +253,13 @@ fn splits_of_keys(rt: &Runtime, q: &Tensor, k: &Tensor) -> u64 {
     };
     let key_blocks = k.size(2).div_ceil(columns);
     let blocks = q.size(0).saturating_mul(q.size(1)).saturating_mul(q.size(2).div_ceil(64));
-    let slots = rt.hardware.multiprocessors.saturating_mul(2).max(1);
+    rt.ask(move |hardware| splits(blocks, key_blocks, hardware.multiprocessors))
+}
+
+/// COUNT: parts that so many blocks of keys are split into.
+fn splits(blocks: u64, key_blocks: u64, multiprocessors: u64) -> u64 {
+    const MOST: u64 = 128;
+    let slots = multiprocessors.saturating_mul(2).max(1);
     // Nearly enough to fill it as they are.
     if blocks.saturating_mul(5) >= slots.saturating_mul(4) {
         return 1;
@@ -393,16 +401,18 @@ fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
     };
     // `kKernelComputesDelta`: in half precision, where the output stays in registers.
     let is_half = q.dtype().size() == Bytes(2);
-    let in_kernel = is_half && (rt.hardware.capability != (7, 0) || width <= 64);
+    let in_kernel = is_half && (width <= 64 || rt.ask(|hardware| hardware.capability != (7, 0)));
     let products = (!in_kernel).then(|| {
         let product = rt.empty(DType::Float32, &[batch, rows, heads, width]);
         (rt.empty(DType::Float32, &[batch, rows, heads]), product)
     });
     let delta = rt.empty(DType::Float32, &[batch, heads, rows]);
     drop(products);
-    let of_head =
-        Tiles::of(rt.hardware.capability, q.dtype(), width).workspace(rows, k.size(2), width);
-    let scratch = rt.scratch(of_head.times(batch).times(heads));
+    let (dtype, columns) = (q.dtype(), k.size(2));
+    let scratch = rt.scratch_by(move |hardware| {
+        let of_head = Tiles::of(hardware.capability, dtype, width).workspace(rows, columns, width);
+        Some(of_head.times(batch).times(heads))
+    });
     drop(delta);
     drop(scratch);
     drop(repeated);

@@ -3,11 +3,15 @@
 //! cuDNN takes a workspace for the duration of each call; PyTorch's own depthwise kernels take
 //! none. Sources: `native/Convolution.cpp`, `native/cudnn/Conv_v8.cpp`.
 
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
 use super::view;
 use crate::config::MemoryFormat;
 use crate::eager::kernels;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 
 pub mod workspace;
 
@@ -17,11 +21,11 @@ use workspace::{Direction, Layer};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
     /// Dimensions of the output `[N, M, …]`.
-    pub output: Vec<u64>,
+    pub output: Dims,
     /// Step per spatial dimension.
-    pub stride: Vec<u64>,
+    pub stride: Dims,
     /// Spacing of the kernel's taps per spatial dimension.
-    pub dilation: Vec<u64>,
+    pub dilation: Dims,
     /// Channel groups.
     pub groups: u64,
     /// `ConvTranspose`.
@@ -49,7 +53,7 @@ pub fn convolution(
     let channels_last = suggest_channels_last(x, weight);
     let native =
         is_depthwise(x, weight, spec) && !channels_last && !is_depthwise_for_cudnn(x, weight, spec);
-    let layer = Layer { native, ..Layer::new(x, weight, spec, channels_last) };
+    let layer = Rc::new(Layer { native, ..Layer::new(x, weight, spec, channels_last) });
     // The kernel works on a copy where strides ask for one; what is saved is the input itself.
     let format = format(channels_last);
     let copy = rt.no_grad(|| view::contiguous_in(rt, x, format));
@@ -60,8 +64,7 @@ pub fn convolution(
     take_workspace(rt, &layer, Direction::Forward);
     drop((weight_copy, copy));
     let y = if is_line { as_line(y) } else { y };
-    let mut inputs: Vec<&Tensor> = given.iter().collect();
-    inputs.extend(&bias);
+    let inputs: SmallVec<[&Tensor; 3]> = given.iter().chain(&bias).collect();
     let has_bias = bias.is_some();
     rt.differentiable("ConvolutionBackward0", y, &inputs, &[x, weight], move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
@@ -79,7 +82,7 @@ impl Convolution {
     fn of_picture(&self) -> Self {
         let with_height = |list: &[u64], at: usize| {
             let (front, back) = list.split_at_checked(at).unwrap_or((list, &[]));
-            [front, &[1], back].concat()
+            front.iter().chain(&[1]).chain(back).copied().collect()
         };
         Self {
             output: with_height(&self.output, 2),
@@ -95,7 +98,7 @@ fn as_picture(x: &Tensor) -> Tensor {
     let step = x.size(2).saturating_mul(x.strides().get(2).copied().unwrap_or(1));
     let with = |list: &[u64], height: u64| {
         let (front, back) = list.split_at_checked(2).unwrap_or((list, &[]));
-        [front, &[height], back].concat()
+        front.iter().chain(&[height]).chain(back).copied().collect::<Dims>()
     };
     x.alias(with(x.sizes(), 1), with(x.strides(), step))
 }
@@ -104,14 +107,14 @@ fn as_picture(x: &Tensor) -> Tensor {
 fn as_line(x: Tensor) -> Tensor {
     let without = |list: &[u64]| {
         let kept = list.iter().enumerate().filter(|&(dim, _)| dim != 2);
-        kept.map(|(_, &n)| n).collect::<Vec<_>>()
+        kept.map(|(_, &n)| n).collect::<Dims>()
     };
     let (sizes, strides) = (without(x.sizes()), without(x.strides()));
     x.alias_sole(sizes, strides)
 }
 
 /// Gradient of the input, then of the weight, then the bias's sum.
-fn gradients(pass: &Pass<'_>, layer: &Layer, grad: &Tensor, has_bias: bool) -> Gradients {
+fn gradients(pass: &Pass<'_>, layer: &Rc<Layer>, grad: &Tensor, has_bias: bool) -> Gradients {
     let (Some(x), Some(weight)) = (pass.saved(0), pass.saved(1)) else { return Vec::new() };
     let rt = pass.rt;
     let (for_input, for_weight) = if layer.native {
@@ -121,9 +124,9 @@ fn gradients(pass: &Pass<'_>, layer: &Layer, grad: &Tensor, has_bias: bool) -> G
     };
     // The bias's sum reads the gradient as it came.
     let for_bias = (has_bias && pass.needs(2)).then(|| {
-        let sizes: Vec<u64> =
+        let sizes: Dims =
             (0..grad.rank()).map(|dim| if dim == 1 { grad.size(1) } else { 1 }).collect();
-        kernels::sum_to(rt, grad, &sizes).alias_sole(vec![grad.size(1)], vec![1])
+        kernels::sum_to(rt, grad, &sizes).alias_sole([grad.size(1)], [1])
     });
     vec![for_input, for_weight, for_bias]
 }
@@ -150,7 +153,7 @@ fn native_gradients(
 /// its operands suggest, and with its workspace.
 fn cudnn_gradients(
     pass: &Pass<'_>,
-    layer: &Layer,
+    layer: &Rc<Layer>,
     grad: &Tensor,
     x: &Tensor,
     weight: &Tensor,
@@ -188,13 +191,15 @@ fn cudnn_gradients(
 }
 
 /// Allocates and frees what cuDNN asks for.
-fn take_workspace(rt: &Runtime, layer: &Layer, direction: Direction) {
+fn take_workspace(rt: &Runtime, layer: &Rc<Layer>, direction: Direction) {
     if rt.lacks_workspaces() {
         return;
     }
-    match workspace::size(&rt.hardware, layer, direction) {
-        Some(size) => rt.workspace(size),
-        None => rt.set_lacks_workspaces(),
+    let layer = Rc::clone(layer);
+    let is_known =
+        rt.workspace_by(move |hardware| workspace::size(hardware.capability, &layer, direction));
+    if !is_known {
+        rt.set_lacks_workspaces();
     }
 }
 

@@ -57,8 +57,8 @@ fn gradient(rt: &Runtime, grad: &Tensor, indices: &Tensor, table: &[u64]) -> Ten
     let partial_offsets = rt.scratch(Bytes(8).times(most));
     let warps = width.next_multiple_of(WARP);
     let blocks = segments.saturating_mul(warps).div_ceil(warps.clamp(1, BLOCK));
-    let is_fused = blocks < rt.hardware.multiprocessors.saturating_mul(BLOCKS)
-        && most > blocks.saturating_mul(4);
+    let is_fused = most > blocks.saturating_mul(4)
+        && rt.ask(move |hardware| blocks < hardware.multiprocessors.saturating_mul(BLOCKS));
     let sums = if is_fused {
         // Added up in the result itself, or in one of single precision.
         let of_partials = rt.scratch(Bytes(8).times(most));

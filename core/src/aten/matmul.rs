@@ -7,7 +7,7 @@ use super::elementwise::{self, add_in_place};
 use super::view::{self, rows_and_width};
 use crate::eager::layout::broadcast_sizes;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
-use crate::tensor::numel;
+use crate::tensor::{Dims, numel};
 
 /// How a weight lies in memory relative to the product `x @ w`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +209,7 @@ fn folded_right(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
         strides.get(at).copied() == span
     };
     let is_seen = a.rank() == 1 && (0..last.saturating_sub(1)).all(merges);
-    let mut sizes: Vec<u64> = turned.sizes().iter().take(last).copied().collect();
+    let mut sizes: Dims = turned.sizes().iter().take(last).copied().collect();
     if !rt.requires_grad(&[a]) && !is_seen {
         if a.rank() == 2 {
             return batched(rt, a, b);
@@ -269,14 +269,14 @@ fn batched(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     let batch = broadcast_sizes(&a_batch, &b_batch);
     let count = numel(&batch);
     let merge = |t: &Tensor, m: u64, n: u64| {
-        let sizes: Vec<u64> = batch.iter().copied().chain([m, n]).collect();
-        let wide = if t.sizes() == sizes { t.clone() } else { view::expand(rt, t, &sizes) };
+        let sizes: Dims = batch.iter().copied().chain([m, n]).collect();
+        let wide = if t.sizes() == &*sizes { t.clone() } else { view::expand(rt, t, &sizes) };
         view::reshape(rt, &wide, &[count, m, n])
     };
     let (a, b) = (merge(a, rows, inner), merge(b, inner, columns));
     let y = bmm(rt, &a, &b);
     drop((a, b));
-    let sizes: Vec<u64> = batch.into_iter().chain([rows, columns]).collect();
+    let sizes: Dims = batch.into_iter().chain([rows, columns]).collect();
     unflatten(rt, y, &sizes)
 }
 
@@ -370,7 +370,7 @@ pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[
         };
         find(&a).or_else(|| find(&b)).unwrap_or(1)
     };
-    let sizes: Vec<u64> = letters.iter().map(size_of).collect();
+    let sizes: Dims = letters.iter().map(size_of).collect();
     let whole = unflatten(rt, product, &sizes);
     let order: Vec<usize> =
         output.iter().filter_map(|c| letters.iter().position(|l| l == c)).collect();
@@ -381,7 +381,7 @@ pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[
 fn spread(rt: &Runtime, operand: Subscripted<'_>, output: &[char]) -> Tensor {
     let position = |c: &char| operand.letters.iter().position(|l| l == c);
     let order: Vec<usize> = output.iter().filter_map(position).collect();
-    let sizes: Vec<u64> =
+    let sizes: Dims =
         output.iter().map(|c| position(c).map_or(1, |dim| operand.tensor.size(dim))).collect();
     view::reshape(rt, &view::permute(rt, operand.tensor, &order), &sizes)
 }

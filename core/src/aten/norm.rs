@@ -8,7 +8,7 @@ use super::{reduce, view};
 use crate::bytes::Bytes;
 use crate::config::{MemoryFormat, PyTorch};
 use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 
 /// `aten::batch_norm` in training: `x [N, C, …]`, `weight [C]`, `bias [C]`.
 ///
@@ -90,8 +90,7 @@ pub fn instance_norm(
     let repeat = |like: &Tensor| [(); 2].map(|()| rt.empty(like.dtype(), &all));
     let repeated = statistics.map(repeat).into_iter().flatten().collect::<Vec<_>>();
     let dense = view::contiguous(rt, x);
-    let sizes: Vec<u64> =
-        [1].into_iter().chain(all).chain(x.sizes().iter().skip(2).copied()).collect();
+    let sizes: Dims = [1].into_iter().chain(all).chain(x.sizes().iter().skip(2).copied()).collect();
     let whole = view::reshape(rt, &dense, &sizes);
     drop(dense);
     let y = batch_norm_with(rt, &whole, weight.as_ref(), bias.as_ref(), &repeated, false);

@@ -3,7 +3,7 @@
 use super::view;
 use crate::eager::kernels::{self, kept_sizes, reduce};
 use crate::eager::{Runtime, Tensor};
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 
 /// `aten::sum`: the gradient is expanded, a view.
 pub fn sum(rt: &Runtime, x: &Tensor, reduced: &[bool], keepdim: bool) -> Tensor {
@@ -57,7 +57,7 @@ pub(super) fn shaped(result: Tensor, x: &Tensor, reduced: &[bool], keepdim: bool
         return result;
     }
     let pairs = x.sizes().iter().zip(reduced);
-    let sizes: Vec<u64> = pairs.filter(|(_, gone)| !**gone).map(|(&n, _)| n).collect();
+    let sizes: Dims = pairs.filter(|(_, gone)| !**gone).map(|(&n, _)| n).collect();
     let strides = crate::eager::layout::contiguous_strides(&sizes);
     result.alias_sole(sizes, strides)
 }

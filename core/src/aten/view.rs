@@ -4,7 +4,7 @@ use crate::config::MemoryFormat;
 use crate::eager::kernels::promote;
 use crate::eager::layout::{contiguous_strides, format_strides, view_strides};
 use crate::eager::{Runtime, Tensor};
-use crate::tensor::numel;
+use crate::tensor::{Dims, numel};
 
 /// `aten::clone` into row-major order; a contiguous tensor is itself.
 pub fn contiguous(rt: &Runtime, x: &Tensor) -> Tensor {
@@ -38,7 +38,12 @@ pub fn duplicate(rt: &Runtime, x: &Tensor) -> Tensor {
 }
 
 /// `aten::squeeze`, `unsqueeze`: dimensions of one come or go.
-pub fn restrided(rt: &Runtime, x: &Tensor, sizes: Vec<u64>, strides: Vec<u64>) -> Tensor {
+pub fn restrided(
+    rt: &Runtime,
+    x: &Tensor,
+    sizes: impl AsRef<[u64]>,
+    strides: impl AsRef<[u64]>,
+) -> Tensor {
     let y = x.view_of(sizes, strides);
     let before = x.sizes().to_vec();
     rt.differentiable("SqueezeBackward0", y, &[x], &[], move |pass| {
@@ -56,7 +61,7 @@ pub fn reshape(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
     view(rt, &copied, sizes, contiguous_strides(sizes))
 }
 
-fn view(rt: &Runtime, x: &Tensor, sizes: &[u64], strides: Vec<u64>) -> Tensor {
+fn view(rt: &Runtime, x: &Tensor, sizes: &[u64], strides: Dims) -> Tensor {
     let y = x.view_of(sizes.to_vec(), strides);
     let before = x.sizes().to_vec();
     rt.differentiable("ViewBackward0", y, &[x], &[], move |pass| {
@@ -80,7 +85,8 @@ pub fn in_format(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
 
 /// `aten::permute`.
 pub fn permute(rt: &Runtime, x: &Tensor, order: &[usize]) -> Tensor {
-    let pick = |of: &[u64]| order.iter().map(|&d| of.get(d).copied().unwrap_or(1)).collect();
+    let pick =
+        |of: &[u64]| order.iter().map(|&d| of.get(d).copied().unwrap_or(1)).collect::<Dims>();
     let y = x.view_of(pick(x.sizes()), pick(x.strides()));
     let mut inverse = vec![0; order.len()];
     for (to, &from) in order.iter().enumerate() {
@@ -109,7 +115,7 @@ pub fn expand(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
         let Some(own) = dim.checked_sub(missing) else { return 0 };
         if x.size(own) == 1 && size != 1 { 0 } else { x.strides().get(own).copied().unwrap_or(0) }
     });
-    let y = x.view_of(sizes.to_vec(), strides.collect());
+    let y = x.view_of(sizes, strides.collect::<Dims>());
     // The engine sums an expanded gradient back to the shape it goes to.
     rt.differentiable("ExpandBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
@@ -150,7 +156,7 @@ pub fn split(rt: &Runtime, x: &Tensor, dim: usize, lengths: &[u64]) -> Vec<Tenso
         .map(|&length| x.view_of(replaced(x.sizes(), dim, length), x.strides().to_vec()))
         .collect();
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
-    let types: Vec<Vec<u64>> = lengths.iter().map(|&n| replaced(x.sizes(), dim, n)).collect();
+    let types: Vec<Dims> = lengths.iter().map(|&n| replaced(x.sizes(), dim, n)).collect();
     rt.differentiable_many("SplitBackward0", pieces, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::split_backward");
         // Pieces that nothing depended on count as zeros, made for the concatenation.
@@ -221,7 +227,7 @@ pub fn assign(rt: &Runtime, x: &Tensor, piece: &Tensor, is_whole: bool) -> Tenso
 /// from what lies opposite.
 pub fn pad_circular(rt: &Runtime, x: &Tensor, pads: &[(u64, u64)]) -> Tensor {
     rt.enter_operator("aten::_pad_circular");
-    let sizes: Vec<u64> = x
+    let sizes: Dims = x
         .sizes()
         .iter()
         .zip(pads)
@@ -341,8 +347,8 @@ fn rolled(rt: &Runtime, x: &Tensor, dims: usize) -> Tensor {
     })
 }
 
-fn replaced(values: &[u64], dim: usize, value: u64) -> Vec<u64> {
-    let mut values = values.to_vec();
+fn replaced(values: &[u64], dim: usize, value: u64) -> Dims {
+    let mut values = Dims::from_slice(values);
     if let Some(slot) = values.get_mut(dim) {
         *slot = value;
     }

@@ -17,10 +17,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 use std::{fmt, mem};
 
+use smallvec::{SmallVec, smallvec};
+
 use super::checkpoint::{Region, Saved};
 use super::recorder::Place;
 use super::{Runtime, Tensor, kernels, layout};
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 use crate::trace::{LabelId, ReasonId};
 
 /// Gradients of a node's inputs, in their order; `None` where none is needed.
@@ -86,6 +88,12 @@ impl Edge {
     }
 }
 
+/// Where the gradients of an operator's inputs go; most take few.
+type Next = SmallVec<[Option<Edge>; 3]>;
+
+/// Types of what an operator returns; most return one tensor.
+type Types = SmallVec<[(DType, Dims); 1]>;
+
 /// One backward function.
 pub struct GradNode {
     /// Unique; grows with time.
@@ -93,9 +101,9 @@ pub struct GradNode {
     name: &'static str,
     module: LabelId,
     reason: Option<ReasonId>,
-    next: Vec<Option<Edge>>,
+    next: Next,
     /// Type of each output of the forward, which incoming gradients must have.
-    outputs: RefCell<Vec<(DType, Vec<u64>)>>,
+    outputs: RefCell<Types>,
     body: Body,
 }
 
@@ -108,7 +116,7 @@ enum Body {
 #[derive(Debug)]
 pub struct Leaf {
     name: String,
-    strides: Vec<u64>,
+    strides: Dims,
     grad: RefCell<Option<Tensor>>,
     reached: Cell<bool>,
 }
@@ -165,13 +173,13 @@ impl Runtime {
     pub fn parameter(&self, tensor: &Tensor, name: &str) -> (Tensor, Rc<Leaf>) {
         let leaf = Rc::new(Leaf {
             name: name.to_owned(),
-            strides: tensor.strides().to_vec(),
+            strides: tensor.strides().into(),
             grad: RefCell::default(),
             reached: Cell::new(false),
         });
         let body = Body::Accumulate(Rc::clone(&leaf));
-        let node = self.node("AccumulateGrad", Vec::new(), body);
-        node.outputs.replace(vec![(tensor.dtype(), tensor.sizes().to_vec())]);
+        let node = self.node("AccumulateGrad", Next::new(), body);
+        node.outputs.replace(smallvec![(tensor.dtype(), tensor.sizes().into())]);
         (tensor.with_edge(Edge { node, output: 0 }), leaf)
     }
 
@@ -193,7 +201,7 @@ impl Runtime {
             return output;
         }
         let node = self.record(name, inputs, saved, Box::new(formula));
-        let types = vec![(output.dtype(), output.sizes().to_vec())];
+        let types = smallvec![(output.dtype(), output.sizes().into())];
         node.outputs.replace(types);
         output.with_edge(Edge { node, output: 0 })
     }
@@ -233,7 +241,7 @@ impl Runtime {
         self.grad_enabled.get() && inputs.iter().any(|input| input.requires_grad())
     }
 
-    fn node(&self, name: &'static str, next: Vec<Option<Edge>>, body: Body) -> Rc<GradNode> {
+    fn node(&self, name: &'static str, next: Next, body: Body) -> Rc<GradNode> {
         let id = self.nodes_made.get();
         self.nodes_made.set(id + 1);
         let Place { module, reason, .. } = self.recorder.borrow().place();
@@ -259,7 +267,7 @@ impl Runtime {
 
 /// The tensors as outputs of `node`.
 fn outputs_of(node: &Rc<GradNode>, outputs: &[Tensor]) -> Vec<Tensor> {
-    let types = outputs.iter().map(|t| (t.dtype(), t.sizes().to_vec())).collect();
+    let types = outputs.iter().map(|t| (t.dtype(), t.sizes().into())).collect();
     node.outputs.replace(types);
     let edge = |output| Edge { node: Rc::clone(node), output };
     outputs.iter().enumerate().map(|(i, tensor)| tensor.with_edge(edge(i))).collect()
@@ -281,8 +289,11 @@ struct Waiting {
     /// COUNT: gradients still to come.
     missing: usize,
     /// Gradients that have arrived.
-    grads: Gradients,
+    grads: Incoming,
 }
+
+/// Gradients of a node's outputs, as far as they have arrived; most nodes have one.
+type Incoming = SmallVec<[Option<Tensor>; 1]>;
 
 /// A node that can run: of several, leaves run first, then what was made last.
 struct Ready(Rc<GradNode>);
@@ -355,13 +366,13 @@ impl<'a> Engine<'a> {
         self.rt.enter_operator(node.name);
     }
 
-    fn run_node(&mut self, node: &Rc<GradNode>, body: Option<(Formula, Saved)>, grads: Gradients) {
+    fn run_node(&mut self, node: &Rc<GradNode>, body: Option<(Formula, Saved)>, grads: Incoming) {
         let Some((formula, saved)) = body else { return };
         let (mut saved, region) = self.rt.unpack(saved, self.observer);
         if region.is_some() {
             self.enter(node);
         }
-        let needs: Vec<bool> = node.next.iter().map(Option::is_some).collect();
+        let needs: SmallVec<[bool; 8]> = node.next.iter().map(Option::is_some).collect();
         let pass = Pass { rt: self.rt, grads: &grads, saved: &saved, needs: &needs };
         let mut results =
             if grads.iter().any(Option::is_some) { formula(&pass) } else { Vec::new() };
@@ -418,7 +429,7 @@ impl<'a> Engine<'a> {
         });
     }
 
-    fn accumulate_leaf(&self, leaf: &Leaf, grads: Gradients) {
+    fn accumulate_leaf(&self, leaf: &Leaf, grads: Incoming) {
         let Some(grad) = grads.into_iter().flatten().next() else { return };
         // A second gradient is added in place.
         if leaf.grad.borrow().is_none() {

@@ -26,15 +26,14 @@ pub(super) struct State {
 impl Runtime {
     /// A product by cuBLAS, its output made already.
     pub fn cublas(&self) {
-        let size = self.hardware.cublas_workspace;
+        let made = || self.scratch_by(|hardware| Some(hardware.cublas_workspace));
         if self.pytorch == PyTorch::V2_15 {
-            return self.workspace(size);
+            return drop(made());
         }
         let state = &self.cublas;
         let kept = if state.in_backward.get() { &state.backward } else { &state.forward };
         if kept.borrow().is_none() {
-            let made = self.scratch(size);
-            kept.replace(made);
+            kept.replace(made());
         }
     }
 

@@ -10,7 +10,7 @@ use super::layout::{broadcast_sizes, contiguous_strides, elementwise_strides, li
 use super::{Hardware, Runtime, Tensor};
 use crate::bytes::Bytes;
 use crate::sorted;
-use crate::tensor::{DType, numel};
+use crate::tensor::{DType, Dims, numel};
 
 /// The wider of two types, a float before any integer; of two unlike halves, single precision.
 pub fn promote(a: DType, b: DType) -> DType {
@@ -26,8 +26,9 @@ pub fn promote(a: DType, b: DType) -> DType {
 
 /// The result of a pointwise kernel over operands that broadcast.
 pub fn pointwise(rt: &Runtime, dtype: DType, operands: &[&Tensor]) -> Tensor {
-    let sizes =
-        operands.iter().fold(Vec::new(), |sizes, operand| broadcast_sizes(&sizes, operand.sizes()));
+    let sizes = operands
+        .iter()
+        .fold(Dims::new(), |sizes, operand| broadcast_sizes(&sizes, operand.sizes()));
     let strides = elementwise_strides(&sizes, operands);
     rt.empty_strided(dtype, &sizes, strides)
 }
@@ -83,16 +84,15 @@ pub fn reduce(rt: &Runtime, x: &Tensor, reduced: &[bool], dtype: DType) -> Tenso
 /// Reduces the marked dimensions into a tensor that is there: staging buffers live as long as the
 /// kernel runs.
 pub fn reduce_into_place(rt: &Runtime, x: &Tensor, reduced: &[bool]) {
-    let (staging, semaphores) = scratch(&rt.hardware, x, reduced);
-    let staging = rt.scratch(staging);
-    let semaphores = rt.scratch(semaphores);
+    let Some(split) = split(x, reduced) else { return };
+    let staging = rt.scratch_by(move |hardware| Some(split.scratch(hardware).0));
+    let semaphores = rt.scratch_by(move |hardware| Some(split.scratch(hardware).1));
     drop(semaphores);
     drop(staging);
 }
 
-/// SIZE: staging buffer and semaphores of a reduction, zero where one block per output suffices.
-fn scratch(hardware: &Hardware, x: &Tensor, reduced: &[bool]) -> (Bytes, Bytes) {
-    let nothing = (Bytes::ZERO, Bytes::ZERO);
+/// How a reduction may be shared out; `None` where one block per output suffices on every device.
+fn split(x: &Tensor, reduced: &[bool]) -> Option<Split> {
     let dims: Vec<(u64, u64, bool)> = x
         .sizes()
         .iter()
@@ -104,7 +104,7 @@ fn scratch(hardware: &Hardware, x: &Tensor, reduced: &[bool]) -> (Bytes, Bytes) 
     let inputs = numel(&dims.iter().filter(|d| d.2).map(|d| d.0).collect::<Vec<_>>());
     let outputs = numel(&dims.iter().filter(|d| !d.2).map(|d| d.0).collect::<Vec<_>>());
     if inputs <= 1 || outputs == 0 {
-        return nothing;
+        return None;
     }
     let innermost = |gone| dims.iter().filter(|d| d.2 == gone).map(|d| d.1).min();
     let fast = match (innermost(true), innermost(false)) {
@@ -115,8 +115,7 @@ fn scratch(hardware: &Hardware, x: &Tensor, reduced: &[bool]) -> (Bytes, Bytes) 
     let coalesced = coalesced_reduced_dims(&dims);
     // Sums of doubles and of long integers are as wide, all others in single precision.
     let width = x.dtype().size().max(Bytes(4));
-    let shape = Shape { inputs, outputs, fast, unit_stride, coalesced, width };
-    shape.scratch(hardware)
+    Shape { inputs, outputs, fast, unit_stride, coalesced, width }.split()
 }
 
 /// COUNT: reduced dimensions once neighbours that step as one are merged.
@@ -140,9 +139,22 @@ struct Shape {
     width: Bytes,
 }
 
+/// A reduction that several blocks of threads may share.
+#[derive(Clone, Copy)]
+struct Split {
+    /// COUNT: threads of a block.
+    threads: u64,
+    /// COUNT: blocks that the outputs take.
+    grid: u64,
+    /// COUNT: inputs that a thread would read if one block read all.
+    values: u64,
+    /// SIZE: what one more block of each stages.
+    staging: Bytes,
+}
+
 impl Shape {
-    /// `setReduceConfig`, `Reduce.cuh`.
-    fn scratch(&self, hardware: &Hardware) -> (Bytes, Bytes) {
+    /// `setReduceConfig`, `Reduce.cuh`; `None` where one block per output suffices on every device.
+    fn split(&self) -> Option<Split> {
         const MAX_THREADS: u64 = 512;
         let (mut dim0, dim1) =
             if self.fast { (self.inputs, self.outputs) } else { (self.outputs, self.inputs) };
@@ -172,10 +184,20 @@ impl Shape {
             step_out = step_out.saturating_mul(height);
         }
         let grid = self.outputs.div_euclid(vector).max(1).div_ceil(step_out);
+        let values = self.inputs.div_ceil(step_in);
+        let lanes = if self.fast { 1 } else { width.saturating_mul(vector) };
+        let staging = self.width.times(self.outputs).times(lanes);
+        (split && values >= 256).then_some(Split { threads, grid, values, staging })
+    }
+}
+
+impl Split {
+    /// SIZE: staging buffer and semaphores.
+    fn scratch(&self, hardware: &Hardware) -> (Bytes, Bytes) {
+        let Self { threads, grid, values, staging } = *self;
         let per_processor = hardware.threads_per_multiprocessor.div_euclid(threads);
         let target = hardware.multiprocessors.saturating_mul(per_processor);
-        let values = self.inputs.div_ceil(step_in);
-        let blocks = if split && values >= 256 && grid <= target {
+        let blocks = if grid <= target {
             target.div_ceil(grid).min(values.div_ceil(16)).max(values.div_ceil(256))
         } else {
             1
@@ -183,13 +205,11 @@ impl Shape {
         if blocks <= 1 {
             return (Bytes::ZERO, Bytes::ZERO);
         }
-        let lanes = if self.fast { 1 } else { width.saturating_mul(vector) };
-        let staging = self.width.times(self.outputs).times(blocks).times(lanes);
-        (staging, Bytes(4).times(grid))
+        (staging.times(blocks), Bytes(4).times(grid))
     }
 }
 
 /// Sizes with the marked dimensions one.
-pub fn kept_sizes(x: &Tensor, reduced: &[bool]) -> Vec<u64> {
+pub fn kept_sizes(x: &Tensor, reduced: &[bool]) -> Dims {
     x.sizes().iter().zip(reduced).map(|(&n, &gone)| if gone { 1 } else { n }).collect()
 }

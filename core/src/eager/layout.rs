@@ -8,13 +8,16 @@
 //! different answers where dimensions are of size one: what they look most like
 //! ([`suggested_format`]), and whether a kernel for a format can read them ([`is_contiguous_in`]).
 
+use smallvec::{SmallVec, smallvec};
+
 use super::Tensor;
 use crate::config::MemoryFormat;
 use crate::sorted;
+use crate::tensor::Dims;
 
 /// Strides of a contiguous tensor.
-pub fn contiguous_strides(sizes: &[u64]) -> Vec<u64> {
-    let mut strides = vec![1; sizes.len()];
+pub fn contiguous_strides(sizes: &[u64]) -> Dims {
+    let mut strides = smallvec![1; sizes.len()];
     let mut step = 1u64;
     for (stride, &size) in strides.iter_mut().zip(sizes).rev() {
         *stride = step;
@@ -41,11 +44,11 @@ pub fn is_contiguous(sizes: &[u64], strides: &[u64]) -> bool {
 }
 
 /// Dense strides of a format; channels last exists for images and volumes.
-pub fn format_strides(sizes: &[u64], format: MemoryFormat) -> Vec<u64> {
+pub fn format_strides(sizes: &[u64], format: MemoryFormat) -> Dims {
     if format == MemoryFormat::Contiguous || !matches!(sizes.len(), 4 | 5) {
         return contiguous_strides(sizes);
     }
-    let order: Vec<usize> = std::iter::once(0).chain(2..sizes.len()).chain([1]).collect();
+    let order: SmallVec<[usize; 6]> = std::iter::once(0).chain(2..sizes.len()).chain([1]).collect();
     strides_in_order(sizes, &order)
 }
 
@@ -98,10 +101,11 @@ pub fn is_contiguous_in(sizes: &[u64], strides: &[u64], format: MemoryFormat) ->
 
 /// Whether the tensor is some permutation of a contiguous one.
 pub fn is_dense(sizes: &[u64], strides: &[u64]) -> bool {
-    if sizes.contains(&0) {
+    if sizes.contains(&0) || is_contiguous(sizes, strides) {
         return true;
     }
-    let mut dims: Vec<_> = strides.iter().zip(sizes).filter(|&(_, &size)| size != 1).collect();
+    let mut dims: SmallVec<[_; 6]> =
+        strides.iter().zip(sizes).filter(|&(_, &size)| size != 1).collect();
     sorted::by(&mut dims, Ord::cmp);
     let mut expected = 1u64;
     dims.into_iter().all(|(&stride, &size)| {
@@ -112,8 +116,8 @@ pub fn is_dense(sizes: &[u64], strides: &[u64]) -> bool {
 }
 
 /// Dense strides for `sizes` whose order of dimensions, outermost first, is `order`.
-pub fn strides_in_order(sizes: &[u64], order: &[usize]) -> Vec<u64> {
-    let mut strides = vec![1; sizes.len()];
+pub fn strides_in_order(sizes: &[u64], order: &[usize]) -> Dims {
+    let mut strides = smallvec![1; sizes.len()];
     let mut step = 1u64;
     for &dim in order.iter().rev() {
         if let (Some(stride), Some(&size)) = (strides.get_mut(dim), sizes.get(dim)) {
@@ -125,16 +129,16 @@ pub fn strides_in_order(sizes: &[u64], order: &[usize]) -> Vec<u64> {
 }
 
 /// Dimensions from the outermost (largest stride) to the innermost; ties keep their order.
-pub fn dimension_order(strides: &[u64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..strides.len()).collect();
+pub fn dimension_order(strides: &[u64]) -> SmallVec<[usize; 6]> {
+    let mut order: SmallVec<[usize; 6]> = (0..strides.len()).collect();
     sorted::by_key(&mut order, |&dim| std::cmp::Reverse(strides.get(dim).copied().unwrap_or(0)));
     order
 }
 
 /// Strides of `empty_like(tensor)`: its own where dense, else a dense tensor in the same order.
-pub fn like_strides(tensor: &Tensor) -> Vec<u64> {
+pub fn like_strides(tensor: &Tensor) -> Dims {
     if tensor.is_dense() {
-        return tensor.strides().to_vec();
+        return tensor.strides().into();
     }
     if tensor.strides().contains(&0) && tensor.numel() > 0 {
         // Expanded dimensions have no order of their own.
@@ -150,7 +154,7 @@ pub fn like_strides(tensor: &Tensor) -> Vec<u64> {
 ///
 /// `TensorIterator` sorts dimensions by the strides of the operands, the first with an opinion
 /// winning; broadcast dimensions (stride 0) have none.
-pub fn elementwise_strides(sizes: &[u64], operands: &[&Tensor]) -> Vec<u64> {
+pub fn elementwise_strides(sizes: &[u64], operands: &[&Tensor]) -> Dims {
     // `FastSetupType`: where tensors could be in either format they are contiguous.
     for format in [MemoryFormat::Contiguous, MemoryFormat::ChannelsLast] {
         if operands.iter().all(|t| t.sizes() == sizes && t.is_contiguous_in(format)) {
@@ -161,11 +165,11 @@ pub fn elementwise_strides(sizes: &[u64], operands: &[&Tensor]) -> Vec<u64> {
     if let Some(first) = operands.first()
         && operands.iter().all(|t| same(&t) && t.strides() == first.strides())
     {
-        return first.strides().to_vec();
+        return first.strides().into();
     }
-    let broadcast: Vec<Vec<u64>> = operands.iter().map(|t| broadcast_strides(t, sizes)).collect();
+    let broadcast: Vec<Dims> = operands.iter().map(|t| broadcast_strides(t, sizes)).collect();
     // Insertion sort, as TensorIterator does it: innermost first, ambiguous pairs left alone.
-    let mut innermost_first: Vec<usize> = (0..sizes.len()).rev().collect();
+    let mut innermost_first: SmallVec<[usize; 6]> = (0..sizes.len()).rev().collect();
     for i in 1..innermost_first.len() {
         let mut moving = i;
         for j in (0..i).rev() {
@@ -187,7 +191,7 @@ pub fn elementwise_strides(sizes: &[u64], operands: &[&Tensor]) -> Vec<u64> {
 }
 
 /// Whether dimension `a`, now further inside, belongs outside `b`; `None` where nothing tells.
-fn should_swap(operands: &[Vec<u64>], sizes: &[u64], a: usize, b: usize) -> Option<bool> {
+fn should_swap(operands: &[Dims], sizes: &[u64], a: usize, b: usize) -> Option<bool> {
     for strides in operands {
         let (&outer, &inner) = (strides.get(a)?, strides.get(b)?);
         if outer == 0 || inner == 0 {
@@ -205,7 +209,7 @@ fn should_swap(operands: &[Vec<u64>], sizes: &[u64], a: usize, b: usize) -> Opti
 }
 
 /// Strides of `tensor` seen with broadcast `sizes`: zero where it is stretched.
-fn broadcast_strides(tensor: &Tensor, sizes: &[u64]) -> Vec<u64> {
+fn broadcast_strides(tensor: &Tensor, sizes: &[u64]) -> Dims {
     let missing = sizes.len().saturating_sub(tensor.sizes().len());
     let own = tensor.sizes().iter().zip(tensor.strides());
     let own = own
@@ -215,16 +219,16 @@ fn broadcast_strides(tensor: &Tensor, sizes: &[u64]) -> Vec<u64> {
 }
 
 /// Strides under which `tensor` can be seen as `sizes` without a copy.
-pub fn view_strides(tensor: &Tensor, sizes: &[u64]) -> Option<Vec<u64>> {
+pub fn view_strides(tensor: &Tensor, sizes: &[u64]) -> Option<Dims> {
     if tensor.numel() == 0 {
         return Some(contiguous_strides(sizes));
     }
     if tensor.rank() == 0 {
-        return Some(vec![1; sizes.len()]);
+        return Some(smallvec![1; sizes.len()]);
     }
-    let old: Vec<(u64, u64)> =
+    let old: SmallVec<[(u64, u64); 6]> =
         tensor.sizes().iter().copied().zip(tensor.strides().iter().copied()).collect();
-    let mut new_strides = vec![1; sizes.len()];
+    let mut new_strides = smallvec![1; sizes.len()];
     let mut next = sizes.len();
     let mut chunk_stride = old.last().map_or(1, |&(_, stride)| stride);
     let (mut chunk_size, mut view_size) = (1u64, 1u64);
@@ -258,7 +262,7 @@ pub fn view_strides(tensor: &Tensor, sizes: &[u64]) -> Option<Vec<u64>> {
 }
 
 /// Broadcast dimensions of two operands, outermost first.
-pub fn broadcast_sizes(a: &[u64], b: &[u64]) -> Vec<u64> {
+pub fn broadcast_sizes(a: &[u64], b: &[u64]) -> Dims {
     let rank = a.len().max(b.len());
     let at = |sizes: &[u64], dim: usize| {
         (dim + sizes.len()).checked_sub(rank).and_then(|d| sizes.get(d)).copied().unwrap_or(1)
@@ -301,7 +305,7 @@ mod tests {
             );
             assert_eq!(seen, (suggested, contiguous, channels_last), "{sizes:?} @ {strides:?}");
         }
-        assert_eq!(format_strides(&[8, 64, 7, 7], ChannelsLast), [3136, 1, 448, 64]);
-        assert_eq!(format_strides(&[8, 64, 7], ChannelsLast), [448, 7, 1]);
+        assert_eq!(&*format_strides(&[8, 64, 7, 7], ChannelsLast), &[3136, 1, 448, 64]);
+        assert_eq!(&*format_strides(&[8, 64, 7], ChannelsLast), &[448, 7, 1]);
     }
 }

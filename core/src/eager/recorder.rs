@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::hardware::Asked;
 use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::tensor::TensorType;
@@ -17,6 +18,8 @@ pub struct Storage {
     id: StorageId,
     /// Nothing is asked of the allocator for zero bytes, nor while the recorder is muted.
     is_empty: bool,
+    /// Whether its size follows from the device, so that it may have bytes on another one.
+    is_by_device: bool,
     recorder: Rc<RefCell<Recorder>>,
 }
 
@@ -31,6 +34,8 @@ impl Drop for Storage {
     fn drop(&mut self) {
         if !self.is_empty {
             self.recorder.borrow_mut().release(self.id);
+        } else if self.is_by_device {
+            self.recorder.borrow_mut().skip(Event::Free(self.id));
         }
     }
 }
@@ -47,6 +52,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub struct Recorder {
     pub(super) trace: Trace,
+    pub(super) asked: Asked,
     /// Labels by a key of their text; the next key is taken where two texts have the same.
     ids: BTreeMap<u64, LabelId>,
     /// Labels of operators by the address of their names, which is quicker to compare.
@@ -69,6 +75,7 @@ impl Default for Recorder {
         let nothing = LabelId(0);
         Self {
             trace: Trace { labels: vec![String::new()], ..Trace::default() },
+            asked: Asked::default(),
             ids: BTreeMap::new(),
             operators: BTreeMap::new(),
             place: Place { operator: nothing, module: nothing, reason: None },
@@ -92,30 +99,64 @@ impl Recorder {
         tensor: Option<&TensorType>,
         category: Option<Category>,
     ) -> Rc<Storage> {
+        let (id, is_empty) = this.borrow_mut().enter(requested, tensor, category);
+        Rc::new(Storage { id, is_empty, is_by_device: false, recorder: Rc::clone(this) })
+    }
+
+    /// Allocates scratch whose size follows from the device, even if it is none.
+    pub(super) fn allocate_by(this: &Rc<RefCell<Self>>, requested: Bytes) -> Rc<Storage> {
         let mut recorder = this.borrow_mut();
-        let id = StorageId(recorder.trace.storages.len());
-        let by_phase = match recorder.phase {
+        let (id, is_empty) = recorder.enter(requested, None, Some(Category::Workspace));
+        let is_by_device = !recorder.muted;
+        if is_empty && is_by_device {
+            recorder.skip(Event::Alloc(id));
+        }
+        Rc::new(Storage { id, is_empty, is_by_device, recorder: Rc::clone(this) })
+    }
+
+    /// Notes a storage; returns its place in the trace, and whether nothing is asked of the allocator.
+    fn enter(
+        &mut self,
+        requested: Bytes,
+        tensor: Option<&TensorType>,
+        category: Option<Category>,
+    ) -> (StorageId, bool) {
+        let id = StorageId(self.trace.storages.len());
+        let by_phase = match self.phase {
             Phase::Forward => Category::Activation,
             _ => Category::Temporary,
         };
-        let storage = trace::Storage {
+        self.trace.storages.push(trace::Storage {
             requested,
             category: category.unwrap_or(by_phase),
-            stream: recorder.stream,
-            operator: recorder.place.operator,
-            module: recorder.place.module,
-            name: recorder.name,
+            stream: self.stream,
+            operator: self.place.operator,
+            module: self.place.module,
+            name: self.name,
             tensor: tensor.cloned(),
-            reason: recorder.place.reason,
-        };
-        recorder.trace.storages.push(storage);
-        let born = (recorder.iteration, recorder.phase);
-        recorder.born.push(born);
-        let is_empty = requested == Bytes::ZERO || recorder.muted;
+            reason: self.place.reason,
+        });
+        self.born.push((self.iteration, self.phase));
+        let is_empty = requested == Bytes::ZERO || self.muted;
         if !is_empty {
-            recorder.push(Event::Alloc(id));
+            self.push(Event::Alloc(id));
         }
-        Rc::new(Storage { id, is_empty, recorder: Rc::clone(this) })
+        (id, is_empty)
+    }
+
+    /// Notes what would be an event if it took bytes.
+    fn skip(&mut self, event: Event) {
+        let before = self.trace.events.len();
+        self.asked.skip(before, event);
+    }
+
+    pub(super) fn reserve(&mut self, events: usize) {
+        let storages = events.div_euclid(2);
+        self.trace.events.reserve(events);
+        self.trace.operators.reserve(events);
+        self.trace.modules.reserve(events);
+        self.trace.storages.reserve(storages);
+        self.born.reserve(storages);
     }
 
     /// The last holder let go.

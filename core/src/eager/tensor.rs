@@ -6,7 +6,7 @@ use super::autograd::Edge;
 use super::layout;
 use super::recorder::Storage;
 use crate::config::MemoryFormat;
-use crate::tensor::{self, DType};
+use crate::tensor::{self, DType, Dims};
 use crate::trace::StorageId;
 
 /// A handle; clones are further references to one tensor, as in Python.
@@ -17,8 +17,8 @@ pub struct Tensor(Rc<Inner>);
 struct Inner {
     storage: Rc<Storage>,
     dtype: DType,
-    sizes: Rc<[u64]>,
-    strides: Rc<[u64]>,
+    sizes: Dims,
+    strides: Dims,
     edge: Option<Edge>,
     /// What this is a view of; a view holds its base, and so a share of the storage more.
     base: Option<Tensor>,
@@ -28,11 +28,17 @@ impl Tensor {
     pub(super) fn new(
         storage: Rc<Storage>,
         dtype: DType,
-        sizes: Vec<u64>,
-        strides: Vec<u64>,
+        sizes: impl AsRef<[u64]>,
+        strides: impl AsRef<[u64]>,
     ) -> Self {
-        let (sizes, strides) = (sizes.into(), strides.into());
-        Self(Rc::new(Inner { storage, dtype, sizes, strides, edge: None, base: None }))
+        Self(Rc::new(Inner {
+            storage,
+            dtype,
+            sizes: Dims::from_slice(sizes.as_ref()),
+            strides: Dims::from_slice(strides.as_ref()),
+            edge: None,
+            base: None,
+        }))
     }
 
     /// Element type.
@@ -102,25 +108,30 @@ impl Tensor {
 
     /// The same memory seen with other sizes and strides; cut off from autograd.
     #[must_use]
-    pub fn alias(&self, sizes: Vec<u64>, strides: Vec<u64>) -> Self {
+    pub fn alias(&self, sizes: impl AsRef<[u64]>, strides: impl AsRef<[u64]>) -> Self {
         Self::new(Rc::clone(&self.0.storage), self.0.dtype, sizes, strides)
     }
 
     /// A view of this tensor, as a view operator makes it: it holds its base.
     #[must_use]
-    pub fn view_of(&self, sizes: Vec<u64>, strides: Vec<u64>) -> Self {
+    pub fn view_of(&self, sizes: impl AsRef<[u64]>, strides: impl AsRef<[u64]>) -> Self {
         self.view_as(self.0.dtype, sizes, strides)
     }
 
     /// The same with elements of another type: complex numbers as pairs, and pairs as complex numbers.
     #[must_use]
-    pub fn view_as(&self, dtype: DType, sizes: Vec<u64>, strides: Vec<u64>) -> Self {
+    pub fn view_as(
+        &self,
+        dtype: DType,
+        sizes: impl AsRef<[u64]>,
+        strides: impl AsRef<[u64]>,
+    ) -> Self {
         let base = self.0.base.clone().unwrap_or_else(|| self.detach());
         Self(Rc::new(Inner {
             storage: Rc::clone(&self.0.storage),
             dtype,
-            sizes: sizes.into(),
-            strides: strides.into(),
+            sizes: Dims::from_slice(sizes.as_ref()),
+            strides: Dims::from_slice(strides.as_ref()),
             edge: None,
             base: Some(base),
         }))
@@ -128,7 +139,7 @@ impl Tensor {
 
     /// This tensor under other sizes: the only handle there is, so nothing is held besides.
     #[must_use]
-    pub fn alias_sole(self, sizes: Vec<u64>, strides: Vec<u64>) -> Self {
+    pub fn alias_sole(self, sizes: impl AsRef<[u64]>, strides: impl AsRef<[u64]>) -> Self {
         self.alias(sizes, strides)
     }
 
@@ -154,8 +165,8 @@ impl Tensor {
         let inner = Inner {
             storage: Rc::clone(&self.0.storage),
             dtype: self.0.dtype,
-            sizes: Rc::clone(&self.0.sizes),
-            strides: Rc::clone(&self.0.strides),
+            sizes: self.0.sizes.clone(),
+            strides: self.0.strides.clone(),
             edge,
             base,
         };

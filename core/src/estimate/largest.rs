@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Model, Run};
-use crate::allocator::{self, Replay};
+use super::runs::OnDevice;
+use super::{Model, Runs};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{self, Device, Room};
@@ -59,9 +59,10 @@ impl Model {
         for _ in 0..2 {
             let Some(size) = next else { break };
             probe.dims.insert(batch.name.clone(), size);
-            let Ok(Some((_, unlimited))) = self.trial(&probe, device) else { break };
-            line.reserved.push((size, unlimited.reserved.bytes));
-            line.allocated.push((size, unlimited.allocated.bytes));
+            let mut runs = Runs::default();
+            let Ok(Some(trial)) = self.trial(&probe, device, &mut runs) else { break };
+            line.reserved.push((size, trial.unlimited.reserved.bytes));
+            line.allocated.push((size, trial.unlimited.allocated.bytes));
             let limit = Room::of(device, config).limit();
             next = crossing(&line.reserved, &[], limit).filter(|&far| far > size);
         }
@@ -85,6 +86,7 @@ impl Model {
         config: &Config,
         device_id: &str,
         line: &BatchLine,
+        runs: &mut Runs,
     ) -> Result<Option<LargestBatch>, Error> {
         let device = device::find(device_id)?;
         let Some(batch) = self.batch() else {
@@ -93,21 +95,19 @@ impl Model {
         let limit = Room::of(device, config).limit();
         let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
         let mut probe = config.clone();
-        let mut trial = |size| {
-            probe.dims.insert(batch.name.clone(), size);
-            self.trial(&probe, device)
-        };
         let mut roomy = Bracket::from(start, limit, &line.reserved);
         let mut flushing = Bracket::from(start, limit, &line.allocated);
         while let Some(size) = roomy.next() {
-            let trial = trial(size)?;
-            let reserved = trial.as_ref().map(|(_, unlimited)| unlimited.reserved.bytes);
+            probe.dims.insert(batch.name.clone(), size);
+            let trial = self.trial(&probe, device, runs)?;
+            let reserved = trial.as_ref().map(|trial| trial.unlimited.reserved.bytes);
             roomy.note(size, reserved.is_some_and(|bytes| bytes <= limit), reserved);
-            flushing.note_flushing(size, trial, device);
+            flushing.note_flushing(size, trial);
         }
         while let Some(size) = flushing.next() {
-            let trial = trial(size)?;
-            flushing.note_flushing(size, trial, device);
+            probe.dims.insert(batch.name.clone(), size);
+            let trial = self.trial(&probe, device, runs)?;
+            flushing.note_flushing(size, trial);
         }
         Ok(Some(LargestBatch {
             without_flush: roomy.largest(),
@@ -115,30 +115,19 @@ impl Model {
         }))
     }
 
-    /// A run, and its peaks where memory has no limit; `None` for one that is too large to simulate.
-    fn trial(&self, config: &Config, device: &Device) -> Result<Option<(Run, Replay)>, Error> {
-        match self.run(config, device) {
-            Ok(run) => {
-                let unlimited = allocator::replay(&run.trace, &run.settings, None);
-                Ok(Some((run, unlimited)))
-            }
+    /// A run on a device; `None` for one that is too large to simulate.
+    fn trial<'r>(
+        &self,
+        config: &Config,
+        device: &'r Device,
+        runs: &'r mut Runs,
+    ) -> Result<Option<OnDevice<'r>>, Error> {
+        match runs.on(self, config, device) {
+            Ok(run) => Ok(Some(run)),
             Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
             Err(error) => Err(error),
         }
     }
-}
-
-/// What a run lacks within the limit, even where the cache is flushed; `None` where it survives.
-fn missing(run: &Run, unlimited: &Replay, room: &Room) -> Option<Bytes> {
-    let limit = room.limit();
-    if unlimited.reserved.bytes <= limit {
-        return None;
-    }
-    if unlimited.requested_at_peak > limit {
-        return Some(unlimited.requested_at_peak - limit);
-    }
-    let failure = allocator::replay(&run.trace, &run.settings, Some(room.left())).out_of_memory?;
-    Some(failure.error.reserved + failure.error.segment - limit)
 }
 
 /// A search between a size that ends well and one that does not.
@@ -219,14 +208,14 @@ impl<'a> Bracket<'a> {
     }
 
     /// How a size ended that may flush the cache; `None` for one that is too large to simulate.
-    fn note_flushing(&mut self, size: u64, trial: Option<(Run, Replay)>, device: &Device) {
+    fn note_flushing(&mut self, size: u64, trial: Option<OnDevice<'_>>) {
         if size <= self.fits || self.fails <= size {
             // Survival is not monotone: what was found holds.
             return;
         }
-        let Some((run, unlimited)) = trial else { return self.note(size, false, None) };
-        let allocated = unlimited.allocated.bytes;
-        let missing = missing(&run, &unlimited, &run.room(device));
+        let Some(trial) = trial else { return self.note(size, false, None) };
+        let allocated = trial.unlimited.allocated.bytes;
+        let missing = trial.missing();
         if let Some(missing) = missing {
             // What is lost between segments where it fails is lost at other sizes too.
             self.limit = allocated - missing;

@@ -120,7 +120,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn locate(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        let run = self.run(config, device::find(&config.device)?)?;
+        let (run, _) = self.run(config, device::find(&config.device)?)?;
         let mut located = within(&run, message);
         let best = located.places.first().map(|place| place.fits);
         if best != Some(Match::Fails) && message.allocated.is_some() {
@@ -135,7 +135,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn locate_here(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        Ok(within(&self.run(config, device::find(&config.device)?)?, message))
+        Ok(within(&self.run(config, device::find(&config.device)?)?.0, message))
     }
 
     /// A batch with which the run fails as the message says.
@@ -156,7 +156,7 @@ impl Model {
             let mut config = run.config.clone();
             config.dims.insert(dim.name.clone(), batch);
             match self.run(&config, device::find(&config.device)?) {
-                Ok(run) => Ok(Some(run)),
+                Ok((run, _)) => Ok(Some(run)),
                 Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
                 Err(error) => Err(error),
             }

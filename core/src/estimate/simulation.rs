@@ -28,7 +28,7 @@ impl Model {
     /// When the configuration names a device or a dimension that there is not, or an absurd size.
     pub fn simulate(&self, config: &Config) -> Result<Simulation, Error> {
         let device = device::find(&config.device)?;
-        let run = self.run(config, device)?;
+        let (run, _) = self.run(config, device)?;
         let (name, graph) = (&self.name, &self.graph);
         let mut summary =
             ModelSummary::of(name, &self.recognised, graph, run.operators, &run.trace);
@@ -79,7 +79,8 @@ impl Simulation {
 
     /// How it ends on the configured device.
     pub fn verdict(&self) -> DeviceVerdict {
-        judge(&self.run, &self.replay, self.device)
+        let room = self.run.room(self.device);
+        judge(&self.run, &self.run.trace, &self.run.settings, &self.replay, (self.device, &room))
     }
 
     /// The peaks over the run.

@@ -18,7 +18,7 @@ use crate::aten::formula::Value;
 use crate::aten::{elementwise, view};
 use crate::eager::{Tensor, kernels};
 use crate::graph::Elements;
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Dims, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     torch("MaskedFill", 2..=2).runs(masked_fill_rule),
@@ -128,7 +128,7 @@ fn comparison(
 }
 
 /// Dimensions of two inputs together; before operator set 7, those of the first.
-fn broadcast_pair(inference: &Inference<'_>) -> Result<Vec<u64>, OpError> {
+fn broadcast_pair(inference: &Inference<'_>) -> Result<Dims, OpError> {
     let (a, b) = (inference.input(0)?, inference.input(1)?);
     if inference.opset < 7 && inference.node.int("broadcast").is_some() {
         return Ok(a.dims.clone());
@@ -378,7 +378,7 @@ fn prelu(call: &mut Call<'_>) -> Result<(), OpError> {
     // A weight for each channel is seen in the channels' dimension.
     let weight = if weight.rank() == 1 && x.rank() > 1 {
         let behind = std::iter::repeat_n(1, x.rank().saturating_sub(2));
-        let sizes: Vec<u64> = [1, weight.numel()].into_iter().chain(behind).collect();
+        let sizes: Dims = [1, weight.numel()].into_iter().chain(behind).collect();
         view::reshape(call.rt, &weight, &sizes)
     } else {
         weight

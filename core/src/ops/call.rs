@@ -1,5 +1,7 @@
 //! [`Call`]: what a runtime rule sees of its node, and where it puts the tensors it made.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::OpError;
 use crate::basis::Reason;
 use crate::eager::{Runtime, Tensor};
@@ -17,6 +19,12 @@ pub enum Operand {
     Absent,
 }
 
+/// What an operator is given; most take few.
+pub(crate) type Operands = SmallVec<[Operand; 4]>;
+
+/// What an operator returns; most return one tensor.
+pub(crate) type Outputs = SmallVec<[Option<Tensor>; 1]>;
+
 /// A node about to run.
 #[derive(Debug)]
 pub struct Call<'a> {
@@ -30,8 +38,8 @@ pub struct Call<'a> {
     pub in_place: bool,
     types: &'a [Option<TensorType>],
     elements: &'a [Option<Elements>],
-    operands: Vec<Operand>,
-    outputs: Vec<Option<Tensor>>,
+    operands: Operands,
+    outputs: Outputs,
 }
 
 impl<'a> Call<'a> {
@@ -41,9 +49,9 @@ impl<'a> Call<'a> {
         node: &'a Node,
         opset: i64,
         (types, elements): (&'a [Option<TensorType>], &'a [Option<Elements>]),
-        operands: Vec<Operand>,
+        operands: Operands,
     ) -> Self {
-        let outputs = vec![None; node.outputs.len()];
+        let outputs = smallvec![None; node.outputs.len()];
         Self { rt, node, opset, in_place: false, types, elements, operands, outputs }
     }
 
@@ -156,7 +164,7 @@ impl<'a> Call<'a> {
     }
 
     /// The outputs made.
-    pub fn finish(self) -> Vec<Option<Tensor>> {
+    pub fn finish(self) -> Outputs {
         self.outputs
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn events(call: &str) -> String {
     types.push(made[0].ty.clone());
     elements.push(None);
     let placed = rt.events();
-    let mut call = Call::new(&rt, &node, opset, (&types, &elements), inputs.clone());
+    let mut call = Call::new(&rt, &node, opset, (&types, &elements), inputs.clone().into());
     row.run.expect("the operator runs")(&mut call).unwrap();
     let output = call.finish().remove(0).expect("an output");
     let ran = rt.events();
@@ -196,7 +196,7 @@ fn attribute(value: &str) -> Attribute {
     }
     if value.contains("]:") {
         let (ty, elements) = tensor(value);
-        return Attribute::Tensor(Literal { dtype: ty.dtype, dims: ty.dims, elements });
+        return Attribute::Tensor(Literal { dtype: ty.dtype, dims: ty.dims.into_vec(), elements });
     }
     let int = value.parse().map(Attribute::Int);
     int.or_else(|_| value.parse().map(Attribute::Float))

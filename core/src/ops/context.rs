@@ -108,7 +108,7 @@ impl<'a> Inference<'a> {
     }
 
     /// Sets the type of an output from its parts.
-    pub fn set_dims(&mut self, position: usize, dtype: DType, dims: impl Into<Vec<u64>>) {
+    pub fn set_dims(&mut self, position: usize, dtype: DType, dims: impl AsRef<[u64]>) {
         self.set(position, TensorType::new(dtype, dims));
     }
 

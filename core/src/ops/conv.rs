@@ -11,7 +11,7 @@ use crate::aten::conv::{Convolution, convolution};
 use crate::aten::formula::Value;
 use crate::aten::view;
 use crate::eager::Tensor;
-use crate::tensor::{DType, TensorType, numel};
+use crate::tensor::{DType, Dims, TensorType, numel};
 
 pub(super) const TABLE: &[Operator] = &[
     op("Col2Im", 3..=3, col2im).unmodelled(),
@@ -41,7 +41,7 @@ fn conv_integer(inference: &mut Inference<'_>) -> Result<(), OpError> {
 }
 
 /// Dimensions of the result, `[N, M, …]`.
-fn slide(inference: &Inference<'_>, weight: usize) -> Result<Vec<u64>, OpError> {
+fn slide(inference: &Inference<'_>, weight: usize) -> Result<Dims, OpError> {
     let (x, w) = (inference.input(0)?, inference.input(weight)?);
     let group = u64::try_from(inference.node.int("group").unwrap_or(1)).unwrap_or(0);
     let channels = dim(&x.dims, 1);
@@ -52,8 +52,8 @@ fn slide(inference: &Inference<'_>, weight: usize) -> Result<Vec<u64>, OpError> 
     if channels != expected {
         return Err(OpError::new(format!("{channels} channels where weights take {expected}")));
     }
-    let windows = Windows::parse(inference, from(&w.dims, 2).to_vec())?;
-    let mut dims = vec![dim(&x.dims, 0), dim(&w.dims, 0)];
+    let windows = Windows::parse(inference, from(&w.dims, 2).into())?;
+    let mut dims = Dims::from_slice(&[dim(&x.dims, 0), dim(&w.dims, 0)]);
     dims.extend(windows.slide(from(&x.dims, 2))?);
     Ok(dims)
 }
@@ -70,7 +70,7 @@ fn conv_transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
         return Err(OpError::new(format!("{has} channels where weights take {takes}")));
     }
     let sizes_in = from(&x.dims, 2);
-    let windows = Windows::parse(inference, from(&w.dims, 2).to_vec())?;
+    let windows = Windows::parse(inference, from(&w.dims, 2).into())?;
     let mut dims = vec![dim(&x.dims, 0), dim(&w.dims, 1).saturating_mul(group)];
     if let Some(stated) = inference.node.ints("output_shape") {
         let stated = sizes(stated)?;

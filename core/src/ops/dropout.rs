@@ -10,7 +10,7 @@ use super::shape_math::{dim, dtype_attribute, size, sizes};
 use super::{Inference, OpError, Operator, fold, op, torch};
 use crate::aten::formula::Value;
 use crate::aten::{dropout as aten, elementwise};
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 
 pub(super) const TABLE: &[Operator] = &[
     op("Bernoulli", 1..=1, random_like).runs(bernoulli_rule),
@@ -90,7 +90,7 @@ fn stochastic_depth_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 /// `x.div(keep) * noise`.
 fn drop_path_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (rt, x) = (call.rt, call.need(0)?);
-    let sizes: Vec<u64> = (0..x.rank()).map(|dim| if dim == 0 { x.size(0) } else { 1 }).collect();
+    let sizes: Dims = (0..x.rank()).map(|dim| if dim == 0 { x.size(0) } else { 1 }).collect();
     let noise = aten::random(rt, x.dtype(), &sizes);
     let shifted = rt.empty_like(&noise);
     let floored = rt.empty_like(&noise);

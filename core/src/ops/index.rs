@@ -14,7 +14,7 @@ use super::{Inference, OpError, Operator, Shaped, fold, op, shape_math::like_fir
 use crate::aten::formula::Value;
 use crate::aten::{embedding, index as aten, view};
 use crate::graph::Elements;
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 
 pub(super) const TABLE: &[Operator] = &[
     op("Compress", 2..=2, compress).runs(pick),
@@ -167,7 +167,7 @@ fn unique(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.assume("how many elements are unique only a run shows; all are taken to be");
     let axis = inference.node.int("axis").map(|a| axis(a, x.rank())).transpose()?;
     let count = axis.map_or_else(|| x.numel(), |axis| dim(&x.dims, axis));
-    let dims = if axis.is_some() { x.dims.clone() } else { vec![count] };
+    let dims = if axis.is_some() { x.dims.clone() } else { Dims::from_slice(&[count]) };
     inference.set_dims(0, x.dtype, dims);
     inference.set_dims(1, DType::Int64, [count]);
     inference.set_dims(2, DType::Int64, [axis.map_or(count, |axis| dim(&x.dims, axis))]);
@@ -184,7 +184,7 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
         condition.numel()
     };
     let dims = match inference.node.int("axis") {
-        None => vec![count],
+        None => Dims::from_slice(&[count]),
         Some(a) => with(&x.dims, axis(a, x.rank())?, count),
     };
     inference.set_dims(0, x.dtype, dims);

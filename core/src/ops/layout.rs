@@ -15,6 +15,7 @@ use super::{Call, torch};
 use super::{Inference, MANY, OpError, Operator, fold, op};
 use crate::aten::formula::Value;
 use crate::aten::{elementwise, view};
+use crate::tensor::Dims;
 
 pub(super) const TABLE: &[Operator] = &[
     torch("Contiguous", 1..=1).runs(contiguous_rule),
@@ -57,7 +58,7 @@ fn transpose(inference: &mut Inference<'_>) -> Result<(), OpError> {
             perm.iter().map(|&a| axis(a, x.rank())).collect::<Result<_, _>>()?
         }
     };
-    let dims: Vec<u64> = order.iter().map(|&a| dim(&x.dims, a)).collect();
+    let dims: Dims = order.iter().map(|&a| dim(&x.dims, a)).collect();
     inference.set_dims(0, x.dtype, dims);
     if inference.elements(0).is_some() {
         let steps = fold::strides(&x.dims);
@@ -106,7 +107,7 @@ fn split(inference: &mut Inference<'_>) -> Result<(), OpError> {
     // A long list is not kept; so many parts have one element each.
     let is_all = u64::try_from(count) == Ok(whole);
     let parts = match inference.ints_from("split", 1) {
-        Ok(Some(stated)) => sizes(stated)?,
+        Ok(Some(stated)) => sizes(stated)?.into_vec(),
         Err(error) if !is_all => return Err(error),
         _ => even_parts(whole, count),
     };
@@ -203,7 +204,7 @@ fn tile(inference: &mut Inference<'_>) -> Result<(), OpError> {
     if repeats.len() != x.rank() {
         return Err(OpError::new(format!("{} repeats for rank {}", repeats.len(), x.rank())));
     }
-    let dims: Vec<u64> = x.dims.iter().zip(&repeats).map(|(d, r)| d.saturating_mul(*r)).collect();
+    let dims: Dims = x.dims.iter().zip(&repeats).map(|(d, r)| d.saturating_mul(*r)).collect();
     inference.set_dims(0, x.dtype, dims);
     // A vector or a single row is all that shape arithmetic repeats.
     if repeats.iter().all(|&r| r == 1) || x.numel() == 0 {
@@ -287,7 +288,7 @@ fn center_crop_pad(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let target = sizes(inference.needed_ints(1)?)?;
     let every: Vec<i64> = (0..signed_len(x.rank())).collect();
     let axes = inference.node.ints("axes").unwrap_or(&every);
-    let mut dims = before(&x.dims, x.rank()).to_vec();
+    let mut dims = Dims::from_slice(before(&x.dims, x.rank()));
     for (&a, &size) in axes.iter().zip(&target) {
         dims = with(&dims, axis(a, x.rank())?, size);
     }

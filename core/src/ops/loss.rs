@@ -6,6 +6,7 @@
 use super::{Call, Inference, OpError, Operator, op};
 use crate::aten::{loss as aten, softmax};
 use crate::eager::Tensor;
+use crate::tensor::Dims;
 
 pub(super) const TABLE: &[Operator] = &[
     op("NegativeLogLikelihoodLoss", 2..=3, loss).runs(nll_rule),
@@ -16,7 +17,7 @@ pub(super) const TABLE: &[Operator] = &[
 fn loss(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (scores, labels) = (inference.input(0)?, inference.input(1)?);
     let reduced = inference.node.string("reduction").unwrap_or("mean") != "none";
-    let mut dims = if reduced { Vec::new() } else { labels.dims.clone() };
+    let mut dims = if reduced { Dims::new() } else { labels.dims.clone() };
     // A probability for each class.
     if labels.dtype.is_floating() && dims.len() > 1 {
         dims.remove(1);

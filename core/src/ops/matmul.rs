@@ -15,7 +15,7 @@ use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
 use crate::aten::{elementwise, view};
 use crate::eager::kernels;
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Dims, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: |i| matmul_at(i, [1, 2], None), ..torch("Baddbmm", 3..=3) }.runs(baddbmm_rule),
@@ -57,9 +57,9 @@ fn matmul_at(
     let (row, a_batch) =
         a_rest.split_last().map_or((None, a_rest), |(row, rest)| (Some(row), rest));
     let mut dims = broadcast(a_batch, b_batch)?;
-    dims.extend(row);
+    dims.extend(row.copied());
     if b.rank() > 1 {
-        dims.extend(b.dims.last());
+        dims.extend(b.dims.last().copied());
     }
     inference.set(0, TensorType::new(dtype.unwrap_or(a.dtype), dims));
     Ok(())
@@ -122,7 +122,7 @@ fn einsum(inference: &mut Inference<'_>) -> Result<(), OpError> {
         return Err(OpError::new(format!("`{equation}` is for {} inputs", terms.len())));
     }
     let mut sizes = BTreeMap::new();
-    let mut rest = Vec::new();
+    let mut rest = Dims::new();
     for (position, term) in terms.iter().enumerate() {
         let dims = &inference.input(position)?.dims;
         let hidden = bind(term, dims, &mut sizes)

@@ -10,7 +10,7 @@ use super::shape_math::{Windows, before, dim, from, signed, sizes};
 use super::{Inference, OpError, Operator, op};
 use crate::aten::formula::Value;
 use crate::aten::pool as aten;
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Dims, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     op("AveragePool", 1..=1, pool).runs(average_pool_rule),
@@ -22,7 +22,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("MaxUnpool", 2..=3, unpool).unmodelled(),
 ];
 
-fn kernel(inference: &Inference<'_>) -> Result<Vec<u64>, OpError> {
+fn kernel(inference: &Inference<'_>) -> Result<Dims, OpError> {
     let stated = inference.node.ints("kernel_shape");
     sizes(stated.ok_or_else(|| OpError::new("`kernel_shape` is missing"))?)
 }

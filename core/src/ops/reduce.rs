@@ -11,7 +11,7 @@ use super::{Inference, OpError, Operator, fold, op};
 use crate::aten::formula::Value;
 use crate::aten::reduce as aten;
 use crate::graph::Elements;
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 
 pub(super) const TABLE: &[Operator] = &[
     op("ArgMax", 1..=1, arg).runs(arg_rule),
@@ -34,7 +34,7 @@ pub(super) const TABLE: &[Operator] = &[
 ];
 
 /// What remains of `dims` when the axes in `mask` are reduced.
-fn reduced(dims: &[u64], mask: &[bool], keep: bool) -> Vec<u64> {
+fn reduced(dims: &[u64], mask: &[bool], keep: bool) -> Dims {
     let both = dims.iter().zip(mask);
     both.filter(|&(_, &gone)| keep || !gone).map(|(&d, &gone)| if gone { 1 } else { d }).collect()
 }

@@ -14,7 +14,7 @@ use super::{Inference, OpError, Operator, fold, op};
 use crate::aten::view;
 use crate::eager::kernels;
 use crate::graph::Elements;
-use crate::tensor::{DType, TensorType, numel};
+use crate::tensor::{DType, Dims, TensorType, numel};
 
 pub(super) const TABLE: &[Operator] = &[
     op("BitCast", 1..=1, cast).runs(fresh),
@@ -79,7 +79,7 @@ fn element_count(inference: &mut Inference<'_>) -> Result<(), OpError> {
 }
 
 /// Sets output 0 to input 0 in another shape.
-fn reshaped(inference: &mut Inference<'_>, dims: Vec<u64>) -> Result<(), OpError> {
+fn reshaped(inference: &mut Inference<'_>, dims: Dims) -> Result<(), OpError> {
     let x = inference.input(0)?;
     if numel(&dims) != x.numel() {
         return Err(OpError::new(format!(
@@ -100,7 +100,7 @@ fn reshape(inference: &mut Inference<'_>) -> Result<(), OpError> {
         return Err(OpError::new("no shape is stated"));
     };
     let zero_is_zero = inference.node.int("allowzero").unwrap_or(0) != 0;
-    let mut dims = Vec::with_capacity(target.len());
+    let mut dims = Dims::with_capacity(target.len());
     let mut open = None;
     for (position, &n) in target.iter().enumerate() {
         match n {
@@ -134,7 +134,7 @@ fn flatten(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let axis = if stated < 0 { stated.saturating_add(rank) } else { stated };
     let axis = usize::try_from(axis).ok().filter(|&axis| axis <= x.rank());
     let axis = axis.ok_or_else(|| OpError::new(format!("axis {stated} is outside")))?;
-    let dims = vec![numel(before(&x.dims, axis)), numel(from(&x.dims, axis))];
+    let dims = Dims::from_slice(&[numel(before(&x.dims, axis)), numel(from(&x.dims, axis))]);
     reshaped(inference, dims)
 }
 

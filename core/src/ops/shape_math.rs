@@ -1,7 +1,7 @@
 //! Arithmetic on shapes that several families share.
 
 use super::{Inference, OpError};
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 
 /// Shape rule of operators that keep the type of their first input.
 pub(super) fn like_first(inference: &mut Inference<'_>) -> Result<(), OpError> {
@@ -11,13 +11,13 @@ pub(super) fn like_first(inference: &mut Inference<'_>) -> Result<(), OpError> {
 }
 
 /// Dimensions of two tensors after numpy's broadcasting.
-pub(super) fn broadcast(a: &[u64], b: &[u64]) -> Result<Vec<u64>, OpError> {
+pub(super) fn broadcast(a: &[u64], b: &[u64]) -> Result<Dims, OpError> {
     if a == b {
-        return Ok(a.to_vec());
+        return Ok(a.into());
     }
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let lead = long.len().saturating_sub(short.len());
-    let mut dims = long.to_vec();
+    let mut dims = Dims::from_slice(long);
     for (d, &s) in dims.iter_mut().skip(lead).zip(short) {
         match (*d, s) {
             (l, s) if l == s => {}
@@ -66,8 +66,8 @@ pub(super) fn from(dims: &[u64], position: usize) -> &[u64] {
 }
 
 /// The dimensions with one replaced.
-pub(super) fn with(dims: &[u64], position: usize, size: u64) -> Vec<u64> {
-    let mut dims = dims.to_vec();
+pub(super) fn with(dims: &[u64], position: usize, size: u64) -> Dims {
+    let mut dims = Dims::from_slice(dims);
     if let Some(d) = dims.get_mut(position) {
         *d = size;
     }
@@ -80,7 +80,7 @@ pub(super) fn size(n: i64) -> Result<u64, OpError> {
 }
 
 /// Sizes from signed numbers of the file.
-pub(super) fn sizes(list: &[i64]) -> Result<Vec<u64>, OpError> {
+pub(super) fn sizes(list: &[i64]) -> Result<Dims, OpError> {
     list.iter().map(|&n| size(n)).collect()
 }
 
@@ -105,9 +105,9 @@ pub(super) fn spatial(
     name: &str,
     n: usize,
     default: u64,
-) -> Result<Vec<u64>, OpError> {
+) -> Result<Dims, OpError> {
     match inference.node.ints(name) {
-        None => Ok(vec![default; n]),
+        None => Ok(Dims::from_elem(default, n)),
         Some(list) if list.len() == n => sizes(list),
         Some(list) => {
             Err(OpError::new(format!("`{name}` has {} numbers where {n} are needed", list.len())))
@@ -117,9 +117,9 @@ pub(super) fn spatial(
 
 /// Sliding windows over the spatial dimensions of convolutions and pools.
 pub(super) struct Windows {
-    pub(super) kernel: Vec<u64>,
-    pub(super) strides: Vec<u64>,
-    pub(super) dilations: Vec<u64>,
+    pub(super) kernel: Dims,
+    pub(super) strides: Dims,
+    pub(super) dilations: Dims,
     /// Padding in front and behind; may be negative.
     pub(super) pads: Vec<(i64, i64)>,
     pub(super) auto: AutoPad,
@@ -140,7 +140,7 @@ pub(super) enum AutoPad {
 
 impl Windows {
     /// The attributes that convolutions and pools share, for `kernel` windows.
-    pub(super) fn parse(inference: &Inference<'_>, kernel: Vec<u64>) -> Result<Self, OpError> {
+    pub(super) fn parse(inference: &Inference<'_>, kernel: Dims) -> Result<Self, OpError> {
         let n = kernel.len();
         let node = inference.node;
         let pads = match node.ints("pads") {
@@ -167,7 +167,7 @@ impl Windows {
     }
 
     /// COUNT: windows along each of these spatial dimensions.
-    pub(super) fn slide(&self, spatial: &[u64]) -> Result<Vec<u64>, OpError> {
+    pub(super) fn slide(&self, spatial: &[u64]) -> Result<Dims, OpError> {
         if spatial.len() != self.kernel.len() {
             let (n, k) = (spatial.len(), self.kernel.len());
             return Err(OpError::new(format!("a {k}-d kernel slides over {n} dimensions")));
@@ -224,6 +224,8 @@ pub(super) fn dtype_attribute(
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
 
     #[test]
@@ -253,9 +255,9 @@ mod tests {
     fn windows_slide() {
         let slide = |size, kernel, stride, dilation, pads, ceil| {
             let windows = Windows {
-                kernel: vec![kernel],
-                strides: vec![stride],
-                dilations: vec![dilation],
+                kernel: smallvec![kernel],
+                strides: smallvec![stride],
+                dilations: smallvec![dilation],
                 pads: vec![pads],
                 auto: AutoPad::No,
                 ceil,

@@ -37,7 +37,7 @@ pub(super) fn trace(
     hardware: Hardware,
     pytorch: PyTorch,
 ) -> (Trace, Vec<Diagnostic>) {
-    let mut run = Run::new(history, Runtime::new(hardware, pytorch));
+    let mut run = Run::new(history, hardware, Runtime::new(hardware, pytorch));
     run.set_up();
     run.all();
     let Run { rt, held, parameters, model, attended, diagnostics, .. } = run;
@@ -104,6 +104,7 @@ struct Attended {
 
 struct Run<'h> {
     history: &'h History<'h>,
+    hardware: Hardware,
     rt: Runtime,
     /// What stands for a block.
     held: BTreeMap<usize, Vec<Tensor>>,
@@ -119,9 +120,10 @@ struct Run<'h> {
 }
 
 impl<'h> Run<'h> {
-    fn new(history: &'h History<'h>, rt: Runtime) -> Self {
+    fn new(history: &'h History<'h>, hardware: Hardware, rt: Runtime) -> Self {
         Self {
             history,
+            hardware,
             rt,
             held: BTreeMap::new(),
             model: Vec::new(),
@@ -355,7 +357,7 @@ impl<'h> Run<'h> {
     /// What attention reads: the blocks of that size that were made last, or one for queries, keys and
     /// values.
     fn operands(&self, operator: usize) -> Option<Vec<Tensor>> {
-        let runtime = (self.rt.hardware, self.rt.pytorch);
+        let runtime = (self.hardware, self.rt.pytorch);
         let mut wanted = kernels::operands(runtime, self.inputs(operator)?)?;
         let all: Bytes = wanted.iter().take(3).copied().sum();
         let count = wanted.len();
@@ -396,7 +398,7 @@ impl<'h> Run<'h> {
     fn play(&mut self, operator: usize, name: &str, blocks: &[usize]) {
         let sizes: Vec<Bytes> =
             blocks.iter().filter_map(|&at| self.block(at)).map(|block| block.bytes).collect();
-        let runtime = (self.rt.hardware, self.rt.pytorch);
+        let runtime = (self.hardware, self.rt.pytorch);
         let calls =
             self.inputs(operator).and_then(|inputs| kernels::calls(runtime, name, inputs, &sizes));
         let is_attention = matches!(name, kernels::ATTENTION | kernels::ATTENTION_BACKWARD);

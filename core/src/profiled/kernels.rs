@@ -247,9 +247,9 @@ impl Given<'_> {
     /// What the attributes say that begin at an input's place.
     fn spec(&self, at: usize, output: Vec<u64>) -> Option<Convolution> {
         Some(Convolution {
-            output,
-            stride: self.list(at)?,
-            dilation: self.list(at.saturating_add(2))?,
+            output: output.into(),
+            stride: self.list(at)?.into(),
+            dilation: self.list(at.saturating_add(2))?.into(),
             transposed: self.value(at.saturating_add(3)) == "True",
             groups: self.value(at.saturating_add(5)).parse().ok()?,
         })
@@ -259,7 +259,7 @@ impl Given<'_> {
         let (x, weight) = (self.tensor(0)?, self.tensor(1)?);
         let mut spec = self.spec(3, Vec::new())?;
         let (padding, more) = (self.list(4)?, self.list(7)?);
-        spec.output = output_sizes(&x, &weight, &spec, &padding, &more)?;
+        spec.output = output_sizes(&x, &weight, &spec, &padding, &more)?.into();
         // The bias is added without another tensor.
         Some(held(conv::convolution(self.rt, &x, &weight, None, &spec)))
     }

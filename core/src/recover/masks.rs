@@ -40,7 +40,7 @@ pub(super) fn separate(view: &mut View<'_>, _: &Config) {
 }
 
 fn copy(view: &mut View<'_>, mask: ValueId, ty: &TensorType, module: &str, readers: &[NodeId]) {
-    let literal = Literal { dtype: ty.dtype, dims: ty.dims.clone(), elements: None };
+    let literal = Literal { dtype: ty.dtype, dims: ty.dims.to_vec(), elements: None };
     let own = view.add_value(format!("{module}.bias"), ty.clone(), Some(literal));
     for &at in readers {
         let Some(mut node) = view.node(at).cloned() else { continue };

@@ -13,6 +13,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::patterns::torch;
 use super::{View, norms};
 use crate::aten::formula::parse::{self, Expr};
@@ -199,12 +201,13 @@ struct Match<'v> {
     bound: Vec<(&'static str, Bound)>,
     nodes: Vec<NodeId>,
     /// What makes the row's results.
-    last: Vec<NodeId>,
+    last: SmallVec<[NodeId; 2]>,
 }
 
 impl<'v> Match<'v> {
     fn of(view: &'v View<'v>, row: &'static Row, at: NodeId) -> Option<Self> {
-        let mut spelled = Self { view, row, bound: Vec::new(), nodes: Vec::new(), last: vec![at] };
+        let mut spelled =
+            Self { view, row, bound: Vec::new(), nodes: Vec::new(), last: smallvec![at] };
         let (first, rest) = row.results.split_first()?;
         let root = view.node(at)?.output(0)?;
         if !spelled.is(first, root) {
@@ -597,9 +600,9 @@ impl<'v> Match<'v> {
             Expr::Named(name, expr) => Some((*name, expr.as_ref())),
             _ => None,
         });
-        let placed: Vec<&'static Expr> =
+        let placed: SmallVec<[&'static Expr; 4]> =
             arguments.iter().filter(|argument| !matches!(argument, Expr::Named(..))).collect();
-        let mut inputs = node.inputs.clone();
+        let mut inputs: SmallVec<[_; 4]> = node.inputs.iter().copied().collect();
         while inputs.last() == Some(&None) {
             inputs.pop();
         }

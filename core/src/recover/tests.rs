@@ -97,7 +97,7 @@ fn parse(file: &str) -> Graph {
                     DType::Float32 => Elements::Floats(numbers(list)),
                     _ => Elements::Ints(numbers(list)),
                 });
-                let literal = Literal { dtype: ty.dtype, dims: ty.dims, elements };
+                let literal = Literal { dtype: ty.dtype, dims: ty.dims.into_vec(), elements };
                 graph.values[id.0].initializer = Some(literal);
             }
             _ => {

@@ -91,7 +91,7 @@ fn give_batches(view: &mut View<'_>) {
             continue;
         };
         let size = dims.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX)).collect();
-        ty.dims = dims;
+        ty.dims = dims.into();
         let apart = view.add_value(view.graph().value_name(x).to_owned(), ty, None);
         let mut reshape = torch("seen_as", &attention, vec![Some(x)]);
         "aten".clone_into(&mut reshape.domain);

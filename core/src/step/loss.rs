@@ -8,7 +8,7 @@ use crate::eager::{Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Dims, TensorType};
 
 /// A loss, how it reads the output, and where its labels come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,8 +233,8 @@ impl<'a> Output<'a> {
 
     fn target(&self, choice: LossChoice, scores: Scores) -> Target {
         let dims = self.ty.dims.as_slice();
-        let labels = |dims: Vec<u64>| Target::New(TensorType::new(DType::Int64, dims));
-        let without = |gone: usize| -> Vec<u64> {
+        let labels = |dims: Dims| Target::New(TensorType::new(DType::Int64, dims));
+        let without = |gone: usize| -> Dims {
             let kept = dims.iter().enumerate().filter(|(dim, _)| *dim != gone);
             kept.map(|(_, &size)| size).collect()
         };

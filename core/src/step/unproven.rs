@@ -67,8 +67,10 @@ pub(super) fn mark(program: &Program<'_>, typed: &Typed, trace: &mut Trace) -> O
     let reason = ReasonId(trace.reasons.len());
     let mut assumed = Vec::new();
     for (at, storage) in trace.storages.iter().enumerate() {
-        let Some(guess) = guesses.get_mut(trace.label(storage.module)) else { continue };
-        if trace.is_convolution_workspace(storage) {
+        if !trace.is_convolution_workspace(storage) {
+            continue;
+        }
+        if let Some(guess) = guesses.get_mut(trace.label(storage.module)) {
             guess.guessed = guess.guessed.max(storage.requested);
             assumed.extend(guess.kind.is_rare.then_some(at));
         }

@@ -32,7 +32,7 @@ fn run(spec: &str, config: &Config, hooks: &dyn Hooks) -> (Trace, Vec<Diagnostic
     let typed = infer::infer(&graph, &config.dims, &sink).unwrap();
     let program = recover::recover(&graph, &typed, config, &sink);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink).unwrap();
-    let trace = step::record(&program, &loss, config, recording::A100, hooks, &sink).unwrap();
+    let (trace, _) = step::record(&program, &loss, config, recording::A100, hooks, &sink).unwrap();
     (trace, sink.into_sorted())
 }
 

@@ -68,7 +68,7 @@ fn fixtures_are_typed_as_they_state() {
                 })
                 .collect();
             if let Some(stated) = stated {
-                assert_eq!(stated, ty.dims, "{path}: {}", value.name);
+                assert_eq!(stated, *ty.dims, "{path}: {}", value.name);
             }
         }
     }
@@ -87,7 +87,8 @@ fn baked(graph: &Graph, batch: u64) -> Graph {
     for (position, value) in baked.values.iter_mut().enumerate() {
         if let (Some(ty), Some(elements)) = (&typed.types[position], &typed.elements[position]) {
             let (dtype, dims) = (ty.dtype, ty.dims.clone());
-            value.initializer = Some(Literal { dtype, dims, elements: Some(elements.clone()) });
+            value.initializer =
+                Some(Literal { dtype, dims: dims.into_vec(), elements: Some(elements.clone()) });
         }
     }
     let constant = |id: &Option<ValueId>| id.is_none_or(|ValueId(id)| typed.elements[id].is_some());

@@ -13,7 +13,8 @@ mod plan;
 
 use super::Convolution;
 use crate::bytes::Bytes;
-use crate::eager::{Hardware, Tensor};
+use crate::eager::Tensor;
+use crate::tensor::Dims;
 use choice::choose;
 #[cfg(target_arch = "wasm32")]
 pub use choice::{Loader, set_loader};
@@ -36,15 +37,15 @@ pub enum Direction {
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not states")]
 pub struct Layer {
     /// `[N, C, H, W]`.
-    pub input: Vec<u64>,
+    pub input: Dims,
     /// `[M, C/groups, kH, kW]`.
-    pub weight: Vec<u64>,
+    pub weight: Dims,
     /// `[N, M, oH, oW]`.
-    pub output: Vec<u64>,
+    pub output: Dims,
     /// Step per spatial dimension.
-    pub stride: Vec<u64>,
+    pub stride: Dims,
     /// Spacing of the kernel's taps per spatial dimension.
-    pub dilation: Vec<u64>,
+    pub dilation: Dims,
     /// Channel groups.
     pub groups: u64,
     /// SIZE: one element.
@@ -65,13 +66,13 @@ impl Layer {
         spec: &Convolution,
         channels_last: bool,
     ) -> Self {
-        let (mut input, mut output) = (x.sizes().to_vec(), spec.output.clone());
+        let (mut input, mut output) = (Dims::from_slice(x.sizes()), spec.output.clone());
         if spec.transposed {
             std::mem::swap(&mut input, &mut output);
         }
         Self {
             input,
-            weight: weight.sizes().to_vec(),
+            weight: Dims::from_slice(weight.sizes()),
             output,
             stride: spec.stride.clone(),
             dilation: spec.dilation.clone(),
@@ -85,7 +86,7 @@ impl Layer {
 }
 
 /// SIZE: the workspace of one call; `None` where what tells it cannot be had.
-pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Option<Bytes> {
+pub fn size(capability: (u32, u32), layer: &Layer, direction: Direction) -> Option<Bytes> {
     if layer.native {
         return Some(Bytes::ZERO);
     }
@@ -95,14 +96,14 @@ pub fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Option<
         (_, direction) => direction,
     };
     let shape = Shape::new(layer);
-    let known = choose(hardware.capability, direction, &shape).ok()?;
+    let known = choose(capability, direction, &shape).ok()?;
     let plan = match known {
         Some(plan) if shape.kind.is_innermost() || !shape.channels_last => plan,
         Some(plan) => plan.in_order(shape.element, direction),
         None if shape.channels_last => {
             // cuDNN was not asked about such layers on this device.
             let outermost = Shape::new(&Layer { channels_last: false, ..layer.clone() });
-            let plan = choose(hardware.capability, direction, &outermost).ok()?;
+            let plan = choose(capability, direction, &outermost).ok()?;
             plan.unwrap_or(Plan::Nothing).in_order(shape.element, direction)
         }
         None => return Some(Bytes::ZERO),

@@ -7,7 +7,7 @@ use crate::eager::kernels::{self, kept_sizes, pointwise};
 use crate::eager::layout::{broadcast_sizes, contiguous_strides};
 use crate::eager::{Runtime, Tensor};
 use crate::sorted;
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
 
 /// A call's value, and what is still to be overwritten.
 type Called = Result<(Value, Option<Tensor>), Refused>;
@@ -181,7 +181,7 @@ const KERNELS: &[(&str, Kernel)] = &[
         if !is_known || given.iter().any(|index| index.dtype() == DType::Bool) {
             return Err("indices of this form have no formula".to_owned());
         }
-        let sizes = given.iter().fold(Vec::new(), |all, t| broadcast_sizes(&all, t.sizes()));
+        let sizes = given.iter().fold(Dims::new(), |all, t| broadcast_sizes(&all, t.sizes()));
         let before = x.sizes().iter().take(first).copied();
         let behind = x.sizes().iter().skip(first.saturating_add(given.len())).copied();
         let output: Vec<u64> = before.chain(sizes).chain(behind).collect();
@@ -194,15 +194,15 @@ const KERNELS: &[(&str, Kernel)] = &[
         let x = g.tensor(0)?;
         let mut sizes = x.sizes().to_vec();
         sizes.push(2);
-        let mut strides: Vec<u64> = x.strides().iter().map(|n| n.saturating_mul(2)).collect();
+        let mut strides: Dims = x.strides().iter().map(|n| n.saturating_mul(2)).collect();
         strides.push(1);
         Ok(x.view_as(parts(x.dtype()), sizes, strides).into())
     }),
     ("as_complex", |g| {
         let x = g.tensor(0)?;
         let kept = x.rank().saturating_sub(1);
-        let sizes = x.sizes().iter().take(kept).copied().collect();
-        let strides = x.strides().iter().take(kept).map(|n| n.div_euclid(2)).collect();
+        let sizes: Dims = x.sizes().iter().take(kept).copied().collect();
+        let strides: Dims = x.strides().iter().take(kept).map(|n| n.div_euclid(2)).collect();
         let whole = if x.dtype() == DType::Float64 { DType::Complex128 } else { DType::Complex64 };
         Ok(x.view_as(whole, sizes, strides).into())
     }),
@@ -289,7 +289,7 @@ const KERNELS: &[(&str, Kernel)] = &[
             !(named && x.size(*at) == 1)
         };
         let kept: Vec<usize> = (0..x.rank()).filter(stays).collect();
-        let pick = |of: &[u64]| kept.iter().filter_map(|&at| of.get(at).copied()).collect();
+        let pick = |of: &[u64]| kept.iter().filter_map(|&at| of.get(at).copied()).collect::<Dims>();
         Ok(view::restrided(g.rt, &x, pick(x.sizes()), pick(x.strides())).into())
     }),
     ("select", |g| {
@@ -311,7 +311,8 @@ const KERNELS: &[(&str, Kernel)] = &[
     ("seen", |g| {
         let (x, sizes) = (g.tensor(0)?, g.sizes(1)?);
         // A part of a tensor: not dense.
-        let strides = contiguous_strides(&sizes).iter().map(|n| n.saturating_mul(2)).collect();
+        let strides: Dims =
+            contiguous_strides(&sizes).iter().map(|n| n.saturating_mul(2)).collect();
         Ok(x.view_of(sizes, strides).into())
     }),
     // Memory of a kernel in the format that a tensor suggests.
@@ -429,7 +430,7 @@ const KERNELS: &[(&str, Kernel)] = &[
     }),
     ("expand_together", |g| {
         let all = tensors(g.at(0));
-        let sizes = all.iter().fold(Vec::new(), |sizes, t| broadcast_sizes(&sizes, t.sizes()));
+        let sizes = all.iter().fold(Dims::new(), |sizes, t| broadcast_sizes(&sizes, t.sizes()));
         let wide = |t: &Tensor| view::expand(g.rt, t, &sizes).into();
         Ok(Value::List(all.iter().map(wide).collect()))
     }),
@@ -690,21 +691,21 @@ impl Given<'_> {
         }
     }
 
-    fn sizes(&self, position: usize) -> Result<Vec<u64>, Refused> {
+    fn sizes(&self, position: usize) -> Result<Dims, Refused> {
         let count = |n: i64| u64::try_from(n).ok().ok_or_else(|| format!("a size of {n}"));
         self.ints(position)?.into_iter().map(count).collect()
     }
 
     /// Sizes of a tensor, or sizes.
-    fn extents(&self, position: usize) -> Result<Vec<u64>, Refused> {
+    fn extents(&self, position: usize) -> Result<Dims, Refused> {
         match self.at(position) {
-            Value::Tensor(tensor) => Ok(tensor.sizes().to_vec()),
+            Value::Tensor(tensor) => Ok(tensor.sizes().into()),
             _ => self.sizes(position),
         }
     }
 
     /// Sizes of which one may be -1: what is left.
-    fn target(&self, position: usize, numel: u64) -> Result<Vec<u64>, Refused> {
+    fn target(&self, position: usize, numel: u64) -> Result<Dims, Refused> {
         let wanted = self.ints(position)?;
         let known = wanted.iter().filter_map(|&n| u64::try_from(n).ok());
         let rest = numel.checked_div(known.fold(1, u64::saturating_mul)).unwrap_or(0);

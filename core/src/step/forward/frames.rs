@@ -236,13 +236,15 @@ fn child<'n>(inner: &'n Node, node: &Node) -> Option<&'n str> {
 
 /// Calls of modules: runs of steps whose paths begin alike.
 struct Calls {
-    /// By step, the calls around it from the outermost: where each begins and ends.
-    around: Vec<Vec<(usize, usize)>>,
+    /// Where each call begins and ends: for one step after another, those around it from the outermost.
+    calls: Vec<(usize, usize)>,
+    /// By step, where its calls end.
+    ends: Vec<usize>,
 }
 
 impl Calls {
     fn of<'n>(steps: &[&'n Node], function: fn(&'n Node) -> &'n str) -> Self {
-        let mut around: Vec<Vec<(usize, usize)>> = Vec::with_capacity(steps.len());
+        let (mut calls, mut ends) = (Vec::new(), Vec::with_capacity(steps.len()));
         let mut open: Vec<(&str, usize)> = Vec::new();
         let mut ended: Vec<(usize, usize, usize)> = Vec::new();
         for (index, node) in steps.iter().enumerate() {
@@ -251,34 +253,47 @@ impl Calls {
             let same = open.iter().zip(&path).take_while(|((name, _), part)| name == *part).count();
             close(&mut open, same, index, &mut ended);
             open.extend(path.iter().skip(same).map(|part| (*part, index)));
-            around.push(open.iter().map(|&(_, start)| (start, index)).collect());
+            calls.extend(open.iter().map(|&(_, start)| (start, index)));
+            ends.push(calls.len());
         }
         close(&mut open, 0, steps.len(), &mut ended);
+        let mut found = Self { calls, ends };
         for (depth, start, end) in ended {
-            let within = around.iter_mut().take(end + 1).skip(start);
-            within.filter_map(|calls| calls.get_mut(depth)).for_each(|call| call.1 = end);
+            for step in start..=end {
+                let first = found.first_of(step);
+                found.calls.get_mut(first + depth).into_iter().for_each(|call| call.1 = end);
+            }
         }
-        Self { around }
+        found
+    }
+
+    /// Where the calls around a step begin.
+    fn first_of(&self, step: usize) -> usize {
+        step.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0)
+    }
+
+    /// The calls around a step, from the outermost; none for a step that there is not.
+    fn around(&self, step: usize) -> &[(usize, usize)] {
+        let end = self.ends.get(step).copied().unwrap_or(0);
+        self.calls.get(self.first_of(step)..end).unwrap_or_default()
     }
 
     /// Whether a step runs in a submodule called by the frame that runs `frame`.
     fn is_below(&self, step: usize, frame: usize) -> bool {
-        let around = |at: usize| self.around.get(at).map_or(&[][..], Vec::as_slice);
-        let (inner, outer) = (around(step), around(frame));
+        let (inner, outer) = (self.around(step), self.around(frame));
         inner.len() > outer.len() && inner.starts_with(outer)
     }
 
     /// Where the call began that the frame of `frame` made and `step` runs in.
     fn start_below(&self, step: usize, frame: usize) -> Option<usize> {
-        let outer = self.around.get(frame).map_or(0, Vec::len);
-        self.around.get(step)?.get(outer).map(|&(start, _)| start)
+        let outer = self.around(frame).len();
+        self.around(step).get(outer).map(|&(start, _)| start)
     }
 
     /// The call around `step` that the frame makes which also called what runs `other`: how many calls lie
     /// around it, and its first step. None where the frame itself runs either.
     fn sibling(&self, step: usize, other: usize) -> Option<(usize, usize)> {
-        let around = |at: usize| self.around.get(at).map_or(&[][..], Vec::as_slice);
-        let (this, that) = (around(step), around(other));
+        let (this, that) = (self.around(step), self.around(other));
         let common = this.iter().zip(that).take_while(|(a, b)| a.0 == b.0).count();
         that.get(common)?;
         this.get(common).map(|&(start, _)| (common, start))
@@ -286,26 +301,26 @@ impl Calls {
 
     /// The last step of the frame that makes the call around `step` within `depth` others.
     fn end_of_frame(&self, step: usize, depth: usize) -> usize {
-        let frame = depth.checked_sub(1).and_then(|at| self.around.get(step)?.get(at));
-        frame.map_or_else(|| self.around.len().saturating_sub(1), |&(_, end)| end)
+        let frame = depth.checked_sub(1).and_then(|at| self.around(step).get(at));
+        frame.map_or_else(|| self.ends.len().saturating_sub(1), |&(_, end)| end)
     }
 
     /// The last step of the frame that runs `step`; of the whole where no module does.
     fn end_of_innermost(&self, step: usize) -> usize {
-        let calls = self.around.get(step).and_then(|calls| calls.last());
-        calls.map_or_else(|| self.around.len().saturating_sub(1), |&(_, end)| end)
+        let calls = self.around(step).last();
+        calls.map_or_else(|| self.ends.len().saturating_sub(1), |&(_, end)| end)
     }
 
     /// The steps of the frame that runs `step`.
     fn innermost<'a, 'n>(&self, steps: &'a [&'n Node], step: usize) -> &'a [&'n Node] {
-        let calls = self.around.get(step).and_then(|calls| calls.last());
+        let calls = self.around(step).last();
         calls.map_or(Some(steps), |&(start, end)| steps.get(start..=end)).unwrap_or_default()
     }
 
     /// The last step of the outermost call around `step` that began after `made`; the step itself
     /// where there is none.
     fn end_of_outermost(&self, step: usize, made: usize) -> usize {
-        let calls = self.around.get(step).map_or(&[][..], Vec::as_slice);
+        let calls = self.around(step);
         calls.iter().find(|&&(start, _)| start > made).map_or(step, |&(_, end)| end)
     }
 }

@@ -2,10 +2,12 @@
 
 use super::Direction::{BackwardData, BackwardFilter, Forward};
 use super::plan::Plan;
+use smallvec::smallvec;
+
 use super::*;
 
-fn size(hardware: &Hardware, layer: &Layer, direction: Direction) -> Bytes {
-    super::size(hardware, layer, direction).expect("the trees are there")
+fn size(capability: (u32, u32), layer: &Layer, direction: Direction) -> Bytes {
+    super::size(capability, layer, direction).expect("the trees are there")
 }
 
 /// Input, weight, output, stride.
@@ -103,11 +105,11 @@ const ANSWERS: &[Answer] = &[
 
 fn layer(Case(input, weight, output, stride): Case) -> Layer {
     Layer {
-        input: input.to_vec(),
-        weight: weight.to_vec(),
-        output: output.to_vec(),
-        stride: vec![stride; 2],
-        dilation: vec![1; 2],
+        input: input[..].into(),
+        weight: weight[..].into(),
+        output: output[..].into(),
+        stride: smallvec![stride; 2],
+        dilation: smallvec![1; 2],
         groups: 1,
         element: Bytes(4),
         channels_last: false,
@@ -116,19 +118,10 @@ fn layer(Case(input, weight, output, stride): Case) -> Layer {
     }
 }
 
-fn card(capability: (u32, u32)) -> Hardware {
-    Hardware {
-        capability,
-        multiprocessors: 108,
-        threads_per_multiprocessor: 2048,
-        cublas_workspace: Bytes(8_519_680),
-    }
-}
-
 #[test]
 fn workspaces_are_as_close_to_cudnns_as_stated() {
     for &(capability, case, direction, truth, tolerance) in ANSWERS {
-        let Bytes(predicted) = size(&card(capability), &layer(case), direction);
+        let Bytes(predicted) = size(capability, &layer(case), direction);
         let off = (predicted.abs_diff(truth) * 100).div_ceil(predicted.max(truth).max(1));
         assert_eq!(
             off, tolerance,
@@ -142,10 +135,10 @@ fn plans_keep_what_cudnns_keep() {
     let check = |plan, direction, element, sizes: [u64; 7], stride, truth| {
         let [batch, channels, side, out_channels, group, taps, out_side] = sizes;
         let layer = Layer {
-            input: vec![batch, channels, side, side],
-            weight: vec![out_channels, group, taps, taps],
-            output: vec![batch, out_channels, out_side, out_side],
-            stride: vec![stride; 2],
+            input: smallvec![batch, channels, side, side],
+            weight: smallvec![out_channels, group, taps, taps],
+            output: smallvec![batch, out_channels, out_side, out_side],
+            stride: smallvec![stride; 2],
             groups: channels.div_euclid(group),
             element: Bytes(element),
             ..layer(LAST)
@@ -178,13 +171,13 @@ fn plans_keep_what_cudnns_keep() {
 #[test]
 fn pytorchs_own_kernels_take_none() {
     let native = Layer { native: true, ..layer(WIDE) };
-    assert_eq!(size(&card((8, 0)), &native, Forward), Bytes::ZERO);
+    assert_eq!(size((8, 0), &native, Forward), Bytes::ZERO);
 }
 
 #[test]
 fn a_transposed_convolution_runs_as_the_others_gradient() {
     let transposed = Layer { transposed: true, ..layer(LAST) };
-    let of = |layer: &Layer, direction| size(&card((9, 0)), layer, direction);
+    let of = |layer: &Layer, direction| size((9, 0), layer, direction);
     assert_eq!(of(&transposed, Forward), of(&layer(LAST), BackwardData));
     assert_eq!(of(&transposed, BackwardData), of(&layer(LAST), Forward));
 }
@@ -192,27 +185,27 @@ fn a_transposed_convolution_runs_as_the_others_gradient() {
 #[test]
 fn half_precision_with_channels_innermost_needs_no_copies() {
     let half = Layer { element: Bytes(2), channels_last: true, ..layer(LAST) };
-    assert_eq!(size(&card((8, 0)), &half, Forward), Bytes::ZERO);
+    assert_eq!(size((8, 0), &half, Forward), Bytes::ZERO);
     // Three channels are filled up to eight, in any order.
     let stem = Layer { element: Bytes(2), channels_last: true, ..layer(STEM) };
     let copies = Bytes(2 * 8 * (8 * 224 * 224 + 64 * 7 * 7) + 16);
-    assert_eq!(size(&card((8, 0)), &stem, Forward), copies);
+    assert_eq!(size((8, 0), &stem, Forward), copies);
 }
 
 #[test]
 fn depthwise_layers_with_channels_innermost_are_copied_four_wide() {
     let check = |(batch, channels, side, element), direction, truth| {
-        let sizes = vec![batch, channels, side, side];
+        let sizes = smallvec![batch, channels, side, side];
         let depthwise = Layer {
             input: sizes.clone(),
-            weight: vec![channels, 1, 7, 7],
+            weight: smallvec![channels, 1, 7, 7],
             output: sizes,
             groups: channels,
             element: Bytes(element),
             channels_last: true,
             ..layer(LAST)
         };
-        assert_eq!(size(&card((8, 0)), &depthwise, direction), Bytes(truth));
+        assert_eq!(size((8, 0), &depthwise, direction), Bytes(truth));
     };
     // ConvNeXt's, as cuDNN answered.
     check((8, 96, 56, 4), BackwardFilter, 77_371_408);
@@ -225,9 +218,10 @@ fn depthwise_layers_with_channels_innermost_are_copied_four_wide() {
 
 #[test]
 fn absurd_layers_saturate() {
-    let huge = Layer { input: vec![u64::MAX; 4], output: vec![u64::MAX; 4], ..layer(STEM) };
+    let huge =
+        Layer { input: smallvec![u64::MAX; 4], output: smallvec![u64::MAX; 4], ..layer(STEM) };
     for direction in [Forward, BackwardData, BackwardFilter] {
-        let _ = size(&card((12, 0)), &huge, direction);
-        let _ = size(&card((5, 0)), &Layer { weight: vec![], ..huge.clone() }, direction);
+        let _ = size((12, 0), &huge, direction);
+        let _ = size((5, 0), &Layer { weight: smallvec![], ..huge.clone() }, direction);
     }
 }

@@ -1,0 +1,144 @@
+//! [`Hardware`]: what of a device decides over kernels and their scratch, and what of it a run asked.
+//!
+//! Two cards differ for a run in two ways only: what it does next ([`Runtime::ask`]), and how large some
+//! scratch is ([`Runtime::scratch_by`]). So the run on one card tells that on another: where the other
+//! would do the same, only the sizes of that scratch change.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use super::Runtime;
+use super::recorder::{Recorder, Storage};
+use crate::bytes::Bytes;
+use crate::trace::{Event, PhaseMark, StorageId, Trace};
+
+/// Properties of a device that decide which kernels run and what scratch they take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hardware {
+    /// Compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// COUNT: streaming multiprocessors.
+    pub multiprocessors: u64,
+    /// COUNT: resident threads per multiprocessor, at most.
+    pub threads_per_multiprocessor: u64,
+    /// SIZE: workspace of a cuBLAS call.
+    pub cublas_workspace: Bytes,
+}
+
+/// Whether a device gives the answer that the run's own device gave.
+type Question = Box<dyn Fn(&Hardware) -> bool>;
+
+/// SIZE: scratch on a device; `None` where what tells it cannot be had.
+type Size = Box<dyn Fn(&Hardware) -> Option<Bytes>>;
+
+/// What a run asked of its device.
+#[derive(Default)]
+pub struct Asked {
+    questions: Vec<Question>,
+    sizes: Vec<(StorageId, Size)>,
+    /// Allocations and frees of scratch that took no bytes, with the event before which each would be.
+    skipped: Vec<(usize, Event)>,
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} questions, {} sizes", self.questions.len(), self.sizes.len())
+    }
+}
+
+impl Asked {
+    pub(super) fn skip(&mut self, before: usize, event: Event) {
+        self.skipped.push((before, event));
+    }
+
+    /// The run on another device: `None` where it would do other things there, and `Some(None)` where it
+    /// is the same to the byte.
+    pub fn on(&self, trace: &Trace, other: &Hardware) -> Option<Option<Trace>> {
+        if !self.questions.iter().all(|is_alike| is_alike(other)) {
+            return None;
+        }
+        let requested = |id: StorageId| trace.storages.get(id.0).map(|storage| storage.requested);
+        let mut changed = BTreeMap::new();
+        for (id, size) in &self.sizes {
+            let size = size(other)?;
+            if requested(*id) != Some(size) {
+                changed.insert(*id, size);
+            }
+        }
+        Some((!changed.is_empty()).then(|| self.resized(trace, &changed)))
+    }
+
+    /// The same run with other sizes of some scratch.
+    fn resized(&self, trace: &Trace, changed: &BTreeMap<StorageId, Bytes>) -> Trace {
+        let mut run = Trace {
+            events: Vec::new(),
+            operators: Vec::new(),
+            modules: Vec::new(),
+            ..trace.clone()
+        };
+        for (id, &size) in changed {
+            run.storages.get_mut(id.0).into_iter().for_each(|storage| storage.requested = size);
+        }
+        let takes_bytes = |storages: &[crate::trace::Storage], event: &Event| {
+            let (Event::Alloc(id) | Event::Free(id)) = event;
+            storages.get(id.0).is_some_and(|storage| storage.requested > Bytes::ZERO)
+        };
+        run.phases.clear();
+        let mut marks = trace.phases.iter().peekable();
+        let mut skipped = self.skipped.iter().peekable();
+        for index in 0..=trace.events.len() {
+            while let Some((_, event)) = skipped.next_if(|(before, _)| *before <= index) {
+                if takes_bytes(&run.storages, event) {
+                    let (Event::Alloc(id) | Event::Free(id)) = event;
+                    let place = run.storages.get(id.0).map(|made| (made.operator, made.module));
+                    run.events.push(*event);
+                    run.operators.extend(place.map(|(operator, _)| operator));
+                    run.modules.extend(place.map(|(_, module)| module));
+                }
+            }
+            while let Some(mark) = marks.next_if(|mark| mark.event <= index) {
+                run.phases.push(PhaseMark { event: run.events.len(), ..*mark });
+            }
+            if let Some(event) =
+                trace.events.get(index).filter(|event| takes_bytes(&run.storages, event))
+            {
+                run.events.push(*event);
+                run.operators.extend(trace.operators.get(index));
+                run.modules.extend(trace.modules.get(index));
+            }
+        }
+        run
+    }
+}
+
+impl Runtime {
+    /// What follows from the device for what the run does next.
+    pub fn ask<T: PartialEq + Copy + 'static>(
+        &self,
+        question: impl Fn(&Hardware) -> T + 'static,
+    ) -> T {
+        let answer = question(&self.hardware);
+        let is_alike = move |other: &Hardware| question(other) == answer;
+        self.recorder.borrow_mut().asked.questions.push(Box::new(is_alike));
+        answer
+    }
+
+    /// Scratch of one kernel whose size follows from the device, held until the caller lets go; `None` where
+    /// what tells the size cannot be had.
+    pub fn scratch_by(
+        &self,
+        size: impl Fn(&Hardware) -> Option<Bytes> + 'static,
+    ) -> Option<Rc<Storage>> {
+        let answer = size(&self.hardware)?;
+        let scratch = Recorder::allocate_by(&self.recorder, answer);
+        let asked = &mut self.recorder.borrow_mut().asked;
+        asked.sizes.push((scratch.id(), Box::new(size)));
+        Some(scratch)
+    }
+
+    /// Such scratch, allocated and freed at once; returns whether its size could be told.
+    pub fn workspace_by(&self, size: impl Fn(&Hardware) -> Option<Bytes> + 'static) -> bool {
+        self.scratch_by(size).is_some()
+    }
+}
