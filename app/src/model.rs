@@ -8,6 +8,7 @@ pub(crate) mod input;
 pub(crate) mod language;
 pub(crate) mod lessons;
 pub(crate) mod protocol;
+pub(crate) mod section;
 pub(crate) mod state;
 pub(crate) mod theme;
 pub(crate) mod visit;

@@ -18,6 +18,6 @@ mod vocabulary;
 pub(crate) use answer::headline;
 pub(crate) use answer::{Headline, certainty, doubt, newest_headline};
 pub(crate) use names::{
-    moment, phase, phase_short, pool, pool_name, segments, sentence, severity, when,
+    model_name, moment, phase, phase_short, pool, pool_name, segments, sentence, severity, short_name, when,
 };
 pub(crate) use vocabulary::Vocabulary;

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
+use highwater_core::device;
 use highwater_core::estimate::{BatchLine, LargestBatch, Runs};
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
@@ -38,6 +39,8 @@ use crate::model::protocol::{
 const SLICE: f64 = 12.0;
 /// COUNT: sizes of which the trend is made.
 const TREND: u64 = 16;
+/// COUNT: GPUs that the page shows first: the usual ones and the chosen one.
+const FIRST_ROW: usize = device::USUAL.len() + 1;
 /// Milliseconds after which a trend is shown as far as it is known.
 const TREND_WAIT: f64 = 400.0;
 
@@ -327,12 +330,17 @@ impl Desk {
         mut config: Config,
         edited: bool,
     ) -> Result<(Vec<OpenDim>, Estimate, Simulation, Option<Fault>), Fault> {
-        let dims = estimator::open_dims(&model);
+        let mut dims = estimator::open_dims(&model);
         let known = self.model.as_ref().is_some_and(|old| old.defaults() == model.defaults());
         if *model.defaults() != Config::default() && !(edited && known) {
             config = estimator::suggested(model.defaults(), config);
         }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
+        let mut runs = Runs::default();
+        for (name, size) in model.usual_dims(&config, device::USUAL[0], &mut runs) {
+            dims.iter_mut().filter(|dim| dim.name == name).for_each(|dim| dim.default = size);
+            config.dims.insert(name, size);
+        }
         let mut taken_back: Option<Fault> = None;
         let (estimate, simulation) = loop {
             match estimate(&model, &config) {
@@ -356,7 +364,7 @@ impl Desk {
         self.is_recorded = false;
         keep_elsewhere(false);
         self.largest.clear();
-        self.runs = Runs::default();
+        self.runs = runs;
         (self.batch_line, self.largest_for) = (None, None);
         Ok((dims, estimate, simulation, taken_back))
     }
@@ -377,19 +385,20 @@ impl Desk {
             self.largest.clear();
             (self.batch_line, self.largest_for) = (None, Some(batchless));
         }
-        let ids: Vec<_> = estimator::devices().into_iter().map(|device| device.id).collect();
+        let ids = estimator::ids_by_interest(&config.device);
         let mut tasks = VecDeque::new();
         if self.sought.is_some() {
             tasks.push_back(Task::Locate);
         }
-        tasks.push_back(Task::LargestBatch(config.device.clone()));
         tasks.extend(ids.iter().cloned().map(Task::Verdict));
+        // Those of the first row of GPUs before what most people see later.
+        tasks.extend(ids.iter().take(FIRST_ROW).cloned().map(Task::LargestBatch));
         tasks.extend((0..LEVERS.len()).map(Task::Lever));
         tasks.push_back(Task::Trend);
         if self.sought.is_some() {
             tasks.push_back(Task::LocateBatch);
         }
-        tasks.extend(ids.into_iter().filter(|id| *id != config.device).map(Task::LargestBatch));
+        tasks.extend(ids.into_iter().skip(FIRST_ROW).map(Task::LargestBatch));
         self.sweep = Sweep {
             generation,
             config: config.clone(),

@@ -60,6 +60,15 @@ pub struct Device {
 }
 
 impl Device {
+    /// Whom it is made for. The vendor's names tell: GeForce for players, RTX and Quadro for workstations.
+    pub fn class(&self) -> Class {
+        match self.name.split(' ').next() {
+            Some("GeForce") => Class::Consumer,
+            Some("RTX" | "Quadro") => Class::Workstation,
+            _ => Class::DataCentre,
+        }
+    }
+
     /// What PyTorch's choice of kernels and workspaces depends on.
     pub const fn hardware(&self, pytorch: PyTorch) -> Hardware {
         Hardware {
@@ -97,6 +106,34 @@ impl Device {
         }
     }
 }
+
+/// Whom a GPU is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Class {
+    /// GeForce cards.
+    Consumer,
+    /// Cards of workstations.
+    Workstation,
+    /// Cards of servers.
+    DataCentre,
+}
+
+impl Class {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 3] = [Self::Consumer, Self::Workstation, Self::DataCentre];
+
+    /// In words.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Consumer => "consumer",
+            Self::Workstation => "workstation",
+            Self::DataCentre => "data centre",
+        }
+    }
+}
+
+/// The GPUs that most people ask about, the smallest first; answers name them before all others.
+pub const USUAL: [&str; 5] = ["t4", "v100-16gb", "rtx-4090", "a100-80gb", "h100-80gb"];
 
 /// What public out-of-memory messages say of one model of GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod largest;
 mod locate;
 mod runs;
 mod simulation;
+mod usual;
 
 use std::borrow::Cow;
 

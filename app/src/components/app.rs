@@ -3,44 +3,42 @@
 use std::collections::BTreeMap;
 
 use gloo::events::{EventListener, EventListenerOptions};
-use gloo::render::{AnimationFrame, request_animation_frame};
-use gloo::timers::callback::Timeout;
 use highwater_draw::scene::Part;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
 
+use super::answer_card::{AnswerCard, open_dims};
 use super::at_cursor::AtCursor;
 use super::autopsy::AutopsyView;
 use super::canvas::forget_colours;
 use super::comparison::Comparison;
 use super::diagnostics::Diagnostics;
-use super::drop_zone::DropZone;
+use super::empty_page::Hero;
 use super::figures::Figures;
 use super::gpu_table::GpuTable;
 use super::header::{Header, Keep};
-use super::headline::HeadlineView;
 use super::lesson_panel::LessonPanel;
 use super::message::MessageView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
+use super::open_field::Opens;
 use super::readings::Readings;
 use super::recorded::RecordedView;
-use super::settings::Settings;
 use super::source_editor::SourceEditor;
+use super::tabs::{SectionPanel, Sections, Tabs};
 use super::timeline::Timeline;
 use super::trend::TrendView;
-use super::turns::in_turn;
-use super::what_helps::WhatHelps;
+use super::what_helps::{self, WhatHelps};
 use crate::model::derived::Derived;
-use crate::model::examples::Example;
+use crate::model::examples::{EXAMPLES, Example};
 use crate::model::export::SNAPSHOT;
 use crate::model::input::Input;
 use crate::model::language::Language;
 use crate::model::lessons::LESSONS;
 use crate::model::lessons::Teaching;
-use crate::model::protocol::OpenDim;
+use crate::model::section::Section;
 use crate::model::state::{Answer, Arriving, Notice, State};
 use crate::model::theme::Theme;
 use crate::page::embed;
@@ -78,16 +76,19 @@ pub(crate) fn App() -> impl IntoView {
     let dragging = accept_drops(actions.open_file, actions.open_text, state.notice);
     accept_pastes(actions.open_file, actions.open_text);
     link::attach(state, actions.openers);
-    theme_for_print(state.theme);
+    let printing = follow_printing(state.theme);
+    state.my_gpu.set(preferences::my_gpu());
     embed::attach(state, Derived::of(state), actions.open);
     let wanted = embed::parameter("lesson");
     if let Some(lesson) = LESSONS.iter().position(|lesson| Some(lesson.id) == wanted.as_deref()) {
         actions.lessons.begin.run(lesson);
+    } else if !embed::is_asked_for() && !link::is_given() {
+        open_sample(engine);
     }
     preferences::speak(state.language, preferences::language());
     move || {
         state.language.track();
-        view! { <Page state actions dragging /> }
+        view! { <Page state actions dragging printing /> }
     }
 }
 
@@ -140,7 +141,7 @@ impl Actions {
         // A text that came from outside replaces what is in the editor.
         let write = Callback::new(move |(name, text): (String, String)| {
             state.notice.set(None);
-            state.edit(&name, Some(text.clone()), None);
+            state.write(&name, Some(text.clone()), None);
             edit_text.run((name, text));
         });
         let openers = link::Openers { example: open_example, text: write };
@@ -158,7 +159,10 @@ impl Actions {
             write,
             openers,
             forget_message: Callback::new(move |()| engine.with_value(Engine::forget_message)),
-            close: Callback::new(move |()| engine.with_value(Engine::close)),
+            close: Callback::new(move |()| {
+                engine.with_value(Engine::close);
+                open_sample(engine);
+            }),
             leave_off: Callback::new(move |()| engine.with_value(Engine::leave_off)),
             look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
             play: Callback::new(move |()| engine.with_value(Engine::play)),
@@ -186,27 +190,38 @@ fn Page(
     actions: Actions,
     /// Whether a file hovers over the page.
     dragging: ReadSignal<bool>,
+    /// Whether the page is being printed.
+    printing: ReadSignal<bool>,
 ) -> impl IntoView {
     let derived = Derived::of(state);
     let keep = keep(state, derived, actions.play);
-    let is_loaded = Memo::new(move |_| state.answer.with(Option::is_some));
+    let is_open =
+        Memo::new(move |_| state.answer.with(Option::is_some) && !state.is_sample.get());
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
-    let spec = Signal::derive(move || state.loaded.with(|l| l.as_ref()?.spec.clone()));
-    let is_spec = Signal::derive(move || {
-        let format = |answer: &Answer| answer.report.model.recognised.format == "layer spec";
-        state.answer.with(|answer| answer.as_ref().is_some_and(format))
-    });
+    let begin =
+        Callback::new(move |()| actions.write.run((words::notice::new_spec(), STARTER.to_owned())));
+    let opens = Opens {
+        file: actions.open_file,
+        example: actions.open_example,
+        text: actions.open_text,
+        write: begin,
+        cancel: actions.leave_off,
+        close: actions.close,
+    };
+    let sections = Sections {
+        chosen: state.section,
+        recorded: derived.recorded.into(),
+        printing: printing.into(),
+    };
     view! {
         <a class="skip" href="#main">{tr("Skip to the answer")}</a>
         <Header
             loaded=loaded_name
             opening=state.opening
+            is_open=is_open.into()
             theme=state.theme
             language=state.language
-            on_file=actions.open_file
-            on_example=actions.open_example
-            on_close=actions.close
-            on_leave_off=actions.leave_off
+            opens
             on_theme=Callback::new(move |()| preferences::choose_other_theme(state.theme))
             on_language=actions.speak
             lessons=actions.lessons
@@ -215,17 +230,18 @@ fn Page(
         <main
             id="main"
             tabindex="-1"
-            class:main-empty=move || !is_loaded.get()
+            class:main-empty=move || !is_open.get()
             class:main-asking=move || state.lesson.get().is_some_and(Teaching::is_asking)
         >
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
             <Explanation state derived on_dismiss=actions.forget_message />
             <Show
-                when=move || is_loaded.get()
-                fallback=move || view! { <EmptyPage state spec is_spec actions keep /> }
+                when=move || is_open.get()
+                fallback=move || view! { <EmptyPage state derived actions opens keep sections /> }
             >
-                <HeadlineView headline=Memo::new(move |_| words::newest_headline(derived)) stale=derived.stale report=derived.report />
-                <Workbench state derived actions spec is_spec />
+                <LessonPanel teaching=state.lesson report=derived.report lessons=actions.lessons />
+                <AnswerCard state derived />
+                <Workbench state derived actions sections />
                 <p class="print-link">{move || link::printed(&state.address.get())}</p>
             </Show>
         </main>
@@ -277,24 +293,29 @@ fn Explanation(
     }
 }
 
-/// Paper is white: the picture is painted anew for it, and again afterwards.
-fn theme_for_print(theme: RwSignal<Theme>) {
-    let Some(window) = web_sys::window() else { return };
+/// Whether the page is being printed. Paper is white: the picture is painted anew for it, and again
+/// afterwards.
+fn follow_printing(theme: RwSignal<Theme>) -> ReadSignal<bool> {
+    let (printing, set_printing) = signal(false);
+    let Some(window) = web_sys::window() else { return printing };
     let before = StoredValue::new(None::<Theme>);
     let begin = EventListener::new(&window, "beforeprint", move |_| {
         before.set_value(Some(theme.get_untracked()));
         theme.set(Theme::Light);
+        set_printing.set(true);
     });
     begin.forget();
     let end = EventListener::new(&window, "afterprint", move |_| {
+        set_printing.set(false);
         if let Some(theme_before) = before.get_value() {
             theme.set(theme_before);
         }
     });
     end.forget();
+    printing
 }
 
-/// Settings on one side, what follows from them on the other.
+/// The sections of the answer; next to them, the text of a model that is being written.
 #[component]
 fn Workbench(
     /// The page's state.
@@ -303,111 +324,117 @@ fn Workbench(
     derived: Derived,
     /// What the user can ask for.
     actions: Actions,
-    /// The model as a layer spec.
-    spec: Signal<Option<String>>,
-    /// Whether the text in the editor is one.
-    is_spec: Signal<bool>,
+    /// The sections.
+    sections: Sections,
+) -> impl IntoView {
+    let spec = Signal::derive(move || state.loaded.with(|l| l.as_ref()?.spec.clone()));
+    let is_spec = Signal::derive(move || {
+        let format = |answer: &Answer| answer.report.model.recognised.format == "layer spec";
+        state.answer.with(|answer| answer.as_ref().is_some_and(format))
+    });
+    let suggestions = Memo::new(move |_| what_helps::worthwhile(state.levers));
+    let can_write = Memo::new(move |_| state.source.with(Option::is_some) && !state.is_writing.get());
+    view! {
+        <div
+            class="workbench"
+            class:workbench-writing=move || state.is_writing.get()
+            class:workbench-recorded=move || derived.recorded.get()
+        >
+            <Show when=move || state.is_writing.get()>
+                <div class="workbench-side">
+                    <SourceEditor
+                        source=state.source
+                        spec
+                        is_spec
+                        on_text=actions.edit_text
+                        on_close=Callback::new(move |()| state.is_writing.set(false))
+                    />
+                </div>
+            </Show>
+            <div class="workbench-results">
+                <div class="workbench-bar">
+                    <Tabs sections suggestions=suggestions.into() />
+                    <Show when=move || can_write.get()>
+                        <button
+                            type="button"
+                            class="button"
+                            id="edit"
+                            on:click=move |_| state.is_writing.set(true)
+                        >
+                            {tr("Edit the model")}
+                        </button>
+                    </Show>
+                </div>
+                <TimelineSection state derived actions sections />
+                <Variations state derived actions sections />
+                <Details state derived sections />
+            </div>
+        </div>
+    }
+}
+
+/// Memory over time, and the model behind it.
+#[component]
+fn TimelineSection(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+    /// What the user can ask for.
+    actions: Actions,
+    /// The sections.
+    sections: Sections,
 ) -> impl IntoView {
     Effect::new(move |_| {
         if let Some((_, event)) = derived.moment.get() {
             actions.look.run(event);
         }
     });
-    let rest = frames(2);
-    let is_writing = Memo::new(move |_| state.source.with(Option::is_some));
-    let dims = Signal::derive(move || {
-        state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
-    });
+    let follow = move |section| sections.follow(section, derived.report);
     view! {
-        <div
-            class="workbench"
-            class:workbench-writing=move || is_writing.get()
-            class:workbench-recorded=move || derived.recorded.get()
-        >
-            <div class="workbench-side">
-                <Show when=move || is_writing.get()>
-                    <SourceEditor source=state.source spec is_spec on_text=actions.edit_text />
-                </Show>
-                <Settings
-                    dims
-                    devices=state.devices
-                    config=state.config
-                    report=derived.report
-                    problem=state.config_problem
-                    on_config=Callback::new(move |config| state.config.set(config))
-                />
-                <ModelFacts report=derived.report millis=derived.millis />
-            </div>
-            <div class="workbench-results">
-                <LessonPanel teaching=state.lesson report=derived.report lessons=actions.lessons />
-                <Figures report=derived.report />
-                <Timeline
-                    report=derived.report
-                    compared=Signal::derive(move || state.kept.with(|kept| Some(kept.as_ref()?.report.clone())))
-                    view=state.view
-                    cursor=state.cursor
-                    pin=state.pin
-                    theme=state.theme
-                    on_view=Callback::new(move |view| state.view.set(view))
-                    on_cursor=Callback::new(move |event| state.cursor.set(event))
-                    on_pin=Callback::new(move |event| state.pin.set(event))
-                />
-                <Show when=move || { rest.get() >= 1 }>
-                    <AutopsyView report=in_turn(derived.report) />
-                    <Readings report=in_turn(derived.report) reading=state.reading />
-                    <RecordedView report=in_turn(derived.report) what_ifs=state.what_ifs />
-                    <Comparison
-                        report=in_turn(derived.report)
-                        name=Signal::derive(move || {
-                            state.loaded.with(|l| l.as_ref().map(|l| l.name.clone()).unwrap_or_default())
-                        })
-                        kept=state.kept
-                        on_config=Callback::new(move |config| state.config.set(config))
-                    />
-                <AtCursor
-                    report=in_turn(derived.report)
-                    snapshot=in_turn(Signal::derive(move || state.snapshot.get()))
-                    theme=state.theme
-                    on_jump=Callback::new(move |event| state.pin.set(Some(event)))
-                />
-                <Variations state derived actions dims />
-                </Show>
-                <Show when=move || { rest.get() >= 2 }>
-                <GpuTable
-                    report=in_turn(derived.report)
-                    devices=state.devices
-                    generation=derived.generation
-                    chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
-                    theme=state.theme.into()
-                    on_choose=Callback::new(move |id: String| {
-                        state.config.update(|config| config.choose_device(&id));
-                    })
-                />
-                <Diagnostics report=in_turn(derived.report) />
-                </Show>
-            </div>
-        </div>
+        <SectionPanel sections section=Section::Timeline>
+            <Chart state derived />
+            <Readings report=follow(Section::Timeline) reading=state.reading />
+            <ModelFacts report=follow(Section::Timeline) millis=derived.millis />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Peak>
+            <AutopsyView report=follow(Section::Peak) />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Allocator>
+            <Figures report=follow(Section::Allocator) />
+            <AtCursor
+                report=follow(Section::Allocator)
+                snapshot=sections
+                    .follow(Section::Allocator, Signal::derive(move || state.snapshot.get()))
+                theme=state.theme
+                on_jump=Callback::new(move |event| state.pin.set(Some(event)))
+            />
+            <RecordedView report=follow(Section::Allocator) what_ifs=state.what_ifs />
+        </SectionPanel>
     }
 }
 
-/// Counts the frames that have been shown, up to a number: what can wait for the answer above it
-/// does.
-fn frames(most: u32) -> ReadSignal<u32> {
-    let (shown, set_shown) = signal(0);
-    let waiting = StoredValue::new_local(None::<Timeout>);
-    let kept = StoredValue::new_local(None::<AnimationFrame>);
-    Effect::new(move |_| {
-        if shown.get() == most {
-            return;
-        }
-        // A timer that is set in a frame runs when that frame is on the screen.
-        let frame = request_animation_frame(move |_| {
-            let count = Timeout::new(0, move || set_shown.update(|shown| *shown += 1));
-            waiting.set_value(Some(count));
-        });
-        kept.set_value(Some(frame));
-    });
-    shown
+/// The timeline with its legend.
+#[component]
+fn Chart(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+) -> impl IntoView {
+    view! {
+        <Timeline
+            report=derived.report
+            compared=Signal::derive(move || state.kept.with(|kept| Some(kept.as_ref()?.report.clone())))
+            view=state.view
+            cursor=state.cursor
+            pin=state.pin
+            theme=state.theme
+            on_view=Callback::new(move |view| state.view.set(view))
+            on_cursor=Callback::new(move |event| state.cursor.set(event))
+            on_pin=Callback::new(move |event| state.pin.set(event))
+        />
+    }
 }
 
 /// What other settings and other sizes lead to.
@@ -419,33 +446,81 @@ fn Variations(
     derived: Derived,
     /// What the user can ask for.
     actions: Actions,
-    /// Dimensions that the model leaves open.
-    dims: Signal<Vec<OpenDim>>,
+    /// The sections.
+    sections: Sections,
 ) -> impl IntoView {
+    let follow = move |section| sections.follow(section, derived.report);
+    let dims = open_dims(state);
     view! {
-        <WhatHelps
-            levers=state.levers
-            report=in_turn(derived.report)
-            generation=derived.generation
-            search=state.search
-            config=state.config
-            applied=state.applied
-            on_config=Callback::new(move |config| state.config.set(config))
-            on_search=actions.search
-        />
-        <TrendView
-            curve=state.trend
-            report=in_turn(derived.report)
-            dims
-            devices=state.devices
-            theme=state.theme.into()
-            on_dim=actions.trend
-            on_size=Callback::new(move |(dim, size)| {
-                state.config.update(|config| {
-                    config.dims.insert(dim, size);
-                });
-            })
-        />
+        <SectionPanel sections section=Section::Suggestions>
+            <WhatHelps
+                levers=state.levers
+                report=follow(Section::Suggestions)
+                generation=derived.generation
+                search=state.search
+                config=state.config
+                applied=state.applied
+                on_config=Callback::new(move |config| state.config.set(config))
+                on_search=actions.search
+            />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Growth>
+            <TrendView
+                curve=state.trend
+                report=follow(Section::Growth)
+                dims
+                devices=state.devices
+                theme=state.theme.into()
+                on_dim=actions.trend
+                on_size=Callback::new(move |(dim, size)| {
+                    state
+                        .config
+                        .update(|config| {
+                            config.dims.insert(dim, size);
+                        });
+                })
+            />
+        </SectionPanel>
+    }
+}
+
+/// Every GPU, two answers next to each other, and what was assumed.
+#[component]
+fn Details(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+    /// The sections.
+    sections: Sections,
+) -> impl IntoView {
+    let follow = move |section| sections.follow(section, derived.report);
+    view! {
+        <SectionPanel sections section=Section::Gpus>
+            <GpuTable
+                report=follow(Section::Gpus)
+                devices=state.devices
+                generation=derived.generation
+                chosen=Signal::derive(move || state.config.with(|c| c.device.clone()))
+                theme=state.theme.into()
+                on_choose=Callback::new(move |id: String| {
+                    state.config.update(|config| config.choose_device(&id));
+                })
+            />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Compare>
+            <Comparison
+                report=follow(Section::Compare)
+                name=Signal::derive(move || {
+                    state.loaded.with(|l| l.as_ref().map(|l| l.name.clone()).unwrap_or_default())
+                })
+                kept=state.kept
+                on_config=Callback::new(move |config| state.config.set(config))
+            />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Assumptions>
+            <Diagnostics report=follow(Section::Assumptions) />
+        </SectionPanel>
     }
 }
 
@@ -462,41 +537,65 @@ fn DropVeil(
     }
 }
 
-/// What to drop or write, and a text that is no model yet.
+/// The question and the field; below them an example that is already answered.
 #[component]
 fn EmptyPage(
     /// The page's state.
     state: State,
-    /// The model as a layer spec.
-    spec: Signal<Option<String>>,
-    /// Whether the text in the editor is one.
-    is_spec: Signal<bool>,
+    /// What follows from it.
+    derived: Derived,
     /// What the user can ask for.
     actions: Actions,
+    /// What the field opens.
+    opens: Opens,
     /// What outlives the visit.
     keep: Keep,
+    /// The sections.
+    sections: Sections,
 ) -> impl IntoView {
-    let begin =
-        Callback::new(move |()| actions.write.run((words::notice::new_spec(), STARTER.to_owned())));
+    let open = move |_| {
+        state.is_sample.set(false);
+        state.section.set(Section::Timeline);
+    };
     view! {
-        <Show when=move || state.source.with(Option::is_some)>
+        <Hero opening=state.opening opens keep lessons=actions.lessons />
+        <Show when=move || state.is_writing.get()>
             <div class="source-alone">
-                <SourceEditor source=state.source spec is_spec on_text=actions.edit_text />
+                <SourceEditor
+                    source=state.source
+                    spec=Signal::derive(|| None::<String>)
+                    is_spec=Signal::derive(|| true)
+                    on_text=actions.edit_text
+                    on_close=Callback::new(move |()| {
+                        state.is_writing.set(false);
+                        state.source.set(None);
+                    })
+                />
             </div>
         </Show>
-        <DropZone
-            opening=state.opening
-            on_file=actions.open_file
-            on_example=actions.open_example
-            on_write=begin
-            lessons=actions.lessons
-            keep
-        />
+        <Show when=move || state.answer.with(Option::is_some) && !state.is_writing.get()>
+            <section class="sample" aria-labelledby="sample-title">
+                <div class="sample-head">
+                    <h2 class="sample-title" id="sample-title">
+                        {move || {
+                            let name = state.loaded.with(|l| l.as_ref().map(|l| words::model_name(&l.name)));
+                            fill("For example: {name}", &[("name", &name.unwrap_or_default())])
+                        }}
+                    </h2>
+                    <button type="button" class="button" id="open-sample" on:click=open>
+                        {tr("See the whole answer")}
+                    </button>
+                </div>
+                <AnswerCard state derived />
+                <div class="section section-timeline"><Chart state derived /></div>
+            </section>
+        </Show>
     }
 }
 
 /// Moves the timeline's cursor to an event, whichever iteration it is in.
 fn show_event(state: State, event: usize) {
+    state.section.set(Section::Timeline);
     state.view.update(|view| view.part = Part::All);
     state.pin.set(Some(event));
     let document = web_sys::window().and_then(|window| window.document());
@@ -531,6 +630,17 @@ fn example_opener(state: State, engine: StoredValue<Engine, LocalStorage>) -> Ca
             }
         });
     })
+}
+
+/// Opens the example that shows what an answer looks like.
+fn open_sample(engine: StoredValue<Engine, LocalStorage>) {
+    let example = EXAMPLES[0];
+    spawn_local(async move {
+        // Without it the page has no example, and all else works.
+        if let Ok(input) = files::example(example.path, example.file).await {
+            engine.with_value(|engine| engine.open_sample(input, example.dims()));
+        }
+    });
 }
 
 /// Takes files and texts pasted anywhere on the page, but into its fields.

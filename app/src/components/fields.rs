@@ -45,7 +45,15 @@ pub(crate) fn Fields(
                 {tr("Settings")}
             </h2>
             {fields(form, Group::Main)}
-            <details class="training-details your-card">
+            <details class="more-settings">
+            <summary>
+                {move || match card.get() + training.get() {
+                    0 => tr("More settings"),
+                    count => fill("More settings ({n} changed)", &[("n", &count)]),
+                }}
+            </summary>
+            <div class="more-settings-groups">
+            <details class="training-details your-card" open>
                 <summary>
                     {move || match card.get() {
                         0 => tr("Your card"),
@@ -62,7 +70,7 @@ pub(crate) fn Fields(
                     {tr("Back to the figures of the table")}
                 </button>
             </details>
-            <details class="training-details">
+            <details class="training-details" open>
                 <summary>
                     {move || match training.get() {
                         0 => tr("How it trains"),
@@ -70,6 +78,8 @@ pub(crate) fn Fields(
                     }}
                 </summary>
                 <div class="training-details-fields">{fields(form, Group::Training)}</div>
+            </details>
+            </div>
             </details>
         </section>
     }

@@ -21,9 +21,21 @@ pub(crate) fn HeadlineView(
     /// Whether a newer answer is on its way.
     #[prop(into)]
     stale: Signal<bool>,
+    /// Whether the newest input has no answer, so that this one is of the last that had.
+    #[prop(into)]
+    outdated: Signal<bool>,
     /// The report, for what it leaves out.
     report: Signal<Option<Arc<Report>>>,
+    /// The user wants to see the assumptions.
+    on_basis: Callback<()>,
 ) -> impl IntoView {
+    let basis = move |id: &'static str, words: &str| {
+        view! {
+            <button type="button" class="link-button" id=id on:click=move |_| on_basis.run(())>
+                {tr(words)}
+            </button>
+        }
+    };
     let inside = move |headline: Headline| {
         let doubt = report.with(|report| report.as_ref().and_then(|report| words::doubt(report)));
         let doubt = doubt.map(|(word, why)| {
@@ -33,7 +45,7 @@ pub(crate) fn HeadlineView(
                     " "
                     {prose(&why)}
                     " "
-                    <a href="#rests-on">{tr("See which")}</a>
+                    {basis("doubt", "See which")}
                 </p>
             }
         });
@@ -44,7 +56,7 @@ pub(crate) fn HeadlineView(
         let sure = sure.map(|sure| {
             view! {
                 <p class="headline-sure">
-                    {sure} " " <a href="#rests-on">{tr("What this rests on")}</a>
+                    {sure} " " {basis("basis", "Assumptions")}
                 </p>
             }
         });
@@ -53,9 +65,12 @@ pub(crate) fn HeadlineView(
                 class=["headline-sign ", verdict_class(headline.verdict)].concat()
                 aria-hidden="true"
             >
-                {format::verdict_symbol(headline.verdict)}
+                {if outdated.get() { "–" } else { format::verdict_symbol(headline.verdict) }}
             </span>
             <div class="headline-text">
+                {outdated
+                    .get()
+                    .then(|| view! { <p class="headline-old">{tr("The last valid answer")}</p> })}
                 <h1 class="headline-lead">{headline.lead}</h1>
                 <p class="headline-rest">{headline.rest}</p>
                 {sure}
@@ -65,13 +80,13 @@ pub(crate) fn HeadlineView(
     };
     let spoken = calmed(headline);
     view! {
-        <section
+        <div
             class="headline"
             class:headline-stale=move || stale.get()
-            aria-label=tr("Answer")
+            class:headline-outdated=outdated
         >
             {move || headline.get().map(inside)}
-        </section>
+        </div>
         <p class="hidden-text" role="status">
             {spoken}
         </p>

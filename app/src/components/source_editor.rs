@@ -26,6 +26,8 @@ pub(crate) fn SourceEditor(
     is_spec: Signal<bool>,
     /// The text has changed: its name, and what it is now.
     on_text: Callback<(String, String)>,
+    /// The editor is not wanted any more; the text stays.
+    on_close: Callback<()>,
 ) -> impl IntoView {
     let area = NodeRef::<html::Textarea>::new();
     let gutter = NodeRef::<html::Pre>::new();
@@ -76,7 +78,7 @@ pub(crate) fn SourceEditor(
                     });
                     replace(spec);
                 })
-                on_close=Callback::new(move |()| source.set(None))
+                on_close
             />
             <div class="source-field" class:source-wrong=move || problem().is_some()>
                 <pre class="source-gutter" aria-hidden="true" node_ref=gutter>

@@ -20,11 +20,18 @@ thread_local! {
     static NEXT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A signal that follows another when its turn comes, after the next frame.
-pub(super) fn in_turn<T: Clone + Send + Sync + 'static>(now: Signal<T>) -> Signal<T> {
+/// A signal that follows another when its turn comes, after the next frame, as long as what it is for is
+/// shown.
+pub(super) fn in_turn_while<T: Clone + Send + Sync + 'static>(
+    now: Signal<T>,
+    shown: Signal<bool>,
+) -> Signal<T> {
     let (later, set_later) = signal(now.get_untracked());
     let who = NEXT.replace(NEXT.get() + 1);
     Effect::new(move |is_later: Option<bool>| {
+        if !shown.get() {
+            return true;
+        }
         let value = now.get();
         if is_later.is_some() {
             // What has left the page meanwhile has no signal any more.

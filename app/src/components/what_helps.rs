@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use highwater_core::{Config, Report, sorted};
+use highwater_core::{Bytes, Config, Report, sorted};
 use leptos::prelude::*;
 
 use super::fit_search::FitSearch;
@@ -86,6 +86,11 @@ pub(crate) fn WhatHelps(
             view! { <p class="helps-useless">{said}</p> }
         })
     };
+    let row = move |at: usize| {
+        let lever =
+            Memo::new(move |_| levers.with(|levers| Known(levers.get(at).cloned().flatten())));
+        view! { <Lever lever generation on_apply=apply_lever /> }
+    };
     // Spoken by those who do not see it: what was done, and what was found.
     let said = move || {
         let done = undoable.get().map(|last| words::applied(&last.title));
@@ -104,14 +109,24 @@ pub(crate) fn WhatHelps(
                 <For
                     each=move || ranked.with(|ranked| ranked.saving.clone())
                     key=|&at| at
-                    children=move |at| {
-                        let lever = Memo::new(move |_| {
-                            levers.with(|levers| Known(levers.get(at).cloned().flatten()))
-                        });
-                        view! { <Lever lever generation on_apply=apply_lever /> }
-                    }
+                    children=row
                 />
             </ol>
+            <details class="helps-little" hidden=move || ranked.with(|ranked| ranked.little.is_empty())>
+                <summary>
+                    {move || {
+                        let count = ranked.with(|ranked| ranked.little.len());
+                        fill("{n} more save less than 5 % each", &[("n", &count)])
+                    }}
+                </summary>
+                <ol class="helps-rows">
+                    <For
+                        each=move || ranked.with(|ranked| ranked.little.clone())
+                        key=|&at| at
+                        children=row
+                    />
+                </ol>
+            </details>
             {useless}
         </section>
         <p class="hidden-text" role="status">
@@ -136,26 +151,42 @@ fn note(report: &Report) -> String {
     )
 }
 
+/// COUNT: suggestions that save enough to be shown at once.
+pub(super) fn worthwhile(levers: RwSignal<Vec<Option<Arc<Effected>>>>) -> usize {
+    levers.with(|levers| ranked(levers).saving.len())
+}
+
+/// Per cent of the need that a suggestion saves at least, or it is folded away.
+const WORTHWHILE: u64 = 5;
+
 /// Levers by what they save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ranked {
     /// Positions of those that save something, the most first.
     saving: Vec<usize>,
+    /// Positions of those that save a little.
+    little: Vec<usize>,
     /// Titles of the others.
     useless: Vec<String>,
 }
 
 fn ranked(levers: &[Option<Arc<Effected>>]) -> Ranked {
-    let (mut saving, mut useless) = (Vec::new(), Vec::new());
+    let (mut saving, mut little, mut useless) = (Vec::new(), Vec::new(), Vec::new());
     for (at, lever) in levers.iter().enumerate() {
         let Some(lever) = lever else { continue };
         match lever.before.0.saturating_sub(lever.pulled.outcome.verdict.need.0) {
             0 => useless.push(tr(&lever.pulled.title)),
+            saved if Bytes(saved).parts_of(lever.before, 100) < WORTHWHILE => {
+                little.push((saved, at));
+            }
             saved => saving.push((saved, at)),
         }
     }
-    sorted::by_key(&mut saving, |&(saved, _)| Reverse(saved));
-    Ranked { saving: saving.into_iter().map(|(_, at)| at).collect(), useless }
+    let order = |mut found: Vec<(u64, usize)>| -> Vec<usize> {
+        sorted::by_key(&mut found, |&(saved, _)| Reverse(saved));
+        found.into_iter().map(|(_, at)| at).collect()
+    };
+    Ranked { saving: order(saving), little: order(little), useless }
 }
 
 /// A lever as far as it is known; another outcome is another one.

@@ -8,7 +8,7 @@ use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
 use crate::model::protocol::Finding;
-use crate::model::state::{SourceText, State};
+use crate::model::state::{Answer, ConfigProblem, SourceText, State};
 
 /// How many devices the run survives on, of how many that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) struct Derived {
     pub(crate) recorded: Memo<bool>,
     /// Whether the page shows an older answer than the user asks for.
     pub(crate) stale: Memo<bool>,
+    /// Whether the newest input or settings have no answer, so that the page shows an older one.
+    pub(crate) outdated: Memo<bool>,
     /// Number of the request that the newest report answers.
     pub(crate) generation: Memo<u64>,
     /// How many devices the run survives on.
@@ -58,15 +60,18 @@ impl Derived {
         });
         let generation =
             Memo::new(move |_| answer.with(|answer| answer.as_ref().map_or(0, |a| a.generation)));
+        let outdated = Memo::new(move |_| {
+            let wrong = |text: &SourceText| text.problem.is_some();
+            let refused = |problem: &ConfigProblem| !problem.taken_back;
+            state.source.with(|text| text.as_ref().is_some_and(wrong))
+                || state.config_problem.with(|problem| problem.as_ref().is_some_and(refused))
+        });
         let stale = Memo::new(move |_| {
-            answer.with(|answer| {
-                // Of other settings, or of the text as it was before it was wrong.
-                let wrong = |text: &SourceText| text.problem.is_some();
-                answer.as_ref().is_some_and(|a| {
-                    state.config.with(|config| *config != a.report.config)
-                        || state.source.with(|text| text.as_ref().is_some_and(wrong))
-                })
-            })
+            let is_other = answer.with(|answer| {
+                let is_other = |a: &Answer| state.config.with(|config| *config != a.report.config);
+                answer.as_ref().is_some_and(is_other)
+            });
+            is_other || outdated.get()
         });
         let found = Memo::new(move |_| {
             let (of, finding) = state.found.get()?;
@@ -86,7 +91,7 @@ impl Derived {
                 Some((answer.generation, chosen.unwrap_or(answer.report.peak.event)))
             })
         });
-        Self { report, recorded, stale, generation, count, largest, found, millis, moment }
+        Self { report, recorded, stale, outdated, generation, count, largest, found, millis, moment }
     }
 }
 

@@ -4,6 +4,7 @@
 //! parsed as text. The input of [`ToWorker::Open`] travels with it: the browser's `File` itself,
 //! of which the worker reads only the slices it needs, or the bytes of an example.
 
+use highwater_core::device::Class;
 use highwater_core::estimate::{Candidate, LargestBatch, Located, Match};
 use highwater_core::formats::Opened;
 use highwater_core::levers::{Plan, Pulled};
@@ -266,7 +267,7 @@ pub(crate) enum FromWorker {
 pub(crate) struct OpenDim {
     /// Its name in the file.
     pub(crate) name: String,
-    /// What it is when nobody says otherwise.
+    /// Its default size.
     pub(crate) default: u64,
     /// Whether it counts samples.
     pub(crate) batch: bool,
@@ -283,6 +284,8 @@ pub(crate) struct Device {
     pub(crate) name: String,
     /// Memory as the vendor sells it.
     pub(crate) nameplate: String,
+    /// Whom it is made for.
+    pub(crate) class: Class,
 }
 
 /// What a run needs along one dimension.

@@ -12,6 +12,7 @@ use crate::model::explained::Explained;
 use crate::model::language::Language;
 use crate::model::lessons::Teaching;
 use crate::model::protocol::{Device, Fault, Finding, OpenDim, SearchOutcome, Trend};
+use crate::model::section::Section;
 use crate::model::theme::Theme;
 use crate::model::visit::{Recent, Waiting};
 use highwater_core::levers::{LEVERS, Pulled};
@@ -22,8 +23,12 @@ use highwater_draw::scene::{Part, View};
 pub(crate) struct State {
     /// The model on the page; `None` shows the empty page.
     pub(crate) loaded: RwSignal<Option<Loaded>>,
+    /// Whether the page itself opened the model, as an example of an answer.
+    pub(crate) is_sample: RwSignal<bool>,
     /// The text that the model is written in, or is being written.
     pub(crate) source: RwSignal<Option<SourceText>>,
+    /// Whether the editor shows that text.
+    pub(crate) is_writing: RwSignal<bool>,
     /// What is being opened right now.
     pub(crate) opening: RwSignal<Option<Arriving>>,
     /// What the user wants estimated.
@@ -62,6 +67,10 @@ pub(crate) struct State {
     pub(crate) search: RwSignal<Option<SearchState>>,
     /// What the timeline shows, and how.
     pub(crate) view: RwSignal<View>,
+    /// The section of the answer that is shown.
+    pub(crate) section: RwSignal<Section>,
+    /// The user's own GPU, where they have chosen one.
+    pub(crate) my_gpu: RwSignal<Option<String>>,
     /// The lesson that is given.
     pub(crate) lesson: RwSignal<Option<Teaching>>,
     /// What the address asks for that is not on the page yet.
@@ -83,7 +92,9 @@ impl State {
     pub(crate) fn new(theme: Theme) -> Self {
         Self {
             loaded: RwSignal::new(None),
+            is_sample: RwSignal::new(false),
             source: RwSignal::new(None),
+            is_writing: RwSignal::new(false),
             opening: RwSignal::new(None),
             config: RwSignal::new(Config::default()),
             reading: RwSignal::new(0),
@@ -103,6 +114,8 @@ impl State {
             trend: RwSignal::new(Trend::default()),
             search: RwSignal::new(None),
             view: RwSignal::new(View::default()),
+            section: RwSignal::new(Section::default()),
+            my_gpu: RwSignal::new(None),
             lesson: RwSignal::new(None),
             waiting: RwSignal::new(None),
             address: RwSignal::new(String::new()),
@@ -141,12 +154,16 @@ impl State {
             source,
             answer,
             snapshot,
+            is_sample,
+            is_writing,
+            section,
             // What replaces itself, and what lasts as long as the visit.
             config: _,
             reading: _,
             message: _,
             found: _,
             kept: _,
+            my_gpu: _,
             lesson: _,
             waiting: _,
             address: _,
@@ -168,6 +185,8 @@ impl State {
         levers.set(vec![None; LEVERS.len()]);
         applied.set(Vec::new());
         trend.set(Trend::default());
+        section.set(Section::default());
+        is_sample.set(false);
         for row in devices.get_untracked() {
             row.verdict.set(None);
             row.largest.set(None);
@@ -178,11 +197,18 @@ impl State {
         opening.set(None);
         loaded.set(None);
         source.set(None);
+        is_writing.set(false);
         answer.set(None);
         snapshot.set(None);
     }
 
-    /// Shows a text in the editor, or no editor.
+    /// Shows a text in the editor.
+    pub(crate) fn write(&self, name: &str, text: Option<String>, problem: Option<SourceProblem>) {
+        self.is_writing.set(text.is_some());
+        self.edit(name, text, problem);
+    }
+
+    /// Takes over the text of the model, if it has one.
     pub(crate) fn edit(&self, name: &str, text: Option<String>, problem: Option<SourceProblem>) {
         let revision = self.source.with_untracked(|old| old.as_ref().map_or(0, |old| old.revision));
         let name = name.to_owned();

@@ -16,7 +16,7 @@ use highwater_core::report::Snapshot;
 use js_sys::Object;
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
-use web_sys::{ErrorEvent, HtmlElement, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
+use web_sys::{ErrorEvent, FocusOptions, HtmlElement, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
 
 use crate::model::explained::Explained;
 use crate::model::input::Input;
@@ -41,7 +41,9 @@ fn begin_at_the_top() {
     let main = window.document().and_then(|document| document.get_element_by_id("main"));
     if let Some(main) = main {
         // Fails only for elements that cannot have it.
-        drop(main.unchecked_into::<HtmlElement>().focus());
+        let unmoved = FocusOptions::new();
+        unmoved.set_prevent_scroll(true);
+        drop(main.unchecked_into::<HtmlElement>().focus_with_options(&unmoved));
     }
 }
 
@@ -122,6 +124,8 @@ enum By {
     Text,
     /// The text in the editor has changed.
     Typing,
+    /// The page opens it to show what an answer looks like.
+    Page,
     /// Opened once more after a crash, not because the user asked.
     Restart,
 }
@@ -148,6 +152,16 @@ impl Engine {
         self.state.opening.set(Some(Arriving::new(input.name())));
         let config = Config { dims, ..self.state.config.get_untracked() };
         self.queue(Opening { input, config, by: By::File });
+    }
+
+    /// Opens an example that shows what an answer looks like, unless something else is on its way.
+    pub(crate) fn open_sample(&self, input: Input, dims: BTreeMap<String, u64>) {
+        let is_wanted = self.state.loaded.with_untracked(Option::is_none)
+            && self.state.opening.with_untracked(Option::is_none);
+        if is_wanted {
+            let config = Config { dims, ..self.state.config.get_untracked() };
+            self.queue(Opening { input, config, by: By::Page });
+        }
     }
 
     /// Opens a text from outside.
@@ -423,8 +437,14 @@ impl Engine {
             state.config.set(config);
         } else if opening.by != By::Restart {
             state.forget(Ended::Model);
-            state.edit(&name, text, None);
+            if opening.by == By::Text {
+                state.write(&name, text, None);
+            } else {
+                state.is_writing.set(false);
+                state.edit(&name, text, None);
+            }
             state.config.set(config);
+            state.is_sample.set(opening.by == By::Page);
         }
         let is_new = matches!(opening.by, By::File | By::Text);
         state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
@@ -509,15 +529,17 @@ impl Engine {
             }
             By::Text if text.is_some() => {
                 state.notice.set(None);
-                state.edit(&name, text, Some(problem));
+                state.write(&name, text, Some(problem));
                 return;
             }
+            // Nobody asked for it.
+            By::Page => return,
             By::Text | By::File | By::Restart => {}
         }
         state.notice.set(Some(words::notice::refused(&name, &problem.reason, kept.as_deref())));
         if problem.place.is_some() {
             // It was nearly understood, so that the user can mend it here.
-            state.edit(&name, text, Some(problem));
+            state.write(&name, text, Some(problem));
         }
     }
 

@@ -10,6 +10,14 @@ pub(crate) fn focus(element: &HtmlElement) {
     drop(element.focus());
 }
 
+/// Gives the focus to the element with an id.
+pub(crate) fn focus_now(id: &str) {
+    let document = web_sys::window().and_then(|window| window.document());
+    if let Some(element) = document.and_then(|document| document.get_element_by_id(id)) {
+        focus(element.unchecked_ref());
+    }
+}
+
 /// Gives the focus to a part of the page once what has changed is on it: to a control, or to a text, so
 /// that what follows it comes next.
 pub(crate) fn focus_later(selector: &'static str) {

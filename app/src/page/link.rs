@@ -85,13 +85,22 @@ pub(crate) struct Openers {
     pub(crate) text: Callback<(String, String)>,
 }
 
+/// Whether the address names a state of the page.
+pub(crate) fn is_given() -> bool {
+    is_state(&fragment())
+}
+
+/// Whether a fragment is a state of the page; others are places on it.
+fn is_state(fragment: &str) -> bool {
+    fragment.starts_with('v') && fragment.contains('.')
+}
+
 /// Restores what the address asks for, now and when it changes; then lets it follow the state.
 pub(crate) fn attach(state: State, openers: Openers) {
     state.recent.set(remembered());
     let restore = move || {
         let fragment = fragment();
-        // Others are places on the page.
-        if fragment.starts_with('v') && fragment.contains('.') {
+        if is_state(&fragment) {
             spawn_local(async move {
                 match unpack(&fragment).await.ok().and_then(|text| text.as_string()) {
                     Some(text) => open(state, openers, &text),
@@ -111,7 +120,7 @@ pub(crate) fn attach(state: State, openers: Openers) {
         state.source.track();
         state.view.track();
         state.pin.track();
-        let is_open = state.loaded.with(Option::is_some);
+        let is_open = state.loaded.with(Option::is_some) && !state.is_sample.get();
         if state.waiting.with(Option::is_none) {
             if is_open {
                 let begin = move || spawn_local(async move { drop(address(state).await) });

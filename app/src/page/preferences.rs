@@ -1,4 +1,4 @@
-//! Theme and language: the user's earlier choice, else the system's.
+//! Theme, language and GPU: the user's earlier choice, else the system's.
 
 use gloo::events::EventListener;
 use leptos::prelude::*;
@@ -11,6 +11,18 @@ use crate::words::language::{fetch, tr};
 
 const THEME: &str = "highwater-theme";
 const LANGUAGE: &str = "highwater-language";
+const GPU: &str = "highwater-gpu";
+
+/// The user's own GPU, if they have ever chosen one.
+pub(crate) fn my_gpu() -> Option<String> {
+    stored(GPU)
+}
+
+/// Remembers the user's own GPU.
+pub(crate) fn choose_my_gpu(mine: RwSignal<Option<String>>, id: String) {
+    store(GPU, &id);
+    mine.set(Some(id));
+}
 
 /// The theme to begin with.
 pub(crate) fn theme() -> Theme {

@@ -43,6 +43,21 @@ pub(crate) fn with_article(name: &str) -> String {
     fill(if vowel { "an {gpu}" } else { "a {gpu}" }, &[("gpu", &name)])
 }
 
+/// A model's name: that of its file without the ending.
+pub(crate) fn model_name(file: &str) -> String {
+    let known = crate::model::examples::EXAMPLES.iter().find(|example| example.file == file);
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    known.map_or_else(|| stem.to_owned(), |example| example.title.to_owned())
+}
+
+/// A GPU's name where there is little room: `T4`, `V100`, `RTX 4090`, `H100`.
+pub(crate) fn short_name(name: &str) -> &str {
+    let name =
+        name.strip_prefix("GeForce ").or_else(|| name.strip_prefix("Tesla ")).unwrap_or(name);
+    let unit = name.strip_suffix(" GB").and_then(|name| name.rsplit_once(' '));
+    unit.map_or(name, |(name, _)| name).trim_end_matches(" SXM")
+}
+
 /// A phase as it is called on the timeline.
 pub(crate) fn phase(phase: Phase) -> String {
     tr(match phase {
@@ -136,4 +151,22 @@ pub(crate) fn sentence(text: &str) -> String {
 pub(super) fn spaced(sentences: &[&str]) -> String {
     let said: Vec<_> = sentences.iter().copied().filter(|text| !text.is_empty()).collect();
     said.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_name;
+
+    #[test]
+    fn short_names_keep_what_tells_gpus_apart() {
+        for (name, expected) in [
+            ("T4", "T4"),
+            ("Tesla V100 16 GB", "V100"),
+            ("GeForce RTX 4090", "RTX 4090"),
+            ("A100 80 GB", "A100"),
+            ("H100 SXM", "H100"),
+        ] {
+            assert_eq!(short_name(name), expected);
+        }
+    }
 }

@@ -17,8 +17,23 @@ pub(crate) fn devices() -> Vec<Device> {
         id: known.id.to_owned(),
         name: known.name.to_owned(),
         nameplate: known.nameplate.to_owned(),
+        class: known.class(),
     };
     device::all().iter().map(device).collect()
+}
+
+/// Ids of all devices, in the order in which the page wants to know about them: what is chosen, what most
+/// people ask about, the rest.
+pub(crate) fn ids_by_interest(chosen: &str) -> Vec<String> {
+    let all = device::all().iter().map(|known| known.id);
+    let first = std::iter::once(chosen).chain(device::USUAL);
+    let mut ids: Vec<String> = Vec::new();
+    for id in first.chain(all) {
+        if !ids.iter().any(|known| known == id) {
+            ids.push(id.to_owned());
+        }
+    }
+    ids
 }
 
 /// Reads the structure of an ONNX file; nothing where the input is something else.

@@ -1,0 +1,109 @@
+//! The answer at the top of the page: a sentence, the settings that matter, a card for each usual GPU, and
+//! what the need consists of.
+
+use std::fmt::Display;
+
+use highwater_core::{Bytes, Report};
+use leptos::prelude::*;
+
+use super::gpu_strip::GpuStrip;
+use super::headline::HeadlineView;
+use super::parts::size;
+use super::settings::Settings;
+use crate::model::derived::Derived;
+use crate::model::protocol::OpenDim;
+use crate::model::section::Section;
+use crate::model::state::State;
+use crate::page::preferences;
+use crate::words;
+use crate::words::format;
+use crate::words::language::{fill, tr};
+
+/// The card that answers.
+#[component]
+pub(crate) fn AnswerCard(
+    /// The page's state.
+    state: State,
+    /// What follows from it.
+    derived: Derived,
+) -> impl IntoView {
+    let dims = open_dims(state);
+    let on_config = Callback::new(move |config| state.config.set(config));
+    let choose = Callback::new(move |id: String| {
+        state.config.update(|config| config.choose_device(&id));
+    });
+    let on_mine = Callback::new(move |id: String| {
+        preferences::choose_my_gpu(state.my_gpu, id.clone());
+        choose.run(id);
+    });
+    view! {
+        <section class="answer" aria-label=tr("Answer")>
+            <HeadlineView
+                headline=Memo::new(move |_| words::newest_headline(derived))
+                stale=derived.stale
+                outdated=derived.outdated
+                report=derived.report
+                on_basis=Callback::new(move |()| state.section.set(Section::Assumptions))
+            />
+            <Settings
+                dims
+                devices=state.devices
+                config=state.config
+                report=derived.report
+                problem=state.config_problem
+                on_config
+            />
+            <GpuStrip
+                devices=state.devices
+                generation=derived.generation
+                chosen=Signal::derive(move || state.config.with(|config| config.device.clone()))
+                mine=state.my_gpu
+                outdated=derived.outdated.into()
+                on_choose=choose
+                on_mine
+            />
+            <div class="need">{move || derived.report.get().map(|report| need(&report))}</div>
+        </section>
+    }
+}
+
+/// What the need on the chosen device consists of; the parts add up to it.
+fn need(report: &Report) -> impl IntoView + use<> {
+    let device = &report.verdict;
+    let allocated = report.peak.allocated;
+    let cached = device.need.saturating_sub(device.context).saturating_sub(allocated);
+    let free = device.usable().saturating_sub(device.need);
+    let parts = [
+        ("held-allocated", tr("allocated"), allocated),
+        ("held-unallocated", tr("cached by PyTorch"), Bytes(cached.0)),
+        ("held-context", tr("CUDA context"), device.context),
+        ("held-free", tr("free"), Bytes(free.0)),
+    ];
+    let texts: [(&str, &dyn Display); 2] = [
+        ("gpu", &words::short_name(&device.name)),
+        ("need", &format::of(device.need, device.usable())),
+    ];
+    let lead = fill("{gpu}: {need}", &texts);
+    let part = |(class, name, bytes): (&'static str, String, Bytes)| {
+        view! {
+            <div class="need-part">
+                <dt>
+                    <span class=["swatch ", class].concat() aria-hidden="true"></span>
+                    {name}
+                </dt>
+                <dd>{size(bytes)}</dd>
+            </div>
+        }
+    };
+    view! {
+        <p class="need-lead">{lead}</p>
+        <dl class="need-parts">{parts.into_iter().map(part).collect_view()}</dl>
+    }
+}
+
+/// Dimensions that the model leaves open.
+pub(crate) fn open_dims(state: State) -> Signal<Vec<OpenDim>> {
+    Signal::derive(move || {
+        state.loaded.with(|l| l.as_ref().map(|l| l.dims.clone()).unwrap_or_default())
+    })
+}

@@ -1,0 +1,87 @@
+//! The page before anything is opened: what it does, the field, and one example that is already answered.
+
+use leptos::prelude::*;
+
+use super::header::Keep;
+use super::open_field::{OpenField, Opens};
+use crate::model::lessons::LESSONS;
+use crate::model::state::Arriving;
+use crate::page::teach::Lessons;
+use crate::words::language::tr;
+
+/// The question, the field, and what can be opened.
+#[component]
+pub(crate) fn Hero(
+    /// What is being opened.
+    #[prop(into)]
+    opening: Signal<Option<Arriving>>,
+    /// What the field opens.
+    opens: Opens,
+    /// What was opened before.
+    keep: Keep,
+    /// What the user can ask of lessons.
+    lessons: Lessons,
+) -> impl IntoView {
+    view! {
+        <section class="hero">
+            <h1 class="hero-title">{tr("Will it fit on your GPU?")}</h1>
+            <p class="hero-what">
+                {tr("Estimate how much GPU memory training a PyTorch model takes, before you run it.")}
+            </p>
+            <OpenField loaded=Signal::derive(|| None) opening opens keep large=true />
+            <p class="hero-promise">{tr("Nothing is uploaded or installed: your file stays on this computer.")}</p>
+            <div class="hero-more">
+                <details class="hero-details" id="formats">
+                    <summary>{tr("What can I open?")}</summary>
+                    {formats()}
+                </details>
+                <details class="hero-details" id="lessons">
+                    <summary>{tr("Learn how memory behaves")}</summary>
+                    <ul class="lesson-list">
+                        {LESSONS
+                            .iter()
+                            .enumerate()
+                            .map(|(at, lesson)| {
+                                view! {
+                                    <li>
+                                        <button
+                                            type="button"
+                                            class="menu-item"
+                                            on:click=move |_| lessons.begin.run(at)
+                                        >
+                                            {tr(lesson.title)}
+                                        </button>
+                                    </li>
+                                }
+                            })
+                            .collect_view()}
+                    </ul>
+                </details>
+            </div>
+        </section>
+    }
+}
+
+/// Each kind of input: its name, and how one gets it.
+const FORMATS: [(&str, &str); 8] = [
+    ("ONNX", "torch.onnx.export(model, args, \"model.onnx\")"),
+    ("torch.export (.pt2)", "torch.export.save(torch.export.export(model, args), \"model.pt2\")"),
+    ("Hugging Face config.json", "model.config.save_pretrained(\".\")"),
+    ("A printed model", "print(model)"),
+    ("Keras", "model.to_json()"),
+    ("Memory snapshot of a run", "torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")"),
+    ("Profiler trace from a CPU", "profiler.export_chrome_trace(\"trace.json\")"),
+    ("An out-of-memory message", "nvidia-smi"),
+];
+
+fn formats() -> impl IntoView {
+    let row = |(name, how): (&'static str, &'static str)| {
+        view! {
+            <dt>{tr(name)}</dt>
+            <dd>
+                <code>{how}</code>
+            </dd>
+        }
+    };
+    view! { <dl class="hero-formats">{FORMATS.map(row).collect_view()}</dl> }
+}

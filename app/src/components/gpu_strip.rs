@@ -1,0 +1,233 @@
+//! The GPUs that most people ask about, and the user's own: does the run fit, and how far can the batch go?
+
+use highwater_core::device::USUAL;
+use highwater_core::estimate::LargestBatch;
+use highwater_core::report::{DeviceVerdict, Verdict};
+use leptos::prelude::*;
+
+use super::gpu_table::verdict_class;
+use crate::model::protocol::Device;
+use crate::model::state::DeviceRow;
+use crate::words;
+use crate::words::format::{self, grouped, length, share};
+use crate::words::language::{fill, tr};
+
+/// One card for each GPU; a click makes the whole answer about it.
+#[component]
+pub(crate) fn GpuStrip(
+    /// One row per device.
+    #[prop(into)]
+    devices: Signal<Vec<DeviceRow>>,
+    /// The request that fresh verdicts belong to.
+    #[prop(into)]
+    generation: Signal<u64>,
+    /// Id of the device in the settings.
+    chosen: Signal<String>,
+    /// The user's own GPU.
+    #[prop(into)]
+    mine: Signal<Option<String>>,
+    /// Whether the newest input has no answer.
+    outdated: Signal<bool>,
+    /// Another device is wanted.
+    on_choose: Callback<String>,
+    /// The user says which GPU they have.
+    on_mine: Callback<String>,
+) -> impl IntoView {
+    let row = move |id: &str| {
+        devices.with(|rows| {
+            rows.iter().find(|row| row.device.with_value(|device| device.id == id)).copied()
+        })
+    };
+    let usual = move |id: &'static str| {
+        row(id).map(|row| view! { <Card row generation chosen on_choose /> })
+    };
+    let own = move || {
+        // A GPU that was chosen in the table or by a link has its card, too.
+        let other = Some(chosen.get()).filter(|id| !USUAL.contains(&id.as_str()));
+        let id = other.or_else(|| mine.get());
+        let row = id.as_deref().and_then(row);
+        view! { <MyCard row devices generation chosen on_choose on_mine /> }
+    };
+    view! {
+        <ul class="gpu-strip" class:gpu-strip-outdated=outdated aria-label=tr("GPUs")>
+            {move || USUAL.map(usual).collect_view()}
+            {own}
+        </ul>
+    }
+}
+
+/// A usual GPU.
+#[component]
+fn Card(
+    /// The device, and what is known about it.
+    row: DeviceRow,
+    /// The request that fresh verdicts belong to.
+    generation: Signal<u64>,
+    /// Id of the device in the settings.
+    chosen: Signal<String>,
+    /// It is wanted.
+    on_choose: Callback<String>,
+) -> impl IntoView {
+    let Device { id, name, nameplate, .. } = row.device.get_value();
+    let (own, wanted) = (id.clone(), id.clone());
+    let is_chosen = Memo::new(move |_| chosen.with(|chosen| *chosen == own));
+    view! {
+        <li class=["gpu-card gpu-card-", &id].concat() class:gpu-card-chosen=is_chosen>
+            <button
+                type="button"
+                class="gpu-card-button"
+                id=["card-", &id].concat()
+                aria-pressed=move || is_chosen.get().to_string()
+                on:click=move |_| on_choose.run(wanted.clone())
+            >
+                <span class="gpu-card-head">
+                    <span class="gpu-card-name">{words::short_name(&name).to_owned()}</span>
+                    <span class="gpu-card-box">{nameplate}</span>
+                </span>
+                <Verdicts row generation />
+            </button>
+        </li>
+    }
+}
+
+/// The user's own GPU, or a place to name it.
+#[component]
+fn MyCard(
+    /// The device, and what is known about it.
+    row: Option<DeviceRow>,
+    /// All devices.
+    devices: Signal<Vec<DeviceRow>>,
+    /// The request that fresh verdicts belong to.
+    generation: Signal<u64>,
+    /// Id of the device in the settings.
+    chosen: Signal<String>,
+    /// It is wanted.
+    on_choose: Callback<String>,
+    /// The user says which GPU they have.
+    on_mine: Callback<String>,
+) -> impl IntoView {
+    let id = row.map(|row| row.device.with_value(|device| device.id.clone()));
+    let own = id.clone();
+    let is_chosen = Memo::new(move |_| own.is_some() && own == Some(chosen.get()));
+    let known = id.clone();
+    let options = move || {
+        devices.with(|rows| {
+            let options = rows.iter().map(|row| {
+                let (id, name) = row.device.with_value(|device| (device.id.clone(), device.name.clone()));
+                let selected = known.as_ref() == Some(&id);
+                view! {
+                    <option value=id prop:selected=selected>
+                        {name}
+                    </option>
+                }
+            });
+            options.collect_view()
+        })
+    };
+    let body = row.map(|row| {
+        let wanted = id.clone().unwrap_or_default();
+        view! {
+            <button
+                type="button"
+                class="gpu-card-button"
+                id="card-mine"
+                aria-label=row.device.with_value(|device| device.name.clone())
+                aria-pressed=move || is_chosen.get().to_string()
+                on:click=move |_| on_choose.run(wanted.clone())
+            >
+                <Verdicts row generation />
+            </button>
+        }
+    });
+    let is_named = row.is_some();
+    view! {
+        <li class="gpu-card gpu-card-mine" class:gpu-card-chosen=is_chosen>
+            <span class="gpu-card-head">
+                <select
+                    class="gpu-card-select"
+                    id="my-gpu"
+                    aria-label=tr("My GPU")
+                    on:change:target=move |event| on_mine.run(event.target().value())
+                >
+                    <option value="" disabled prop:selected=!is_named>
+                        {tr("My GPU…")}
+                    </option>
+                    {options}
+                </select>
+                <span class="gpu-card-box">{is_named.then(|| tr("my GPU"))}</span>
+            </span>
+            {body}
+            {(!is_named)
+                .then(|| view! { <p class="gpu-card-invite">{tr("Choose your GPU. This browser remembers it.")}</p> })}
+        </li>
+    }
+}
+
+/// A bar of need against usable memory, the verdict, and the largest batch.
+#[component]
+fn Verdicts(
+    /// The device, and what is known about it.
+    row: DeviceRow,
+    /// The request that fresh verdicts belong to.
+    generation: Signal<u64>,
+) -> impl IntoView {
+    let is_stale = move || {
+        row.verdict.with(|known| known.as_ref().is_none_or(|(of, _)| *of != generation.get()))
+    };
+    let used = Memo::new(move |_| {
+        row.verdict.with(|known| {
+            known.as_ref().map_or(0.0, |(_, known)| share(known.need, known.usable()).min(100.0))
+        })
+    });
+    let verdict = Memo::new(move |_| row.known_verdict());
+    let class = move || verdict.get().map_or("", verdict_class);
+    view! {
+        <span class="gpu-card-bar" class:gpu-card-stale=is_stale aria-hidden="true">
+            <span class=move || ["gpu-bar-need ", class()].concat() style:width=move || length(used.get()) + "%"></span>
+        </span>
+        <span class="gpu-card-line">
+            <span class=move || ["gpu-card-verdict ", class()].concat()>
+                {move || verdict.get().map(signed)}
+            </span>
+            <span class="gpu-card-need">{move || row.verdict.with(|known| Some(need(&known.as_ref()?.1)))}</span>
+        </span>
+        <span class="gpu-card-batch">{move || row.largest.with(|known| batch(known.as_ref(), verdict.get()))}</span>
+    }
+}
+
+/// A verdict with its sign.
+fn signed(verdict: Verdict) -> impl IntoView {
+    view! {
+        <span aria-hidden="true">{format::verdict_symbol(verdict)}</span>
+        " "
+        {format::verdict_short(verdict)}
+    }
+}
+
+/// `12.1 of 14.6 GiB`, with `≥` where the need is a lower bound.
+fn need(known: &DeviceVerdict) -> impl IntoView + use<> {
+    let exact = [format::exact(known.need), format::exact(known.usable())].join(" / ");
+    let bound = if known.verdict == Verdict::NotKnown { "≥\u{a0}" } else { "" };
+    let text = [bound, &format::of(known.need, known.usable())].concat();
+    view! { <span title=exact>{text}</span> }
+}
+
+/// The largest batch, and how far it goes with flushes.
+fn batch(
+    known: Option<&(u64, Option<LargestBatch>)>,
+    verdict: Option<Verdict>,
+) -> impl IntoView + use<> {
+    let text = match known {
+        None => "…".to_owned(),
+        Some((_, None)) => String::new(),
+        Some((_, Some(largest))) => match (largest.without_flush, largest.only_with_flush()) {
+            (Some(batch), _) if verdict == Some(Verdict::NotKnown) => {
+                fill("largest batch at most {n}", &[("n", &grouped(batch))])
+            }
+            (Some(batch), _) => fill("largest batch {n}", &[("n", &grouped(batch))]),
+            (None, Some(batch)) => fill("batch {n} with flushes", &[("n", &grouped(batch))]),
+            (None, None) => tr("no batch fits"),
+        },
+    };
+    view! { <span>{text}</span> }
+}

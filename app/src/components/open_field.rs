@@ -1,0 +1,344 @@
+//! The one field that opens everything: a file, pasted text, or a name.
+
+use leptos::ev::{ClipboardEvent, KeyboardEvent};
+use leptos::html;
+use leptos::prelude::*;
+use web_sys::File;
+
+use super::header::Keep;
+use super::icons::{CROSS, OPEN, icon};
+use crate::model::examples::{EXAMPLES, Example};
+use crate::model::state::Arriving;
+use crate::model::visit::Recent;
+use crate::page::focus::focus_now;
+use crate::words::keep;
+use crate::words::language::{fill, tr};
+use crate::words::notice;
+
+/// What the field opens, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Opens {
+    /// A file was chosen.
+    pub(crate) file: Callback<File>,
+    /// An example was chosen.
+    pub(crate) example: Callback<Example>,
+    /// A text was pasted: its name and the text.
+    pub(crate) text: Callback<(String, String)>,
+    /// The user wants to write a model.
+    pub(crate) write: Callback<()>,
+    /// What is being opened is not wanted any more.
+    pub(crate) cancel: Callback<()>,
+    /// The model is to be taken off the page.
+    pub(crate) close: Callback<()>,
+}
+
+/// An entry of the list below the field.
+#[derive(Clone, Debug, PartialEq)]
+enum Entry {
+    /// A model that travels with the page.
+    Example(Example),
+    /// Something that was opened before, and its place in that list.
+    Recent(Recent, i32),
+    /// The editor.
+    Write,
+    /// A name that is not known: what was typed.
+    Unknown(String),
+}
+
+impl Entry {
+    fn title(&self) -> String {
+        match self {
+            Self::Example(example) => example.title.to_owned(),
+            Self::Recent(recent, _) => recent.name.clone(),
+            Self::Write => tr("Write a model"),
+            Self::Unknown(typed) => {
+                fill("“{name}” is not in the catalogue yet", &[("name", typed)])
+            }
+        }
+    }
+
+    fn about(&self) -> String {
+        match self {
+            Self::Example(example) => tr(example.about),
+            Self::Recent(recent, _) => keep::recent_kind(&recent.kind),
+            Self::Write => tr("as a list of layers, with an answer at every keystroke"),
+            Self::Unknown(_) => tr("Drop its config.json or an export, or choose an example."),
+        }
+    }
+}
+
+/// A combobox: typing filters what can be opened, a paste of several lines is a model.
+#[component]
+pub(crate) fn OpenField(
+    /// Name of the model on the page.
+    loaded: Signal<Option<String>>,
+    /// What is being opened.
+    #[prop(into)]
+    opening: Signal<Option<Arriving>>,
+    /// What it opens, and how.
+    opens: Opens,
+    /// What was opened before.
+    keep: Keep,
+    /// Whether it is what the page is about at the moment.
+    #[prop(optional)]
+    large: bool,
+) -> impl IntoView {
+    let (typed, open) = (RwSignal::new(String::new()), RwSignal::new(false));
+    let active = RwSignal::new(None::<usize>);
+    let field = NodeRef::<html::Input>::new();
+    let files = NodeRef::<html::Input>::new();
+    let entries = Memo::new(move |_| entries(&typed.get(), &keep.recent.get()));
+    let close_list = move || {
+        open.set(false);
+        active.set(None);
+    };
+    let choose = move |entry: Entry| {
+        match entry {
+            Entry::Example(example) => opens.example.run(example),
+            Entry::Recent(recent, _) => keep.on_open.run(recent.fragment),
+            Entry::Write => opens.write.run(()),
+            Entry::Unknown(_) => return,
+        }
+        typed.set(String::new());
+        close_list();
+    };
+    let on_key = move |event: KeyboardEvent| {
+        let count = entries.with(Vec::len);
+        match event.key().as_str() {
+            "ArrowDown" | "ArrowUp" if count > 0 => {
+                event.prevent_default();
+                open.set(true);
+                let step = if event.key() == "ArrowDown" { 1 } else { count - 1 };
+                let first = if event.key() == "ArrowDown" { 0 } else { count - 1 };
+                active.update(|at| *at = Some(at.map_or(first, |at| (at + step) % count)));
+            }
+            "Enter" => {
+                event.prevent_default();
+                let at = active.get_untracked().unwrap_or(0);
+                if let Some(entry) = entries.with_untracked(|entries| entries.get(at).cloned()) {
+                    open.set(true);
+                    choose(entry);
+                }
+            }
+            "Escape" => close_list(),
+            _ => {}
+        }
+    };
+    let on_paste = move |event: ClipboardEvent| {
+        let text = event.clipboard_data().and_then(|data| data.get_data("text/plain").ok());
+        // A name has one line; a model, a message or a configuration has more.
+        if let Some(text) = text.filter(|text| text.trim().contains(['\n', '{'])) {
+            event.prevent_default();
+            event.stop_propagation();
+            opens.text.run((notice::pasted(), text));
+            close_list();
+        }
+    };
+    let item = move |(at, entry): (usize, Entry)| {
+        let chosen = entry.clone();
+        let forget = match &entry {
+            Entry::Recent(recent, place) => Some((recent.name.clone(), *place)),
+            _ => None,
+        };
+        let is_dead = matches!(entry, Entry::Unknown(_));
+        view! {
+            <li
+                role="option"
+                class="open-entry"
+                class:open-entry-dead=is_dead
+                id=["open-entry-", &at.to_string()].concat()
+                aria-selected=move || (active.get() == Some(at)).to_string()
+                aria-disabled=is_dead.to_string()
+                on:pointerdown=move |event| event.prevent_default()
+                on:click=move |_| choose(chosen.clone())
+            >
+                <span class="open-entry-title">{entry.title()}</span>
+                <span class="open-entry-about">{entry.about()}</span>
+                {forget
+                    .map(|(name, place)| {
+                        let label = fill("Forget {name}", &[("name", &name)]);
+                        view! {
+                            <span
+                                class="open-entry-forget"
+                                title=label
+                                on:click=move |event| {
+                                    event.stop_propagation();
+                                    keep.on_forget.run(place);
+                                }
+                            >
+                                {icon(CROSS)}
+                            </span>
+                        }
+                    })}
+            </li>
+        }
+    };
+    view! {
+        <div class="open-field" class:open-field-large=large aria-busy=move || opening.with(Option::is_some).to_string()>
+            <div class="open-frame" on:click=move |_| focus_now("open")>
+                <span class="open-state" role="status">
+                    {move || match (opening.get(), loaded.get()) {
+                        (Some(arriving), _) => arriving_chip(&arriving, opens.cancel).into_any(),
+                        (None, Some(name)) => loaded_chip(name, opens.close).into_any(),
+                        (None, None) => ().into_any(),
+                    }}
+                </span>
+                <input
+                    node_ref=field
+                    id="open"
+                    type="text"
+                    class="open-input"
+                    role="combobox"
+                    autocomplete="off"
+                    autocapitalize="off"
+                    spellcheck="false"
+                    aria-label=tr("Open a model")
+                    aria-autocomplete="list"
+                    aria-controls="open-list"
+                    aria-expanded=move || open.get().to_string()
+                    aria-activedescendant=move || {
+                        let at = active.get().filter(|_| open.get());
+                        at.map(|at| ["open-entry-", &at.to_string()].concat())
+                    }
+                    placeholder=tr("Drop a file, paste a model, or type a name")
+                    prop:value=typed
+                    on:focus=move |_| open.set(true)
+                    on:blur=move |_| close_list()
+                    on:input:target=move |event| {
+                        typed.set(event.target().value());
+                        open.set(true);
+                        active.set(None);
+                    }
+                    on:keydown=on_key
+                    on:paste=on_paste
+                />
+                <button
+                    type="button"
+                    class=if large { "button button-accent" } else { "button" }
+                    id="open-file"
+                    on:click=move |_| {
+                        if let Some(files) = files.get() {
+                            files.click();
+                        }
+                    }
+                >
+                    {icon(OPEN)}
+                    <span class="open-file-word">{tr("Open a file")}</span>
+                </button>
+            </div>
+            <input
+                node_ref=files
+                type="file"
+                class="hidden"
+                tabindex="-1"
+                aria-hidden="true"
+                on:change:target=move |event| {
+                    let input = event.target();
+                    if let Some(file) = input.files().and_then(|files| files.get(0)) {
+                        opens.file.run(file);
+                    }
+                    // The same file chosen again is a change, too.
+                    input.set_value("");
+                }
+            />
+            <ul
+                class="open-list"
+                id="open-list"
+                role="listbox"
+                aria-label=tr("What can be opened")
+                hidden=move || !open.get()
+            >
+                {move || entries.get().into_iter().enumerate().map(item).collect_view()}
+            </ul>
+        </div>
+    }
+}
+
+/// What the list offers for what was typed.
+fn entries(typed: &str, recent: &[Recent]) -> Vec<Entry> {
+    let wanted = typed.trim().to_lowercase();
+    let has = |name: &str| name.to_lowercase().contains(&wanted);
+    let examples = EXAMPLES.into_iter().filter(|example| has(example.title)).map(Entry::Example);
+    let places = (0..).zip(recent);
+    let recent = places.filter(|(_, recent)| has(&recent.name) && recent.kind != "example");
+    let recent = recent.map(|(place, recent)| Entry::Recent(recent.clone(), place));
+    let mut entries: Vec<_> = examples.chain(recent).collect();
+    if wanted.is_empty() {
+        entries.push(Entry::Write);
+    } else if entries.is_empty() {
+        entries.push(Entry::Unknown(typed.trim().to_owned()));
+    }
+    entries
+}
+
+/// What is on its way in, and how far it is.
+fn arriving_chip(arriving: &Arriving, on_cancel: Callback<()>) -> impl IntoView + use<> {
+    let percent = arriving.percent.map(|percent| {
+        view! {
+            <span class="chip-percent" aria-hidden="true">{format!("{percent:.0}\u{a0}%")}</span>
+            <button
+                type="button"
+                class="chip-close"
+                id="leave-off"
+                aria-label=tr("Cancel opening")
+                on:click=move |_| on_cancel.run(())
+            >
+                {icon(CROSS)}
+            </button>
+        }
+    });
+    view! {
+        <span class="chip chip-busy">
+            <span class="chip-text">{fill("Opening {file}…", &[("file", &arriving.name)])}</span>
+            {percent}
+        </span>
+    }
+}
+
+/// What is open.
+fn loaded_chip(name: String, on_close: Callback<()>) -> impl IntoView {
+    let title = name.clone();
+    view! {
+        <span class="chip" title=title>
+            <span class="chip-text">{name}</span>
+            <button
+                type="button"
+                class="chip-close"
+                id="close"
+                aria-label=tr("Close this model")
+                on:click=move |_| on_close.run(())
+            >
+                {icon(CROSS)}
+            </button>
+        </span>
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typing_filters_what_can_be_opened() {
+        let mine = Recent {
+            name: "my-resnet.onnx".to_owned(),
+            kind: "file".to_owned(),
+            fragment: String::new(),
+        };
+        let check = |typed: &str, expected: &[&str]| {
+            let titles: Vec<_> = entries(typed, std::slice::from_ref(&mine))
+                .iter()
+                .map(|entry| match entry {
+                    Entry::Example(example) => example.title.to_owned(),
+                    Entry::Recent(recent, _) => recent.name.clone(),
+                    Entry::Write => "write".to_owned(),
+                    Entry::Unknown(name) => ["? ", name].concat(),
+                })
+                .collect();
+            assert_eq!(titles, expected);
+        };
+        check("", &["ResNet-50", "ViT-B/16", "DistilGPT-2", "my-resnet.onnx", "write"]);
+        check(" resnet", &["ResNet-50", "my-resnet.onnx"]);
+        check("Llama-3.1-8B", &["? Llama-3.1-8B"]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The sections of an answer: one tab each.
+
+/// What a tab shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Section {
+    /// Memory over time, and the parts of the peak.
+    #[default]
+    Timeline,
+    /// What sets the peak.
+    Peak,
+    /// Changes that would lower it.
+    Suggestions,
+    /// Every GPU.
+    Gpus,
+    /// The need over the batch or the length.
+    Growth,
+    /// Tensors and segments at one moment.
+    Allocator,
+    /// Two answers next to each other.
+    Compare,
+    /// Assumptions and diagnostics.
+    Assumptions,
+}
+
+impl Section {
+    /// All of them, in the order of the tabs.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Timeline,
+        Self::Peak,
+        Self::Suggestions,
+        Self::Gpus,
+        Self::Growth,
+        Self::Allocator,
+        Self::Compare,
+        Self::Assumptions,
+    ];
+
+    /// Its name in the page's own addresses and style sheets.
+    pub(crate) const fn id(self) -> &'static str {
+        match self {
+            Self::Timeline => "timeline",
+            Self::Peak => "peak",
+            Self::Suggestions => "suggestions",
+            Self::Gpus => "gpus",
+            Self::Growth => "growth",
+            Self::Allocator => "allocator",
+            Self::Compare => "compare",
+            Self::Assumptions => "assumptions",
+        }
+    }
+
+    /// Its name for people, in English.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Timeline => "Timeline",
+            Self::Peak => "What sets the peak",
+            Self::Suggestions => "Suggestions",
+            Self::Gpus => "All GPUs",
+            Self::Growth => "Growth",
+            Self::Allocator => "Allocator",
+            Self::Compare => "Compare",
+            Self::Assumptions => "Assumptions",
+        }
+    }
+
+    /// Whether a recorded run has it: such a run has no model to vary.
+    pub(crate) const fn has_recorded(self) -> bool {
+        !matches!(self, Self::Peak | Self::Suggestions | Self::Growth)
+    }
+
+    /// Whether a printed page has it.
+    pub(crate) const fn is_printed(self) -> bool {
+        matches!(self, Self::Timeline | Self::Gpus | Self::Assumptions)
+    }
+}
