@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use crate::place;
 use crate::process::{Failure, Result, command, progress, run};
-use crate::toolchain;
-use crate::{page, tools};
+use crate::programs::Flavour;
+use crate::{page, toolchain, tools, weight};
 
 /// A part of the checks: its name and what it does.
 type Part = (&'static str, fn() -> Result<()>);
@@ -70,8 +70,8 @@ fn test_native() -> Result<()> {
 }
 
 fn build_page() -> Result<()> {
-    page::build(page::Flavour::Release)?;
-    page::weigh()
+    page::build(Flavour::Small)?;
+    weight::weigh()
 }
 
 /// Clippy can only read a library that its own compiler built; where the compiler for the browser

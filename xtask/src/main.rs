@@ -5,10 +5,15 @@
 //! | [`process`] | running other programs, and failing in words |
 //! | [`place`] | where things lie: the checkout, the cache |
 //! | [`toolchain`] | a compiler that can build for the browser |
-//! | [`tools`] | Trunk, wasm-bindgen, a browser, Node |
+//! | [`tools`] | a browser, Node |
+//! | [`pack`] | cuDNN's choices in columns of bytes |
+//! | [`manifest`] | what `index.html` asks the build for |
+//! | [`programs`] | the page's programs, compiled |
+//! | [`shrink`] | a program and its script, lighter on the wire |
+//! | [`site`] | the page's files, put together |
 //! | [`offline`] | what the page needs when there is no network |
-//! | [`shrink`] | a built page, lighter on the wire |
-//! | [`page`] | the static page in `dist/`, and what it weighs |
+//! | [`page`] | the static page in `dist/` |
+//! | [`weight`] | what it weighs |
 //! | [`server`] | `dist/` over HTTP, on this machine only |
 //! | [`oracle`] | our events beside recorded ones |
 //! | [`tidy`] | habits that no lint knows |
@@ -22,10 +27,21 @@ mod place;
 mod toolchain;
 mod tools;
 
-mod offline;
-mod page;
-mod server;
+#[path = "../../core/build/pack.rs"]
+mod pack;
+
+mod manifest;
+mod programs;
 mod shrink;
+
+mod site;
+
+mod offline;
+
+mod page;
+mod weight;
+
+mod server;
 
 mod oracle;
 
@@ -38,8 +54,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::page::Flavour;
 use crate::process::{Result, command, run};
+use crate::programs::Flavour;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Sets up, serves, tests and checks Highwater")]
@@ -55,9 +71,9 @@ enum Task {
         /// Port to listen on
         #[arg(long, default_value_t = 8080)]
         port: u16,
-        /// Build quickly instead of small
+        /// Build what `build` does: small, in minutes
         #[arg(long)]
-        dev: bool,
+        small: bool,
     },
     /// Build the static page into dist/ and weigh it
     Build,
@@ -114,15 +130,15 @@ fn main() -> ExitCode {
 
 fn perform(task: &Task) -> Result<()> {
     match *task {
-        Task::Serve { port, dev } => {
+        Task::Serve { port, small } => {
             // The port first: whoever has it taken should not wait for a build to hear so.
             let listener = server::listen(port)?;
-            page::build(if dev { Flavour::Dev } else { Flavour::Release })?;
+            page::build(if small { Flavour::Small } else { Flavour::Quick })?;
             server::serve(&listener, &place::dist())
         }
         Task::Build => {
-            page::build(Flavour::Release)?;
-            page::weigh()
+            page::build(Flavour::Small)?;
+            weight::weigh()
         }
         Task::Test { quick } => checks::run_all(quick),
         Task::Bench => {

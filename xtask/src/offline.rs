@@ -1,57 +1,54 @@
 //! What the page needs when there is no network: the list of its files, written into the worker that
 //! keeps them.
 
-use std::fs;
-use std::path::Path;
-
-use crate::page::pack::fingerprint;
+use crate::pack::fingerprint;
 use crate::process::{Failure, Result, While as _};
+use crate::site::Files;
 
 /// The worker, which lists itself nowhere: a browser fetches it by rules of its own.
 const WORKER: &str = "sw.js";
 /// The line of it that the list replaces.
 const EMPTY: &str = "const FILES = {};";
 
-/// Writes the files of a built page and their fingerprints into its worker; none, if the page is not
-/// to be kept.
+/// Writes the files of a page and their fingerprints into its worker; none, if the page is not to be kept.
 ///
 /// # Errors
-/// A file cannot be read, or the worker is not the one that this was written for.
-pub(crate) fn prepare(folder: &Path, kept: bool) -> Result<()> {
-    let path = folder.join(WORKER);
-    let worker = fs::read_to_string(&path).during("reading the worker that keeps the page")?;
+/// The worker is not the one that this was written for.
+pub(crate) fn prepare(files: &mut Files, kept: bool) -> Result<()> {
+    let worker = files.get(WORKER).cloned().unwrap_or_default();
+    let worker = String::from_utf8(worker).during(format_args!("reading {WORKER}"))?;
     if !worker.contains(EMPTY) {
         return Err(Failure::new(format!("{WORKER} has no line `{EMPTY}`")));
     }
-    let mut files = Vec::new();
-    if kept {
-        list(folder, "", &mut files)?;
-        files.sort();
-    }
-    let entries: Vec<_> =
-        files.iter().map(|(name, mark)| format!("  \"{name}\": \"{mark:x}\",\n")).collect();
+    let listed = files.iter().filter(|(name, _)| kept && *name != WORKER);
+    let entries: Vec<_> = listed
+        .map(|(name, bytes)| format!("  \"{name}\": \"{:x}\",\n", fingerprint(bytes)))
+        .collect();
     let listed = format!("const FILES = {{\n{}}};", entries.concat());
-    fs::write(&path, worker.replacen(EMPTY, &listed, 1)).during("writing the list of files")
-}
-
-fn list(folder: &Path, prefix: &str, files: &mut Vec<(String, u32)>) -> Result<()> {
-    let doing = format!("listing {}", folder.display());
-    for entry in fs::read_dir(folder).during(&doing)? {
-        let entry = entry.during(&doing)?;
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            list(&entry.path(), &format!("{name}/"), files)?;
-        } else if name != WORKER && !name.starts_with('.') {
-            let bytes = fs::read(entry.path()).during(format_args!("reading {name}"))?;
-            files.push((name, fingerprint(&bytes)));
-        }
-    }
+    files.insert(WORKER.to_owned(), worker.replacen(EMPTY, &listed, 1).into_bytes());
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::page::pack::fingerprint;
+    use super::{EMPTY, WORKER, prepare};
+    use crate::pack::fingerprint;
+    use crate::site::Files;
+
+    #[test]
+    fn the_worker_lists_what_is_kept() {
+        for (kept, expected) in [
+            (true, "const FILES = {\n  \"a.js\": \"e40c292c\",\n};"),
+            (false, "const FILES = {\n};"),
+        ] {
+            let mut files = Files::from([
+                ("a.js".to_owned(), b"a".to_vec()),
+                (WORKER.to_owned(), EMPTY.as_bytes().to_vec()),
+            ]);
+            prepare(&mut files, kept).expect("the worker has the line");
+            assert_eq!(files[WORKER], expected.as_bytes(), "kept: {kept}");
+        }
+    }
 
     #[test]
     fn fingerprints_are_those_of_fnv() {

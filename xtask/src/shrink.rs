@@ -1,15 +1,13 @@
 //! Makes the built page lighter on the wire, and changes nothing that it does.
 //!
-//! What compresses is what a window of 32 kB has seen before. So all styles become one file, and
-//! the functions of a program stand in the order of their names, where the copies of one generic
-//! function are neighbours, and the copies by their bytes; `wasm-bindgen` leaves them by their sizes.
+//! What compresses is what a window of 32 kB has seen before. So the functions of a program stand in the
+//! order of their names, where the copies of one generic function are neighbours, and the copies by
+//! their bytes; `wasm-bindgen` leaves them by their sizes.
 //! And what compresses worst is chance: the hashes in the names by which a program and its script
 //! know each other become numbers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fs;
-use std::path::Path;
 
 use wasm_encoder::reencode::{Error as Reencoding, Reencode};
 use wasm_encoder::{CodeSection, FunctionSection, ImportSection, Module};
@@ -18,41 +16,25 @@ use wasmparser::{
     ImportSectionReader, KnownCustom, Name, Parser, Payload, TypeRef,
 };
 
-use crate::page::pack::fingerprint;
 use crate::process::{Failure, Result, While as _};
+use crate::programs::Loadable;
 
-/// Shrinks every program and script of a built page, and its styles.
+/// Shrinks a program and the script that loads it.
 ///
 /// # Errors
-/// A file cannot be read or written, or is not what Trunk makes.
-pub(crate) fn shrink(folder: &Path) -> Result<()> {
-    join_styles(folder)?;
-    for entry in fs::read_dir(folder).during("listing the programs")? {
-        let path = entry.during("listing the programs")?.path();
-        let has = |ending| path.extension().is_some_and(|extension| extension == ending);
-        if has("wasm") {
-            let doing = format!("putting {} in order", path.display());
-            let program = fs::read(&path).during(&doing)?;
-            let sorts = sorts(&program).during(&doing)?;
-            if sorts > 1 {
-                return Err(Failure::new(format!(
-                    "{} has the standard library's sort {sorts} times: use `core/src/sorted.rs`, \
-                     also in place of a `collect` into a `BTreeMap` or a `BTreeSet`",
-                    path.display()
-                )));
-            }
-            let short = short_names(&program).during(&doing)?;
-            let script = path.to_string_lossy().replace("_bg.wasm", ".js");
-            let glue = fs::read_to_string(&script).during(&doing)?;
-            fs::write(&path, by_name(&program, &short).during(&doing)?).during(&doing)?;
-            fs::write(script, renamed(&glue, &short)).during(&doing)?;
-        } else if has("js") {
-            let doing = format!("trimming {}", path.display());
-            let text = fs::read_to_string(&path).during(&doing)?;
-            fs::write(&path, trimmed(&text)).during(&doing)?;
-        }
+/// It is no program that `wasm-bindgen` wrote, or has the standard library's sort more than once.
+pub(crate) fn program(name: &str, program: &Loadable) -> Result<Loadable> {
+    let doing = format!("putting {name} in order");
+    let sorts = sorts(&program.wasm).during(&doing)?;
+    if sorts > 1 {
+        return Err(Failure::new(format!(
+            "{name} has the standard library's sort {sorts} times: use `core/src/sorted.rs`, \
+             also in place of a `collect` into a `BTreeMap` or a `BTreeSet`"
+        )));
     }
-    Ok(())
+    let short = short_names(&program.wasm).during(&doing)?;
+    let wasm = by_name(&program.wasm, &short).during(&doing)?;
+    Ok(Loadable { wasm, script: renamed(&program.script, &short) })
 }
 
 /// COUNT: how often the standard library's sort was compiled into a program.
@@ -89,7 +71,7 @@ fn short_names(program: &[u8]) -> std::result::Result<BTreeMap<String, String>, 
 }
 
 /// A script or a style without its indentation, and without the lines that are comments.
-fn trimmed(text: &str) -> String {
+pub(crate) fn trimmed(text: &str) -> String {
     let mut is_comment = false;
     let mut kept = String::new();
     for line in text.lines().map(str::trim) {
@@ -117,33 +99,6 @@ fn renamed(script: &str, short: &BTreeMap<String, String>) -> String {
         rest = behind;
     }
     text + rest
-}
-
-/// Start of a line of `index.html` that asks for a style.
-const STYLE: &str = "<link rel=\"stylesheet\" href=\"./";
-
-/// Joins the styles that `index.html` asks for, in its order.
-fn join_styles(folder: &Path) -> Result<()> {
-    let path = folder.join("index.html");
-    let page = fs::read_to_string(&path).during("reading the page")?;
-    let (mut styles, mut kept, mut place) = (String::new(), Vec::new(), None);
-    for line in page.lines() {
-        let name = line.trim_start().strip_prefix(STYLE).and_then(|rest| rest.split('"').next());
-        let Some(name) = name else {
-            kept.push(line.to_owned());
-            continue;
-        };
-        let file = folder.join(name);
-        let style = fs::read_to_string(&file).during(format_args!("reading {name}"))?;
-        styles.push_str(&trimmed(&style));
-        fs::remove_file(&file).during(format_args!("removing {name}"))?;
-        place.get_or_insert(kept.len());
-    }
-    let place = place.ok_or_else(|| Failure::new("index.html asks for no style"))?;
-    let name = format!("highwater-{:x}.css", fingerprint(styles.as_bytes()));
-    kept.insert(place, format!("    {STYLE}{name}\" />"));
-    fs::write(folder.join(name), styles).during("writing the styles")?;
-    fs::write(path, kept.join("\n") + "\n").during("writing the page")
 }
 
 /// A program with its functions in the order of their names, which it loses, and its imports under

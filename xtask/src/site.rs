@@ -1,0 +1,190 @@
+//! The page's files, put together as `index.html` asks.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::manifest::{Asset, Link, setting};
+use crate::pack::fingerprint;
+use crate::process::{Failure, Result, While as _};
+use crate::programs::{Flavour, Loadable};
+use crate::shrink;
+
+/// Files by their path below the page's root.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// Puts the page's files together.
+///
+/// `root` is the folder of `page`, which is `index.html`, and of `config`, which is `Trunk.toml`; its
+/// `links` were read before, and its programs compiled.
+///
+/// # Errors
+/// A file cannot be read, or a program cannot be made small.
+pub(crate) fn assemble(
+    root: &Path,
+    (page, config): (&str, &str),
+    links: &[Link],
+    programs: &BTreeMap<String, Loadable>,
+    flavour: Flavour,
+) -> Result<Files> {
+    let is_small = flavour == Flavour::Small;
+    let base = setting(config, "public_url")?;
+    let mut files = Files::new();
+    let (mut styles, mut first_style) = (String::new(), None);
+    let mut replacements = Vec::new();
+    for Link { span, asset } in links {
+        let mut replacement = String::new();
+        match asset {
+            Asset::Style(file) => {
+                let style = text(&read(root, file)?, file)?;
+                styles.push_str(&if is_small { shrink::trimmed(&style) } else { style + "\n" });
+                first_style.get_or_insert(replacements.len());
+            }
+            Asset::Icon(file, kind) => {
+                let icon = read(root, file)?;
+                let name = hashed(file, &icon);
+                let kind =
+                    kind.as_ref().map(|kind| format!(" type=\"{kind}\"")).unwrap_or_default();
+                replacement = format!("<link rel=\"icon\" href=\"{base}{name}\"{kind} />");
+                files.insert(name, icon);
+            }
+            Asset::File(file, folder) => {
+                let bytes = read(root, file)?;
+                files.insert(format!("{folder}{}", file_name(file)), bytes);
+            }
+            Asset::Folder(folder, name) => copy(&root.join(folder), name, &mut files)?,
+            Asset::Program(program) => {
+                let name = &program.binary;
+                let built = programs.get(name);
+                let built = built.ok_or_else(|| Failure::new(format!("{name} was not built")))?;
+                let small = if is_small { Some(shrink::program(name, built)?) } else { None };
+                let Loadable { wasm, script } = small.as_ref().unwrap_or(built);
+                let name = if program.is_main {
+                    let mark = fingerprint(&[wasm, script.as_bytes()].concat());
+                    let name = format!("{name}-{mark:08x}");
+                    replacement = loader(config, base, &name)?;
+                    name
+                } else {
+                    name.clone()
+                };
+                files.insert(format!("{name}_bg.wasm"), wasm.clone());
+                files.insert(format!("{name}.js"), script.clone().into_bytes());
+            }
+        }
+        replacements.push((span.clone(), replacement));
+    }
+    let name = hashed("highwater.css", styles.as_bytes());
+    let first = first_style.and_then(|first: usize| replacements.get_mut(first));
+    if let Some((_, replacement)) = first {
+        *replacement = format!("<link rel=\"stylesheet\" href=\"{base}{name}\" />");
+        files.insert(name, styles.into_bytes());
+    }
+    if is_small {
+        let is_script = |name: &str| Path::new(name).extension().is_some_and(|it| it == "js");
+        for (name, bytes) in files.iter_mut().filter(|(name, _)| is_script(name)) {
+            *bytes = shrink::trimmed(&text(bytes, name)?).into_bytes();
+        }
+    }
+    files.insert("index.html".to_owned(), replaced(page, &replacements).into_bytes());
+    Ok(files)
+}
+
+/// What starts the page's program, as `Trunk.toml` words it.
+fn loader(config: &str, base: &str, name: &str) -> Result<String> {
+    let fill = |pattern: &str| {
+        let wasm = format!("{name}_bg.wasm");
+        let script = format!("{name}.js");
+        pattern.replace("{base}", base).replace("{js}", &script).replace("{wasm}", &wasm)
+    };
+    let preload = setting(config, "pattern_preload")?;
+    let script = setting(config, "pattern_script")?;
+    Ok(format!("{}\n    {}", fill(preload), fill(script)))
+}
+
+/// A text with replacements in place of spans, which are sorted. A line that loses all it has goes.
+fn replaced(text: &str, replacements: &[(Range<usize>, String)]) -> String {
+    let mut result = String::new();
+    let mut begin = 0;
+    for (span, replacement) in replacements {
+        result.push_str(&text[begin..span.start]);
+        begin = span.end;
+        let line = result.rfind('\n').map_or(0, |end| end + 1);
+        let rest = &text[begin..];
+        if replacement.is_empty() && result[line..].trim().is_empty() && rest.starts_with('\n') {
+            result.truncate(line);
+            begin += 1;
+        }
+        result.push_str(replacement);
+    }
+    result.push_str(&text[begin..]);
+    result
+}
+
+/// A file's name with a fingerprint of what is in it.
+fn hashed(file: &str, bytes: &[u8]) -> String {
+    let name = file_name(file);
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+    format!("{stem}-{:08x}.{ending}", fingerprint(bytes))
+}
+
+fn file_name(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or_default()
+}
+
+fn read(root: &Path, file: &str) -> Result<Vec<u8>> {
+    fs::read(root.join(file)).during(format_args!("reading {file}"))
+}
+
+fn text(bytes: &[u8], file: &str) -> Result<String> {
+    str::from_utf8(bytes).map(str::to_owned).during(format_args!("reading {file}"))
+}
+
+/// Copies the files of a folder, and of those in it.
+fn copy(folder: &Path, name: &str, files: &mut Files) -> Result<()> {
+    let doing = format!("copying {}", folder.display());
+    for entry in fs::read_dir(folder).during(&doing)? {
+        let path = entry.during(&doing)?.path();
+        let name = format!("{name}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        if path.is_dir() {
+            copy(&path, &name, files)?;
+        } else {
+            files.insert(name, fs::read(&path).during(&doing)?);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hashed, loader, replaced};
+
+    #[test]
+    fn lines_that_ask_for_nothing_go() {
+        let cases = [
+            ("a\n  [1]\nb\n", "", "a\nb\n"),
+            ("a\n  [1] c\nb\n", "", "a\n   c\nb\n"),
+            ("a\n  [1]\nb\n", "x", "a\n  x\nb\n"),
+            ("[1]", "", ""),
+        ];
+        for (text, replacement, expected) in cases {
+            let start = text.find('[').expect("a place");
+            let replacements = [(start..start + 3, replacement.to_owned())];
+            assert_eq!(replaced(text, &replacements), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_the_hash_before_its_ending() {
+        assert_eq!(hashed("public/icon.svg", b"a"), "icon-e40c292c.svg");
+    }
+
+    #[test]
+    fn the_loader_is_worded_by_trunk() {
+        let config = "pattern_script = '<s src=\"{base}boot.js\" data-wasm=\"{base}{wasm}\">'\n\
+                      pattern_preload = '<l href=\"{base}{js}\">'\n";
+        let expected =
+            "<l href=\"./p-1.js\">\n    <s src=\"./boot.js\" data-wasm=\"./p-1_bg.wasm\">";
+        assert_eq!(loader(config, "./", "p-1").expect("both patterns"), expected);
+    }
+}
