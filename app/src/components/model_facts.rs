@@ -60,8 +60,10 @@ fn facts(report: &Report, millis: f64) -> impl IntoView + use<> {
     }
     let fact = |(name, says, title): Fact| {
         view! {
-            <dt>{name}</dt>
-            <dd title=title>{says}</dd>
+            <div>
+                <dt>{name}</dt>
+                <dd title=title>{says}</dd>
+            </div>
         }
     };
     facts.into_iter().map(fact).collect_view()
