@@ -108,7 +108,7 @@ impl Device {
 }
 
 /// Whom a GPU is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Class {
     /// GeForce cards.
     Consumer,

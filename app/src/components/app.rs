@@ -39,7 +39,7 @@ use crate::model::language::Language;
 use crate::model::lessons::LESSONS;
 use crate::model::lessons::Teaching;
 use crate::model::section::Section;
-use crate::model::state::{Answer, Arriving, Notice, State};
+use crate::model::state::{Answer, Arriving, Kept, Notice, State};
 use crate::model::theme::Theme;
 use crate::page::embed;
 use crate::page::engine::Engine;
@@ -73,7 +73,7 @@ pub(crate) fn App() -> impl IntoView {
         engine.with_value(|engine| engine.estimate(config, reading));
     });
     let actions = Actions::of(state, engine);
-    let dragging = accept_drops(actions.open_file, actions.open_text, state.notice);
+    let dragging = accept_drops(actions.open_files, actions.open_text, state.notice);
     accept_pastes(actions.open_file, actions.open_text);
     link::attach(state, actions.openers);
     let printing = follow_printing(state.theme);
@@ -99,6 +99,8 @@ struct Actions {
     openers: link::Openers,
     /// Open a file of theirs.
     open_file: Callback<File>,
+    /// Open several: the last is shown next to the one before.
+    open_files: Callback<Vec<File>>,
     /// Open an example.
     open_example: Callback<Example>,
     /// Open a text from outside: its name and the text.
@@ -145,14 +147,16 @@ impl Actions {
             edit_text.run((name, text));
         });
         let openers = link::Openers { example: open_example, text: write };
+        let open_file = Callback::new(move |file: File| {
+            if file.name().ends_with(link::ENDING) {
+                link::open_file(state, openers, file);
+            } else {
+                engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
+            }
+        });
         Self {
-            open_file: Callback::new(move |file: File| {
-                if file.name().ends_with(link::ENDING) {
-                    link::open_file(state, openers, file);
-                } else {
-                    engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
-                }
-            }),
+            open_file,
+            open_files: Callback::new(move |files: Vec<File>| open_one_by_one(state, open_file, files)),
             open_example,
             open_text,
             edit_text,
@@ -237,7 +241,7 @@ fn Page(
             <Explanation state derived on_dismiss=actions.forget_message />
             <Show
                 when=move || is_open.get()
-                fallback=move || view! { <EmptyPage state derived actions opens keep sections /> }
+                fallback=move || view! { <EmptyPage state derived actions opens keep /> }
             >
                 <LessonPanel teaching=state.lesson report=derived.report lessons=actions.lessons />
                 <AnswerCard state derived />
@@ -550,8 +554,6 @@ fn EmptyPage(
     opens: Opens,
     /// What outlives the visit.
     keep: Keep,
-    /// The sections.
-    sections: Sections,
 ) -> impl IntoView {
     let open = move |_| {
         state.is_sample.set(false);
@@ -591,6 +593,31 @@ fn EmptyPage(
             </section>
         </Show>
     }
+}
+
+/// Opens the first of several files; once it is answered, it is kept and the next is opened, so that both
+/// are compared. More than two cannot be.
+fn open_one_by_one(state: State, open: Callback<File>, files: Vec<File>) {
+    let mut files = files.into_iter();
+    let (Some(first), next) = (files.next(), files.next()) else { return };
+    let names: Vec<String> = files.map(|file| file.name()).collect();
+    let wanted = first.name();
+    open.run(first);
+    let Some(next) = next else { return };
+    let waiting = StoredValue::new_local(Some((next, names)));
+    Effect::new(move |_| {
+        let Some(answer) = state.answer.get() else { return };
+        let name = state.loaded.with_untracked(|loaded| Some(loaded.as_ref()?.name.clone()));
+        if name.as_ref() != Some(&wanted) {
+            return;
+        }
+        let Some((next, left)) = waiting.try_update_value(Option::take).flatten() else { return };
+        state.kept.set(Some(Kept { name: wanted.clone(), report: answer.report }));
+        open.run(next);
+        if !left.is_empty() {
+            state.notice.set(Some(words::notice::not_opened(&left.join(", "))));
+        }
+    });
 }
 
 /// Moves the timeline's cursor to an event, whichever iteration it is in.
@@ -672,7 +699,7 @@ fn said(data: &DataTransfer) -> Option<String> {
 
 /// Takes files and texts dropped anywhere on the page; says whether one hovers over it.
 fn accept_drops(
-    on_file: Callback<File>,
+    on_files: Callback<Vec<File>>,
     on_text: Callback<(String, String)>,
     notice: RwSignal<Option<Notice>>,
 ) -> ReadSignal<bool> {
@@ -706,11 +733,14 @@ fn accept_drops(
             set_dragging.set(false);
             let event: &DragEvent = event.unchecked_ref();
             let data = event.data_transfer();
-            let file = data.as_ref().and_then(|data| data.files()?.get(0));
-            match (file, data.and_then(|data| said(&data))) {
-                (Some(file), _) => on_file.run(file),
-                (None, Some(dropped)) => on_text.run((words::notice::dropped(), dropped)),
-                (None, None) => notice.set(Some(words::notice::not_a_file())),
+            let files = data.as_ref().and_then(DataTransfer::files);
+            let files: Vec<File> = files.map_or_else(Vec::new, |files| {
+                (0..files.length()).filter_map(|at| files.get(at)).collect()
+            });
+            match (files.is_empty(), data.and_then(|data| said(&data))) {
+                (false, _) => on_files.run(files),
+                (true, Some(dropped)) => on_text.run((words::notice::dropped(), dropped)),
+                (true, None) => notice.set(Some(words::notice::not_a_file())),
             }
         }),
     );

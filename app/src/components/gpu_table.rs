@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use highwater_core::device::Class;
 use highwater_core::report::{DeviceVerdict, Verdict};
 use highwater_core::{Report, sorted};
 use leptos::either::Either;
@@ -15,6 +16,57 @@ use crate::model::theme::Theme;
 use crate::words::format::{self, grouped, length, share};
 use crate::words::language::{fill, tr};
 
+/// COUNT: GPUs shown at first: those that the run nearly fits on, or only just.
+const NEAR: usize = 9;
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Line {
+    /// The name of a class of GPUs.
+    Head(Class),
+    /// A device: its position in the catalogue.
+    Row(usize),
+}
+
+/// COUNT: devices among the lines.
+fn rows_of(lines: &[Line]) -> usize {
+    lines.iter().filter(|line| matches!(line, Line::Row(_))).count()
+}
+
+/// The devices below the names of their classes, in the order that they have.
+fn grouped_by_class(rows: &[DeviceRow], order: &[usize]) -> Vec<Line> {
+    let class = |at: usize| rows.get(at).map(|row| row.device.with_value(|device| device.class));
+    let mut lines = Vec::new();
+    for wanted in Class::ALL {
+        let found = order.iter().copied().filter(|&at| class(at) == Some(wanted));
+        let found: Vec<Line> = found.map(Line::Row).collect();
+        if !found.is_empty() {
+            lines.push(Line::Head(wanted));
+            lines.extend(found);
+        }
+    }
+    lines
+}
+
+/// The devices nearest to the line between fitting and not, and the chosen one.
+fn near(rows: &[DeviceRow], chosen: &str) -> Vec<usize> {
+    let mut distances: Vec<(u64, usize)> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| {
+            let is_chosen = row.device.with_value(|device| device.id == chosen);
+            let distance = row.verdict.with(|known| {
+                let (_, known) = known.as_ref()?;
+                let (need, usable) = (known.need.0, known.usable().0.max(1));
+                Some(need.max(usable).saturating_mul(1000) / need.min(usable).max(1))
+            });
+            (if is_chosen { 0 } else { distance.unwrap_or(u64::MAX) }, at)
+        })
+        .collect();
+    sorted::by_key(&mut distances, |&(distance, at)| (distance, at));
+    distances.into_iter().take(NEAR).map(|(_, at)| at).collect()
+}
+
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
@@ -26,16 +78,18 @@ enum Key {
 /// Which devices the table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
+    Near,
     All,
     Survive,
     Fail,
 }
 
 impl Shown {
-    const ALL: [Self; 3] = [Self::All, Self::Survive, Self::Fail];
+    const ALL: [Self; 4] = [Self::Near, Self::All, Self::Survive, Self::Fail];
 
     const fn name(self) -> &'static str {
         match self {
+            Self::Near => "near the limit",
             Self::All => "all",
             Self::Survive => "it fits on",
             Self::Fail => "too small",
@@ -45,7 +99,7 @@ impl Shown {
     /// Whether a device with this verdict is among them; one that is not known yet is.
     fn has(self, verdict: Option<Verdict>) -> bool {
         match self {
-            Self::All => true,
+            Self::Near | Self::All => true,
             Self::Survive => verdict.is_none_or(Verdict::survives),
             Self::Fail => verdict.is_none_or(|verdict| verdict == Verdict::DoesNotFit),
         }
@@ -71,20 +125,25 @@ pub(crate) fn GpuTable(
     on_choose: Callback<String>,
 ) -> impl IntoView {
     let sorting = RwSignal::new((Key::Capacity, false));
-    let shown = RwSignal::new(Shown::All);
+    let shown = RwSignal::new(Shown::Near);
     let wanted = RwSignal::new(String::new());
     let order = Memo::new(move |_| {
         let (key, descending) = sorting.get();
         let wanted = wanted.with(|wanted| wanted.trim().to_ascii_lowercase());
         devices.with(|rows| {
+            let is_near = |at: usize| match shown.get() {
+                Shown::Near => wanted.is_empty() && near(rows, &chosen.get()).contains(&at),
+                shown => rows.get(at).is_some_and(|row| shown.has(row.known_verdict())),
+            };
             let mut order = sorted(rows, key, descending);
             order.retain(|&position| {
                 rows.get(position).is_some_and(|row| {
                     let name = row.device.with_value(|device| device.name.to_ascii_lowercase());
-                    name.contains(&wanted) && shown.get().has(row.known_verdict())
+                    let is_named = !wanted.is_empty() && name.contains(&wanted);
+                    is_named || (wanted.is_empty() && is_near(position))
                 })
             });
-            order
+            grouped_by_class(rows, &order)
         })
     });
     let nameplate = move |id: &str| {
@@ -93,16 +152,23 @@ pub(crate) fn GpuTable(
             row.map(|row| row.device.with_value(|known| known.nameplate.clone()))
         })
     };
-    let device_row = move |at: usize| {
-        let row = devices.with_untracked(|rows| rows.get(at).copied());
-        row.map(|row| view! { <Row row generation chosen on_choose /> })
+    let device_row = move |line: Line| match line {
+        Line::Head(class) => Either::Left(view! {
+            <tr class="gpu-class">
+                <th scope="colgroup" colspan="7">{tr(class.label())}</th>
+            </tr>
+        }),
+        Line::Row(at) => {
+            let row = devices.with_untracked(|rows| rows.get(at).copied());
+            Either::Right(row.map(|row| view! { <Row row generation chosen on_choose /> }))
+        }
     };
     view! {
         <section class="panel gpus" aria-labelledby="gpus-title">
             <div class="panel-head">
                 <h2 class="panel-title" id="gpus-title">{tr("GPUs")}</h2>
                 <p class="panel-note">
-                    {tr("Need against what PyTorch can use on each card; choose one to see its timeline")}
+                    {tr("Need against usable memory; choose a GPU to see the answer for it")}
                 </p>
             </div>
             <div class="gpu-filter">
@@ -129,7 +195,7 @@ pub(crate) fn GpuTable(
                     on:input:target=move |event| wanted.set(event.target().value())
                 />
                 <p class="hidden-text" role="status">
-                    {move || fill("{n} GPUs shown", &[("n", &order.with(Vec::len))])}
+                    {move || fill("{n} GPUs shown", &[("n", &order.with(|lines| rows_of(lines)))])}
                 </p>
             </div>
             <table class="table gpu-table">
@@ -137,7 +203,7 @@ pub(crate) fn GpuTable(
                     <tr>{heads(sorting)}</tr>
                 </thead>
                 <tbody>
-                    <For each=move || order.get() key=|&at| at children=device_row />
+                    <For each=move || order.get() key=|&line| line children=device_row />
                 </tbody>
             </table>
             <p class="gpu-none" hidden=move || order.with(|order| !order.is_empty())>

@@ -81,7 +81,16 @@ pub(crate) fn stopped_for_good() -> Notice {
     }
 }
 
-/// Something other than one file was dropped.
+/// More files were dropped than can be compared.
+pub(crate) fn not_opened(names: &str) -> Notice {
+    Notice {
+        title: tr("Two models can be compared at a time"),
+        detail: fill("Not opened: {names}. Drop them again to see them.", &[("names", &names)]),
+        is_error: false,
+    }
+}
+
+/// Something other than a file was dropped.
 pub(crate) fn not_a_file() -> Notice {
     Notice {
         title: tr("That was no file"),
