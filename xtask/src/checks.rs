@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use crate::place;
-use crate::process::{Failure, Result, command, progress, run};
+use crate::process::{Failure, Result, command, run};
 use crate::programs::Flavour;
+use crate::progress;
 use crate::{page, toolchain, tools, weight};
 
 /// A part of the checks: its name and what it does.
@@ -79,7 +80,7 @@ fn build_page() -> Result<()> {
 fn lint_wasm() -> Result<()> {
     let toolchain = toolchain::ensure()?;
     if !toolchain.is_default() {
-        progress("left out: the compiler on PATH has no WebAssembly library to lint against");
+        progress::say("left out: the compiler on PATH has no WebAssembly library to lint against");
         return Ok(());
     }
     let mut clippy = command("cargo");
@@ -97,7 +98,7 @@ fn test_browser() -> Result<()> {
     let chromium = tools::chromium()?;
     tools::node()?;
     let e2e = place::e2e();
-    progress("installing the test driver of tests/e2e/package-lock.json");
+    progress::say("installing the test driver of tests/e2e/package-lock.json");
     run(command("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&e2e))?;
     run(command("npm").args(["test", "--silent"]).current_dir(&e2e).env("CHROMIUM", chromium))
 }

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::thread;
 
 use crate::manifest::Program;
-use crate::place;
-use crate::process::{Failure, Result, While as _, command, progress, run};
+use crate::process::{Failure, Result, While as _, command, run};
+use crate::progress;
 use crate::toolchain::{TARGET, WasmToolchain};
+use crate::{cargo, place};
 
 /// The package that writes a program's script.
 const BINDGEN: &str = "highwater-bindgen";
@@ -49,14 +50,18 @@ pub(crate) fn build(
     programs: &[&Program],
     flavour: Flavour,
 ) -> Result<BTreeMap<String, Loadable>> {
-    progress("building the page (minutes the first time, seconds later)");
+    progress::step(20..95, "compiling the page (minutes the first time, seconds later)");
     // The compilers of both may differ, so their targets are apart, and both builds run at once.
     let tool = thread::spawn(|| {
         run(command("cargo").args(["build", "--quiet", "--locked", "--package", BINDGEN]))
     });
     let compiled = compile(toolchain, programs, flavour);
+    if !tool.is_finished() {
+        progress::step(95..96, "compiling wasm-bindgen, which writes the scripts of programs");
+    }
     let tool = tool.join().map_err(|_panic| Failure::new("the build of wasm-bindgen panicked"))?;
     compiled.and(tool)?;
+    progress::step(96..99, "writing the scripts of programs");
     bind(programs, flavour)?;
     let loadable = |program: &&Program| {
         let name = &program.binary;
@@ -81,7 +86,7 @@ fn compile(toolchain: &WasmToolchain, programs: &[&Program], flavour: Flavour) -
         cargo.args(["build", "--locked", "--target", TARGET, "--profile", profile]);
         cargo.args(["--manifest-path", manifest]);
         cargo.args(binaries.iter().flat_map(|binary| ["--bin", binary]));
-        run(toolchain.apply(&mut cargo))?;
+        cargo::build(toolchain.apply(&mut cargo))?;
     }
     Ok(())
 }

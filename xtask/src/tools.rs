@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crate::place::find_program;
-use crate::process::{Failure, Result, command, progress, run};
+use crate::process::{Failure, Result, command, run};
+use crate::progress;
 
 /// A Chromium to test the page in.
 ///
@@ -38,7 +39,7 @@ fn ensure_program(names: &[&str], packages: &[&str]) -> Result<PathBuf> {
 /// # Errors
 /// This is no Debian, or not its administrator; the message is what to type.
 pub(crate) fn apt_install(packages: &[&str]) -> Result<()> {
-    progress(format_args!("installing {} with apt-get", packages.join(" ")));
+    progress::say(format_args!("installing {} with apt-get", packages.join(" ")));
     let apt = |arguments: &[&str]| {
         run(command("apt-get").arg("-qq").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
     };
