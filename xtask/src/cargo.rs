@@ -7,8 +7,16 @@ use crate::process::{Failure, Result, While as _, line_of};
 use crate::progress;
 
 /// What cargo reports of a package, in the first word of a line; the progress has it already.
-const REPORTS: &[&str] =
-    &["Compiling", "Downloaded", "Downloading", "Finished", "Fresh", "Locking", "Updating"];
+const REPORTS: &[&str] = &[
+    "Blocking",
+    "Compiling",
+    "Downloaded",
+    "Downloading",
+    "Finished",
+    "Fresh",
+    "Locking",
+    "Updating",
+];
 
 /// Runs a build by cargo. Its counter is the progress of the step; what compilers write is shown.
 ///
@@ -60,7 +68,7 @@ enum Line<'a> {
 fn show(line: &str) {
     match read(line) {
         Line::Counter(done, all, packages) => progress::part(done, all, packages),
-        Line::Waiting => progress::say("waiting for another build in target/"),
+        Line::Waiting => progress::part(0, 1, "after another build in target/"),
         Line::Report => {}
         Line::Output(line) => progress::output(line),
     }
@@ -83,7 +91,7 @@ fn read(line: &str) -> Line<'_> {
     let first = words.split(' ').next().unwrap_or_default();
     match first {
         "" => Line::Report,
-        "Blocking" if is_indented => Line::Waiting,
+        "Blocking" if is_indented && !words.ends_with("package cache") => Line::Waiting,
         _ if is_indented && REPORTS.contains(&first) => Line::Report,
         _ => Line::Output(line),
     }
@@ -105,6 +113,7 @@ mod tests {
             ("    Finished `dev` profile", Line::Report),
             ("      ", Line::Report),
             ("    Blocking waiting for file lock on build directory", Line::Waiting),
+            ("    Blocking waiting for file lock on package cache", Line::Report),
             ("error[E0425]: cannot find value", Line::Output("error[E0425]: cannot find value")),
             ("  --> app/src/lib.rs:3:1", Line::Output("  --> app/src/lib.rs:3:1")),
         ];

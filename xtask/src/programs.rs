@@ -121,25 +121,11 @@ fn scripts(profile: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use crate::place;
-
-    /// The version of a package in `Cargo.lock`; there is one only.
-    fn locked_version(lock: &str, package: &str) -> String {
-        let name = format!("name = \"{package}\"\nversion = \"");
-        let versions: Vec<_> =
-            lock.split(&name).skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        assert_eq!(versions.len(), 1, "{package}: {versions:?}");
-        versions[0].to_owned()
-    }
+    use crate::place::locked_version;
 
     #[test]
     fn scripts_are_written_by_the_version_that_the_page_uses() {
-        let lock = fs::read_to_string(place::root().join("Cargo.lock")).expect("Cargo.lock");
-        assert_eq!(
-            locked_version(&lock, "wasm-bindgen"),
-            locked_version(&lock, "wasm-bindgen-cli-support")
-        );
+        let version = |package| locked_version(package).expect("a package of Cargo.lock");
+        assert_eq!(version("wasm-bindgen"), version("wasm-bindgen-cli-support"));
     }
 }

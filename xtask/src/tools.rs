@@ -3,8 +3,14 @@
 use std::path::PathBuf;
 
 use crate::place::find_program;
-use crate::process::{Failure, Result, command, run};
+use crate::process::{Failure, Result, command, output_of, run};
 use crate::progress;
+
+/// Whether a program is on `PATH`, of a version that begins so.
+pub(crate) fn has(program: &str, version: &str) -> bool {
+    let said = output_of(command(program).arg("--version"));
+    said.is_ok_and(|said| said.split_whitespace().any(|word| word.starts_with(version)))
+}
 
 /// A Chromium to test the page in.
 ///

@@ -1,7 +1,6 @@
 //! When the sources of the page change.
 
 use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -32,11 +31,17 @@ type State = (usize, Option<SystemTime>);
 /// # Errors
 /// A folder cannot be read.
 pub(crate) fn sources() -> Result<State> {
-    let mut state = (0, None);
+    let (mut count, mut last) = (0, None);
     for source in SOURCES {
-        look(&place::root().join(source), &mut state)?;
+        let doing = format!("looking for changes of {source}");
+        let path = place::root().join(source);
+        let files = if path.is_dir() { place::files(&path).during(doing)? } else { vec![path] };
+        count += files.len();
+        // An editor may replace a file at this moment.
+        let times = files.iter().filter_map(|file| fs::metadata(file).ok()?.modified().ok());
+        last = last.max(times.max());
     }
-    Ok(state)
+    Ok((count, last))
 }
 
 /// Returns when the sources are no longer in a state.
@@ -46,24 +51,6 @@ pub(crate) fn sources() -> Result<State> {
 pub(crate) fn wait_for_change(state: State) -> Result<()> {
     while sources()? == state {
         thread::sleep(Duration::from_millis(500));
-    }
-    Ok(())
-}
-
-fn look(path: &Path, (count, last): &mut State) -> Result<()> {
-    let doing = format!("looking at {}", path.display());
-    // An editor may replace a file at this moment.
-    let Ok(found) = fs::metadata(path) else { return Ok(()) };
-    if found.is_dir() {
-        for entry in fs::read_dir(path).during(&doing)? {
-            let path = entry.during(&doing)?.path();
-            let mut below = (*count, *last);
-            look(&path, &mut below)?;
-            (*count, *last) = below;
-        }
-    } else {
-        *count += 1;
-        *last = (*last).max(Some(found.modified().during(&doing)?));
     }
     Ok(())
 }
