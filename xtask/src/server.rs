@@ -1,8 +1,10 @@
 //! `dist/` over HTTP, on this machine only.
 //!
-//! It answers `GET` and `HEAD` for plain files and nothing else, with gzip as static hosts do. A file whose
-//! name has a fingerprint may be kept by the browser for ever; any other is asked for again, so that a
-//! rebuilt page is seen after a reload.
+//! It answers `GET` and `HEAD` for plain files and nothing else, with gzip as static hosts do. While the
+//! page is being built, a page that says so stands in for it.
+//!
+//! A file whose name has a fingerprint may be kept by the browser for ever; any other is asked for again, so
+//! that a rebuilt page is seen after a reload.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -143,11 +145,13 @@ fn respond(request: &str, folder: &Path, progress: &Progress) -> Response {
     let Some(name) = file_of(target) else {
         return Response::sentence("404 Not Found");
     };
-    if !progress.is_ready {
+    // A page that is open already goes on with the files of the build before.
+    if !progress.is_ready && has_ending(&name, "html") {
         return Response::waiting(progress);
     }
     let file = folder.join(&name);
     match fs::read(&file) {
+        Err(_) if !progress.is_ready => Response::waiting(progress),
         Ok(body) => Response {
             status: "200 OK",
             media_type: media_type(&name),
@@ -166,6 +170,10 @@ fn file_of(target: &str) -> Option<PathBuf> {
     let stays_inside = relative.components().all(|part| matches!(part, Component::Normal(_)));
     let file = if path.ends_with('/') { relative.join("index.html") } else { relative.to_owned() };
     stays_inside.then_some(file)
+}
+
+fn has_ending(file: &Path, ending: &str) -> bool {
+    file.extension().is_some_and(|found| found == ending)
 }
 
 /// Whether a line of the request says that its sender unpacks gzip.
@@ -219,10 +227,14 @@ fn media_type(file: &Path) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpStream};
     use std::path::Path;
     use std::sync::Arc;
 
-    use super::{Packed, accepts_gzip, caching, file_of, media_type, respond};
+    use flate2::read::GzDecoder;
+
+    use super::{Packed, accepts_gzip, caching, file_of, listen, media_type, respond, start};
     use crate::place;
     use crate::progress::Progress;
 
@@ -270,13 +282,40 @@ mod tests {
             ("", &ready, "405 Method Not Allowed"),
             ("GET /boot.js HTTP/1.1", &ready, "200 OK"),
             ("GET /none.js HTTP/1.1", &ready, "404 Not Found"),
-            ("GET /boot.js HTTP/1.1", &building, "503 Service Unavailable"),
+            ("GET /boot.js HTTP/1.1", &building, "200 OK"),
+            ("GET /none.js HTTP/1.1", &building, "503 Service Unavailable"),
             ("GET / HTTP/1.1", &building, "503 Service Unavailable"),
             ("GET /../Cargo.toml HTTP/1.1", &building, "404 Not Found"),
         ];
         for (request, progress, expected) in cases {
             assert_eq!(respond(request, &folder, progress).status, expected, "{request}");
         }
+    }
+
+    /// Sends a request; gives the head of the answer and its body.
+    fn ask(address: SocketAddr, headers: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        write!(stream, "GET / HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        let body = answer.split_off(end);
+        (String::from_utf8(answer).expect("a head of text"), body)
+    }
+
+    #[test]
+    fn the_server_answers_before_there_is_a_page() {
+        let listener = listen(0).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        start(listener, place::root().join("no page"));
+        let (head, plain) = ask(address, "");
+        assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("\r\nRetry-After: 1\r\n"));
+        assert!(head.contains(&format!("Content-Length: {}\r\n", plain.len())), "{head}");
+        let (head, packed) = ask(address, "Accept-Encoding: gzip\r\n");
+        assert!(head.contains("\r\nContent-Encoding: gzip\r\n"), "{head}");
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&*packed).read_to_end(&mut unpacked).expect("gzip");
+        assert_eq!(unpacked, plain);
     }
 
     #[test]
