@@ -3,18 +3,23 @@
 use std::time::Instant;
 
 use crate::place;
-use crate::process::{Failure, Result, command, progress, run};
+use crate::process::{Failure, Result, command, run};
 use crate::programs::Flavour;
+use crate::progress;
 use crate::{page, toolchain, tools, weight};
 
 /// A part of the checks: its name and what it does.
 type Part = (&'static str, fn() -> Result<()>);
+
+/// The versions of Trunk that `Trunk.toml` is for; 0.22 needs a newer compiler than this project.
+const TRUNK: &str = "0.21.";
 
 const NATIVE: &[Part] =
     &[("format", format), ("lints, native", lint_native), ("tests, native", test_native)];
 
 const BROWSER: &[Part] = &[
     ("the page, built and weighed", build_page),
+    ("the page, built by Trunk", build_by_trunk),
     ("lints, WebAssembly", lint_wasm),
     ("tests, browser", test_browser),
 ];
@@ -74,12 +79,28 @@ fn build_page() -> Result<()> {
     weight::weigh()
 }
 
+/// Those who have Trunk can work on the page with it: `trunk serve`. Nothing installs it.
+fn build_by_trunk() -> Result<()> {
+    let bindgen = place::locked_version("wasm-bindgen")?;
+    if !tools::has("trunk", TRUNK) || !tools::has("wasm-bindgen", &bindgen) {
+        progress::say(format_args!(
+            "left out: no trunk {TRUNK}* with wasm-bindgen {bindgen} on PATH"
+        ));
+        return Ok(());
+    }
+    let mut trunk = command("trunk");
+    trunk.args(["build", "--release", "--offline", "--locked", "--dist", "target/trunk"]);
+    // Trunk reads NO_COLOR as a flag of its own and stops at its usual value, 1.
+    trunk.env_remove("NO_COLOR");
+    run(toolchain::ensure()?.apply(&mut trunk))
+}
+
 /// Clippy can only read a library that its own compiler built; where the compiler for the browser
 /// is another one, the native lints, which cover the app as well, must do.
 fn lint_wasm() -> Result<()> {
     let toolchain = toolchain::ensure()?;
     if !toolchain.is_default() {
-        progress("left out: the compiler on PATH has no WebAssembly library to lint against");
+        progress::say("left out: the compiler on PATH has no WebAssembly library to lint against");
         return Ok(());
     }
     let mut clippy = command("cargo");
@@ -97,7 +118,7 @@ fn test_browser() -> Result<()> {
     let chromium = tools::chromium()?;
     tools::node()?;
     let e2e = place::e2e();
-    progress("installing the test driver of tests/e2e/package-lock.json");
+    progress::say("installing the test driver of tests/e2e/package-lock.json");
     run(command("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(&e2e))?;
     run(command("npm").args(["test", "--silent"]).current_dir(&e2e).env("CHROMIUM", chromium))
 }

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`process`] | running other programs, and failing in words |
 //! | [`place`] | where things lie: the checkout, the cache |
+//! | [`progress`] | what is being done, for the terminal and the waiting page |
+//! | [`cargo`] | builds by cargo, whose progress is shown |
 //! | [`toolchain`] | a compiler that can build for the browser |
 //! | [`tools`] | a browser, Node |
 //! | [`pack`] | cuDNN's choices in columns of bytes |
@@ -14,6 +16,8 @@
 //! | [`offline`] | what the page needs when there is no network |
 //! | [`page`] | the static page in `dist/` |
 //! | [`weight`] | what it weighs |
+//! | [`watch`] | when the sources of the page change |
+//! | [`waiting`] | what is shown while the page is built |
 //! | [`server`] | `dist/` over HTTP, on this machine only |
 //! | [`oracle`] | our events beside recorded ones |
 //! | [`tidy`] | habits that no lint knows |
@@ -23,6 +27,10 @@
 mod process;
 
 mod place;
+
+mod progress;
+
+mod cargo;
 
 mod toolchain;
 mod tools;
@@ -41,6 +49,10 @@ mod offline;
 mod page;
 mod weight;
 
+mod watch;
+
+mod waiting;
+
 mod server;
 
 mod oracle;
@@ -54,7 +66,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::process::{Result, command, run};
+use crate::process::{Result, While as _, command, run};
 use crate::programs::Flavour;
 
 #[derive(Parser)]
@@ -131,10 +143,7 @@ fn main() -> ExitCode {
 fn perform(task: &Task) -> Result<()> {
     match *task {
         Task::Serve { port, small } => {
-            // The port first: whoever has it taken should not wait for a build to hear so.
-            let listener = server::listen(port)?;
-            page::build(if small { Flavour::Small } else { Flavour::Quick })?;
-            server::serve(&listener, &place::dist())
+            serve(port, if small { Flavour::Small } else { Flavour::Quick })
         }
         Task::Build => {
             page::build(Flavour::Small)?;
@@ -155,5 +164,30 @@ fn perform(task: &Task) -> Result<()> {
             oracle::survey(list, formats, out.as_deref(), kept)
         }
         Task::CheckTree => tidy::check(),
+    }
+}
+
+/// Serves the page, and builds it anew when its sources change.
+fn serve(port: u16, flavour: Flavour) -> Result<()> {
+    // The port first: whoever has it taken should not wait for a build to hear so.
+    let listener = server::listen(port)?;
+    let address = listener.local_addr().during("asking for the address")?;
+    server::start(listener, place::dist());
+    progress::say(format_args!("http://{address}/ shows how far the build is"));
+    loop {
+        let state = watch::sources()?;
+        progress::begin();
+        match page::build(flavour) {
+            Ok(()) => {
+                progress::end(None);
+                progress::say(format_args!("Highwater is at http://{address}/ (stop with Ctrl+C)"));
+            }
+            Err(failure) => {
+                eprintln!("error: {failure}");
+                progress::end(Some(failure.to_string()));
+                progress::say("waiting for a change of the sources (stop with Ctrl+C)");
+            }
+        }
+        watch::wait_for_change(state)?;
     }
 }

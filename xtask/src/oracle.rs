@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{self, Path, PathBuf};
 
 use crate::place;
-use crate::process::{Failure, Result, While as _, command, output_of, progress, run};
+use crate::process::{Failure, Result, While as _, command, output_of, run};
+use crate::progress;
 
 /// Exports that the oracle knows models of, and the file that names them to it.
 const EXPORTS: [(&str, Option<&str>); 3] =
@@ -89,7 +90,7 @@ fn ask(model: &str, settings: &[String]) -> Result<(PathBuf, PathBuf)> {
     let folder = place::root().join("target").join("oracle");
     fs::create_dir_all(&folder).during(format_args!("making {}", folder.display()))?;
     let events = folder.join(format!("{model}.jsonl.gz"));
-    progress(format_args!("asking PyTorch about {model}"));
+    progress::say(format_args!("asking PyTorch about {model}"));
     let mut record = command(oracle.join("oracle"));
     record.args([OsStr::new("run"), OsStr::new(model)]).args(settings);
     record.arg("--events").arg(&events);

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::manifest::{self, Asset};
-use crate::process::{Failure, Result, While as _, command, progress, run};
+use crate::process::{Failure, Result, While as _, command, run};
 use crate::programs::{self, Flavour};
+use crate::progress;
 use crate::site::{self, Files};
 use crate::{offline, pack, place, toolchain};
 
@@ -17,8 +18,9 @@ use crate::{offline, pack, place, toolchain};
 /// The set-up or the build fails.
 pub(crate) fn build(flavour: Flavour) -> Result<()> {
     let begun = Instant::now();
+    progress::step(0..15, "looking for a compiler that builds for the browser");
     let toolchain = toolchain::ensure()?;
-    progress("fetching the dependencies of Cargo.lock");
+    progress::step(15..20, "fetching the dependencies of Cargo.lock");
     run(command("cargo").args(["fetch", "--quiet", "--locked"]))?;
     let root = place::root();
     let read =
@@ -33,12 +35,16 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
         })
         .collect();
     let programs = programs::build(&toolchain, &wanted, flavour)?;
+    progress::step(99..100, "putting the page together");
     let mut files = site::assemble(&root, (&page, &config), &links, &programs, flavour)?;
     add_choices(&root, &mut files)?;
     // A page that changes all the time is not kept: reloading must show what was built.
     offline::prepare(&mut files, flavour == Flavour::Small)?;
     write(&place::dist(), &files)?;
-    progress(format_args!("the page is in dist/ after {:.1} s", begun.elapsed().as_secs_f64()));
+    progress::say(format_args!(
+        "the page is in dist/ after {:.1} s",
+        begun.elapsed().as_secs_f64()
+    ));
     Ok(())
 }
 

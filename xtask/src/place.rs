@@ -1,9 +1,11 @@
 //! Where things lie: the checkout, and the cache that outlives it.
 
 use std::env;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::process::{Failure, Result};
+use crate::process::{Failure, Result, While as _};
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
@@ -39,10 +41,41 @@ pub(crate) fn cache() -> Result<PathBuf> {
     Ok(base.join("highwater"))
 }
 
+/// The version of a package in `Cargo.lock`, which has one only.
+///
+/// # Errors
+/// There is no such package.
+pub(crate) fn locked_version(package: &str) -> Result<String> {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).during("reading Cargo.lock")?;
+    let name = format!("name = \"{package}\"\nversion = \"");
+    let version = lock.split_once(&name).and_then(|(_, rest)| rest.split('"').next());
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::new(format!("Cargo.lock names no {package}: does the app use it?")))
+}
+
 /// The first of these programs on `PATH`.
 pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let directories: Vec<PathBuf> = env::split_paths(&path).collect();
     let candidates = names.iter().flat_map(|name| directories.iter().map(move |d| d.join(name)));
     candidates.into_iter().find(|candidate| candidate.is_file())
+}
+
+/// The files of a folder and of those in it, sorted.
+///
+/// # Errors
+/// A folder cannot be read.
+pub(crate) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(self::files(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::io::{IsTerminal as _, stdout};
 use std::process::{Command, Stdio};
 
 use crate::place;
@@ -42,15 +41,6 @@ impl<T, E: fmt::Display> While<T> for std::result::Result<T, E> {
     }
 }
 
-/// Says what is being done now.
-pub(crate) fn progress(message: impl fmt::Display) {
-    if stdout().is_terminal() {
-        println!("\x1b[1;36m>\x1b[0m {message}");
-    } else {
-        println!("> {message}");
-    }
-}
-
 /// A program started in the root of the checkout, with nothing to read.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
@@ -63,11 +53,11 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 /// # Errors
 /// The program is not there, or ends badly.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().during(format_args!("starting {}", line(command)))?;
+    let status = command.status().during(format_args!("starting {}", line_of(command)))?;
     if status.success() {
         return Ok(());
     }
-    Err(Failure(format!("`{}` ended with {status}", line(command))))
+    Err(Failure(format!("`{}` ended with {status}", line_of(command))))
 }
 
 /// What a program prints, trimmed.
@@ -75,16 +65,21 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// # Errors
 /// The program is not there, or ends badly; then what it complained of is in the message.
 pub(crate) fn output_of(command: &mut Command) -> Result<String> {
-    let output = command.output().during(format_args!("starting {}", line(command)))?;
+    let output = command.output().during(format_args!("starting {}", line_of(command)))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
-    Err(Failure(format!("`{}` ended with {}: {}", line(command), output.status, complaint.trim())))
+    Err(Failure(format!(
+        "`{}` ended with {}: {}",
+        line_of(command),
+        output.status,
+        complaint.trim()
+    )))
 }
 
 /// The command as one would type it.
-fn line(command: &Command) -> String {
+pub(crate) fn line_of(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }

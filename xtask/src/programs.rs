@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::thread;
 
 use crate::manifest::Program;
-use crate::place;
-use crate::process::{Failure, Result, While as _, command, progress, run};
+use crate::process::{Failure, Result, While as _, command, run};
+use crate::progress;
 use crate::toolchain::{TARGET, WasmToolchain};
+use crate::{cargo, place};
 
 /// The package that writes a program's script.
 const BINDGEN: &str = "highwater-bindgen";
@@ -49,14 +50,18 @@ pub(crate) fn build(
     programs: &[&Program],
     flavour: Flavour,
 ) -> Result<BTreeMap<String, Loadable>> {
-    progress("building the page (minutes the first time, seconds later)");
+    progress::step(20..95, "compiling the page (minutes the first time, seconds later)");
     // The compilers of both may differ, so their targets are apart, and both builds run at once.
     let tool = thread::spawn(|| {
         run(command("cargo").args(["build", "--quiet", "--locked", "--package", BINDGEN]))
     });
     let compiled = compile(toolchain, programs, flavour);
+    if !tool.is_finished() {
+        progress::step(95..96, "compiling wasm-bindgen, which writes the scripts of programs");
+    }
     let tool = tool.join().map_err(|_panic| Failure::new("the build of wasm-bindgen panicked"))?;
     compiled.and(tool)?;
+    progress::step(96..99, "writing the scripts of programs");
     bind(programs, flavour)?;
     let loadable = |program: &&Program| {
         let name = &program.binary;
@@ -81,7 +86,7 @@ fn compile(toolchain: &WasmToolchain, programs: &[&Program], flavour: Flavour) -
         cargo.args(["build", "--locked", "--target", TARGET, "--profile", profile]);
         cargo.args(["--manifest-path", manifest]);
         cargo.args(binaries.iter().flat_map(|binary| ["--bin", binary]));
-        run(toolchain.apply(&mut cargo))?;
+        cargo::build(toolchain.apply(&mut cargo))?;
     }
     Ok(())
 }
@@ -116,25 +121,11 @@ fn scripts(profile: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use crate::place;
-
-    /// The version of a package in `Cargo.lock`; there is one only.
-    fn locked_version(lock: &str, package: &str) -> String {
-        let name = format!("name = \"{package}\"\nversion = \"");
-        let versions: Vec<_> =
-            lock.split(&name).skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        assert_eq!(versions.len(), 1, "{package}: {versions:?}");
-        versions[0].to_owned()
-    }
+    use crate::place::locked_version;
 
     #[test]
     fn scripts_are_written_by_the_version_that_the_page_uses() {
-        let lock = fs::read_to_string(place::root().join("Cargo.lock")).expect("Cargo.lock");
-        assert_eq!(
-            locked_version(&lock, "wasm-bindgen"),
-            locked_version(&lock, "wasm-bindgen-cli-support")
-        );
+        let version = |package| locked_version(package).expect("a package of Cargo.lock");
+        assert_eq!(version("wasm-bindgen"), version("wasm-bindgen-cli-support"));
     }
 }

@@ -1,20 +1,26 @@
 //! `dist/` over HTTP, on this machine only.
 //!
-//! It answers `GET` and `HEAD` for plain files and nothing else, with gzip as static hosts do. A file whose
-//! name has a fingerprint may be kept by the browser for ever; any other is asked for again, so that a
-//! rebuilt page is seen after a reload.
+//! It answers `GET` and `HEAD` for plain files and nothing else, with gzip as static hosts do. While the
+//! page is being built, a page that says so stands in for it.
+//!
+//! A file whose name has a fingerprint may be kept by the browser for ever; any other is asked for again, so
+//! that a rebuilt page is seen after a reload.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::process::{Failure, Result, While as _, progress};
+use crate::process::{Failure, Result};
+use crate::progress::{self, Progress};
+use crate::waiting;
 
 /// SIZE: the longest request that is read, in bytes.
 const REQUEST_MAX: u64 = 16 * 1024;
@@ -28,22 +34,22 @@ pub(crate) fn listen(port: u16) -> Result<TcpListener> {
         .map_err(|error| Failure::new(format!("port {port}: {error}; choose another with --port")))
 }
 
-/// Serves a folder until the process is stopped.
-///
-/// # Errors
-/// The listener has no address.
-pub(crate) fn serve(listener: &TcpListener, folder: &Path) -> Result<()> {
-    let address = listener.local_addr().during("asking for the address")?;
-    progress(format_args!("Highwater is at http://{address}/ (stop with Ctrl+C)"));
-    for stream in listener.incoming().flatten() {
-        let folder = folder.to_owned();
-        // A browser that goes away in the middle of an answer is no news.
-        thread::spawn(move || drop(answer(&stream, &folder)));
-    }
-    Ok(())
+/// Serves a folder from now on; while it is being built, a page that says so.
+pub(crate) fn start(listener: TcpListener, folder: PathBuf) {
+    let packed = Packed::default();
+    let answer_all = move || {
+        thread::scope(|scope| {
+            for stream in listener.incoming().flatten() {
+                let (folder, packed) = (&folder, &packed);
+                // A browser that goes away in the middle of an answer is no news.
+                scope.spawn(move || drop(answer(&stream, folder, packed)));
+            }
+        });
+    };
+    thread::spawn(answer_all);
 }
 
-fn answer(stream: &TcpStream, folder: &Path) -> std::io::Result<()> {
+fn answer(stream: &TcpStream, folder: &Path, packed: &Packed) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut request = String::new();
     let mut lines = BufReader::new(stream.take(REQUEST_MAX));
@@ -54,56 +60,104 @@ fn answer(stream: &TcpStream, folder: &Path) -> std::io::Result<()> {
         takes_gzip |= accepts_gzip(&header);
         header.clear();
     }
-    let mut response = respond(&request, folder);
-    let packed = takes_gzip && is_compressible(response.media_type);
-    if packed {
-        response.body = gzip(&response.body)?;
-    }
+    let Response { status, media_type, headers, body, file } =
+        respond(&request, folder, &progress::now());
+    let (body, coding) = if takes_gzip && is_compressible(media_type) {
+        (packed.gzip(file.as_deref(), &body)?, "Content-Encoding: gzip\r\n")
+    } else {
+        (body.into(), "")
+    };
     let mut stream = stream;
     write!(
         stream,
-        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Vary: Accept-Encoding\r\n\
-         Cache-Control: {}\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
-        response.status,
-        response.media_type,
-        response.body.len(),
-        if packed { "Content-Encoding: gzip\r\n" } else { "" },
-        response.caching,
+        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n{coding}\
+         Vary: Accept-Encoding\r\n{headers}\r\nX-Content-Type-Options: nosniff\r\n\
+         Connection: close\r\n\r\n",
+        body.len(),
     )?;
     if !request.starts_with("HEAD ") {
-        stream.write_all(&response.body)?;
+        stream.write_all(&body)?;
     }
     stream.flush()
+}
+
+/// Compressed files, and when what they hold was written.
+type Kept = BTreeMap<PathBuf, (SystemTime, Arc<[u8]>)>;
+
+/// Files that were compressed before.
+#[derive(Default)]
+struct Packed(Mutex<Kept>);
+
+impl Packed {
+    /// Compresses what is to be sent; what comes from a file once only, until the file changes.
+    fn gzip(&self, file: Option<&Path>, body: &[u8]) -> std::io::Result<Arc<[u8]>> {
+        let Some(file) = file else { return gzip(body).map(Arc::from) };
+        let written = fs::metadata(file)?.modified()?;
+        if let Some((at, kept)) = self.lock().get(file)
+            && *at == written
+        {
+            return Ok(Arc::clone(kept));
+        }
+        let packed: Arc<[u8]> = gzip(body)?.into();
+        self.lock().insert(file.to_owned(), (written, Arc::clone(&packed)));
+        Ok(packed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Response {
     status: &'static str,
     media_type: &'static str,
-    caching: &'static str,
+    /// Further headers.
+    headers: &'static str,
     body: Vec<u8>,
+    /// Where the body comes from.
+    file: Option<PathBuf>,
 }
 
 impl Response {
     fn sentence(status: &'static str) -> Self {
         let media_type = "text/plain; charset=utf-8";
-        Self { status, media_type, caching: "no-store", body: status.into() }
+        let headers = "Cache-Control: no-store";
+        Self { status, media_type, headers, body: status.into(), file: None }
+    }
+
+    /// The page that waits for the build; by `Retry-After` it knows that it has to ask again.
+    fn waiting(progress: &Progress) -> Self {
+        Self {
+            status: "503 Service Unavailable",
+            media_type: "text/html; charset=utf-8",
+            headers: "Cache-Control: no-store\r\nRetry-After: 1",
+            body: waiting::page(progress).into_bytes(),
+            file: None,
+        }
     }
 }
 
-fn respond(request: &str, folder: &Path) -> Response {
+fn respond(request: &str, folder: &Path, progress: &Progress) -> Response {
     let mut words = request.split_whitespace();
     let (Some("GET" | "HEAD"), Some(target)) = (words.next(), words.next()) else {
         return Response::sentence("405 Method Not Allowed");
     };
-    let Some(file) = file_of(target) else {
+    let Some(name) = file_of(target) else {
         return Response::sentence("404 Not Found");
     };
-    match fs::read(folder.join(&file)) {
+    // A page that is open already goes on with the files of the build before.
+    if !progress.is_ready && has_ending(&name, "html") {
+        return Response::waiting(progress);
+    }
+    let file = folder.join(&name);
+    match fs::read(&file) {
+        Err(_) if !progress.is_ready => Response::waiting(progress),
         Ok(body) => Response {
             status: "200 OK",
-            media_type: media_type(&file),
-            caching: caching(&file),
+            media_type: media_type(&name),
+            headers: caching(&name),
             body,
+            file: Some(file),
         },
         Err(_) => Response::sentence("404 Not Found"),
     }
@@ -116,6 +170,10 @@ fn file_of(target: &str) -> Option<PathBuf> {
     let stays_inside = relative.components().all(|part| matches!(part, Component::Normal(_)));
     let file = if path.ends_with('/') { relative.join("index.html") } else { relative.to_owned() };
     stays_inside.then_some(file)
+}
+
+fn has_ending(file: &Path, ending: &str) -> bool {
+    file.extension().is_some_and(|found| found == ending)
 }
 
 /// Whether a line of the request says that its sender unpacks gzip.
@@ -144,9 +202,9 @@ fn caching(file: &Path) -> &'static str {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let last = stem.trim_end_matches("_bg").rsplit('-').next().unwrap_or_default();
     if last.len() >= 8 && last.bytes().all(|letter| letter.is_ascii_hexdigit()) {
-        "public, max-age=31536000, immutable"
+        "Cache-Control: public, max-age=31536000, immutable"
     } else {
-        "no-cache"
+        "Cache-Control: no-cache"
     }
 }
 
@@ -169,9 +227,16 @@ fn media_type(file: &Path) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpStream};
     use std::path::Path;
+    use std::sync::Arc;
 
-    use super::{accepts_gzip, caching, file_of, media_type, respond};
+    use flate2::read::GzDecoder;
+
+    use super::{Packed, accepts_gzip, caching, file_of, listen, media_type, respond, start};
+    use crate::place;
+    use crate::progress::Progress;
 
     #[test]
     fn targets_name_files_inside_the_folder() {
@@ -208,8 +273,57 @@ mod tests {
     }
 
     #[test]
-    fn only_reading_is_answered() {
-        assert_eq!(respond("POST / HTTP/1.1", Path::new("dist")).status, "405 Method Not Allowed");
-        assert_eq!(respond("", Path::new("dist")).status, "405 Method Not Allowed");
+    fn requests_are_answered() {
+        let folder = place::root().join("public");
+        let building = Progress::default();
+        let ready = Progress { is_ready: true, ..Progress::default() };
+        let cases = [
+            ("POST / HTTP/1.1", &ready, "405 Method Not Allowed"),
+            ("", &ready, "405 Method Not Allowed"),
+            ("GET /boot.js HTTP/1.1", &ready, "200 OK"),
+            ("GET /none.js HTTP/1.1", &ready, "404 Not Found"),
+            ("GET /boot.js HTTP/1.1", &building, "200 OK"),
+            ("GET /none.js HTTP/1.1", &building, "503 Service Unavailable"),
+            ("GET / HTTP/1.1", &building, "503 Service Unavailable"),
+            ("GET /../Cargo.toml HTTP/1.1", &building, "404 Not Found"),
+        ];
+        for (request, progress, expected) in cases {
+            assert_eq!(respond(request, &folder, progress).status, expected, "{request}");
+        }
+    }
+
+    /// Sends a request; gives the head of the answer and its body.
+    fn ask(address: SocketAddr, headers: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        write!(stream, "GET / HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        let body = answer.split_off(end);
+        (String::from_utf8(answer).expect("a head of text"), body)
+    }
+
+    #[test]
+    fn the_server_answers_before_there_is_a_page() {
+        let listener = listen(0).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        start(listener, place::root().join("no page"));
+        let (head, plain) = ask(address, "");
+        assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("\r\nRetry-After: 1\r\n"));
+        assert!(head.contains(&format!("Content-Length: {}\r\n", plain.len())), "{head}");
+        let (head, packed) = ask(address, "Accept-Encoding: gzip\r\n");
+        assert!(head.contains("\r\nContent-Encoding: gzip\r\n"), "{head}");
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&*packed).read_to_end(&mut unpacked).expect("gzip");
+        assert_eq!(unpacked, plain);
+    }
+
+    #[test]
+    fn a_file_is_compressed_once() {
+        let file = place::root().join("public/boot.js");
+        let packed = Packed::default();
+        let pack = |file| packed.gzip(file, b"text").expect("compressed");
+        assert!(Arc::ptr_eq(&pack(Some(&file)), &pack(Some(&file))));
+        assert!(!Arc::ptr_eq(&pack(None), &pack(None)));
     }
 }

@@ -9,7 +9,7 @@ use crate::manifest::{Asset, Link, setting};
 use crate::pack::fingerprint;
 use crate::process::{Failure, Result, While as _};
 use crate::programs::{Flavour, Loadable};
-use crate::shrink;
+use crate::{place, shrink};
 
 /// Files by their path below the page's root.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
@@ -143,14 +143,10 @@ fn text(bytes: &[u8], file: &str) -> Result<String> {
 /// Copies the files of a folder, and of those in it.
 fn copy(folder: &Path, name: &str, files: &mut Files) -> Result<()> {
     let doing = format!("copying {}", folder.display());
-    for entry in fs::read_dir(folder).during(&doing)? {
-        let path = entry.during(&doing)?.path();
-        let name = format!("{name}/{}", path.file_name().unwrap_or_default().to_string_lossy());
-        if path.is_dir() {
-            copy(&path, &name, files)?;
-        } else {
-            files.insert(name, fs::read(&path).during(&doing)?);
-        }
+    for file in place::files(folder).during(&doing)? {
+        let below = file.strip_prefix(folder).during(&doing)?.iter();
+        let parts: Vec<_> = below.map(|part| part.to_string_lossy()).collect();
+        files.insert(format!("{name}/{}", parts.join("/")), fs::read(&file).during(&doing)?);
     }
     Ok(())
 }

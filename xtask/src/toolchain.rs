@@ -10,9 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::place;
-use crate::process::{Failure, Result, While as _, command, output_of, progress, run};
+use crate::process::{Failure, Result, While as _, command, output_of, run};
+use crate::progress;
 use crate::tools::apt_install;
+use crate::{cargo, place};
 
 /// The target of every program for the browser.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
@@ -66,12 +67,12 @@ pub(crate) fn ensure() -> Result<WasmToolchain> {
     if let Some(sysroot) = cached_sysroot()? {
         return Ok(WasmToolchain::private(&sysroot));
     }
-    progress(format_args!("adding the {TARGET} target with rustup"));
+    progress::say(format_args!("adding the {TARGET} target with rustup"));
     let add = run(command("rustup").args(["target", "add", TARGET]));
     match add {
         Ok(()) if has_target("rustc")? => return Ok(ordinary),
-        Ok(()) => progress("the compiler on PATH is not rustup's; taking Debian's"),
-        Err(failure) => progress(format_args!("{failure}; taking Debian's compiler")),
+        Ok(()) => progress::say("the compiler on PATH is not rustup's; taking Debian's"),
+        Err(failure) => progress::say(format_args!("{failure}; taking Debian's compiler")),
     }
     apt_install(DEBIAN_PACKAGES)?;
     build_sysroot().map(|sysroot| WasmToolchain::private(&sysroot))
@@ -113,7 +114,9 @@ fn compiler_field(name: &str) -> Result<String> {
 
 /// Builds the target's standard library and puts it into a private sysroot.
 fn build_sysroot() -> Result<PathBuf> {
-    progress(format_args!("building the standard library for {TARGET} (about a minute, once)"));
+    progress::say(format_args!(
+        "building the standard library for {TARGET} (about a minute, once)"
+    ));
     let place = sysroot_place()?;
     // Built aside and renamed at the end: a half-made sysroot never stands in its place.
     let aside = place::cache()?.join(format!("unfinished-{}", std::process::id()));
@@ -128,15 +131,17 @@ fn build_sysroot() -> Result<PathBuf> {
 /// Builds the standard library by way of an empty crate, and collects it in a sysroot.
 fn fill_sysroot(sysroot: &Path, crate_place: &Path) -> Result<()> {
     write_empty_crate(crate_place)?;
-    run(command("cargo")
-        .args(["build", "--release", "--target", TARGET])
-        .arg("-Zbuild-std=std,panic_abort")
-        .current_dir(crate_place)
-        .env("CARGO_TARGET_DIR", crate_place.join("target"))
-        .env("RUSTC", DEBIAN_RUSTC)
-        .env("RUSTC_BOOTSTRAP", "1")
-        // Without the bitcode, a page built with link-time optimization does not link.
-        .env("RUSTFLAGS", "-Cembed-bitcode=yes"))?;
+    cargo::build(
+        command("cargo")
+            .args(["build", "--release", "--target", TARGET])
+            .arg("-Zbuild-std=std,panic_abort")
+            .current_dir(crate_place)
+            .env("CARGO_TARGET_DIR", crate_place.join("target"))
+            .env("RUSTC", DEBIAN_RUSTC)
+            .env("RUSTC_BOOTSTRAP", "1")
+            // Without the bitcode, a page built with link-time optimization does not link.
+            .env("RUSTFLAGS", "-Cembed-bitcode=yes"),
+    )?;
     copy_libraries(crate_place, &library(sysroot))?;
     link_host_library(sysroot)
 }

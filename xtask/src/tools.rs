@@ -3,7 +3,14 @@
 use std::path::PathBuf;
 
 use crate::place::find_program;
-use crate::process::{Failure, Result, command, progress, run};
+use crate::process::{Failure, Result, command, output_of, run};
+use crate::progress;
+
+/// Whether a program is on `PATH`, of a version that begins so.
+pub(crate) fn has(program: &str, version: &str) -> bool {
+    let said = output_of(command(program).arg("--version"));
+    said.is_ok_and(|said| said.split_whitespace().any(|word| word.starts_with(version)))
+}
 
 /// A Chromium to test the page in.
 ///
@@ -38,7 +45,7 @@ fn ensure_program(names: &[&str], packages: &[&str]) -> Result<PathBuf> {
 /// # Errors
 /// This is no Debian, or not its administrator; the message is what to type.
 pub(crate) fn apt_install(packages: &[&str]) -> Result<()> {
-    progress(format_args!("installing {} with apt-get", packages.join(" ")));
+    progress::say(format_args!("installing {} with apt-get", packages.join(" ")));
     let apt = |arguments: &[&str]| {
         run(command("apt-get").arg("-qq").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
     };

@@ -100,21 +100,15 @@ fn largest_example(folder: &Path) -> Result<usize> {
     Ok(largest)
 }
 
-/// The names of the page, and of the WebAssembly, script, style and table files at the top of a folder, sorted.
+/// Endings of files that a page is made of.
+const PROGRAM: [&str; 6] = ["wasm", "js", "css", "html", "bin", "woff2"];
+
+/// The names of the page, and of the WebAssembly, script, style, font and table files of a folder, sorted.
 fn program_files(folder: &Path) -> Result<Vec<String>> {
-    let doing = format!("listing {} (build the page first)", folder.display());
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).during(&doing)? {
-        let name = entry.during(&doing)?.file_name().to_string_lossy().into_owned();
-        if ["wasm", "js", "css", "html", "bin"]
-            .iter()
-            .any(|extension| has_extension(&name, extension))
-        {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
+    let files = place::files(folder).during("listing dist/ (build the page first)")?;
+    let names = files.iter().filter_map(|file| file.strip_prefix(folder).ok());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    Ok(names.filter(|name| PROGRAM.iter().any(|ending| has_extension(name, ending))).collect())
 }
 
 fn has_extension(name: &str, extension: &str) -> bool {

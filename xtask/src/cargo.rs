@@ -1,0 +1,124 @@
+//! Builds by cargo, whose progress is shown.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use crate::process::{Failure, Result, While as _, line_of};
+use crate::progress;
+
+/// What cargo reports of a package, in the first word of a line; the progress has it already.
+const REPORTS: &[&str] = &[
+    "Blocking",
+    "Compiling",
+    "Downloaded",
+    "Downloading",
+    "Finished",
+    "Fresh",
+    "Locking",
+    "Updating",
+];
+
+/// Runs a build by cargo. Its counter is the progress of the step; what compilers write is shown.
+///
+/// # Errors
+/// Cargo is missing, or the build fails.
+pub(crate) fn build(cargo: &mut Command) -> Result<()> {
+    // Cargo draws its counter only on a terminal, unless it is told otherwise and how wide that is.
+    cargo.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "200");
+    cargo.env("CARGO_TERM_COLOR", "never").stderr(Stdio::piped());
+    let doing = format!("running {}", line_of(cargo));
+    let mut child = cargo.spawn().during(&doing)?;
+    let mut written = child.stderr.take().ok_or_else(|| Failure::new(&*doing))?;
+    let (mut line, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let length = written.read(&mut buffer).during(&doing)?;
+        for &byte in &buffer[..length] {
+            if matches!(byte, b'\r' | b'\n') {
+                show(&String::from_utf8_lossy(&line));
+                line.clear();
+            } else {
+                line.push(byte);
+            }
+        }
+        if length == 0 {
+            break;
+        }
+    }
+    show(&String::from_utf8_lossy(&line));
+    let status = child.wait().during(&doing)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("`{}` ended with {status}", line_of(cargo))))
+}
+
+/// What a line of cargo's means.
+#[derive(Debug, PartialEq, Eq)]
+enum Line<'a> {
+    /// Packages built, packages to build, and those in work.
+    Counter(u32, u32, &'a str),
+    /// Another cargo builds in the same folder.
+    Waiting,
+    /// Nothing that is not known already.
+    Report,
+    /// What a compiler wrote.
+    Output(&'a str),
+}
+
+fn show(line: &str) {
+    match read(line) {
+        Line::Counter(done, all, packages) => progress::part(done, all, packages),
+        Line::Waiting => progress::part(0, 1, "after another build in target/"),
+        Line::Report => {}
+        Line::Output(line) => progress::output(line),
+    }
+}
+
+fn read(line: &str) -> Line<'_> {
+    let line = line.trim_start_matches("\x1b[K").trim_end();
+    let words = line.trim_start();
+    if let Some((_, counter)) =
+        words.strip_prefix("Building [").and_then(|rest| rest.split_once("] "))
+    {
+        let (count, packages) = counter.split_once(": ").unwrap_or((counter, ""));
+        if let Some((done, all)) = count.split_once('/')
+            && let (Ok(done), Ok(all)) = (done.parse(), all.parse())
+        {
+            return Line::Counter(done, all, packages);
+        }
+    }
+    let is_indented = line.starts_with("  ");
+    let first = words.split(' ').next().unwrap_or_default();
+    match first {
+        "" => Line::Report,
+        "Blocking" if is_indented && !words.ends_with("package cache") => Line::Waiting,
+        _ if is_indented && REPORTS.contains(&first) => Line::Report,
+        _ => Line::Output(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, read};
+
+    #[test]
+    fn lines_of_cargo_are_read() {
+        let cases = [
+            (
+                "    Building [=>    ] 5/68: quote(build), syn   ",
+                Line::Counter(5, 68, "quote(build), syn"),
+            ),
+            ("    Building [====> ] 67/68", Line::Counter(67, 68, "")),
+            ("   Compiling syn v2.0.119", Line::Report),
+            ("    Finished `dev` profile", Line::Report),
+            ("      ", Line::Report),
+            ("    Blocking waiting for file lock on build directory", Line::Waiting),
+            ("    Blocking waiting for file lock on package cache", Line::Report),
+            ("error[E0425]: cannot find value", Line::Output("error[E0425]: cannot find value")),
+            ("  --> app/src/lib.rs:3:1", Line::Output("  --> app/src/lib.rs:3:1")),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(read(line), expected, "{line:?}");
+        }
+    }
+}
