@@ -11,7 +11,8 @@ use highwater_core::estimate::Match;
 use highwater_core::formats::Fidelity;
 use highwater_core::levers::LEVERS;
 use highwater_core::observed::Cause;
-use highwater_core::trace::Category;
+use highwater_core::trace::{Category, Phase};
+use highwater_core::wording::place;
 
 use crate::model::examples::EXAMPLES;
 use crate::model::export::FORMS;
@@ -55,7 +56,11 @@ fn a_catalogue_has_what_the_page_says_and_nothing_else() {
 fn all() -> BTreeSet<String> {
     let mut asked = from_tables();
     asked.extend(LISTED.map(str::to_owned));
-    read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut asked);
+    for folder in ["/src", "/../core/src/wording"] {
+        read(Path::new(&[env!("CARGO_MANIFEST_DIR"), folder].concat()), &mut asked);
+    }
+    // A name is the same in every language.
+    asked.remove("{name}");
     asked.remove("");
     asked
 }
@@ -70,6 +75,8 @@ fn read(folder: &Path, asked: &mut BTreeSet<String>) {
         }
         let source = std::fs::read_to_string(&path).expect("sources are text");
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        let source = source.lines().filter(is_code).collect::<Vec<_>>().join("\n");
         if path.ends_with("src/asked.rs") {
             continue;
         }
@@ -171,6 +178,10 @@ fn from_tables() -> BTreeSet<String> {
             asked.extend([step.text.to_owned(), step.reveal.to_owned()]);
             asked.extend(step.ask.as_ref().map(|ask| ask.question.to_owned()));
         }
+    }
+    for phase in [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer]
+    {
+        asked.insert(place::phase(phase).to_owned());
     }
     for category in Category::ALL {
         asked.extend([category.label().to_owned(), category.about().to_owned()]);

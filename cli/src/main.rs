@@ -99,7 +99,7 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     let recorded = recorded.transpose()?;
     let for_people = !arguments.json && !arguments.prints_export();
     if for_people {
-        print(&text::first(&name, &report, recorded.as_ref()))?;
+        print(&text::first(&report, recorded.as_ref()))?;
     }
     let output = Output { inputs: arguments.inputs(), force: arguments.force };
     if let Some(path) = &arguments.snapshot {

@@ -3,11 +3,10 @@
 use highwater_core::Report;
 use highwater_core::export::Answer;
 use highwater_core::trace::{Category, Phase};
+use highwater_core::wording::place::phase;
 use highwater_draw::palette::Palette;
 use highwater_draw::picture::{self, Words};
 use highwater_draw::stack::Stack;
-
-use crate::text::{headline, place};
 
 /// The picture, with what was recorded of the same training on the same axes.
 pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
@@ -16,9 +15,9 @@ pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
     legend.extend(compared.map(|report| report.model.name.clone()));
     let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
     let words = Words {
-        title: headline(answer),
+        title: answer.headline().lead.to_string(),
         legend,
-        phases: phases.map(|phase| place(phase, "", "")).into(),
+        phases: phases.map(|of| phase(of).to_owned()).into(),
         iteration: None,
         stack: Stack::Category,
         compared: compared.map(|report| report.timeline.clone()),

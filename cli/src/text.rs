@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use highwater_core::autopsy::Autopsy;
 use highwater_core::device::Verdict;
-pub(crate) use highwater_core::export::place;
-use highwater_core::export::{self, Answer, DeviceAnswer};
-use highwater_core::report::{Band, ByCategory, ModuleBytes, Part, Report, share};
-use highwater_core::{Bytes, Diagnostic, Severity, bytes};
+use highwater_core::export::{Answer, DeviceAnswer};
+use highwater_core::report::{Band, ByCategory, ModuleBytes, Part, Report};
+use highwater_core::wording::answer::{largest_batch, lead, peak_or_end};
+use highwater_core::wording::sentence::share;
+use highwater_core::wording::{Headline, Sentence, answer, headline};
+use highwater_core::{Bytes, Diagnostic, Severity, bytes, wording};
 
 use crate::table::{Align, Cell, Table};
 use crate::{autopsy, compare};
@@ -25,13 +27,13 @@ const MODULES_MAX: usize = 8;
 const BAR: u64 = 32;
 
 /// The estimate, with styles as escape sequences that the terminal's stream keeps or strips.
-pub(crate) fn first(name: &str, report: &Report, recorded: Option<&Report>) -> String {
+pub(crate) fn first(report: &Report, recorded: Option<&Report>) -> String {
     let mut sections = vec![
-        format!("{HEAD}{}{HEAD:#}\n", first_headline(name, report)),
+        answered(report),
         setting(report),
         section("Peaks", &peaks(report)),
         section("Each iteration", &iterations(report)),
-        section(&format!("At the peak of allocated, {}", moment(report)), &categories(report)),
+        section(&wording::autopsy::peak(&report.peak).to_string(), &categories(report)),
         section("Why it is there", &autopsy::render(report, &Autopsy::of(report))),
         section("Largest modules at that moment", &modules(report)),
         section("What this rests on", &diagnostics(report)),
@@ -46,62 +48,35 @@ pub(crate) fn first(name: &str, report: &Report, recorded: Option<&Report>) -> S
 
 /// What follows: how the run ends on every device.
 pub(crate) fn gpus(answer: &Answer) -> String {
-    section(&format!("GPUs: {}", on_gpus(answer)), &devices(answer))
+    let said = spaced(answer.on_devices().into_iter().chain(smallest(answer)));
+    let said = if said.is_empty() { said } else { format!("  {said}\n") };
+    section("GPUs", &(said + &devices(answer)))
 }
 
 pub(crate) fn section(title: &str, body: &str) -> String {
     format!("{HEAD}{title}{HEAD:#}\n{body}")
 }
 
-/// `resnet50.onnx peaks at 3.51 GiB allocated in backward of layer1.0.conv2`.
-fn peaks_at(name: &str, report: &Report) -> String {
-    let peak = &report.peak;
-    let verb = if report.lower_bound { "needs at least" } else { "peaks at" };
-    let place = place(peak.phase, &peak.module, &peak.operator);
-    format!("{name} {verb} {} allocated in {place}", peak.allocated)
+/// The answer on the configured device: a line in bold, and one below it.
+fn answered(report: &Report) -> String {
+    let Headline { lead, rest } = headline(report, None);
+    format!("{HEAD}{lead}{HEAD:#}\n{}\n", spaced(rest.into_iter()))
 }
 
-/// With how it ends on its own device.
-fn first_headline(name: &str, report: &Report) -> String {
-    let ends = export::ends_on(&report.verdict);
-    format!("{}: {ends}", peaks_at(name, report))
+/// Sentences one after the other.
+fn spaced(sentences: impl Iterator<Item = Sentence>) -> String {
+    sentences.map(|sentence| sentence.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// With how it ends on all devices.
-pub(crate) fn headline(answer: &Answer) -> String {
-    format!("{}: {}", peaks_at(&answer.name, &answer.report), on_gpus(answer))
-}
-
-/// `fits on 18 of 32 GPUs; A100 40 GB: up to batch 9`.
-fn on_gpus(answer: &Answer) -> String {
+/// The largest batch on the smallest device that holds the run; if none does, on the one that takes most.
+fn smallest(answer: &Answer) -> Option<Sentence> {
+    answer.batch.as_ref().filter(|_| !answer.report.lower_bound)?;
     let devices = &answer.devices;
     let survivors = devices.iter().filter(|device| device.verdict.verdict.survives());
-    // The smallest card that will do; where none will, the one that comes nearest.
-    let telling = survivors
+    let device = survivors
         .min_by_key(|device| device.verdict.capacity)
-        .or_else(|| devices.iter().max_by_key(|device| device.largest.with_flush));
-    let batch = telling.and_then(|device| {
-        let (dim, name) = (answer.batch.as_deref()?, &device.verdict.name);
-        let largest = answer.largest(device);
-        Some(match (largest.without_flush, largest.only_with_flush()) {
-            (Some(room), None) => format!("; {name}: up to {dim} {room}"),
-            (Some(room), Some(flush)) => {
-                format!("; {name}: up to {dim} {room}, {flush} with cache flushes")
-            }
-            (None, flush) => format!("; {name}: up to {dim} {}, only with cache flushes", flush?),
-        })
-    });
-    answer.on_devices() + &batch.unwrap_or_default()
-}
-
-pub(crate) fn moment(report: &Report) -> String {
-    let peak = &report.peak;
-    let operator = match peak.operator.as_str() {
-        "" => String::new(),
-        operator => format!(" ({operator})"),
-    };
-    let place = place(peak.phase, &peak.module, &peak.operator);
-    format!("iteration {}, {place}{operator}", peak.iteration)
+        .or_else(|| devices.iter().max_by_key(|device| device.largest.with_flush))?;
+    Some(largest_batch(&device.verdict.name, device.largest))
 }
 
 fn setting(report: &Report) -> String {
@@ -289,7 +264,7 @@ fn certainty(report: &Report) -> String {
         let share = share(*bytes, certainty.total());
         table.row([bytes.to_string().into(), share.into(), reason.to_string().into()]);
     }
-    format!("  {}\n{}", certainty.sentence(), table.render("    "))
+    format!("  {}\n{}", answer::certainty(certainty), table.render("    "))
 }
 
 /// Diagnostics, a line each.
@@ -321,33 +296,11 @@ pub(crate) fn listed(diagnostics: &[Diagnostic]) -> String {
 /// Why a required device was refused.
 pub(crate) fn refusal(answer: &Answer, refused: &DeviceAnswer) -> String {
     let DeviceAnswer { verdict: device, largest } = refused;
-    if device.verdict == Verdict::NotKnown {
-        return format!(
-            "not known whether it fits on {}: needs at least {} of {}, and parts of the model could not \
-             be estimated",
-            device.name, device.need, device.capacity
-        );
-    }
-    let largest = match (largest.without_flush, largest.only_with_flush()) {
-        _ if answer.batch.is_none() => String::new(),
-        (Some(batch), None) => format!("; the largest batch that fits is {batch}"),
-        (Some(batch), Some(flush)) => {
-            format!("; the largest batch that fits is {batch}, or {flush} with cache flushes")
-        }
-        (None, Some(flush)) => {
-            format!("; up to batch {flush} survives, but only with cache flushes")
-        }
-        (None, None) => "; no batch size fits".to_owned(),
-    };
-    let need =
-        format!("does not fit on {}: needs {} of {}", device.name, device.need, device.capacity);
-    match &device.out_of_memory {
-        None => need + &largest,
-        Some(failure) => format!(
-            "{need}, out of memory in iteration {}, {}{largest}\n{}",
-            failure.iteration,
-            place(failure.phase, &failure.module, &failure.operator),
-            failure.message
-        ),
-    }
+    let report = &answer.report;
+    let largest = (answer.batch.is_some() && !report.lower_bound)
+        .then(|| largest_batch(&device.name, *largest));
+    let failed = device.out_of_memory.as_ref();
+    let place = failed.map(|_| peak_or_end(report, device));
+    let said = spaced([Some(lead(report, device)), place, largest].into_iter().flatten());
+    failed.map_or_else(|| said.clone(), |failed| format!("{said}\n{}", failed.message))
 }

@@ -64,6 +64,51 @@ impl Bytes {
         Self(self.0.saturating_mul(n))
     }
 
+    /// Three significant digits, and their unit.
+    ///
+    /// ```
+    /// use highwater_core::Bytes;
+    /// assert_eq!(Bytes::mib(3942).digits(), ("3.85".to_owned(), "GiB"));
+    /// ```
+    pub fn digits(self) -> (String, &'static str) {
+        const UNITS: [(u32, &str); 4] = [(10, "KiB"), (20, "MiB"), (30, "GiB"), (40, "TiB")];
+        if self.0 < 1000 {
+            return (self.0.to_string(), "B");
+        }
+        for (shift, unit) in UNITS {
+            // In parts of the unit, rounded half up.
+            let parts = |n: u128| (u128::from(self.0) * n + (1 << (shift - 1))) >> shift;
+            let decimals = [(1000, 3), (100, 2), (10, 1), (1, 0)];
+            let fits = decimals.into_iter().find(|&(n, _)| parts(n) < 1000);
+            let Some((n, width)) = fits.or_else(|| (unit == "TiB").then_some((1, 0))) else {
+                continue;
+            };
+            let (whole, rest) = (parts(n).div_euclid(n), parts(n).rem_euclid(n));
+            let text =
+                if width == 0 { whole.to_string() } else { format!("{whole}.{rest:0width$}") };
+            return (text, unit);
+        }
+        (self.0.to_string(), "B")
+    }
+
+    /// With three significant digits, as sentences have it; tables show two decimals.
+    ///
+    /// ```
+    /// use highwater_core::Bytes;
+    /// let short = |mib| Bytes::mib(mib).short();
+    /// assert_eq!(short(3942), "3.85 GiB");
+    /// assert_eq!(short(12_390), "12.1 GiB");
+    /// assert_eq!(short(514), "514 MiB");
+    /// assert_eq!(short(1004), "0.980 GiB");
+    /// assert_eq!(Bytes(999).short(), "999 B");
+    /// assert_eq!(Bytes(1001).short(), "0.978 KiB");
+    /// assert_eq!(Bytes(u64::MAX).short(), "16777216 TiB");
+    /// ```
+    pub fn short(self) -> String {
+        let (digits, unit) = self.digits();
+        format!("{digits} {unit}")
+    }
+
     /// COUNT: its share of a whole, in this number of equal parts, rounded: 100 for per cent.
     ///
     /// ```

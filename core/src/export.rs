@@ -23,8 +23,9 @@ pub use self::markdown::markdown;
 pub use self::snapshot::{Played, snapshot};
 pub use self::trace::trace;
 use crate::estimate::LargestBatch;
-use crate::report::{DeviceVerdict, Report, Verdict};
-use crate::trace::Phase;
+use crate::report::{DeviceVerdict, Report};
+use crate::wording::answer::Devices;
+use crate::wording::{Headline, Sentence, headline};
 
 /// One estimate, and how the same run ends on every device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,46 +41,23 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// On how many devices the run fits; what a lower bound says of that.
-    pub fn on_devices(&self) -> String {
-        let all = self.devices.len();
-        if let [only] = self.devices.as_slice() {
-            return ends_on(&only.verdict);
-        }
-        let count = |ends: fn(Verdict) -> bool| {
-            self.devices.iter().filter(|device| ends(device.verdict.verdict)).count()
-        };
-        let fails = count(|verdict| verdict == Verdict::DoesNotFit);
-        if self.report.lower_bound {
-            return match fails {
-                0 => format!("not known whether it fits on any of {all} GPUs"),
-                _ if fails == all => format!("fits on none of {all} GPUs"),
-                _ => format!("does not fit on {fails} of {all} GPUs, not known of the others"),
-            };
-        }
-        match count(Verdict::survives) {
-            0 => format!("fits on none of {all} GPUs"),
-            fits if fits == all => format!("fits on all {all} GPUs"),
-            fits => format!("fits on {fits} of {all} GPUs"),
-        }
+    /// How the run ends on all devices.
+    pub fn on_devices(&self) -> Option<Sentence> {
+        let verdicts = self.devices.iter().map(|device| device.verdict.verdict);
+        Devices::of(verdicts).sentence(self.report.lower_bound)
+    }
+
+    /// The answer on the configured device.
+    pub fn headline(&self) -> Headline {
+        let is_it = |device: &&DeviceAnswer| device.verdict.id == self.report.verdict.id;
+        let largest = self.devices.iter().find(is_it).map(|device| device.largest);
+        headline(&self.report, largest.filter(|_| self.batch.is_some()))
     }
 
     /// How far the batch can go on a device; not known of a lower bound.
     pub fn largest(&self, device: &DeviceAnswer) -> LargestBatch {
         if self.report.lower_bound { LargestBatch::default() } else { device.largest }
     }
-}
-
-/// `fits on T4`.
-pub fn ends_on(device: &DeviceVerdict) -> String {
-    let ends = match device.verdict {
-        Verdict::Fits => "fits on",
-        Verdict::Tight => "fits tightly on",
-        Verdict::FitsAfterFlush => "fits only by flushing the cache on",
-        Verdict::NotKnown => "not known whether it fits on",
-        Verdict::DoesNotFit => "does not fit on",
-    };
-    format!("{ends} {}", device.name)
 }
 
 /// How the run ends on one device.
@@ -91,28 +69,13 @@ pub struct DeviceAnswer {
     pub largest: LargestBatch,
 }
 
-/// Where in an iteration something happens: `backward of layer1.0.conv2`.
-pub fn place(phase: Phase, module: &str, operator: &str) -> String {
-    let what = if module.is_empty() { operator } else { module };
-    let of = |pass: &str| {
-        if what.is_empty() { pass.to_owned() } else { format!("{pass} of {what}") }
-    };
-    match phase {
-        Phase::Setup => "set-up".to_owned(),
-        Phase::ZeroGrad => "zero_grad".to_owned(),
-        Phase::Forward => of("forward"),
-        Phase::Backward => of("backward"),
-        Phase::Optimizer => "the optimizer's step".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bytes::Bytes;
     use crate::device::{Provenance, Verdict};
     use crate::report::{ByCategory, LiveTensor, Peak, Timeline};
-    use crate::trace::{Category, PhaseMark};
+    use crate::trace::{Category, Phase, PhaseMark};
     use crate::{Config, Diagnostic, Severity};
     use expect_test::{Expect, expect};
 

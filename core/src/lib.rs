@@ -20,6 +20,7 @@
 //! | [`profiled`] | a profiler trace from the CPU → what the same training takes on a GPU | models |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
+//! | [`wording`] | a report → sentences about it, for any language | files |
 //! | [`export`] | the answer → JSON, Markdown, CSV, a trace | files |
 //!
 //! [`open`] a model, then [`Model::estimate`] it.
@@ -90,6 +91,8 @@ pub mod autopsy;
 pub mod estimate;
 
 pub mod levers;
+
+pub mod wording;
 
 pub mod export;
 

@@ -22,7 +22,7 @@ use crate::trace::{Category, Phase, PhaseMark};
 pub use crate::allocator::IterationPeaks;
 pub use crate::device::Verdict;
 pub use crate::trace::ByCategory;
-pub use certainty::{Certainty, Part, share};
+pub use certainty::{Certainty, Part};
 pub use fragmentation::{Class, Fragmentation, Holes};
 pub use owners::Owner;
 
@@ -149,6 +149,8 @@ pub struct ModelSummary {
     pub buffer_bytes: Bytes,
     /// COUNT: operators in the graph.
     pub operators: usize,
+    /// Name of the dimension that counts the samples of a batch, if the user may choose one.
+    pub batch: Option<String>,
 }
 
 /// The largest values over the run, and where `allocated` reached its own.

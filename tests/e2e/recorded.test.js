@@ -46,7 +46,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
     'moved', 'in the step', 'in backward', 'in forward', 'not known', 'reserved',
   ]);
   const phases = await page.locator('.timeline-phase').evaluateAll((all) => all.map((one) => one.title));
-  assert.ok(phases.includes('forward of iteration 2') && phases.includes('step of iteration 2'), phases.join());
+  assert.ok(phases.includes('forward of iteration 2') && phases.includes('optimizer step of iteration 2'), phases.join());
   await tools.getByRole('button', { name: 'by line of code' }).click();
   await page.locator('.readout-name', { hasText: 'modeling_gpt2:' }).first().waitFor();
   await tools.getByRole('button', { name: 'by origin' }).click();

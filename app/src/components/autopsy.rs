@@ -45,9 +45,9 @@ fn inside(report: &Report) -> impl IntoView + use<> {
             }
         })
         .collect();
-    let scores = autopsy.scores.as_ref().map(|scores| {
+    let scores = autopsy.scores.as_ref().map(|_| {
         view! {
-            <p class="autopsy-scores">{words::scores(scores, &autopsy)}</p>
+            <p class="autopsy-scores">{words::scores(&autopsy)}</p>
             <Code
                 id="autopsy-code".to_owned()
                 summary=tr("How to compute it in chunks (not simulated)")
@@ -60,7 +60,7 @@ fn inside(report: &Report) -> impl IntoView + use<> {
         <p>{words::peak(&report.peak)}</p>
         <ul class="autopsy-groups">{groups}</ul>
         {scores}
-        <p>{words::next(autopsy.next.as_ref(), report)}</p>
+        <p>{words::next(&autopsy, report)}</p>
     }
 }
 

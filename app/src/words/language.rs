@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::fmt::Display;
 
+use highwater_core::wording::Sentence;
 use js_sys::{JSON, Object, Reflect};
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::JsFuture;
@@ -51,7 +52,12 @@ pub(crate) fn tr(english: &str) -> String {
     translated.unwrap_or_else(|| english.to_owned())
 }
 
-/// A text of the page with its parts put in: `fill("Peaks at {size}.", &[("size", &size)])`.
+/// A sentence of the core in the language of the page.
+pub(crate) fn spoken(sentence: &Sentence) -> String {
+    sentence.text(&tr)
+}
+
+/// A text of the page with its parts put in: `fill("peak {size}", &[("size", &size)])`.
 pub(crate) fn fill(english: &str, parts: &[(&str, &dyn Display)]) -> String {
     let template = tr(english);
     let mut text = String::new();
@@ -77,10 +83,7 @@ mod tests {
 
     #[test]
     fn parts_are_put_where_the_text_has_them() {
-        assert_eq!(
-            fill("Fits on {n} of {all} GPUs.", &[("all", &33), ("n", &31)]),
-            "Fits on 31 of 33 GPUs."
-        );
+        assert_eq!(fill("{n} GPUs of {all}", &[("all", &33), ("n", &31)]), "31 GPUs of 33");
         assert_eq!(fill("Nothing to fill.", &[]), "Nothing to fill.");
         assert_eq!(fill("{unknown}{open", &[]), "open");
     }

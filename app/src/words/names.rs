@@ -6,41 +6,20 @@ use highwater_core::Bytes;
 use highwater_core::diagnostic::Severity;
 use highwater_core::report::Timeline;
 use highwater_core::trace::Phase;
+use highwater_core::wording;
 use highwater_draw::segments::{Pool, Totals};
 
 use super::format;
-use super::language::{fill, tr};
+use super::language::{fill, spoken, tr};
 
-/// `in backward of layer1.0.conv2`.
+/// Where something happens: `in the backward pass of layer1.0.conv2`.
 pub(crate) fn place(phase: Phase, module: &str, operator: &str) -> String {
-    let what = match module {
-        "" => operator.to_owned(),
-        "loss" => tr("the loss"),
-        module => module.to_owned(),
-    };
-    let parts: [(&str, &dyn Display); 1] = [("what", &what)];
-    match phase {
-        Phase::Setup => tr("while the model is put on the device"),
-        Phase::ZeroGrad => tr("while gradients are dropped"),
-        Phase::Optimizer => tr("in the optimizer step"),
-        Phase::Forward if what.is_empty() => tr("in forward"),
-        Phase::Backward if what.is_empty() => tr("in backward"),
-        Phase::Forward => fill("in forward of {what}", &parts),
-        Phase::Backward => fill("in backward of {what}", &parts),
-    }
+    spoken(&wording::place::place(phase, module, operator))
 }
 
 /// `a T4`, `an A100`: by how the first letter is spoken.
 pub(crate) fn with_article(name: &str) -> String {
-    let mut letters = name.chars();
-    let first = letters.next().unwrap_or('x');
-    let spelled = letters.next().is_some_and(|second| !second.is_ascii_lowercase());
-    let vowel = if spelled {
-        matches!(first, 'A' | 'E' | 'F' | 'H' | 'I' | 'L' | 'M' | 'N' | 'O' | 'R' | 'S' | 'X' | '8')
-    } else {
-        matches!(first, 'A' | 'E' | 'I' | 'O' | 'U')
-    };
-    fill(if vowel { "an {gpu}" } else { "a {gpu}" }, &[("gpu", &name)])
+    spoken(&wording::answer::with_article(name))
 }
 
 /// A model's name: that of its file without the ending.
@@ -60,13 +39,7 @@ pub(crate) fn short_name(name: &str) -> &str {
 
 /// A phase as it is called on the timeline.
 pub(crate) fn phase(phase: Phase) -> String {
-    tr(match phase {
-        Phase::Setup => "set-up",
-        Phase::ZeroGrad => "zero grad",
-        Phase::Forward => "forward",
-        Phase::Backward => "backward",
-        Phase::Optimizer => "step",
-    })
+    tr(wording::place::phase(phase))
 }
 
 /// A phase where there is no room for more.

@@ -5,23 +5,7 @@ use highwater_core::allocator::Pool;
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{By, Class, Fragmentation, RecordedRun, Report};
 
-use super::names::when;
 use crate::words::language::{fill, tr};
-
-/// The most that it held, and where.
-pub(super) fn peak(report: &Report) -> String {
-    let peak = &report.peak;
-    let mut place = when(&report.timeline, peak.event);
-    let english = if place.is_empty() {
-        "Peaked at {size} allocated and {reserved} reserved."
-    } else {
-        "Peaked at {size} allocated and {reserved} reserved, in {place}."
-    };
-    if !peak.module.is_empty() {
-        place = [&place, ", ", &peak.module].concat();
-    }
-    fill(english, &[("size", &peak.allocated), ("reserved", &peak.reserved), ("place", &place)])
-}
 
 /// `1.20 GiB is reserved and not allocated: 0.90 GiB in 14 holes of 1 MiB to 10 MiB, …`.
 pub(crate) fn unused(found: &Fragmentation) -> String {
@@ -143,10 +127,10 @@ mod tests {
         let history = Recorded::of(&read, None).expect("it has a history");
         let report = history.report("a.pickle", &Config::default()).expect("it is told");
         let said = headline(&report, Count { all: 9, known: 9, survive: 4, fail: 5 }, None);
-        assert!(said.lead.starts_with("Peaked at "), "{}", said.lead);
-        assert!(said.lead.contains(" reserved, in step of iteration "), "{}", said.lead);
-        assert!(said.lead.ends_with("Fits on 4 of 9 GPUs."), "{}", said.lead);
-        assert!(said.rest.starts_with("On a"), "{}", said.rest);
+        assert!(said.lead.starts_with("a fits on an A100 80 GB: it needs "), "{}", said.lead);
+        let peak = " reserved at the peak, in the optimizer step.";
+        assert!(said.rest.contains(peak), "{}", said.rest);
+        assert!(said.rest.ends_with("Fits on 4 of 9 GPUs."), "{}", said.rest);
         let calls = history.calls();
         let outcomes: Vec<WhatIf> =
             calls.tried("").iter().filter_map(|conf| calls.what_if(conf)).collect();
@@ -156,7 +140,7 @@ mod tests {
         let phases = by_phase(&report, &report).into_iter();
         let named: Vec<_> = phases.map(|row| moment(row.phase, row.iteration)).collect();
         assert_eq!(named.first().map(String::as_str), Some("set-up"));
-        assert!(named.contains(&"step of iteration 3".to_owned()), "{named:?}");
+        assert!(named.contains(&"optimizer step of iteration 3".to_owned()), "{named:?}");
         assert_eq!(doubt(&report), None);
         let run = Some(RecordedRun { gap: Some(Gap::RunsOut), ..RecordedRun::default() });
         let (word, why) = doubt(&Report { recorded: run, ..report }).expect("it says why");

@@ -101,8 +101,12 @@ mod tests {
             let largest = Some(LargestBatch { without_flush: Some(7), with_flush: Some(7) });
             let headline =
                 words::headline(&report, Count { all: 2, known: 2, survive: 2, fail: 0 }, largest);
-            assert!(headline.lead.starts_with("Peaks at "), "{}", headline.lead);
-            assert!(headline.rest.contains(" is activations."), "{}", headline.rest);
+            assert!(
+                headline.lead.contains(" fits on an A100 80 GB: it needs "),
+                "{}",
+                headline.lead
+            );
+            assert!(headline.rest.contains(" % of the peak. "), "{}", headline.rest);
         }
     }
 }

@@ -3,21 +3,22 @@
 use std::fmt::Write as _;
 
 use anstyle::Style;
-use highwater_core::Bytes;
 use highwater_core::levers::Pulled;
-use highwater_core::report::DeviceVerdict;
+use highwater_core::wording::answer::{lead, peak_or_end};
+use highwater_core::wording::place::place;
+use highwater_core::{Bytes, wording};
 
 use super::Advice;
 use crate::autopsy;
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, HEAD, moment, place, section, told};
+use crate::text::{FAINT, section, told};
 
 pub(super) fn render(advice: &Advice) -> String {
     let Advice { report, autopsy, .. } = advice;
-    let peak = format!("What sets the peak, {} in {}", report.peak.allocated, moment(report));
+    let peak = format!("  {}\n", wording::autopsy::peak(&report.peak));
     [
         headline(advice),
-        section(&peak, &autopsy::render(report, autopsy)),
+        section("What sets the peak", &(peak + &autopsy::render(report, autopsy))),
         section("What would help", &levers(advice)),
         section(&plan_title(advice), &plan(advice)),
     ]
@@ -25,12 +26,10 @@ pub(super) fn render(advice: &Advice) -> String {
 }
 
 fn headline(advice: &Advice) -> String {
-    let DeviceVerdict { need, capacity, name, verdict, .. } = &advice.report.verdict;
-    let (word, style) = told(*verdict);
-    format!(
-        "{HEAD}{} needs {need} of {capacity} on {name}: {HEAD:#}{style}{word}{style:#}\n",
-        advice.name
-    )
+    let report = &advice.report;
+    let (_, style) = told(report.verdict.verdict);
+    let (lead, end) = (lead(report, &report.verdict), peak_or_end(report, &report.verdict));
+    format!("{style}{lead}{style:#}\n{end}\n")
 }
 
 /// `-3.20 GiB`.
@@ -55,7 +54,7 @@ fn levers(advice: &Advice) -> String {
         Align::Left,
         Align::Left,
     ]);
-    let heads = ["change", "need", "verdict", "", "", "peak then in"];
+    let heads = ["change", "need", "verdict", "", "", "peak then"];
     table.row(heads.map(|head| Cell::styled(head, FAINT)));
     for pulled in advice.pulled.iter().filter(saves) {
         let (need, verdict) = outcome(pulled);
@@ -66,7 +65,7 @@ fn levers(advice: &Advice) -> String {
             verdict,
             pulled.title.clone().into(),
             Cell::styled(pulled.cost.about(), FAINT),
-            Cell::styled(place(then.phase, &then.module, &then.operator), FAINT),
+            Cell::styled(place(then.phase, &then.module, &then.operator).to_string(), FAINT),
         ]);
     }
     let mut text = table.render("  ");

@@ -6,11 +6,12 @@ use highwater_core::bytes::Printed;
 use highwater_core::config::Setting;
 use highwater_core::estimate;
 use highwater_core::observed::{Explanation, Known, Machine, Message};
+use highwater_core::wording::place::place;
 use highwater_core::{Bytes, Config};
 
 use super::{Answer, Asked};
 use crate::table::{Align, Cell, Table};
-use crate::text::{BAD, FAINT, HEAD, listed, place, section};
+use crate::text::{BAD, FAINT, HEAD, listed, section};
 
 pub(super) fn render(answer: &Answer) -> String {
     let Answer { observed, explanation, located } = answer;

@@ -116,7 +116,7 @@ fn the_operator_is_found_in_the_model() {
               2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
 
             In alexnet.onnx, batch = 256; adamw, fp32
-              the optimizer's step (aten::_foreach_sqrt), iteration 1
+              in the optimizer step (aten::_foreach_sqrt), iteration 1
                 144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
                 the simulated run, with the message's limit, fails here with the same figures
 
@@ -154,7 +154,7 @@ fn the_operator_is_found_in_the_model() {
               The simulated step has no such allocation at that level (9 of that size; at most 1.15 GiB are allocated):
               another batch, other settings, or another model?
               With batch = 256 it would be:
-              the optimizer's step (aten::_foreach_sqrt), iteration 1
+              in the optimizer step (aten::_foreach_sqrt), iteration 1
                 144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
                 the simulated run, with the message's limit, fails here with the same figures
 

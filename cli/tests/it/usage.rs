@@ -174,8 +174,8 @@ fn what_is_required_decides_the_status() {
     assert_eq!(refused.status, Some(1));
     assert!(refused.stdout.contains("does not fit"), "the report is printed all the same");
     let message = refused.stderr;
-    assert!(message.starts_with("error: does not fit on T4: needs "), "{message}");
-    assert!(message.contains("the largest batch that fits is "), "{message}");
+    assert!(message.starts_with("error: Does not fit on a T4: alexnet at batch 8,000 needs "), "{message}");
+    assert!(message.contains("Largest batch on a T4: "), "{message}");
     assert!(message.contains("CUDA out of memory. Tried to allocate "), "{message}");
 }
 
@@ -185,9 +185,9 @@ fn fewer_devices_can_be_asked_for() {
     let ask =
         |more: &[&str]| highwater(&[&["estimate", &model, "--dim", "batch=64"], more].concat());
     let outcome = ask(&["--devices", "t4,h200", "--no-max-batch"]);
-    let (_, gpus) = outcome.stdout.split_once("GPUs: ").unwrap();
+    let (_, gpus) = outcome.stdout.split_once("\nGPUs\n").unwrap();
     expect![[r#"
-        fits on all 3 GPUs
+          Fits on all 3 GPUs.
                       verdict      need    capacity      margin
           T4          fits     1.66 GiB   14.56 GiB   12.90 GiB
           A100 80 GB  fits     1.97 GiB   79.14 GiB   77.17 GiB
@@ -195,13 +195,13 @@ fn fewer_devices_can_be_asked_for() {
     "#]]
     .assert_eq(gpus);
     let only = ask(&["--devices", "t4", "--device", "t4", "--no-max-batch"]).stdout;
-    assert!(only.contains("in the optimizer's step: fits on T4"), "{only}");
-    assert!(only.contains("GPUs: fits on T4"), "{only}");
+    assert!(only.starts_with("alexnet at batch 64 fits on a T4: it needs "), "{only}");
+    assert!(!only.contains("Fits on"), "{only}");
     let refused =
         ask(&["--devices", "h200", "--dim", "batch=9000", "--require", "t4", "--no-max-batch"]);
     assert_eq!(refused.status, Some(1), "{}", refused.stderr);
-    assert!(refused.stderr.starts_with("error: does not fit on T4"), "{}", refused.stderr);
-    assert!(!refused.stderr.contains("batch"), "{}", refused.stderr);
+    assert!(refused.stderr.starts_with("error: Does not fit on a T4"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("Largest batch"), "{}", refused.stderr);
 }
 
 #[test]

@@ -227,6 +227,7 @@ impl<'a> JsonModel<'a> {
             parameter_bytes: Bytes(parameter_bytes),
             buffer_bytes: Bytes(buffer_bytes),
             operators: _,
+            batch: _,
         } = *model;
         let (format, fidelity) = (format.as_str(), fidelity.name());
         Self { name, format, fidelity, parameters, parameter_bytes, buffer_bytes }

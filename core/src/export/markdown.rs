@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Answer, place};
+use super::Answer;
 use crate::estimate::LargestBatch;
 use crate::report::{Part, Report};
+use crate::wording::{Headline, answer, autopsy};
 
 /// COUNT: tensors and modules that are listed.
 const LISTED: usize = 12;
@@ -23,7 +24,7 @@ pub fn markdown(answer: &Answer) -> String {
     }
     // Writing to a string does not fail.
     if let Some(certainty) = &report.certainty {
-        writeln!(text, "{}\n", certainty.sentence()).ok();
+        writeln!(text, "{}\n", answer::certainty(certainty)).ok();
         for Part { reason, bytes } in certainty.at_peak() {
             writeln!(text, "- {bytes} {}", line(&reason.to_string())).ok();
         }
@@ -36,16 +37,10 @@ pub fn markdown(answer: &Answer) -> String {
 }
 
 fn lead(answer: &Answer) -> String {
-    let report = &answer.report;
-    let peak = &report.peak;
-    let verb = if report.lower_bound { "Needs at least" } else { "Peaks at" };
-    format!(
-        "{verb} **{}** allocated ({} reserved) in {}; {}.",
-        peak.allocated,
-        peak.reserved,
-        line(&place(peak.phase, &peak.module, &peak.operator)),
-        answer.on_devices(),
-    )
+    let Headline { lead, rest } = answer.headline();
+    let rest = rest.into_iter().chain(answer.on_devices());
+    let rest: Vec<_> = rest.map(|sentence| line(&sentence.to_string())).collect();
+    format!("**{}** {}", line(&lead.to_string()), rest.join(" "))
 }
 
 fn settings(text: &mut String, report: &Report) {
@@ -85,9 +80,8 @@ fn peaks(text: &mut String, report: &Report) {
 }
 
 fn at_peak(text: &mut String, report: &Report) {
-    let peak = &report.peak;
-    let place = line(&place(peak.phase, &peak.module, &peak.operator));
-    writeln!(text, "\n## At the peak: iteration {}, {place}\n", peak.iteration).ok();
+    let place = line(&autopsy::peak(&report.peak).to_string());
+    writeln!(text, "\n## At the peak\n\n{place}\n").ok();
     *text += "| category | size | share |\n|---|--:|--:|\n";
     let total = report.at_peak.total();
     for (category, bytes) in report.at_peak.largest_first() {

@@ -67,41 +67,8 @@ impl Certainty {
         self.parts.iter().filter(|part| self.matters(part.bytes))
     }
 
-    /// How much rests on what, as far as it matters, the most certain first.
-    pub fn shares(&self) -> impl Iterator<Item = (Basis, Bytes)> {
-        let shares = [
-            (Basis::Proven, self.proven),
-            (Basis::Recovered, self.recovered),
-            (Basis::Assumed, self.assumed),
-        ];
-        shares.into_iter().filter(|(_, bytes)| self.matters(*bytes))
-    }
-
     /// Whether so much is at least a thousandth of the peak.
     pub fn matters(&self, bytes: Bytes) -> bool {
         bytes.parts_of(self.total(), 1000) > 0
-    }
-
-    /// It in a sentence.
-    pub fn sentence(&self) -> String {
-        let on = |(basis, bytes)| {
-            let on = match basis {
-                Basis::Proven => "on rules proven against PyTorch",
-                Basis::Recovered => "on structure recovered from the file",
-                Basis::Assumed | Basis::Unproven => "on assumptions",
-            };
-            format!("{} {on}", share(bytes, self.total()))
-        };
-        let shares: Vec<String> = self.shares().map(on).collect();
-        format!("The peak rests {}.", shares.join(", "))
-    }
-}
-
-/// How much of a whole, in per cent; a little is not nothing.
-pub fn share(part: Bytes, whole: Bytes) -> String {
-    match part.parts_of(whole, 100) {
-        0 if part > Bytes::ZERO => "under 1 %".to_owned(),
-        100 if part < whole => "over 99 %".to_owned(),
-        percent => format!("{percent} %"),
     }
 }

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::device::{Device, Room};
 use crate::formats::Recognised;
 use crate::graph::Graph;
+use crate::infer::open_dims;
 use crate::sorted;
 use crate::tensor::TensorType;
 use crate::trace::{Category, LabelId, Phase, Storage, Trace};
@@ -73,6 +74,7 @@ impl ModelSummary {
             producer: graph.producer.clone(),
             recognised: recognised.clone(),
             operators,
+            batch: open_dims(graph).into_iter().find(|dim| dim.batch).map(|dim| dim.name),
             ..Self::placed(trace)
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
-use highwater_core::Config;
+use highwater_core::{Config, wording};
 
 use crate::fixtures;
 
@@ -17,8 +17,11 @@ fn check(file: &str, batch: u64, expected: &Expect) {
     let report = model.estimate(&config).unwrap();
     let certainty = report.certainty.as_ref().unwrap();
     assert_eq!(certainty.total(), report.at_peak.total(), "{file}");
-    let mut text =
-        format!("{}: {}\n", report.model.recognised.fidelity.label(), certainty.sentence());
+    let mut text = format!(
+        "{}: {}\n",
+        report.model.recognised.fidelity.label(),
+        wording::answer::certainty(certainty)
+    );
     for part in certainty.at_peak() {
         writeln!(text, "{} {}", part.bytes, part.reason).unwrap();
     }

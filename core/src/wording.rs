@@ -1,0 +1,21 @@
+//! What is said about an answer, in whole sentences: made here once, for the page, the command line and
+//! Markdown.
+//!
+//! A [`Sentence`] is an English template with named places and typed [`Part`]s for them. A language is a
+//! table from English templates to its own; [`Sentence::text`] looks a template up and fills it. Nothing
+//! is glued together from fragments, because languages order words differently.
+//!
+//! | module | sentences about |
+//! |---|---|
+//! | [`answer`] | whether a run fits, where it peaks or runs out, the largest batch |
+//! | [`autopsy`] | what sets the peak |
+//! | [`place`] | places in a training iteration |
+//! | [`sentence`] | how templates are filled |
+
+pub mod answer;
+pub mod autopsy;
+pub mod place;
+pub mod sentence;
+
+pub use answer::{Headline, headline};
+pub use sentence::{Part, Sentence};

@@ -1,0 +1,340 @@
+//! The answer: whether a run fits, where it peaks or runs out, and how far the batch can go.
+
+use super::place::place;
+use super::{Part, Sentence};
+use crate::device::Verdict;
+use crate::estimate::LargestBatch;
+use crate::report::{Certainty, DeviceVerdict, Report};
+use crate::trace::Category;
+
+/// Endings of files that are no part of a model's name.
+const ENDINGS: [&str; 16] = [
+    ".gz",
+    ".onnx",
+    ".pt2",
+    ".json",
+    ".index",
+    ".safetensors",
+    ".keras",
+    ".h5",
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".txt",
+    ".pickle",
+    ".pkl",
+    ".pt.trace",
+    ".pb",
+];
+
+/// The answer on the configured device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Headline {
+    /// Whether it fits, and what it needs.
+    pub lead: Sentence,
+    /// What follows: the peak, the largest batch, the largest category.
+    pub rest: Vec<Sentence>,
+}
+
+/// The answer on the configured device; `largest` is how far the batch can go there, if it is known.
+pub fn headline(report: &Report, largest: Option<LargestBatch>) -> Headline {
+    let device = &report.verdict;
+    // How far a lower bound can go is unknown.
+    let largest = largest.filter(|_| !report.lower_bound);
+    let rest = [
+        Some(peak_or_end(report, device)),
+        largest.map(|largest| largest_batch(&device.name, largest)),
+        largest_category(report),
+    ];
+    Headline { lead: lead(report, device), rest: rest.into_iter().flatten().collect() }
+}
+
+/// Whether a run fits on a device, and what it needs of what it may use there.
+pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
+    let (need, usable) = (device.need, device.usable());
+    // Rounded, both may read the same although one is more.
+    let looks_equal = need > usable && need.short() == usable.short();
+    let is_bound = report.lower_bound;
+    let english = match device.verdict {
+        Verdict::Fits => "{run} fits on {gpu}: it needs {need}.",
+        Verdict::Tight => "{run} is a tight fit on {gpu}: it needs {need}.",
+        Verdict::FitsAfterFlush if looks_equal => {
+            "{run} fits on {gpu} only if PyTorch flushes its cache every step (slow): without, it needs \
+             {over} more than {usable}."
+        }
+        Verdict::FitsAfterFlush => {
+            "{run} fits on {gpu} only if PyTorch flushes its cache every step (slow): without, it needs \
+             {need}."
+        }
+        Verdict::NotKnown => "{run} needs at least {need} on {gpu}.",
+        Verdict::DoesNotFit if need <= usable => "{run} does not fit on {gpu}.",
+        Verdict::DoesNotFit if looks_equal => {
+            "Does not fit on {gpu}: {run} needs {over} more than {usable}."
+        }
+        Verdict::DoesNotFit if is_bound => "Does not fit on {gpu}: {run} needs at least {need}.",
+        Verdict::DoesNotFit => "Does not fit on {gpu}: {run} needs {need}.",
+    };
+    Sentence::of(english)
+        .with("run", run(report))
+        .with("gpu", with_article(&device.name))
+        .with("need", Part::Of(need, usable))
+        .with("over", need - usable)
+        .with("usable", usable)
+}
+
+/// `resnet50 at batch 32`.
+fn run(report: &Report) -> Sentence {
+    let model = &report.model;
+    let name = match plain(&model.name) {
+        "" => Sentence::of("the model"),
+        name => Sentence::name(name),
+    };
+    match model.batch.as_ref().and_then(|dim| report.config.dims.get(dim)) {
+        None => name,
+        Some(&batch) => {
+            Sentence::of("{model} at batch {batch}").with("model", name).with("batch", batch)
+        }
+    }
+}
+
+/// The name of a file without its folder and its ending.
+fn plain(name: &str) -> &str {
+    let mut name = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    while let Some(stem) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) {
+        if stem.is_empty() {
+            break;
+        }
+        name = stem;
+    }
+    name
+}
+
+/// Where memory runs out on a device, else how much is allocated at the peak and where.
+pub fn peak_or_end(report: &Report, device: &DeviceVerdict) -> Sentence {
+    if let Some(failed) = &device.out_of_memory {
+        let place = place(failed.phase, &failed.module, &failed.operator);
+        return Sentence::of("It runs out {place}.").with("place", place);
+    }
+    let peak = &report.peak;
+    let place = place(peak.phase, &peak.module, &peak.operator);
+    let has_happened = report.recorded.as_ref().is_some_and(|run| !run.is_prediction());
+    let english = match (has_happened, report.lower_bound) {
+        (true, _) if report.timeline.phases.is_empty() => {
+            "{size} were allocated and {reserved} reserved at the peak."
+        }
+        (true, _) => "{size} were allocated and {reserved} reserved at the peak, {place}.",
+        (false, true) => "At least {size} are allocated at the peak, {place}.",
+        (false, false) => "{size} are allocated at the peak, {place}.",
+    };
+    Sentence::of(english)
+        .with("size", peak.allocated)
+        .with("reserved", peak.reserved)
+        .with("place", place)
+}
+
+/// How far the batch can go on a device.
+pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
+    let english = match (largest.without_flush, largest.only_with_flush()) {
+        (Some(_), None) => "Largest batch on {gpu}: {batch}.",
+        (Some(_), Some(_)) => {
+            "Largest batch on {gpu}: {batch}, or {flushing} if PyTorch flushes its cache."
+        }
+        (None, Some(_)) => {
+            "Largest batch on {gpu}: {flushing}, and only if PyTorch flushes its cache."
+        }
+        (None, None) => "Not even a batch of 1 fits on {gpu}.",
+    };
+    Sentence::of(english)
+        .with("gpu", with_article(device))
+        .with("batch", largest.without_flush.unwrap_or_default())
+        .with("flushing", largest.with_flush.unwrap_or_default())
+}
+
+/// What the peak mostly consists of. Nothing where not all of it is known, or what it was for.
+pub fn largest_category(report: &Report) -> Option<Sentence> {
+    let by_origin = report.recorded.as_ref().is_some_and(|run| run.by_origin);
+    if by_origin || report.lower_bound {
+        return None;
+    }
+    let (category, bytes) = report.at_peak.largest_first().into_iter().next()?;
+    let english = match category {
+        Category::Parameter => "Parameters are {share} of the peak.",
+        Category::Buffer => "Buffers are {share} of the peak.",
+        Category::Input => "The inputs are {share} of the peak.",
+        Category::Activation => "Activations are {share} of the peak.",
+        Category::Temporary => "Temporaries are {share} of the peak.",
+        Category::Workspace => "Workspaces are {share} of the peak.",
+        Category::Gradient => "Gradients are {share} of the peak.",
+        Category::OptimizerState => "The optimizer state is {share} of the peak.",
+    };
+    Some(Sentence::of(english).with("share", Part::Share(bytes, report.at_peak.total())))
+}
+
+/// How the run ends on several devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Devices {
+    /// COUNT: devices.
+    pub all: usize,
+    /// COUNT: devices with a verdict so far.
+    pub known: usize,
+    /// COUNT: devices that the run survives on.
+    pub survive: usize,
+    /// COUNT: devices that it does not fit on.
+    pub fail: usize,
+}
+
+impl Devices {
+    /// Counts verdicts.
+    pub fn of(verdicts: impl Iterator<Item = Verdict>) -> Self {
+        let mut count = Self::default();
+        for verdict in verdicts {
+            count.all = count.all.saturating_add(1);
+            if verdict.survives() {
+                count.survive = count.survive.saturating_add(1);
+            }
+            if verdict == Verdict::DoesNotFit {
+                count.fail = count.fail.saturating_add(1);
+            }
+        }
+        Self { known: count.all, ..count }
+    }
+
+    /// On how many devices the run fits; nothing where there are not several.
+    pub fn sentence(self, lower_bound: bool) -> Option<Sentence> {
+        let Self { all, known, survive, fail } = self;
+        if all < 2 {
+            return None;
+        }
+        let english = if known < all {
+            "Checking {all} GPUs…"
+        } else if fail == all {
+            "Does not fit on any of {all} GPUs."
+        } else if lower_bound && fail == 0 {
+            "For all {all} GPUs the verdict is unknown."
+        } else if lower_bound {
+            "Does not fit on {fail} of {all} GPUs; the verdict for the others is unknown."
+        } else if survive == all {
+            "Fits on all {all} GPUs."
+        } else {
+            "Fits on {n} of {all} GPUs."
+        };
+        Some(Sentence::of(english).with("n", survive).with("all", all).with("fail", fail))
+    }
+}
+
+/// How much of the peak is how certain.
+pub fn certainty(certainty: &Certainty) -> Sentence {
+    let Certainty { proven, recovered, assumed, .. } = *certainty;
+    let total = certainty.total();
+    let share = |bytes| Part::Share(bytes, total);
+    let matter = [proven, recovered, assumed].map(|bytes| certainty.matters(bytes));
+    let english = match matter {
+        _ if proven == total => "The whole peak follows rules proven against PyTorch.",
+        [_, false, false] => "{proven} of the peak follows rules proven against PyTorch.",
+        [_, true, false] => {
+            "{proven} of the peak follows rules proven against PyTorch, and {recovered} follows structure \
+             recovered from the file."
+        }
+        [_, false, true] => {
+            "{proven} of the peak follows rules proven against PyTorch, and {assumed} follows assumptions."
+        }
+        [_, true, true] => {
+            "{proven} of the peak follows rules proven against PyTorch, {recovered} follows structure \
+             recovered from the file, and {assumed} follows assumptions."
+        }
+    };
+    Sentence::of(english)
+        .with("proven", share(proven))
+        .with("recovered", share(recovered))
+        .with("assumed", share(assumed))
+}
+
+/// `a T4`, `an A100`: by how the first letter is spoken.
+pub fn with_article(name: &str) -> Sentence {
+    let mut letters = name.chars();
+    let first = letters.next().unwrap_or('x');
+    let spelled = letters.next().is_some_and(|second| !second.is_ascii_lowercase());
+    let vowel = if spelled {
+        matches!(first, 'A' | 'E' | 'F' | 'H' | 'I' | 'L' | 'M' | 'N' | 'O' | 'R' | 'S' | 'X' | '8')
+    } else {
+        matches!(first, 'A' | 'E' | 'I' | 'O' | 'U')
+    };
+    let english = if vowel { "an {gpu}" } else { "a {gpu}" };
+    Sentence::of(english).with("gpu", name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_gets_the_right_article() {
+        for (name, spoken) in [
+            ("T4", "a T4"),
+            ("A100 80 GB", "an A100 80 GB"),
+            ("H100", "an H100"),
+            ("RTX 4090", "an RTX 4090"),
+            ("GeForce RTX 4090", "a GeForce RTX 4090"),
+            ("Tesla T4", "a Tesla T4"),
+            ("L4", "an L4"),
+            ("V100", "a V100"),
+            ("B200", "a B200"),
+        ] {
+            assert_eq!(with_article(name).to_string(), spoken);
+        }
+    }
+
+    #[test]
+    fn a_model_is_named_without_its_file() {
+        for (file, name) in [
+            ("resnet50.onnx", "resnet50"),
+            ("models/gpt2.onnx.gz", "gpt2"),
+            ("model.safetensors.index.json", "model"),
+            ("Llama-3.1-8B", "Llama-3.1-8B"),
+            (".json", ".json"),
+        ] {
+            assert_eq!(plain(file), name);
+        }
+    }
+
+    #[test]
+    fn the_largest_batch_is_a_sentence() {
+        let up_to = |without_flush, with_flush| LargestBatch { without_flush, with_flush };
+        for (largest, expected) in [
+            (up_to(Some(154), Some(154)), "Largest batch on a T4: 154."),
+            (
+                up_to(Some(154), Some(1172)),
+                "Largest batch on a T4: 154, or 1,172 if PyTorch flushes its cache.",
+            ),
+            (
+                up_to(None, Some(2)),
+                "Largest batch on a T4: 2, and only if PyTorch flushes its cache.",
+            ),
+            (up_to(None, None), "Not even a batch of 1 fits on a T4."),
+        ] {
+            assert_eq!(largest_batch("T4", largest).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn the_count_is_honest_while_devices_are_still_looked_at() {
+        let text = |count: Devices, is_bound| {
+            count.sentence(is_bound).map(|sentence| sentence.to_string()).unwrap_or_default()
+        };
+        let count = |known, survive| {
+            text(Devices { all: 31, known, survive, fail: known - survive }, false)
+        };
+        assert_eq!(count(3, 3), "Checking 31 GPUs…");
+        assert_eq!(count(31, 30), "Fits on 30 of 31 GPUs.");
+        assert_eq!(count(31, 31), "Fits on all 31 GPUs.");
+        assert_eq!(count(31, 0), "Does not fit on any of 31 GPUs.");
+        let bound = |fail| text(Devices { all: 31, known: 31, survive: 0, fail }, true);
+        assert_eq!(
+            bound(22),
+            "Does not fit on 22 of 31 GPUs; the verdict for the others is unknown."
+        );
+        assert_eq!(bound(0), "For all 31 GPUs the verdict is unknown.");
+        assert_eq!(bound(31), "Does not fit on any of 31 GPUs.");
+        assert_eq!(text(Devices { all: 1, ..Devices::default() }, false), "");
+    }
+}
