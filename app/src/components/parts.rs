@@ -4,14 +4,14 @@ use highwater_core::Bytes;
 use leptos::prelude::*;
 
 use crate::page::focus::focus_later;
-use crate::words::format::{brief, exact};
+use crate::words::format::exact;
 use crate::words::language::tr;
 
 /// A size as it is shown everywhere: short, with the exact one behind it.
 pub(super) fn size(bytes: Bytes) -> impl IntoView + use<> {
     view! {
         <data class="byte-size" value=bytes.0.to_string() title=exact(bytes)>
-            {brief(bytes)}
+            {bytes.short()}
         </data>
     }
 }

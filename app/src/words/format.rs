@@ -1,13 +1,12 @@
 //! Numbers as people read them.
 
-use std::fmt::Display;
-
 use highwater_core::Bytes;
 pub(crate) use highwater_core::bytes::grouped;
 use highwater_core::report::Verdict;
+use highwater_core::wording::{Part, Sentence};
 use highwater_draw::float;
 
-use super::language::{fill, tr};
+use super::language::{fill, spoken, tr};
 
 /// A count in thousands, millions or billions, three digits long: `25.6 M`.
 pub(crate) fn short_count(n: u64) -> String {
@@ -39,45 +38,9 @@ pub(crate) fn difference(larger: Bytes, smaller: Bytes) -> String {
     }
 }
 
-/// A size with three digits, as far as the unit allows: `12.1 GiB`, `514 MiB`.
-pub(crate) fn brief(bytes: Bytes) -> String {
-    let (number, unit) = three_digits(bytes, unit_of(bytes));
-    [&number, "\u{a0}", UNITS[unit]].concat()
-}
-
-/// A part and its whole in one unit: `12.1 of 14.6 GiB`.
+/// A need and what there is: `12.1 of 14.6 GiB`.
 pub(crate) fn of(part: Bytes, whole: Bytes) -> String {
-    let unit = unit_of(part.max(whole));
-    let ((part, _), (whole, unit)) = (three_digits(part, unit), three_digits(whole, unit));
-    let parts: [(&str, &dyn Display); 3] =
-        [("part", &part), ("whole", &whole), ("unit", &UNITS[unit])];
-    fill("{part} of {whole}\u{a0}{unit}", &parts)
-}
-
-const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-
-fn unit_of(bytes: Bytes) -> usize {
-    // 1000 MiB would have four digits.
-    let mut unit = 0;
-    while unit + 1 < UNITS.len() && float(bytes) >= 999.5 * 1024_f64.powi(exponent(unit)) {
-        unit += 1;
-    }
-    unit
-}
-
-fn exponent(unit: usize) -> i32 {
-    i32::try_from(unit).unwrap_or(0)
-}
-
-fn three_digits(bytes: Bytes, unit: usize) -> (String, usize) {
-    let number = float(bytes) / 1024_f64.powi(exponent(unit));
-    let digits = match number {
-        _ if unit == 0 || bytes == Bytes::ZERO => 0,
-        n if n < 9.995 => 2,
-        n if n < 99.95 => 1,
-        _ => 0,
-    };
-    (format!("{number:.digits$}"), unit)
+    spoken(&Sentence::of("{need}").with("need", Part::Of(part, whole)))
 }
 
 /// Whole per cent, with a space as in print: `61 %`; `<1 %` for a trace of something.
@@ -144,17 +107,6 @@ mod tests {
         assert_eq!(short_count(1_235_814_400), "1.2 B");
         assert_eq!(difference(Bytes::mib(1024), Bytes::mib(2048)), "\u{2212}1.00 GiB");
         assert_eq!(difference(Bytes::mib(20), Bytes::mib(10)), "+10.00 MiB");
-        for (bytes, expected) in [
-            (0, "0\u{a0}B"),
-            (999, "999\u{a0}B"),
-            (1023, "1.00\u{a0}KiB"),
-            (12_990_000_000, "12.1\u{a0}GiB"),
-            (539_000_000, "514\u{a0}MiB"),
-            (1 << 43, "8.00\u{a0}TiB"),
-        ] {
-            assert_eq!(brief(Bytes(bytes)), expected);
-        }
-        assert_eq!(of(Bytes::mib(300), Bytes::mib(15_000)), "0.29 of 14.6\u{a0}GiB");
         assert_eq!(percent(Bytes(0), Bytes(10)), "0\u{a0}%");
         assert_eq!(percent(Bytes(1), Bytes(1000)), "<1\u{a0}%");
         assert_eq!(percent(Bytes(615), Bytes(1000)), "62\u{a0}%");
