@@ -2,6 +2,15 @@
 import * as keep from "./keep.js";
 
 globalThis.highwater = keep;
+
+// The page rounds sizes; a size that is copied is the exact one.
+document.addEventListener("copy", (event) => {
+  const { anchorNode, focusNode } = getSelection();
+  const [size, other] = [anchorNode, focusNode].map((node) => node?.parentElement?.closest("data.byte-size"));
+  if (!size || size !== other) return;
+  event.clipboardData.setData("text/plain", size.value);
+  event.preventDefault();
+});
 const { main, wasm } = document.querySelector("script[data-main]").dataset;
 const at = (path) => new URL(path, document.baseURI).href;
 const offline = navigator.serviceWorker;

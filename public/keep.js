@@ -37,9 +37,12 @@ export async function unpack(fragment) {
 /** The fragment of the page's address. */
 export const fragment = () => location.hash.slice(1);
 
-/** Puts a fragment into the page's address; an empty one takes it away. */
-export function show(fragment) {
-  history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
+/** Puts a fragment into the page's address, as an entry of its own or in place of the newest; an empty one takes
+ * it away. */
+export function show(fragment, asEntry) {
+  const address = fragment ? `#${fragment}` : location.pathname + location.search;
+  if (asEntry) history.pushState(null, "", address);
+  else history.replaceState(null, "", address);
 }
 
 /** The page's address as a whole. */
@@ -71,6 +74,7 @@ export function remember(name, kind, fragment) {
 
 /** Forgets one of them, or all. */
 export function forget(place) {
+  forgetFile(place < 0 ? undefined : recent()[place]?.[0]);
   keep(place < 0 ? [] : recent().filter((_, at) => at !== place));
 }
 
@@ -80,6 +84,50 @@ function keep(list) {
   } catch {
     // A browser that keeps nothing has no list.
   }
+}
+
+// Files that were opened: how many are kept, and how large they may be, in bytes.
+const FILES = 8;
+const FILE_MAX = 32 << 20;
+
+/** The table of kept files, or undefined where the browser keeps nothing. */
+function files(mode) {
+  return new Promise((resolve) => {
+    const opening = indexedDB.open("highwater", 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore("files", { keyPath: "name" });
+    opening.onsuccess = () => resolve(opening.result.transaction("files", mode).objectStore("files"));
+    opening.onerror = opening.onblocked = () => resolve(undefined);
+  });
+}
+
+const asked = (request) =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+
+/** Keeps a small file in this browser, and drops the oldest ones. */
+export async function keepFile(file) {
+  if (file.size > FILE_MAX) return;
+  const table = await files("readwrite").catch(() => undefined);
+  if (!table) return;
+  table.put({ name: file.name, file, at: Date.now() });
+  const all = await asked(table.getAll());
+  const old = all.sort((a, b) => b.at - a.at).slice(FILES);
+  for (const { name } of old) table.delete(name);
+}
+
+/** The kept file with a name, if there is one. */
+export async function keptFile(name) {
+  const table = await files("readonly").catch(() => undefined);
+  return table && (await asked(table.get(name)))?.file;
+}
+
+/** Forgets the kept file with a name; all of them without one. */
+async function forgetFile(name) {
+  const table = await files("readwrite").catch(() => undefined);
+  if (name === undefined) table?.clear();
+  else table?.delete(name);
 }
 
 /** Saves the answer in some form; what makes it is fetched now. */

@@ -339,7 +339,7 @@ impl Desk {
         let mut runs = Runs::default();
         for (name, size) in model.usual_dims(&config, device::USUAL[0], &mut runs) {
             dims.iter_mut().filter(|dim| dim.name == name).for_each(|dim| dim.default = size);
-            config.dims.insert(name, size);
+            config.dims.entry(name).or_insert(size);
         }
         let mut taken_back: Option<Fault> = None;
         let (estimate, simulation) = loop {

@@ -99,17 +99,40 @@ export async function openPage({ context, address }, path = '') {
   await page.goto(address + path);
   await page.locator('h1').first().waitFor();
   await page.waitForLoadState('networkidle');
+  // The empty page answers for an example by itself.
+  if (await page.locator('.hero').count()) await page.locator('.sample .headline-lead').waitFor();
   const loaded = () => requests.splice(0);
   return { page, errors, requests, loaded };
 }
 
-/** Opens an example in a new tab and waits for `ready`, a selector. */
-export async function openExample(browser, name, ready = '.headline-lead') {
+/** Opens an example in a new tab and waits for `ready`, a selector, in a section. */
+export async function openExample(browser, name, ready = '.headline-lead', section = undefined) {
   const tab = await openPage(browser);
   tab.loaded();
-  await tab.page.locator('.example', { hasText: name }).click();
-  await tab.page.locator(ready).first().waitFor();
+  await chooseExample(tab.page, name);
+  if (section) await show(tab.page, section);
+  await tab.page.locator(`${OPENED} ${ready}`).first().waitFor();
   return tab;
+}
+
+/** What the page is once the user has opened something. */
+export const OPENED = 'main:not(.main-empty)';
+
+/** Chooses an example in the field that opens things. */
+export async function chooseExample(page, name) {
+  await page.locator('#open').click();
+  await page.locator('.open-entry', { hasText: name }).click();
+}
+
+/** Shows a section of the answer: its id. */
+export async function show(page, section) {
+  await page.locator(`#tab-${section}`).click();
+  await page.locator(`#section-${section}`).waitFor();
+}
+
+/** Unfolds the settings that are not always in view. */
+export async function unfoldSettings(page) {
+  await page.locator('.more-settings:not([open]) > summary').click();
 }
 
 /** Runs inside the page: remembers every task that blocked the main thread for 50 ms or more. */

@@ -26,6 +26,9 @@ pub(crate) fn AnswerCard(
     state: State,
     /// What follows from it.
     derived: Derived,
+    /// Whether the page has a heading above it.
+    #[prop(optional)]
+    minor: bool,
 ) -> impl IntoView {
     let dims = open_dims(state);
     let on_config = Callback::new(move |config| state.config.set(config));
@@ -36,6 +39,14 @@ pub(crate) fn AnswerCard(
         preferences::choose_my_gpu(state.my_gpu, id.clone());
         choose.run(id);
     });
+    let show_basis = Callback::new(move |()| {
+        state.is_sample.set(false);
+        state.section.set(Section::Assumptions);
+    });
+    let sure = move || {
+        let report = derived.report.get()?;
+        Some(words::certainty(report.certainty.as_ref()?))
+    };
     view! {
         <section class="answer" aria-label=tr("Answer")>
             <HeadlineView
@@ -43,7 +54,8 @@ pub(crate) fn AnswerCard(
                 stale=derived.stale
                 outdated=derived.outdated
                 report=derived.report
-                on_basis=Callback::new(move |()| state.section.set(Section::Assumptions))
+                minor
+                on_basis=show_basis
             />
             <Settings
                 dims
@@ -62,8 +74,30 @@ pub(crate) fn AnswerCard(
                 on_choose=choose
                 on_mine
             />
-            <div class="need">{move || derived.report.get().map(|report| need(&report))}</div>
+            <div class="need">
+                {move || derived.report.get().map(|report| need(&report))}
+                <button
+                    type="button"
+                    class="link-button need-basis"
+                    id="basis"
+                    title=sure
+                    on:click=move |_| show_basis.run(())
+                >
+                    {move || derived.report.get().map(|report| basis(&report))}
+                </button>
+            </div>
         </section>
+    }
+}
+
+/// How sure the answer is, as the name of what shows why.
+fn basis(report: &Report) -> String {
+    match &report.certainty {
+        Some(certainty) => {
+            let share = words::proven(certainty);
+            fill("How sure? {share} proven", &[("share", &share)])
+        }
+        None => tr("Assumptions"),
     }
 }
 

@@ -146,27 +146,34 @@ impl Actions {
             state.write(&name, Some(text.clone()), None);
             edit_text.run((name, text));
         });
-        let openers = link::Openers { example: open_example, text: write };
+        let close = Callback::new(move |()| {
+            engine.with_value(Engine::close);
+            open_sample(engine);
+        });
+        let open_model = Callback::new(move |file: File| {
+            engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
+        });
+        let openers =
+            link::Openers { example: open_example, text: write, file: open_model, nothing: close };
         let open_file = Callback::new(move |file: File| {
             if file.name().ends_with(link::ENDING) {
                 link::open_file(state, openers, file);
             } else {
-                engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
+                open_model.run(file);
             }
         });
         Self {
             open_file,
-            open_files: Callback::new(move |files: Vec<File>| open_one_by_one(state, open_file, files)),
+            open_files: Callback::new(move |files: Vec<File>| {
+                open_one_by_one(state, open_file, files)
+            }),
             open_example,
             open_text,
             edit_text,
             write,
             openers,
             forget_message: Callback::new(move |()| engine.with_value(Engine::forget_message)),
-            close: Callback::new(move |()| {
-                engine.with_value(Engine::close);
-                open_sample(engine);
-            }),
+            close,
             leave_off: Callback::new(move |()| engine.with_value(Engine::leave_off)),
             look: Callback::new(move |event| engine.with_value(|engine| engine.look(event))),
             play: Callback::new(move |()| engine.with_value(Engine::play)),
@@ -199,8 +206,7 @@ fn Page(
 ) -> impl IntoView {
     let derived = Derived::of(state);
     let keep = keep(state, derived, actions.play);
-    let is_open =
-        Memo::new(move |_| state.answer.with(Option::is_some) && !state.is_sample.get());
+    let is_open = Memo::new(move |_| state.answer.with(Option::is_some) && !state.is_sample.get());
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
     let begin =
         Callback::new(move |()| actions.write.run((words::notice::new_spec(), STARTER.to_owned())));
@@ -236,6 +242,7 @@ fn Page(
             tabindex="-1"
             class:main-empty=move || !is_open.get()
             class:main-asking=move || state.lesson.get().is_some_and(Teaching::is_asking)
+            class:main-hiding=move || state.lesson.get().is_some_and(Teaching::hides_sizes)
         >
             <NoticeView notice=state.notice on_dismiss=Callback::new(move |()| state.notice.set(None)) />
             <Explanation state derived on_dismiss=actions.forget_message />
@@ -337,7 +344,8 @@ fn Workbench(
         state.answer.with(|answer| answer.as_ref().is_some_and(format))
     });
     let suggestions = Memo::new(move |_| what_helps::worthwhile(state.levers));
-    let can_write = Memo::new(move |_| state.source.with(Option::is_some) && !state.is_writing.get());
+    let can_write =
+        Memo::new(move |_| state.source.with(Option::is_some) && !state.is_writing.get());
     view! {
         <div
             class="workbench"
@@ -588,7 +596,7 @@ fn EmptyPage(
                         {tr("See the whole answer")}
                     </button>
                 </div>
-                <AnswerCard state derived />
+                <AnswerCard state derived minor=true />
                 <div class="section section-timeline"><Chart state derived /></div>
             </section>
         </Show>

@@ -113,7 +113,11 @@ pub(crate) fn DimensionField(
 }
 
 fn hint(dim: &OpenDim) -> String {
-    let what = tr(if dim.batch { "samples per step" } else { "left open" });
+    let what = if dim.batch {
+        fill("samples per step (default {n})", &[("n", &dim.default)])
+    } else {
+        tr("left open")
+    };
     match dim.inputs.as_slice() {
         [] => what,
         [one] => fill("{what}, in {input}", &[("what", &what), ("input", one)]),

@@ -113,7 +113,8 @@ fn MyCard(
     let options = move || {
         devices.with(|rows| {
             let options = rows.iter().map(|row| {
-                let (id, name) = row.device.with_value(|device| (device.id.clone(), device.name.clone()));
+                let (id, name) =
+                    row.device.with_value(|device| (device.id.clone(), device.name.clone()));
                 let selected = known.as_ref() == Some(&id);
                 view! {
                     <option value=id prop:selected=selected>

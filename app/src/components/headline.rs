@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gloo::timers::callback::Timeout;
 use highwater_core::Report;
+use leptos::either::Either;
 use leptos::prelude::*;
 
 use super::gpu_table::verdict_class;
@@ -26,16 +27,11 @@ pub(crate) fn HeadlineView(
     outdated: Signal<bool>,
     /// The report, for what it leaves out.
     report: Signal<Option<Arc<Report>>>,
+    /// Whether the page has a heading above it.
+    minor: bool,
     /// The user wants to see the assumptions.
     on_basis: Callback<()>,
 ) -> impl IntoView {
-    let basis = move |id: &'static str, words: &str| {
-        view! {
-            <button type="button" class="link-button" id=id on:click=move |_| on_basis.run(())>
-                {tr(words)}
-            </button>
-        }
-    };
     let inside = move |headline: Headline| {
         let doubt = report.with(|report| report.as_ref().and_then(|report| words::doubt(report)));
         let doubt = doubt.map(|(word, why)| {
@@ -45,18 +41,14 @@ pub(crate) fn HeadlineView(
                     " "
                     {prose(&why)}
                     " "
-                    {basis("doubt", "See which")}
-                </p>
-            }
-        });
-        let sure = report.with(|report| {
-            let certainty = report.as_ref().and_then(|report| report.certainty.as_ref());
-            certainty.map(words::certainty)
-        });
-        let sure = sure.map(|sure| {
-            view! {
-                <p class="headline-sure">
-                    {sure} " " {basis("basis", "Assumptions")}
+                    <button
+                        type="button"
+                        class="link-button"
+                        id="doubt"
+                        on:click=move |_| on_basis.run(())
+                    >
+                        {tr("See which")}
+                    </button>
                 </p>
             }
         });
@@ -71,9 +63,12 @@ pub(crate) fn HeadlineView(
                 {outdated
                     .get()
                     .then(|| view! { <p class="headline-old">{tr("The last valid answer")}</p> })}
-                <h1 class="headline-lead">{headline.lead}</h1>
+                {if minor {
+                    Either::Left(view! { <h2 class="headline-lead">{headline.lead}</h2> })
+                } else {
+                    Either::Right(view! { <h1 class="headline-lead">{headline.lead}</h1> })
+                }}
                 <p class="headline-rest">{headline.rest}</p>
-                {sure}
             </div>
             {doubt}
         }

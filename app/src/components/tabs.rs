@@ -28,9 +28,8 @@ impl Sections {
 
     /// Whether a section is seen.
     pub(crate) fn is_shown(self, section: Section) -> Signal<bool> {
-        let shown = move || {
-            self.chosen.get() == section || (self.printing.get() && section.is_printed())
-        };
+        let shown =
+            move || self.chosen.get() == section || (self.printing.get() && section.is_printed());
         Memo::new(move |_| shown()).into()
     }
 

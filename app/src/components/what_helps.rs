@@ -8,7 +8,7 @@ use leptos::prelude::*;
 
 use super::fit_search::FitSearch;
 use super::gpu_table::verdict_class;
-use super::parts::{Code, Leaving};
+use super::parts::{Code, Leaving, size};
 use crate::model::protocol::SearchOutcome;
 use crate::model::state::{Applied, Effected, SearchState};
 use crate::page::focus::focus_later;
@@ -239,7 +239,7 @@ fn Lever(
                 />
             </div>
             <span class="lever-after">
-                <span>{after.need.to_string()}</span>
+                {size(after.need)}
                 <span class=verdict_class(after.verdict)>{words::verdict(after.verdict)}</span>
             </span>
             <button

@@ -91,7 +91,18 @@ impl Derived {
                 Some((answer.generation, chosen.unwrap_or(answer.report.peak.event)))
             })
         });
-        Self { report, recorded, stale, outdated, generation, count, largest, found, millis, moment }
+        Self {
+            report,
+            recorded,
+            stale,
+            outdated,
+            generation,
+            count,
+            largest,
+            found,
+            millis,
+            moment,
+        }
     }
 }
 

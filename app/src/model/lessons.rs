@@ -7,6 +7,8 @@ use highwater_core::Bytes;
 use highwater_core::report::Report;
 use highwater_core::trace::Category;
 
+use crate::model::section::Section;
+
 /// One lesson.
 #[derive(Debug)]
 pub(crate) struct Lesson {
@@ -32,6 +34,8 @@ pub(crate) struct Step {
     pub(crate) ask: Option<Ask>,
     /// What there is to see then; its parts are those of [`parts`].
     pub(crate) reveal: &'static str,
+    /// Iteration that the timeline shows while one guesses; its sizes are hidden where it is all of them.
+    pub(crate) guessing: Option<usize>,
     /// Iteration that the timeline shows.
     pub(crate) iteration: Option<usize>,
     /// The part of the page that it is about, as a selector; empty for none.
@@ -60,6 +64,18 @@ pub(crate) struct Teaching {
     pub(crate) revealed: bool,
 }
 
+impl Step {
+    /// The section of the page that it is about, if it is in one.
+    pub(crate) fn section(&self) -> Option<Section> {
+        match self.about {
+            ".timeline" => Some(Section::Timeline),
+            ".segment-map" => Some(Section::Allocator),
+            ".rests-on" => Some(Section::Assumptions),
+            _ => None,
+        }
+    }
+}
+
 impl Teaching {
     /// The lesson.
     pub(crate) fn lesson(self) -> &'static Lesson {
@@ -70,6 +86,16 @@ impl Teaching {
     pub(crate) fn step(self) -> &'static Step {
         let steps = self.lesson().steps;
         steps.get(self.step).unwrap_or(&steps[0])
+    }
+
+    /// Iteration that the timeline shows.
+    pub(crate) fn iteration(self) -> Option<usize> {
+        if self.is_asking() { self.step().guessing } else { self.step().iteration }
+    }
+
+    /// Whether even the sizes of the picture are hidden while one guesses.
+    pub(crate) fn hides_sizes(self) -> bool {
+        self.is_asking() && self.step().guessing.is_none()
     }
 
     /// Whether something is to be guessed before the page may show it.
@@ -159,6 +185,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 settings: &[],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
                 about: ".headline",
             },
@@ -167,6 +194,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 settings: &[],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
                 about: ".settings",
             },
@@ -175,6 +203,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 settings: &[],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
                 about: ".timeline",
             },
@@ -183,14 +212,16 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 settings: &[],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
-                about: ".gpus",
+                about: ".gpu-strip",
             },
             Step {
                 text: "Nothing is hidden: what was assumed, recognised or left out stands at the end.",
                 settings: &[],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
                 about: ".rests-on",
             },
@@ -210,6 +241,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                     of: |report| most(report, Category::Activation),
                 }),
                 reveal: "{activations}. One row of 1024 numbers takes 4 KiB, a batch of them 16 MiB, and each ReLU's result is kept once: for its own backward and for the layer behind it. What the linear layer gave to the ReLU is not kept, because nobody needs it again.",
+                guessing: None,
                 iteration: Some(1),
                 about: ".timeline",
             },
@@ -222,6 +254,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                     of: |report| most(report, Category::Activation),
                 }),
                 reveal: "{activations}: activations grow with the batch. Parameters ({parameters}) and gradients ({gradients}) do not know of it.",
+                guessing: None,
                 iteration: Some(1),
                 about: ".timeline",
             },
@@ -233,7 +266,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         model: PERCEPTRON,
         steps: &[
             Step {
-                text: "The same perceptron, trained with AdamW. This is its first iteration: it peaks at {first}. The second does exactly the same work on another batch.",
+                text: "A perceptron with four layers, trained with AdamW. This is its first iteration: it peaks at {first}. The second does exactly the same work on another batch.",
                 settings: &[],
                 ask: Some(Ask {
                     question: "How high is the peak of the second iteration?",
@@ -241,6 +274,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                     of: |report| allocated_in(report, 2),
                 }),
                 reveal: "{second}. Adam makes its two moments in its first step, {state} of them, when the activations are gone. From then on they stay, and the next forward climbs on top of them. A run that survives the first iteration can fail in the second.",
+                guessing: Some(1),
                 iteration: None,
                 about: ".timeline",
             },
@@ -253,6 +287,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                     of: |report| allocated_in(report, 2),
                 }),
                 reveal: "{second}, as in the first: {first}.",
+                guessing: Some(1),
                 iteration: None,
                 about: ".timeline",
             },
@@ -271,6 +306,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 of: |report| report.peak.reserved,
             }),
             reveal: "{reserved}, which is {unused} more. Small tensors share segments of 2 MiB, larger ones lie in segments of 20 MiB or of their own size, and a segment stays even when nothing is in it. The line above the picture is this; nvidia-smi shows it, and the CUDA context on top.",
+            guessing: None,
             iteration: None,
             about: ".timeline",
         }],
@@ -288,6 +324,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 of: |report| report.peak.allocated,
             }),
             reveal: "{allocated}. Look at the backward: small teeth, each one block that is computed again and gone. The price is one more forward, about a third more time. What is left is the loss over 8192 words, which no checkpointing of blocks touches.",
+            guessing: None,
             iteration: Some(2),
             about: ".timeline",
         }],
@@ -302,6 +339,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 settings: &[],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
                 about: ".segment-map",
             },
@@ -310,6 +348,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 settings: &[],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
                 about: ".segment-map",
             },
@@ -318,6 +357,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 settings: &[("capacity", "681574400")],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
                 about: ".headline",
             },
@@ -326,8 +366,9 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 settings: &[("capacity", "681574400")],
                 ask: None,
                 reveal: "",
+                guessing: None,
                 iteration: None,
-                about: ".gpus",
+                about: ".gpu-strip",
             },
         ],
     },

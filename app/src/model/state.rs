@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub(crate) loaded: RwSignal<Option<Loaded>>,
     /// Whether the page itself opened the model, as an example of an answer.
     pub(crate) is_sample: RwSignal<bool>,
+    /// COUNT: models that the user has opened.
+    pub(crate) opened: RwSignal<usize>,
     /// The text that the model is written in, or is being written.
     pub(crate) source: RwSignal<Option<SourceText>>,
     /// Whether the editor shows that text.
@@ -93,6 +95,7 @@ impl State {
         Self {
             loaded: RwSignal::new(None),
             is_sample: RwSignal::new(false),
+            opened: RwSignal::new(0),
             source: RwSignal::new(None),
             is_writing: RwSignal::new(false),
             opening: RwSignal::new(None),
@@ -158,6 +161,7 @@ impl State {
             is_writing,
             section,
             // What replaces itself, and what lasts as long as the visit.
+            opened: _,
             config: _,
             reading: _,
             message: _,

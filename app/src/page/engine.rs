@@ -16,7 +16,9 @@ use highwater_core::report::Snapshot;
 use js_sys::Object;
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
-use web_sys::{ErrorEvent, FocusOptions, HtmlElement, MessageEvent, Url, Worker, WorkerOptions, WorkerType};
+use web_sys::{
+    ErrorEvent, FocusOptions, HtmlElement, MessageEvent, Url, Worker, WorkerOptions, WorkerType,
+};
 
 use crate::model::explained::Explained;
 use crate::model::input::Input;
@@ -419,7 +421,13 @@ impl Engine {
         let reading = estimate.report.recorded.as_ref().map_or(0, |run| run.shown);
         let wanted = Wanted { config: config.clone(), reading };
         let name = opening.input.name();
-        let own_file = matches!(opening.input, Input::File(_));
+        let own_file = match &opening.input {
+            Input::File(file) => {
+                link::keep_file(file);
+                true
+            }
+            Input::Bytes { .. } => false,
+        };
         let mut line = self.line.borrow_mut();
         line.good = Some((opening.input, wanted.clone()));
         line.good_text.clone_from(&text);
@@ -429,6 +437,7 @@ impl Engine {
         state.reading.set(reading);
         if opening.by == By::Typing {
             state.notice.set(None);
+            state.is_sample.set(false);
             state.source.update(|source| {
                 if let Some(source) = source {
                     source.problem = None;
@@ -445,11 +454,15 @@ impl Engine {
             }
             state.config.set(config);
             state.is_sample.set(opening.by == By::Page);
+            if let Some(at) = state.lesson.get_untracked() {
+                state.show_iteration(at.iteration());
+            }
         }
         let is_new = matches!(opening.by, By::File | By::Text);
         state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
         self.answer(generation, estimate, wanted);
         if is_new {
+            state.opened.update(|opened| *opened += 1);
             begin_at_the_top();
         }
     }

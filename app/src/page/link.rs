@@ -46,8 +46,18 @@ extern "C" {
     #[wasm_bindgen(js_namespace = highwater)]
     fn fragment() -> String;
 
+    /// Puts a fragment into the address; as an entry of its own in the browser's history, or in place of the
+    /// newest.
     #[wasm_bindgen(js_namespace = highwater)]
-    fn show(fragment: &str);
+    fn show(fragment: &str, as_entry: bool);
+
+    /// Keeps a small file in this browser, so that a reload need not ask for it again.
+    #[wasm_bindgen(js_namespace = highwater, js_name = keepFile)]
+    pub(crate) fn keep_file(file: &File);
+
+    /// The newest kept file with a name; nothing where there is none.
+    #[wasm_bindgen(js_namespace = highwater, js_name = keptFile, catch)]
+    async fn kept_file(name: &str) -> Result<JsValue, JsValue>;
 
     #[wasm_bindgen(js_namespace = highwater)]
     fn recent() -> Array;
@@ -83,6 +93,10 @@ pub(crate) struct Openers {
     pub(crate) example: Callback<Example>,
     /// A text: its name and the text.
     pub(crate) text: Callback<(String, String)>,
+    /// A file that this browser kept.
+    pub(crate) file: Callback<File>,
+    /// Nothing: back to the empty page.
+    pub(crate) nothing: Callback<()>,
 }
 
 /// Whether the address names a state of the page.
@@ -100,7 +114,13 @@ pub(crate) fn attach(state: State, openers: Openers) {
     state.recent.set(remembered());
     let restore = move || {
         let fragment = fragment();
-        if is_state(&fragment) {
+        let is_open =
+            state.loaded.with_untracked(Option::is_some) && !state.is_sample.get_untracked();
+        if fragment.is_empty() && is_open {
+            openers.nothing.run(());
+        } else if fragment == state.address.get_untracked() && is_open {
+            // The page itself has just written it.
+        } else if is_state(&fragment) {
             spawn_local(async move {
                 match unpack(&fragment).await.ok().and_then(|text| text.as_string()) {
                     Some(text) => open(state, openers, &text),
@@ -115,6 +135,8 @@ pub(crate) fn attach(state: State, openers: Openers) {
     restore();
     Effect::new(move |_| settle(state));
     let timer = StoredValue::new_local(None::<Timeout>);
+    // The first model of a visit that began with it, or came back to it, has its entry already.
+    let entries = StoredValue::new(0);
     Effect::new(move |was_open: Option<bool>| {
         state.config.track();
         state.source.track();
@@ -123,11 +145,17 @@ pub(crate) fn attach(state: State, openers: Openers) {
         let is_open = state.loaded.with(Option::is_some) && !state.is_sample.get();
         if state.waiting.with(Option::is_none) {
             if is_open {
-                let begin = move || spawn_local(async move { drop(address(state).await) });
+                let begin = move || {
+                    let opened = state.opened.get_untracked();
+                    let as_entry = entries.get_value() != opened;
+                    entries.set_value(opened);
+                    spawn_local(async move { drop(write(state, as_entry).await) });
+                };
                 timer.set_value(Some(Timeout::new(REST, begin)));
             } else if was_open == Some(true) {
                 timer.set_value(None);
-                show("");
+                state.address.set(String::new());
+                show("", false);
             }
         }
         is_open
@@ -136,13 +164,18 @@ pub(crate) fn attach(state: State, openers: Openers) {
 
 /// Writes the state into the address at once; what it is now, behind its `#`.
 pub(crate) async fn address(state: State) -> Option<String> {
+    write(state, false).await
+}
+
+async fn write(state: State, as_entry: bool) -> Option<String> {
     let mut fragment = pack(&described(state, true)?).await.ok()?.as_string()?;
     if fragment.len() > KEPT {
         fragment = pack(&described(state, false)?).await.ok()?.as_string()?;
     }
     // The model may have been closed meanwhile.
     let (name, kind) = input(state)?;
-    show(&fragment);
+    let is_back = self::fragment() == fragment;
+    show(&fragment, as_entry && !is_back);
     remember(&name, kind, &fragment);
     state.recent.set(remembered());
     state.address.set(fragment.clone());
@@ -328,7 +361,12 @@ fn open(state: State, openers: Openers, json: &str) {
     } else if let Some(content) = named("content") {
         openers.text.run((name, content));
     } else {
-        state.notice.set(Some(keep::file_wanted(&name)));
+        spawn_local(async move {
+            match kept_file(&name).await.ok().and_then(|file| file.dyn_into::<File>().ok()) {
+                Some(file) => openers.file.run(file),
+                None => state.notice.set(Some(keep::file_wanted(&name))),
+            }
+        });
     }
     if !unknown.is_empty() {
         state.notice.set(Some(keep::unknown_settings(&unknown.join(", "))));

@@ -1,5 +1,6 @@
 //! Gives lessons: opens their models, sets what their steps set, and shows what they are about.
 
+use gloo::timers::callback::Timeout;
 use highwater_core::Config;
 use leptos::prelude::*;
 
@@ -29,10 +30,10 @@ impl Lessons {
             let Some(at) = state.lesson.get_untracked() else { return };
             let at = Teaching { step, revealed: false, ..at };
             state.lesson.set(Some(at));
-            state.show_iteration(at.step().iteration);
+            state.show_iteration(at.iteration());
             let dims = state.config.with_untracked(|config| config.dims.clone());
             state.config.set(config(at.step(), Config { dims, ..Config::default() }));
-            point(at.step().about);
+            show(state, at.step());
             focus_later("#lesson-title");
         });
         Self {
@@ -50,8 +51,8 @@ impl Lessons {
                 state.lesson.update(|at| {
                     if let Some(at) = at {
                         at.revealed = true;
-                        state.show_iteration(at.step().iteration);
-                        point(at.step().about);
+                        state.show_iteration(at.iteration());
+                        show(state, at.step());
                     }
                 });
                 focus_later("#lesson-title");
@@ -79,6 +80,16 @@ fn config(step: &Step, mut config: Config) -> Config {
         }
     }
     config
+}
+
+/// Shows what a step is about: its section first, then the part of it.
+fn show(state: State, step: &Step) {
+    if let Some(section) = step.section() {
+        state.section.set(section);
+    }
+    let about = step.about;
+    // The section is there with the next task.
+    Timeout::new(0, move || point(about)).forget();
 }
 
 /// Brings a part of the page into view, and marks it.

@@ -3,8 +3,8 @@
 use highwater_core::diagnostic::Severity;
 use highwater_core::estimate::LargestBatch;
 use highwater_core::report::{Certainty, Gap, Report, Verdict};
-use highwater_core::wording;
 use highwater_core::wording::answer::Devices;
+use highwater_core::wording::{self, Part, Sentence};
 use leptos::prelude::Get as _;
 
 use super::language::{spoken, tr};
@@ -64,6 +64,12 @@ pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
         None => return None,
     };
     Some((tr("Lower bound."), why))
+}
+
+/// The share of the peak that follows proven rules: `99 %`.
+pub(crate) fn proven(certainty: &Certainty) -> String {
+    let share = Part::Share(certainty.proven, certainty.total());
+    spoken(&Sentence::of("{share}").with("share", share))
 }
 
 /// How much of the peak is how certain.

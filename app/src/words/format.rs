@@ -29,12 +29,12 @@ pub(crate) fn exact(bytes: Bytes) -> String {
     fill("{n} bytes", &[("n", &grouped(bytes.0))])
 }
 
-/// `larger - smaller` with its sign: `+2.10 GiB`, `−0.80 GiB`.
+/// `larger - smaller` with its sign: `+2.10 GiB`, `−819 MiB`.
 pub(crate) fn difference(larger: Bytes, smaller: Bytes) -> String {
     if larger >= smaller {
-        format!("+{}", larger - smaller)
+        ["+", &(larger - smaller).short()].concat()
     } else {
-        format!("\u{2212}{}", smaller - larger)
+        ["\u{2212}", &(smaller - larger).short()].concat()
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(short_count(124_439_808), "124 M");
         assert_eq!(short_count(1_235_814_400), "1.2 B");
         assert_eq!(difference(Bytes::mib(1024), Bytes::mib(2048)), "\u{2212}1.00 GiB");
-        assert_eq!(difference(Bytes::mib(20), Bytes::mib(10)), "+10.00 MiB");
+        assert_eq!(difference(Bytes::mib(20), Bytes::mib(10)), "+10.0 MiB");
         assert_eq!(percent(Bytes(0), Bytes(10)), "0\u{a0}%");
         assert_eq!(percent(Bytes(1), Bytes(1000)), "<1\u{a0}%");
         assert_eq!(percent(Bytes(615), Bytes(1000)), "62\u{a0}%");

@@ -41,7 +41,7 @@ pub const SETTINGS: &[Setting] = &[
         help: "GPU whose kernels the run is assumed to use; `highwater devices` prints them",
         kind: Kind::Device,
         variable: "DEVICE",
-        group: Group::Main,
+        group: Group::Card,
         scope: Scope::Machine,
         stated: true,
         ..field!(device)

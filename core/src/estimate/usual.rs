@@ -1,4 +1,4 @@
-//! [`Model::usual_dims`]: the batch to begin with, where neither the file nor the user gives one.
+//! [`Model::usual_dims`]: the batch to begin with, where the file gives none.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const TEXTS: u64 = 8;
 
 impl Model {
     /// The batch that people train such a model with: 32 pictures, or 8 texts; fewer where a device holds
-    /// fewer. Nothing where the model has no open batch, or where the file or the user gives one.
+    /// fewer. Nothing where the model has no open batch, or where the file gives one.
     pub fn usual_dims(
         &self,
         config: &Config,
@@ -22,7 +22,7 @@ impl Model {
         runs: &mut Runs,
     ) -> BTreeMap<String, u64> {
         let batch = self.open_dims().into_iter().find(|dim| dim.batch);
-        let Some(batch) = batch.filter(|batch| !self.is_given(batch, config)) else {
+        let Some(batch) = batch.filter(|batch| !self.is_given(batch)) else {
             return BTreeMap::new();
         };
         let mut usual = config.clone();
@@ -34,10 +34,9 @@ impl Model {
         [(batch.name, size)].into()
     }
 
-    /// Whether somebody has chosen the batch.
-    fn is_given(&self, batch: &OpenDim, config: &Config) -> bool {
-        let named = |dims: &BTreeMap<String, u64>| dims.contains_key(&batch.name);
-        named(&config.dims) || named(&self.graph.dims) || batch.default > 1
+    /// Whether the file has a batch.
+    fn is_given(&self, batch: &OpenDim) -> bool {
+        self.graph.dims.contains_key(&batch.name) || batch.default > 1
     }
 
     /// COUNT: the largest power of two that a device holds as batch; 1 where it holds none.
