@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 pub use autograd::{Edge, GradNode, Gradients, Pass};
-pub use hardware::{Asked, Hardware};
+pub use hardware::{Asked, Elsewhere, Hardware};
 pub use tensor::Tensor;
 
 use self::recorder::{Recorder, Storage};

@@ -397,7 +397,7 @@ impl<'a> View<'a> {
         }
         let ty = self.typed.to_mut().types.get_mut(value.0).and_then(Option::as_mut);
         if let Some(ty) = ty {
-            *ty = TensorType::new(ty.dtype, dims.to_vec());
+            *ty = TensorType::new(ty.dtype, dims);
         }
     }
 

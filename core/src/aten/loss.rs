@@ -126,7 +126,7 @@ pub fn causal_language_model(rt: &Runtime, logits: &Tensor, labels: &Tensor) -> 
     let single = kernels::cast(rt, logits, DType::Float32);
     let (batch, length) = (labels.size(0), labels.size(1));
     let padded = resample(rt, "aten::constant_pad_nd", labels, &[batch, length.saturating_add(1)]);
-    let window = padded.view_of(vec![batch, length], padded.strides().to_vec());
+    let window = padded.view_of(vec![batch, length], padded.strides());
     let shifted = contiguous(rt, &window);
     drop(window);
     let loss = token_loss(rt, &single, &shifted);

@@ -146,7 +146,7 @@ fn x_width(weight: &[u64], grad: &Tensor) -> u64 {
 /// The weight's gradient reaches the weight through a transposing view.
 fn weight_gradient(rt: &Runtime, grad: &Tensor, sizes: &[u64]) -> Tensor {
     let result = product(rt, grad, sizes);
-    result.view_of(result.sizes().to_vec(), result.strides().to_vec())
+    result.view_of(result.sizes(), result.strides())
 }
 
 /// The output of a cuBLAS product, and its workspace.

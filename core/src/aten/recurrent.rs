@@ -244,7 +244,7 @@ fn flattened(
     rt.enter_operator("aten::_cudnn_rnn");
     let flat = rt.empty(dtype, &[elements(weights, module)]);
     let views = weights.iter().map(|weight| {
-        let view = flat.alias(weight.sizes().to_vec(), weight.strides().to_vec());
+        let view = flat.alias(weight.sizes(), weight.strides());
         let from = weight.dtype();
         rt.differentiable("CopyBackwards", view, &[weight], &[], move |pass| {
             vec![pass.grad().map(|grad| kernels::cast(pass.rt, grad, from))]

@@ -62,7 +62,7 @@ pub fn reshape(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
 }
 
 fn view(rt: &Runtime, x: &Tensor, sizes: &[u64], strides: Dims) -> Tensor {
-    let y = x.view_of(sizes.to_vec(), strides);
+    let y = x.view_of(sizes, strides);
     let before = x.sizes().to_vec();
     rt.differentiable("ViewBackward0", y, &[x], &[], move |pass| {
         vec![pass.grad().map(|grad| reshape(pass.rt, grad, &before))]
@@ -72,13 +72,13 @@ fn view(rt: &Runtime, x: &Tensor, sizes: &[u64], strides: Dims) -> Tensor {
 /// `aten::as_strided` to the strides of a format, for a tensor of one element per channel. The
 /// gradient is copied into a tensor that stands for the storage, and seen with the strides before.
 pub fn in_format(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
-    let y = x.view_of(x.sizes().to_vec(), format_strides(x.sizes(), format));
+    let y = x.view_of(x.sizes(), format_strides(x.sizes(), format));
     let before = x.strides().to_vec();
     rt.differentiable("AsStridedBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::new_zeros");
         vec![pass.grad().map(|grad| {
             let storage = pass.rt.empty(grad.dtype(), &[grad.numel()]);
-            storage.alias_sole(grad.sizes().to_vec(), before.clone())
+            storage.alias_sole(grad.sizes(), before.clone())
         })]
     })
 }
@@ -153,7 +153,7 @@ pub fn select(rt: &Runtime, x: &Tensor, dim: usize) -> Tensor {
 pub fn split(rt: &Runtime, x: &Tensor, dim: usize, lengths: &[u64]) -> Vec<Tensor> {
     let pieces = lengths
         .iter()
-        .map(|&length| x.view_of(replaced(x.sizes(), dim, length), x.strides().to_vec()))
+        .map(|&length| x.view_of(replaced(x.sizes(), dim, length), x.strides()))
         .collect();
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     let types: Vec<Dims> = lengths.iter().map(|&n| replaced(x.sizes(), dim, n)).collect();
@@ -180,8 +180,7 @@ pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
     };
     let count = usize::try_from(x.size(dim)).unwrap_or(0);
     let piece = x.view_of(without(x.sizes()), without(x.strides()));
-    let pieces =
-        (0..count).map(|_| piece.view_of(piece.sizes().to_vec(), piece.strides().to_vec()));
+    let pieces = (0..count).map(|_| piece.view_of(piece.sizes(), piece.strides()));
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     let piece_sizes = without(x.sizes());
     rt.differentiable_many("UnbindBackward0", pieces.collect(), &[x], &[], move |pass| {
@@ -252,7 +251,7 @@ pub fn pad_circular(rt: &Runtime, x: &Tensor, pads: &[(u64, u64)]) -> Tensor {
 
 /// `aten::slice`, which is a view also of the whole length.
 fn part(rt: &Runtime, x: &Tensor, dim: usize, length: u64) -> Tensor {
-    let y = x.view_of(replaced(x.sizes(), dim, length), x.strides().to_vec());
+    let y = x.view_of(replaced(x.sizes(), dim, length), x.strides());
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("SliceBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::slice_backward");
@@ -276,9 +275,7 @@ pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
         let Some(grad) = pass.grad() else { return Vec::new() };
         lengths
             .iter()
-            .map(|&length| {
-                Some(grad.view_of(replaced(grad.sizes(), dim, length), grad.strides().to_vec()))
-            })
+            .map(|&length| Some(grad.view_of(replaced(grad.sizes(), dim, length), grad.strides())))
             .collect()
     })
 }

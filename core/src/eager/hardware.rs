@@ -41,6 +41,17 @@ pub struct Asked {
     skipped: Vec<(usize, Event)>,
 }
 
+/// What a run is on another device.
+#[derive(Debug)]
+pub enum Elsewhere {
+    /// The same to the byte.
+    Same,
+    /// The same but for the sizes of some scratch.
+    Resized(Trace),
+    /// Another one, which has to be recorded.
+    Different,
+}
+
 impl fmt::Debug for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} questions, {} sizes", self.questions.len(), self.sizes.len())
@@ -52,21 +63,23 @@ impl Asked {
         self.skipped.push((before, event));
     }
 
-    /// The run on another device: `None` where it would do other things there, and `Some(None)` where it
-    /// is the same to the byte.
-    pub fn on(&self, trace: &Trace, other: &Hardware) -> Option<Option<Trace>> {
+    /// What the run is on another device.
+    pub fn on(&self, trace: &Trace, other: &Hardware) -> Elsewhere {
         if !self.questions.iter().all(|is_alike| is_alike(other)) {
-            return None;
+            return Elsewhere::Different;
         }
         let requested = |id: StorageId| trace.storages.get(id.0).map(|storage| storage.requested);
         let mut changed = BTreeMap::new();
         for (id, size) in &self.sizes {
-            let size = size(other)?;
+            let Some(size) = size(other) else { return Elsewhere::Different };
             if requested(*id) != Some(size) {
                 changed.insert(*id, size);
             }
         }
-        Some((!changed.is_empty()).then(|| self.resized(trace, &changed)))
+        if changed.is_empty() {
+            return Elsewhere::Same;
+        }
+        Elsewhere::Resized(self.resized(trace, &changed))
     }
 
     /// The same run with other sizes of some scratch.

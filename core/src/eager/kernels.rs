@@ -69,9 +69,9 @@ pub fn sum_to(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
     // Without dimensions it is a sum of everything; fewer dimensions are a view, which holds its base.
     let strides = contiguous_strides(sizes);
     if missing > 0 && !sizes.is_empty() {
-        return result.view_of(sizes.to_vec(), strides);
+        return result.view_of(sizes, strides);
     }
-    result.alias_sole(sizes.to_vec(), strides)
+    result.alias_sole(sizes, strides)
 }
 
 /// Reduces the marked dimensions to one: allocates the result, then what the kernel needs.

@@ -7,7 +7,7 @@ use crate::allocator::{self, Conf, Replay, Settings};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{Device, Room};
-use crate::eager::Asked;
+use crate::eager::{Asked, Elsewhere};
 use crate::error::{Error, ErrorKind};
 use crate::report::DeviceVerdict;
 use crate::trace::Trace;
@@ -59,16 +59,18 @@ impl Runs {
     ) -> Result<OnDevice<'r>, Error> {
         let hardware = device.hardware(config.pytorch);
         let alike = self.0.iter().enumerate().filter(|(_, known)| known.config == *config);
-        let mut alike = alike.filter_map(|(index, known)| {
-            Some((index, known.asked.on(&known.run.trace, &hardware)?))
-        });
-        let (index, trace) = match alike.next() {
-            Some(found) => found,
-            None => {
-                let (run, asked) = model.run(config, device)?;
-                let unlimited = allocator::replay(&run.trace, &run.settings, None);
-                (self.keep(Known { config: config.clone(), asked, run, unlimited }), None)
-            }
+        let mut alike =
+            alike.filter_map(|(index, known)| match known.asked.on(&known.run.trace, &hardware) {
+                Elsewhere::Same => Some((index, None)),
+                Elsewhere::Resized(trace) => Some((index, Some(trace))),
+                Elsewhere::Different => None,
+            });
+        let (index, trace) = if let Some(found) = alike.next() {
+            found
+        } else {
+            let (run, asked) = model.run(config, device)?;
+            let unlimited = allocator::replay(&run.trace, &run.settings, None);
+            (self.keep(Known { config: config.clone(), asked, run, unlimited }), None)
         };
         // It has just been found there.
         let known = self.0.get(index).ok_or_else(|| Error::new(ErrorKind::TooLarge, "no run"))?;

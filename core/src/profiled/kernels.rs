@@ -195,7 +195,7 @@ impl Given<'_> {
         let tensor = self.rt.without_memory(|| self.rt.place(&ty, Category::Temporary, ""));
         let strides = self.inputs.strides.get(at).filter(|strides| strides.len() == dims.len());
         Some(match strides {
-            Some(strides) => tensor.alias(dims.to_vec(), strides.clone()),
+            Some(strides) => tensor.alias(dims, strides.clone()),
             None => tensor,
         })
     }

@@ -58,6 +58,6 @@ pub(super) fn flatten(rt: &Runtime, module: &str, weights: Vec<&mut Tensor>) {
     let name = format!("{module}._flat_weights");
     let flat = rt.place(&TensorType::new(dtype, vec![elements]), Category::Parameter, &name);
     for weight in weights {
-        *weight = flat.alias(weight.sizes().to_vec(), weight.strides().to_vec());
+        *weight = flat.alias(weight.sizes(), weight.strides());
     }
 }
