@@ -18,11 +18,16 @@ const REPORTS: &[&str] = &[
     "Updating",
 ];
 
+/// COUNT: how many units of a dependency take as long as one of our own, about.
+const OWN_WEIGHT: u32 = 12;
+
 /// Runs a build by cargo. Its counter is the progress of the step; what compilers write is shown.
+///
+/// The last units are `own` ones: larger than those of dependencies, and at the end, because they need those.
 ///
 /// # Errors
 /// Cargo is missing, or the build fails.
-pub(crate) fn build(cargo: &mut Command) -> Result<()> {
+pub(crate) fn build(cargo: &mut Command, own: u32) -> Result<()> {
     // Cargo draws its counter only on a terminal, unless it is told otherwise and how wide that is.
     cargo.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "200");
     cargo.env("CARGO_TERM_COLOR", "never").stderr(Stdio::piped());
@@ -34,7 +39,7 @@ pub(crate) fn build(cargo: &mut Command) -> Result<()> {
         let length = written.read(&mut buffer).during(&doing)?;
         for &byte in &buffer[..length] {
             if matches!(byte, b'\r' | b'\n') {
-                show(&String::from_utf8_lossy(&line));
+                show(&String::from_utf8_lossy(&line), own);
                 line.clear();
             } else {
                 line.push(byte);
@@ -44,7 +49,7 @@ pub(crate) fn build(cargo: &mut Command) -> Result<()> {
             break;
         }
     }
-    show(&String::from_utf8_lossy(&line));
+    show(&String::from_utf8_lossy(&line), own);
     let status = child.wait().during(&doing)?;
     if status.success() {
         return Ok(());
@@ -65,9 +70,19 @@ enum Line<'a> {
     Output(&'a str),
 }
 
-fn show(line: &str) {
+/// Units done and units to do, by what they weigh.
+fn weighed(done: u32, all: u32, own: u32) -> (u32, u32) {
+    let begin = all.saturating_sub(own);
+    let weight = |units: u32| units + units.saturating_sub(begin) * (OWN_WEIGHT - 1);
+    (weight(done), weight(all))
+}
+
+fn show(line: &str, own: u32) {
     match read(line) {
-        Line::Counter(done, all, packages) => progress::part(done, all, packages),
+        Line::Counter(done, all, packages) => {
+            let (done, all) = weighed(done, all, own);
+            progress::part(done, all, packages);
+        }
         Line::Waiting => progress::part(0, 1, "after another build in target/"),
         Line::Report => {}
         Line::Output(line) => progress::output(line),
@@ -99,7 +114,22 @@ fn read(line: &str) -> Line<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, read};
+    use super::{Line, read, weighed};
+
+    #[test]
+    fn own_units_weigh_more() {
+        let cases = [
+            ((0, 108, 8), (0, 196)),
+            ((100, 108, 8), (100, 196)),
+            ((101, 108, 8), (112, 196)),
+            ((108, 108, 8), (196, 196)),
+            ((1, 2, 8), (12, 24)),
+            ((5, 10, 0), (5, 10)),
+        ];
+        for ((done, all, own), expected) in cases {
+            assert_eq!(weighed(done, all, own), expected, "{done} of {all}, {own} of them own");
+        }
+    }
 
     #[test]
     fn lines_of_cargo_are_read() {

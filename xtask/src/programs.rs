@@ -14,6 +14,9 @@ use crate::{cargo, place};
 /// The package that writes a program's script.
 const BINDGEN: &str = "highwater-bindgen";
 
+/// COUNT: the libraries of this project that programs are made of: `core`, `draw`, `app`.
+const LIBRARIES: u32 = 3;
+
 /// How programs are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavour {
@@ -50,7 +53,7 @@ pub(crate) fn build(
     programs: &[&Program],
     flavour: Flavour,
 ) -> Result<BTreeMap<String, Loadable>> {
-    progress::step(20..95, "compiling the page (minutes the first time, seconds later)");
+    progress::step(20..95, "compiling the page");
     // The compilers of both may differ, so their targets are apart, and both builds run at once.
     let tool = thread::spawn(|| {
         run(command("cargo").args(["build", "--quiet", "--locked", "--package", BINDGEN]))
@@ -86,7 +89,8 @@ fn compile(toolchain: &WasmToolchain, programs: &[&Program], flavour: Flavour) -
         cargo.args(["build", "--locked", "--target", TARGET, "--profile", profile]);
         cargo.args(["--manifest-path", manifest]);
         cargo.args(binaries.iter().flat_map(|binary| ["--bin", binary]));
-        cargo::build(toolchain.apply(&mut cargo))?;
+        let own = LIBRARIES + u32::try_from(binaries.len()).unwrap_or_default();
+        cargo::build(toolchain.apply(&mut cargo), own)?;
     }
     Ok(())
 }

@@ -141,6 +141,7 @@ fn fill_sysroot(sysroot: &Path, crate_place: &Path) -> Result<()> {
             .env("RUSTC_BOOTSTRAP", "1")
             // Without the bitcode, a page built with link-time optimization does not link.
             .env("RUSTFLAGS", "-Cembed-bitcode=yes"),
+        0,
     )?;
     copy_libraries(crate_place, &library(sysroot))?;
     link_host_library(sysroot)
