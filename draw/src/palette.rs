@@ -130,11 +130,25 @@ impl Palette {
         Self(Ink::all().map(colour).collect())
     }
 
+    /// Whether white is easier to read on a colour than black, by the contrast that WCAG 2.2 defines.
+    pub fn is_dark(&self, ink: Ink) -> bool {
+        let RGBColor(red, green, blue) = self.get(ink);
+        let luminance = 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+        1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05
+    }
+
     /// The value of a colour.
     pub fn get(&self, ink: Ink) -> RGBColor {
         let found = self.0.iter().find(|(known, _)| *known == ink);
         found.map_or_else(|| ink.stated().1, |&(_, value)| value)
     }
+}
+
+/// The light of a channel of sRGB, from 0 to 1; a power of 2 for the standard's 2.4, which decides
+/// nothing here, and needs no library's power.
+fn linear(channel: u8) -> f64 {
+    let share = f64::from(channel) / 255.0;
+    share * share
 }
 
 /// A colour as browsers write it, `rgb(22, 25, 29)`, or as style sheets do, `#16191d`.

@@ -6,6 +6,7 @@ use plotters::prelude::{Color as _, DrawingBackend};
 
 use crate::compared;
 use crate::float;
+use crate::hatch::stripes;
 use crate::palette::Ink;
 use crate::pen::{Area, Drawn, Pen, steps, whole};
 use crate::scene::{Ground, Scene};
@@ -34,23 +35,22 @@ pub struct Curves<'a> {
     pub limit: Option<Bytes>,
 }
 
+/// One layer of the stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Its colour.
+    pub ink: Ink,
+    /// Its size in each column.
+    pub sizes: Vec<Bytes>,
+}
+
 /// One view of a report, on an area that is as wide as the surface has pixels.
 ///
 /// # Errors
 /// The backend cannot draw.
 pub fn draw<B: DrawingBackend>(pen: &mut Pen<'_, B>, area: Area, scene: &Scene) -> Drawn<B> {
-    let ground = &scene.ground;
-    let columns = ground.columns(scene.span, usize::try_from(area.width).unwrap_or(0));
-    let curves = Curves {
-        data: ground.data(),
-        columns: &columns,
-        stack: scene.stack,
-        top: ground.top,
-        ticks: &ground.ticks.at,
-        compared: ground.compared.as_ref().map(|report| &report.timeline),
-        limit: ground.limit_shown(),
-    };
-    curves.draw(pen, area)
+    let columns = scene.ground.columns(scene.span, usize::try_from(area.width).unwrap_or(0));
+    Curves::of(scene, &columns).draw(pen, area)
 }
 
 /// The whole run in small: everything allocated, as one dark shape.
@@ -74,7 +74,21 @@ pub fn height_of(area: Area, bytes: Bytes, top: Bytes) -> i32 {
     area.top + whole(f64::from(area.height) * (1.0 - share))
 }
 
-impl Curves<'_> {
+impl<'a> Curves<'a> {
+    /// Of one view of a report.
+    pub fn of(scene: &'a Scene, columns: &'a [usize]) -> Self {
+        let ground = &scene.ground;
+        Self {
+            data: ground.data(),
+            columns,
+            stack: scene.stack,
+            top: ground.top,
+            ticks: &ground.ticks.at,
+            compared: ground.compared.as_ref().map(|report| &report.timeline),
+            limit: ground.limit_shown(),
+        }
+    }
+
     /// Draws all of it.
     ///
     /// # Errors
@@ -83,9 +97,9 @@ impl Curves<'_> {
         let line = pen.pixels(1.0);
         let across = |&size: &Bytes| area.across(height_of(area, size, self.top), line);
         pen.bars(self.ticks.iter().map(across), pen.colour(Ink::Grid))?;
-        self.layers(pen, area, line)?;
-        let reserved = |&at: &usize| self.data.reserved.get(at).copied().unwrap_or_default();
-        let reserved: Vec<Bytes> = self.columns.iter().map(reserved).collect();
+        let reserved = self.sizes(&self.data.reserved);
+        self.cached(pen, area, &reserved)?;
+        self.stacked(pen, area, line)?;
         self.outline(pen, area, &reserved, 1.5, Ink::Text)?;
         if let Some(other) = self.compared {
             let sizes = compared::sizes(self.data, self.columns, other);
@@ -95,17 +109,39 @@ impl Curves<'_> {
         pen.bars(self.limit.iter().map(across), pen.colour(Ink::Fails))
     }
 
-    /// The layers of memory, each on those before it.
-    fn layers<B: DrawingBackend>(&self, pen: &mut Pen<'_, B>, area: Area, line: i32) -> Drawn<B> {
+    /// What is reserved and not allocated: the allocator's cache, hatched.
+    fn cached<B: DrawingBackend>(
+        &self,
+        pen: &mut Pen<'_, B>,
+        area: Area,
+        reserved: &[Bytes],
+    ) -> Drawn<B> {
+        let upper = self.heights(area, reserved);
+        let lower = self.heights(area, &self.sizes(&self.data.allocated));
+        let (apart, thick) = (pen.pixels(7.0), pen.pixels(1.0));
+        let corners = stripes(area.left, &upper, &lower, apart, thick);
+        pen.fill(corners, pen.colour(Ink::Edge).mix(0.5))
+    }
+
+    /// The layers of memory from the bottom.
+    pub fn layers(&self) -> Vec<Layer> {
         let stacks: Vec<_> =
             self.columns.iter().map(|&at| layers(self.data, self.stack, at)).collect();
         let count = stacks.first().map_or(0, Vec::len);
-        let mut below = vec![Bytes::ZERO; stacks.len()];
+        let layer = |layer: usize| {
+            let size = |stack: &Vec<Bytes>| stack.get(layer).copied().unwrap_or_default();
+            let ink = Ink::of_layer(self.stack, layer, count);
+            Layer { ink, sizes: stacks.iter().map(size).collect() }
+        };
+        (0..count).map(layer).collect()
+    }
+
+    /// Draws the layers, each on those before it.
+    fn stacked<B: DrawingBackend>(&self, pen: &mut Pen<'_, B>, area: Area, line: i32) -> Drawn<B> {
+        let mut below = vec![Bytes::ZERO; self.columns.len()];
         let mut floor = self.heights(area, &below);
-        for layer in 0..count {
-            let height = |stack: &Vec<Bytes>| stack.get(layer).copied().unwrap_or_default();
-            let above: Vec<Bytes> =
-                stacks.iter().zip(&below).map(|(stack, &below)| below + height(stack)).collect();
+        for Layer { ink, sizes } in self.layers() {
+            let above: Vec<Bytes> = below.iter().zip(&sizes).map(|(&a, &b)| a + b).collect();
             if above != below {
                 let edge = self.heights(area, &above);
                 let mut roof = edge.clone();
@@ -115,7 +151,7 @@ impl Curves<'_> {
                 }
                 let mut corners = steps(area.left, &roof);
                 corners.extend(steps(area.left, &floor).into_iter().rev());
-                pen.fill(corners, pen.colour(Ink::of_layer(self.stack, layer, count)))?;
+                pen.fill(corners, pen.colour(ink))?;
                 floor = edge;
             }
             below = above;
@@ -133,6 +169,11 @@ impl Curves<'_> {
     ) -> Drawn<B> {
         let corners = steps(area.left, &self.heights(area, sizes));
         pen.stairs(&corners, pen.pixels(thick), pen.colour(ink))
+    }
+
+    /// One of the sizes of each sample, in each column.
+    fn sizes(&self, of: &[Bytes]) -> Vec<Bytes> {
+        self.columns.iter().map(|&at| of.get(at).copied().unwrap_or_default()).collect()
     }
 
     fn heights(&self, area: Area, sizes: &[Bytes]) -> Vec<i32> {
@@ -185,6 +226,7 @@ mod tests {
         expect![[r##"
             <svg width="6" height="12" viewBox="0 0 6 12" xmlns="http://www.w3.org/2000/svg">
             <polygon opacity="1" fill="#E4E6EA" points="0,13 0,12 6,12 6,13 0,13 0,7 0,6 6,6 6,7 0,7 "/>
+            <polygon opacity="0.7" fill="#8B929C" points="0,6 0,6 1,6 6,1 5,1 0,6 0,6 "/>
             <polygon opacity="1" fill="#7A3B93" points="0,11 6,11 6,12 0,12 "/>
             <polygon opacity="1" fill="#A3A9B2" points="0,10 1,10 1,7 5,7 5,9 6,9 6,10 0,10 "/>
             <polygon opacity="1" fill="#16191D" points="0,1 6,1 6,3 0,3 "/>

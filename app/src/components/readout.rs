@@ -30,15 +30,17 @@ pub(crate) fn Readout(
         };
         let event = cursor.or(pin).unwrap_or(report.peak.event);
         let sample = sample_at(data, event).unwrap_or(0);
+        let allocated = data.allocated.get(sample).copied().unwrap_or_default();
         let place = fill(
             "{when}{running}, {size} allocated",
             &[
                 ("when", &when(data, event)),
                 ("running", &running(data, sample)),
-                ("size", &data.allocated.get(sample).copied().unwrap_or_default()),
+                ("size", &allocated),
             ],
         );
         let reserved = data.reserved.get(sample).copied().unwrap_or_default();
+        let cached = tr("Reserved by PyTorch and not allocated");
         view! {
             <p class="readout-when">
                 <strong>{title}</strong>
@@ -47,6 +49,7 @@ pub(crate) fn Readout(
             </p>
             <dl class="readout-values">
                 {layers(&scene, sample)}
+                {value("swatch-cached", tr("cached"), cached, reserved - allocated)}
                 {value("swatch-line", tr("reserved"), String::new(), reserved)}
             </dl>
         }
@@ -69,6 +72,16 @@ fn layers(scene: &Scene, sample: usize) -> impl IntoView + use<> {
         }
     }
     layers
+}
+
+/// What the layers of a scene are called, from the bottom.
+pub(super) fn layer_names(scene: &Scene) -> Vec<String> {
+    let vocabulary = Vocabulary::of(&scene.ground.report);
+    let layers = match scene.stack {
+        Stack::Category => Category::COUNT,
+        Stack::Module => scene.ground.data().owners.len() + 1,
+    };
+    (0..layers).map(|layer| legend(scene, layer, vocabulary).1).collect()
 }
 
 /// Class, name and meaning of a layer.
