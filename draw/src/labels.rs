@@ -9,6 +9,7 @@ use highwater_core::sorted;
 use crate::palette::Ink;
 use crate::pen::{Area, Point, whole};
 use crate::span::Span;
+use crate::stack::depth_names;
 use crate::timeline::{Curves, Layer, height_of};
 
 /// Widths of a Latin letter and of an ideograph, in ems.
@@ -146,30 +147,31 @@ pub fn three_digits(bytes: Bytes) -> String {
 /// The labels of what is drawn: `names` are those of the layers of its stack, from the bottom.
 ///
 /// A label lies where its layer is highest, across the columns that it needs; a layer that is nowhere
-/// high enough has none. Large layers choose first.
+/// high enough has none. Layers choose before their parts, and large ones before small ones.
 pub fn labels(curves: &Curves<'_>, names: &[String], room: &mut Room) -> Vec<Label> {
     let count = curves.columns.len();
     if count == 0 || room.area.width <= 0 {
         return Vec::new();
     }
-    let mut strips: Vec<Strip> = strips(curves, room.area);
-    sorted::by_key(&mut strips, |strip| std::cmp::Reverse(strip.most));
+    let (mut layers, mut parts) = strips(curves, names, room.area);
     let mut labels = Vec::new();
-    for strip in strips {
-        let Some(name) = names.get(strip.layer).filter(|name| !name.is_empty()) else { continue };
-        let text = format!("{name} {}", three_digits(strip.most));
-        if let Some(place) = strip.place(&text, room) {
-            let at = (place.left + place.width / 2, place.top + place.height / 2);
-            room.taken.push(place);
-            labels.push(Label { text, at, on: strip.on });
+    for strips in [&mut layers, &mut parts] {
+        sorted::by_key(strips, |strip| std::cmp::Reverse(strip.most));
+        for strip in strips.iter().filter(|strip| !strip.name.is_empty()) {
+            let text = format!("{} {}", strip.name, three_digits(strip.most));
+            if let Some(place) = strip.place(&text, room) {
+                let at = (place.left + place.width / 2, place.top + place.height / 2);
+                room.taken.push(place);
+                labels.push(Label { text, at, on: strip.on });
+            }
         }
     }
     labels
 }
 
-/// A layer of the stack along the picture.
+/// A layer of the stack along the picture, or a part of one.
 struct Strip {
-    layer: usize,
+    name: String,
     on: Ink,
     /// The most that it has.
     most: Bytes,
@@ -177,22 +179,41 @@ struct Strip {
     edges: Vec<(i32, i32)>,
 }
 
-fn strips(curves: &Curves<'_>, area: Area) -> Vec<Strip> {
-    let layers = curves.layers();
-    let mut below = vec![Bytes::ZERO; curves.columns.len()];
-    let mut strips = Vec::new();
-    for Layer { sizes, ink } in layers {
-        let above: Vec<Bytes> = below.iter().zip(&sizes).map(|(&a, &b)| a + b).collect();
-        let edge = |size: &Bytes| height_of(area, *size, curves.top);
-        strips.push(Strip {
-            layer: strips.len(),
-            on: ink,
-            most: sizes.iter().copied().max().unwrap_or_default(),
-            edges: above.iter().map(edge).zip(below.iter().map(edge)).collect(),
+impl Strip {
+    /// On what lies below it, which it is added to.
+    fn on(
+        name: String,
+        layer: &Layer,
+        below: &mut [Bytes],
+        curves: &Curves<'_>,
+        area: Area,
+    ) -> Self {
+        let edge = |size: Bytes| height_of(area, size, curves.top);
+        let edges = below.iter_mut().zip(&layer.sizes).map(|(below, &size)| {
+            let lower = edge(*below);
+            *below += size;
+            (edge(*below), lower)
         });
-        below = above;
+        let edges = edges.collect();
+        let most = layer.sizes.iter().copied().max().unwrap_or_default();
+        Self { name, on: layer.ink, most, edges }
     }
-    strips
+}
+
+/// The layers, and their parts.
+fn strips(curves: &Curves<'_>, names: &[String], area: Area) -> (Vec<Strip>, Vec<Strip>) {
+    let mut below = vec![Bytes::ZERO; curves.columns.len()];
+    let (mut layers, mut parts) = (Vec::new(), Vec::new());
+    for (at, layer) in curves.layers().iter().enumerate() {
+        let mut part_below = below.clone();
+        let part_names = depth_names(curves.data);
+        for (part, name) in layer.parts.iter().zip(part_names) {
+            parts.push(Strip::on(name, part, &mut part_below, curves, area));
+        }
+        let name = names.get(at).cloned().unwrap_or_default();
+        layers.push(Strip::on(name, layer, &mut below, curves, area));
+    }
+    (layers, parts)
 }
 
 impl Strip {
@@ -213,7 +234,8 @@ impl Strip {
                 continue;
             }
             let left = room.area.left + whole(f64::from(start) * column) + margin / 2;
-            let heights = [(top + bottom) / 2, top + size.height / 2, bottom - size.height / 2];
+            let heights =
+                [i32::midpoint(top, bottom), top + size.height / 2, bottom - size.height / 2];
             let boxes = heights.map(|middle| room.text(text, (left, middle)));
             let free = boxes.into_iter().find(|&place| room.is_free(place));
             best = free.map(|place| (high, place)).or(best);
