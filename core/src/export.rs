@@ -109,6 +109,7 @@ mod tests {
             operator: vec![0, 1, 1],
             module: vec![0, 2, 2],
             owners: Vec::new(),
+            depths: Vec::new(),
             labels: vec![String::new(), "aten::relu".to_owned(), "a|\"b\", c".to_owned()],
             phases: vec![
                 PhaseMark { event: 0, iteration: 0, phase: Phase::Setup },

@@ -4,6 +4,7 @@
 mod alive;
 mod certainty;
 mod compute;
+mod depth;
 pub mod difference;
 mod fragmentation;
 mod owners;
@@ -23,6 +24,7 @@ pub use crate::allocator::IterationPeaks;
 pub use crate::device::Verdict;
 pub use crate::trace::ByCategory;
 pub use certainty::{Certainty, Part};
+pub use depth::Depth;
 pub use fragmentation::{Class, Fragmentation, Holes};
 pub use owners::Owner;
 
@@ -276,6 +278,9 @@ pub struct Timeline {
     /// The modules with the most at the peak, in the order in which they come first; the rest of
     /// `categories` belongs to others.
     pub owners: Vec<Owner>,
+    /// Activations by the modules that made them, from the first that run to the last: at most six
+    /// bands, which add up to the category; empty where there would be one, and in recorded runs.
+    pub depths: Vec<Depth>,
     /// Where phases begin, in events.
     pub phases: Vec<PhaseMark>,
     /// COUNT: events in the whole trace.

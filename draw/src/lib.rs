@@ -11,12 +11,15 @@
 //! | [`scene`], [`keys`] | which part of a run is shown, and how keys change that |
 //! | [`palette`], [`pen`] | colours, and shapes of whole pixels |
 //! | [`timeline`], [`segments`], [`trend`], [`ladder`] | charts |
+//! | [`labels`] | names inside the areas of the timeline |
 //! | [`picture`] | the timeline as a picture of its own, with all its labels |
 
 pub mod bands;
 pub mod columns;
 pub mod compared;
+mod hatch;
 pub mod keys;
+pub mod labels;
 pub mod ladder;
 pub mod palette;
 pub mod peaks;

@@ -28,9 +28,17 @@ pub enum Ink {
     Fails,
     /// The layer of a category.
     Category(Category),
+    /// Activations of modules so deep in the model, from the first to the last of [`DEPTHS`].
+    Depth(usize),
     /// The layer of a module, by its place; the last is for all others.
     Module(usize),
 }
+
+/// COUNT: tints of activations.
+pub const DEPTHS: usize = 6;
+
+/// How much black (below zero) or white each of them has.
+const TINTS: [f64; DEPTHS] = [-0.3, -0.18, -0.06, 0.08, 0.2, 0.32];
 
 /// COUNT: colours of modules; the last is for all others.
 pub const MODULES: usize = 8;
@@ -95,6 +103,10 @@ impl Ink {
 
     fn stated(self) -> (&'static str, RGBColor) {
         match self {
+            Self::Depth(depth) => {
+                let category = Category::Activation;
+                (category.color(), tinted(light(category), depth))
+            }
             Self::Category(category) => (category.color(), light(category)),
             Self::Module(module) => MODULE[module.min(MODULES - 1)],
             single => {
@@ -130,11 +142,48 @@ impl Palette {
         Self(Ink::all().map(colour).collect())
     }
 
+    /// Whether white is easier to read on a colour than black, by the contrast that WCAG 2.2 defines.
+    pub fn is_dark(&self, ink: Ink) -> bool {
+        let RGBColor(red, green, blue) = self.get(ink);
+        let luminance = 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+        1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05
+    }
+
     /// The value of a colour.
     pub fn get(&self, ink: Ink) -> RGBColor {
+        if let Ink::Depth(depth) = ink {
+            return tinted(self.get(Ink::Category(Category::Activation)), depth);
+        }
         let found = self.0.iter().find(|(known, _)| *known == ink);
         found.map_or_else(|| ink.stated().1, |&(_, value)| value)
     }
+}
+
+/// A colour with the black or the white of a depth.
+fn tinted(RGBColor(red, green, blue): RGBColor, depth: usize) -> RGBColor {
+    let tint = TINTS[depth.min(DEPTHS - 1)];
+    let end = if tint < 0.0 { 0.0 } else { 255.0 };
+    let mixed = |channel: u8| {
+        let value = f64::from(channel) + (end - f64::from(channel)) * tint.abs();
+        rounded(value)
+    };
+    RGBColor(mixed(red), mixed(green), mixed(blue))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between two values of a channel"
+)]
+fn rounded(value: f64) -> u8 {
+    value.round() as u8
+}
+
+/// The light of a channel of sRGB, from 0 to 1; a power of 2 for the standard's 2.4, which decides
+/// nothing here, and needs no library's power.
+fn linear(channel: u8) -> f64 {
+    let share = f64::from(channel) / 255.0;
+    share * share
 }
 
 /// A colour as browsers write it, `rgb(22, 25, 29)`, or as style sheets do, `#16191d`.
@@ -179,6 +228,18 @@ mod tests {
         assert_eq!(Ink::Fails.token(), "verdict-fails");
         assert_eq!(Ink::of_layer(Stack::Module, 2, 4).token(), "module-3");
         assert_eq!(Ink::of_layer(Stack::Module, 3, 4).token(), "module-other");
+    }
+
+    #[test]
+    fn early_layers_are_darker() {
+        let palette = Palette::light();
+        let tints: Vec<RGBColor> = (0..DEPTHS).map(|at| palette.get(Ink::Depth(at))).collect();
+        assert_eq!(tints[0], RGBColor(158, 67, 29));
+        let light = |&RGBColor(red, green, blue): &RGBColor| {
+            u32::from(red) + u32::from(green) + u32::from(blue)
+        };
+        assert!(tints.is_sorted_by_key(light));
+        assert_eq!(palette.get(Ink::Depth(99)), tints[DEPTHS - 1]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use plotters::prelude::{DrawingBackend, FontStyle, IntoFont as _, ShapeStyle, TextStyle};
 use plotters::style::text_anchor::{Pos, VPos};
-use plotters::style::{Color as _, FontDesc, FontFamily, RGBAColor};
+use plotters::style::{BLACK, Color as _, FontDesc, FontFamily, RGBAColor, WHITE};
 use plotters_backend::DrawingErrorKind;
 
 pub use plotters::style::text_anchor::HPos;
@@ -145,7 +145,12 @@ impl<'a, B: DrawingBackend> Pen<'a, B> {
         let weight = if style.bold { FontStyle::Bold } else { FontStyle::Normal };
         let size = f64::from(style.size) * self.em;
         let font: FontDesc<'_> = (FontFamily::Name(FONT), size, weight).into_font();
-        let colour = self.colour(Ink::Text).mix(style.strength);
+        let colour = match style.on {
+            Some(ink) if self.palette.is_dark(ink) => WHITE.to_rgba(),
+            Some(_) => BLACK.to_rgba(),
+            None => self.colour(Ink::Text),
+        };
+        let colour = colour.mix(style.strength);
         let style = TextStyle::from(font).color(&colour).pos(Pos::new(side, VPos::Center));
         self.backend.draw_text(text, &style, at)
     }
@@ -160,11 +165,13 @@ pub struct Text {
     pub bold: bool,
     /// How much of its colour it has, from 0 to 1.
     pub strength: f64,
+    /// The colour of an area that it lies on: it is black or white there.
+    pub on: Option<Ink>,
 }
 
 impl Text {
     /// A label.
-    pub const LABEL: Self = Self { size: 13, bold: false, strength: 1.0 };
+    pub const LABEL: Self = Self { size: 13, bold: false, strength: 1.0, on: None };
 }
 
 /// A number of pixels.

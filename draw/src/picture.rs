@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bands::bands;
 use crate::columns::columns;
+use crate::labels::{Label, Mark, Room, labels};
 use crate::palette::{Ink, Palette};
 use crate::pen::{Area, Drawn, HPos, Pen, Text, whole};
 use crate::pyramid::Pyramid;
@@ -73,12 +74,12 @@ pub fn draw<B: DrawingBackend>(pen: &mut Pen<'_, B>, answer: &Answer, words: &Wo
     pen.bars([whole], pen.colour(Ink::Ground))?;
     let mut y = 30;
     for line in lines(&words.title) {
-        let style = Text { size: 18, bold: true, strength: 1.0 };
+        let style = Text { size: 18, bold: true, ..Text::LABEL };
         pen.text(line.trim_end(), (24, y), HPos::Left, style)?;
         y += 24;
     }
     pen.text(&about(answer), (24, y + 1), HPos::Left, Text { strength: 0.7, ..Text::LABEL })?;
-    axis_and_stack(pen, data, words, span, top)?;
+    axis_and_stack(pen, report, words, span, top)?;
     peak(pen, report, span, top)?;
     phases(pen, data, span, &words.phases)?;
     legend(pen, words)
@@ -103,11 +104,12 @@ fn about(answer: &Answer) -> String {
 
 fn axis_and_stack<B: DrawingBackend>(
     pen: &mut Pen<'_, B>,
-    data: &Timeline,
+    report: &Report,
     words: &Words,
     span: Span,
     top: Bytes,
 ) -> Drawn<B> {
+    let data = &report.timeline;
     let ticks = ticks(top, TICKS);
     for (n, &at) in ticks.at.iter().enumerate() {
         let unit = if n + 1 == ticks.at.len() { ticks.unit.name() } else { "" };
@@ -127,6 +129,13 @@ fn axis_and_stack<B: DrawingBackend>(
         limit: None,
     };
     curves.draw(pen, PLOT)?;
+    let em = f64::from(Text::LABEL.size);
+    let taken = Mark::of(report, span, top, PLOT).map(|mark| mark.taken(em));
+    let mut room = Room { area: PLOT, em, taken: taken.into_iter().collect() };
+    for Label { text, at, on } in labels(&curves, &words.legend, &mut room) {
+        let style = Text { on: Some(on), ..Text::LABEL };
+        pen.text(&text, at, HPos::Center, style)?;
+    }
     pen.bars([PLOT.across(PLOT.bottom(), 1)], pen.colour(Ink::Text).mix(0.5))
 }
 
@@ -136,17 +145,12 @@ fn peak<B: DrawingBackend>(
     span: Span,
     top: Bytes,
 ) -> Drawn<B> {
-    if !span.contains(report.peak.event) {
-        return Ok(());
-    }
-    let x = PLOT.left + pixels(span.share(report.peak.event));
-    let y = height_of(PLOT, report.peak.requested, top);
-    pen.dot((x, y), 5, pen.colour(Ink::Ground))?;
-    pen.dot((x, y), 4, pen.colour(Ink::Text))?;
-    let is_right = x > PLOT.left + PLOT.width / 2;
-    let (x, side) = if is_right { (x - 10, HPos::Right) } else { (x + 10, HPos::Left) };
-    let label = report.peak.allocated.to_string();
-    pen.text(&label, (x, y - 12), side, Text { bold: true, ..Text::LABEL })
+    let Some(mark) = Mark::of(report, span, top, PLOT) else { return Ok(()) };
+    pen.dot(mark.at, 5, pen.colour(Ink::Ground))?;
+    pen.dot(mark.at, 4, pen.colour(Ink::Text))?;
+    let (aside, side) = if mark.is_left { (-10, HPos::Right) } else { (10, HPos::Left) };
+    let (x, y) = mark.at;
+    pen.text(&mark.text(), (x + aside, y - 12), side, Text { bold: true, ..Text::LABEL })
 }
 
 fn phases<B: DrawingBackend>(

@@ -23,6 +23,7 @@ pub(crate) fn timeline(sizes: &[u64], marks: &[(usize, usize, Phase)]) -> Timeli
         module: vec![0; sizes.len()],
         labels: vec![String::new()],
         owners: Vec::new(),
+        depths: Vec::new(),
         phases: marks
             .iter()
             .map(|&(event, iteration, phase)| PhaseMark { event, iteration, phase })

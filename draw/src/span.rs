@@ -94,6 +94,12 @@ impl Span {
         (event as f64 - self.begin as f64) / self.count() as f64
     }
 
+    /// The middle of the place that an event has, as a share of the width.
+    #[expect(clippy::cast_precision_loss, reason = "only pixels come of it")]
+    pub fn middle(self, event: usize) -> f64 {
+        self.share(event) + 0.5 / self.count() as f64
+    }
+
     /// Whether an event is shown.
     pub const fn contains(self, event: usize) -> bool {
         self.begin <= event && event < self.end

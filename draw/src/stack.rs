@@ -1,7 +1,7 @@
 //! What the timeline is stacked by, and how high each layer is.
 
 use highwater_core::Bytes;
-use highwater_core::report::{ByCategory, Timeline};
+use highwater_core::report::{ByCategory, Depth, Timeline};
 use highwater_core::trace::Category;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,38 @@ pub fn split(
     }
 }
 
+/// COUNT: bytes of the path that all paths lie in: `m.transformer.` tells none of its blocks from
+/// another.
+pub fn shared_path(paths: &[&str]) -> usize {
+    let Some((first, others)) = paths.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return 0;
+    };
+    let ends = first.match_indices('.').map(|(at, _)| at + 1);
+    let is_shared = |end: &usize| {
+        let path = first.get(..*end).unwrap_or_default();
+        others.iter().all(|other| other.starts_with(path))
+    };
+    ends.take_while(is_shared).last().unwrap_or(0)
+}
+
+/// What the bands of activations are called: by their first and their last module.
+pub fn depth_names(timeline: &Timeline) -> Vec<String> {
+    let ends = |depth: &'_ Depth| [depth.owner.module.clone(), depth.last.clone()];
+    let all: Vec<String> = timeline.depths.iter().flat_map(ends).collect();
+    let named: Vec<&str> = all.iter().map(String::as_str).filter(|path| !path.is_empty()).collect();
+    let shared = shared_path(&named);
+    let name = |depth: &Depth| {
+        let short = |path: &str| path.get(shared..).unwrap_or_default().to_owned();
+        let (first, last) = (short(&depth.owner.module), short(&depth.last));
+        match (first.as_str(), last.as_str()) {
+            (first, last) if first == last => first.to_owned(),
+            ("", one) | (one, "") => one.to_owned(),
+            (first, last) => format!("{first} \u{2013} {last}"),
+        }
+    };
+    timeline.depths.iter().map(name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +91,18 @@ mod tests {
         assert_eq!(modules(2), [4, 5, 21].map(Bytes));
         let sum: Bytes = layers(&timeline, Stack::Category, 2).into_iter().sum();
         assert_eq!(sum, Bytes(30));
+    }
+
+    #[test]
+    fn bands_have_the_names_of_their_ends() {
+        let mut timeline = timeline(&[1], &[]);
+        let depth = |first: &str, last: &str| Depth {
+            last: last.to_owned(),
+            owner: Owner { module: first.to_owned(), ..Owner::default() },
+        };
+        timeline.depths = vec![depth("m.h.0", "m.h.3"), depth("m.h.4", "m.h.4"), depth("", "")];
+        assert_eq!(depth_names(&timeline), ["0 \u{2013} 3", "4", ""]);
+        timeline.depths = vec![depth("conv1", "relu"), depth("layer1", "layer1")];
+        assert_eq!(depth_names(&timeline), ["conv1 \u{2013} relu", "layer1"]);
     }
 }

@@ -1,13 +1,15 @@
 //! The timeline: layers of memory over time, in steps, because memory does not slope.
 
 use highwater_core::Bytes;
-use highwater_core::report::Timeline;
+use highwater_core::report::{Depth, Timeline};
+use highwater_core::trace::Category;
 use plotters::prelude::{Color as _, DrawingBackend};
 
 use crate::compared;
 use crate::float;
-use crate::palette::Ink;
-use crate::pen::{Area, Drawn, Pen, steps, whole};
+use crate::hatch::stripes;
+use crate::palette::{DEPTHS, Ink};
+use crate::pen::{Area, Drawn, Pen, Point, steps, whole};
 use crate::scene::{Ground, Scene};
 use crate::stack::{Stack, layers};
 
@@ -34,23 +36,24 @@ pub struct Curves<'a> {
     pub limit: Option<Bytes>,
 }
 
+/// One layer of the stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Its colour.
+    pub ink: Ink,
+    /// Its size in each column.
+    pub sizes: Vec<Bytes>,
+    /// Parts of it from the bottom, in tints of its colour.
+    pub parts: Vec<Layer>,
+}
+
 /// One view of a report, on an area that is as wide as the surface has pixels.
 ///
 /// # Errors
 /// The backend cannot draw.
 pub fn draw<B: DrawingBackend>(pen: &mut Pen<'_, B>, area: Area, scene: &Scene) -> Drawn<B> {
-    let ground = &scene.ground;
-    let columns = ground.columns(scene.span, usize::try_from(area.width).unwrap_or(0));
-    let curves = Curves {
-        data: ground.data(),
-        columns: &columns,
-        stack: scene.stack,
-        top: ground.top,
-        ticks: &ground.ticks.at,
-        compared: ground.compared.as_ref().map(|report| &report.timeline),
-        limit: ground.limit_shown(),
-    };
-    curves.draw(pen, area)
+    let columns = scene.ground.columns(scene.span, usize::try_from(area.width).unwrap_or(0));
+    Curves::of(scene, &columns).draw(pen, area)
 }
 
 /// The whole run in small: everything allocated, as one dark shape.
@@ -74,7 +77,21 @@ pub fn height_of(area: Area, bytes: Bytes, top: Bytes) -> i32 {
     area.top + whole(f64::from(area.height) * (1.0 - share))
 }
 
-impl Curves<'_> {
+impl<'a> Curves<'a> {
+    /// Of one view of a report.
+    pub fn of(scene: &'a Scene, columns: &'a [usize]) -> Self {
+        let ground = &scene.ground;
+        Self {
+            data: ground.data(),
+            columns,
+            stack: scene.stack,
+            top: ground.top,
+            ticks: &ground.ticks.at,
+            compared: ground.compared.as_ref().map(|report| &report.timeline),
+            limit: ground.limit_shown(),
+        }
+    }
+
     /// Draws all of it.
     ///
     /// # Errors
@@ -83,9 +100,9 @@ impl Curves<'_> {
         let line = pen.pixels(1.0);
         let across = |&size: &Bytes| area.across(height_of(area, size, self.top), line);
         pen.bars(self.ticks.iter().map(across), pen.colour(Ink::Grid))?;
-        self.layers(pen, area, line)?;
-        let reserved = |&at: &usize| self.data.reserved.get(at).copied().unwrap_or_default();
-        let reserved: Vec<Bytes> = self.columns.iter().map(reserved).collect();
+        let reserved = self.sizes(&self.data.reserved);
+        self.cached(pen, area, &reserved)?;
+        self.stacked(pen, area, line)?;
         self.outline(pen, area, &reserved, 1.5, Ink::Text)?;
         if let Some(other) = self.compared {
             let sizes = compared::sizes(self.data, self.columns, other);
@@ -95,17 +112,55 @@ impl Curves<'_> {
         pen.bars(self.limit.iter().map(across), pen.colour(Ink::Fails))
     }
 
-    /// The layers of memory, each on those before it.
-    fn layers<B: DrawingBackend>(&self, pen: &mut Pen<'_, B>, area: Area, line: i32) -> Drawn<B> {
+    /// What is reserved and not allocated: the allocator's cache, hatched.
+    fn cached<B: DrawingBackend>(
+        &self,
+        pen: &mut Pen<'_, B>,
+        area: Area,
+        reserved: &[Bytes],
+    ) -> Drawn<B> {
+        let upper = self.heights(area, reserved);
+        let lower = self.heights(area, &self.sizes(&self.data.allocated));
+        let (apart, thick) = (pen.pixels(7.0), pen.pixels(1.0));
+        let corners = stripes(area.left, &upper, &lower, apart, thick);
+        pen.fill(corners, pen.colour(Ink::Edge).mix(0.5))
+    }
+
+    /// The layers of memory from the bottom.
+    pub fn layers(&self) -> Vec<Layer> {
         let stacks: Vec<_> =
             self.columns.iter().map(|&at| layers(self.data, self.stack, at)).collect();
         let count = stacks.first().map_or(0, Vec::len);
-        let mut below = vec![Bytes::ZERO; stacks.len()];
+        let layer = |layer: usize| {
+            let size = |stack: &Vec<Bytes>| stack.get(layer).copied().unwrap_or_default();
+            let ink = Ink::of_layer(self.stack, layer, count);
+            let parts = match ink {
+                Ink::Category(Category::Activation) => self.depths(),
+                _ => Vec::new(),
+            };
+            Layer { ink, sizes: stacks.iter().map(size).collect(), parts }
+        };
+        (0..count).map(layer).collect()
+    }
+
+    /// The activations by depth; few bands have tints as far apart as many.
+    fn depths(&self) -> Vec<Layer> {
+        let depths = &self.data.depths;
+        let last = depths.len().saturating_sub(1).max(1);
+        let depth = |(at, depth): (usize, &Depth)| {
+            let ink = Ink::Depth(at * (DEPTHS - 1) / last);
+            let sizes = self.columns.iter().map(|&sample| depth.owner.at(sample)).collect();
+            Layer { ink, sizes, parts: Vec::new() }
+        };
+        depths.iter().enumerate().map(depth).collect()
+    }
+
+    /// Draws the layers, each on those before it.
+    fn stacked<B: DrawingBackend>(&self, pen: &mut Pen<'_, B>, area: Area, line: i32) -> Drawn<B> {
+        let mut below = vec![Bytes::ZERO; self.columns.len()];
         let mut floor = self.heights(area, &below);
-        for layer in 0..count {
-            let height = |stack: &Vec<Bytes>| stack.get(layer).copied().unwrap_or_default();
-            let above: Vec<Bytes> =
-                stacks.iter().zip(&below).map(|(stack, &below)| below + height(stack)).collect();
+        for Layer { ink, sizes, parts } in self.layers() {
+            let above: Vec<Bytes> = below.iter().zip(&sizes).map(|(&a, &b)| a + b).collect();
             if above != below {
                 let edge = self.heights(area, &above);
                 let mut roof = edge.clone();
@@ -113,9 +168,20 @@ impl Curves<'_> {
                 for at in level(&above) {
                     roof[at] = (roof[at] + line).min(floor[at]);
                 }
-                let mut corners = steps(area.left, &roof);
-                corners.extend(steps(area.left, &floor).into_iter().rev());
-                pen.fill(corners, pen.colour(Ink::of_layer(self.stack, layer, count)))?;
+                pen.fill(between(area.left, &roof, &floor), pen.colour(ink))?;
+                let mut part_below = below.clone();
+                for Layer { ink, sizes, .. } in parts {
+                    let lower = self.heights(area, &part_below);
+                    for (below, &size) in part_below.iter_mut().zip(&sizes) {
+                        *below += size;
+                    }
+                    let upper = self.heights(area, &part_below);
+                    let within = |heights: Vec<i32>| -> Vec<i32> {
+                        heights.iter().zip(&roof).map(|(&height, &roof)| height.max(roof)).collect()
+                    };
+                    let corners = between(area.left, &within(upper), &within(lower));
+                    pen.fill(corners, pen.colour(ink))?;
+                }
                 floor = edge;
             }
             below = above;
@@ -135,9 +201,21 @@ impl Curves<'_> {
         pen.stairs(&corners, pen.pixels(thick), pen.colour(ink))
     }
 
+    /// One of the sizes of each sample, in each column.
+    fn sizes(&self, of: &[Bytes]) -> Vec<Bytes> {
+        self.columns.iter().map(|&at| of.get(at).copied().unwrap_or_default()).collect()
+    }
+
     fn heights(&self, area: Area, sizes: &[Bytes]) -> Vec<i32> {
         sizes.iter().map(|&size| height_of(area, size, self.top)).collect()
     }
+}
+
+/// The corners of what lies between two staircases.
+fn between(left: i32, upper: &[i32], lower: &[i32]) -> Vec<Point> {
+    let mut corners = steps(left, upper);
+    corners.extend(steps(left, lower).into_iter().rev());
+    corners
 }
 
 /// The columns of level stretches above zero that are long enough for a line.
@@ -185,6 +263,7 @@ mod tests {
         expect![[r##"
             <svg width="6" height="12" viewBox="0 0 6 12" xmlns="http://www.w3.org/2000/svg">
             <polygon opacity="1" fill="#E4E6EA" points="0,13 0,12 6,12 6,13 0,13 0,7 0,6 6,6 6,7 0,7 "/>
+            <polygon opacity="0.5" fill="#8B929C" points="0,5 2,5 3,5 6,2 5,2 2,5 0,5 "/>
             <polygon opacity="1" fill="#7A3B93" points="0,11 6,11 6,12 0,12 "/>
             <polygon opacity="1" fill="#A3A9B2" points="0,10 1,10 1,7 5,7 5,9 6,9 6,10 0,10 "/>
             <polygon opacity="1" fill="#16191D" points="0,1 6,1 6,3 0,3 "/>

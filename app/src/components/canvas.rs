@@ -36,9 +36,15 @@ pub(super) fn paint(
         height: i32::try_from(size.1).ok()?,
         ..Area::default()
     };
+    let palette = colours()?;
+    draw(&mut Pen::new(&mut backend, &palette, density()), area).ok()
+}
+
+/// The colours of the theme.
+pub(super) fn colours() -> Option<Palette> {
     let palette = COLOURS.with_borrow(Clone::clone).or_else(palette)?;
     COLOURS.set(Some(palette.clone()));
-    draw(&mut Pen::new(&mut backend, &palette, density()), area).ok()
+    Some(palette)
 }
 
 /// The colours are others from now on.

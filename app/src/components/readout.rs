@@ -1,7 +1,7 @@
 //! The legend of the timeline, and its numbers at the cursor, at the pin, or at the peak.
 
 use highwater_core::Bytes;
-use highwater_core::report::{Owner, Timeline};
+use highwater_core::report::Timeline;
 use highwater_core::trace::Category;
 use leptos::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::words::language::{fill, tr};
 pub(super) use crate::words::when;
 use highwater_draw::palette::{Ink, MODULES};
 use highwater_draw::scene::{Scene, sample_at};
-use highwater_draw::stack::{Stack, split};
+use highwater_draw::stack::{Stack, shared_path, split};
 
 /// The numbers of one moment.
 #[component]
@@ -30,15 +30,17 @@ pub(crate) fn Readout(
         };
         let event = cursor.or(pin).unwrap_or(report.peak.event);
         let sample = sample_at(data, event).unwrap_or(0);
+        let allocated = data.allocated.get(sample).copied().unwrap_or_default();
         let place = fill(
             "{when}{running}, {size} allocated",
             &[
                 ("when", &when(data, event)),
                 ("running", &running(data, sample)),
-                ("size", &data.allocated.get(sample).copied().unwrap_or_default()),
+                ("size", &allocated),
             ],
         );
         let reserved = data.reserved.get(sample).copied().unwrap_or_default();
+        let cached = tr("Reserved by PyTorch and not allocated");
         view! {
             <p class="readout-when">
                 <strong>{title}</strong>
@@ -47,6 +49,7 @@ pub(crate) fn Readout(
             </p>
             <dl class="readout-values">
                 {layers(&scene, sample)}
+                {value("swatch-cached", tr("cached"), cached, reserved - allocated)}
                 {value("swatch-line", tr("reserved"), String::new(), reserved)}
             </dl>
         }
@@ -71,6 +74,16 @@ fn layers(scene: &Scene, sample: usize) -> impl IntoView + use<> {
     layers
 }
 
+/// What the layers of a scene are called, from the bottom.
+pub(super) fn layer_names(scene: &Scene) -> Vec<String> {
+    let vocabulary = Vocabulary::of(&scene.ground.report);
+    let layers = match scene.stack {
+        Stack::Category => Category::COUNT,
+        Stack::Module => scene.ground.data().owners.len() + 1,
+    };
+    (0..layers).map(|layer| legend(scene, layer, vocabulary).1).collect()
+}
+
 /// Class, name and meaning of a layer.
 fn legend(scene: &Scene, layer: usize, vocabulary: Vocabulary) -> (&'static str, String, String) {
     match scene.stack {
@@ -80,25 +93,15 @@ fn legend(scene: &Scene, layer: usize, vocabulary: Vocabulary) -> (&'static str,
         }
         Stack::Module => match scene.ground.data().owners.get(layer) {
             Some(owner) => {
-                let shared = shared_path(&scene.ground.data().owners);
+                let owners = scene.ground.data().owners.iter();
+                let paths: Vec<&str> = owners.map(|owner| owner.module.as_str()).collect();
+                let shared = shared_path(&paths);
                 let name = owner.module.get(shared..).unwrap_or_default().to_owned();
                 (Ink::Module(layer.min(MODULES - 2)).token(), name, owner.module.clone())
             }
             None => (Ink::Module(MODULES - 1).token(), tr("all others"), String::new()),
         },
     }
-}
-
-/// COUNT: bytes of the path that all owners lie in: `m.transformer.` tells none of its blocks from
-/// another.
-fn shared_path(owners: &[Owner]) -> usize {
-    let Some(first) = owners.first().filter(|_| owners.len() > 1) else { return 0 };
-    let ends = first.module.match_indices('.').map(|(at, _)| at + 1);
-    let is_shared = |end: &usize| {
-        let path = first.module.get(..*end).unwrap_or_default();
-        owners.iter().all(|owner| owner.module.starts_with(path))
-    };
-    ends.take_while(is_shared).last().unwrap_or(0)
 }
 
 fn value(class: &'static str, name: String, meaning: String, bytes: Bytes) -> impl IntoView {

@@ -111,18 +111,20 @@ pub(crate) fn Timeline(
                     </button>
                 </div>
             </div>
-            <div class="timeline-frame">
-                <div class="timeline-axis" aria-hidden="true">
-                    {move || ground.get().map(|ground| axis(&ground))}
+            <div class="timeline-body">
+                <div class="timeline-frame">
+                    <div class="timeline-axis" aria-hidden="true">
+                        {move || ground.get().map(|ground| axis(&ground))}
+                    </div>
+                    <TimelinePlot shown />
+                    <div class="timeline-phases" aria-hidden="true">
+                        {move || shown.scene().map(|scene| phases(&scene))}
+                    </div>
+                    <p class="timeline-range">{move || shown.scene().map(|scene| range(&scene))}</p>
+                    <Minimap shown />
                 </div>
-                <TimelinePlot shown />
-                <div class="timeline-phases" aria-hidden="true">
-                    {move || shown.scene().map(|scene| phases(&scene))}
-                </div>
-                <p class="timeline-range">{move || shown.scene().map(|scene| range(&scene))}</p>
-                <Minimap shown />
+                <Readout shown />
             </div>
-            <Readout shown />
             <FoldedTable
                 id="timeline-table"
                 summary=tr("The timeline as a table")

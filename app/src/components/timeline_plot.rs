@@ -9,16 +9,18 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{Event, HtmlCanvasElement, HtmlElement, KeyboardEvent, PointerEvent, WheelEvent};
 
 use super::by_hand::{find, on, set, size_of, stretch, style, watch};
-use super::canvas::{paint, whole};
-use super::readout::in_words;
+use super::canvas::{colours, paint, whole};
+use super::readout::{in_words, layer_names};
 use super::shown::Shown;
 use crate::words::format::share;
 use crate::words::language::{fill, tr};
 use highwater_draw::columns::column_at;
 use highwater_draw::keys::{Act, Key, act};
+use highwater_draw::labels::{Label, Mark, Room, labels as place};
+use highwater_draw::pen::{Area, whole as rounded};
 use highwater_draw::scene::Scene;
 use highwater_draw::span::Span;
-use highwater_draw::timeline;
+use highwater_draw::timeline::{self, Curves};
 
 /// CSS pixels that a pointer may move and still mean one place.
 const STILL: f64 = 4.0;
@@ -32,8 +34,9 @@ pub(crate) fn TimelinePlot(
     shown: Shown,
 ) -> impl IntoView {
     let plot = NodeRef::<html::Div>::new();
+    let labels = RwSignal::new(Vec::new());
     Effect::new(move |_| {
-        let _lives = plot.get().and_then(|plot| live(&plot, shown));
+        let _lives = plot.get().and_then(|plot| live(&plot, shown, labels));
     });
     let label = tr(
         "Memory over time. Arrow keys move the cursor, P goes to the peak, Enter pins, Escape leaves, question mark shows all keys.",
@@ -48,6 +51,10 @@ pub(crate) fn TimelinePlot(
             node_ref=plot
         >
             <canvas aria-hidden="true"></canvas>
+            <div class="timeline-em"></div>
+            <div class="timeline-labels" aria-hidden="true">
+                {move || labels.get().into_iter().map(label_view).collect_view()}
+            </div>
             <div class="timeline-limit">
                 <span></span>
             </div>
@@ -62,18 +69,47 @@ pub(crate) fn TimelinePlot(
     }
 }
 
+/// The name of an area, at its place.
+fn label_view(label: Label) -> impl IntoView {
+    let (left, top) = label.at;
+    let is_light = colours().is_some_and(|palette| !palette.is_dark(label.on));
+    view! {
+        <span
+            class="timeline-label"
+            class:timeline-label-on-light=is_light
+            style:left=format!("{left}px")
+            style:top=format!("{top}px")
+        >
+            {label.text}
+        </span>
+    }
+}
+
 /// Paints the picture, keeps its marks where they belong, and listens.
-fn live(plot: &HtmlElement, shown: Shown) -> Option<()> {
+fn live(plot: &HtmlElement, shown: Shown, labels: RwSignal<Vec<Label>>) -> Option<()> {
     let size = size_of(plot);
+    // An element as wide as an em tells how large the texts are.
+    let em = size_of(&find(plot, ".timeline-em")?);
     let canvas: HtmlCanvasElement = find(plot, "canvas")?.unchecked_into();
     let node = plot.clone();
     watch(Box::new(move || {
         let Some(scene) = shown.scene() else { return };
         shown.theme.track();
         let css = size.get();
-        draw_peak(&node, &scene);
         draw_limit(&node, &scene);
         if css.0 >= 1.0 {
+            let area = Area { width: rounded(css.0), height: rounded(css.1), ..Area::default() };
+            let mut room = Room { area, em: em.get().0.max(1.0), taken: Vec::new() };
+            let mark = Mark::of(&scene.ground.report, scene.span, scene.ground.top, area);
+            draw_peak(&node, mark.as_ref());
+            room.taken.extend(mark.map(|mark| mark.taken(room.em)));
+            // Every fourth pixel is near enough for a text.
+            let columns = scene.ground.columns(scene.span, whole(css.0 / 4.0));
+            let curves = Curves::of(&scene, &columns);
+            let placed = place(&curves, &layer_names(&scene), &mut room);
+            if labels.with_untracked(|old| *old != placed) {
+                labels.set(placed);
+            }
             // A browser without a canvas still has the table.
             let _painted = paint(&canvas, css, |pen, area| timeline::draw(pen, area, &scene));
         }
@@ -121,22 +157,21 @@ fn draw_stroke(plot: &HtmlElement, selector: &str, scene: &Scene, event: Option<
     let event = event.filter(|&event| scene.span.contains(event));
     stroke.set_hidden(event.is_none());
     if let Some(event) = event {
-        style(&stroke, "left", 100.0 * scene.span.share(event), "%");
+        style(&stroke, "left", 100.0 * scene.span.middle(event), "%");
     }
 }
 
-fn draw_peak(plot: &HtmlElement, scene: &Scene) {
-    let peak = &scene.ground.report.peak;
+/// The dot of the peak and its size; nothing where the peak is not shown.
+fn draw_peak(plot: &HtmlElement, peak: Option<&Mark>) {
     let Some(mark) = find(plot, ".timeline-peak") else { return };
-    mark.set_hidden(!scene.span.contains(peak.event));
-    let left = 100.0 * scene.span.share(peak.event);
-    style(&mark, "left", left, "%");
-    // On top of the stack, which shows requested bytes; the allocator's rounding is above it.
-    style(&mark, "bottom", share(peak.requested, scene.ground.top), "%");
+    mark.set_hidden(peak.is_none());
+    let Some(peak) = peak else { return };
+    style(&mark, "left", f64::from(peak.at.0), "px");
+    style(&mark, "top", f64::from(peak.at.1), "px");
     // Fails only for names with spaces.
-    drop(mark.class_list().toggle_with_force("timeline-peak-left", left > 60.0));
+    drop(mark.class_list().toggle_with_force("timeline-peak-left", peak.is_left));
     if let Some(label) = find(&mark, "span") {
-        label.set_text_content(Some(&fill("peak {size}", &[("size", &peak.allocated)])));
+        label.set_text_content(Some(&fill("peak {size}", &[("size", &peak.text())])));
     }
 }
 

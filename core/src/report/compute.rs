@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Certainty;
 use super::alive::{alive_at, by_category, by_module, live_tensors};
+use super::depth::Bands;
 use super::owners::{Ledger, Sizes};
 use super::{
     ByCategory, DeviceVerdict, ModelSummary, OutOfMemory, Peak, Report, Segment, SegmentBlock,
@@ -107,7 +108,8 @@ impl Report {
         let event = replay.allocated.event;
         let alive = alive_at(trace, event);
         let modules_at_peak = by_module(trace, &alive);
-        let timeline = Timeline::of(trace, series, Ledger::new(trace, &modules_at_peak));
+        let ledger = Ledger::new(trace, &modules_at_peak);
+        let timeline = Timeline::of(trace, series, ledger, Bands::new(trace, &alive));
         let EventContext { iteration, phase, operator, module } = EventContext::of(trace, event);
         Self {
             model: ModelSummary::default(),
@@ -228,25 +230,27 @@ impl Timeline {
     /// COUNT: samples beyond which neighbouring events are thinned.
     const SAMPLES_MAX: usize = 20_000;
 
-    /// The samples of a replay, and what the modules of the ledger hold at each.
-    fn of(trace: &Trace, series: &Series, mut ledger: Ledger) -> Self {
+    /// The samples of a replay, and what the modules of the ledger and the bands hold at each.
+    fn of(trace: &Trace, series: &Series, mut ledger: Ledger, mut bands: Bands) -> Self {
         let events = series.allocated.len();
         let stride = events.div_ceil(Self::SAMPLES_MAX).max(1);
         let mut timeline = Self { phases: trace.phases.clone(), events, ..Self::default() };
         let mut places: BTreeMap<LabelId, usize> = BTreeMap::new();
         let mut running = ByCategory::default();
-        let mut best: Option<(usize, ByCategory, Sizes)> = None;
+        let mut best: Option<(usize, ByCategory, [Sizes; 2])> = None;
         for (index, event) in trace.events.iter().enumerate().take(events) {
             running.apply(trace, *event);
             ledger.apply(trace, *event);
+            bands.ledger.apply(trace, *event);
             let allocated = |at: usize| series.allocated.get(at).copied().unwrap_or_default();
             if best.is_none_or(|(at, ..)| allocated(index) >= allocated(at)) {
-                best = Some((index, running, ledger.now()));
+                best = Some((index, running, [ledger.now(), bands.ledger.now()]));
             }
             if ((index + 1).is_multiple_of(stride) || index + 1 == events)
-                && let Some((at, categories, sizes)) = best.take()
+                && let Some((at, categories, [owned, banded])) = best.take()
             {
-                ledger.write(timeline.event.len(), &sizes);
+                ledger.write(timeline.event.len(), &owned);
+                bands.ledger.write(timeline.event.len(), &banded);
                 timeline.event.push(at);
                 timeline.categories.push(categories);
                 timeline.allocated.push(allocated(at));
@@ -263,6 +267,7 @@ impl Timeline {
             }
         }
         timeline.owners = ledger.close();
+        timeline.depths = bands.close();
         timeline
     }
 }

@@ -47,16 +47,20 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing is alive yet; the owners are those with the most at the peak.
+    /// Nothing is alive yet; the owners are the modules with the most at the peak.
     pub(super) fn new(trace: &Trace, at_peak: &[ModuleBytes]) -> Self {
         let (depth, modules) = largest(at_peak);
         let of = trace.storages.iter().map(|storage| {
             let path = prefix(module_of(trace, storage), depth);
             modules.iter().position(|module| module == path)
         });
-        let of = of.collect();
+        Self::of(of.collect(), modules.iter().cloned())
+    }
+
+    /// Nothing is alive yet; each storage has its owner, parallel to [`Trace::storages`].
+    pub(super) fn of(of: Vec<Option<usize>>, modules: impl Iterator<Item = String>) -> Self {
         let owner = |module| Owner { module, ..Owner::default() };
-        Self { of, owners: modules.into_iter().map(owner).collect(), now: Sizes::default() }
+        Self { of, owners: modules.map(owner).collect(), now: Sizes::default() }
     }
 
     /// One event passes.
@@ -90,8 +94,14 @@ impl Ledger {
     }
 
     /// The owners, in the order in which they come first.
-    pub(super) fn close(mut self) -> Vec<Owner> {
-        sorted::by_key(&mut self.owners, |owner| owner.from.first().copied());
+    pub(super) fn close(self) -> Vec<Owner> {
+        let mut owners = self.into_owners();
+        sorted::by_key(&mut owners, |owner| owner.from.first().copied());
+        owners
+    }
+
+    /// The owners, in the order in which they were given.
+    pub(super) fn into_owners(self) -> Vec<Owner> {
         self.owners
     }
 }

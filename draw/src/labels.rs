@@ -1,0 +1,309 @@
+//! Names inside the areas of the timeline: which have room for their text, and where.
+//!
+//! Nothing here measures text: a letter is taken to be as wide as a wide one.
+
+use highwater_core::Bytes;
+use highwater_core::report::Report;
+use highwater_core::sorted;
+
+use crate::palette::Ink;
+use crate::pen::{Area, Point, whole};
+use crate::span::Span;
+use crate::stack::depth_names;
+use crate::timeline::{Curves, Layer, height_of};
+
+/// Widths of a Latin letter and of an ideograph, in ems.
+const LETTER: f64 = 0.6;
+const IDEOGRAPH: f64 = 1.05;
+/// Height of a line, in ems.
+const LINE: f64 = 1.35;
+/// COUNT: letters of the peak's text, at most.
+const MARK: u32 = 16;
+
+/// A name with its size inside an area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// What it says: `activations 10.2 GiB`.
+    pub text: String,
+    /// Its middle.
+    pub at: Point,
+    /// The colour that it lies on.
+    pub on: Ink,
+}
+
+/// Where labels may be.
+#[derive(Clone, Debug)]
+pub struct Room {
+    /// The picture.
+    pub area: Area,
+    /// Pixels of an em.
+    pub em: f64,
+    /// What is there already.
+    pub taken: Vec<Area>,
+}
+
+impl Room {
+    /// The box of a text that begins here and whose middle is as high as this.
+    pub fn text(&self, text: &str, (left, middle): Point) -> Area {
+        let height = whole(LINE * self.em);
+        Area { left, top: middle - height / 2, width: width(text, self.em), height }
+    }
+
+    /// Whether nothing else is there.
+    pub fn is_free(&self, wanted: Area) -> bool {
+        !self.taken.iter().any(|taken| overlap(*taken, wanted))
+    }
+}
+
+/// The mark of the peak: a dot on the stack, with the size beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The event that it stands at.
+    pub event: usize,
+    /// What `max_memory_allocated` returns.
+    pub bytes: Bytes,
+    /// The middle of the dot.
+    pub at: Point,
+    /// Whether the text is left of it.
+    pub is_left: bool,
+}
+
+impl Mark {
+    /// Of the highest moment that is shown, where that is as high as the peak: iterations alike reach
+    /// it more than once. The stack shows requested bytes, and the allocator's rounding is above it.
+    pub fn of(report: &Report, span: Span, top: Bytes, area: Area) -> Option<Self> {
+        let peak = &report.peak;
+        let data = &report.timeline;
+        let event = if span.contains(peak.event) {
+            peak.event
+        } else {
+            let mut reached = data.event.iter().zip(&data.allocated);
+            let is_peak = |&(event, &bytes): &(&usize, &Bytes)| {
+                span.contains(*event) && bytes == peak.allocated
+            };
+            *reached.find(is_peak)?.0
+        };
+        let share = span.middle(event);
+        let left = area.left + whole(share * f64::from(area.width));
+        let at = (left, height_of(area, peak.requested, top));
+        Some(Self { event, bytes: peak.allocated, at, is_left: share > 0.6 })
+    }
+
+    /// The size with three digits.
+    pub fn text(&self) -> String {
+        three_digits(self.bytes)
+    }
+
+    /// The box of the dot and its text.
+    pub fn taken(&self, em: f64) -> Area {
+        let (x, y) = self.at;
+        let wide = whole(em * LETTER * f64::from(MARK)) + 12;
+        let left = if self.is_left { x - wide } else { x - 6 };
+        Area { left, top: y - whole(2.0 * em), width: wide + 6, height: whole(2.5 * em) }
+    }
+}
+
+/// Pixels of a text, or a few more.
+pub fn width(text: &str, em: f64) -> i32 {
+    let of = |letter: char| if letter < '\u{2e80}' { LETTER } else { IDEOGRAPH };
+    whole(em * text.chars().map(of).sum::<f64>())
+}
+
+const fn overlap(a: Area, b: Area) -> bool {
+    a.left < b.right() && b.left < a.right() && a.top < b.bottom() && b.top < a.bottom()
+}
+
+/// A size with three digits: `10.2 GiB`.
+///
+/// ```
+/// use highwater_core::Bytes;
+/// use highwater_draw::labels::three_digits;
+/// let sizes = [3_296_722_944, 204_000_000, 1_073_741_823, 512].map(|n| three_digits(Bytes(n)));
+/// assert_eq!(sizes, ["3.07 GiB", "195 MiB", "1.00 GiB", "512 B"]);
+/// ```
+pub fn three_digits(bytes: Bytes) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    for (unit, name) in UNITS {
+        for (parts, decimals) in [(100, 2), (10, 1), (1, 0)] {
+            let n = bytes.parts_of(Bytes(unit), parts);
+            // 1,000 and more of a unit are one of the next.
+            if (100..1000).contains(&n) {
+                let (whole, rest) = (n / parts, n % parts);
+                return match decimals {
+                    0 => format!("{whole} {name}"),
+                    1 => format!("{whole}.{rest} {name}"),
+                    _ => format!("{whole}.{rest:02} {name}"),
+                };
+            }
+        }
+        if bytes.0 >= unit {
+            return format!("{} {name}", bytes.parts_of(Bytes(unit), 1));
+        }
+    }
+    format!("{bytes}")
+}
+
+/// The labels of what is drawn: `names` are those of the layers of its stack, from the bottom.
+///
+/// A label lies where its layer is highest, across the columns that it needs; a layer that is nowhere
+/// high enough has none. Layers choose before their parts, and large ones before small ones.
+pub fn labels(curves: &Curves<'_>, names: &[String], room: &mut Room) -> Vec<Label> {
+    let count = curves.columns.len();
+    if count == 0 || room.area.width <= 0 {
+        return Vec::new();
+    }
+    let (mut layers, mut parts) = strips(curves, names, room.area);
+    let mut labels = Vec::new();
+    for strips in [&mut layers, &mut parts] {
+        sorted::by_key(strips, |strip| std::cmp::Reverse(strip.most));
+        for strip in strips.iter().filter(|strip| !strip.name.is_empty()) {
+            let text = format!("{} {}", strip.name, three_digits(strip.most));
+            if let Some(place) = strip.place(&text, room) {
+                let at = (place.left + place.width / 2, place.top + place.height / 2);
+                room.taken.push(place);
+                labels.push(Label { text, at, on: strip.on });
+            }
+        }
+    }
+    labels
+}
+
+/// A layer of the stack along the picture, or a part of one.
+struct Strip {
+    name: String,
+    on: Ink,
+    /// The most that it has.
+    most: Bytes,
+    /// Heights from above of its upper and its lower edge, in each column.
+    edges: Vec<(i32, i32)>,
+}
+
+impl Strip {
+    /// On what lies below it, which it is added to.
+    fn on(
+        name: String,
+        layer: &Layer,
+        below: &mut [Bytes],
+        curves: &Curves<'_>,
+        area: Area,
+    ) -> Self {
+        let edge = |size: Bytes| height_of(area, size, curves.top);
+        let edges = below.iter_mut().zip(&layer.sizes).map(|(below, &size)| {
+            let lower = edge(*below);
+            *below += size;
+            (edge(*below), lower)
+        });
+        let edges = edges.collect();
+        let most = layer.sizes.iter().copied().max().unwrap_or_default();
+        Self { name, on: layer.ink, most, edges }
+    }
+}
+
+/// The layers, and their parts.
+fn strips(curves: &Curves<'_>, names: &[String], area: Area) -> (Vec<Strip>, Vec<Strip>) {
+    let mut below = vec![Bytes::ZERO; curves.columns.len()];
+    let (mut layers, mut parts) = (Vec::new(), Vec::new());
+    for (at, layer) in curves.layers().iter().enumerate() {
+        let mut part_below = below.clone();
+        let part_names = depth_names(curves.data);
+        for (part, name) in layer.parts.iter().zip(part_names) {
+            parts.push(Strip::on(name, part, &mut part_below, curves, area));
+        }
+        let name = names.get(at).cloned().unwrap_or_default();
+        layers.push(Strip::on(name, layer, &mut below, curves, area));
+    }
+    (layers, parts)
+}
+
+impl Strip {
+    /// The box of a text inside it, where it has most room above and below.
+    fn place(&self, text: &str, room: &Room) -> Option<Area> {
+        let size = room.text(text, (0, 0));
+        let count = i32::try_from(self.edges.len()).ok()?;
+        let column = f64::from(room.area.width) / f64::from(count);
+        let margin = whole(room.em / 2.0);
+        let wide = whole((f64::from(size.width + margin) / column).ceil());
+        let wide = usize::try_from(wide).ok()?.max(1);
+        let mut best: Option<(i32, Area)> = None;
+        for (start, window) in (0..).zip(self.edges.windows(wide)) {
+            let top = window.iter().map(|edge| edge.0).max()?;
+            let bottom = window.iter().map(|edge| edge.1).min()?;
+            let high = bottom - top;
+            if high < size.height || best.is_some_and(|(most, _)| most >= high) {
+                continue;
+            }
+            let left = room.area.left + whole(f64::from(start) * column) + margin / 2;
+            let heights =
+                [i32::midpoint(top, bottom), top + size.height / 2, bottom - size.height / 2];
+            let boxes = heights.map(|middle| room.text(text, (left, middle)));
+            let free = boxes.into_iter().find(|&place| room.is_free(place));
+            best = free.map(|place| (high, place)).or(best);
+        }
+        best.map(|(_, place)| place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::timeline;
+    use crate::stack::Stack;
+    use highwater_core::report::{ByCategory, Timeline};
+
+    const AREA: Area = Area { left: 50, top: 10, width: 400, height: 200 };
+
+    /// A hill of activations on parameters, with a thin layer of gradients on top.
+    fn hill() -> Timeline {
+        let mut data = timeline(&[0, 20, 60, 80, 70, 30, 5, 0], &[]);
+        for categories in &mut data.categories {
+            categories.parameter = Bytes(12);
+            categories.temporary = Bytes(1);
+        }
+        data
+    }
+
+    fn placed(data: &Timeline, taken: &[Area]) -> (String, Vec<Area>) {
+        let columns: Vec<usize> = (0..data.event.len()).collect();
+        let curves = Curves {
+            data,
+            columns: &columns,
+            stack: Stack::Category,
+            top: Bytes(100),
+            ticks: &[],
+            compared: None,
+            limit: None,
+        };
+        let names = ["parameters", "", "", "", "gradients", "activations", "temporaries"];
+        let names = names.map(str::to_owned);
+        let mut room = Room { area: AREA, em: 13.0, taken: taken.to_vec() };
+        let labels = labels(&curves, &names, &mut room);
+        let texts: Vec<String> =
+            labels.iter().map(|label| format!("{} at {:?}", label.text, label.at)).collect();
+        (texts.join("; "), room.taken)
+    }
+
+    #[test]
+    fn large_areas_have_names() {
+        let (texts, taken) = placed(&hill(), &[]);
+        expect_test::expect!["activations 80 B at (215, 126); parameters 12 B at (111, 198)"]
+            .assert_eq(&texts);
+        assert!(taken.iter().all(|label| label.left >= AREA.left && label.right() <= AREA.right()));
+    }
+
+    #[test]
+    fn labels_are_on_nothing_else() {
+        let (texts, boxes) = placed(&hill(), &[]);
+        let middle = boxes[0];
+        let (around, boxes) = placed(&hill(), &[middle]);
+        assert_ne!(around, texts);
+        for (at, one) in boxes.iter().enumerate() {
+            assert!(boxes[at + 1..].iter().all(|other| !overlap(*one, *other)), "{boxes:?}");
+        }
+        assert_eq!(placed(&hill(), &[AREA]).0, "");
+        assert_eq!(
+            placed(&Timeline { categories: vec![ByCategory::default()], ..hill() }, &[]).0,
+            ""
+        );
+    }
+}
