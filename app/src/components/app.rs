@@ -116,7 +116,7 @@ struct Actions {
     look: Callback<usize>,
     /// Save the newest run as a memory snapshot.
     play: Callback<()>,
-    /// Search for the least that makes the newest answer fit, or leave off.
+    /// Search for the smallest change that makes the newest answer fit, or cancel the search.
     search: Callback<bool>,
     /// Show how the newest answer grows along a dimension.
     trend: Callback<String>,

@@ -113,14 +113,14 @@ pub(crate) fn DimensionField(
 }
 
 fn hint(dim: &OpenDim) -> String {
-    let what = tr(if dim.batch { "samples per step" } else { "left open" });
+    let what = tr(if dim.batch { "samples per step" } else { "any size" });
     match dim.inputs.as_slice() {
         [] => what,
-        [one] => fill("{what}, in {input}", &[("what", &what), ("input", one)]),
+        [one] => fill("{what} ({input})", &[("what", &what), ("input", one)]),
         [first, rest @ ..] => {
             let parts: [(&str, &dyn Display); 3] =
                 [("what", &what), ("input", first), ("n", &rest.len())];
-            fill("{what}, in {input} and {n} more", &parts)
+            fill("{what} ({input} and {n} more)", &parts)
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn DropZone(
             </div>
             <RecentList recent=keep.recent on_open=keep.on_open on_forget=keep.on_forget />
             <section class="drop-zone-examples" aria-label=tr("Examples")>
-                <h2 class="label">{tr("Nothing at hand? Open an example")}</h2>
+                <h2 class="label">{tr("No model at hand? Open an example")}</h2>
                 <ul>{EXAMPLES.map(|example| choice(example, on_example)).collect_view()}</ul>
                 <h2 class="label">{tr("Or learn how memory behaves")}</h2>
                 <ul class="lesson-list">

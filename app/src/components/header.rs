@@ -138,7 +138,7 @@ fn arriving_chip(arriving: &Arriving, on_leave_off: Callback<()>) -> impl IntoVi
                 type="button"
                 class="chip-close"
                 id="leave-off"
-                aria-label=tr("Leave off opening")
+                aria-label=tr("Cancel opening")
                 on:click=move |_| on_leave_off.run(())
             >
                 {icon(CROSS)}

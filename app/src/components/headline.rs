@@ -44,7 +44,7 @@ pub(crate) fn HeadlineView(
         let sure = sure.map(|sure| {
             view! {
                 <p class="headline-sure">
-                    {sure} " " <a href="#rests-on">{tr("What this rests on")}</a>
+                    {sure} " " <a href="#rests-on">{tr("Assumptions")}</a>
                 </p>
             }
         });

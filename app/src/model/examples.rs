@@ -40,7 +40,7 @@ impl Example {
 pub(crate) const EXAMPLES: [Example; 3] = [
     Example {
         title: "ResNet-50",
-        about: "A convolutional network: activations tell the story",
+        about: "Convolutional network: mostly activations",
         file: "resnet50.onnx",
         path: "examples/resnet50.onnx",
         dims: &[("batch", 32)],
@@ -51,7 +51,7 @@ pub(crate) const EXAMPLES: [Example; 3] = [
     },
     Example {
         title: "ViT-B/16",
-        about: "A vision transformer: many tensors of one size",
+        about: "Vision transformer: many tensors of one size",
         file: "vit_b_16.onnx",
         path: "examples/vit_b_16.onnx",
         dims: &[("batch", 32)],
@@ -62,7 +62,7 @@ pub(crate) const EXAMPLES: [Example; 3] = [
     },
     Example {
         title: "DistilGPT-2",
-        about: "A language model: the logits set the mark",
+        about: "Language model: peak set by the logits",
         file: "distilgpt2.onnx",
         path: "examples/distilgpt2.onnx",
         dims: &[("batch", 8), ("seq", 512)],

@@ -44,7 +44,8 @@ fn a_picture_has_the_timeline_and_its_labels() {
     let picture = outcome.stdout;
     assert!(picture.starts_with("<svg width=\"1200\" height=\"640\""), "{picture}");
     assert!(picture.ends_with("</svg>\n"), "{picture}");
-    for label in ["alexnet at batch 64 fits on ", "optimizer state", "reserved", "backward", "GiB"] {
+    for label in ["alexnet at batch 64 fits on ", "optimizer state", "reserved", "backward", "GiB"]
+    {
         assert!(picture.contains(label), "{label}");
     }
 }

@@ -85,8 +85,8 @@ fn specs_are_read_and_their_mistakes_told() {
     check(
         &["spec", &model("train/alexnet")],
         &expect![[r#"
-        error: /../tests/fixtures/models/train/alexnet.onnx: ONNX states operators and no layers, so that there is no spec of it
-    "#]],
+            error: /../tests/fixtures/models/train/alexnet.onnx: ONNX contains operators and no layers, so there is no spec of it
+        "#]],
     );
 }
 
@@ -174,7 +174,10 @@ fn what_is_required_decides_the_status() {
     assert_eq!(refused.status, Some(1));
     assert!(refused.stdout.contains("does not fit"), "the report is printed all the same");
     let message = refused.stderr;
-    assert!(message.starts_with("error: Does not fit on a T4: alexnet at batch 8,000 needs "), "{message}");
+    assert!(
+        message.starts_with("error: Does not fit on a T4: alexnet at batch 8,000 needs "),
+        "{message}"
+    );
     assert!(message.contains("Largest batch on a T4: "), "{message}");
     assert!(message.contains("CUDA out of memory. Tried to allocate "), "{message}");
 }

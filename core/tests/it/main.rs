@@ -35,3 +35,4 @@ mod snapshots;
 mod spec;
 mod streams;
 mod training;
+mod wording;
