@@ -10,6 +10,7 @@ mod autopsy;
 mod categories;
 mod certainty;
 mod control_flow;
+mod documents;
 mod fixtures;
 mod hf_config;
 mod hooks;
