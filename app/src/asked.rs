@@ -52,6 +52,19 @@ fn a_catalogue_has_what_the_page_says_and_nothing_else() {
     }
 }
 
+/// The README counts what it names.
+#[test]
+fn the_readme_counts_lessons_and_forms() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let page = std::fs::read_to_string(path).expect("there is a README");
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in
+        [format!("saves {} formats", FORMS.len()), format!("teaches {} lessons", LESSONS.len())]
+    {
+        assert!(page.contains(&text), "README.md does not say: {text}");
+    }
+}
+
 /// Everything that is asked for.
 fn all() -> BTreeSet<String> {
     let mut asked = from_tables();

@@ -319,7 +319,7 @@ impl Desk {
         }
     }
 
-    /// Estimates, and only then lets go of the model before.
+    /// Estimates, and only then drops the previous model.
     ///
     /// Settings that the input suggests replace those on the page, unless they were suggested
     /// before the text changed and the user has moved on. A setting that means nothing to this model,

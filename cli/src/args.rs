@@ -9,10 +9,9 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Su
 use highwater_core::config::{Kind, Named, SETTINGS, Setting};
 use highwater_core::{Config, Error, device};
 
-/// Will this training run fit on that GPU, and what sets the high-water mark?
+/// Estimate how much GPU memory training a PyTorch model takes, and which GPUs it fits on.
 ///
-/// Predicts the GPU memory of a PyTorch training step from an ONNX file or a layer spec. No GPU, no
-/// PyTorch and no weights are needed; the file is read where it lies.
+/// It needs a model file or a layer spec, but no GPU, no PyTorch and no weights. Files stay on this machine.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -25,7 +24,7 @@ Examples:
   highwater estimate resnet50.onnx --batch 32
   highwater estimate unet.yaml --batch 64 --dim height=384
   highwater estimate gpt2.onnx --batch 8 --seq 1024 --optimizer adam --json
-  highwater estimate gpt2.onnx --batch 8 --require t4 || echo 'take a larger card'
+  highwater estimate gpt2.onnx --batch 8 --require t4 || echo 'use a larger GPU'
   highwater advise gpt2.onnx --batch 16 --seq 1024 --fit t4
   highwater explain gpt2.onnx --batch 8 < error.log
   nvidia-smi | highwater explain
@@ -37,19 +36,19 @@ Examples:
 pub(crate) enum Task {
     /// Estimate the memory of training a model
     Estimate(Estimate),
-    /// Tell what sets the peak, what would help, and the least that makes training fit
+    /// Show what sets the peak, what would lower it, and the smallest change that fits
     Advise(Advise),
     /// Explain an out-of-memory message or the output of `nvidia-smi`
     Explain(Explain),
-    /// Read a memory snapshot of PyTorch's, or a profiler trace from a CPU: its peaks on a GPU
+    /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
     Replay(Replay),
-    /// Print what is loaded as a layer spec, to be changed by hand
+    /// Print a model as a layer spec, to be edited
     Spec(Spec),
     /// Print the JSON Schema of the layer spec, for editors
     Schema,
-    /// Print the operators that are known
+    /// List the supported operators
     Operators,
-    /// Print the GPUs that are known, and what PyTorch may use of each
+    /// List the GPUs, and the memory that PyTorch may use on each
     Devices,
 }
 
@@ -60,11 +59,11 @@ pub(crate) struct Dims {
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
     named: Vec<(String, u64)>,
 
-    /// Samples in a batch, whatever the model calls them
+    /// Batch size, whatever name the model has for it
     #[arg(long, value_name = "N")]
     batch: Option<u64>,
 
-    /// Length of a sequence, whatever the model calls it
+    /// Sequence length, whatever name the model has for it
     #[arg(long, value_name = "N")]
     seq: Option<u64>,
 }
@@ -83,7 +82,7 @@ impl Dims {
 #[command(after_help = STATUS)]
 pub(crate) struct Estimate {
     /// ONNX file or text, `torch.export` archive, safetensors, layer spec, `config.json`, Keras model, or
-    /// the text of `print(model)`, torchinfo or torchsummary; the content tells which
+    /// the text of `print(model)`, torchinfo or torchsummary; recognised by its content
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 
@@ -97,8 +96,8 @@ pub(crate) struct Estimate {
     #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
     pub(crate) require: Vec<String>,
 
-    /// GPUs to answer for, such as `t4,a100-80gb`; else all that are known. Those that `--require` and
-    /// `--device` name are answered for in any case
+    /// GPUs to judge, such as `t4,a100-80gb` (default: all). GPUs given by `--require` and `--device` are
+    /// always included
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = devices(), hide_possible_values = true)]
     pub(crate) devices: Vec<String>,
 
@@ -110,11 +109,11 @@ pub(crate) struct Estimate {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Replace files that hold something else than what is written to them
+    /// Replace files that have another format
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Write a report in Markdown; `-` prints it instead of the one for people
+    /// Write a report in Markdown; `-` prints it instead
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
 
@@ -126,12 +125,12 @@ pub(crate) struct Estimate {
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
 
-    /// Write the run as a memory snapshot, for PyTorch's own viewer of memory
+    /// Write the run as a memory snapshot for PyTorch's memory viewer
     #[arg(long, value_name = "FILE", value_parser = snapshot)]
     pub(crate) snapshot: Option<PathBuf>,
 
-    /// Compare with what was recorded of the same training, phase by phase: a memory snapshot of PyTorch's,
-    /// or a profiler trace from a CPU
+    /// Compare, phase by phase, with a recording of the same training: a memory snapshot of PyTorch, or a
+    /// profiler trace from a CPU
     #[arg(long, alias = "beside", value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
 
@@ -165,7 +164,7 @@ pub(crate) enum Table {
     Devices,
 }
 
-/// A model, and the GPU that it shall fit on.
+/// A model, and its target GPU.
 #[derive(Args, Debug)]
 pub(crate) struct Advise {
     /// Model, as for `estimate`
@@ -178,7 +177,7 @@ pub(crate) struct Advise {
     #[command(flatten)]
     pub(crate) training: Training,
 
-    /// GPU that it shall fit on; else the one that `--device` names
+    /// Target GPU (default: the one given by `--device`)
     #[arg(long, value_name = "DEVICE", value_parser = devices(), hide_possible_values = true)]
     pub(crate) fit: Option<String>,
 
@@ -194,7 +193,7 @@ pub(crate) struct Explain {
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
 
-    /// File with the message, or a whole log with it; else it is read from standard input
+    /// File with the message, or a log that contains it (default: standard input)
     #[arg(long, value_name = "FILE")]
     pub(crate) message: Option<PathBuf>,
 
@@ -212,20 +211,20 @@ pub(crate) struct Explain {
 /// A memory snapshot, or a trace of the profiler's.
 #[derive(Args, Debug)]
 pub(crate) struct Replay {
-    /// Pickle that `torch.cuda.memory._dump_snapshot` wrote (it is read as data and executes nothing), or
-    /// a trace that `torch.profiler` exported of training on the CPU, `.json` or `.json.gz`
+    /// Pickle of `torch.cuda.memory._dump_snapshot` (read as data, never executed), or a `torch.profiler`
+    /// trace of training on a CPU, `.json` or `.json.gz`
     #[arg(value_name = "FILE")]
     pub(crate) snapshot: PathBuf,
 
-    /// Settings of the allocator to try, as in `PYTORCH_CUDA_ALLOC_CONF`; else some that often help
+    /// Allocator settings to try, as in `PYTORCH_CUDA_ALLOC_CONF` (default: some that often help)
     #[arg(long, value_name = "SETTINGS")]
     pub(crate) alloc_conf: Option<String>,
 
-    /// Id of the GPU that a trace from the CPU is replayed on
+    /// GPU to replay a CPU trace on
     #[arg(long, value_name = "ID", default_value = "a100-80gb", value_parser = devices(), hide_possible_values = true)]
     pub(crate) device: String,
 
-    /// Number of the GPU in a snapshot; else the one with the longest history
+    /// Number of the GPU in a snapshot (default: the one with the longest history)
     #[arg(long, value_name = "N")]
     pub(crate) gpu: Option<usize>,
 

@@ -25,9 +25,9 @@ pub(crate) fn operators() -> String {
     let modelled = ops::all().iter().filter(|operator| operator.run.is_some()).count();
     let rest = total - modelled;
     format!(
-        "{}\n{total} operators: of {modelled} it is modelled what PyTorch allocates, saves and frees; \
-         the other {rest} have\nshapes only, and are taken to keep their inputs. `torch` names what \
-         PyTorch ran where an exporter wrote\nsmaller operators in its place.\n",
+        "{}\n{total} operators. Allocations, saved tensors and frees of {modelled} are modelled; the other \
+         {rest} have only shapes,\nand are assumed to keep their inputs. Operators of the domain `torch` \
+         replace smaller ones that an exporter\nwrote.\n",
         table.render("")
     )
 }
@@ -75,11 +75,10 @@ pub(crate) fn devices() -> String {
         ]);
     }
     format!(
-        "{}\nCapacity is the least that PyTorch was seen to report under Linux; with ~ it is assumed. \
-         The context is\nwhat CUDA and its libraries take of it, with modules loaded as they are \
-         needed: a line fitted to what public\nout-of-memory messages say of the cards with \
-         something under `seen` (so many messages). Contexts of\ncommunication libraries are not \
-         part of it.\n",
+        "{}\nCapacity is the smallest that PyTorch reported under Linux; with ~ it is assumed. The context \
+         is the memory that\nCUDA and its libraries use, with lazy loading of modules. It is a line \
+         fitted to public out-of-memory messages;\n`seen` shows their range and number for each GPU. \
+         Communication libraries are not included.\n",
         table.render("")
     )
 }

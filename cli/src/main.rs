@@ -168,7 +168,7 @@ fn spec(path: &Path) -> Result<String, Error> {
     let spec = model.spec().ok_or_else(|| {
         let format = &model.recognised().format;
         let message =
-            format!("{format} states operators and no layers, so that there is no spec of it");
+            format!("{format} contains operators and no layers, so there is no spec of it");
         Error::new(ErrorKind::WrongFormat, message)
     })?;
     Ok(spec.to_owned())

@@ -34,9 +34,9 @@ pub(crate) fn first(report: &Report, recorded: Option<&Report>) -> String {
         section("Peaks", &peaks(report)),
         section("Each iteration", &iterations(report)),
         section(&wording::autopsy::peak(&report.peak).to_string(), &categories(report)),
-        section("Why it is there", &autopsy::render(report, &Autopsy::of(report))),
+        section("What sets the peak", &autopsy::render(report, &Autopsy::of(report))),
         section("Largest modules at that moment", &modules(report)),
-        section("What this rests on", &diagnostics(report)),
+        section("Assumptions", &diagnostics(report)),
     ];
     if let Some(recorded) = recorded {
         let title = format!("Compared with a {}", recorded.model.recognised.format);
@@ -117,7 +117,7 @@ fn setting(report: &Report) -> String {
         table.row(["".into(), format!("{name} {value}").into()]);
     }
     let version = config.pytorch.label();
-    table.row(["as on".into(), format!("{}, PyTorch {version}", report.verdict.name).into()]);
+    table.row(["simulated".into(), format!("{}, PyTorch {version}", report.verdict.name).into()]);
     table.render("  ")
 }
 
@@ -125,17 +125,17 @@ fn peaks(report: &Report) -> String {
     let peak = &report.peak;
     let mut table = Table::new([Align::Left, Align::Right, Align::Left]);
     let rows = [
-        ("requested", peak.requested, "asked for by tensors, at the peak of allocated"),
-        ("allocated", peak.allocated, "in blocks handed out: torch.cuda.max_memory_allocated()"),
-        ("reserved", peak.reserved, "held from the driver: torch.cuda.max_memory_reserved()"),
-        ("process", peak.process, "with the CUDA context: about what nvidia-smi shows"),
+        ("requested", peak.requested, "by tensors, at the peak of allocated memory"),
+        ("allocated", peak.allocated, "torch.cuda.max_memory_allocated()"),
+        ("reserved", peak.reserved, "torch.cuda.max_memory_reserved()"),
+        ("process", peak.process, "reserved and the CUDA context, about what nvidia-smi shows"),
     ];
     for (name, bytes, meaning) in rows {
         table.row([name.into(), bytes.to_string().into(), Cell::styled(meaning, FAINT)]);
     }
     let below = |band: &&Band| band.reserved < peak.reserved;
     if let Some(band) = report.without_workspaces.as_ref().filter(below) {
-        let meaning = "reserved if no convolution took a workspace; an older cuDNN lies between";
+        let meaning = "reserved if cuDNN needs no workspace";
         let bytes = band.reserved.to_string();
         table.row(["  at least".into(), bytes.into(), Cell::styled(meaning, FAINT)]);
     }
@@ -243,7 +243,7 @@ pub(crate) const fn told(verdict: Verdict) -> (&'static str, Style) {
         Verdict::Fits => ("fits", GOOD),
         Verdict::Tight => ("tight", CAUTION),
         Verdict::FitsAfterFlush => ("fits after cache flush", CAUTION),
-        Verdict::NotKnown => ("not known", CAUTION),
+        Verdict::NotKnown => ("unknown", CAUTION),
         Verdict::DoesNotFit => ("does not fit", BAD),
     }
 }
@@ -251,7 +251,7 @@ pub(crate) const fn told(verdict: Verdict) -> (&'static str, Style) {
 fn diagnostics(report: &Report) -> String {
     let mut text = String::new();
     if report.lower_bound {
-        text += "  Parts of the model could not be estimated: the truth can only be higher.\n";
+        text += "  Parts of the model could not be estimated: this is a lower bound.\n";
     }
     text + &certainty(report) + &listed(&report.diagnostics)
 }

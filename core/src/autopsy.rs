@@ -1,8 +1,6 @@
-//! Why the high-water mark is where it is: what lies there, why it is still alive, and what would
-//! be the mark if this one went.
+//! What sets the peak: which tensors are alive, why, and what the next peak would be.
 //!
-//! [`Autopsy::of`] reads a [`Report`] and nothing else, so that whoever has the one can have the
-//! other. It states facts; the words are the page's and the command line's.
+//! [`Autopsy::of`] reads only a [`Report`]. The sentences are in [`wording`](crate::wording).
 
 use std::cmp::Reverse;
 
@@ -12,16 +10,16 @@ use crate::sorted;
 use crate::tensor::TensorType;
 use crate::trace::{Category, Phase, PhaseMark};
 
-/// COUNT: groups that are told apart; what is left is summed.
+/// COUNT: groups at most; the rest is summed.
 const GROUPS_MAX: usize = 5;
-/// The least share of the mark that makes a group worth a line: one part in so many.
+/// Smallest share of the peak that makes a group: one in this number.
 const GROUP_SHARE: u64 = 50;
-/// The least dip that makes two peaks of one hill: one part of the mark in so many.
+/// Smallest dip between two peaks, as a share of the peak: one in this number.
 const DIP_SHARE: u64 = 20;
-/// The least share of the mark that makes the scores its story: one part in so many.
+/// Smallest share of the peak at which the logits are named: one in this number.
 const SCORES_SHARE: u64 = 4;
 
-/// What sets a run's high-water mark.
+/// What sets a run's peak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Autopsy {
     /// Requested bytes alive at the peak.
@@ -62,17 +60,17 @@ pub enum Why {
     OptimizerState,
     /// A gradient: until `zero_grad`.
     Gradient,
-    /// Saved for the backward pass, which has not come to it yet.
+    /// Saved for backward, not used yet.
     Saved,
-    /// A name of the loop still holds it; backward does not need it any more, or never did.
+    /// A variable of the loop still references it; backward does not need it.
     Named,
     /// The forward pass is using it.
     InForward,
-    /// A gradient on its way through the backward pass, or what an operator makes of one.
+    /// An intermediate gradient of the backward pass.
     InBackward,
     /// The optimizer's step is using it.
     InStep,
-    /// Scratch of the kernel that runs.
+    /// Workspace of the running kernel.
     Workspace,
 }
 
@@ -97,13 +95,13 @@ impl Why {
         match self {
             Self::Parameter => "the model itself",
             Self::Buffer => "state of the model that is not trained",
-            Self::Input => "put on the device by the data loader",
-            Self::OptimizerState => "kept by the optimizer from step to step",
+            Self::Input => "moved to the GPU by the data loader",
+            Self::OptimizerState => "kept by the optimizer between steps",
             Self::Gradient => "kept until zero_grad",
-            Self::Saved => "saved for the backward pass, which has not come to it yet",
-            Self::Named => "still held by a name of the loop, such as output or loss",
+            Self::Saved => "saved for backward, not used yet",
+            Self::Named => "still referenced by a variable (output, loss)",
             Self::InForward => "in use by the forward pass",
-            Self::InBackward => "gradients on their way through the backward pass",
+            Self::InBackward => "intermediate gradients of the backward pass",
             Self::InStep => "in use by the optimizer",
             Self::Workspace => "needed while one kernel runs",
         }
@@ -154,7 +152,7 @@ pub struct Scores {
     pub tensor: TensorType,
 }
 
-/// A moment that would be the high-water mark without the one there is.
+/// The moment that would be the peak without this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextPeak {
     /// Allocated bytes.
@@ -236,7 +234,7 @@ fn why(tensor: &LiveTensor, marks: &[PhaseMark], running: Phase) -> Why {
             let end = dies.map(|dies| phase_of(marks, dies));
             let begin = phase_of(marks, born);
             let ends_in = end.and_then(|end| marks.get(end.checked_sub(1)?));
-            // Backward lets go of what it has used; what outlives it has a name.
+            // Backward frees what it has used; a variable references what outlives it.
             let is_saved =
                 end == Some(begin) || ends_in.is_some_and(|mark| mark.phase == Phase::Backward);
             if is_saved { Why::Saved } else { Why::Named }
@@ -250,8 +248,8 @@ fn why(tensor: &LiveTensor, marks: &[PhaseMark], running: Phase) -> Why {
 }
 
 impl Scores {
-    /// The largest tensor that the loss has made tells how many classes there are; whatever else has
-    /// as many in its last dimension, and is of that size, is scores as well.
+    /// The largest tensor of the loss has the number of classes in its last dimension. Other tensors of
+    /// that size with the same last dimension are logits or made of them.
     fn of(report: &Report) -> Option<Self> {
         let passing = |tensor: &&LiveTensor| {
             matches!(tensor.category, Category::Activation | Category::Temporary)

@@ -73,15 +73,15 @@ reasons! {
     FoldedNormalisation, Recovered, "normalisation that the exporter folded into weights";
     SharedWeights, Recovered, "weights that layers share";
     TransposedWeights, Recovered, "weights that the exporter transposed";
-    FoldedParameters, Recovered, "vectors of the module that the exporter stored without their names";
+    FoldedParameters, Recovered, "vectors of modules that the exporter stored without names";
     MergedMasks, Recovered, "masks that the exporter merged";
-    TakenApart, Recovered, "operators that the exporter took apart";
+    TakenApart, Recovered, "operators that the exporter decomposed";
     MergedOperators, Recovered, "operators of several modules that the exporter wrote once";
-    RemovedDropout, Assumed, "dropout where such a model usually has it";
-    Overwriting, Assumed, "activations that are taken to overwrite their input";
-    OrderOfPrint, Assumed, "modules that are taken to run in the order of the print";
-    GuessedWorkspace, Assumed, "workspaces of rare kinds of convolution, which are guessed";
-    ControlFlow, Assumed, "branches and loops that data decides";
+    RemovedDropout, Assumed, "dropout where such models usually have it";
+    Overwriting, Assumed, "activations assumed to overwrite their input";
+    OrderOfPrint, Assumed, "modules assumed to run in the printed order";
+    GuessedWorkspace, Assumed, "guessed workspaces of rare kinds of convolution";
+    ControlFlow, Assumed, "branches and loops that depend on data";
     Loss, Assumed, "the loss that the output suggests";
     Unmodelled, Assumed, "operators that are not modelled";
 }

@@ -1,4 +1,4 @@
-//! What the user chooses: dimensions, and how PyTorch is told to train.
+//! The user's choices: dimensions, and how PyTorch trains.
 //!
 //! [`Config`] is what the simulator reads. [`SETTINGS`] has a row for each of its fields, and every
 //! choice with names is one [`choice!`] table: the command line, JSON, layer specs, links and the page
@@ -45,13 +45,13 @@ pub struct Config {
     pub weight_decay: bool,
     /// Whether the norm of all gradients is clipped before the step.
     pub clip_grad_norm: bool,
-    /// Whether a moving average of the parameters is kept beside them.
+    /// Whether an exponential moving average (EMA) of the weights is kept.
     pub ema: bool,
-    /// Where gradients are dropped.
+    /// Where gradients are cleared.
     pub zero_grad: ZeroGrad,
     /// Whether logits and loss survive into the next iteration.
     pub loop_style: LoopStyle,
-    /// What is computed again in backward instead of being kept.
+    /// What is recomputed in backward instead of being kept.
     pub checkpoint: Checkpoint,
     /// COUNT: batches per optimizer step (`1` for none accumulated).
     pub accumulate: NonZeroU64,
@@ -66,13 +66,13 @@ pub struct Config {
     pub loss: LossChoice,
     /// How attention runs, whatever the file has.
     pub attention: Attention,
-    /// The PyTorch whose rules are followed.
+    /// The PyTorch version to simulate.
     pub pytorch: PyTorch,
     /// Whether dropout runs.
     pub dropout: Dropout,
     /// Whether activations overwrite their input.
     pub in_place: InPlace,
-    /// Whether what the exporter removed or took apart is put together again.
+    /// Whether what the exporter removed or decomposed is recovered.
     pub recover: Recover,
     /// Id of the device whose kernels and capacity the run assumes, such as `a100-80gb`.
     pub device: String,
@@ -237,9 +237,9 @@ choice! {
     /// How an optimizer walks over the parameters.
     pub enum Implementation ("optimizer implementation") {
         /// What PyTorch takes on CUDA: `foreach` where the optimizer has it.
-        Auto = "auto", "automatic", "what PyTorch takes by itself: foreach where there is one",
+        Auto = "auto", "automatic", "PyTorch's default: foreach where available",
         /// Lists of tensors at a time: fast, with temporaries as large as the parameters.
-        Foreach = "foreach", "foreach", "all parameters at a time, with temporaries as large",
+        Foreach = "foreach", "foreach", "all parameters at once, with temporaries of the same size",
         /// One kernel for everything: no temporaries.
         Fused = "fused", "fused", "one kernel, no temporaries",
         /// A parameter at a time.
@@ -263,9 +263,9 @@ choice! {
     /// Whether the loop's names outlive an iteration.
     pub enum LoopStyle ("loop style") {
         /// A plain loop: `out` and `loss` stay bound until they are assigned again.
-        Inline = "inline", "plain loop", "a plain loop: logits and loss live until the next ones are there",
+        Inline = "inline", "plain loop", "a plain loop: logits and loss live until the next iteration replaces them",
         /// The step is a function, as in Lightning and the HF Trainer: its names go with it.
-        Function = "function", "step function", "a step function, as trainers have it: they go when it returns",
+        Function = "function", "step function", "a step function, as in trainers: logits and loss are freed when it returns",
     }
 }
 
@@ -370,13 +370,13 @@ choice! {
     /// Which attention transformers runs (`attn_implementation`).
     pub enum Attention ("attention") {
         /// What the file has; what a configuration says, or the family's usual one.
-        Auto = "auto", "automatic", "as the file has it; for a configuration, what transformers takes by itself",
+        Auto = "auto", "automatic", "as in the file; for a configuration, the default of transformers",
         /// `torch.nn.functional.scaled_dot_product_attention`.
         Sdpa = "sdpa", "SDPA", "PyTorch's fused kernels",
         /// Product, softmax and product, each a call of its own.
         Eager = "eager", "eager", "spelled out: the matrices of scores are kept",
         /// `flash_attention_2` and its successors, a package of its own.
-        Flash = "flash", "flash-attention", "the flash-attention package, in half precision; taken to keep what SDPA keeps",
+        Flash = "flash", "flash-attention", "the flash-attention package, in half precision; assumed to keep what SDPA keeps",
     }
 }
 
@@ -388,7 +388,7 @@ choice! {
         /// 2.9 to 2.14: cuBLAS workspaces stay once they are made.
         V2_9 = "2.9", "2.9 to 2.14", "2.9 to 2.14: cuBLAS workspaces stay",
         /// 2.8 and before: those, and `RMSNorm` is a composite.
-        V2_8 = "2.8", "2.8 and before", "2.8 and before: they stay, and RMSNorm is not fused",
+        V2_8 = "2.8", "2.8 and before", "2.8 and before: cuBLAS workspaces stay, and RMSNorm is not fused",
     }
 }
 
@@ -408,20 +408,20 @@ choice! {
     /// Whether dropout runs; exports for inference do not have it.
     pub enum Dropout ("dropout setting") {
         /// As the file has it; an export for inference gets what its library usually drops.
-        Auto = "auto", "automatic", "as the file has it; exports for inference as their library usually trains",
+        Auto = "auto", "automatic", "as in the file; for inference exports, as their library trains",
         /// Wherever such a model usually has it, if the file has none.
-        On = "on", "on", "where such a model usually has it, if the file has none",
+        On = "on", "on", "where such models usually have it, if the file has none",
         /// Nowhere: its probability is zero.
         Off = "off", "off", "nowhere: the probability is zero",
     }
 }
 
 choice! {
-    /// Whether what the exporter removed or took apart is put together again.
+    /// Whether what the exporter removed or decomposed is recovered.
     pub enum Recover ("recovery setting") {
         /// Whatever can be told.
-        Auto = "auto", "automatic", "put together what the exporter took apart",
+        Auto = "auto", "automatic", "recover what the exporter removed or decomposed",
         /// The graph as it stands in the file.
-        Off = "off", "off", "take the file at its word",
+        Off = "off", "off", "use the file as it is",
     }
 }

@@ -60,7 +60,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Whom it is made for. The vendor's names tell: GeForce for players, RTX and Quadro for workstations.
+    /// Whom it is made for, by the vendor's names: `GeForce` for consumers, `RTX` and `Quadro` for workstations.
     pub fn class(&self) -> Class {
         match self.name.split(' ').next() {
             Some("GeForce") => Class::Consumer,
@@ -110,7 +110,7 @@ impl Device {
 /// Whom a GPU is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Class {
-    /// GeForce cards.
+    /// `GeForce` cards.
     Consumer,
     /// Cards of workstations.
     Workstation,

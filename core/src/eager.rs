@@ -4,7 +4,7 @@
 //! - A [`Tensor`] is a type, strides and a share of a storage; there are no elements.
 //! - Rust's ownership stands for PyTorch's reference counts. Whoever would hold a tensor there
 //!   (a Python name, autograd's saved tensors, the engine's input buffers, `.grad`, optimizer state)
-//!   holds a [`Tensor`] here, and a storage is freed at the moment its last holder lets go.
+//!   holds a [`Tensor`] here, and a storage is freed when its last reference is dropped.
 //!   Lifetimes are therefore an observation, not a second analysis to keep in step.
 //! - Allocations happen in the order in which ATen's host code makes them, since the caching
 //!   allocator's answer depends on it.
@@ -40,7 +40,7 @@ use crate::trace::{Category, LabelId, Phase, ReasonId, Stream, Trace};
 /// One process with one CUDA device.
 #[derive(Debug)]
 pub struct Runtime {
-    /// The version whose rules are followed.
+    /// The version to simulate.
     pub pytorch: PyTorch,
     hardware: Hardware,
     recorder: Rc<RefCell<Recorder>>,
@@ -149,7 +149,7 @@ impl Runtime {
         drop(self.scratch(size));
     }
 
-    /// Scratch of one kernel, held until the caller lets go; `None` for zero bytes.
+    /// Workspace of one kernel, held until the caller drops it; `None` for zero bytes.
     pub fn scratch(&self, size: Bytes) -> Option<Rc<Storage>> {
         let category = Some(Category::Workspace);
         (size > Bytes::ZERO).then(|| Recorder::allocate(&self.recorder, size, None, category))
@@ -254,7 +254,7 @@ impl Runtime {
         self.recorder.borrow_mut().synchronize(stream);
     }
 
-    /// A level of rules that call each other; `None` below so many that the stack might not hold them.
+    /// A level of rules that call each other; `None` below a depth that could overflow the stack.
     pub fn deeper(&self) -> Option<Level<'_>> {
         const LEVELS_MAX: usize = 64;
         let levels = self.levels.get().saturating_add(1);

@@ -254,8 +254,7 @@ fn without_workspaces(run: &Run) -> Option<Band> {
 
 /// A setting of the allocator that changes what is reserved, in a way that is not simulated.
 fn not_modelled(setting: &str) -> Diagnostic {
-    let message = format!(
-        "the allocator's setting `{setting}` is not simulated: reserved memory may be other than said"
-    );
+    let message =
+        format!("the allocator's setting `{setting}` is not simulated: reserved memory may differ");
     Diagnostic::new(Severity::Warning, "allocator-setting", message)
 }

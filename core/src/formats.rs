@@ -34,9 +34,8 @@ const EXPORT_HINT: &str = "export the model as ONNX from PyTorch: \
     training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`";
 
 /// What to do with a text that is none of those that are read.
-const TEXT_HINT: &str = "what is read as text is what `print(model)` or torchinfo's `summary` prints, \
-    a `config.json` of Hugging Face, a Keras `model.json` and a layer spec; or export the model as \
-    ONNX: `torch.onnx.export(model.train(), args, \"model.onnx\", dynamo=True, optimize=False)`";
+const TEXT_HINT: &str = "readable as text: `print(model)`, torchinfo's `summary`, a Hugging Face \
+    `config.json`, Keras JSON and layer specs; or export the model as ONNX: `torch.onnx.export(model.train(), args, \"model.onnx\", dynamo=True, optimize=False)`";
 
 /// Bytes from the start of a file that tell its kind.
 const HEAD: usize = 512;
@@ -87,7 +86,7 @@ impl Fidelity {
             Self::ApproximateOrder => "approximate order",
             Self::StatesOnly => "states only",
             Self::Recorded => "recorded",
-            Self::SeenOnCpu => "seen on a CPU",
+            Self::SeenOnCpu => "recorded on a CPU",
         }
     }
 
@@ -107,23 +106,15 @@ impl Fidelity {
     /// What it means for the answer: no full stop.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::ExactGraph => "it states every operator and every size",
+            Self::ExactGraph => "every operator and every size is known",
             Self::Graph => {
-                "it states operators and sizes, from which the rest of what PyTorch ran is recovered or assumed"
+                "operators and sizes are known; the rest of what PyTorch ran is recovered or assumed"
             }
-            Self::Template => {
-                "it states sizes, and the operators are those of the known architecture"
-            }
-            Self::ApproximateOrder => {
-                "it states modules, which are taken to run in the order in which they stand"
-            }
-            Self::StatesOnly => "it states parameters, so that activations are missing",
-            Self::Recorded => {
-                "it is what the allocator of a real run did, so that nothing is estimated"
-            }
-            Self::SeenOnCpu => {
-                "it is what a run on a CPU did, from which follows what the same run does on a GPU"
-            }
+            Self::Template => "sizes are known; the operators are those of the known architecture",
+            Self::ApproximateOrder => "modules are known, and assumed to run in the order listed",
+            Self::StatesOnly => "only parameters are known; activations are missing",
+            Self::Recorded => "recorded from the allocator of a real run; nothing is estimated",
+            Self::SeenOnCpu => "recorded on a CPU; what the same run does on a GPU follows from it",
         }
     }
 }
@@ -489,7 +480,7 @@ fn text(head: &[u8]) -> Option<Refusal> {
     }
     let body = valid.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(valid).trim_ascii_start();
     match body.first() {
-        Some(b'{' | b'[') => refusal("JSON, not a model that can be read here", EXPORT_HINT),
+        Some(b'{' | b'[') => refusal("JSON, but not a known model", EXPORT_HINT),
         Some(b'<') => refusal(
             "a web page or XML",
             "if it should be a model, the download went wrong; fetch the file itself",
@@ -497,6 +488,6 @@ fn text(head: &[u8]) -> Option<Refusal> {
         _ if body.starts_with(b"version https://git-lfs") => {
             refusal("a Git LFS pointer, not the model itself", "fetch it with `git lfs pull`")
         }
-        _ => refusal("text, but no model that can be read here", TEXT_HINT),
+        _ => refusal("not a model", TEXT_HINT),
     }
 }

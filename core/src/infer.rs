@@ -1,7 +1,7 @@
 //! Types of every value, once all dimensions are numbers.
 //!
 //! - The user's numbers are bound to the open dimensions of the graph's inputs; one not given gets
-//!   a default, and the user is told.
+//!   a default, which the report lists.
 //! - Every type then follows from the shape rules, node by node. Types stated inside the file are
 //!   those of the example it was exported with: they are believed only behind an operator that has
 //!   no rule.
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
             let label = node.label(self.graph);
             self.gap("control-flow", &node.op, label, || {
                 format!(
-                    "how \"{label}\" ({}) runs the graph of its own is not known: what happens \
+                    "how \"{label}\" ({}) runs the graph of its own is unknown: what happens \
                      inside is not counted",
                     node.op
                 )
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
             self.gap("unknown-operator", &node.op, node.label(self.graph), || {
                 let dot = if node.domain.is_empty() { "" } else { "." };
                 format!(
-                    "the operator {}{dot}{} is not known here: the shapes and the memory of what \
+                    "the operator {}{dot}{} is not supported: the shapes and the memory of what \
                      it makes are stand-ins",
                     node.domain, node.op
                 )

@@ -1,8 +1,8 @@
 //! What would help: changes to a configuration that need less memory, each simulated.
 //!
 //! [`LEVERS`] is the table. A lever turns one configuration into another or does not apply; what it
-//! saves is never stated, but found by running the step again. [`Search`] looks for the least that
-//! makes a run fit on a device. `docs/levers.md` says how they are chosen.
+//! saves is found by running the step again. [`Search`] looks for the smallest change that fits on a device.
+//! See `docs/levers.md`.
 
 mod search;
 mod table;
@@ -25,11 +25,11 @@ use crate::trace::{Category, Phase, Storage};
 pub enum Cost {
     /// The same numbers in the same time, or less.
     Nothing,
-    /// The same training, a little slower or with other rounding.
+    /// The same training, slightly slower or rounded differently.
     Little,
     /// The same training, about a third slower.
     Time,
-    /// Another training: the result must be looked at again.
+    /// Different training: the result must be checked.
     Training,
 }
 
@@ -48,7 +48,7 @@ impl Cost {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Nothing => "costs nothing",
-            Self::Little => "a little slower, or other rounding",
+            Self::Little => "slightly slower, or rounds differently",
             Self::Time => "about a third slower",
             Self::Training => "changes the training",
         }

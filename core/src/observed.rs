@@ -195,8 +195,8 @@ impl Observed {
         }
         if self.earlier > 0 {
             let message = match self.earlier {
-                1 => "another message stands before this one; the last is explained".to_owned(),
-                count => format!("{count} messages stand before this one; the last is explained"),
+                1 => "another message comes before this one; the last is explained".to_owned(),
+                count => format!("{count} messages come before this one; the last is explained"),
             };
             explanation.note("several-messages", message);
         }
@@ -285,7 +285,7 @@ impl Explanation {
         } else if !message {
             self.other_processes = Some(Printed::exactly(gpu.taken()));
             if gpu.taken() > Bytes::ZERO {
-                let what = "what is in use now is taken to stay in use by others";
+                let what = "what is in use now is assumed to stay in use by others";
                 self.note("in-use", what);
             }
         }
@@ -352,7 +352,7 @@ impl Explanation {
         self.note(
             "own-process",
             format!(
-                "process {pid} is taken to be the one that failed: it alone has room for what \
+                "process {pid} is assumed to be the one that failed: it alone has room for what \
                  PyTorch holds (in a container it does not recognise itself)"
             ),
         );
@@ -441,7 +441,7 @@ impl Explanation {
                 self.known.other_processes = Some(others.bytes);
                 let what = format!(
                     "the message does not tell this process from others: of {outside} outside of \
-                     PyTorch's allocator, {context} are taken to be the context (as fitted), \
+                     PyTorch's allocator, {context} are assumed to be the context (as fitted), \
                      {others} other processes"
                 );
                 self.note("context-assumed", what);
@@ -449,7 +449,7 @@ impl Explanation {
                 self.known.context = Some(outside.bytes);
                 let what = format!(
                     "the message does not tell this process from others: {outside} outside of \
-                     PyTorch's allocator are taken to be its context"
+                     PyTorch's allocator are assumed to be its context"
                 );
                 self.note("context-assumed", what);
             }

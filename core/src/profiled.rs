@@ -1,9 +1,9 @@
 //! A trace of `torch.profiler` from training on the CPU, and what the same training takes on a GPU.
 //!
-//! [`open`] reads the trace as a stream: every allocation and free, the operators around them, the
-//! marks of steps and of the optimizer. [`History::of`] pairs allocations with frees and says when each
-//! block was born, by which operator and in which phase. [`predict`] makes of it the calls that the same
-//! training makes to the CUDA allocator, by one of two sets of [`Rules`], and replays them.
+//! [`open`] reads the trace as a stream: every allocation and free, the operators around them, and the
+//! annotations of steps and of the optimizer. [`History::of`] pairs allocations with frees, and finds the
+//! operator and the phase of each. [`predict`] turns it into the calls of the same training to the CUDA
+//! allocator, by one of two sets of [`Rules`], and replays them.
 //!
 //! The names of events and arguments are those of `torch/csrc/profiler/collection.cpp` and of Kineto's
 //! `output_json.cpp`, PyTorch 2.15.

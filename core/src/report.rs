@@ -37,7 +37,7 @@ pub struct Report {
     pub model: ModelSummary,
     /// Every setting used; dimensions that got a default are filled in.
     pub config: Config,
-    /// The high-water mark.
+    /// The peak.
     pub peak: Peak,
     /// Peaks of each of the three iterations.
     pub iterations: Vec<IterationPeaks>,

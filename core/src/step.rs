@@ -159,7 +159,7 @@ fn missing_workspaces() -> Diagnostic {
 /// That the gradient of an operator is a guess.
 fn lacking_gradient(operator: &str) -> Diagnostic {
     let message = format!(
-        "the gradient of `{operator}` is not known for its arguments here: gradients are taken to be as large \
+        "the gradient of `{operator}` is unknown for its arguments here: gradients are assumed to be as large \
          as its inputs, so the truth can only be higher"
     );
     Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(operator)
@@ -266,7 +266,7 @@ fn format_diagnostic(program: &Program<'_>, config: &Config) -> Option<Diagnosti
     let message = match (normalises, convolves) {
         (true, _) => {
             "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \
-             contiguous ones; its scratch for batch norm is not known and counted as none"
+             contiguous ones; its scratch for batch norm is unknown and counted as none"
         }
         (false, true) => {
             "in channels last, workspaces of convolutions are estimated from what cuDNN answers for \

@@ -39,7 +39,7 @@ impl Stream {
 pub enum Event {
     /// The storage is allocated.
     Alloc(StorageId),
-    /// Its last holder let go, and no other stream uses it any more.
+    /// Its last reference was dropped, and no other stream uses it any more.
     Free(StorageId),
 }
 

@@ -1,4 +1,4 @@
-//! A [`Source`] read from its beginning to its end: [`Stream`] unpacks what is packed with gzip (RFC 1952).
+//! A [`Source`] read as a stream: [`Stream`] unpacks gzip (RFC 1952).
 
 use std::io::{self, BufReader, Read};
 
@@ -7,7 +7,7 @@ use flate2::bufread::MultiGzDecoder;
 use crate::error::Error;
 use crate::source::Source;
 
-/// SIZE: what is read at once.
+/// SIZE: bytes read at once.
 const CHUNK: usize = 1 << 18;
 
 /// The bytes of a file in their order, or what gzip packed in it.
@@ -57,7 +57,7 @@ impl Read for Stream<'_> {
     }
 }
 
-/// What gzip did not pack so is said as such; what the source could not read is passed on.
+/// Input that is not valid gzip is reported as damaged; errors of the source are passed on.
 fn damaged(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {

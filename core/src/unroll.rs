@@ -226,7 +226,7 @@ impl<'r> Round<'r> {
             (Some(true), Some(Some(most))) if is_counted => (most, true),
             (_, Some(Some(most))) if most <= ASSUMED_MAX => {
                 let message = format!(
-                    "data decides when \"{label}\" (Loop) ends: it is taken to run as often as it \
+                    "data decides when \"{label}\" (Loop) ends: it is assumed to run as often as it \
                      may, {most} times"
                 );
                 let told = self.assume("assumed-trips", Severity::Warning, label, message);

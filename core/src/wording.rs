@@ -1,5 +1,4 @@
-//! What is said about an answer, in whole sentences: made here once, for the page, the command line and
-//! Markdown.
+//! Sentences about an answer, made in one place for the page, the command line and Markdown.
 //!
 //! A [`Sentence`] is an English template with named places and typed [`Part`]s for them. A language is a
 //! table from English templates to its own; [`Sentence::text`] looks a template up and fills it. Nothing
@@ -9,11 +8,13 @@
 //! |---|---|
 //! | [`answer`] | whether a run fits, where it peaks or runs out, the largest batch |
 //! | [`autopsy`] | what sets the peak |
+//! | [`levers`] | the smallest change that fits |
 //! | [`place`] | places in a training iteration |
 //! | [`sentence`] | how templates are filled |
 
 pub mod answer;
 pub mod autopsy;
+pub mod levers;
 pub mod place;
 pub mod sentence;
 

@@ -56,7 +56,7 @@ test('levers are ranked by what they save, and one can be applied and undone', a
   await lever.getByRole('button', { name: /^Apply/ }).click();
   await changed(page, figure, before);
   assert.equal(await page.getByLabel('precision').inputValue(), 'amp-bf16');
-  await helps.getByText('Applied: Compute in bfloat16 (autocast).').waitFor();
+  await helps.getByText('Applied: Use autocast to bfloat16.').waitFor();
   const undo = helps.getByRole('button', { name: 'Undo' });
   // The button that was pressed goes with its lever; the way back takes the focus.
   await page.waitForFunction(() => document.activeElement.id === 'undo');
@@ -75,7 +75,7 @@ test('a search finds the least that makes it fit on a T4, and applying it makes 
   await page.getByText('It fits on a T4 as it is: nothing has to change.').waitFor();
   await page.getByRole('spinbutton', { name: 'batch' }).fill('500');
   await page.waitForFunction(() => /Does not fit on a T4/.test(document.querySelector('h1').textContent));
-  await page.getByRole('button', { name: 'Find the least that makes it fit' }).click();
+  await page.getByRole('button', { name: 'Find the smallest change that fits' }).click();
   const plan = page.locator('.fit-plan');
   await plan.waitFor();
   assert.match(await plan.textContent(), /The least that makes it fit on a T4 is/);
@@ -87,7 +87,7 @@ test('a search finds the least that makes it fit on a T4, and applying it makes 
   await page.getByRole('button', { name: 'Undo' }).click();
   await page.waitForFunction(() => /Does not fit on a T4/.test(document.querySelector('h1').textContent));
   // A search can be left off.
-  await page.getByRole('button', { name: 'Find the least that makes it fit' }).click();
+  await page.getByRole('button', { name: 'Find the smallest change that fits' }).click();
   const stop = page.getByRole('button', { name: 'Stop' });
   if (await stop.isVisible()) await stop.click({ timeout: 500 }).catch(() => {});
   assert.deepEqual(errors, []);

@@ -356,15 +356,15 @@ fn tensor_row(
         }
     };
     let born = if tensor.born == usize::MAX {
-        Either::Left(view! { <span>{tr("there before")}</span> })
+        Either::Left(view! { <span>{tr("allocated before")}</span> })
     } else {
-        let words = fill("born {event}", &[("event", &number(tensor.born))]);
+        let words = fill("allocated at {event}", &[("event", &number(tensor.born))]);
         Either::Right(jump(tensor.born, words))
     };
     let dies = match tensor.dies {
         None => Either::Left(view! { <span>{tr("stays")}</span> }),
         Some(event) => {
-            let words = fill("dies {event}", &[("event", &number(event))]);
+            let words = fill("freed at {event}", &[("event", &number(event))]);
             Either::Right(jump(event, words))
         }
     };

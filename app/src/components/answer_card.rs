@@ -40,7 +40,7 @@ pub(crate) fn AnswerCard(
         choose.run(id);
     });
     let show_basis = Callback::new(move |()| {
-        state.is_sample.set(false);
+        state.open_sample();
         state.section.set(Section::Assumptions);
     });
     let sure = move || {

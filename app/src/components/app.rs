@@ -119,7 +119,7 @@ struct Actions {
     look: Callback<usize>,
     /// Save the newest run as a memory snapshot.
     play: Callback<()>,
-    /// Search for the least that makes the newest answer fit, or leave off.
+    /// Search for the smallest change that makes the newest answer fit, or cancel the search.
     search: Callback<bool>,
     /// Show how the newest answer grows along a dimension.
     trend: Callback<String>,
@@ -206,7 +206,7 @@ fn Page(
 ) -> impl IntoView {
     let derived = Derived::of(state);
     let keep = keep(state, derived, actions.play);
-    let is_open = Memo::new(move |_| state.answer.with(Option::is_some) && !state.is_sample.get());
+    let is_open = Memo::new(move |_| state.answer.with(Option::is_some) && !state.is_sample());
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
     let begin =
         Callback::new(move |()| actions.write.run((words::notice::new_spec(), STARTER.to_owned())));
@@ -564,7 +564,7 @@ fn EmptyPage(
     keep: Keep,
 ) -> impl IntoView {
     let open = move |_| {
-        state.is_sample.set(false);
+        state.open_sample();
         state.section.set(Section::Timeline);
     };
     view! {

@@ -45,7 +45,7 @@ pub(crate) fn Diagnostics(
     view! {
         <section id="rests-on" tabindex="-1" class="panel rests-on" aria-labelledby="rests-on-title">
             <div class="panel-head">
-                <h2 class="panel-title" id="rests-on-title">{tr("What this rests on")}</h2>
+                <h2 class="panel-title" id="rests-on-title">{tr("Assumptions")}</h2>
             </div>
             {move || report.get().map(inside)}
         </section>

@@ -120,11 +120,11 @@ fn hint(dim: &OpenDim) -> String {
     };
     match dim.inputs.as_slice() {
         [] => what,
-        [one] => fill("{what}, in {input}", &[("what", &what), ("input", one)]),
+        [one] => fill("{what} ({input})", &[("what", &what), ("input", one)]),
         [first, rest @ ..] => {
             let parts: [(&str, &dyn Display); 3] =
                 [("what", &what), ("input", first), ("n", &rest.len())];
-            fill("{what}, in {input} and {n} more", &parts)
+            fill("{what} ({input} and {n} more)", &parts)
         }
     }
 }

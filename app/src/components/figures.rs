@@ -35,7 +35,7 @@ fn inside(report: &Report) -> impl IntoView + use<> {
 fn figure(name: String, says: String, bytes: Bytes, low: Option<Bytes>) -> impl IntoView {
     let low = low.filter(|&low| low < bytes).map(|low| {
         let why = tr("What convolutions take for scratch depends on cuDNN's version");
-        let low = fill("at least {size}, by cuDNN", &[("size", &low)]);
+        let low = fill("{size} if cuDNN needs no workspace", &[("size", &low)]);
         view! { <dd class="figure-says" title=why>{low}</dd> }
     });
     view! {
@@ -51,10 +51,10 @@ fn figure(name: String, says: String, bytes: Bytes, low: Option<Bytes>) -> impl 
 /// Where the size of the context comes from.
 fn context_from(provenance: Provenance) -> String {
     tr(match provenance {
-        Provenance::Given => "taken by CUDA itself; as you say",
-        Provenance::Reported => "taken by CUDA itself; as reported",
+        Provenance::Given => "used by CUDA itself (your setting)",
+        Provenance::Reported => "used by CUDA itself (reported)",
         Provenance::FittedThere | Provenance::Fitted | Provenance::Assumed => {
-            "taken by CUDA itself; a fit"
+            "used by CUDA itself (estimated)"
         }
     })
 }

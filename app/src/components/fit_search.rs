@@ -38,7 +38,7 @@ pub(crate) fn FitSearch(
             <Leaving
                 id="search"
                 class="button button-accent"
-                label=tr("Find the least that makes it fit")
+                label=tr("Find the smallest change that fits")
                 next="#helps-title"
                 on_press=Callback::new(move |()| on_search.run(true))
             />
@@ -96,7 +96,7 @@ fn plan_view(
     });
     let apply = (count > 0).then(|| {
         let least = tr(
-            "The least is what slows training down least and asks least of you, as far as is known; a single change below may save more and cost more.",
+            "The search prefers changes that cost the least speed and effort. A single change below may save more and cost more.",
         );
         view! {
             <Leaving

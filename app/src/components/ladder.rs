@@ -29,10 +29,10 @@ pub(crate) fn Ladder(
     theme: Signal<Theme>,
 ) -> impl IntoView {
     let device = &report.verdict;
-    let room = device.usable() - device.context;
+    let usable = device.usable() - device.context;
     let parts: [(&str, &dyn Display); 3] =
-        [("gpu", &device.name), ("box", &nameplate), ("room", &room)];
-    let summary = fill("{gpu}: {box} on the box, {room} for your tensors. Why?", &parts);
+        [("gpu", &device.name), ("box", &nameplate), ("usable", &usable)];
+    let summary = fill("{gpu}: {box} on the box, {usable} usable for tensors. Why?", &parts);
     let capacity = device.capacity;
     let rungs = ladder::rungs(device, report.peak.reserved);
     let rungs = rungs.into_iter().map(|rung| {
@@ -69,7 +69,7 @@ fn words(report: &Report, rung: &Rung) -> (String, String) {
     match rung.step {
         Step::Capacity => (tr("PyTorch sees"), capacity_from(device.capacity_from)),
         Step::Context => (tr("less the CUDA context"), context_from(device.context_from)),
-        Step::Others => (tr("less other processes"), tr("as you say; nvidia-smi lists them")),
+        Step::Others => (tr("less other processes"), tr("your setting; nvidia-smi lists them")),
         Step::Beyond => {
             (tr("less what the process may not use"), tr("set_per_process_memory_fraction"))
         }
@@ -77,8 +77,8 @@ fn words(report: &Report, rung: &Rung) -> (String, String) {
             (tr("less what this run reserves"), tr("segments of the caching allocator"))
         }
         Step::Free => {
-            let room = device.usable() - device.context;
-            let missing = match report.peak.reserved.saturating_sub(room) {
+            let usable = device.usable() - device.context;
+            let missing = match report.peak.reserved.saturating_sub(usable) {
                 Bytes::ZERO => String::new(),
                 missing => fill("{size} are missing", &[("size", &missing)]),
             };
@@ -89,7 +89,7 @@ fn words(report: &Report, rung: &Rung) -> (String, String) {
 
 fn capacity_from(provenance: Provenance) -> String {
     tr(match provenance {
-        Provenance::Given => "as you say",
+        Provenance::Given => "your setting",
         Provenance::Reported => "as it reported in public logs; the driver keeps the rest",
         Provenance::FittedThere | Provenance::Fitted | Provenance::Assumed => {
             "assumed from cards of its kind; the driver keeps the rest"
@@ -99,7 +99,7 @@ fn capacity_from(provenance: Provenance) -> String {
 
 fn context_from(provenance: Provenance) -> String {
     tr(match provenance {
-        Provenance::Given => "as you say",
+        Provenance::Given => "your setting",
         Provenance::Reported => "as measured on this card",
         Provenance::FittedThere => {
             "kernels and libraries; a line through 14 cards, this one among them"

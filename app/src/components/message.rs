@@ -13,7 +13,7 @@ use crate::model::explained::{Explained, Held};
 use crate::model::protocol::Finding;
 use crate::model::state::Message;
 use crate::words::format::{length, share};
-use crate::words::language::{fill, tr};
+use crate::words::language::{fill, spoken, tr};
 use crate::words::message as words;
 
 /// The message that the user has shown, if any.
@@ -86,7 +86,7 @@ pub(crate) fn MessageView(
                                 " "
                                 {link(
                                     "message-batch",
-                                    tr("Take this batch"),
+                                    tr("Use this batch"),
                                     move || on_batch.run(batch),
                                 )}
                             </p>
@@ -105,7 +105,7 @@ pub(crate) fn MessageView(
             <div class="message-columns">
                 {settings(&message, config, on_config)}
                 {listed("message-advice", tr("What helps"), &explained.advice)}
-                {listed("message-notes", tr("What this rests on"), &explained.notes)}
+                {listed("message-notes", tr("Assumptions"), &explained.notes)}
             </div>
         }
     };
@@ -134,7 +134,7 @@ pub(crate) fn MessageView(
 
 /// Its figures, and why.
 fn figures(explained: &Explained) -> [String; 2] {
-    [explained.figures.spoken(), tr(&explained.why)]
+    [spoken(&explained.figures), tr(&explained.why)]
 }
 
 /// A button in a text.
@@ -148,11 +148,11 @@ fn link(id: &'static str, label: String, press: impl Fn() + 'static) -> impl Int
 
 fn head(explained: &Explained, on_dismiss: Callback<()>) -> impl IntoView + use<> {
     let [figures, why] = figures(explained);
-    let about = explained.about.iter().map(|what| view! { <span>{what.spoken()}</span> });
+    let about = explained.about.iter().map(|what| view! { <span>{spoken(what)}</span> });
     view! {
         <div class="message-head">
             <div>
-                <h2 class="message-title" id="message-title">{explained.title.spoken()}</h2>
+                <h2 class="message-title" id="message-title">{spoken(&explained.title)}</h2>
                 <p class="message-figures">
                     {figures}
                     " "

@@ -34,8 +34,8 @@ fn facts(report: &Report, millis: f64) -> impl IntoView + use<> {
     let fidelity = model.recognised.fidelity;
     let about = tr(&words::sentence(fidelity.about()));
     let mut facts: Vec<Fact> = vec![
-        fact(tr("read as"), model.recognised.format.clone()),
-        (tr("which is"), tr(fidelity.label()).into_any(), Some(about)),
+        fact(tr("format"), model.recognised.format.clone()),
+        (tr("accuracy"), tr(fidelity.label()).into_any(), Some(about)),
     ];
     let run = report.recorded.as_ref();
     if let Some(run) = run {
@@ -49,7 +49,7 @@ fn facts(report: &Report, millis: f64) -> impl IntoView + use<> {
             let count = format::short_count(model.parameters).into_any();
             facts.push((tr("parameters"), count, Some(format::grouped(model.parameters))));
         }
-        facts.push((tr("their size"), size(model.parameter_bytes).into_any(), None));
+        facts.push((tr("parameter size"), size(model.parameter_bytes).into_any(), None));
     }
     if run.is_none() {
         facts.push(fact(tr("operators"), format::grouped(model.operators as u64)));

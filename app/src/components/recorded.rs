@@ -26,7 +26,7 @@ pub(crate) fn RecordedView(
         <section class="panel what-ifs" aria-labelledby="what-ifs-title">
             <div class="panel-head">
                 <h2 class="panel-title" id="what-ifs-title">
-                    {tr("With other settings of the allocator")}
+                    {tr("With other allocator settings")}
                 </h2>
             </div>
             {move || {

@@ -184,8 +184,7 @@ fn draw_limit(plot: &HtmlElement, scene: &Scene) {
     // Fails only for names with spaces.
     drop(mark.class_list().toggle_with_force("timeline-limit-above", within.is_none()));
     let device = &ground.report.verdict.name;
-    let label =
-        fill("{device} has room for {size}", &[("device", device), ("size", &ground.limit)]);
+    let label = fill("{size} usable on {device}", &[("device", device), ("size", &ground.limit)]);
     let arrow = if within.is_none() { "\u{2191} " } else { "" };
     if let Some(place) = find(&mark, "span") {
         place.set_text_content(Some(&(arrow.to_owned() + &label)));

@@ -82,7 +82,7 @@ pub(crate) fn WhatHelps(
     let useless = move || {
         let useless = ranked.with(|ranked| ranked.useless.join("; "));
         (!useless.is_empty()).then(|| {
-            let said = fill("By itself it saves nothing here to: {list}.", &[("list", &useless)]);
+            let said = fill("No saving here from: {list}.", &[("list", &useless)]);
             view! { <p class="helps-useless">{said}</p> }
         })
     };
@@ -146,7 +146,7 @@ fn planned(search: &SearchState) -> Option<(String, Config)> {
 fn note(report: &Report) -> String {
     let device = &report.verdict;
     fill(
-        "each simulated, by what {device} must hold: {need} as it is",
+        "Each change simulated on {device} (now {need})",
         &[("device", &device.name), ("need", &device.need)],
     )
 }

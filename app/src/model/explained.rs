@@ -3,17 +3,9 @@
 use highwater_core::bytes::Printed;
 use highwater_core::config::{Kind, Scope, Setting};
 use highwater_core::observed::Message;
+use highwater_core::wording::Sentence;
 use highwater_core::{Bytes, Config};
 use serde::{Deserialize, Serialize};
-
-/// A sentence in English, and what is to be put into it in whatever language.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Sentence {
-    /// With its parts in braces.
-    pub(crate) english: String,
-    /// Names and texts of the parts.
-    pub(crate) parts: Vec<(String, String)>,
-}
 
 /// What the page shows of a message or of `nvidia-smi`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

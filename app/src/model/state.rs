@@ -23,8 +23,6 @@ use highwater_draw::scene::{Part, View};
 pub(crate) struct State {
     /// The model on the page; `None` shows the empty page.
     pub(crate) loaded: RwSignal<Option<Loaded>>,
-    /// Whether the page itself opened the model, as an example of an answer.
-    pub(crate) is_sample: RwSignal<bool>,
     /// COUNT: models that the user has opened.
     pub(crate) opened: RwSignal<usize>,
     /// The text that the model is written in, or is being written.
@@ -94,7 +92,6 @@ impl State {
     pub(crate) fn new(theme: Theme) -> Self {
         Self {
             loaded: RwSignal::new(None),
-            is_sample: RwSignal::new(false),
             opened: RwSignal::new(0),
             source: RwSignal::new(None),
             is_writing: RwSignal::new(false),
@@ -157,7 +154,6 @@ impl State {
             source,
             answer,
             snapshot,
-            is_sample,
             is_writing,
             section,
             // What replaces itself, and what lasts as long as the visit.
@@ -190,7 +186,6 @@ impl State {
         applied.set(Vec::new());
         trend.set(Trend::default());
         section.set(Section::default());
-        is_sample.set(false);
         for row in devices.get_untracked() {
             row.verdict.set(None);
             row.largest.set(None);
@@ -204,6 +199,20 @@ impl State {
         is_writing.set(false);
         answer.set(None);
         snapshot.set(None);
+    }
+
+    /// Whether the model on the page is only an example of an answer; nobody has opened it.
+    pub(crate) fn is_sample(&self) -> bool {
+        self.loaded.with(|loaded| loaded.as_ref().is_some_and(|loaded| loaded.is_sample))
+    }
+
+    /// The user wants to see all of the example's answer: it is opened.
+    pub(crate) fn open_sample(&self) {
+        self.loaded.update(|loaded| {
+            if let Some(loaded) = loaded {
+                loaded.is_sample = false;
+            }
+        });
     }
 
     /// Shows a text in the editor.
@@ -268,6 +277,8 @@ pub(crate) struct Loaded {
     pub(crate) name: String,
     /// Whether it is a file of the user's, which no address has.
     pub(crate) own_file: bool,
+    /// Whether the page itself opened it, as an example of an answer.
+    pub(crate) is_sample: bool,
     /// Dimensions that it leaves open, the batch first.
     pub(crate) dims: Vec<OpenDim>,
     /// The same model as a layer spec, where it can be written as one.

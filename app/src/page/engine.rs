@@ -437,7 +437,6 @@ impl Engine {
         state.reading.set(reading);
         if opening.by == By::Typing {
             state.notice.set(None);
-            state.is_sample.set(false);
             state.source.update(|source| {
                 if let Some(source) = source {
                     source.problem = None;
@@ -453,13 +452,14 @@ impl Engine {
                 state.edit(&name, text, None);
             }
             state.config.set(config);
-            state.is_sample.set(opening.by == By::Page);
             if let Some(at) = state.lesson.get_untracked() {
                 state.show_iteration(at.iteration());
             }
         }
         let is_new = matches!(opening.by, By::File | By::Text);
-        state.loaded.set(Some(Loaded { name, own_file, dims, spec }));
+        let is_sample = opening.by == By::Page
+            || (opening.by == By::Restart && untrack(move || state.is_sample()));
+        state.loaded.set(Some(Loaded { name, own_file, is_sample, dims, spec }));
         self.answer(generation, estimate, wanted);
         if is_new {
             state.opened.update(|opened| *opened += 1);

@@ -115,7 +115,7 @@ pub(crate) fn attach(state: State, openers: Openers) {
     let restore = move || {
         let fragment = fragment();
         let is_open =
-            state.loaded.with_untracked(Option::is_some) && !state.is_sample.get_untracked();
+            state.loaded.with_untracked(Option::is_some) && !untrack(move || state.is_sample());
         if fragment.is_empty() && is_open {
             openers.nothing.run(());
         } else if fragment == state.address.get_untracked() && is_open {
@@ -142,7 +142,7 @@ pub(crate) fn attach(state: State, openers: Openers) {
         state.source.track();
         state.view.track();
         state.pin.track();
-        let is_open = state.loaded.with(Option::is_some) && !state.is_sample.get();
+        let is_open = state.loaded.with(Option::is_some) && !state.is_sample();
         if state.waiting.with(Option::is_none) {
             if is_open {
                 let begin = move || {

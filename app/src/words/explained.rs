@@ -1,29 +1,14 @@
 //! What a message about memory says, in English sentences: made in the readers' program, so that they are no
 //! part of what the page waits for. The page puts them into its language.
 
-use std::fmt::Display;
-
 use highwater_core::bytes::Printed;
 use highwater_core::observed::{Cause, Explanation, Machine, Message, Observed, Versions};
+use highwater_core::wording::answer::with_article;
+use highwater_core::wording::{Part, Sentence};
 use highwater_core::{Bytes, Config};
 
-use super::language::fill;
-use super::names::{self, with_article};
-use crate::model::explained::{Explained, Held, Sentence, Sought};
-
-impl Sentence {
-    fn of(english: &str, parts: &[(&str, &dyn Display)]) -> Self {
-        let parts = parts.iter().map(|(name, part)| ((*name).to_owned(), part.to_string()));
-        Self { english: english.to_owned(), parts: parts.collect() }
-    }
-
-    /// The sentence in the language of the page.
-    pub(crate) fn spoken(&self) -> String {
-        let parts: Vec<_> =
-            self.parts.iter().map(|(name, part)| (name.as_str(), part as &dyn Display)).collect();
-        fill(&self.english, &parts)
-    }
-}
+use super::names;
+use crate::model::explained::{Explained, Held, Sought};
 
 impl Explained {
     /// Explains what was found in a text; nothing where there was nothing.
@@ -70,12 +55,11 @@ impl Sought {
 fn title(message: &Message) -> Sentence {
     let backend = message.backend.name();
     match (message.library, message.gpu) {
-        (Some(library), _) => Sentence::of("Memory ran out in {library}", &[("library", &library)]),
-        (None, Some(gpu)) => Sentence::of(
-            "{backend} ran out of memory on GPU {n}",
-            &[("backend", &backend), ("n", &gpu)],
-        ),
-        (None, None) => Sentence::of("{backend} ran out of memory", &[("backend", &backend)]),
+        (Some(library), _) => Sentence::of("Memory ran out in {library}").with("library", library),
+        (None, Some(gpu)) => Sentence::of("{backend} ran out of memory on GPU {n}")
+            .with("backend", backend)
+            .with("n", gpu),
+        (None, None) => Sentence::of("{backend} ran out of memory").with("backend", backend),
     }
 }
 
@@ -85,41 +69,33 @@ fn asked(message: &Message, explanation: &Explanation) -> Sentence {
     let there = message.free.or(message.allowed).unwrap_or(tried);
     let short = explanation.missing.filter(|missing| missing.bytes > Bytes::ZERO);
     let missing = short.unwrap_or(tried);
-    let parts: [(&str, &dyn Display); 3] =
-        [("size", &tried), ("there", &there), ("missing", &missing)];
-    match (message.free, message.allowed, short) {
+    let sentence = match (message.free, message.allowed, short) {
         (Some(_), _, Some(_)) => {
-            Sentence::of("It asked for {size} where {there} was free: {missing} short.", &parts)
+            Sentence::of("It asked for {size} where {there} was free: {missing} short.")
         }
-        (Some(_), _, None) => Sentence::of("It asked for {size} where {there} was free.", &parts),
+        (Some(_), _, None) => Sentence::of("It asked for {size} where {there} was free."),
         (None, Some(_), Some(_)) => {
-            Sentence::of("It asked for {size} where {there} may be held: {missing} short.", &parts)
+            Sentence::of("It asked for {size} where {there} may be held: {missing} short.")
         }
-        (None, Some(_), None) => {
-            Sentence::of("It asked for {size} where {there} may be held.", &parts)
-        }
-        (None, None, Some(_)) => Sentence::of("It asked for {size}: {missing} short.", &parts),
-        (None, None, None) => Sentence::of("It asked for {size}.", &parts),
-    }
+        (None, Some(_), None) => Sentence::of("It asked for {size} where {there} may be held."),
+        (None, None, Some(_)) => Sentence::of("It asked for {size}: {missing} short."),
+        (None, None, None) => Sentence::of("It asked for {size}."),
+    };
+    sentence.with("size", tried).with("there", there).with("missing", missing)
 }
 
 /// What `nvidia-smi` says of the GPU that it is about.
 fn in_use(machine: &Machine, explanation: &Explanation) -> (Sentence, Sentence) {
     let gpu = explanation.gpu.and_then(|at| machine.gpus.get(at));
     let Some(gpu) = gpu else {
-        return (Sentence::of("nvidia-smi lists no GPU", &[]), Sentence::default());
+        return (Sentence::of("nvidia-smi lists no GPU"), Sentence::default());
     };
     let name = explanation.known.device.map_or(gpu.name.as_str(), |device| device.name);
-    let title = if with_article(name).starts_with("an ") {
-        Sentence::of("This machine has an {gpu}", &[("gpu", &name)])
-    } else {
-        Sentence::of("This machine has a {gpu}", &[("gpu", &name)])
-    };
+    let title = Sentence::of("This machine has {gpu}").with("gpu", with_article(name));
     let figures = gpu.total.map_or_else(Sentence::default, |total| {
-        Sentence::of(
-            "GPU {n} has {taken} of {total} in use.",
-            &[("n", &gpu.index), ("taken", &gpu.taken()), ("total", &total)],
-        )
+        Sentence::of("GPU {n} has {taken} in use.")
+            .with("n", gpu.index)
+            .with("taken", Part::Of(gpu.taken(), total))
     });
     (title, figures)
 }
@@ -128,11 +104,12 @@ fn about(message: Option<&Message>, explanation: &Explanation) -> Vec<Sentence> 
     let names: Vec<_> = explanation.suspects.iter().map(|suspect| suspect.name).collect();
     let card = match names.as_slice() {
         [] => None,
-        [name] => Some(Sentence::of(name, &[])),
-        [first, rest @ ..] => Some(Sentence::of(
-            "{gpu}, perhaps {others}",
-            &[("gpu", first), ("others", &rest.join(" / "))],
-        )),
+        [name] => Some(Sentence::name(name)),
+        [first, rest @ ..] => Some(
+            Sentence::of("{gpu}, perhaps {others}")
+                .with("gpu", *first)
+                .with("others", rest.join(" / ")),
+        ),
     };
     let versions = message.filter(|message| message.library.is_none());
     let versions = versions.and_then(|message| of_pytorch(&message.versions));
@@ -143,12 +120,12 @@ fn about(message: Option<&Message>, explanation: &Explanation) -> Vec<Sentence> 
 fn of_pytorch(versions: &Versions) -> Option<Sentence> {
     let name = |(major, minor): (u64, u64)| format!("{major}.{minor}");
     Some(match (versions.from.map(name), versions.until.map(name)) {
-        (Some(from), Some(until)) if from == until => Sentence::of("PyTorch {n}", &[("n", &from)]),
+        (Some(from), Some(until)) if from == until => Sentence::of("PyTorch {n}").with("n", from),
         (Some(from), Some(until)) => {
-            Sentence::of("PyTorch {from} to {until}", &[("from", &from), ("until", &until)])
+            Sentence::of("PyTorch {from} to {until}").with("from", from).with("until", until)
         }
-        (Some(from), None) => Sentence::of("PyTorch {n} or later", &[("n", &from)]),
-        (None, Some(until)) => Sentence::of("PyTorch {n} or before", &[("n", &until)]),
+        (Some(from), None) => Sentence::of("PyTorch {n} or later").with("n", from),
+        (None, Some(until)) => Sentence::of("PyTorch {n} or before").with("n", until),
         (None, None) => return None,
     })
 }
@@ -172,10 +149,10 @@ fn parts(
             (Held::Context, size(explanation.context)),
             (Held::Others, size(explanation.other_processes)),
         ]);
-        let told: Bytes = parts.iter().map(|(_, bytes)| *bytes).sum();
-        let rest = capacity.bytes - free.bytes - told;
+        let named: Bytes = parts.iter().map(|(_, bytes)| *bytes).sum();
+        let rest = capacity.bytes - free.bytes - named;
         if rest > ROUNDED {
-            // Until 2.0 a message does not tell the context.
+            // Before 2.0 a message does not contain the context.
             let what = if explanation.context.is_none() { Held::Context } else { Held::Unknown };
             parts.push((what, rest));
         }
@@ -221,34 +198,37 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_told_in_sentences() {
-        let told = explained(MESSAGE);
-        assert_eq!(told.title.spoken(), "CUDA ran out of memory on GPU 0");
+    fn a_message_is_explained_in_sentences() {
+        let explained = explained(MESSAGE);
+        assert_eq!(explained.title.to_string(), "CUDA ran out of memory on GPU 0");
         assert_eq!(
-            told.figures.spoken(),
+            explained.figures.to_string(),
             "It asked for 9.00 GiB where 3.26 GiB was free: 5.74 GiB short."
         );
-        assert_eq!(told.why, "Even all memory that no tensor uses would not do.");
-        let sum: Bytes = told.parts.iter().map(|(_, bytes)| *bytes).sum();
+        assert_eq!(explained.why, "Even with all unused memory it would not fit.");
+        let sum: Bytes = explained.parts.iter().map(|(_, bytes)| *bytes).sum();
         assert!(sum.0.abs_diff((14_580 << 30) / 1000) < 64 << 20, "{sum}");
         assert_eq!(Explained::of(&observed::read("layers: [relu]")), None);
     }
 
     #[test]
     fn settings_are_applied_and_taken_back() {
-        let told = explained(MESSAGE);
+        let explained = explained(MESSAGE);
         let before = Config { device: "l4".to_owned(), ..Config::default() };
         let mut config = before.clone();
         let named = |name| Setting::named(name).expect("it is a setting");
-        for setting in &told.settings {
-            assert!(!told.is_applied(setting, &config) || setting.name == "pytorch", "{setting:?}");
-            told.apply(setting, &mut config);
-            assert!(told.is_applied(setting, &config), "{setting:?}");
+        for setting in &explained.settings {
+            assert!(
+                !explained.is_applied(setting, &config) || setting.name == "pytorch",
+                "{setting:?}"
+            );
+            explained.apply(setting, &mut config);
+            assert!(explained.is_applied(setting, &config), "{setting:?}");
         }
         assert_eq!(config.device, "t4");
         Explained::undo(named("device"), &before, &mut config);
         assert!(!config.knows_the_card());
-        told.apply(named("capacity"), &mut config);
+        explained.apply(named("capacity"), &mut config);
         assert_eq!(config.device, "t4");
         Explained::undo(named("capacity"), &before, &mut config);
         assert_eq!(config.capacity, None);

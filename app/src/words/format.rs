@@ -67,7 +67,7 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
         Verdict::Fits => "fits",
         Verdict::Tight => "tight",
         Verdict::FitsAfterFlush => "fits after cache flush",
-        Verdict::NotKnown => "not known",
+        Verdict::NotKnown => "unknown",
         Verdict::DoesNotFit => "does not fit",
     })
 }

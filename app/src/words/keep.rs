@@ -57,10 +57,10 @@ pub(crate) fn shared(shared: &Shared) -> String {
     let length = format::grouped(shared.link.len() as u64);
     let english = match (shared.copied, shared.link.len() > CARRIED) {
         (_, true) => {
-            "The link has {length} letters: many programs cut such long ones. A file is safer."
+            "The link has {length} characters, and many programs cut links that long. A file is safer."
         }
-        (true, false) => "The link is copied. It has {length} letters.",
-        (false, false) => "Copy this link. It has {length} letters.",
+        (true, false) => "The link is copied ({length} characters).",
+        (false, false) => "Copy this link ({length} characters).",
     };
     fill(english, &[("length", &length)])
 }
@@ -76,7 +76,7 @@ pub(crate) fn in_the_link(shared: &Shared) -> String {
     }
 }
 
-/// What is said around the picture of the timeline.
+/// Texts around the picture of the timeline.
 pub(crate) fn around_the_picture(
     title: String,
     view: View,

@@ -3,13 +3,14 @@
 use highwater_core::estimate::LargestBatch;
 use highwater_core::levers::{Cost, Outcome};
 use highwater_core::report::{Report, Verdict};
+use highwater_core::wording;
 use highwater_draw::trend::TrendPoint;
 
-use super::names::{place, with_article};
+use super::names::place;
 use crate::model::protocol::SearchOutcome;
 use crate::model::state::SearchState;
 use crate::words::format::{self, grouped};
-use crate::words::language::{fill, tr};
+use crate::words::language::{fill, spoken, tr};
 
 /// What a lever costs.
 pub(crate) fn cost(cost: Cost) -> String {
@@ -19,7 +20,7 @@ pub(crate) fn cost(cost: Cost) -> String {
 /// Where the peak is afterwards.
 pub(crate) fn moves_to(outcome: &Outcome) -> String {
     let place = place(outcome.phase, &outcome.module, &outcome.operator);
-    fill("peak then {place}", &[("place", &place)])
+    fill("then the peak is {place}", &[("place", &place)])
 }
 
 /// The verdict as sign and word: `✓ fits`.
@@ -34,23 +35,12 @@ pub(crate) fn searching(search: &SearchState) -> String {
 
 /// What a search found: the sentence above its plan.
 pub(crate) fn found(steps: usize, fits: bool, device: &str) -> String {
-    let device = with_article(device);
-    let english = match (fits, steps) {
-        (true, 0) => "It fits on {device} as it is: nothing has to change.",
-        (true, 1) => "The least that makes it fit on {device} is one change:",
-        (true, _) => "The least that makes it fit on {device} is {n} changes together:",
-        (false, 0) => "No change that is known here makes it smaller: {device} will not do.",
-        (false, _) => "Nothing that was tried makes it fit on {device}; this comes nearest:",
-    };
-    fill(english, &[("device", &device), ("n", &steps)])
+    spoken(&wording::levers::plan(steps, fits, device))
 }
 
 /// A lower bound fits.
 pub(crate) fn not_known(device: &str) -> String {
-    fill(
-        "What could be counted fits on {device}; whether the whole run does is not known.",
-        &[("device", &with_article(device))],
-    )
+    spoken(&wording::levers::unknown(device))
 }
 
 /// What a search found, once it has ended.
@@ -80,7 +70,7 @@ pub(crate) fn at_size(dim: &str, point: &TrendPoint) -> String {
     )
 }
 
-/// How far a device reaches, whose name stands beside it: `largest: 118, 125 with flushes`.
+/// The largest sizes on a device whose name is next to it: `largest: 118, 125 with flushes`.
 pub(crate) fn largest(largest: LargestBatch) -> String {
     let size = |size: Option<u64>| size.map_or_else(String::new, grouped);
     let (n, flushing) = (size(largest.without_flush), size(largest.with_flush));

@@ -27,7 +27,7 @@ pub(crate) fn held_meaning(held: Held) -> String {
         Held::Unallocated => "Reserved and in no tensor: holes between blocks that are in use",
         Held::Context => "CUDA, its libraries and kernels in this process",
         Held::Others => "What other processes on this card have in use",
-        Held::Unknown => "The message does not say who has it",
+        Held::Unknown => "The message does not name the owner",
         Held::Free => "What the driver could still have given",
     })
 }

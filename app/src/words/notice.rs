@@ -28,10 +28,10 @@ pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
     let off = u128::from(guess.0.abs_diff(answer.0)) * 100 / u128::from(answer.0.max(1));
     let parts: [(&str, &dyn Display); 3] = [("guess", &guess), ("answer", &answer), ("off", &off)];
     let english = match off {
-        0..=5 => "You said {guess}, it is {answer}: as good as exact.",
-        6..=25 => "You said {guess}, it is {answer}: near, {off} % off.",
-        _ if guess < answer => "You said {guess}, it is {answer}: more than one thinks.",
-        _ => "You said {guess}, it is {answer}: less than one thinks.",
+        0..=5 => "Your guess: {guess}. It is {answer}: nearly exact.",
+        6..=25 => "Your guess: {guess}. It is {answer}: close, {off} % off.",
+        _ if guess < answer => "Your guess: {guess}. It is {answer}: more than most expect.",
+        _ => "Your guess: {guess}. It is {answer}: less than most expect.",
     };
     fill(english, &parts)
 }

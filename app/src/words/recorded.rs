@@ -87,7 +87,7 @@ pub(crate) fn is_own(outcome: &WhatIf, report: &Report) -> bool {
 
 /// What tells the readings of one file apart.
 pub(crate) fn readings(run: &RecordedRun) -> String {
-    tr(if run.is_prediction() { "By which rules" } else { "GPUs in this snapshot" })
+    tr(if run.is_prediction() { "Rules" } else { "GPUs in this snapshot" })
 }
 
 /// What a reading is called, and what it means.

@@ -34,7 +34,7 @@ impl Vocabulary {
             (Self::Origins, Category::OptimizerState) => "in the step",
             (Self::Origins, Category::Gradient) => "in backward",
             (Self::Origins, Category::Activation) => "in forward",
-            (Self::Origins, _) => "not known",
+            (Self::Origins, _) => "unknown",
         })
     }
 
@@ -46,7 +46,7 @@ impl Vocabulary {
             (Self::Origins, Category::OptimizerState) => "Allocated within the optimizer's step",
             (Self::Origins, Category::Gradient) => "Allocated while the backward pass ran",
             (Self::Origins, Category::Activation) => "Allocated within the forward of a module",
-            (Self::Origins, _) => "The stack does not tell, or none was recorded",
+            (Self::Origins, _) => "The stack is inconclusive, or was not recorded",
         })
     }
 

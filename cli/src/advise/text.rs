@@ -73,25 +73,20 @@ fn levers(advice: &Advice) -> String {
     let useless: Vec<_> = useless.map(|pulled| pulled.title.as_str()).collect();
     if !useless.is_empty() {
         // Writing to a string does not fail.
-        writeln!(text, "  saves nothing by itself: {}", useless.join("; ")).ok();
+        writeln!(text, "  No saving here from: {}", useless.join("; ")).ok();
     }
     text
 }
 
 fn plan_title(advice: &Advice) -> String {
-    let (steps, tried) = (advice.plan.steps.len(), advice.tried);
-    let name = &advice.report.verdict.name;
-    match (advice.fits, steps) {
-        (true, 0) => format!("It fits on {name} as it is"),
-        (true, _) => format!("The least that makes it fit on {name}, of {tried} sets tried"),
-        (false, _) if advice.report.lower_bound => {
-            format!(
-                "Not known whether it fits on {name}: parts of the model could not be estimated"
-            )
-        }
-        (false, 0) => format!("Nothing makes it smaller: {name} will not do"),
-        (false, _) => format!("None of {tried} sets makes it fit on {name}; this comes nearest"),
-    }
+    let Advice { plan, report, fits, .. } = advice;
+    let device = &report.verdict.name;
+    let title = if !fits && report.lower_bound {
+        wording::levers::unknown(device)
+    } else {
+        wording::levers::plan(plan.steps.len(), *fits, device)
+    };
+    title.to_string()
 }
 
 fn plan(advice: &Advice) -> String {

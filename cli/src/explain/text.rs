@@ -17,7 +17,7 @@ pub(super) fn render(answer: &Answer) -> String {
     let Answer { observed, explanation, located } = answer;
     let mut parts = vec![headline(answer)];
     if let Some(message) = observed.message.as_ref().filter(|message| message.library.is_none()) {
-        let title = format!("What the message says (PyTorch {})", message.versions);
+        let title = format!("Message (PyTorch {})", message.versions);
         parts.push(section(&title, &figures(message, explanation)));
     }
     if let Some(machine) = &observed.machine {
@@ -38,7 +38,7 @@ pub(super) fn render(answer: &Answer) -> String {
         parts.push(section("For an estimate on this machine", &format!("  {flags}\n")));
     }
     if !explanation.notes.is_empty() {
-        parts.push(section("What this rests on", &listed(&explanation.notes)));
+        parts.push(section("Assumptions", &listed(&explanation.notes)));
     }
     parts.join("\n")
 }
@@ -79,14 +79,14 @@ fn figures(message: &Message, explanation: &Explanation) -> String {
         .map(|suspect| format!("{}, {}", suspect.name, suspect.fit.about()))
         .collect();
     row("tried", message.tried, "the segment that the driver refused");
-    row("free", message.free, "on the card, after cached segments were given back");
-    row("missing", explanation.missing, "what was tried less what is free");
+    row("free", message.free, "on the GPU, after cached segments were released");
+    row("missing", explanation.missing, "tried minus free");
     row("allocated", message.allocated, "in blocks that tensors hold");
     row("of it private", message.private_pools, "in private pools, such as those of CUDA graphs");
-    row("unallocated", message.unallocated, "held by PyTorch, in no tensor: holes between blocks");
+    row("unallocated", message.unallocated, "reserved but unused: holes between blocks");
     row("reserved", message.reserved, "both of these");
     row("process", message.process, "in use by this process");
-    row("context", explanation.context, "process less reserved: CUDA's context, and libraries");
+    row("context", explanation.context, "process minus reserved: the CUDA context and libraries");
     row("others", explanation.other_processes, "in use by other processes");
     row("allowed", message.allowed, "what the process may reserve: a fraction is set");
     row("total", message.capacity, &suspects.join("; "));
@@ -98,9 +98,9 @@ fn what_smi_says(machine: &Machine) -> String {
     let cuda = machine.cuda.as_ref().map(|cuda| format!("CUDA up to {cuda}"));
     let parts: Vec<_> = driver.into_iter().chain(cuda).collect();
     if parts.is_empty() {
-        "What nvidia-smi says".to_owned()
+        "nvidia-smi".to_owned()
     } else {
-        format!("What nvidia-smi says ({})", parts.join(", "))
+        format!("nvidia-smi ({})", parts.join(", "))
     }
 }
 
@@ -165,8 +165,8 @@ fn places(found: &Asked) -> String {
     if located.places.is_empty() {
         writeln!(
             text,
-            "  The simulated step has no such allocation at that level ({} of that size; at most {} \
-             are allocated):\n  another batch, other settings, or another model?",
+            "  The simulated step has no such allocation ({} of that size; at most {} are allocated):\n  \
+             does the run have another batch, other settings, or another model?",
             located.same_size, located.peak
         )
         .ok();

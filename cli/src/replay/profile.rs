@@ -63,7 +63,7 @@ impl Answer<'_> {
             ),
             section("Peaks", &self.peaks()),
             section("Alive at the peak, by Highwater’s rules", &categories(highwater)),
-            section("What this rests on", &listed(&highwater.diagnostics)),
+            section("Assumptions", &listed(&highwater.diagnostics)),
         ];
         parts.join("\n")
     }

@@ -32,10 +32,10 @@ pub(super) fn render(answer: &Answer<'_>) -> String {
         section("The same, at the end", &unused(&recorded.end.fragmentation())),
     ];
     if !recorded.entries().is_empty() {
-        parts.push(section("The same calls to our allocator", &what_ifs(answer)));
+        parts.push(section("The same calls in the simulated allocator", &what_ifs(answer)));
     }
     if !recorded.diagnostics.is_empty() {
-        parts.push(section("What this rests on", &listed(&recorded.diagnostics)));
+        parts.push(section("Assumptions", &listed(&recorded.diagnostics)));
     }
     parts.join("\n")
 }
@@ -46,9 +46,9 @@ fn peaks(answer: &Answer<'_>) -> String {
     table.row(["", "at the peak", "at the end", ""].map(|head| Cell::styled(head, FAINT)));
     let (peak, end) = (&recorded.peak, &recorded.end);
     let rows = [
-        ("requested", peak.requested, end.requested, "asked for by tensors"),
-        ("allocated", peak.allocated, end.allocated, "in blocks handed out"),
-        ("reserved", peak.reserved, end.reserved, "held from the driver"),
+        ("requested", peak.requested, end.requested, "by tensors"),
+        ("allocated", peak.allocated, end.allocated, "in blocks"),
+        ("reserved", peak.reserved, end.reserved, "from the driver"),
         ("  at most", recorded.reserved_peak.0, end.reserved, "reserved at any time"),
     ];
     for (name, at_peak, at_end, meaning) in rows {
@@ -77,7 +77,7 @@ const fn told(origin: Origin) -> &'static str {
         Origin::Backward => "allocated in a backward pass",
         Origin::Forward => "allocated in a forward pass",
         Origin::Moved => "moved to the GPU",
-        Origin::Unknown => "of unknown origin: its stack does not tell, or was not recorded",
+        Origin::Unknown => "of unknown origin: the stack is inconclusive, or was not recorded",
     }
 }
 
@@ -123,7 +123,7 @@ fn unused(found: &Fragmentation) -> String {
         table.row([
             found.whole.bytes.to_string().into(),
             format!("is {}", some(found.whole.count, "whole segment")).into(),
-            Cell::styled("torch.cuda.empty_cache() would give it back", FAINT),
+            Cell::styled("torch.cuda.empty_cache() would release it", FAINT),
         ]);
     }
     for class in &found.classes {

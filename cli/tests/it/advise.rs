@@ -18,7 +18,7 @@ fn advice_on_one_model() {
 #[test]
 fn what_fits_is_left_as_it_is() {
     let outcome = highwater(&["advise", &model("train/alexnet"), "--device", "t4"]);
-    assert!(outcome.stdout.contains("It fits on T4 as it is"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("It fits on a T4 without changes."), "{}", outcome.stdout);
 }
 
 #[test]

@@ -35,28 +35,28 @@ fn a_message_is_explained() {
         FRAGMENTED,
         &[],
         &expect![[r#"
-        CUDA out of memory on GPU 0
-        fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
+            CUDA out of memory on GPU 0
+            fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
 
-        What the message says (PyTorch 2.1)
-          tried          3.00 GiB  the segment that the driver refused
-          free           1.66 GiB  on the card, after cached segments were given back
-          missing       ~1.34 GiB  what was tried less what is free
-          allocated     12.09 GiB  in blocks that tensors hold
-          unallocated    4.84 GiB  held by PyTorch, in no tensor: holes between blocks
-          reserved     ~16.93 GiB  both of these
-          process       20.81 GiB  in use by this process
-          context       ~3.88 GiB  process less reserved: CUDA's context, and libraries
-          others        ~1.18 GiB  in use by other processes
-          total         23.65 GiB  GeForce RTX 4090, as older drivers report it
+            Message (PyTorch 2.1)
+              tried          3.00 GiB  the segment that the driver refused
+              free           1.66 GiB  on the GPU, after cached segments were released
+              missing       ~1.34 GiB  tried minus free
+              allocated     12.09 GiB  in blocks that tensors hold
+              unallocated    4.84 GiB  reserved but unused: holes between blocks
+              reserved     ~16.93 GiB  both of these
+              process       20.81 GiB  in use by this process
+              context       ~3.88 GiB  process minus reserved: the CUDA context and libraries
+              others        ~1.18 GiB  in use by other processes
+              total         23.65 GiB  GeForce RTX 4090, as older drivers report it
 
-        What helps
-          1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
-          2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
+            What helps
+              1. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (before PyTorch 2.1: max_split_size_mb:512)
+              2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
 
-        For an estimate on this machine
-          --device rtx-4090 --capacity 23.65GiB --context 3.88GiB --other-processes 1.18GiB --pytorch 2.8
-    "#]],
+            For an estimate on this machine
+              --device rtx-4090 --capacity 23.65GiB --context 3.88GiB --other-processes 1.18GiB --pytorch 2.8
+        "#]],
     );
 }
 
@@ -75,15 +75,15 @@ fn nvidia_smi_is_explained() {
         &expect![[r#"
             GeForce RTX 4090
 
-            What nvidia-smi says (driver 535.183.01, CUDA up to 12.2)
+            nvidia-smi (driver 535.183.01, CUDA up to 12.2)
               GPU 0  NVIDIA GeForce RTX 4090          1.17 GiB of 23.99 GiB in use  ECC off  this one
                      process 1571 /usr/lib/xorg/Xorg                    610.00 MiB
 
             For an estimate on this machine
               --device rtx-4090 --other-processes 1.17GiB
 
-            What this rests on
-              info [in-use] what is in use now is taken to stay in use by others
+            Assumptions
+              info [in-use] what is in use now is assumed to stay in use by others
         "#]],
     );
 }
@@ -99,15 +99,15 @@ fn the_operator_is_found_in_the_model() {
             CUDA out of memory on GPU 0
             fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
 
-            What the message says (PyTorch 2.10 or later)
+            Message (PyTorch 2.10 or later)
               tried         144.00 MiB  the segment that the driver refused
-              free           96.20 MiB  on the card, after cached segments were given back
-              missing        47.80 MiB  what was tried less what is free
+              free           96.20 MiB  on the GPU, after cached segments were released
+              missing        47.80 MiB  tried minus free
               allocated       1.07 GiB  in blocks that tensors hold
-              unallocated   236.21 MiB  held by PyTorch, in no tensor: holes between blocks
+              unallocated   236.21 MiB  reserved but unused: holes between blocks
               reserved        1.30 GiB  both of these
               process         1.47 GiB  in use by this process
-              context      ~173.39 MiB  process less reserved: CUDA's context, and libraries
+              context      ~173.39 MiB  process minus reserved: the CUDA context and libraries
               others        ~13.00 GiB  in use by other processes
               total          14.56 GiB  T4, as newer drivers report it
 
@@ -123,7 +123,7 @@ fn the_operator_is_found_in_the_model() {
             For an estimate on this machine
               --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
 
-            What this rests on
+            Assumptions
               info [others-hold] other processes hold 13.00 GiB, which is more than is missing
         "#]],
     );
@@ -134,15 +134,15 @@ fn the_operator_is_found_in_the_model() {
             CUDA out of memory on GPU 0
             fragmentation: the process holds enough memory that no tensor uses, but in pieces that are too small
 
-            What the message says (PyTorch 2.10 or later)
+            Message (PyTorch 2.10 or later)
               tried         144.00 MiB  the segment that the driver refused
-              free           96.20 MiB  on the card, after cached segments were given back
-              missing        47.80 MiB  what was tried less what is free
+              free           96.20 MiB  on the GPU, after cached segments were released
+              missing        47.80 MiB  tried minus free
               allocated       1.07 GiB  in blocks that tensors hold
-              unallocated   236.21 MiB  held by PyTorch, in no tensor: holes between blocks
+              unallocated   236.21 MiB  reserved but unused: holes between blocks
               reserved        1.30 GiB  both of these
               process         1.47 GiB  in use by this process
-              context      ~173.39 MiB  process less reserved: CUDA's context, and libraries
+              context      ~173.39 MiB  process minus reserved: the CUDA context and libraries
               others        ~13.00 GiB  in use by other processes
               total          14.56 GiB  T4, as newer drivers report it
 
@@ -151,8 +151,8 @@ fn the_operator_is_found_in_the_model() {
               2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
 
             In alexnet.onnx, batch = 8; adamw, fp32
-              The simulated step has no such allocation at that level (9 of that size; at most 1.15 GiB are allocated):
-              another batch, other settings, or another model?
+              The simulated step has no such allocation (9 of that size; at most 1.15 GiB are allocated):
+              does the run have another batch, other settings, or another model?
               With batch = 256 it would be:
               in the optimizer step (aten::_foreach_sqrt), iteration 1
                 144.00 MiB: float32[4096, 9216], with 1.07 GiB allocated
@@ -161,7 +161,7 @@ fn the_operator_is_found_in_the_model() {
             For an estimate on this machine
               --device t4 --capacity 14.56GiB --context 173.39MiB --other-processes 13.00GiB
 
-            What this rests on
+            Assumptions
               info [others-hold] other processes hold 13.00 GiB, which is more than is missing
         "#]],
     );

@@ -3,6 +3,7 @@
 #![expect(clippy::needless_raw_string_hashes, reason = "`expect-test` writes them so")]
 
 mod advise;
+mod documents;
 mod explain;
 mod export;
 mod json;

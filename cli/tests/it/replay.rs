@@ -105,17 +105,17 @@ fn an_estimate_is_compared_with_what_was_recorded() {
     expect![[r#"
         Compared with a memory snapshot
                               estimate  alexnet-beside.pickle
-          allocated                 1.18 GiB               1.18 GiB  =
-          reserved                  1.46 GiB               1.46 GiB  =
-          set-up                  270.21 MiB             270.21 MiB  =
-          1 forward               466.88 MiB             466.88 MiB  =
-          1 backward              735.41 MiB             735.41 MiB  =
+          allocated           1.18 GiB               1.18 GiB  =
+          reserved            1.46 GiB               1.46 GiB  =
+          set-up            270.21 MiB             270.21 MiB  =
+          1 forward         466.88 MiB             466.88 MiB  =
+          1 backward        735.41 MiB             735.41 MiB  =
           1 optimizer step    1.18 GiB               1.18 GiB  =
-          2 forward               934.60 MiB             934.60 MiB  =
-          2 backward                1.17 GiB               1.17 GiB  =
+          2 forward         934.60 MiB             934.60 MiB  =
+          2 backward          1.17 GiB               1.17 GiB  =
           2 optimizer step    1.18 GiB               1.18 GiB  =
-          3 forward               934.60 MiB             934.60 MiB  =
-          3 backward                1.17 GiB               1.17 GiB  =
+          3 forward         934.60 MiB             934.60 MiB  =
+          3 backward          1.17 GiB               1.17 GiB  =
           3 optimizer step    1.18 GiB               1.18 GiB  ="#]]
     .assert_eq(compared);
     let outcome = highwater(&[asked.as_slice(), &["--json"]].concat());

@@ -85,8 +85,8 @@ fn specs_are_read_and_their_mistakes_told() {
     check(
         &["spec", &model("train/alexnet")],
         &expect![[r#"
-        error: /../tests/fixtures/models/train/alexnet.onnx: ONNX states operators and no layers, so that there is no spec of it
-    "#]],
+            error: /../tests/fixtures/models/train/alexnet.onnx: ONNX contains operators and no layers, so there is no spec of it
+        "#]],
     );
 }
 

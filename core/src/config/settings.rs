@@ -37,8 +37,8 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "device",
         label: "device",
-        about: "its kernels and capacity are assumed",
-        help: "GPU whose kernels the run is assumed to use; `highwater devices` prints them",
+        about: "estimated for this GPU",
+        help: "GPU to estimate for; `highwater devices` lists them",
         kind: Kind::Device,
         variable: "DEVICE",
         group: Group::Card,
@@ -67,8 +67,8 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "other-processes",
         label: "other processes",
-        about: "what they hold of the card",
-        help: "What other processes hold of it",
+        about: "memory that they use on the GPU",
+        help: "Memory that other processes use on it",
         group: Group::Card,
         scope: Scope::Card,
         ..field!(other_processes)
@@ -109,8 +109,8 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "accumulate",
-        label: "batches per step",
-        about: "gradients of so many batches are accumulated",
+        label: "gradient accumulation",
+        about: "batches per optimizer step",
         help: "Batches per optimizer step",
         ..field!(accumulate)
     },
@@ -125,70 +125,69 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "lora",
         label: "LoRA adapters",
-        about: "linear layers that get them; nothing else is trained then",
-        help: "Linear layers that get low-rank adapters, nothing else being trained: `q_proj`, or a module's \
-               path",
+        about: "linear layers with adapters; nothing else is trained",
+        help: "Linear layers with LoRA adapters; nothing else is trained: `q_proj`, or a module's path",
         example: "q_proj, v_proj",
         ..field!(lora)
     },
     Setting {
         name: "lora-rank",
         label: "LoRA rank",
-        about: "of every adapter",
+        about: "rank of each adapter",
         help: "Rank of these adapters",
         ..field!(lora_rank)
     },
     Setting {
         name: "optimizer-impl",
-        label: "optimizer runs",
-        help: "How the optimizer walks over the parameters",
+        label: "optimizer implementation",
+        help: "Implementation of the optimizer",
         ..field!(optimizer_impl)
     },
     Setting {
         name: "weight-decay",
         label: "weight decay",
-        about: "where the optimizer has it off by default",
-        help: "Decay weights where the optimizer leaves that off by default",
+        about: "for optimizers whose default is off",
+        help: "Use weight decay in optimizers whose default is off",
         ..field!(weight_decay)
     },
     Setting {
         name: "clip-grad-norm",
         label: "clip gradients",
-        about: "by the norm of all of them",
+        about: "by their total norm",
         help: "Clip the norm of all gradients before the step",
         ..field!(clip_grad_norm)
     },
     Setting {
         name: "ema",
-        label: "average of parameters",
-        about: "a moving average is kept beside them",
-        help: "Keep a moving average of the parameters beside them",
+        label: "EMA of weights",
+        about: "kept next to the weights",
+        help: "Keep an exponential moving average (EMA) of the weights",
         ..field!(ema)
     },
     Setting {
         name: "zero-grad",
         label: "zero_grad",
-        help: "Where gradients are dropped",
+        help: "Where gradients are cleared",
         variable: "WHERE",
         ..field!(zero_grad)
     },
     Setting {
         name: "loop",
         label: "loop",
-        help: "Whether the step is a function, so that logits and loss die when it returns",
+        help: "Whether the step is a function, so that logits and loss are freed when it returns",
         variable: "STYLE",
         ..field!(loop_style)
     },
     Setting {
         name: "memory-format",
         label: "memory format",
-        help: "Order in which images and the kernels that read them lie in memory",
+        help: "Memory format of images and convolution weights",
         ..field!(memory_format)
     },
     Setting {
         name: "attention",
         label: "attention",
-        help: "How attention runs: fused or spelled out",
+        help: "How attention runs: fused or eager",
         settles: &["attention-mask", "spelled-out-attention"],
         ..field!(attention)
     },
@@ -211,7 +210,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "recover",
         label: "recovery",
-        help: "Whether what the exporter removed or took apart is put together again",
+        help: "Whether to recover what the exporter removed or decomposed",
         variable: "WHETHER",
         scope: Scope::Export,
         ..field!(recover)
@@ -219,7 +218,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "pytorch",
         label: "PyTorch",
-        about: "whose rules are followed",
+        about: "version to simulate",
         help: "Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before)",
         variable: "VERSION",
         scope: Scope::Machine,

@@ -421,7 +421,7 @@ pub(super) const DEVICES: &[Device] = &[
     },
 ];
 
-/// Cards that cannot be estimated, so that nobody is told that they are others.
+/// GPUs that cannot be estimated: they are named, so that they are not mistaken for others.
 pub(super) const OTHERS: &[(&str, Totals)] = &[
     ("Tesla K80", linux(&[1117])),
     ("Tesla P100 16 GB", linux(&[1590, 1589])),

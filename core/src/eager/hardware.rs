@@ -137,7 +137,7 @@ impl Runtime {
         answer
     }
 
-    /// Scratch of one kernel whose size follows from the device, held until the caller lets go; `None` where
+    /// Scratch of one kernel whose size follows from the device, held until the caller drops it; `None` where
     /// what tells the size cannot be had.
     pub fn scratch_by(
         &self,

@@ -70,7 +70,7 @@ struct JsonModel<'a> {
 #[derive(Debug)]
 pub struct JsonConfig<'a>(&'a Config);
 
-/// The high-water mark.
+/// The peak.
 #[derive(Debug, Serialize)]
 pub struct JsonPeak<'a> {
     requested: u64,

@@ -18,7 +18,7 @@ pub fn markdown(answer: &Answer) -> String {
     peaks(&mut text, report);
     at_peak(&mut text, report);
     devices(&mut text, answer);
-    text += "\n## What this rests on\n\n";
+    text += "\n## Assumptions\n\n";
     if report.lower_bound {
         text += "- **Lower bound:** parts of the model could not be estimated.\n";
     }
@@ -56,7 +56,7 @@ fn settings(text: &mut String, report: &Report) {
     let unusual = config.unusual().into_iter();
     rows.extend(unusual.map(|(name, value)| (name.to_owned(), line(&value))));
     rows.push((
-        "as on".to_owned(),
+        "simulated".to_owned(),
         format!("{}, PyTorch {}", line(&report.verdict.name), config.pytorch.label()),
     ));
     *text += "\n## Settings\n\n| | |\n|---|---|\n";

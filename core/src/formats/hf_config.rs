@@ -67,7 +67,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     let task = architecture.map_or(Some(family.task), |name| task_of(name, family.task));
     let task = task.ok_or_else(|| {
         let name = architecture.unwrap_or_default();
-        c.fault(&["architectures"], &format!("`{name}` has a head that is not known here; known are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, ForImageClassification and the bare model"))
+        c.fault(&["architectures"], &format!("`{name}` has a head that is not supported; supported are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, ForImageClassification and the bare model"))
     })?;
     let name = architecture.unwrap_or(family.model_type);
     let mut diagnostics = Vec::new();
@@ -75,7 +75,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
         diagnostics.push(Diagnostic::new(Severity::Error, "text-part", left_out));
     } else if architecture.is_none() {
         let message = format!(
-            "`architectures` is not stated, and {name} is taken to be trained with its usual head"
+            "`architectures` is not stated, and {name} is assumed to be trained with its usual head"
         );
         diagnostics.push(Diagnostic::new(Severity::Info, "assumed-head", message));
     }
@@ -177,7 +177,7 @@ fn assumptions(c: Settings<'_>, asked: Attention) -> Vec<Diagnostic> {
     if asked == Attention::Flash || asked == Attention::Auto && stated {
         assume(
             "assumed-attention",
-            "flash-attention is taken to keep what the fused kernels of sdpa keep; its package runs \
+            "flash-attention is assumed to keep what the fused kernels of sdpa keep; its package runs \
              in half precision only"
                 .to_owned(),
         );
@@ -231,7 +231,7 @@ fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
     });
     let name = tree::shortened(name);
     let message = format!(
-        "a configuration of the family `{name}`, whose operators are not known here; known are {}{nearest}; or export the model as ONNX",
+        "a configuration of the family `{name}`, whose operators are not supported; supported are {}{nearest}; or export the model as ONNX",
         known.join(", ")
     );
     Error::new(ErrorKind::WrongFormat, message)

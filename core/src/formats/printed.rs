@@ -121,7 +121,7 @@ pub(super) fn unsure(unknown: &[String], fidelity: Fidelity) -> Option<Diagnosti
     };
     let whose = unknown
         .first()
-        .map_or_else(String::new, |first| format!(", and that of {first}{others} is not known"));
+        .map_or_else(String::new, |first| format!(", and that of {first}{others} is unknown"));
     let (severity, code, so) = match fidelity {
         Fidelity::StatesOnly => (
             Severity::Error,

@@ -218,7 +218,7 @@ fn tensor<'j>(name: &'j str, entry: &Json) -> Result<(u64, u64, Tensor<'j>), Err
     let text = entry.get("dtype").and_then(Json::as_str);
     let text = text.ok_or_else(|| invalid(name, "has no `dtype`"))?;
     let dtype = dtype(text)
-        .ok_or_else(|| invalid(name, &format!("is of type `{text}`, which is not known here")))?;
+        .ok_or_else(|| invalid(name, &format!("is of type `{text}`, which is not supported")))?;
     let list = |key: &str| -> Option<Vec<u64>> {
         entry.get(key)?.as_array()?.iter().map(Json::as_u64).collect()
     };

@@ -231,7 +231,7 @@ impl From<Module> for Layer {
 
 /// Whether a text is meant as a spec: it has a key `layers` or `highwater` at its outermost level.
 ///
-/// Read line by line, so that a spec with a mistake in it is told what the mistake is.
+/// Read line by line, so that an error names its line.
 pub(super) fn is_spec(text: &str) -> bool {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_start();
     let is_key = |line: &str| {

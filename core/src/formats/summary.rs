@@ -113,7 +113,7 @@ fn finish(
     };
     let message = format!(
         "a table has no kernels, strides and padding: those are taken that give its sizes and \
-         parameters; activations are taken to {how}; calls of functions (`x + y`, `torch.cat`) are \
+         parameters; activations are assumed to {how}; calls of functions (`x + y`, `torch.cat`) are \
          known for known blocks only"
     );
     spec.diagnostics.push(Diagnostic::new(Severity::Warning, "solved-table", message));

@@ -221,7 +221,7 @@ impl Binding {
             dims.insert(dim.name.clone(), size);
             if !(dim.batch && matches!(batch, Batch::Fixed(_))) {
                 let message = format!(
-                    "dimension `{}` of {} is taken as {size}; set it to what you train with",
+                    "dimension `{}` of {} is assumed to be {size}; set it to what you train with",
                     dim.name,
                     dim.inputs.join(", ")
                 );

@@ -36,7 +36,7 @@ pub const LEVERS: &[Lever] = &[
 
 const ZERO_GRAD_START: Lever = Lever {
     id: "zero-grad-start",
-    title: "Drop gradients before the forward",
+    title: "Clear gradients before the forward pass",
     cost: Cost::Nothing,
     change: |config, _| {
         config.zero_grad = ZeroGrad::Start;
@@ -47,7 +47,7 @@ const ZERO_GRAD_START: Lever = Lever {
 
 const STEP_FUNCTION: Lever = Lever {
     id: "step-function",
-    title: "Let logits and loss go after each step",
+    title: "Delete logits and loss after each step",
     cost: Cost::Nothing,
     change: |config, _| {
         config.loop_style = LoopStyle::Function;
@@ -58,7 +58,7 @@ const STEP_FUNCTION: Lever = Lever {
 
 const FUSED: Lever = Lever {
     id: "fused",
-    title: "Run the optimizer as one kernel",
+    title: "Use the fused optimizer",
     cost: Cost::Nothing,
     change: |config, _| {
         walks_over_lists(config)?;
@@ -71,7 +71,7 @@ const FUSED: Lever = Lever {
 
 const IN_PLACE: Lever = Lever {
     id: "in-place",
-    title: "Let activations overwrite their input",
+    title: "Use in-place activations",
     cost: Cost::Nothing,
     change: |config, _| {
         config.in_place = InPlace::On;
@@ -86,7 +86,7 @@ const IN_PLACE: Lever = Lever {
 
 const GROWING_SEGMENTS: Lever = Lever {
     id: "expandable-segments",
-    title: "Let the allocator's segments grow",
+    title: "Use expandable segments",
     cost: Cost::Nothing,
     change: |config, _| {
         let conf = Conf::read(&config.alloc_conf).ok()?;
@@ -108,7 +108,7 @@ const GROWING_SEGMENTS: Lever = Lever {
 
 const FOR_LOOP: Lever = Lever {
     id: "for-loop",
-    title: "Step one parameter at a time",
+    title: "Use foreach=False",
     cost: Cost::Little,
     change: |config, _| {
         walks_over_lists(config)?;
@@ -132,7 +132,7 @@ const UPDATE: Lever = Lever {
 
 const CHANNELS_LAST: Lever = Lever {
     id: "channels-last",
-    title: "Lay images out channels last",
+    title: "Use the channels-last memory format",
     cost: Cost::Little,
     change: |config, facts| {
         facts.has_images.then_some(())?;
@@ -148,7 +148,7 @@ const CHANNELS_LAST: Lever = Lever {
 
 const AMP_BF16: Lever = Lever {
     id: "amp-bf16",
-    title: "Compute in bfloat16 (autocast)",
+    title: "Use autocast to bfloat16",
     cost: Cost::Little,
     change: |config, facts| {
         (config.precision == Precision::Fp32 && facts.has_bfloat16).then_some(())?;
@@ -164,7 +164,7 @@ const AMP_BF16: Lever = Lever {
 
 const AMP_FP16: Lever = Lever {
     id: "amp-fp16",
-    title: "Compute in float16 (autocast, scaled loss)",
+    title: "Use autocast to float16 with a scaled loss",
     cost: Cost::Little,
     change: |config, facts| {
         (config.precision == Precision::Fp32 && !facts.has_bfloat16).then_some(())?;
@@ -186,7 +186,7 @@ const AMP_FP16: Lever = Lever {
 
 const ACCUMULATE: Lever = Lever {
     id: "accumulate",
-    title: "Accumulate over smaller parts of the batch",
+    title: "Accumulate gradients over smaller batches",
     cost: Cost::Little,
     change: |config, facts| {
         let batch = config.dims.get_mut(facts.batch.as_deref()?)?;
@@ -217,7 +217,7 @@ const ACCUMULATE: Lever = Lever {
 
 const CHECKPOINT_HALF: Lever = Lever {
     id: "checkpoint-half",
-    title: "Recompute every second block in backward",
+    title: "Gradient checkpointing, every second block",
     cost: Cost::Little,
     change: |config, _| {
         (config.checkpoint == Checkpoint::None).then_some(())?;
@@ -234,7 +234,7 @@ const CHECKPOINT_HALF: Lever = Lever {
 
 const EMA_ON_CPU: Lever = Lever {
     id: "ema-on-cpu",
-    title: "Keep the moving average on the CPU",
+    title: "Keep the EMA of weights on the CPU",
     cost: Cost::Little,
     change: |config, _| {
         config.ema = false;
@@ -249,7 +249,7 @@ const EMA_ON_CPU: Lever = Lever {
 
 const CHECKPOINT: Lever = Lever {
     id: "checkpoint",
-    title: "Recompute every block in backward",
+    title: "Gradient checkpointing, every block",
     cost: Cost::Time,
     change: |config, _| {
         config.checkpoint = Checkpoint::Blocks;
@@ -265,7 +265,7 @@ const CHECKPOINT: Lever = Lever {
 
 const EIGHT_BIT: Lever = Lever {
     id: "adamw-8bit",
-    title: "Keep the optimizer's state in 8 bits",
+    title: "Use 8-bit optimizer state",
     cost: Cost::Training,
     change: |config, _| {
         let optimizer = match config.optimizer {
@@ -324,7 +324,7 @@ const SGD_MOMENTUM: Lever = Lever {
 
 const BF16: Lever = Lever {
     id: "bf16",
-    title: "Keep everything in bfloat16",
+    title: "Train in pure bfloat16",
     cost: Cost::Training,
     change: |config, facts| {
         (config.precision.converts_to().is_none() && facts.has_bfloat16).then_some(())?;
@@ -340,7 +340,7 @@ const BF16: Lever = Lever {
 
 const LORA: Lever = Lever {
     id: "lora",
-    title: "Train low-rank adapters only (LoRA)",
+    title: "Train with LoRA adapters",
     cost: Cost::Training,
     change: |config, facts| {
         (config.lora.is_empty() && config.freeze.is_empty()).then_some(())?;
@@ -397,7 +397,7 @@ fn quoted(names: &[String]) -> String {
     quoted.join(", ")
 }
 
-/// Whether the optimizer steps over all parameters at a time, with temporaries as large.
+/// Whether the optimizer steps over all parameters at once, with temporaries of the same size.
 fn walks_over_lists(config: &Config) -> Option<()> {
     matches!(config.optimizer_impl, Implementation::Auto | Implementation::Foreach).then_some(())
 }

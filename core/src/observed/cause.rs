@@ -51,13 +51,13 @@ impl Cause {
     pub const fn about(self) -> &'static str {
         match self {
             Self::LargerThanCard => "one allocation is larger than the whole card",
-            Self::Fraction => "the process may reserve no more, though the card has free memory",
-            Self::Refused => "the card had enough free memory when it was asked afterwards",
+            Self::Fraction => "the process may reserve no more, although the GPU has free memory",
+            Self::Refused => "the GPU had enough free memory when asked afterwards",
             Self::Fragmentation => {
                 "the process holds enough memory that no tensor uses, but in pieces that are too small"
             }
-            Self::OtherProcesses => "other processes hold what is missing",
-            Self::Shortage => "even all memory that no tensor uses would not do",
+            Self::OtherProcesses => "other processes use the missing memory",
+            Self::Shortage => "even with all unused memory it would not fit",
         }
     }
 

@@ -114,7 +114,7 @@ fn range(inference: &mut Inference<'_>) -> Result<(), OpError> {
                 if forward { limit.checked_sub(start) } else { start.checked_sub(limit) };
             let distance = u64::try_from(distance.unwrap_or(0).max(0)).unwrap_or(0);
             if delta == 0 {
-                return Err(OpError::new("a step of 0 goes nowhere"));
+                return Err(OpError::new("a step of 0 is invalid"));
             }
             let count = distance.div_ceil(delta.unsigned_abs());
             inference.set_dims(0, dtype, [count]);

@@ -142,7 +142,7 @@ fn arguments<'a>(
             } else if name.strip_prefix('#') == Some(*parameter) {
                 let known = ints(position);
                 let known =
-                    known.ok_or_else(|| OpError::new(format!("`{parameter}` is not known")))?;
+                    known.ok_or_else(|| OpError::new(format!("`{parameter}` is unknown")))?;
                 sizes = Some(Value::List(known.iter().map(|&n| Value::Int(n)).collect()));
             }
         }
@@ -179,7 +179,7 @@ fn attribute(name: &str, attribute: Option<&Attribute>) -> Result<Value, OpError
             | Attribute::Body(_)
             | Attribute::Unsupported,
         ) => {
-            return Err(OpError::new(format!("`{name}` is of a form that is not known")));
+            return Err(OpError::new(format!("`{name}` is of a form that is unknown")));
         }
     })
 }

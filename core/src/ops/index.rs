@@ -155,7 +155,9 @@ fn non_zero(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let count = if let Some(count) = found {
         u64::try_from(count).unwrap_or(u64::MAX)
     } else {
-        inference.assume("how many elements are not zero only a run shows; all are taken to be");
+        inference.assume(
+            "the number of non-zero elements depends on data; all are assumed to be non-zero",
+        );
         x.numel()
     };
     inference.set_dims(0, DType::Int64, [rank, count]);
@@ -164,7 +166,7 @@ fn non_zero(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 fn unique(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
-    inference.assume("how many elements are unique only a run shows; all are taken to be");
+    inference.assume("the number of unique elements depends on data; all are assumed to be unique");
     let axis = inference.node.int("axis").map(|a| axis(a, x.rank())).transpose()?;
     let count = axis.map_or_else(|| x.numel(), |axis| dim(&x.dims, axis));
     let dims = if axis.is_some() { x.dims.clone() } else { Dims::from_slice(&[count]) };
@@ -180,7 +182,9 @@ fn compress(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let count = if let Some(list) = inference.ints(1) {
         u64::try_from(list.iter().filter(|&&n| n != 0).count()).unwrap_or(u64::MAX)
     } else {
-        inference.assume("how much is selected only a run shows; all is taken to be");
+        inference.assume(
+            "the number of selected elements depends on data; all are assumed to be selected",
+        );
         condition.numel()
     };
     let dims = match inference.node.int("axis") {

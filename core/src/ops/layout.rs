@@ -185,7 +185,7 @@ fn slice(inference: &mut Inference<'_>) -> Result<(), OpError> {
         let axis = axis(stated.unwrap_or_else(|| signed_len(position)), x.rank())?;
         let step = steps.and_then(|steps| steps.get(position).copied()).unwrap_or(1);
         let (start, step, count) = span(dim(&x.dims, axis), start, end, step)
-            .ok_or_else(|| OpError::new("a step of 0 goes nowhere"))?;
+            .ok_or_else(|| OpError::new("a step of 0 is invalid"))?;
         if let (Some(d), Some(stride)) = (dims.get_mut(axis), strides.get_mut(axis)) {
             *d = count;
             offset = offset.saturating_add(start.saturating_mul(*stride));

@@ -178,7 +178,7 @@ fn non_max_suppression(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let scores = inference.input(1)?;
     let each = inference.ints(2).and_then(|list| list.first().copied()).unwrap_or(i64::MAX);
     let each = size(each.max(0))?.min(dim(&scores.dims, 2));
-    inference.assume("how many boxes are selected only a run shows; all allowed are taken to be");
+    inference.assume("the number of selected boxes depends on data; the maximum is assumed");
     let count = dim(&scores.dims, 0).saturating_mul(dim(&scores.dims, 1)).saturating_mul(each);
     inference.set_dims(0, DType::Int64, [count, 3]);
     Ok(())

@@ -7,7 +7,7 @@
 use crate::tensor::{DType, TensorType};
 use crate::trace::Category;
 
-/// How the mark begins.
+/// How the annotation begins.
 const HEAD: &str = "highwater ";
 
 /// What a tensor is.

@@ -48,7 +48,7 @@ pub(super) fn trace(
     (trace, diagnostics)
 }
 
-/// Of a block no more is known than its bytes, which [`Run::place_as`] places as so many numbers of one.
+/// A trace gives only a block's size in bytes, so [`Run::place_as`] treats it as a one-dimensional tensor of bytes.
 fn forget_types(trace: &mut Trace) {
     let Trace { storages, labels, .. } = trace;
     for storage in storages {
@@ -168,7 +168,7 @@ impl<'h> Run<'h> {
         self.warn();
     }
 
-    /// Whether the mark tells of as much that is trained as gradients are seen.
+    /// Whether the trained parameters of the annotation agree with the gradients.
     fn compare_gradients(&mut self, trained: Bytes) {
         let seen: Bytes = self.history.gradients(0).iter().map(|block| block.bytes).sum();
         let quarter = trained.0.div_euclid(4);
@@ -176,7 +176,7 @@ impl<'h> Run<'h> {
             return;
         }
         let message = format!(
-            "the mark tells of {trained} of parameters that are trained, and the first step leaves \
+            "the annotation lists {trained} of trained parameters, and the first step leaves \
              {seen} of gradients: say `frozen:` of what is not trained, and tell all that is; where \
              gradients are dropped before the optimizer has stepped, this is nothing"
         );
@@ -223,7 +223,7 @@ impl<'h> Run<'h> {
         let message = "the trace does not tell the model's tensors: gradients stand in for parameters, so \
                        that buffers and frozen parameters are missing, as is a batch that was there before; \
                        set the mark that docs/profiles.md shows";
-        self.note(Severity::Warning, "model-not-told", message);
+        self.note(Severity::Warning, "model-not-recorded", message);
         let gradients = self.history.gradients(0).into_iter().rev();
         let tensor = |block: &TracedBlock| TensorType::new(DType::UInt8, [block.bytes.0]);
         gradients

@@ -30,9 +30,7 @@ pub(super) fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config,
     let sums = Sums::of(history, class);
     let optimizer = Optimizer::of_class(class, copies(history, parameters), sums.nesterov)
         .ok_or_else(|| {
-            format!(
-                "the optimizer {class} is not known: what its step allocated on the CPU is kept"
-            )
+            format!("the optimizer {class} is unknown: what its step allocated on the CPU is kept")
         })?;
     let runs = |part: &str| {
         let within = profile.operators.iter().map(|operator| profile.name(operator.span.name));

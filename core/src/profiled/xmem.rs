@@ -57,7 +57,7 @@ pub(super) fn trace(history: &History<'_>) -> (Trace, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     if history.profile.annotations.is_empty() {
         let message = "gradients stand in for parameters; buffers are not counted";
-        diagnostics.push(Diagnostic::new(Severity::Warning, "model-not-told", message));
+        diagnostics.push(Diagnostic::new(Severity::Warning, "model-not-recorded", message));
     }
     (written(&lives, length), diagnostics)
 }

@@ -22,7 +22,7 @@ use crate::trace::{Category, Phase, PhaseMark};
 
 /// COUNT: samples of the timeline, at most.
 const SAMPLES_MAX: usize = 20_000;
-/// COUNT: lines of code that are told apart over time; the rest is one.
+/// COUNT: lines of code shown separately over time; the rest is summed.
 const OWNERS_MAX: usize = 7;
 /// COUNT: frames of one stack, at most.
 const FRAMES_MAX: usize = 16;

@@ -1,4 +1,4 @@
-//! The pickle's stack machine, which keeps of a snapshot what a [`MemorySnapshot`] has and lets go of the rest.
+//! The pickle's stack machine. It keeps only the parts of a snapshot that a [`MemorySnapshot`] has.
 //!
 //! A dictionary is recognised by its keys: an entry of the trace has an `action`, a frame a `filename`, a block a
 //! `state`, a segment `blocks`. It becomes a row of a table as soon as a list or another dictionary

@@ -26,7 +26,7 @@ pub(super) fn obey(view: &mut View<'_>, config: &Config) {
     }
     if count > 0 {
         let message =
-            format!("{count} times, attention is taken to run {how}, as the setting asks");
+            format!("{count} times, attention is assumed to run {how}, as the setting asks");
         view.say(Severity::Info, "attention-setting", message);
     } else if others == 0 {
         let message = "the setting of attention changes nothing: no attention was recognised";

@@ -119,7 +119,7 @@ pub(super) fn of_weights(view: &mut View<'_>, _: &Config) {
     view.found_again("batch normalisation with the statistics of its input", count);
 }
 
-/// The normalisation without what the exporter put beside it.
+/// The normalisation without the nodes that the exporter added to it.
 fn with_batch_statistics(view: &View<'_>, node: &Node) -> Option<Node> {
     let averages = |position| {
         node.input(position).is_some_and(|value| view.made_by(value, "ReduceMean").is_some())

@@ -167,7 +167,7 @@ pub(super) fn reinsert(view: &mut View<'_>, config: &Config) {
     let count = drop_out(view, values, &attentions, family.ratio);
     if count > 0 {
         let message = format!(
-            "the model is built as {}, and is taken to drop out as that does by \
+            "the model is built as {}, and is assumed to drop out as that does by \
              default: {count} times with probability {}; the file was exported for inference, which \
              removes dropout",
             family.name, family.ratio

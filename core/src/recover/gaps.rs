@@ -37,7 +37,7 @@ pub(super) fn fill(view: &mut View<'_>, config: &Config) {
     }
     if count > 0 {
         let message = format!(
-            "{count} modules are missing in front of the classifier's layers, and are taken to be \
+            "{count} modules are missing in front of the classifier's layers, and are assumed to be \
              dropout, which exports for inference do not have"
         );
         view.say(Severity::Info, "assumed-dropout", message);

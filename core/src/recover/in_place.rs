@@ -78,8 +78,8 @@ pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     }
     if count > 0 && config.in_place == InPlace::Auto {
         let message = format!(
-            "{count} activations, sums and dropouts are taken to overwrite their input, as in \
-             torchvision's models; no exporter tells"
+            "{count} activations, sums and dropouts are assumed to overwrite their input, as in \
+             torchvision's models; no export records this"
         );
         view.say(Severity::Info, "assumed-in-place", message);
         warn(view, &kept);

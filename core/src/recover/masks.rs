@@ -32,7 +32,7 @@ pub(super) fn separate(view: &mut View<'_>, _: &Config) {
     }
     if count > 0 {
         let message = format!(
-            "{count} attention masks are taken to be buffers of their own: the file has one for \
+            "{count} attention masks are assumed to be buffers of their own: the file has one for \
              several modules, as exporters write equal tensors once"
         );
         view.say(Severity::Info, "separate-masks", message);

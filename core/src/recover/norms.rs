@@ -1,5 +1,5 @@
-//! Normalisations as modules call them: without the constants that ONNX wants in place of a weight or a bias
-//! that there is none of, and instance normalisation whole where it keeps statistics.
+//! Normalisations as modules call them: without the constants that ONNX requires for a missing weight or a
+//! missing bias, and with instance normalisation as one operator where it keeps statistics.
 
 use super::View;
 use crate::config::Config;

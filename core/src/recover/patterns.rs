@@ -30,7 +30,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
         view.say(
             Severity::Info,
             "attention-mask",
-            "attention masks are taken to be causal or all ones, so that PyTorch passes a flag and \
+            "attention masks are assumed to be causal or all ones, so that PyTorch passes a flag and \
              no tensor",
         );
     }

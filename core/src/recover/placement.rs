@@ -162,7 +162,7 @@ pub(super) fn diagnostic(
         .filter(|name| !name.ends_with("num_batches_tracked"))
         .collect();
     let message = format!(
-        "buffers that transformers' modules register and no operator reads are taken to be there: {}",
+        "buffers that transformers' modules register and no operator reads are assumed to be there: {}",
         assumed.join(", ")
     );
     (!assumed.is_empty()).then(|| Diagnostic::new(Severity::Info, "assumed-buffers", message))

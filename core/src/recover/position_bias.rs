@@ -38,7 +38,7 @@ pub(super) fn restore(view: &mut View<'_>, _: &Config) {
     let count = found.iter().filter(|bias| unfold(view, bias).is_some()).count();
     if count > 0 {
         let message = format!(
-            "{count} relative position biases, which the exporter stored as it computed them, are taken to come \
+            "{count} relative position biases, which the exporter stored as it computed them, are assumed to come \
              from trained tables with a row for each distance"
         );
         view.say(Severity::Info, "recovered-parameters", message);

@@ -31,7 +31,7 @@ pub(super) fn report(view: &View<'_>, config: &Config) {
     let count = view.nodes().filter(|(_, node)| spelled_out(node)).count();
     if count > 0 {
         let message = format!(
-            "attention is spelled out in {count} modules of transformers and is taken to be trained \
+            "attention is spelled out in {count} modules of transformers and is assumed to be trained \
              so (`attn_implementation=\"eager\"`); a model that is trained with the default keeps \
              less, where it was only exported so"
         );

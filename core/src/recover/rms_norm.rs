@@ -23,7 +23,7 @@ pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
         view.say(
             Severity::Info,
             "assumed-norm-precision",
-            "RMS norms are taken to compute in single precision, as those of transformers do: the \
+            "RMS norms are assumed to compute in single precision, as those of transformers do: the \
              file does not have the casts that would tell",
         );
     }

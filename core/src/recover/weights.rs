@@ -58,7 +58,7 @@ pub(super) fn name_folded(view: &mut View<'_>, _: &Config) {
     if count > 0 {
         let message = format!(
             "{count} tensors that scale or shift channels, which the exporter stored anew without \
-             their names, are taken to be trained"
+             their names, are assumed to be trained"
         );
         view.say(Severity::Info, "recovered-parameters", message);
     }
@@ -144,7 +144,7 @@ pub(super) fn tie_heads(view: &mut View<'_>, _: &Config) {
     let taken = if shares { "the same tensor" } else { "two tensors" };
     let more_or_less = if shares { "more" } else { "fewer" };
     let message = format!(
-        "the weight of `{}` and `{}` are taken to be {taken}, as is usual for such a model; the \
+        "the weight of `{}` and `{}` are assumed to be {taken}, as is usual for such a model; the \
          exporter stores a transposed copy either way. If that is wrong, {} parameters {more_or_less} \
          are trained: export with `do_constant_folding=False`, which keeps the difference",
         node.module,

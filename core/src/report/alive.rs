@@ -51,7 +51,7 @@ pub(super) fn module_of<'a>(trace: &'a Trace, storage: &Storage) -> &'a str {
     name.rsplit_once('.').map_or_else(|| trace.label(storage.module), |(module, _)| module)
 }
 
-/// Storages that are alive, largest first, each with what the user is told of it.
+/// Storages that are alive, largest first, as the report shows them.
 pub(super) fn live_tensors(
     trace: &Trace,
     alive: Vec<(StorageId, usize)>,

@@ -10,7 +10,7 @@ use crate::bytes::Bytes;
 use crate::sorted;
 use crate::trace::{Event, StorageId, Trace};
 
-/// COUNT: modules told apart; the rest is one.
+/// COUNT: modules shown separately; the rest is summed.
 const MOST: usize = 7;
 /// COUNT: parts of a path, at most.
 const DEEPEST: usize = 4;

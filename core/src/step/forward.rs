@@ -282,7 +282,7 @@ impl<'a> Forward<'a> {
         for (op, nodes) in assumed.iter() {
             let (count, first) = (nodes.len(), nodes.first().copied().unwrap_or_default());
             let message = format!(
-                "what `{op}` keeps and allocates is not known ({count} in the graph): it is taken to \
+                "what `{op}` keeps and allocates is unknown ({count} in the graph): it is assumed to \
                  make its outputs and to keep its inputs, so the truth can only be higher"
             );
             found.push(Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(first));

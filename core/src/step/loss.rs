@@ -122,7 +122,7 @@ fn diagnostic(choice: LossChoice, is_chosen: bool, what: &str) -> Diagnostic {
         LossChoice::Sum => (Severity::Warning, ", since its shape suggests no loss"),
         _ => (Severity::Info, ""),
     };
-    Diagnostic::new(severity, "assumed-loss", format!("the loss is taken to be {what}{why}"))
+    Diagnostic::new(severity, "assumed-loss", format!("the loss is assumed to be {what}{why}"))
 }
 
 fn refusal(choice: LossChoice, wanted: &str, found: &str) -> Error {
@@ -377,7 +377,7 @@ mod tests {
                 "the sum of the first output, `logits`, float32[2, 3, 4, 6], since its shape suggests no loss",
             ),
         ] {
-            let expected = format!("the loss is taken to be {expected}");
+            let expected = format!("the loss is assumed to be {expected}");
             check(op, input, output, LossChoice::Auto, &expected);
         }
     }

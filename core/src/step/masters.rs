@@ -66,7 +66,7 @@ impl Masters {
     pub(super) fn diagnostic() -> Diagnostic {
         let message = "the optimizer holds the parameters once more in fp32, and gradients are copied \
                        to fp32 before its step, as in Apex O2 and Megatron; those in half precision \
-                       are taken to stay until zero_grad, and normalisations to be converted too";
+                       are assumed to stay until zero_grad, and normalisations to be converted too";
         Diagnostic::new(Severity::Info, "master-weights", message)
     }
 }

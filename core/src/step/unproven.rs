@@ -90,7 +90,7 @@ pub(super) fn mark(program: &Program<'_>, typed: &Typed, trace: &mut Trace) -> O
     let Guess { node, kind, guessed, tensors } = worst;
     let message = format!(
         "the workspaces of {} convolutions are guessed: of ten, {} come within 5 % of cuDNN's answer; the \
-         largest of this one is taken to be {guessed}, where copies of its tensors are {tensors}",
+         largest of this one is assumed to be {guessed}, where copies of its tensors are {tensors}",
         kind.name, kind.near
     );
     let label = node.label(&program.graph);

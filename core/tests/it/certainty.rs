@@ -47,7 +47,7 @@ fn what_an_exporter_took_apart_is_recovered() {
         &expect![[r"
         graph: The peak rests 18 % on rules proven against PyTorch, 40 % on structure recovered from the file, 42 % on assumptions.
         1.40 GiB assumed: the loss that the output suggests
-        1.33 GiB recovered: operators that the exporter took apart
+        1.33 GiB recovered: operators that the exporter decomposed
     "]],
     );
 }
@@ -60,8 +60,8 @@ fn dropout_that_left_no_trace_is_assumed() {
         &expect![[r"
         graph: The peak rests 17 % on rules proven against PyTorch, 38 % on structure recovered from the file, 45 % on assumptions.
         1.40 GiB assumed: the loss that the output suggests
-        106.13 MiB assumed: dropout where such a model usually has it
-        1.26 GiB recovered: operators that the exporter took apart
+        106.13 MiB assumed: dropout where such models usually have it
+        1.26 GiB recovered: operators that the exporter decomposed
     "]],
     );
 }

@@ -210,7 +210,7 @@ fn what_is_not_known_is_refused() {
     for (text, expected) in [
         (
             r#"{"model_type": "mamba", "state_size": 16}"#,
-            "`mamba`, whose operators are not known here",
+            "`mamba`, whose operators are not supported",
         ),
         (
             r#"{"model_type": "stablelm", "rms_norm_eps": 1, "hidden_act": "silu", "num_key_value_heads": 8}"#,

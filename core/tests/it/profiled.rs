@@ -98,7 +98,9 @@ fn where_the_model_is_not_told_gradients_stand_in() {
     let annotated = read(text.as_bytes()).unwrap();
     for rules in Rules::ALL {
         let [without, with] = [&profile, &annotated].map(|profile| predict(profile, rules));
-        assert!(without.diagnostics.iter().any(|diagnostic| diagnostic.code == "model-not-told"));
+        assert!(
+            without.diagnostics.iter().any(|diagnostic| diagnostic.code == "model-not-recorded")
+        );
         // The batch is missing, 512 rows of 1024 numbers and a label each, and where it was freed others lie.
         let off = error(peaks(&without)[0], peaks(&with)[0]);
         assert!((-300..=0).contains(&off), "{rules:?}: {off}");
@@ -172,7 +174,7 @@ fn what_a_trace_cannot_tell_is_said() {
     check_warned(&frozen, &["mark-contradicted"]);
     check_warned(&of("mlp_512_sgd").replace("\"Input Dims\"", "\"Dims\""), &["no-shapes"]);
     // Two of a class: each has calls of its own, whose first makes state.
-    check_warned(&two_optimizers(), &["model-not-told", "optimizer-as-on-cpu"]);
+    check_warned(&two_optimizers(), &["model-not-recorded", "optimizer-as-on-cpu"]);
 }
 
 /// Two steps, in each of which two optimizers step; both make state in the first.

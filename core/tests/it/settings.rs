@@ -7,13 +7,13 @@ use highwater_core::formats::spec;
 use crate::fixtures;
 
 #[test]
-fn the_readme_names_every_flag() {
-    let page = String::from_utf8(fixtures::read("../../README.md")).unwrap();
+fn documents_name_every_flag() {
+    let page = String::from_utf8(fixtures::read("../../docs/command-line.md")).unwrap();
     for setting in SETTINGS {
         let flag = format!("`--{}", setting.name);
         let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-');
         let is_named = page.match_indices(&flag).any(|(at, _)| ends(&page[at + flag.len()..]));
-        assert!(is_named, "README.md does not name {flag}`");
+        assert!(is_named, "docs/command-line.md does not name {flag}`");
     }
 }
 

@@ -230,7 +230,7 @@ fn mistakes_are_told_with_their_place() {
         ("input: [N, 8]\nlayers: [identity]".to_owned(), "no layer of the spec computes anything"),
         (
             "input: [N, 3, H, W]\nlayers: [flatten, linear: 10]".to_owned(),
-            "line 2, column 19: the number of features that come in is not known, because it follows from an open dimension",
+            "line 2, column 19: the number of features that come in is unknown, because it follows from an open dimension",
         ),
         (
             "input: [N, 8]\nlayer: [relu]\nlayers: []".to_owned(),
@@ -246,7 +246,7 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             "input: [N, 8]\nlayers: [relu]\nlayers: [relu]".to_owned(),
-            "line 3, column 1: the key `layers` stands here a second time",
+            "line 3, column 1: the key `layers` appears a second time",
         ),
         (
             "highwater: 2\ninput: [N, 8]\nlayers: [relu]".to_owned(),
@@ -255,11 +255,11 @@ fn mistakes_are_told_with_their_place() {
         ("{\"input\": [8, 8], \"layers\": [\"relu\",}".to_owned(), "line 1, column"),
         (
             "input = [8, 8]\nlayers = [{linear = }]".to_owned(),
-            "line 2, column 21: `` is no value; texts stand in quotes",
+            "line 2, column 21: `` is no value; texts need quotes",
         ),
         (
             "input = [8, 8]\nlayers = [relu]".to_owned(),
-            "line 2, column 11: `relu` is no value; texts stand in quotes",
+            "line 2, column 11: `relu` is no value; texts need quotes",
         ),
         (format!("layers: {}", "[".repeat(100)), "deep in each other"),
         (format!("layers = {}", "{a.b.c.d.e.f.g = ".repeat(10)), "deep"),

@@ -538,7 +538,7 @@ pub(super) fn call(
         return Ok((row.run(rt, values, false)?, overwritten));
     }
     let plain = name.strip_suffix('_').and_then(lookup);
-    let row = plain.ok_or_else(|| format!("{name} is not known"))?;
+    let row = plain.ok_or_else(|| format!("{name} is unknown"))?;
     Ok((row.run(rt, values, true)?, overwritten))
 }
 

@@ -27,7 +27,7 @@ pub(in crate::formats) struct Clues {
     pub(in crate::formats) class: Option<String>,
     /// Parameters and their sizes, by path.
     pub(in crate::formats) parameters: BTreeMap<String, Vec<u64>>,
-    /// Modules of which it is not said what parameters they have.
+    /// Modules whose parameters the file does not list.
     pub(in crate::formats) opaque: BTreeSet<String>,
     /// Probabilities of dropouts, by path.
     pub(in crate::formats) dropouts: BTreeMap<String, f64>,
@@ -350,7 +350,7 @@ impl Sought<'_> {
             } else {
                 "have a weight of its own"
             };
-            say("assumed-tie", format!("the head is taken to {how}, as such models do"));
+            say("assumed-tie", format!("the head is assumed to {how}, as such models do"));
         }
         if self.named.is_file() {
             let message = format!(

@@ -171,7 +171,7 @@ impl<'s> Row<'s> {
             | "tanh" | "softplus" | "hardsigmoid" | "hardswish" | "leaky_relu" => {
                 self.add(given, part, kind, &[])
             }
-            _ => Err(given.fault(format!("the activation `{name}` is not known here"))),
+            _ => Err(given.fault(format!("the activation `{name}` is not supported"))),
         }
     }
 
@@ -355,7 +355,7 @@ impl<'s> Row<'s> {
                 self.notes.push(Diagnostic::new(Severity::Info, "keras-left-out", message));
                 Ok(())
             }
-            _ => Err(given.fault("this class is not known here; export the model as ONNX instead")),
+            _ => Err(given.fault("this class is not supported; export the model as ONNX instead")),
         }
     }
 

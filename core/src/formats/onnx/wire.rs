@@ -208,5 +208,5 @@ pub(super) fn length(bytes: &[u8]) -> u64 {
 
 /// The file contradicts its own format at this byte.
 pub(super) fn corrupt(at: u64, what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the ONNX file is damaged: at byte {at} stands {what}"))
+    Error::new(ErrorKind::Corrupt, format!("the ONNX file is damaged: at byte {at} is {what}"))
 }

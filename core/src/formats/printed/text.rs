@@ -317,7 +317,7 @@ impl<'t> Parser<'t> {
         }
         let count = rest.get(..digits).and_then(|digits| digits.parse().ok());
         let count = count.filter(|count| (1..=REPEAT_MAX).contains(count)).ok_or_else(|| {
-            let message = format!("so many modules are not read: {REPEAT_MAX} at most");
+            let message = format!("too many modules: {REPEAT_MAX} at most");
             Error::new(ErrorKind::TooLarge, message).at(self.place())
         })?;
         self.skip(digits.saturating_add(3));

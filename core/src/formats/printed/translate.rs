@@ -402,7 +402,7 @@ impl<'t, 's> Row<'t, 's> {
         if let Some(Layer { body: Body::Module(head), .. }) = self.layers.get_mut(before) {
             *head = head.clone().with("tie", path.clone())?;
             let message = format!(
-                "`{}` (line {}) is taken to share its weight with `{path}`, as such models do",
+                "`{}` (line {}) is assumed to share its weight with `{path}`, as such models do",
                 module.name, module.place.line
             );
             self.note(Severity::Info, "assumed-tie", message);
@@ -631,7 +631,7 @@ impl<'t, 's> Row<'t, 's> {
         let before = self.layers.last().and_then(|layer| layer.name.clone());
         let before = before.map_or_else(String::new, |name| format!(" from `{name}`"));
         let message = format!(
-            "`{}` (line {}) reads {want}, and {} comes in{before}: what lies between is not known",
+            "`{}` (line {}) reads {want}, and {} comes in{before}: what lies between is unknown",
             module.name,
             module.place.line,
             self.x.shown()

@@ -190,7 +190,7 @@ fn unpacked(zip: &ZipArchive<Window<'_>>, path: &str, entry: Entry) -> Result<Ve
     let unpacked: &mut dyn io::Read = match entry.method {
         CompressionMethod::STORE => &mut file.reader(),
         CompressionMethod::DEFLATE => &mut DeflateDecoder::new(file.reader()),
-        _ => return Err(corrupt("is packed in a way that is not known here; store it instead")),
+        _ => return Err(corrupt("is packed in a way that is not supported; store it instead")),
     };
     let mut bytes = Vec::new();
     // PyTorch can be told to leave the checksum out.

@@ -413,7 +413,7 @@ impl<'j> Lower<'j> {
             self.say(Severity::Warning, "exported-for-inference", message);
         }
         if self.masked > 0 {
-            let message = "attention masks are taken to be causal or all ones, so that PyTorch \
+            let message = "attention masks are assumed to be causal or all ones, so that PyTorch \
                            passes a flag and no tensor";
             self.say(Severity::Info, "attention-mask", message);
         }

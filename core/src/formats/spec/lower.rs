@@ -568,7 +568,7 @@ impl<'a> Lowering<'a> {
                 Ok(n)
             }
             Some(_) => Err(self.fault(format!(
-                "{what} is not known, because it follows from an open dimension; give that a size \
+                "{what} is unknown, because it follows from an open dimension; give that a size \
                  under `dims`, such as `dims: {{H: 224}}`"
             ))),
             None => Err(self.fault(format!("there is no dimension for {what}"))),
@@ -694,7 +694,7 @@ pub(super) fn again(l: &mut Lowering<'_>, a: &Args<'_>, x: &Tensor) -> Result<Te
         return Err(l.fault(format!("`again` finds no earlier layer `{name}`{meant}")));
     };
     if l.again >= AGAIN_MAX {
-        return Err(l.fault(format!("`again` stands more than {AGAIN_MAX} deep in itself")));
+        return Err(l.fault(format!("`again` is nested more than {AGAIN_MAX} deep in itself")));
     }
     l.count()?;
     let path = path.split('.').map(str::to_owned).collect();

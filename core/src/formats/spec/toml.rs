@@ -130,7 +130,7 @@ fn insert(entries: &mut Vec<(Key, Tree)>, keys: &[Key], value: Tree) -> Result<(
 }
 
 fn twice(key: &Key) -> Error {
-    fault(key.place, format!("the key `{}` stands here a second time", shortened(&key.text)))
+    fault(key.place, format!("the key `{}` appears a second time", shortened(&key.text)))
 }
 
 struct Reader<'t> {
@@ -263,8 +263,7 @@ impl Reader<'_> {
                     |c: char| c.is_alphanumeric() || matches!(c, '+' | '-' | '.' | '_' | ':');
                 let word = self.word(is_part);
                 scalar(&word).ok_or_else(|| {
-                    let message =
-                        format!("`{}` is no value; texts stand in quotes", shortened(&word));
+                    let message = format!("`{}` is no value; texts need quotes", shortened(&word));
                     fault(place, message)
                 })?
             }

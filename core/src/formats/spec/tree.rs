@@ -181,7 +181,7 @@ impl Builder {
                 let text = key_text(&tree)
                     .ok_or_else(|| fault(place, "a key must be one word, such as `linear`"))?;
                 if entries.iter().any(|(known, _)| known.text == text) {
-                    let message = format!("the key `{text}` stands here a second time");
+                    let message = format!("the key `{text}` appears a second time");
                     return Err(fault(place, message));
                 }
                 *key = Some(Key { place, text });

@@ -241,7 +241,7 @@ fn ints(list: impl IntoIterator<Item = u64>) -> Value {
     Value::Ints(list.into_iter().map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect())
 }
 
-/// Convolutions with so many parameters: of the channels that come in, or of others if none fits.
+/// Convolutions with a number of parameters: of the input's channels, or of others if none fits.
 fn convolutions(row: &Row, channels: Option<u64>, out: u64, transposed: bool) -> Vec<Kernel> {
     const OTHERS: [u64; 12] = [3, 1, 4, 6, 16, 32, 64, 128, 256, 512, 1024, 2048];
     let candidates = channels.into_iter().chain(OTHERS);
@@ -294,7 +294,7 @@ fn places(n: u64, window: u64, stride: u64, padding: u64) -> Option<u64> {
     room.checked_div_euclid(stride)?.checked_add(1)
 }
 
-/// Stride and padding with which a window makes so many of so many, the usual ones first.
+/// Strides and paddings that give an output length for an input length and a window, the usual ones first.
 fn slide(n: u64, made: u64, window: u64) -> Option<[u64; 2]> {
     let usual = if window.is_multiple_of(2) { 0 } else { window.div_euclid(2) };
     let paddings = [usual, 0].into_iter().chain(0..=window.min(WINDOW_MAX));
@@ -360,7 +360,7 @@ pub(super) fn first_input(row: &Row, stated: Option<Stated>) -> Option<Vec<u64>>
     }
 }
 
-/// Whether a tensor has about so many bytes: a table rounds to hundredths.
+/// Whether a tensor has about this number of bytes: a table rounds to hundredths.
 fn is_about(stated: Option<Stated>, sizes: [u64; 4]) -> bool {
     let Some(Stated { hundredths, unit }) = stated else { return true };
     let bytes = sizes.iter().try_fold(400_u64, |all, n| all.checked_mul(*n));

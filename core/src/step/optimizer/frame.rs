@@ -1,6 +1,6 @@
 //! A Python frame that updates parameters: names, values without a name, and state.
 //!
-//! - A name that is bound again lets go of what it held once the new value is there.
+//! - A variable that is assigned again drops its old value after the new one exists.
 //! - Values without a name die with the statement that made them.
 //! - When the function returns, its names go in the order in which the code mentions them first; a
 //!   list goes from its end.

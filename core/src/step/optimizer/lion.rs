@@ -9,7 +9,7 @@ pub(super) const LION: Rule = Rule {
     state: &[ZEROS],
     foreach: Some(|frame| frame.assign("updates", "aten::_foreach_lerp")),
     for_loop: |frame| frame.assign("update", "aten::lerp"),
-    assumed: "Lion is no optimizer of torch.optim: it is taken to be timm's; others make a temporary more or \
+    assumed: "Lion is no optimizer of torch.optim: it is assumed to be timm's; others make a temporary more or \
               fewer",
     ..TORCH
 };

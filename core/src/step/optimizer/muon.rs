@@ -23,7 +23,7 @@ pub(super) const MUON: Rule = Rule {
         let orthogonal = orthogonalise(frame.rt, &parameter);
         frame.bind("update", vec![orthogonal]);
     },
-    assumed: "Muon updates matrices only: parameters of two dimensions, embeddings among them, are taken to \
+    assumed: "Muon updates matrices only: parameters of two dimensions, embeddings among them, are assumed to \
               be its own, and all others to be AdamW's",
     ..TORCH
 };

@@ -204,7 +204,7 @@ impl<'t> Run<'t> {
             StatementKind::Return(value) => return Ok(Flow::Return(self.value(value)?)),
             StatementKind::Delete(name) => self.bind(name, Value::None),
             StatementKind::Define(_) | StatementKind::Class(_) => {
-                return Err(self.mistake("a definition stands at the start of a line"));
+                return Err(self.mistake("a definition must be at the start of a line"));
             }
         }
         Ok(Flow::Next)

@@ -59,7 +59,7 @@ fn share_of(dropout: &Printed) -> Option<f64> {
     }
 }
 
-/// What attention is beside its projections.
+/// Attention without its projections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attends {
     ToAll,

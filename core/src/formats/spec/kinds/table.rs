@@ -464,7 +464,7 @@ pub const TABLE: &[LayerKind] = &[
     row(
         "stand_in",
         "",
-        "for what is not known: the same tensor with another size, made without memory",
+        "for what is unknown: the same tensor with another size, made without memory",
         &[
             arg("size", &[], Takes::Count, NEEDED, "the size"),
             arg("dim", &[], Takes::Index, Default::Int(-1), "its dimension"),

@@ -14,7 +14,7 @@ use crate::graph::{Attribute, ValueId};
 /// A norm that is no one operator.
 const COMPOSITE: &str = "";
 
-/// What attention is told.
+/// Arguments of attention.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an argument of its own")]
 struct Attention {

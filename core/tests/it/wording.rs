@@ -1,0 +1,64 @@
+//! The answer in sentences, for each way in which a run can end.
+
+use expect_test::{Expect, expect};
+use highwater_core::estimate::LargestBatch;
+use highwater_core::wording::headline;
+use highwater_core::{Bytes, Config, Report};
+
+use crate::fixtures;
+
+/// AlexNet on a T4 with this much memory.
+fn alexnet(capacity: Option<u64>) -> Report {
+    let content = fixtures::read("models/train/alexnet.onnx");
+    let model = highwater_core::open(&mut content.as_slice(), "nets/alexnet.onnx").unwrap();
+    let mut config = Config {
+        dims: [("batch".to_owned(), 64)].into(),
+        capacity: capacity.map(Bytes::mib),
+        ..Config::default()
+    };
+    config.set("device", "t4").unwrap();
+    model.estimate(&config).unwrap()
+}
+
+fn check(report: &Report, expected: &Expect) {
+    let largest = LargestBatch { without_flush: Some(154), with_flush: Some(172) };
+    let said = headline(report, Some(largest));
+    let rest = said.rest.iter().map(|sentence| format!("{sentence}\n"));
+    expected.assert_eq(&(format!("{}\n", said.lead) + &rest.collect::<String>()));
+}
+
+#[test]
+fn a_run_fits() {
+    check(&alexnet(None), &expect![[r#""#]]);
+}
+
+#[test]
+fn a_run_is_a_tight_fit() {
+    check(&alexnet(Some(1720)), &expect![[r#""#]]);
+}
+
+#[test]
+fn a_run_fits_if_the_cache_is_flushed() {
+    check(&alexnet(Some(1600)), &expect![[r#""#]]);
+}
+
+#[test]
+fn a_run_does_not_fit() {
+    check(&alexnet(Some(900)), &expect![[r#""#]]);
+}
+
+#[test]
+fn sizes_that_look_equal_are_compared_by_their_difference() {
+    let need = alexnet(None).verdict.need;
+    let mut report = alexnet(Some(900));
+    report.verdict.capacity = Bytes(need.0 - 1000);
+    check(&report, &expect![[r#""#]]);
+}
+
+#[test]
+fn a_lower_bound_never_fits() {
+    let mut report = alexnet(None);
+    report.lower_bound = true;
+    report.verdict.verdict = report.verdict.verdict.of_lower_bound();
+    check(&report, &expect![[r#""#]]);
+}
