@@ -66,7 +66,11 @@ pub fn depth_names(timeline: &Timeline) -> Vec<String> {
         match (first.as_str(), last.as_str()) {
             (first, last) if first == last => first.to_owned(),
             ("", one) | (one, "") => one.to_owned(),
-            (first, last) => format!("{first} \u{2013} {last}"),
+            // The path that both lie in is written once.
+            (first, last) => {
+                let same = shared_path(&[first, last]);
+                format!("{first} \u{2013} {}", last.get(same..).unwrap_or(last))
+            }
         }
     };
     timeline.depths.iter().map(name).collect()
@@ -100,8 +104,8 @@ mod tests {
             last: last.to_owned(),
             owner: Owner { module: first.to_owned(), ..Owner::default() },
         };
-        timeline.depths = vec![depth("m.h.0", "m.h.3"), depth("m.h.4", "m.h.4"), depth("", "")];
-        assert_eq!(depth_names(&timeline), ["0 \u{2013} 3", "4", ""]);
+        timeline.depths = vec![depth("m.h.0", "m.h.3"), depth("m.head", "m.head"), depth("", "")];
+        assert_eq!(depth_names(&timeline), ["h.0 \u{2013} 3", "head", ""]);
         timeline.depths = vec![depth("conv1", "relu"), depth("layer1", "layer1")];
         assert_eq!(depth_names(&timeline), ["conv1 \u{2013} relu", "layer1"]);
     }

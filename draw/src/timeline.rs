@@ -10,7 +10,7 @@ use crate::float;
 use crate::hatch::stripes;
 use crate::palette::{DEPTHS, Ink};
 use crate::pen::{Area, Drawn, Pen, Point, steps, whole};
-use crate::scene::{Ground, Scene};
+use crate::scene::{Ground, Limit, Scene};
 use crate::stack::{Stack, layers};
 
 /// COUNT: columns of a level stretch where a line may part two layers. A line along every corner would
@@ -32,8 +32,8 @@ pub struct Curves<'a> {
     pub ticks: &'a [Bytes],
     /// Another run on the same axes.
     pub compared: Option<&'a Timeline>,
-    /// What the device leaves to the allocator, where that is shown.
-    pub limit: Option<Bytes>,
+    /// What devices leave to the allocator; those above the picture are not drawn.
+    pub limits: &'a [Limit],
 }
 
 /// One layer of the stack.
@@ -88,7 +88,7 @@ impl<'a> Curves<'a> {
             top: ground.top,
             ticks: &ground.ticks.at,
             compared: ground.compared.as_ref().map(|report| &report.timeline),
-            limit: ground.limit_shown(),
+            limits: &ground.limits,
         }
     }
 
@@ -109,7 +109,23 @@ impl<'a> Curves<'a> {
             self.outline(pen, area, &sizes, 4.0, Ink::Ground)?;
             self.outline(pen, area, &sizes, 2.0, Ink::Accent)?;
         }
-        pen.bars(self.limit.iter().map(across), pen.colour(Ink::Fails))
+        self.limits(pen, area, line)
+    }
+
+    /// Dashes for limits, and a line for the chosen one.
+    fn limits<B: DrawingBackend>(&self, pen: &mut Pen<'_, B>, area: Area, line: i32) -> Drawn<B> {
+        let across = |limit: &Limit| area.across(height_of(area, limit.bytes, self.top), line);
+        let shown = || self.limits.iter().filter(|limit| limit.bytes <= self.top);
+        let dash = pen.pixels(5.0);
+        let dashes = |limit: &Limit| {
+            let (bar, period) = (across(limit), usize::try_from(2 * dash).unwrap_or(1));
+            let dashed = move |left| Area { left, width: dash.min(bar.right() - left), ..bar };
+            (bar.left..bar.right()).step_by(period).map(dashed)
+        };
+        let others = shown().filter(|limit| !limit.is_chosen).flat_map(dashes);
+        pen.bars(others, pen.colour(Ink::Soft))?;
+        let chosen = shown().filter(|limit| limit.is_chosen).map(across);
+        pen.bars(chosen, pen.colour(Ink::Fails))
     }
 
     /// What is reserved and not allocated: the allocator's cache, hatched.
@@ -250,6 +266,7 @@ mod tests {
         data.owners = vec![Owner { module, from: vec![0], bytes: vec![Bytes(2)] }];
         let other = timeline(&[1, 1, 8, 1, 1, 1], &marks);
         let columns: Vec<usize> = (0..6).collect();
+        let limits = [Limit { name: "T4".to_owned(), bytes: Bytes(11), is_chosen: true }];
         let curves = Curves {
             data: &data,
             columns: &columns,
@@ -257,7 +274,7 @@ mod tests {
             top: Bytes(12),
             ticks: &[Bytes(0), Bytes(6)],
             compared: Some(&other),
-            limit: Some(Bytes(11)),
+            limits: &limits,
         };
         let svg = drawn((6, 12), |pen, area| curves.draw(pen, area));
         expect![[r##"

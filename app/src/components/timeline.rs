@@ -19,7 +19,7 @@ use crate::words::format::{grouped, length, share};
 use crate::words::language::{fill, tr};
 use crate::words::{self, Vocabulary};
 use highwater_draw::bands::{Band, bands};
-use highwater_draw::scene::{Ground, Part, Scene, View};
+use highwater_draw::scene::{Ground, Limit, Part, Scene, View};
 use highwater_draw::stack::Stack;
 
 /// The timeline: the picture with a cursor and a pin, what part of it is shown, and its numbers.
@@ -32,6 +32,9 @@ pub(crate) fn Timeline(
     /// What is shown, and how.
     #[prop(into)]
     view: Signal<View>,
+    /// What GPUs leave to the allocator; otherwise that of the report's own.
+    #[prop(optional, into)]
+    limits: Option<Signal<Vec<Limit>>>,
     /// The event under the cursor.
     #[prop(into)]
     cursor: Signal<Option<usize>>,
@@ -51,7 +54,12 @@ pub(crate) fn Timeline(
     let (ground, set_ground) = signal(None::<Arc<Ground>>);
     let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin };
     Effect::new(move |_| {
-        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report, compared.get()))));
+        let ground = report.get().map(|report| {
+            let own = |report: &Report| vec![Limit::of(&report.verdict, true)];
+            let limits = limits.map_or_else(|| own(&report), |limits| limits.get());
+            Arc::new(Ground::of(report, compared.get(), limits))
+        });
+        set_ground.set(ground);
     });
     // What is pinned from elsewhere is shown.
     Effect::new(move |_| {
@@ -166,7 +174,7 @@ fn iterations(shown: Shown, ground: &Ground) -> impl IntoView + use<> {
                 type="button"
                 aria-label=label.clone()
                 title=label
-                aria-pressed=move || (shown.view.get().part == part).to_string()
+                aria-pressed=move || (shown.part() == Some(part)).to_string()
                 on:click=move |_| {
                     shown.on_view.run(View { part, ..shown.view.get_untracked() });
                 }
