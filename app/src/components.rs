@@ -27,6 +27,7 @@ mod menu;
 mod message;
 mod minimap;
 mod model_facts;
+mod module_tree;
 mod notice;
 mod parts;
 mod phase_table;
