@@ -6,6 +6,7 @@ use highwater_core::Bytes;
 use highwater_core::report::Report;
 use highwater_core::sorted;
 
+use crate::blocks::{Block, blocks};
 use crate::palette::Ink;
 use crate::pen::{Area, Point, whole};
 use crate::scene::Limit;
@@ -67,8 +68,11 @@ impl Room {
         (place.left + place.width / 2, place.top + place.height / 2)
     }
 
-    /// Whether nothing else is there.
+    /// Whether nothing else is there, nor near enough beside it to be read as one text.
     pub fn is_free(&self, wanted: Area) -> bool {
+        let gap = whole(self.em / 2.0);
+        let (left, width) = (wanted.left - gap, wanted.width + 2 * gap);
+        let wanted = Area { left, width, ..wanted };
         !self.taken.iter().any(|taken| overlap(*taken, wanted))
     }
 }
@@ -175,18 +179,25 @@ pub fn in_one_unit(part: Bytes, whole: Bytes) -> (String, String) {
 /// The labels of what is drawn: `names` are those of the layers of its stack, from the bottom.
 ///
 /// A label lies where its layer is highest, across the columns that it needs; a layer that is nowhere
-/// high enough has none. Layers choose before their parts, and large ones before small ones.
+/// high enough has none. Layers choose before their parts, these before single tensors, and large
+/// ones before small ones.
 pub fn labels(curves: &Curves<'_>, names: &[String], room: &mut Room) -> Vec<Label> {
     let count = curves.columns.len();
     if count == 0 || room.area.width <= 0 {
         return Vec::new();
     }
     let (mut layers, mut parts) = strips(curves, names, room.area);
+    let tensors = blocks(curves, room.area).into_iter().map(Strip::of);
+    let mut tensors: Vec<Strip> = tensors.collect();
     let mut labels = Vec::new();
-    for strips in [&mut layers, &mut parts] {
+    for strips in [&mut layers, &mut parts, &mut tensors] {
         sorted::by_key(strips, |strip| std::cmp::Reverse(strip.most));
         for strip in strips.iter().filter(|strip| !strip.name.is_empty()) {
             let text = format!("{} {}", strip.name, three_digits(strip.most));
+            // A band of one tensor is named already.
+            if labels.iter().any(|label: &Label| label.text == text) {
+                continue;
+            }
             if let Some(place) = strip.place(&text, room) {
                 let at = room.take(place);
                 labels.push(Label { text, at, face: Face::On(strip.on) });
@@ -213,20 +224,17 @@ pub fn limit_labels(
     let face = |limit: &Limit| if limit.is_chosen { Face::Chosen } else { Face::Other };
     let above = limits.iter().filter(|limit| limit.bytes > top);
     let mut listed = String::new();
-    let mut is_chosen = false;
     for limit in above {
         let sign = if listed.is_empty() { "\u{2191} " } else { " \u{b7} " };
         let longer = [&listed, sign, &say(limit)].concat();
         if width(&longer, room.em) < area.width {
             listed = longer;
-            is_chosen |= limit.is_chosen;
         }
     }
     if !listed.is_empty() {
         let place = room.text(&listed, (area.left + 4, area.top + high / 2 + 2));
         if room.is_free(place) {
-            let face = if is_chosen { Face::Chosen } else { Face::Other };
-            labels.push(Label { text: listed, at: room.take(place), face });
+            labels.push(Label { text: listed, at: room.take(place), face: Face::Other });
         }
     }
     // The chosen one has the first choice.
@@ -261,6 +269,14 @@ struct Strip {
 }
 
 impl Strip {
+    /// A tensor, called by its own name or by its module.
+    fn of(block: Block<'_>) -> Self {
+        let Block { tensor, edges } = block;
+        let name = if tensor.name.is_empty() { &tensor.module } else { &tensor.name };
+        let (name, on) = (name.clone(), Ink::Category(tensor.category));
+        Self { name, on, most: tensor.bytes, edges }
+    }
+
     /// On what lies below it, which it is added to.
     fn on(
         name: String,
@@ -354,6 +370,7 @@ mod tests {
             ticks: &[],
             compared: None,
             limits: &[],
+            tensors: &[],
         };
         let names = ["parameters", "", "", "", "gradients", "activations", "temporaries"];
         let names = names.map(str::to_owned);

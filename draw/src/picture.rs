@@ -10,6 +10,7 @@ use plotters::prelude::{Color as _, DrawingBackend, SVGBackend};
 use serde::{Deserialize, Serialize};
 
 use crate::bands::bands;
+use crate::blocks;
 use crate::columns::columns;
 use crate::float;
 use crate::hatch::stripes;
@@ -248,6 +249,7 @@ fn axis_and_stack<B: DrawingBackend>(
         ticks: &ticks.at,
         compared: words.compared.as_ref(),
         limits: &limits,
+        tensors: blocks::shown(report, span, words.stack),
     };
     curves.draw(pen, plot)?;
     let em = f64::from(Text::LABEL.size);
@@ -283,7 +285,13 @@ fn peak<B: DrawingBackend>(
     pen.dot(mark.at, 4, pen.colour(Ink::Text))?;
     let (aside, side) = if mark.is_left { (-10, HPos::Right) } else { (10, HPos::Left) };
     let (x, y) = mark.at;
-    pen.text(&mark.text(), (x + aside, y - 12), side, Text { bold: true, ..Text::LABEL })
+    let text = mark.text();
+    // The line of the reserved bytes is often as high.
+    let wide = width(&text, f64::from(Text::LABEL.size));
+    let left = if mark.is_left { x + aside - wide } else { x + aside };
+    let behind = Area { left: left - 2, top: y - 21, width: wide + 4, height: 18 };
+    pen.bars([behind], pen.colour(Ink::Ground).mix(0.85))?;
+    pen.text(&text, (x + aside, y - 12), side, Text { bold: true, ..Text::LABEL })
 }
 
 fn phases<B: DrawingBackend>(

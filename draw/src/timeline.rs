@@ -1,10 +1,11 @@
 //! The timeline: layers of memory over time, in steps, because memory does not slope.
 
 use highwater_core::Bytes;
-use highwater_core::report::{Depth, Timeline};
+use highwater_core::report::{Depth, LiveTensor, Timeline};
 use highwater_core::trace::Category;
 use plotters::prelude::{Color as _, DrawingBackend};
 
+use crate::blocks;
 use crate::compared;
 use crate::float;
 use crate::hatch::stripes;
@@ -34,6 +35,8 @@ pub struct Curves<'a> {
     pub compared: Option<&'a Timeline>,
     /// What devices leave to the allocator; those above the picture are not drawn.
     pub limits: &'a [Limit],
+    /// Tensors that are told apart in the stack by category.
+    pub tensors: &'a [LiveTensor],
 }
 
 /// One layer of the stack.
@@ -89,6 +92,7 @@ impl<'a> Curves<'a> {
             ticks: &ground.ticks.at,
             compared: ground.compared.as_ref().map(|report| &report.timeline),
             limits: &ground.limits,
+            tensors: blocks::shown(&ground.report, scene.span, scene.stack),
         }
     }
 
@@ -103,6 +107,8 @@ impl<'a> Curves<'a> {
         let reserved = self.sizes(&self.data.reserved);
         self.cached(pen, area, &reserved)?;
         self.stacked(pen, area, line)?;
+        let edges = blocks::edges(&blocks::blocks(self, area), area, line);
+        pen.bars(edges, pen.colour(Ink::Ground).mix(0.5))?;
         self.outline(pen, area, &reserved, 1.5, Ink::Text)?;
         if let Some(other) = self.compared {
             let sizes = compared::sizes(self.data, self.columns, other);
@@ -275,6 +281,7 @@ mod tests {
             ticks: &[Bytes(0), Bytes(6)],
             compared: Some(&other),
             limits: &limits,
+            tensors: &[],
         };
         let svg = drawn((6, 12), |pen, area| curves.draw(pen, area));
         expect![[r##"

@@ -30,7 +30,6 @@ pub(crate) fn ModuleTree(
     /// The report.
     report: Signal<Option<Arc<Report>>>,
     /// The path of the module that is highlighted.
-    #[prop(into)]
     chosen: Signal<Option<String>>,
     /// Another module is to be highlighted, or none.
     on_module: Callback<Option<String>>,
@@ -76,6 +75,11 @@ impl Shown {
             }
         });
     }
+}
+
+/// Whether a path is another or lies below it.
+pub(super) fn is_within(path: &str, outer: &str) -> bool {
+    path == outer || is_inside(path, outer)
 }
 
 /// Whether a path lies below another.

@@ -9,6 +9,7 @@ use leptos::prelude::*;
 
 use super::key_help::KeyHelp;
 use super::minimap::Minimap;
+use super::module_tree::{ModuleTree, is_within};
 use super::parts::FoldedTable;
 use super::readout::Readout;
 use super::shown::{Shown, percent, phase_class};
@@ -19,7 +20,7 @@ use crate::words::format::{grouped, length, share};
 use crate::words::language::{fill, tr};
 use crate::words::{self, Vocabulary};
 use highwater_draw::bands::{Band, bands};
-use highwater_draw::scene::{Ground, Limit, Part, Scene, View};
+use highwater_draw::scene::{Ground, Limit, Part, Scene, View, sample_at};
 use highwater_draw::stack::Stack;
 
 /// The timeline: the picture with a cursor and a pin, what part of it is shown, and its numbers.
@@ -131,7 +132,10 @@ pub(crate) fn Timeline(
                     <p class="timeline-range">{move || shown.scene().map(|scene| range(&scene))}</p>
                     <Minimap shown />
                 </div>
-                <Readout shown />
+                <div class="timeline-side">
+                    <Readout shown />
+                    {modules(shown, report)}
+                </div>
             </div>
             <FoldedTable
                 id="timeline-table"
@@ -143,6 +147,42 @@ pub(crate) fn Timeline(
             <KeyHelp sheet=keys />
         </section>
     }
+}
+
+/// The modules, linked with the pin both ways.
+fn modules(shown: Shown, report: Signal<Option<Arc<Report>>>) -> impl IntoView {
+    // The module that ran at the pin, or the one that was asked for if that ran inside it.
+    let asked = RwSignal::new(None::<String>);
+    let chosen = Signal::derive(move || {
+        let module = module_at(shown.ground.get()?.as_ref(), shown.pin.get()?)?;
+        let asked = asked.get().filter(|asked| is_within(&module, asked));
+        Some(asked.unwrap_or(module))
+    });
+    let on_module = Callback::new(move |module: Option<String>| {
+        let scene = untrack(move || shown.scene());
+        let event = scene.zip(module.as_ref()).and_then(|(scene, path)| first_run(&scene, path));
+        asked.set(module);
+        shown.on_pin.run(event);
+    });
+    view! { <ModuleTree report chosen on_module /> }
+}
+
+/// The module that ran at an event.
+fn module_at(ground: &Ground, event: usize) -> Option<String> {
+    let data = ground.data();
+    let label = *data.module.get(sample_at(data, event)?)?;
+    data.labels.get(label).filter(|module| !module.is_empty()).cloned()
+}
+
+/// The first event that is shown of a module, or of one inside it.
+fn first_run(scene: &Scene, path: &str) -> Option<usize> {
+    let data = scene.ground.data();
+    let runs: Vec<bool> = data.labels.iter().map(|label| is_within(label, path)).collect();
+    let mut samples = data.event.iter().zip(&data.module);
+    let is_run = |&(event, &label): &(&usize, &usize)| {
+        scene.span.contains(*event) && runs.get(label).copied().unwrap_or(false)
+    };
+    samples.find(is_run).map(|(&event, _)| event)
 }
 
 /// What the picture can be stacked by; it has another name where there is no model.
