@@ -29,6 +29,7 @@ mod menu;
 mod message;
 mod minimap;
 mod model_facts;
+mod module_tree;
 mod notice;
 mod open_field;
 mod parts;

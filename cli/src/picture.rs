@@ -1,26 +1,58 @@
 //! `highwater estimate … --picture FILE`: the timeline as an SVG.
 
 use highwater_core::Report;
-use highwater_core::export::Answer;
+use highwater_core::device::Verdict;
+use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::trace::{Category, Phase};
 use highwater_core::wording::place::phase;
+use highwater_draw::labels::{in_one_unit, three_digits};
 use highwater_draw::palette::Palette;
-use highwater_draw::picture::{self, Words};
+use highwater_draw::picture::{self, Gpu, Words};
+use highwater_draw::scene::Part;
 use highwater_draw::stack::Stack;
 
 /// The picture, with what was recorded of the same training on the same axes.
 pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
     let mut legend: Vec<String> = Category::ALL.map(|category| category.label().to_owned()).into();
-    legend.push("reserved".to_owned());
+    legend.extend(["reserved", "cached"].map(str::to_owned));
     legend.extend(compared.map(|report| report.model.name.clone()));
     let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
     let words = Words {
         title: answer.headline().lead.to_string(),
+        gpus: picture::shown_gpus(answer).map(|device| gpu(answer, device)).collect(),
+        limits: picture::limits(answer, |limit| {
+            format!("{}: {} usable", limit.name, three_digits(limit.bytes))
+        }),
         legend,
         phases: phases.map(|of| phase(of).to_owned()).into(),
-        iteration: None,
+        part: Part::Usual,
         stack: Stack::Category,
         compared: compared.map(|report| report.timeline.clone()),
     };
     picture::svg(answer, &words, &Palette::light())
+}
+
+/// How the run ends on a GPU.
+fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
+    let verdict = &device.verdict;
+    let (need, usable) = (verdict.need, verdict.usable());
+    let word = match verdict.verdict {
+        Verdict::Fits => "\u{2713} fits",
+        Verdict::Tight => "\u{2248} tight",
+        Verdict::FitsAfterFlush => "\u{21bb} fits after cache flush",
+        Verdict::NotKnown => "? not known",
+        Verdict::DoesNotFit => "\u{2715} does not fit",
+    };
+    let largest = answer.largest(device).with_flush;
+    let (part, whole) = in_one_unit(need, usable);
+    Gpu {
+        name: verdict.name.clone(),
+        need,
+        usable,
+        verdict: verdict.verdict,
+        word: word.to_owned(),
+        amounts: format!("{part} of {whole}"),
+        batch: largest.map_or_else(String::new, |batch| format!("largest batch {batch}")),
+        is_chosen: verdict.id == answer.report.verdict.id,
+    }
 }

@@ -6,29 +6,42 @@ use highwater_core::Bytes;
 use highwater_core::report::Report;
 use highwater_core::sorted;
 
+use crate::blocks::{Block, blocks};
 use crate::palette::Ink;
 use crate::pen::{Area, Point, whole};
+use crate::scene::Limit;
 use crate::span::Span;
 use crate::stack::depth_names;
 use crate::timeline::{Curves, Layer, height_of};
 
 /// Widths of a Latin letter and of an ideograph, in ems.
-const LETTER: f64 = 0.6;
+const LETTER: f64 = 0.56;
 const IDEOGRAPH: f64 = 1.05;
 /// Height of a line, in ems.
 const LINE: f64 = 1.35;
 /// COUNT: letters of the peak's text, at most.
 const MARK: u32 = 16;
 
-/// A name with its size inside an area.
+/// A text in the picture: a name with its size inside an area, or the name of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// What it says: `activations 10.2 GiB`.
     pub text: String,
     /// Its middle.
     pub at: Point,
-    /// The colour that it lies on.
-    pub on: Ink,
+    /// What it is for.
+    pub face: Face,
+}
+
+/// What a label is for, and so how it looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// It lies on an area of this colour.
+    On(Ink),
+    /// It names the limit of the chosen device.
+    Chosen,
+    /// It names other limits.
+    Other,
 }
 
 /// Where labels may be.
@@ -49,8 +62,17 @@ impl Room {
         Area { left, top: middle - height / 2, width: width(text, self.em), height }
     }
 
-    /// Whether nothing else is there.
+    /// Takes a box, and returns its middle.
+    fn take(&mut self, place: Area) -> Point {
+        self.taken.push(place);
+        (place.left + place.width / 2, place.top + place.height / 2)
+    }
+
+    /// Whether nothing else is there, nor near enough beside it to be read as one text.
     pub fn is_free(&self, wanted: Area) -> bool {
+        let gap = whole(self.em / 2.0);
+        let (left, width) = (wanted.left - gap, wanted.width + 2 * gap);
+        let wanted = Area { left, width, ..wanted };
         !self.taken.iter().any(|taken| overlap(*taken, wanted))
     }
 }
@@ -144,26 +166,93 @@ pub fn three_digits(bytes: Bytes) -> String {
     format!("{bytes}")
 }
 
+/// Two sizes to be read as one of the other, the unit once where it is the same: `12.1`, `14.6 GiB`.
+pub fn in_one_unit(part: Bytes, whole: Bytes) -> (String, String) {
+    let (part, whole) = (three_digits(part), three_digits(whole));
+    let alone = match (part.split_once(' '), whole.split_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => number.to_owned(),
+        _ => part.clone(),
+    };
+    (alone, whole)
+}
+
 /// The labels of what is drawn: `names` are those of the layers of its stack, from the bottom.
 ///
 /// A label lies where its layer is highest, across the columns that it needs; a layer that is nowhere
-/// high enough has none. Layers choose before their parts, and large ones before small ones.
+/// high enough has none. Layers choose before their parts, these before single tensors, and large
+/// ones before small ones.
 pub fn labels(curves: &Curves<'_>, names: &[String], room: &mut Room) -> Vec<Label> {
     let count = curves.columns.len();
     if count == 0 || room.area.width <= 0 {
         return Vec::new();
     }
     let (mut layers, mut parts) = strips(curves, names, room.area);
+    let tensors = blocks(curves, room.area).into_iter().map(Strip::of);
+    let mut tensors: Vec<Strip> = tensors.collect();
     let mut labels = Vec::new();
-    for strips in [&mut layers, &mut parts] {
+    for strips in [&mut layers, &mut parts, &mut tensors] {
         sorted::by_key(strips, |strip| std::cmp::Reverse(strip.most));
         for strip in strips.iter().filter(|strip| !strip.name.is_empty()) {
             let text = format!("{} {}", strip.name, three_digits(strip.most));
-            if let Some(place) = strip.place(&text, room) {
-                let at = (place.left + place.width / 2, place.top + place.height / 2);
-                room.taken.push(place);
-                labels.push(Label { text, at, on: strip.on });
+            // A band of one tensor is named already.
+            if labels.iter().any(|label: &Label| label.text == text) {
+                continue;
             }
+            if let Some(place) = strip.place(&text, room) {
+                let at = room.take(place);
+                labels.push(Label { text, at, face: Face::On(strip.on) });
+            }
+        }
+    }
+    labels
+}
+
+/// The labels of limits, each in the words that `say` returns for it.
+///
+/// Within the picture a label lies on its line or hangs below it, at the right edge, in the middle or
+/// at the left one, wherever nothing else is; limits above the picture share one line at its upper
+/// edge, the nearest first.
+pub fn limit_labels(
+    limits: &[Limit],
+    top: Bytes,
+    say: &dyn Fn(&Limit) -> String,
+    room: &mut Room,
+) -> Vec<Label> {
+    let area = room.area;
+    let high = room.text("", (0, 0)).height;
+    let mut labels = Vec::new();
+    let face = |limit: &Limit| if limit.is_chosen { Face::Chosen } else { Face::Other };
+    let above = limits.iter().filter(|limit| limit.bytes > top);
+    let mut listed = String::new();
+    for limit in above {
+        let sign = if listed.is_empty() { "\u{2191} " } else { " \u{b7} " };
+        let longer = [&listed, sign, &say(limit)].concat();
+        if width(&longer, room.em) < area.width {
+            listed = longer;
+        }
+    }
+    if !listed.is_empty() {
+        let place = room.text(&listed, (area.left + 4, area.top + high / 2 + 2));
+        if room.is_free(place) {
+            labels.push(Label { text: listed, at: room.take(place), face: Face::Other });
+        }
+    }
+    // The chosen one has the first choice.
+    let within = |chosen: bool| {
+        limits.iter().filter(move |limit| limit.bytes <= top && limit.is_chosen == chosen)
+    };
+    for limit in within(true).chain(within(false)) {
+        let text = say(limit);
+        let line = height_of(area, limit.bytes, top);
+        let wide = width(&text, room.em);
+        let lefts = [area.right() - wide - 4, area.left + (area.width - wide) / 2, area.left + 4];
+        let middles = [line - high / 2 - 1, line + high / 2 + 2];
+        let places = middles.into_iter().flat_map(|middle| lefts.map(|left| (left, middle)));
+        let mut places = places.map(|place| room.text(&text, place));
+        let is_inside = |place: &Area| place.top >= area.top && place.left >= area.left;
+        let free = places.find(|place| is_inside(place) && room.is_free(*place));
+        if let Some(place) = free {
+            labels.push(Label { text, at: room.take(place), face: face(limit) });
         }
     }
     labels
@@ -180,6 +269,14 @@ struct Strip {
 }
 
 impl Strip {
+    /// A tensor, called by its own name or by its module.
+    fn of(block: Block<'_>) -> Self {
+        let Block { tensor, edges } = block;
+        let name = if tensor.name.is_empty() { &tensor.module } else { &tensor.name };
+        let (name, on) = (name.clone(), Ink::Category(tensor.category));
+        Self { name, on, most: tensor.bytes, edges }
+    }
+
     /// On what lies below it, which it is added to.
     fn on(
         name: String,
@@ -272,7 +369,8 @@ mod tests {
             top: Bytes(100),
             ticks: &[],
             compared: None,
-            limit: None,
+            limits: &[],
+            tensors: &[],
         };
         let names = ["parameters", "", "", "", "gradients", "activations", "temporaries"];
         let names = names.map(str::to_owned);
@@ -286,7 +384,7 @@ mod tests {
     #[test]
     fn large_areas_have_names() {
         let (texts, taken) = placed(&hill(), &[]);
-        expect_test::expect!["activations 80 B at (215, 126); parameters 12 B at (111, 198)"]
+        expect_test::expect!["activations 80 B at (211, 126); parameters 12 B at (107, 198)"]
             .assert_eq(&texts);
         assert!(taken.iter().all(|label| label.left >= AREA.left && label.right() <= AREA.right()));
     }
@@ -305,5 +403,29 @@ mod tests {
             placed(&Timeline { categories: vec![ByCategory::default()], ..hill() }, &[]).0,
             ""
         );
+    }
+
+    #[test]
+    fn limits_have_names_that_do_not_collide() {
+        let limit = |name: &str, bytes, is_chosen| Limit {
+            name: name.to_owned(),
+            bytes: Bytes(bytes),
+            is_chosen,
+        };
+        let limits = [
+            limit("T4", 80, true),
+            limit("V100", 82, false),
+            limit("A100", 500, false),
+            limit("H100", 600, false),
+        ];
+        let say = |limit: &Limit| format!("{}: {}", limit.name, three_digits(limit.bytes));
+        let mut room = Room { area: AREA, em: 13.0, taken: Vec::new() };
+        let labels = limit_labels(&limits, Bytes(100), &say, &mut room);
+        let texts: Vec<String> =
+            labels.iter().map(|label| format!("{} at {:?}", label.text, label.at)).collect();
+        expect_test::expect!["↑ A100: 500 B · H100: 600 B at (152, 21); T4: 80 B at (417, 40); V100: 82 B at (249, 57)"].assert_eq(&texts.join("; "));
+        for (at, one) in room.taken.iter().enumerate() {
+            assert!(room.taken[at + 1..].iter().all(|other| !overlap(*one, *other)));
+        }
     }
 }

@@ -11,10 +11,12 @@
 //! | [`scene`], [`keys`] | which part of a run is shown, and how keys change that |
 //! | [`palette`], [`pen`] | colours, and shapes of whole pixels |
 //! | [`timeline`], [`segments`], [`trend`], [`ladder`] | charts |
-//! | [`labels`] | names inside the areas of the timeline |
+//! | [`labels`] | names inside the areas of the timeline, and of limits |
+//! | [`blocks`] | single tensors in the stack |
 //! | [`picture`] | the timeline as a picture of its own, with all its labels |
 
 pub mod bands;
+pub mod blocks;
 pub mod columns;
 pub mod compared;
 mod hatch;

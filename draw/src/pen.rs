@@ -148,9 +148,8 @@ impl<'a, B: DrawingBackend> Pen<'a, B> {
         let colour = match style.on {
             Some(ink) if self.palette.is_dark(ink) => WHITE.to_rgba(),
             Some(_) => BLACK.to_rgba(),
-            None => self.colour(Ink::Text),
+            None => self.colour(style.ink),
         };
-        let colour = colour.mix(style.strength);
         let style = TextStyle::from(font).color(&colour).pos(Pos::new(side, VPos::Center));
         self.backend.draw_text(text, &style, at)
     }
@@ -163,15 +162,15 @@ pub struct Text {
     pub size: i32,
     /// Whether it is bold.
     pub bold: bool,
-    /// How much of its colour it has, from 0 to 1.
-    pub strength: f64,
-    /// The colour of an area that it lies on: it is black or white there.
+    /// Its colour.
+    pub ink: Ink,
+    /// The colour of an area that it lies on: it is black or white there instead.
     pub on: Option<Ink>,
 }
 
 impl Text {
     /// A label.
-    pub const LABEL: Self = Self { size: 13, bold: false, strength: 1.0, on: None };
+    pub const LABEL: Self = Self { size: 13, bold: false, ink: Ink::Text, on: None };
 }
 
 /// A number of pixels.

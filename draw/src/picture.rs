@@ -1,52 +1,111 @@
-//! The timeline as a picture of its own: title, axis, stack, phases and legend.
+//! The timeline as a picture of its own: title, settings, GPUs, axis, stack, phases and legend.
 
 use highwater_core::Bytes;
-use highwater_core::export::Answer;
+use highwater_core::device::Verdict;
+use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Report, Timeline};
+use highwater_core::sorted;
 use highwater_core::trace::Phase;
 use plotters::prelude::{Color as _, DrawingBackend, SVGBackend};
 use serde::{Deserialize, Serialize};
 
 use crate::bands::bands;
+use crate::blocks;
 use crate::columns::columns;
-use crate::labels::{Label, Mark, Room, labels};
+use crate::float;
+use crate::hatch::stripes;
+use crate::labels::{Face, Label, Mark, Room, labels, limit_labels, width};
 use crate::palette::{Ink, Palette};
 use crate::pen::{Area, Drawn, HPos, Pen, Text, whole};
 use crate::pyramid::Pyramid;
+use crate::scene::{Limit, Part, top};
 use crate::span::Span;
 use crate::stack::Stack;
 use crate::ticks::ticks;
 use crate::timeline::{Curves, height_of};
 
 /// Pixels of the picture: width and height.
-pub const SIZE: (u32, u32) = (1200, 640);
+pub const SIZE: (u32, u32) = (1200, 720);
 
-/// Where the stack is.
-const PLOT: Area = Area { left: 88, top: 104, width: 1080, height: 400 };
+/// The picture, and its margin.
+const WHOLE: Area = Area { left: 0, top: 0, width: 1200, height: 720 };
+const MARGIN: i32 = 32;
+/// Where the stack begins and ends from the left, and where it ends.
+const LEFT: i32 = 88;
+const BOTTOM: i32 = 596;
 /// COUNT: letters of the title that fit on a line.
-const LINE: usize = 112;
+const LINE: usize = 92;
 /// COUNT: lines across the picture, at most.
 const TICKS: u64 = 6;
-/// Entries of the legend beside each other, and the room for each.
+/// Entries of the legend in a row, and the room for each.
 const ABREAST: i32 = 5;
-const ENTRY: i32 = PLOT.width / ABREAST;
+const ENTRY: i32 = (WHOLE.width - MARGIN - LEFT) / ABREAST;
+/// Pixels of a GPU's box from above, and between two.
+const CARD: i32 = 98;
+const GAP: i32 = 12;
+/// The GPUs that are shown besides the chosen one: those that people ask for.
+const GPUS: [&str; 5] = ["t4", "v100-16gb", "a100-80gb", "h100-80gb", "rtx-4090"];
+/// The name of the site.
+const SITE: &str = "Highwater";
 
-/// What is said around the picture, and how it is stacked.
+/// What stands around the picture, and how it is stacked.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Words {
     /// The sentence above it.
     pub title: String,
-    /// Names of the layers in the order of the stack, then of the reserved bytes, then of the other run
-    /// where there is one.
+    /// How some GPUs cope: at most six.
+    pub gpus: Vec<Gpu>,
+    /// Names of the layers in the order of the stack, then of the reserved bytes, then of those that no
+    /// tensor has, then of the other run where there is one.
     pub legend: Vec<String>,
+    /// Lines across the picture, each with its name.
+    pub limits: Vec<(Limit, String)>,
     /// Names of the phases, in their order.
     pub phases: Vec<String>,
-    /// Iteration shown; `None` for all.
-    pub iteration: Option<usize>,
+    /// What is shown of the run.
+    pub part: Part,
     /// What the layers are.
     pub stack: Stack,
     /// Another run on the same axes.
     pub compared: Option<Timeline>,
+}
+
+/// How a run ends on one GPU, in words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Gpu {
+    /// Its name.
+    pub name: String,
+    /// What the process needs there.
+    pub need: Bytes,
+    /// What it may use.
+    pub usable: Bytes,
+    /// Whether it is sure that the run survives or fails there.
+    pub verdict: Verdict,
+    /// The verdict with its sign: `✓ fits`.
+    pub word: String,
+    /// The need beside what is usable: `12.1 of 14.6 GiB`.
+    pub amounts: String,
+    /// The largest batch: `largest batch 154`; empty where that is not known.
+    pub batch: String,
+    /// Whether the run is estimated for it.
+    pub is_chosen: bool,
+}
+
+/// The GPUs of an answer that its picture shows: a few that many people ask for, and the chosen one.
+pub fn shown_gpus(answer: &Answer) -> impl Iterator<Item = &DeviceAnswer> {
+    let chosen = &answer.report.verdict.id;
+    answer.devices.iter().filter(move |device| {
+        GPUS.contains(&device.verdict.id.as_str()) || device.verdict.id == *chosen
+    })
+}
+
+/// The limits of these GPUs, in the words that `say` returns for each.
+pub fn limits(answer: &Answer, say: impl Fn(&Limit) -> String) -> Vec<(Limit, String)> {
+    let chosen = &answer.report.verdict;
+    let others = shown_gpus(answer).map(|device| &device.verdict).filter(|it| it.id != chosen.id);
+    let limits = others.map(|device| Limit::of(device, false));
+    let all = limits.chain([Limit::of(chosen, true)]);
+    all.map(|limit| (limit.clone(), say(&limit))).collect()
 }
 
 /// The picture as an SVG.
@@ -66,26 +125,89 @@ pub fn svg(answer: &Answer, words: &Words, palette: &Palette) -> String {
 pub fn draw<B: DrawingBackend>(pen: &mut Pen<'_, B>, answer: &Answer, words: &Words) -> Drawn<B> {
     let report = &answer.report;
     let data = &report.timeline;
-    let span = Span::of(data, words.iteration);
+    let span = Span::of_part(data, words.part);
     let other = words.compared.as_ref().and_then(|other| other.allocated.iter().copied().max());
-    let highest = data.reserved.iter().copied().max().max(other).unwrap_or_default();
-    let top = Bytes(highest.max(report.peak.allocated).0 / 100 * 112).max(Bytes(1));
-    let whole = Area { width: 1200, height: 640, ..Area::default() };
-    pen.bars([whole], pen.colour(Ink::Ground))?;
-    let mut y = 30;
+    let limits: Vec<Limit> = words.limits.iter().map(|(limit, _)| limit.clone()).collect();
+    let top = top(report, other, &limits);
+    pen.bars([WHOLE], pen.colour(Ink::Ground))?;
+    let corner = (WHOLE.right() - MARGIN, MARGIN + 4);
+    pen.text(
+        SITE,
+        corner,
+        HPos::Right,
+        Text { size: 16, bold: true, ink: Ink::Accent, ..Text::LABEL },
+    )?;
+    let mut y = MARGIN + 4;
     for line in lines(&words.title) {
-        let style = Text { size: 18, bold: true, ..Text::LABEL };
-        pen.text(line.trim_end(), (24, y), HPos::Left, style)?;
-        y += 24;
+        let style = Text { size: 20, bold: true, ..Text::LABEL };
+        pen.text(line.trim_end(), (MARGIN, y), HPos::Left, style)?;
+        y += 26;
     }
-    pen.text(&about(answer), (24, y + 1), HPos::Left, Text { strength: 0.7, ..Text::LABEL })?;
-    axis_and_stack(pen, report, words, span, top)?;
-    peak(pen, report, span, top)?;
-    phases(pen, data, span, &words.phases)?;
-    legend(pen, words)
+    pen.text(&about(answer), (MARGIN, y), HPos::Left, Text { ink: Ink::Soft, ..Text::LABEL })?;
+    y += 20;
+    if !words.gpus.is_empty() {
+        gpus(pen, &words.gpus, y)?;
+        y += CARD + GAP;
+    }
+    let y = y + GAP;
+    let plot = Area { left: LEFT, top: y, width: WHOLE.width - MARGIN - LEFT, height: BOTTOM - y };
+    axis_and_stack(pen, report, words, (span, top), plot)?;
+    peak(pen, report, (span, top), plot)?;
+    phases(pen, data, span, &words.phases, plot)?;
+    legend(pen, words, plot)
 }
 
-/// The settings, and what the device has.
+/// A box for each GPU: its name, a bar of the need in what is usable, the verdict, the largest batch.
+fn gpus<B: DrawingBackend>(pen: &mut Pen<'_, B>, gpus: &[Gpu], top: i32) -> Drawn<B> {
+    let count = i32::try_from(gpus.len()).unwrap_or(1).max(1);
+    let wide = (WHOLE.width - 2 * MARGIN - (count - 1) * GAP) / count;
+    for (gpu, place) in gpus.iter().zip(0..) {
+        let left = MARGIN + place * (wide + GAP);
+        let card = Area { left, top, width: wide, height: CARD };
+        let (edge, thick) = if gpu.is_chosen { (Ink::Accent, 2) } else { (Ink::Grid, 1) };
+        pen.bars(card.frame(thick), pen.colour(edge))?;
+        let ink = match gpu.verdict {
+            Verdict::DoesNotFit => Ink::Fails,
+            Verdict::NotKnown => Ink::Soft,
+            Verdict::Fits | Verdict::Tight | Verdict::FitsAfterFlush => Ink::Fits,
+        };
+        let (inner, right) = (left + 10, card.right() - 10);
+        let room = right - inner;
+        let name = Text { bold: true, ..Text::LABEL };
+        pen.text(&fitting(&gpu.name, room), (inner, top + 16), HPos::Left, name)?;
+        let bar = Area { left: inner, top: top + 28, width: room, height: 7 };
+        pen.bars([bar], pen.colour(Ink::Sunken))?;
+        let share = (float(gpu.need) / float(gpu.usable).max(1.0)).min(1.0);
+        let filled = Area { width: whole(share * f64::from(room)), ..bar };
+        pen.bars([filled], pen.colour(ink))?;
+        let small = Text { size: 12, ..Text::LABEL };
+        let verdict = Text { ink, bold: true, ..small };
+        pen.text(&fitting(&gpu.word, room), (inner, top + 47), HPos::Left, verdict)?;
+        let soft = Text { ink: Ink::Soft, ..small };
+        pen.text(&gpu.amounts, (inner, top + 65), HPos::Left, small)?;
+        pen.text(&gpu.batch, (inner, top + 83), HPos::Left, soft)?;
+    }
+    Ok(())
+}
+
+/// A text that ends where its room does.
+fn fitting(text: &str, room: i32) -> String {
+    if width(text, 13.0) <= room {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for letter in text.chars() {
+        let longer = [short.as_str(), letter.encode_utf8(&mut [0; 4]), "\u{2026}"].concat();
+        if width(&longer, 13.0) > room {
+            break;
+        }
+        short.push(letter);
+    }
+    short.push('\u{2026}');
+    short
+}
+
+/// The settings, and the device.
 fn about(answer: &Answer) -> String {
     let config = &answer.report.config;
     let mut about = answer.name.clone();
@@ -98,27 +220,27 @@ fn about(answer: &Answer) -> String {
             about = format!("{about}, {name} {value}");
         }
     }
-    let device = &answer.report.verdict;
-    format!("{about}; {}: {}", device.name, device.capacity - device.context)
+    format!("{about}, {}", answer.report.verdict.name)
 }
 
 fn axis_and_stack<B: DrawingBackend>(
     pen: &mut Pen<'_, B>,
     report: &Report,
     words: &Words,
-    span: Span,
-    top: Bytes,
+    (span, top): (Span, Bytes),
+    plot: Area,
 ) -> Drawn<B> {
     let data = &report.timeline;
     let ticks = ticks(top, TICKS);
     for (n, &at) in ticks.at.iter().enumerate() {
         let unit = if n + 1 == ticks.at.len() { ticks.unit.name() } else { "" };
         let label = format!("{} {unit}", ticks.label(n));
-        let place = (PLOT.left - 8, height_of(PLOT, at, top));
+        let place = (plot.left - 8, height_of(plot, at, top));
         pen.text(label.trim(), place, HPos::Right, Text::LABEL)?;
     }
-    let width = usize::try_from(PLOT.width).unwrap_or(0);
+    let width = usize::try_from(plot.width).unwrap_or(0);
     let columns = columns(data, &Pyramid::of(&data.allocated), span, width);
+    let limits: Vec<Limit> = words.limits.iter().map(|(limit, _)| limit.clone()).collect();
     let curves = Curves {
         data,
         columns: &columns,
@@ -126,31 +248,50 @@ fn axis_and_stack<B: DrawingBackend>(
         top,
         ticks: &ticks.at,
         compared: words.compared.as_ref(),
-        limit: None,
+        limits: &limits,
+        tensors: blocks::shown(report, span, words.stack),
     };
-    curves.draw(pen, PLOT)?;
+    curves.draw(pen, plot)?;
     let em = f64::from(Text::LABEL.size);
-    let taken = Mark::of(report, span, top, PLOT).map(|mark| mark.taken(em));
-    let mut room = Room { area: PLOT, em, taken: taken.into_iter().collect() };
-    for Label { text, at, on } in labels(&curves, &words.legend, &mut room) {
-        let style = Text { on: Some(on), ..Text::LABEL };
+    let taken = Mark::of(report, span, top, plot).map(|mark| mark.taken(em));
+    let mut room = Room { area: plot, em, taken: taken.into_iter().collect() };
+    let say = |limit: &Limit| {
+        let found = words.limits.iter().find(|(known, _)| known == limit);
+        found.map_or_else(String::new, |(_, text)| text.clone())
+    };
+    let mut sorted = limits.clone();
+    sorted::by_key(&mut sorted, |limit| limit.bytes);
+    let mut placed = limit_labels(&sorted, top, &say, &mut room);
+    placed.extend(labels(&curves, &words.legend, &mut room));
+    for Label { text, at, face } in placed {
+        let style = match face {
+            Face::On(ink) => Text { on: Some(ink), ..Text::LABEL },
+            Face::Chosen => Text { ink: Ink::Fails, ..Text::LABEL },
+            Face::Other => Text { ink: Ink::Soft, ..Text::LABEL },
+        };
         pen.text(&text, at, HPos::Center, style)?;
     }
-    pen.bars([PLOT.across(PLOT.bottom(), 1)], pen.colour(Ink::Text).mix(0.5))
+    pen.bars([plot.across(plot.bottom(), 1)], pen.colour(Ink::Text).mix(0.5))
 }
 
 fn peak<B: DrawingBackend>(
     pen: &mut Pen<'_, B>,
     report: &Report,
-    span: Span,
-    top: Bytes,
+    (span, top): (Span, Bytes),
+    plot: Area,
 ) -> Drawn<B> {
-    let Some(mark) = Mark::of(report, span, top, PLOT) else { return Ok(()) };
+    let Some(mark) = Mark::of(report, span, top, plot) else { return Ok(()) };
     pen.dot(mark.at, 5, pen.colour(Ink::Ground))?;
     pen.dot(mark.at, 4, pen.colour(Ink::Text))?;
     let (aside, side) = if mark.is_left { (-10, HPos::Right) } else { (10, HPos::Left) };
     let (x, y) = mark.at;
-    pen.text(&mark.text(), (x + aside, y - 12), side, Text { bold: true, ..Text::LABEL })
+    let text = mark.text();
+    // The line of the reserved bytes is often as high.
+    let wide = width(&text, f64::from(Text::LABEL.size));
+    let left = if mark.is_left { x + aside - wide } else { x + aside };
+    let behind = Area { left: left - 2, top: y - 21, width: wide + 4, height: 18 };
+    pen.bars([behind], pen.colour(Ink::Ground).mix(0.85))?;
+    pen.text(&text, (x + aside, y - 12), side, Text { bold: true, ..Text::LABEL })
 }
 
 fn phases<B: DrawingBackend>(
@@ -158,11 +299,12 @@ fn phases<B: DrawingBackend>(
     data: &Timeline,
     span: Span,
     names: &[String],
+    plot: Area,
 ) -> Drawn<B> {
     let place = |left: f64, width: f64| {
-        let begin = PLOT.left + pixels(left);
-        let width = pixels(left + width) + PLOT.left - begin;
-        Area { left: begin, top: PLOT.bottom() + 6, width: (width - 1).max(1), height: 22 }
+        let begin = plot.left + pixels(left, plot);
+        let width = pixels(left + width, plot) + plot.left - begin;
+        Area { left: begin, top: plot.bottom() + 6, width: (width - 1).max(1), height: 22 }
     };
     let bands = bands(data, span);
     let areas: Vec<Area> = bands.iter().map(|band| place(band.left, band.width)).collect();
@@ -188,26 +330,27 @@ const fn order(phase: Phase) -> usize {
     }
 }
 
-fn legend<B: DrawingBackend>(pen: &mut Pen<'_, B>, words: &Words) -> Drawn<B> {
-    let lines = 1 + usize::from(words.compared.is_some());
+fn legend<B: DrawingBackend>(pen: &mut Pen<'_, B>, words: &Words, plot: Area) -> Drawn<B> {
+    let lines = 2 + usize::from(words.compared.is_some());
     let layers = words.legend.len().saturating_sub(lines);
     for ((n, name), place) in words.legend.iter().enumerate().zip(0..) {
-        let left = PLOT.left + place % ABREAST * ENTRY;
-        let y = PLOT.bottom() + 55 + place / ABREAST * 28;
-        let (ink, thick) = match n.checked_sub(layers) {
-            None => (Ink::of_layer(words.stack, n, layers), 12),
-            Some(0) => (Ink::Text, 2),
-            Some(_) => (Ink::Accent, 2),
-        };
-        let sign = Area { left, top: y - thick / 2, width: 12, height: thick };
-        pen.bars([sign], pen.colour(ink))?;
-        // A long name ends where the next begins.
-        let room = usize::try_from(ENTRY / 8).unwrap_or(0);
-        let mut shown: String = name.chars().take(room).collect();
-        if shown.chars().count() == room {
-            shown.push('…');
+        let left = plot.left + place % ABREAST * ENTRY;
+        let y = plot.bottom() + 52 + place / ABREAST * 24;
+        let sign = |thick| Area { left, top: y - thick / 2, width: 12, height: thick };
+        match n.checked_sub(layers) {
+            None => {
+                pen.bars([sign(12)], pen.colour(Ink::of_layer(words.stack, n, layers)))?;
+            }
+            Some(0) => pen.bars([sign(2)], pen.colour(Ink::Text))?,
+            Some(1) => {
+                let area = sign(12);
+                let stripes = stripes(left, &[area.top; 12], &[area.bottom(); 12], 4, 1);
+                pen.fill(stripes, pen.colour(Ink::Edge))?;
+                pen.bars(area.frame(1), pen.colour(Ink::Edge))?;
+            }
+            Some(_) => pen.bars([sign(2)], pen.colour(Ink::Accent))?,
         }
-        pen.text(&shown, (left + 20, y), HPos::Left, Text::LABEL)?;
+        pen.text(&fitting(name, ENTRY - 24), (left + 20, y), HPos::Left, Text::LABEL)?;
     }
     Ok(())
 }
@@ -233,8 +376,8 @@ fn letters(text: &str) -> i32 {
 }
 
 /// Pixels of the plot's width.
-fn pixels(share: f64) -> i32 {
-    whole(share.clamp(0.0, 1.0) * f64::from(PLOT.width))
+fn pixels(share: f64, plot: Area) -> i32 {
+    whole(share.clamp(0.0, 1.0) * f64::from(plot.width))
 }
 
 #[cfg(test)]
@@ -248,12 +391,23 @@ mod tests {
         let model = highwater_core::open(&mut spec, "mlp.yaml").expect("it is a spec");
         let report = model.estimate(&Config::default()).expect("it is estimated");
         let owners = report.timeline.owners.iter().map(|owner| owner.module.clone());
-        let rest = ["all others", "reserved", "kept"].map(str::to_owned);
+        let rest = ["all others", "reserved", "cached", "kept"].map(str::to_owned);
         let words = Words {
             title: "Peaks <here>".to_owned(),
             legend: owners.chain(rest).collect(),
             phases: ["set-up", "zero", "forward", "backward", "step"].map(str::to_owned).into(),
-            iteration: Some(1),
+            part: Part::Iteration(1),
+            gpus: vec![Gpu {
+                name: "A GPU with a name that is far too long for its box in the row".repeat(3),
+                need: Bytes::mib(300),
+                usable: Bytes::mib(400),
+                verdict: Verdict::Fits,
+                word: "fits".to_owned(),
+                amounts: "300 of 400 MiB".to_owned(),
+                batch: "largest batch 7".to_owned(),
+                is_chosen: true,
+            }],
+            limits: vec![(Limit::of(&report.verdict, true), "usable".to_owned())],
             stack: Stack::Module,
             compared: Some(report.timeline.clone()),
         };

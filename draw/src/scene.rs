@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use highwater_core::Bytes;
-use highwater_core::report::{Report, Timeline};
+use highwater_core::report::{DeviceVerdict, Report, Timeline};
+use highwater_core::sorted;
+use serde::{Deserialize, Serialize};
 
 use crate::pyramid::Pyramid;
 use crate::span::Span;
@@ -23,10 +25,13 @@ pub struct View {
 }
 
 /// A part of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
-    /// All of it.
+    /// Where nobody chose: the second iteration, which those after it repeat, if the run is as high
+    /// there as anywhere; otherwise all of it.
     #[default]
+    Usual,
+    /// All of it.
     All,
     /// One iteration, from 1.
     Iteration(usize),
@@ -39,8 +44,63 @@ impl Part {
     pub const fn iteration(self) -> Option<usize> {
         match self {
             Self::Iteration(iteration) => Some(iteration),
-            Self::All | Self::Events(..) => None,
+            Self::Usual | Self::All | Self::Events(..) => None,
         }
+    }
+
+    /// The part that is shown: what is usual depends on the run.
+    #[must_use]
+    pub fn resolved(self, timeline: &Timeline) -> Self {
+        match self {
+            Self::Usual => Span::usual(timeline).map_or(Self::All, Self::Iteration),
+            chosen => chosen,
+        }
+    }
+
+    /// How links state it: an iteration, 0 for all of them, or the first event and the one behind the
+    /// last; nothing for what is usual.
+    pub const fn numbers(self) -> [Option<usize>; 3] {
+        match self {
+            Self::Usual => [None; 3],
+            Self::All => [Some(0), None, None],
+            Self::Iteration(iteration) => [Some(iteration), None, None],
+            Self::Events(begin, end) => [None, Some(begin), Some(end)],
+        }
+    }
+
+    /// What a link states.
+    pub const fn of_numbers(numbers: [Option<usize>; 3]) -> Self {
+        match numbers {
+            [Some(0), ..] => Self::All,
+            [Some(iteration), ..] => Self::Iteration(iteration),
+            [None, Some(begin), Some(end)] => Self::Events(begin, end),
+            _ => Self::Usual,
+        }
+    }
+}
+
+/// What a device leaves to the allocator, as a line across the picture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Name of the device.
+    pub name: String,
+    /// What can be reserved there.
+    pub bytes: Bytes,
+    /// Whether the run is estimated for this device.
+    pub is_chosen: bool,
+}
+
+impl Limit {
+    /// Of a device.
+    pub fn of(device: &DeviceVerdict, is_chosen: bool) -> Self {
+        Self { name: device.name.clone(), bytes: device.usable() - device.context, is_chosen }
+    }
+
+    /// Whether the picture grows to show it. One far above would press the stack to the ground; the
+    /// chosen one may take more of the picture than others.
+    const fn is_near(&self, highest: Bytes) -> bool {
+        let tenths = if self.is_chosen { 18 } else { 13 };
+        self.bytes.0 / tenths <= highest.0 / 10
     }
 }
 
@@ -54,8 +114,8 @@ pub struct Ground {
     pub top: Bytes,
     /// Sizes along the edge.
     pub ticks: Ticks,
-    /// What the device leaves to the allocator.
-    pub limit: Bytes,
+    /// What devices leave to the allocator, the least first.
+    pub limits: Vec<Limit>,
     /// Another run to compare it with.
     pub compared: Option<Arc<Report>>,
 }
@@ -63,33 +123,24 @@ pub struct Ground {
 impl PartialEq for Ground {
     fn eq(&self, other: &Self) -> bool {
         let compared = [self, other].map(|ground| ground.compared.as_ref().map(Arc::as_ptr));
-        Arc::ptr_eq(&self.report, &other.report) && compared[0] == compared[1]
+        let is_same = Arc::ptr_eq(&self.report, &other.report) && compared[0] == compared[1];
+        is_same && self.limits == other.limits
     }
 }
 
 impl Ground {
-    /// Of a report, with room for the one that it is compared with.
-    pub fn of(report: Arc<Report>, compared: Option<Arc<Report>>) -> Self {
-        let highest = report.timeline.reserved.iter().copied().max().unwrap_or_default();
-        let other = compared.as_ref().map_or(Bytes::ZERO, |report| report.peak.allocated);
-        let highest = highest.max(report.peak.allocated).max(other);
-        let limit = report.verdict.capacity - report.verdict.context;
-        // A limit far above would press the picture to the ground: it is only named.
-        let (reach, percent) =
-            if limit.0 <= highest.0 / 5 * 9 { (highest.max(limit), 108) } else { (highest, 116) };
-        let top = Bytes(reach.0 / 100 * percent).max(Bytes(1));
+    /// Of a report, with room for the one that it is compared with, and for limits that are near.
+    pub fn of(report: Arc<Report>, compared: Option<Arc<Report>>, mut limits: Vec<Limit>) -> Self {
+        sorted::by_key(&mut limits, |limit| limit.bytes);
+        let other = compared.as_ref().map(|compared| compared.peak.allocated);
+        let top = top(&report, other, &limits);
         let pyramid = Pyramid::of(&report.timeline.allocated);
-        Self { pyramid, top, ticks: ticks(top, TICKS), limit, report, compared }
+        Self { pyramid, top, ticks: ticks(top, TICKS), limits, report, compared }
     }
 
     /// The samples over time.
     pub fn data(&self) -> &Timeline {
         &self.report.timeline
-    }
-
-    /// The limit, where it is within the picture.
-    pub fn limit_shown(&self) -> Option<Bytes> {
-        Some(self.limit).filter(|&limit| limit <= self.top)
     }
 
     /// The whole run.
@@ -101,6 +152,17 @@ impl Ground {
     pub fn columns(&self, span: Span, width: usize) -> Vec<usize> {
         crate::columns::columns(self.data(), &self.pyramid, span, width)
     }
+}
+
+/// Size at the upper edge of a picture: above everything reserved and the limits that are near.
+pub fn top(report: &Report, compared: Option<Bytes>, limits: &[Limit]) -> Bytes {
+    let reserved = report.timeline.reserved.iter().copied().max();
+    let all = [reserved, Some(report.peak.allocated), compared];
+    let highest = all.into_iter().flatten().max().unwrap_or_default();
+    let near = limits.iter().filter(|limit| limit.is_near(highest)).map(|limit| limit.bytes);
+    let reach = near.max().map_or(highest, |limit| limit.max(highest));
+    let percent = if reach > highest { 108 } else { 116 };
+    Bytes(reach.0 / 100 * percent).max(Bytes(1))
 }
 
 /// A report, and which part of it is shown how.
@@ -129,4 +191,46 @@ impl Scene {
 /// Position of the sample that shows what is so after an event.
 pub fn sample_at(data: &Timeline, event: usize) -> Option<usize> {
     data.event.partition_point(|&sampled| sampled <= event).checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::timeline;
+    use highwater_core::trace::Phase;
+
+    #[test]
+    fn links_state_every_part() {
+        for part in [Part::Usual, Part::All, Part::Iteration(2), Part::Events(3, 9)] {
+            assert_eq!(Part::of_numbers(part.numbers()), part);
+        }
+    }
+
+    #[test]
+    fn the_second_iteration_is_usual_where_it_is_as_high() {
+        let marks = [(0, 0, Phase::Setup), (2, 1, Phase::Forward), (4, 2, Phase::Forward)];
+        let shown = |sizes: &[u64], marks| Part::Usual.resolved(&timeline(sizes, marks));
+        assert_eq!(shown(&[1, 1, 9, 1, 9, 1], &marks), Part::Iteration(2));
+        assert_eq!(shown(&[1, 1, 9, 1, 8, 1], &marks), Part::All);
+        assert_eq!(shown(&[1, 1, 9, 1, 9, 1], &marks[..2]), Part::All);
+        assert_eq!(Part::All.resolved(&timeline(&[1], &marks)), Part::All);
+    }
+
+    #[test]
+    fn limits_that_are_near_are_in_the_picture() {
+        let mut spec = "input: [N, 64]\nlayers: [{linear: 256}, relu]\n".as_bytes();
+        let model = highwater_core::open(&mut spec, "mlp.yaml").expect("it is a spec");
+        let report = model.estimate(&highwater_core::Config::default()).expect("it is estimated");
+        let reserved = report.peak.reserved;
+        let limit = |factor: u64, is_chosen| Limit {
+            name: "GPU".to_owned(),
+            bytes: Bytes(reserved.0 / 10 * factor),
+            is_chosen,
+        };
+        let reach = |limits: &[Limit]| top(&report, None, limits).parts_of(reserved, 100);
+        assert_eq!(reach(&[]), 116);
+        assert_eq!(reach(&[limit(12, false), limit(15, false)]), 130);
+        assert_eq!(reach(&[limit(12, false), limit(15, true)]), 162);
+        assert_eq!(reach(&[limit(5, true), limit(30, true)]), 116);
+    }
 }

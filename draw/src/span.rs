@@ -31,7 +31,17 @@ impl Span {
             let all = Self::of(timeline, None);
             return Self { begin, end: end.max(begin) }.zoomed(0.5, 1.0, all);
         }
-        Self::of(timeline, part.iteration())
+        Self::of(timeline, part.resolved(timeline).iteration())
+    }
+
+    /// The second iteration, where the run is as high in it as anywhere.
+    pub fn usual(timeline: &Timeline) -> Option<usize> {
+        let (all, second) = (Self::of(timeline, None), Self::of(timeline, Some(2)));
+        let highest = |span: Self| {
+            let samples = timeline.event.iter().zip(&timeline.allocated);
+            samples.filter(|&(&event, _)| span.contains(event)).map(|(_, &bytes)| bytes).max()
+        };
+        (second != all && highest(second) == highest(all)).then_some(2)
     }
 
     /// COUNT: events shown at least, however near somebody looks.

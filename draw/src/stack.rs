@@ -66,7 +66,19 @@ pub fn depth_names(timeline: &Timeline) -> Vec<String> {
         match (first.as_str(), last.as_str()) {
             (first, last) if first == last => first.to_owned(),
             ("", one) | (one, "") => one.to_owned(),
-            (first, last) => format!("{first} \u{2013} {last}"),
+            // The path that both lie in is written once, but `h.1 – 2` would be read as numbers.
+            (first, last) => {
+                let same = shared_path(&[first, last]);
+                let (path, rest) = last.split_at_checked(same).unwrap_or(("", last));
+                let parent = path.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+                let is_number = rest.starts_with(|letter: char| letter.is_ascii_digit());
+                match (is_number, parent) {
+                    (true, parent) if !parent.is_empty() => {
+                        format!("{first} \u{2013} {parent}.{rest}")
+                    }
+                    _ => format!("{first} \u{2013} {rest}"),
+                }
+            }
         }
     };
     timeline.depths.iter().map(name).collect()
@@ -100,8 +112,8 @@ mod tests {
             last: last.to_owned(),
             owner: Owner { module: first.to_owned(), ..Owner::default() },
         };
-        timeline.depths = vec![depth("m.h.0", "m.h.3"), depth("m.h.4", "m.h.4"), depth("", "")];
-        assert_eq!(depth_names(&timeline), ["0 \u{2013} 3", "4", ""]);
+        timeline.depths = vec![depth("m.h.0", "m.h.3"), depth("m.head", "m.head"), depth("", "")];
+        assert_eq!(depth_names(&timeline), ["h.0 \u{2013} h.3", "head", ""]);
         timeline.depths = vec![depth("conv1", "relu"), depth("layer1", "layer1")];
         assert_eq!(depth_names(&timeline), ["conv1 \u{2013} relu", "layer1"]);
     }

@@ -1,16 +1,17 @@
 //! The timeline: layers of memory over time, in steps, because memory does not slope.
 
 use highwater_core::Bytes;
-use highwater_core::report::{Depth, Timeline};
+use highwater_core::report::{Depth, LiveTensor, Timeline};
 use highwater_core::trace::Category;
 use plotters::prelude::{Color as _, DrawingBackend};
 
+use crate::blocks;
 use crate::compared;
 use crate::float;
 use crate::hatch::stripes;
 use crate::palette::{DEPTHS, Ink};
 use crate::pen::{Area, Drawn, Pen, Point, steps, whole};
-use crate::scene::{Ground, Scene};
+use crate::scene::{Ground, Limit, Scene};
 use crate::stack::{Stack, layers};
 
 /// COUNT: columns of a level stretch where a line may part two layers. A line along every corner would
@@ -32,8 +33,10 @@ pub struct Curves<'a> {
     pub ticks: &'a [Bytes],
     /// Another run on the same axes.
     pub compared: Option<&'a Timeline>,
-    /// What the device leaves to the allocator, where that is shown.
-    pub limit: Option<Bytes>,
+    /// What devices leave to the allocator; those above the picture are not drawn.
+    pub limits: &'a [Limit],
+    /// Tensors that are told apart in the stack by category.
+    pub tensors: &'a [LiveTensor],
 }
 
 /// One layer of the stack.
@@ -88,7 +91,8 @@ impl<'a> Curves<'a> {
             top: ground.top,
             ticks: &ground.ticks.at,
             compared: ground.compared.as_ref().map(|report| &report.timeline),
-            limit: ground.limit_shown(),
+            limits: &ground.limits,
+            tensors: blocks::shown(&ground.report, scene.span, scene.stack),
         }
     }
 
@@ -103,13 +107,31 @@ impl<'a> Curves<'a> {
         let reserved = self.sizes(&self.data.reserved);
         self.cached(pen, area, &reserved)?;
         self.stacked(pen, area, line)?;
+        let edges = blocks::edges(&blocks::blocks(self, area), area, line);
+        pen.bars(edges, pen.colour(Ink::Ground).mix(0.5))?;
         self.outline(pen, area, &reserved, 1.5, Ink::Text)?;
         if let Some(other) = self.compared {
             let sizes = compared::sizes(self.data, self.columns, other);
             self.outline(pen, area, &sizes, 4.0, Ink::Ground)?;
             self.outline(pen, area, &sizes, 2.0, Ink::Accent)?;
         }
-        pen.bars(self.limit.iter().map(across), pen.colour(Ink::Fails))
+        self.limits(pen, area, line)
+    }
+
+    /// Dashes for limits, and a line for the chosen one.
+    fn limits<B: DrawingBackend>(&self, pen: &mut Pen<'_, B>, area: Area, line: i32) -> Drawn<B> {
+        let across = |limit: &Limit| area.across(height_of(area, limit.bytes, self.top), line);
+        let shown = || self.limits.iter().filter(|limit| limit.bytes <= self.top);
+        let dash = pen.pixels(5.0);
+        let dashes = |limit: &Limit| {
+            let (bar, period) = (across(limit), usize::try_from(2 * dash).unwrap_or(1));
+            let dashed = move |left| Area { left, width: dash.min(bar.right() - left), ..bar };
+            (bar.left..bar.right()).step_by(period).map(dashed)
+        };
+        let others = shown().filter(|limit| !limit.is_chosen).flat_map(dashes);
+        pen.bars(others, pen.colour(Ink::Soft))?;
+        let chosen = shown().filter(|limit| limit.is_chosen).map(across);
+        pen.bars(chosen, pen.colour(Ink::Fails))
     }
 
     /// What is reserved and not allocated: the allocator's cache, hatched.
@@ -250,6 +272,7 @@ mod tests {
         data.owners = vec![Owner { module, from: vec![0], bytes: vec![Bytes(2)] }];
         let other = timeline(&[1, 1, 8, 1, 1, 1], &marks);
         let columns: Vec<usize> = (0..6).collect();
+        let limits = [Limit { name: "T4".to_owned(), bytes: Bytes(11), is_chosen: true }];
         let curves = Curves {
             data: &data,
             columns: &columns,
@@ -257,7 +280,8 @@ mod tests {
             top: Bytes(12),
             ticks: &[Bytes(0), Bytes(6)],
             compared: Some(&other),
-            limit: Some(Bytes(11)),
+            limits: &limits,
+            tensors: &[],
         };
         let svg = drawn((6, 12), |pen, area| curves.draw(pen, area));
         expect![[r##"

@@ -165,7 +165,7 @@ impl Actions {
         Self {
             open_file,
             open_files: Callback::new(move |files: Vec<File>| {
-                open_one_by_one(state, open_file, files)
+                open_one_by_one(state, open_file, files);
             }),
             open_example,
             open_text,

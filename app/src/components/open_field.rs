@@ -1,6 +1,6 @@
 //! The one field that opens everything: a file, pasted text, or a name.
 
-use leptos::ev::{ClipboardEvent, KeyboardEvent};
+use leptos::ev::{ClipboardEvent, KeyboardEvent, MouseEvent};
 use leptos::html;
 use leptos::prelude::*;
 use web_sys::File;
@@ -10,7 +10,6 @@ use super::icons::{CROSS, OPEN, icon};
 use crate::model::examples::{EXAMPLES, Example};
 use crate::model::state::Arriving;
 use crate::model::visit::Recent;
-use crate::page::focus::focus_now;
 use crate::words::keep;
 use crate::words::language::{fill, tr};
 use crate::words::notice;
@@ -67,6 +66,95 @@ impl Entry {
     }
 }
 
+/// The list below the field: what it offers, and which entry the keys have reached.
+#[derive(Clone, Copy)]
+struct List {
+    typed: RwSignal<String>,
+    is_open: RwSignal<bool>,
+    active: RwSignal<Option<usize>>,
+    entries: Memo<Vec<Entry>>,
+    opens: Opens,
+    keep: Keep,
+}
+
+impl List {
+    fn of(opens: Opens, keep: Keep) -> Self {
+        let typed = RwSignal::new(String::new());
+        let entries = Memo::new(move |_| entries(&typed.get(), &keep.recent.get()));
+        Self {
+            typed,
+            is_open: RwSignal::new(false),
+            active: RwSignal::new(None),
+            entries,
+            opens,
+            keep,
+        }
+    }
+
+    fn close(self) {
+        self.is_open.set(false);
+        self.active.set(None);
+    }
+
+    fn choose(self, entry: Entry) {
+        match entry {
+            Entry::Example(example) => self.opens.example.run(example),
+            Entry::Recent(recent, _) => self.keep.on_open.run(recent.fragment),
+            Entry::Write => self.opens.write.run(()),
+            Entry::Unknown(_) => return,
+        }
+        self.typed.set(String::new());
+        self.close();
+    }
+
+    fn type_text(self, text: String) {
+        self.typed.set(text);
+        self.is_open.set(true);
+        self.active.set(None);
+    }
+
+    fn press(self, event: &KeyboardEvent) {
+        let count = self.entries.with_untracked(Vec::len);
+        match event.key().as_str() {
+            key @ ("ArrowDown" | "ArrowUp") if count > 0 => {
+                let (first, step) = if key == "ArrowDown" { (0, 1) } else { (count - 1, count - 1) };
+                event.prevent_default();
+                self.is_open.set(true);
+                self.active.update(|at| *at = Some(at.map_or(first, |at| (at + step) % count)));
+            }
+            "Enter" => {
+                event.prevent_default();
+                self.is_open.set(true);
+                let at = self.active.get_untracked().unwrap_or(0);
+                let entry = self.entries.with_untracked(|entries| entries.get(at).cloned());
+                entry.into_iter().for_each(|entry| self.choose(entry));
+            }
+            "Escape" => self.close(),
+            _ => {}
+        }
+    }
+
+    /// A name has one line; a model, a message or a configuration has more.
+    fn paste(self, event: &ClipboardEvent) {
+        let text = event.clipboard_data().and_then(|data| data.get_data("text/plain").ok());
+        if let Some(text) = text.filter(|text| text.trim().contains(['\n', '{'])) {
+            event.prevent_default();
+            event.stop_propagation();
+            self.opens.text.run((notice::pasted(), text));
+            self.close();
+        }
+    }
+
+    /// The id of the entry that the keys have reached.
+    fn active_id(self) -> Option<String> {
+        self.active.get().filter(|_| self.is_open.get()).map(entry_id)
+    }
+}
+
+fn entry_id(at: usize) -> String {
+    ["open-entry-", &at.to_string()].concat()
+}
+
 /// A combobox: typing filters what can be opened, a paste of several lines is a model.
 #[component]
 pub(crate) fn OpenField(
@@ -83,108 +171,23 @@ pub(crate) fn OpenField(
     #[prop(optional)]
     large: bool,
 ) -> impl IntoView {
-    let (typed, open) = (RwSignal::new(String::new()), RwSignal::new(false));
-    let active = RwSignal::new(None::<usize>);
-    let field = NodeRef::<html::Input>::new();
-    let files = NodeRef::<html::Input>::new();
-    let entries = Memo::new(move |_| entries(&typed.get(), &keep.recent.get()));
-    let close_list = move || {
-        open.set(false);
-        active.set(None);
-    };
-    let choose = move |entry: Entry| {
-        match entry {
-            Entry::Example(example) => opens.example.run(example),
-            Entry::Recent(recent, _) => keep.on_open.run(recent.fragment),
-            Entry::Write => opens.write.run(()),
-            Entry::Unknown(_) => return,
-        }
-        typed.set(String::new());
-        close_list();
-    };
-    let on_key = move |event: KeyboardEvent| {
-        let count = entries.with(Vec::len);
-        match event.key().as_str() {
-            "ArrowDown" | "ArrowUp" if count > 0 => {
-                event.prevent_default();
-                open.set(true);
-                let step = if event.key() == "ArrowDown" { 1 } else { count - 1 };
-                let first = if event.key() == "ArrowDown" { 0 } else { count - 1 };
-                active.update(|at| *at = Some(at.map_or(first, |at| (at + step) % count)));
-            }
-            "Enter" => {
-                event.prevent_default();
-                let at = active.get_untracked().unwrap_or(0);
-                if let Some(entry) = entries.with_untracked(|entries| entries.get(at).cloned()) {
-                    open.set(true);
-                    choose(entry);
-                }
-            }
-            "Escape" => close_list(),
-            _ => {}
-        }
-    };
-    let on_paste = move |event: ClipboardEvent| {
-        let text = event.clipboard_data().and_then(|data| data.get_data("text/plain").ok());
-        // A name has one line; a model, a message or a configuration has more.
-        if let Some(text) = text.filter(|text| text.trim().contains(['\n', '{'])) {
-            event.prevent_default();
-            event.stop_propagation();
-            opens.text.run((notice::pasted(), text));
-            close_list();
-        }
-    };
-    let item = move |(at, entry): (usize, Entry)| {
-        let chosen = entry.clone();
-        let forget = match &entry {
-            Entry::Recent(recent, place) => Some((recent.name.clone(), *place)),
-            _ => None,
-        };
-        let is_dead = matches!(entry, Entry::Unknown(_));
-        view! {
-            <li
-                role="option"
-                class="open-entry"
-                class:open-entry-dead=is_dead
-                id=["open-entry-", &at.to_string()].concat()
-                aria-selected=move || (active.get() == Some(at)).to_string()
-                aria-disabled=is_dead.to_string()
-                on:pointerdown=move |event| event.prevent_default()
-                on:click=move |_| choose(chosen.clone())
-            >
-                <span class="open-entry-title">{entry.title()}</span>
-                <span class="open-entry-about">{entry.about()}</span>
-                {forget
-                    .map(|(name, place)| {
-                        let label = fill("Forget {name}", &[("name", &name)]);
-                        view! {
-                            <span
-                                class="open-entry-forget"
-                                title=label
-                                on:click=move |event| {
-                                    event.stop_propagation();
-                                    keep.on_forget.run(place);
-                                }
-                            >
-                                {icon(CROSS)}
-                            </span>
-                        }
-                    })}
-            </li>
-        }
+    let list = List::of(opens, keep);
+    let state = move || match (opening.get(), loaded.get()) {
+        (Some(arriving), _) => arriving_chip(&arriving, opens.cancel).into_any(),
+        (None, Some(name)) => loaded_chip(name, opens.close).into_any(),
+        (None, None) => ().into_any(),
     };
     view! {
-        <div class="open-field" class:open-field-large=large aria-busy=move || opening.with(Option::is_some).to_string()>
-            <div class="open-frame" on:click=move |_| focus_now("open")>
+        <div
+            class="open-field"
+            class:open-field-large=large
+            aria-busy=move || opening.with(Option::is_some).to_string()
+        >
+            <div class="open-frame">
                 <span class="open-state" role="status">
-                    {move || match (opening.get(), loaded.get()) {
-                        (Some(arriving), _) => arriving_chip(&arriving, opens.cancel).into_any(),
-                        (None, Some(name)) => loaded_chip(name, opens.close).into_any(),
-                        (None, None) => ().into_any(),
-                    }}
+                    {state}
                 </span>
                 <input
-                    node_ref=field
                     id="open"
                     type="text"
                     class="open-input"
@@ -195,62 +198,111 @@ pub(crate) fn OpenField(
                     aria-label=tr("Open a model")
                     aria-autocomplete="list"
                     aria-controls="open-list"
-                    aria-expanded=move || open.get().to_string()
-                    aria-activedescendant=move || {
-                        let at = active.get().filter(|_| open.get());
-                        at.map(|at| ["open-entry-", &at.to_string()].concat())
-                    }
+                    aria-expanded=move || list.is_open.get().to_string()
+                    aria-activedescendant=move || list.active_id()
                     placeholder=tr("Drop a file, paste a model, or type a name")
-                    prop:value=typed
-                    on:focus=move |_| open.set(true)
-                    on:blur=move |_| close_list()
-                    on:input:target=move |event| {
-                        typed.set(event.target().value());
-                        open.set(true);
-                        active.set(None);
-                    }
-                    on:keydown=on_key
-                    on:paste=on_paste
+                    prop:value=list.typed
+                    on:focus=move |_| list.is_open.set(true)
+                    on:click=move |_| list.is_open.set(true)
+                    on:blur=move |_| list.close()
+                    on:input:target=move |event| list.type_text(event.target().value())
+                    on:keydown=move |event| list.press(&event)
+                    on:paste=move |event| list.paste(&event)
                 />
-                <button
-                    type="button"
-                    class=if large { "button button-accent" } else { "button" }
-                    id="open-file"
-                    on:click=move |_| {
-                        if let Some(files) = files.get() {
-                            files.click();
-                        }
-                    }
-                >
-                    {icon(OPEN)}
-                    <span class="open-file-word">{tr("Open a file")}</span>
-                </button>
+                <FileButton on_file=opens.file large />
             </div>
-            <input
-                node_ref=files
-                type="file"
-                class="hidden"
-                tabindex="-1"
-                aria-hidden="true"
-                on:change:target=move |event| {
-                    let input = event.target();
-                    if let Some(file) = input.files().and_then(|files| files.get(0)) {
-                        opens.file.run(file);
-                    }
-                    // The same file chosen again is a change, too.
-                    input.set_value("");
-                }
-            />
             <ul
                 class="open-list"
                 id="open-list"
                 role="listbox"
                 aria-label=tr("What can be opened")
-                hidden=move || !open.get()
+                hidden=move || !list.is_open.get()
             >
-                {move || entries.get().into_iter().enumerate().map(item).collect_view()}
+                {move || {
+                    list.entries.get().into_iter().enumerate().map(|line| item(list, line)).collect_view()
+                }}
             </ul>
         </div>
+    }
+}
+
+/// A button that opens the system's file dialog.
+#[component]
+fn FileButton(
+    /// A file was chosen.
+    on_file: Callback<File>,
+    /// Whether it is what the page is about at the moment.
+    large: bool,
+) -> impl IntoView {
+    let files = NodeRef::<html::Input>::new();
+    view! {
+        <button
+            type="button"
+            class=if large { "button button-accent" } else { "button" }
+            id="open-file"
+            on:click=move |_| {
+                if let Some(files) = files.get() {
+                    files.click();
+                }
+            }
+        >
+            {icon(OPEN)}
+            <span class="open-file-word">{tr("Open a file")}</span>
+        </button>
+        <input
+            node_ref=files
+            type="file"
+            class="hidden"
+            tabindex="-1"
+            aria-hidden="true"
+            on:change:target=move |event| {
+                let input = event.target();
+                if let Some(file) = input.files().and_then(|files| files.get(0)) {
+                    on_file.run(file);
+                }
+                // The same file chosen again is a change, too.
+                input.set_value("");
+            }
+        />
+    }
+}
+
+/// An entry of the list.
+fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
+    let chosen = entry.clone();
+    let is_dead = matches!(entry, Entry::Unknown(_));
+    let forget = match &entry {
+        Entry::Recent(recent, place) => Some((recent.name.clone(), *place)),
+        _ => None,
+    };
+    let forget = forget.map(|(name, place)| {
+        let forget = move |event: MouseEvent| {
+            event.stop_propagation();
+            list.keep.on_forget.run(place);
+        };
+        view! {
+            <span class="open-entry-forget" title=fill("Forget {name}", &[("name", &name)]) on:click=forget>
+                {icon(CROSS)}
+            </span>
+        }
+    });
+    view! {
+        <li
+            role="option"
+            class="open-entry"
+            class:open-entry-dead=is_dead
+            id=entry_id(at)
+            aria-selected=move || (list.active.get() == Some(at)).to_string()
+            aria-disabled=is_dead.to_string()
+            // The field keeps the focus.
+            on:pointerdown=move |event| event.prevent_default()
+            on:mousedown=move |event| event.prevent_default()
+            on:click=move |_| list.choose(chosen.clone())
+        >
+            <span class="open-entry-title">{entry.title()}</span>
+            <span class="open-entry-about">{entry.about()}</span>
+            {forget}
+        </li>
     }
 }
 

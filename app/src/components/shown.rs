@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use highwater_core::trace::Phase;
-use highwater_draw::scene::{Ground, Scene, View};
+use highwater_draw::scene::{Ground, Part, Scene, View};
 use highwater_draw::span::Span;
 use leptos::prelude::*;
 
@@ -35,6 +35,11 @@ impl Shown {
     /// What is drawn.
     pub(super) fn scene(self) -> Option<Scene> {
         Some(Scene::of(self.ground.get()?, self.view.get()))
+    }
+
+    /// The part of the run that is drawn.
+    pub(super) fn part(self) -> Option<Part> {
+        Some(self.view.get().part.resolved(self.ground.get()?.data()))
     }
 
     /// Shows other events.

@@ -9,6 +9,7 @@ use leptos::prelude::*;
 
 use super::key_help::KeyHelp;
 use super::minimap::Minimap;
+use super::module_tree::{ModuleTree, is_within};
 use super::parts::FoldedTable;
 use super::readout::Readout;
 use super::shown::{Shown, percent, phase_class};
@@ -19,7 +20,7 @@ use crate::words::format::{grouped, length, share};
 use crate::words::language::{fill, tr};
 use crate::words::{self, Vocabulary};
 use highwater_draw::bands::{Band, bands};
-use highwater_draw::scene::{Ground, Part, Scene, View};
+use highwater_draw::scene::{Ground, Limit, Part, Scene, View, sample_at};
 use highwater_draw::stack::Stack;
 
 /// The timeline: the picture with a cursor and a pin, what part of it is shown, and its numbers.
@@ -32,6 +33,9 @@ pub(crate) fn Timeline(
     /// What is shown, and how.
     #[prop(into)]
     view: Signal<View>,
+    /// What GPUs leave to the allocator; otherwise that of the report's own.
+    #[prop(optional, into)]
+    limits: Option<Signal<Vec<Limit>>>,
     /// The event under the cursor.
     #[prop(into)]
     cursor: Signal<Option<usize>>,
@@ -51,7 +55,12 @@ pub(crate) fn Timeline(
     let (ground, set_ground) = signal(None::<Arc<Ground>>);
     let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin };
     Effect::new(move |_| {
-        set_ground.set(report.get().map(|report| Arc::new(Ground::of(report, compared.get()))));
+        let ground = report.get().map(|report| {
+            let own = |report: &Report| vec![Limit::of(&report.verdict, true)];
+            let limits = limits.map_or_else(|| own(&report), |limits| limits.get());
+            Arc::new(Ground::of(report, compared.get(), limits))
+        });
+        set_ground.set(ground);
     });
     // What is pinned from elsewhere is shown.
     Effect::new(move |_| {
@@ -123,7 +132,10 @@ pub(crate) fn Timeline(
                     <p class="timeline-range">{move || shown.scene().map(|scene| range(&scene))}</p>
                     <Minimap shown />
                 </div>
-                <Readout shown />
+                <div class="timeline-side">
+                    <Readout shown />
+                    {modules(shown, report)}
+                </div>
             </div>
             <FoldedTable
                 id="timeline-table"
@@ -135,6 +147,42 @@ pub(crate) fn Timeline(
             <KeyHelp sheet=keys />
         </section>
     }
+}
+
+/// The modules, linked with the pin both ways.
+fn modules(shown: Shown, report: Signal<Option<Arc<Report>>>) -> impl IntoView {
+    // The module that ran at the pin, or the one that was asked for if that ran inside it.
+    let asked = RwSignal::new(None::<String>);
+    let chosen = Signal::derive(move || {
+        let module = module_at(shown.ground.get()?.as_ref(), shown.pin.get()?)?;
+        let asked = asked.get().filter(|asked| is_within(&module, asked));
+        Some(asked.unwrap_or(module))
+    });
+    let on_module = Callback::new(move |module: Option<String>| {
+        let scene = untrack(move || shown.scene());
+        let event = scene.zip(module.as_ref()).and_then(|(scene, path)| first_run(&scene, path));
+        asked.set(module);
+        shown.on_pin.run(event);
+    });
+    view! { <ModuleTree report chosen on_module /> }
+}
+
+/// The module that ran at an event.
+fn module_at(ground: &Ground, event: usize) -> Option<String> {
+    let data = ground.data();
+    let label = *data.module.get(sample_at(data, event)?)?;
+    data.labels.get(label).filter(|module| !module.is_empty()).cloned()
+}
+
+/// The first event that is shown of a module, or of one inside it.
+fn first_run(scene: &Scene, path: &str) -> Option<usize> {
+    let data = scene.ground.data();
+    let runs: Vec<bool> = data.labels.iter().map(|label| is_within(label, path)).collect();
+    let mut samples = data.event.iter().zip(&data.module);
+    let is_run = |&(event, &label): &(&usize, &usize)| {
+        scene.span.contains(*event) && runs.get(label).copied().unwrap_or(false)
+    };
+    samples.find(is_run).map(|(&event, _)| event)
 }
 
 /// What the picture can be stacked by; it has another name where there is no model.
@@ -166,7 +214,7 @@ fn iterations(shown: Shown, ground: &Ground) -> impl IntoView + use<> {
                 type="button"
                 aria-label=label.clone()
                 title=label
-                aria-pressed=move || (shown.view.get().part == part).to_string()
+                aria-pressed=move || (shown.part() == Some(part)).to_string()
                 on:click=move |_| {
                     shown.on_view.run(View { part, ..shown.view.get_untracked() });
                 }

@@ -12,11 +12,11 @@ use super::by_hand::{find, on, set, size_of, stretch, style, watch};
 use super::canvas::{colours, paint, whole};
 use super::readout::{in_words, layer_names};
 use super::shown::Shown;
-use crate::words::format::share;
+use crate::words::keep::usable;
 use crate::words::language::{fill, tr};
 use highwater_draw::columns::column_at;
 use highwater_draw::keys::{Act, Key, act};
-use highwater_draw::labels::{Label, Mark, Room, labels as place};
+use highwater_draw::labels::{Face, Label, Mark, Room, labels as place, limit_labels};
 use highwater_draw::pen::{Area, whole as rounded};
 use highwater_draw::scene::Scene;
 use highwater_draw::span::Span;
@@ -55,9 +55,6 @@ pub(crate) fn TimelinePlot(
             <div class="timeline-labels" aria-hidden="true">
                 {move || labels.get().into_iter().map(label_view).collect_view()}
             </div>
-            <div class="timeline-limit">
-                <span></span>
-            </div>
             <div class="timeline-peak">
                 <span></span>
             </div>
@@ -72,11 +69,17 @@ pub(crate) fn TimelinePlot(
 /// The name of an area, at its place.
 fn label_view(label: Label) -> impl IntoView {
     let (left, top) = label.at;
-    let is_light = colours().is_some_and(|palette| !palette.is_dark(label.on));
+    let class = match label.face {
+        Face::On(ink) if colours().is_some_and(|palette| palette.is_dark(ink)) => {
+            "timeline-label timeline-label-on-dark"
+        }
+        Face::On(_) => "timeline-label timeline-label-on-light",
+        Face::Chosen => "timeline-label timeline-label-chosen",
+        Face::Other => "timeline-label timeline-label-other",
+    };
     view! {
         <span
-            class="timeline-label"
-            class:timeline-label-on-light=is_light
+            class=class
             style:left=format!("{left}px")
             style:top=format!("{top}px")
         >
@@ -96,7 +99,6 @@ fn live(plot: &HtmlElement, shown: Shown, labels: RwSignal<Vec<Label>>) -> Optio
         let Some(scene) = shown.scene() else { return };
         shown.theme.track();
         let css = size.get();
-        draw_limit(&node, &scene);
         if css.0 >= 1.0 {
             let area = Area { width: rounded(css.0), height: rounded(css.1), ..Area::default() };
             let mut room = Room { area, em: em.get().0.max(1.0), taken: Vec::new() };
@@ -106,7 +108,9 @@ fn live(plot: &HtmlElement, shown: Shown, labels: RwSignal<Vec<Label>>) -> Optio
             // Every fourth pixel is near enough for a text.
             let columns = scene.ground.columns(scene.span, whole(css.0 / 4.0));
             let curves = Curves::of(&scene, &columns);
-            let placed = place(&curves, &layer_names(&scene), &mut room);
+            let ground = &scene.ground;
+            let mut placed = limit_labels(&ground.limits, ground.top, &usable, &mut room);
+            placed.extend(place(&curves, &layer_names(&scene), &mut room));
             if labels.with_untracked(|old| *old != placed) {
                 labels.set(placed);
             }
@@ -172,22 +176,6 @@ fn draw_peak(plot: &HtmlElement, peak: Option<&Mark>) {
     drop(mark.class_list().toggle_with_force("timeline-peak-left", peak.is_left));
     if let Some(label) = find(&mark, "span") {
         label.set_text_content(Some(&fill("peak {size}", &[("size", &peak.text())])));
-    }
-}
-
-/// The limit of the device, as a label in the picture.
-fn draw_limit(plot: &HtmlElement, scene: &Scene) {
-    let ground = &scene.ground;
-    let Some(mark) = find(plot, ".timeline-limit") else { return };
-    let within = ground.limit_shown();
-    style(&mark, "bottom", within.map_or(100.0, |limit| share(limit, ground.top)), "%");
-    // Fails only for names with spaces.
-    drop(mark.class_list().toggle_with_force("timeline-limit-above", within.is_none()));
-    let device = &ground.report.verdict.name;
-    let label = fill("{size} usable on {device}", &[("device", device), ("size", &ground.limit)]);
-    let arrow = if within.is_none() { "\u{2191} " } else { "" };
-    if let Some(place) = find(&mark, "span") {
-        place.set_text_content(Some(&(arrow.to_owned() + &label)));
     }
 }
 

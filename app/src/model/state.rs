@@ -179,7 +179,7 @@ impl State {
             return;
         }
         notice.set(None);
-        view.update(|view| view.part = Part::All);
+        view.update(|view| view.part = Part::default());
         pin.set(None);
         what_ifs.set(Vec::new());
         levers.set(vec![None; LEVERS.len()]);

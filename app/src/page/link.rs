@@ -7,7 +7,8 @@
 use gloo::events::EventListener;
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
-use highwater_core::export::DeviceAnswer;
+use highwater_core::Report;
+use highwater_core::export::{self, DeviceAnswer};
 use highwater_draw::scene::{Part, View};
 use highwater_draw::stack::Stack;
 use js_sys::{Array, JSON, Object, Reflect};
@@ -20,7 +21,7 @@ use crate::model::examples::{EXAMPLES, Example};
 use crate::model::export::SNAPSHOT;
 use crate::model::state::{Shared, State};
 use crate::model::visit::{CARRIED, Recent, Waiting};
-use crate::words::{Vocabulary, keep};
+use crate::words::keep;
 
 use super::files;
 
@@ -221,14 +222,14 @@ pub(crate) fn save_answer(state: State, form: &'static str, title: String) {
         });
         known.collect()
     });
-    let words = state.kept.with_untracked(|kept| {
-        let view = state.view.get_untracked();
-        let vocabulary = Vocabulary::of(&answer.report);
-        keep::around_the_picture(title, view, &answer.report.timeline, kept.as_ref(), vocabulary)
-    });
     let name = input(state).map_or_else(String::new, |(name, _)| name);
-    // In the order of `highwater_core::export::Answer`, without a copy of the report.
-    let packed = postcard::to_stdvec(&((&name, batch, &*answer.report, devices), words));
+    let report = Report::clone(&answer.report);
+    let answer = export::Answer { name: name.clone(), batch, report, devices };
+    let view = state.view.get_untracked();
+    let words = state
+        .kept
+        .with_untracked(|kept| keep::around_the_picture(title, view, &answer, kept.as_ref()));
+    let packed = postcard::to_stdvec(&(&answer, words));
     hand_over(state, form, packed.unwrap_or_default(), name);
 }
 
@@ -309,14 +310,9 @@ pub(crate) fn described(state: State, whole: bool) -> Option<String> {
     put(&json, "dims", &dims);
     put(&json, "settings", &settings);
     let View { part, stack } = state.view.get_untracked();
-    let (begin, end) = match part {
-        Part::Events(begin, end) => (Some(begin), Some(end)),
-        _ => (None, None),
-    };
+    let [iteration, begin, end] = part.numbers();
     let event = state.pin.get_untracked();
-    for (key, n) in
-        [("iteration", part.iteration()), ("from", begin), ("to", end), ("event", event)]
-    {
+    for (key, n) in [("iteration", iteration), ("from", begin), ("to", end), ("event", event)] {
         if let Some(n) = n {
             put(&json, key, &number(n as u64));
         }
@@ -347,11 +343,7 @@ fn open(state: State, openers: Openers, json: &str) {
         return;
     };
     let whole = |key| integer(&get(&json, key)).and_then(|n| usize::try_from(n).ok());
-    let part = match (whole("iteration"), whole("from"), whole("to")) {
-        (Some(iteration), ..) => Part::Iteration(iteration),
-        (None, Some(begin), Some(end)) => Part::Events(begin, end),
-        _ => Part::All,
-    };
+    let part = Part::of_numbers(["iteration", "from", "to"].map(whole));
     let by_module = named("by").is_some_and(|by| by == "module");
     let stack = if by_module { Stack::Module } else { Stack::Category };
     let (view, event) = (View { part, stack }, whole("event"));

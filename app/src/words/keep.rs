@@ -1,9 +1,12 @@
 //! Sentences about what outlives a visit: links, files, what was opened before.
 
-use highwater_core::report::Timeline;
+use std::fmt::Display;
+
+use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::trace::{Category, Phase};
-use highwater_draw::picture::Words;
-use highwater_draw::scene::View;
+use highwater_draw::labels::{in_one_unit, three_digits};
+use highwater_draw::picture::{self, Gpu, Words};
+use highwater_draw::scene::{Limit, View};
 use highwater_draw::stack::Stack;
 
 use super::names::phase;
@@ -80,28 +83,59 @@ pub(crate) fn in_the_link(shared: &Shared) -> String {
 pub(crate) fn around_the_picture(
     title: String,
     view: View,
-    shown: &Timeline,
+    answer: &Answer,
     kept: Option<&Kept>,
-    vocabulary: Vocabulary,
 ) -> Words {
+    let vocabulary = Vocabulary::of(&answer.report);
     let mut legend: Vec<_> = match view.stack {
         Stack::Category => Category::ALL.iter().map(|&of| vocabulary.category(of)).collect(),
         Stack::Module => {
-            let owners = shown.owners.iter().map(|owner| owner.module.clone());
+            let owners = &answer.report.timeline.owners;
+            let owners = owners.iter().map(|owner| owner.module.clone());
             owners.chain([tr("all others")]).collect()
         }
     };
-    legend.push(tr("reserved"));
+    legend.extend([tr("reserved"), tr("cached")]);
     legend.extend(kept.map(|kept| fill("Kept: {name}", &[("name", &kept.name)])));
     let phases = [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer];
     let phases = phases.iter().map(|&of| phase(of)).collect();
+    let limits = picture::limits(answer, usable);
     Words {
         title,
+        gpus: picture::shown_gpus(answer).map(|device| gpu(answer, device)).collect(),
         legend,
+        limits,
         phases,
-        iteration: view.part.iteration(),
+        part: view.part,
         stack: view.stack,
         compared: kept.map(|kept| kept.report.timeline.clone()),
+    }
+}
+
+/// What a device leaves to the allocator.
+pub(crate) fn usable(limit: &Limit) -> String {
+    let size = three_digits(limit.bytes);
+    fill("{gpu}: {size} usable", &[("gpu", &limit.name), ("size", &size)])
+}
+
+/// How the run ends on a GPU.
+fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
+    let verdict = &device.verdict;
+    let (need, usable) = (verdict.need, verdict.usable());
+    let (part, whole) = in_one_unit(need, usable);
+    let amounts: [(&str, &dyn Display); 2] = [("need", &part), ("usable", &whole)];
+    let largest = answer.largest(device).with_flush;
+    let batch = |batch: u64| fill("largest batch {batch}", &[("batch", &batch)]);
+    let sign = format::verdict_symbol(verdict.verdict);
+    Gpu {
+        name: verdict.name.clone(),
+        need,
+        usable,
+        verdict: verdict.verdict,
+        word: [sign, " ", &format::verdict(verdict.verdict)].concat(),
+        amounts: fill("{need} of {usable}", &amounts),
+        batch: largest.map(batch).unwrap_or_default(),
+        is_chosen: verdict.id == answer.report.verdict.id,
     }
 }
 
