@@ -20,5 +20,9 @@ pub(crate) fn render(report: &Report, autopsy: &Autopsy) -> String {
         ]);
     }
     let sentences = scores(autopsy).into_iter().chain([next(autopsy, report)]);
-    table.render("  ") + &sentences.map(|sentence| format!("  {sentence}\n")).collect::<String>()
+    let mut text = table.render("  ");
+    for sentence in sentences {
+        text += &format!("  {sentence}\n");
+    }
+    text
 }

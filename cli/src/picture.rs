@@ -5,10 +5,10 @@ use highwater_core::device::Verdict;
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::trace::{Category, Phase};
 use highwater_core::wording::place::phase;
-use highwater_draw::labels::{in_one_unit, three_digits};
+use highwater_core::wording::{Part, Sentence};
 use highwater_draw::palette::Palette;
 use highwater_draw::picture::{self, Gpu, Words};
-use highwater_draw::scene::Part;
+use highwater_draw::scene;
 use highwater_draw::stack::Stack;
 
 /// The picture, with what was recorded of the same training on the same axes.
@@ -21,11 +21,11 @@ pub(crate) fn svg(answer: &Answer, compared: Option<&Report>) -> String {
         title: answer.headline().lead.to_string(),
         gpus: picture::shown_gpus(answer).map(|device| gpu(answer, device)).collect(),
         limits: picture::limits(answer, |limit| {
-            format!("{}: {} usable", limit.name, three_digits(limit.bytes))
+            format!("{}: {} usable", limit.name, limit.bytes.short())
         }),
         legend,
         phases: phases.map(|of| phase(of).to_owned()).into(),
-        part: Part::Usual,
+        part: scene::Part::Usual,
         stack: Stack::Category,
         compared: compared.map(|report| report.timeline.clone()),
     };
@@ -44,14 +44,13 @@ fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
         Verdict::DoesNotFit => "\u{2715} does not fit",
     };
     let largest = answer.largest(device).with_flush;
-    let (part, whole) = in_one_unit(need, usable);
     Gpu {
         name: verdict.name.clone(),
         need,
         usable,
         verdict: verdict.verdict,
         word: word.to_owned(),
-        amounts: format!("{part} of {whole}"),
+        amounts: Sentence::of("{need}").with("need", Part::Of(need, usable)).to_string(),
         batch: largest.map_or_else(String::new, |batch| format!("largest batch {batch}")),
         is_chosen: verdict.id == answer.report.verdict.id,
     }

@@ -113,7 +113,7 @@ impl Mark {
 
     /// The size with three digits.
     pub fn text(&self) -> String {
-        three_digits(self.bytes)
+        self.bytes.short()
     }
 
     /// The box of the dot and its text.
@@ -135,47 +135,6 @@ const fn overlap(a: Area, b: Area) -> bool {
     a.left < b.right() && b.left < a.right() && a.top < b.bottom() && b.top < a.bottom()
 }
 
-/// A size with three digits: `10.2 GiB`.
-///
-/// ```
-/// use highwater_core::Bytes;
-/// use highwater_draw::labels::three_digits;
-/// let sizes = [3_296_722_944, 204_000_000, 1_073_741_823, 512].map(|n| three_digits(Bytes(n)));
-/// assert_eq!(sizes, ["3.07 GiB", "195 MiB", "1.00 GiB", "512 B"]);
-/// ```
-pub fn three_digits(bytes: Bytes) -> String {
-    const UNITS: [(u64, &str); 4] =
-        [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (unit, name) in UNITS {
-        for (parts, decimals) in [(100, 2), (10, 1), (1, 0)] {
-            let n = bytes.parts_of(Bytes(unit), parts);
-            // 1,000 and more of a unit are one of the next.
-            if (100..1000).contains(&n) {
-                let (whole, rest) = (n / parts, n % parts);
-                return match decimals {
-                    0 => format!("{whole} {name}"),
-                    1 => format!("{whole}.{rest} {name}"),
-                    _ => format!("{whole}.{rest:02} {name}"),
-                };
-            }
-        }
-        if bytes.0 >= unit {
-            return format!("{} {name}", bytes.parts_of(Bytes(unit), 1));
-        }
-    }
-    format!("{bytes}")
-}
-
-/// Two sizes to be read as one of the other, the unit once where it is the same: `12.1`, `14.6 GiB`.
-pub fn in_one_unit(part: Bytes, whole: Bytes) -> (String, String) {
-    let (part, whole) = (three_digits(part), three_digits(whole));
-    let alone = match (part.split_once(' '), whole.split_once(' ')) {
-        (Some((number, unit)), Some((_, other))) if unit == other => number.to_owned(),
-        _ => part.clone(),
-    };
-    (alone, whole)
-}
-
 /// The labels of what is drawn: `names` are those of the layers of its stack, from the bottom.
 ///
 /// A label lies where its layer is highest, across the columns that it needs; a layer that is nowhere
@@ -193,7 +152,7 @@ pub fn labels(curves: &Curves<'_>, names: &[String], room: &mut Room) -> Vec<Lab
     for strips in [&mut layers, &mut parts, &mut tensors] {
         sorted::by_key(strips, |strip| std::cmp::Reverse(strip.most));
         for strip in strips.iter().filter(|strip| !strip.name.is_empty()) {
-            let text = format!("{} {}", strip.name, three_digits(strip.most));
+            let text = format!("{} {}", strip.name, strip.most.short());
             // A band of one tensor is named already.
             if labels.iter().any(|label: &Label| label.text == text) {
                 continue;
@@ -418,7 +377,7 @@ mod tests {
             limit("A100", 500, false),
             limit("H100", 600, false),
         ];
-        let say = |limit: &Limit| format!("{}: {}", limit.name, three_digits(limit.bytes));
+        let say = |limit: &Limit| format!("{}: {}", limit.name, limit.bytes.short());
         let mut room = Room { area: AREA, em: 13.0, taken: Vec::new() };
         let labels = limit_labels(&limits, Bytes(100), &say, &mut room);
         let texts: Vec<String> =

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use gloo::events::{EventListener, EventListenerOptions};
-use highwater_draw::scene::Part;
+use highwater_core::device::USUAL;
+use highwater_draw::scene::{Limit, Part};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::spawn_local;
@@ -434,11 +435,13 @@ fn Chart(
     /// What follows from it.
     derived: Derived,
 ) -> impl IntoView {
+    let limits: Signal<Vec<Limit>> = Memo::new(move |_| limits(state, derived)).into();
     view! {
         <Timeline
             report=derived.report
             compared=Signal::derive(move || state.kept.with(|kept| Some(kept.as_ref()?.report.clone())))
             view=state.view
+            limits
             cursor=state.cursor
             pin=state.pin
             theme=state.theme
@@ -447,6 +450,27 @@ fn Chart(
             on_pin=Callback::new(move |event| state.pin.set(event))
         />
     }
+}
+
+/// What the usual GPUs and the chosen one leave to the allocator.
+fn limits(state: State, derived: Derived) -> Vec<Limit> {
+    let chosen = derived.report.with(|report| report.as_ref().map(|report| report.verdict.clone()));
+    let Some(chosen) = chosen else { return Vec::new() };
+    let mut limits = vec![Limit::of(&chosen, true)];
+    state.devices.with(|rows| {
+        for row in rows {
+            row.verdict.with(|known| {
+                let Some((_, known)) = known else { return };
+                if USUAL.contains(&known.id.as_str()) && known.id != chosen.id {
+                    limits.push(Limit::of(known, false));
+                }
+            });
+        }
+    });
+    for limit in &mut limits {
+        limit.name = words::short_name(&limit.name).to_owned();
+    }
+    limits
 }
 
 /// What other settings and other sizes lead to.

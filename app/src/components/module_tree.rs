@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use highwater_core::report::Report;
 use highwater_core::{Bytes, sorted};
-use highwater_draw::labels::three_digits;
 use leptos::prelude::*;
 
 use crate::words::format::{exact, length, percent, share};
@@ -132,7 +131,7 @@ fn row(module: Module, total: Bytes, shown: Shown) -> impl IntoView {
                     {name}
                 </button>
                 <data class="byte-size" value=bytes.0.to_string() title=exact(bytes)>
-                    {three_digits(bytes)}
+                    {bytes.short()}
                 </data>
                 <span class="module-share">{percent(bytes, total)}</span>
                 <svg class="module-bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">

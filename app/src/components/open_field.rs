@@ -117,7 +117,8 @@ impl List {
         let count = self.entries.with_untracked(Vec::len);
         match event.key().as_str() {
             key @ ("ArrowDown" | "ArrowUp") if count > 0 => {
-                let (first, step) = if key == "ArrowDown" { (0, 1) } else { (count - 1, count - 1) };
+                let (first, step) =
+                    if key == "ArrowDown" { (0, 1) } else { (count - 1, count - 1) };
                 event.prevent_default();
                 self.is_open.set(true);
                 self.active.update(|at| *at = Some(at.map_or(first, |at| (at + step) % count)));
@@ -127,7 +128,9 @@ impl List {
                 self.is_open.set(true);
                 let at = self.active.get_untracked().unwrap_or(0);
                 let entry = self.entries.with_untracked(|entries| entries.get(at).cloned());
-                entry.into_iter().for_each(|entry| self.choose(entry));
+                if let Some(entry) = entry {
+                    self.choose(entry);
+                }
             }
             "Escape" => self.close(),
             _ => {}

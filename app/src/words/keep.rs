@@ -4,7 +4,6 @@ use std::fmt::Display;
 
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::trace::{Category, Phase};
-use highwater_draw::labels::{in_one_unit, three_digits};
 use highwater_draw::picture::{self, Gpu, Words};
 use highwater_draw::scene::{Limit, View};
 use highwater_draw::stack::Stack;
@@ -114,7 +113,7 @@ pub(crate) fn around_the_picture(
 
 /// What a device leaves to the allocator.
 pub(crate) fn usable(limit: &Limit) -> String {
-    let size = three_digits(limit.bytes);
+    let size = limit.bytes.short();
     fill("{gpu}: {size} usable", &[("gpu", &limit.name), ("size", &size)])
 }
 
@@ -122,8 +121,6 @@ pub(crate) fn usable(limit: &Limit) -> String {
 fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
     let verdict = &device.verdict;
     let (need, usable) = (verdict.need, verdict.usable());
-    let (part, whole) = in_one_unit(need, usable);
-    let amounts: [(&str, &dyn Display); 2] = [("need", &part), ("usable", &whole)];
     let largest = answer.largest(device).with_flush;
     let batch = |batch: u64| fill("largest batch {batch}", &[("batch", &batch)]);
     let sign = format::verdict_symbol(verdict.verdict);
@@ -133,7 +130,7 @@ fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
         usable,
         verdict: verdict.verdict,
         word: [sign, " ", &format::verdict(verdict.verdict)].concat(),
-        amounts: fill("{need} of {usable}", &amounts),
+        amounts: format::of(need, usable),
         batch: largest.map(batch).unwrap_or_default(),
         is_chosen: verdict.id == answer.report.verdict.id,
     }
