@@ -7,6 +7,7 @@ use std::path::Path;
 use highwater_core::autopsy::Why;
 use highwater_core::basis::{Basis, Reason};
 use highwater_core::config::SETTINGS;
+use highwater_core::device::Class;
 use highwater_core::estimate::Match;
 use highwater_core::formats::Fidelity;
 use highwater_core::levers::LEVERS;
@@ -16,15 +17,26 @@ use highwater_core::wording::place;
 
 use crate::model::examples::EXAMPLES;
 use crate::model::export::FORMS;
+use crate::model::input::KINDS;
 use crate::model::language::Language;
 use crate::model::lessons::LESSONS;
+use crate::model::section::Section;
 use crate::words::{explained, sentence};
 
 /// What stands before the first argument, or the value, that is asked for.
 const MARKS: [&str; 4] = ["tr(", "fill(", "Sentence::of(", "let english ="];
 /// Texts of small tables in the components.
-const LISTED: [&str; 8] =
-    ["all", "it fits on", "too small", "GPU", "need", "need of capacity", "verdict", "capacity"];
+const LISTED: [&str; 9] = [
+    "near the limit",
+    "all",
+    "it fits on",
+    "too small",
+    "GPU",
+    "need",
+    "need of capacity",
+    "verdict",
+    "capacity",
+];
 
 /// The names in braces.
 fn names(text: &str) -> BTreeSet<&str> {
@@ -73,8 +85,9 @@ fn all() -> BTreeSet<String> {
         read(Path::new(&[env!("CARGO_MANIFEST_DIR"), folder].concat()), &mut asked);
     }
     // A name is the same in every language.
-    asked.remove("{name}");
-    asked.remove("");
+    for same in ["{name}", "{need}", "{share}", ""] {
+        asked.remove(same);
+    }
     asked
 }
 
@@ -199,6 +212,9 @@ fn from_tables() -> BTreeSet<String> {
     for category in Category::ALL {
         asked.extend([category.label().to_owned(), category.about().to_owned()]);
     }
+    asked.extend(Section::ALL.map(|section| section.name().to_owned()));
+    asked.extend(Class::ALL.map(|class| class.label().to_owned()));
+    asked.extend(KINDS.map(|(name, _)| name.to_owned()));
     asked.extend(EXAMPLES.map(|example| example.about.to_owned()));
     asked.extend(FORMS.iter().flat_map(|form| [form.title, form.about]).map(str::to_owned));
     asked

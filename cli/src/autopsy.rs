@@ -22,7 +22,7 @@ pub(crate) fn render(report: &Report, autopsy: &Autopsy) -> String {
     let sentences = scores(autopsy).into_iter().chain([next(autopsy, report)]);
     let mut text = table.render("  ");
     for sentence in sentences {
-        text += &format!("  {sentence}\n");
+        text.extend(["  ", &sentence.to_string(), "\n"]);
     }
     text
 }

@@ -4,6 +4,7 @@ use leptos::prelude::*;
 
 use super::header::Keep;
 use super::open_field::{OpenField, Opens};
+use crate::model::input::KINDS;
 use crate::model::lessons::LESSONS;
 use crate::model::state::Arriving;
 use crate::page::teach::Lessons;
@@ -62,18 +63,6 @@ pub(crate) fn Hero(
     }
 }
 
-/// Each kind of input: its name, and how one gets it.
-const FORMATS: [(&str, &str); 8] = [
-    ("ONNX", "torch.onnx.export(model, args, \"model.onnx\")"),
-    ("torch.export (.pt2)", "torch.export.save(torch.export.export(model, args), \"model.pt2\")"),
-    ("Hugging Face config.json", "model.config.save_pretrained(\".\")"),
-    ("A printed model", "print(model)"),
-    ("Keras", "model.to_json()"),
-    ("Memory snapshot of a run", "torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")"),
-    ("Profiler trace from a CPU", "profiler.export_chrome_trace(\"trace.json\")"),
-    ("An out-of-memory message", "nvidia-smi"),
-];
-
 fn formats() -> impl IntoView {
     let row = |(name, how): (&'static str, &'static str)| {
         view! {
@@ -83,5 +72,5 @@ fn formats() -> impl IntoView {
             </dd>
         }
     };
-    view! { <dl class="hero-formats">{FORMATS.map(row).collect_view()}</dl> }
+    view! { <dl class="hero-formats">{KINDS.map(row).collect_view()}</dl> }
 }

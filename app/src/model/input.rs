@@ -42,3 +42,15 @@ impl Input {
         }
     }
 }
+
+/// Each kind of input: its name, and the code or command that makes it.
+pub(crate) const KINDS: [(&str, &str); 8] = [
+    ("ONNX", "torch.onnx.export(model, args, \"model.onnx\")"),
+    ("torch.export (.pt2)", "torch.export.save(torch.export.export(model, args), \"model.pt2\")"),
+    ("Hugging Face config.json", "model.config.save_pretrained(\".\")"),
+    ("A printed model", "print(model)"),
+    ("Keras", "model.to_json()"),
+    ("Memory snapshot of a run", "torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")"),
+    ("Profiler trace from a CPU", "profiler.export_chrome_trace(\"trace.json\")"),
+    ("An out-of-memory message", "nvidia-smi"),
+];

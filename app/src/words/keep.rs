@@ -1,7 +1,5 @@
 //! Sentences about what outlives a visit: links, files, what was opened before.
 
-use std::fmt::Display;
-
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::trace::{Category, Phase};
 use highwater_draw::picture::{self, Gpu, Words};
