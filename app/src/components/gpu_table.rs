@@ -102,7 +102,7 @@ pub(crate) fn GpuTable(
             <div class="panel-head">
                 <h2 class="panel-title" id="gpus-title">{tr("GPUs")}</h2>
                 <p class="panel-note">
-                    {tr("Need against what PyTorch can use on each card; choose one to see its timeline")}
+                    {tr("Need and usable memory of each GPU; choose one to see its timeline")}
                 </p>
             </div>
             <div class="gpu-filter">
@@ -141,7 +141,7 @@ pub(crate) fn GpuTable(
                 </tbody>
             </table>
             <p class="gpu-none" hidden=move || order.with(|order| !order.is_empty())>
-                {tr("No GPU is both.")}
+                {tr("No GPU matches.")}
             </p>
             <div class="gpu-ladder">
                 {move || {

@@ -155,7 +155,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         model: LANGUAGE_MODEL,
         steps: &[
             Step {
-                text: "The answer stands at the top, in a sentence: how high memory goes, where, and on which GPUs that fits. It follows every setting at once.",
+                text: "The answer is at the top: what the run needs, where it peaks, and which GPUs it fits on. It follows every setting at once.",
                 settings: &[],
                 ask: None,
                 reveal: "",
@@ -163,7 +163,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".headline",
             },
             Step {
-                text: "Drag the batch and look how the sentence and the picture move. Precision, optimizer and device stand below; how the loop is written is under “How it trains”.",
+                text: "Drag the batch, and see how the answer and the picture change. Precision, optimizer and device are below; the training loop is under “How it trains”.",
                 settings: &[],
                 ask: None,
                 reveal: "",
@@ -187,7 +187,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".gpus",
             },
             Step {
-                text: "Nothing is hidden: what was assumed, recognised or left out stands at the end.",
+                text: "The assumptions at the end list everything that was recognised, assumed or omitted.",
                 settings: &[],
                 ask: None,
                 reveal: "",
@@ -221,7 +221,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                     most: Bytes::mib(512),
                     of: |report| most(report, Category::Activation),
                 }),
-                reveal: "{activations}: activations grow with the batch. Parameters ({parameters}) and gradients ({gradients}) do not know of it.",
+                reveal: "{activations}: activations grow with the batch. Parameters ({parameters}) and gradients ({gradients}) do not depend on it.",
                 iteration: Some(1),
                 about: ".timeline",
             },
@@ -229,11 +229,11 @@ pub(crate) const LESSONS: &[Lesson] = &[
     },
     Lesson {
         id: "second-step",
-        title: "Why is Adam's second step the peak?",
+        title: "Why is Adam's second iteration the peak?",
         model: PERCEPTRON,
         steps: &[
             Step {
-                text: "The same perceptron, trained with AdamW. This is its first iteration: it peaks at {first}. The second does exactly the same work on another batch.",
+                text: "A multilayer perceptron, trained with AdamW. Its first iteration peaks at {first}. The second does exactly the same work on another batch.",
                 settings: &[],
                 ask: Some(Ask {
                     question: "How high is the peak of the second iteration?",
@@ -322,7 +322,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".headline",
             },
             Step {
-                text: "It survives: when the GPU has no more, PyTorch gives all segments back in which nothing lies, and asks again. That costs time, and helps only against empty segments, not against holes.",
+                text: "It survives: when the GPU has no memory left, PyTorch releases all empty segments and tries again. That costs time, and helps only against empty segments, not against holes.",
                 settings: &[("capacity", "681574400")],
                 ask: None,
                 reveal: "",
