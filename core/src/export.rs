@@ -205,7 +205,7 @@ mod tests {
             &expect![[r#"
                 # GPU memory of training net.onnx
 
-                Needs at least **1.00 KiB** allocated (2.00 KiB reserved) in forward of a\|"b", c; does not fit on 1 of 2 GPUs, not known of the others.
+                **the model fits on an A\|1: it needs 120 of 100 MiB.** At least 1.00 KiB are allocated at the peak, in the forward pass of a\|"b", c. Does not fit on 1 of 2 GPUs; the verdict for the others is unknown.
 
                 ## Settings
 
@@ -215,7 +215,7 @@ mod tests {
                 | parameters | 0 (0 B) |
                 | optimizer | adamw |
                 | precision | fp32 |
-                | as on | A\|1, PyTorch 2.15 |
+                | simulated | A\|1, PyTorch 2.15 |
 
                 ## Peaks
 
@@ -226,7 +226,9 @@ mod tests {
                 | `torch.cuda.max_memory_reserved()` | 2.00 KiB | 2048 |
                 | process, with the CUDA context | 110.00 MiB | 115343360 |
 
-                ## At the peak: iteration 1, forward of a\|"b", c
+                ## At the peak
+
+                The peak of 1.00 KiB is reached in the forward pass of a\|"b", c, by aten::relu, in iteration 1.
 
                 | category | size | share |
                 |---|--:|--:|
@@ -244,7 +246,7 @@ mod tests {
                 | A\|1 | fits | 120.00 MiB | 100.00 MiB | at most 7 | at most 9 |
                 | B, 2 | does not fit | 120.00 MiB | 100.00 MiB | none | none |
 
-                ## What this rests on
+                ## Assumptions
 
                 - **Lower bound:** parts of the model could not be estimated.
                 - info `assumed`: a \<loss>

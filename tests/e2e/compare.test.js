@@ -43,7 +43,7 @@ test('an answer is kept, and what changes is told by category and by module', as
   await page.locator('.example', { hasText: 'ResNet-50' }).click();
   const panel = page.locator('.comparison');
   await panel.getByRole('button', { name: 'Keep this answer' }).click();
-  await panel.getByText('Nothing is different yet').waitFor();
+  await panel.getByText('Nothing differs yet').waitFor();
   assert.deepEqual((await rows(page)).slice(0, 2), ['Peak allocated: +0 B', 'Peak reserved: +0 B']);
 
   await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
@@ -61,8 +61,8 @@ test('an answer is kept, and what changes is told by category and by module', as
   assert.deepEqual(await accessibilityFaults(page), []);
   await page.setViewportSize(SCREENS.desktop);
 
-  await panel.getByRole('button', { name: 'Back to its settings' }).click();
-  await panel.getByText('Nothing is different yet').waitFor();
+  await panel.getByRole('button', { name: 'Restore its settings' }).click();
+  await panel.getByText('Nothing differs yet').waitFor();
   assert.equal(await page.getByLabel('optimizer', { exact: true }).inputValue(), 'adamw');
 
   await page.getByText('Examples', { exact: true }).click();
@@ -70,7 +70,7 @@ test('an answer is kept, and what changes is told by category and by module', as
   await panel.getByText(/Now: /).waitFor();
   const models = await rows(page);
   assert.ok(models.some((row) => /transformer\.h\.0: \+/.test(row)), models.join('\n'));
-  assert.ok(await panel.getByRole('button', { name: 'Back to its settings' }).isHidden());
+  assert.ok(await panel.getByRole('button', { name: 'Restore its settings' }).isHidden());
   await panel.getByRole('button', { name: 'Stop comparing' }).click();
   await panel.getByRole('button', { name: 'Keep this answer' }).waitFor();
   assert.deepEqual(errors, []);

@@ -47,7 +47,7 @@ test('sizes that are none are refused, and sizes beyond all cards are answered',
   await page.locator('.headline-lead').waitFor();
   const size = page.getByRole('spinbutton', { name: 'N' });
   await size.fill('1000000000');
-  await page.getByText(/Fits on none of/).waitFor();
+  await page.getByText(/Does not fit on any of/).waitFor();
   await size.fill('0');
   await page.waitForTimeout(300);
   assert.ok(await page.locator('.headline-lead').isVisible());

@@ -83,11 +83,11 @@ test('with the model its place in the step is found, with the batch that it had'
   await card(page).waitFor();
   assert.equal(await page.locator('.chip-text').textContent(), 'resnet50.onnx');
   const where = page.locator('.message-where');
-  await where.getByRole('button', { name: 'Take this batch' }).waitFor();
+  await where.getByRole('button', { name: 'Use this batch' }).waitFor();
   assert.match(await where.textContent(), /With a batch of 256 it would fail in forward of/);
   await takePictures(page, 'message-other-batch');
   await page.setViewportSize(SCREENS.desktop);
-  await where.getByRole('button', { name: 'Take this batch' }).click();
+  await where.getByRole('button', { name: 'Use this batch' }).click();
   await page.waitForFunction(() =>
     /in forward of .*batch_norm.* with 14\.02 GiB allocated/.test(
       document.querySelector('.message-where').textContent,
@@ -130,7 +130,7 @@ test('each setting can be taken back, and each figure of the card typed and rese
   await page.waitForFunction(() =>
     /Does not fit on a T4/.test(document.querySelector('.headline-lead').textContent),
   );
-  await page.getByRole('button', { name: 'Back to the figures of the table' }).click();
+  await page.getByRole('button', { name: 'Restore the figures of the table' }).click();
   await page.waitForFunction(
     () => !/Does not fit/.test(document.querySelector('.headline-lead').textContent),
   );

@@ -33,7 +33,7 @@ const { browser, page } = await opened({ width: 1280, height: 1200 }, 'light', '
 await page.getByLabel('device', { exact: true }).selectOption('rtx-2080-ti');
 await page.getByRole('spinbutton', { name: 'batch' }).fill('32');
 await page.getByText('Does not fit on a GeForce RTX 2080 Ti').waitFor();
-await page.getByRole('button', { name: /least that makes it fit/i }).click();
+await page.getByRole('button', { name: /smallest change that fits/i }).click();
 await page.locator('.fit-plan').waitFor();
 await page.waitForFunction(() => !document.querySelector('.lever-stale'));
 await page.locator('.helps').screenshot({ path: join(PICTURES, 'what-helps.png') });

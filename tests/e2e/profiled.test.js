@@ -21,13 +21,14 @@ after(() => browser?.close());
 
 const TRACE = 'profiles/resnet18_8_sgd_128.json.gz';
 const lead = (page) => page.locator('.headline-lead');
+const rest = (page) => page.locator('.headline-rest');
 
 test('a trace is answered by our rules or the published ones, on any card', async () => {
   const { page, errors, loaded, requests } = await openPage(browser);
   loaded();
   await longestTask(page);
   await dropFile(page, TRACE);
-  await lead(page).getByText(/^Peaks at 189\.66 MiB in .+ Fits on all \d+ GPUs\.$/).waitFor();
+  await rest(page).getByText(/^190 MiB are allocated at the peak, .+ Fits on all \d+ GPUs\.$/).waitFor();
   await page.locator('.facts, dl').getByText('profiler trace', { exact: true }).waitFor();
 
   // Both sets of rules, of which one is shown.
@@ -36,16 +37,16 @@ test('a trace is answered by our rules or the published ones, on any card', asyn
   const published = rules.getByRole('radio', { name: "xMem's rules" });
   assert.ok(await ours.isChecked());
   await published.check();
-  await lead(page).getByText(/^Peaks at 185\.28 MiB in /).waitFor();
+  await rest(page).getByText(/^185 MiB are allocated at the peak, /).waitFor();
   assert.ok(await published.isChecked());
   await ours.check();
-  await lead(page).getByText(/^Peaks at 189\.66 MiB in /).waitFor();
+  await rest(page).getByText(/^190 MiB are allocated at the peak, /).waitFor();
 
   // Categories are real ones, settings of the allocator are tried, and another card is another answer.
   await page.locator('.timeline-tools').getByRole('button', { name: 'by category' }).waitFor();
   await page.locator('.what-ifs').getByText(/this run would have reserved/).waitFor();
   await page.getByLabel('device', { exact: true }).selectOption('t4');
-  await page.locator('.headline-rest').getByText(/^On a T4 it leaves /).waitFor();
+  await lead(page).getByText(/ fits on a T4: it needs /).waitFor();
   await page.getByRole('slider', { name: /Memory over time/ }).focus();
   await page.keyboard.press('Home');
   await page.locator('#alive-title').getByText('Alive at this moment').waitFor();
@@ -70,7 +71,7 @@ test('a prediction from the graph is kept beside the trace', async () => {
   const { page, errors } = await openExample(browser, 'ResNet-50');
   const panel = page.locator('.comparison');
   await panel.getByRole('button', { name: 'Keep this answer' }).click();
-  await panel.getByText('Nothing is different yet').waitFor();
+  await panel.getByText('Nothing differs yet').waitFor();
   await dropFile(page, TRACE);
   await panel.getByText('Now: resnet18_8_sgd_128.json.gz').waitFor();
   const rows = await panel.locator('tbody tr').evaluateAll((all) => all.map((row) => row.cells[0].textContent));
@@ -86,14 +87,14 @@ test('a prediction from the graph is kept beside the trace', async () => {
 test('what is no trace is refused, and what was there stays', async () => {
   const { page, errors } = await openPage(browser);
   await dropFile(page, TRACE);
-  await lead(page).getByText(/^Peaks at 189/).waitFor();
+  await rest(page).getByText(/^190 MiB are/).waitFor();
   const notice = page.locator('.notice');
   const cut = Buffer.from('{"schemaVersion": 1, "traceEvents": [{"ts": 1}, {');
   await dropFile(page, { name: 'cut.json', bytes: cut });
   await notice.getByText(/The trace ends in the middle, in line 1.*resnet18_8_sgd_128\.json\.gz is still here/).waitFor();
   // What it says can still be asked for.
   await page.getByLabel('device', { exact: true }).selectOption('t4');
-  await page.locator('.headline-rest').getByText(/^On a T4 it leaves /).waitFor();
+  await lead(page).getByText(/ fits on a T4: it needs /).waitFor();
   assert.deepEqual(errors, []);
   await page.close();
 });
@@ -115,7 +116,7 @@ test('a large file says how far it is, and can be left off', async () => {
   await chip.getByRole('button', { name: 'Leave off opening' }).click();
   await page.locator('.chip-text').getByText('resnet50.onnx').waitFor();
   await page.getByLabel('device', { exact: true }).selectOption('t4');
-  await page.locator('.headline-rest').getByText(/^On a T4: up to batch /).waitFor();
+  await rest(page).getByText(/Largest batch on a T4: /).waitFor();
   assert.equal(await page.locator('.notice').count(), 0);
   assert.deepEqual(errors, []);
   await page.close();

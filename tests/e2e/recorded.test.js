@@ -28,14 +28,15 @@ function recorded(name) {
 }
 
 const lead = (page) => page.locator('.headline-lead');
+const rest = (page) => page.locator('.headline-rest');
 
 test('a snapshot is answered: where it peaked, what was alive, what lay where, and what would help', async () => {
   const { page, errors, loaded, requests } = await openPage(browser);
   loaded();
   await longestTask(page);
   await dropFile(page, recorded('gpt2'));
-  await lead(page).getByText(/^Peaked at 2\.38 GiB allocated and 2\.75 GiB reserved, in /).waitFor();
-  await lead(page).getByText(/Fits on all \d+ GPUs\.$/).waitFor();
+  await rest(page).getByText(/^2\.38 GiB were allocated and 2\.75 GiB reserved at the peak, /).waitFor();
+  await rest(page).getByText(/Fits on all \d+ GPUs\.$/).waitFor();
   assert.equal(await page.locator('.chip-text').textContent(), 'gpt2.pickle');
 
   // The timeline, by origin and by line of code; its phases come from the stacks.
@@ -43,7 +44,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   await tools.getByRole('button', { name: 'by origin' }).waitFor();
   const layers = page.locator('.readout-name');
   assert.deepEqual(await layers.allTextContents(), [
-    'moved', 'in the step', 'in backward', 'in forward', 'not known', 'reserved',
+    'moved', 'in the step', 'in backward', 'in forward', 'unknown', 'reserved',
   ]);
   const phases = await page.locator('.timeline-phase').evaluateAll((all) => all.map((one) => one.title));
   assert.ok(phases.includes('forward of iteration 2') && phases.includes('optimizer step of iteration 2'), phases.join());
@@ -93,14 +94,14 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
 test('any moment can be looked at, another card chosen, and settings of the allocator tried', async () => {
   const { page, errors } = await openPage(browser);
   await dropFile(page, recorded('resnet18'));
-  await lead(page).getByText(/^Peaked at 259\.11 MiB/).waitFor();
+  await rest(page).getByText(/^259 MiB were allocated/).waitFor();
   await page.getByRole('slider', { name: /Memory over time/ }).focus();
   await page.keyboard.press('Home');
   await page.locator('.alive-title, #alive-title').getByText('Alive at this moment').waitFor();
   await page.keyboard.press('Escape');
 
   await page.getByLabel('device', { exact: true }).selectOption('t4');
-  await page.locator('.headline-rest').getByText(/^On a T4 it leaves /).waitFor();
+  await lead(page).getByText(/ fits on a T4: it needs /).waitFor();
   await page.locator('.your-card summary').click();
   await page.getByLabel('allocator settings', { exact: true }).fill('max_split_size_mb:64');
   await page.keyboard.press('Tab');
@@ -139,7 +140,7 @@ test('a broken or hostile pickle is refused, and what was there stays', async ()
 
   // A recording stays as well, and can still be looked at.
   await dropFile(page, broken);
-  await lead(page).getByText(/^Peaked at /).waitFor();
+  await rest(page).getByText(/ were allocated /).waitFor();
   await dropFile(page, { name: 'evil.pickle', bytes: Buffer.from('\x80\x04cos\nsystem\n', 'latin1') });
   await notice.getByText(/resnet18\.pickle is still here/).waitFor();
   await page.locator('.alive-life button').first().click();
@@ -152,7 +153,7 @@ test('a prediction is kept, and the recording is drawn beside it', async () => {
   const { page, errors } = await openExample(browser, 'ResNet-50');
   const panel = page.locator('.comparison');
   await panel.getByRole('button', { name: 'Keep this answer' }).click();
-  await panel.getByText('Nothing is different yet').waitFor();
+  await panel.getByText('Nothing differs yet').waitFor();
   await dropFile(page, recorded('resnet18_expandable'));
   await panel.getByText('Now: resnet18_expandable.pickle').waitFor();
   const rows = await panel.locator('tbody tr').evaluateAll((all) => all.map((row) => row.cells[0].textContent));
@@ -176,7 +177,7 @@ test('a prediction is kept, and the recording is drawn beside it', async () => {
   // Back to a model: everything of a model is there again.
   await page.getByText('Examples', { exact: true }).click();
   await page.locator('.menu-item', { hasText: 'GPT-2' }).click();
-  await lead(page).getByText(/^Peaks at /).waitFor();
+  await lead(page).getByText(/ needs /).waitFor();
   await page.locator('.autopsy').waitFor();
   assert.ok(await page.locator('#optimizer').isVisible());
   await page.locator('.timeline-tools').getByRole('button', { name: 'by category' }).waitFor();

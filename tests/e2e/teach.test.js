@@ -30,7 +30,7 @@ function bytes(text) {
 test('a lesson hides the answer until one has guessed, and says how near that was', async () => {
   const { page, errors } = await openPage(browser);
   await page.getByRole('button', { name: /Why is Adam/ }).click();
-  await page.locator('.lesson-text').filter({ hasText: 'it peaks at' }).waitFor();
+  await page.locator('.lesson-text').filter({ hasText: 'iteration peaks at' }).waitFor();
   assert.equal(await step(page), 'Step 1 of 2');
   assert.ok(await page.locator('.timeline').isHidden(), 'the picture would tell');
   await takePictures(page, 'lesson-asking');

@@ -190,11 +190,11 @@ test('iterations and stacking are chosen beside each other', async () => {
   await takePictures(page, 'timeline-modules');
 });
 
-test('born and dies lead to where a tensor comes and goes', async () => {
+test('allocated at and freed at lead to the events of a tensor', async () => {
   const { page, errors } = await openPainted('ResNet-50');
-  const row = page.locator('.alive-row').filter({ hasText: /dies/ }).first();
+  const row = page.locator('.alive-row').filter({ hasText: /freed at/ }).first();
   const name = await row.locator('.alive-name').textContent();
-  const button = row.getByRole('button', { name: /^born/ });
+  const button = row.getByRole('button', { name: /^allocated at/ });
   const event = Number((await button.textContent()).replace(/\D/g, ''));
   await button.click();
   await page.getByText('Alive at this moment').waitFor();

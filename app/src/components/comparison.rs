@@ -63,7 +63,7 @@ pub(crate) fn Comparison(
                     .then(|| {
                         view! {
                             <button type="button" class="button" id="back" on:click=back>
-                                {tr("Back to its settings")}
+                                {tr("Restore its settings")}
                             </button>
                         }
                     })}
@@ -105,7 +105,7 @@ fn what(kept: &Kept, report: &Report, name: &str) -> (String, String, bool) {
     let is_same_model = kept.name == name && are_simulated;
     let lead = fill("Kept: {name}", &[("name", &kept.name)]);
     let said = match (is_same_model, changes.is_empty()) {
-        (true, true) => tr("Nothing is different yet: change a setting, or open another model."),
+        (true, true) => tr("Nothing differs yet: change a setting, or open another model."),
         (true, false) => changes,
         (false, true) => fill("Now: {name}", &[("name", &name)]),
         (false, false) => fill("Now: {name}, {changes}", &[("name", &name), ("changes", &changes)]),

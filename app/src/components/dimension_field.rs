@@ -102,7 +102,7 @@ pub(crate) fn DimensionField(
             <p class="hint" class:hint-wrong=move || is_wrong.get() aria-live="polite">
                 {move || {
                     if is_wrong.get() {
-                        fill("A whole number from 1 on; {n} stays.", &[("n", &value.get())])
+                        fill("Enter a whole number of at least 1. {n} is unchanged.", &[("n", &value.get())])
                     } else {
                         hint.clone()
                     }

@@ -67,7 +67,7 @@ pub(crate) fn Fields(
                     hidden=move || card.get() == 0
                     on:click=reset
                 >
-                    {tr("Back to the figures of the table")}
+                    {tr("Restore the figures of the table")}
                 </button>
             </details>
             <details class="training-details" open>
@@ -254,7 +254,7 @@ fn read(setting: &Setting, form: Form, typed: &str) -> Result<(), String> {
         setting.set(&mut config, typed).map_err(|error| match setting.kind {
             Kind::Count => {
                 let stays = setting.typed(&config);
-                fill("A whole number from 1 on; {n} stays.", &[("n", &stays)])
+                fill("Enter a whole number of at least 1. {n} is unchanged.", &[("n", &stays)])
             }
             _ => words::sentence(&error.to_string()),
         })?;

@@ -207,7 +207,7 @@ pub(crate) fn GpuTable(
                 </tbody>
             </table>
             <p class="gpu-none" hidden=move || order.with(|order| !order.is_empty())>
-                {tr("No GPU is both.")}
+                {tr("No GPU matches.")}
             </p>
             <div class="gpu-ladder">
                 {move || {

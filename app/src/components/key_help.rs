@@ -67,13 +67,13 @@ fn rows() -> [(String, String); 12] {
         ),
         (same("Home End"), tr("the first and the last event shown")),
         (same("p"), tr("the peak")),
-        (same("[ ]"), tr("the local peak before and behind")),
+        (same("[ ]"), tr("the previous or next local peak")),
         (same("Enter"), tr("pin this moment; a click does the same")),
         (same("Esc"), tr("take cursor and pin away")),
         (same("+ \u{2212} 0"), tr("zoom in, zoom out, show everything")),
         (same("a d Alt+\u{2190} Alt+\u{2192}"), tr("move what is shown")),
         (same("?"), tr("this sheet")),
-        (tr("Drag"), tr("show what lies between; a double click shows everything")),
+        (tr("Drag"), tr("show the selected part; a double click shows everything")),
         (tr("Ctrl+Wheel Shift+Wheel"), tr("zoom, and move; on a screen two fingers do both")),
     ]
 }

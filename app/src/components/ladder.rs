@@ -68,13 +68,13 @@ fn words(report: &Report, rung: &Rung) -> (String, String) {
     let device = &report.verdict;
     match rung.step {
         Step::Capacity => (tr("PyTorch sees"), capacity_from(device.capacity_from)),
-        Step::Context => (tr("less the CUDA context"), context_from(device.context_from)),
-        Step::Others => (tr("less other processes"), tr("your setting; nvidia-smi lists them")),
+        Step::Context => (tr("minus the CUDA context"), context_from(device.context_from)),
+        Step::Others => (tr("minus other processes"), tr("your setting; nvidia-smi lists them")),
         Step::Beyond => {
-            (tr("less what the process may not use"), tr("set_per_process_memory_fraction"))
+            (tr("minus memory that the process may not use"), tr("set_per_process_memory_fraction"))
         }
         Step::Reserved => {
-            (tr("less what this run reserves"), tr("segments of the caching allocator"))
+            (tr("minus memory that this run reserves"), tr("segments of the caching allocator"))
         }
         Step::Free => {
             let usable = device.usable() - device.context;
@@ -90,9 +90,9 @@ fn words(report: &Report, rung: &Rung) -> (String, String) {
 fn capacity_from(provenance: Provenance) -> String {
     tr(match provenance {
         Provenance::Given => "your setting",
-        Provenance::Reported => "as it reported in public logs; the driver keeps the rest",
+        Provenance::Reported => "reported in public logs; the driver uses the rest",
         Provenance::FittedThere | Provenance::Fitted | Provenance::Assumed => {
-            "assumed from cards of its kind; the driver keeps the rest"
+            "assumed from similar GPUs; the driver uses the rest"
         }
     })
 }
@@ -100,12 +100,8 @@ fn capacity_from(provenance: Provenance) -> String {
 fn context_from(provenance: Provenance) -> String {
     tr(match provenance {
         Provenance::Given => "your setting",
-        Provenance::Reported => "as measured on this card",
-        Provenance::FittedThere => {
-            "kernels and libraries; a line through 14 cards, this one among them"
-        }
-        Provenance::Fitted | Provenance::Assumed => {
-            "kernels and libraries; a line through 14 cards"
-        }
+        Provenance::Reported => "measured on this GPU",
+        Provenance::FittedThere => "kernels and libraries; fitted to 14 GPUs, including this one",
+        Provenance::Fitted | Provenance::Assumed => "kernels and libraries; fitted to 14 GPUs",
     })
 }

@@ -53,7 +53,7 @@ pub(crate) fn MessageView(
     let where_it_is = move || {
         let invite = || {
             tr(
-                "Open the model that ran, and you see which operator asked for it. The settings below wait for it.",
+                "Open the model of this run to see which operator allocated it. The settings below are applied then.",
             )
         };
         let found = found.get().unwrap_or_default();

@@ -52,7 +52,7 @@ pub(crate) fn ShareButton(
                     {move || shared.with(|shared| shared.as_ref().map(keep::in_the_link))}
                 </p>
                 <p class="hint">
-                    {tr("It holds no weights. The part after # never leaves your browser.")}
+                    {tr("It contains no weights. The part after # never leaves your browser.")}
                 </p>
                 <button type="button" class="show-all" on:click=move |_| on_file.run(())>
                     {tr("Save it as a file instead, to drop here later")}

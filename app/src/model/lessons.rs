@@ -181,7 +181,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         model: LANGUAGE_MODEL,
         steps: &[
             Step {
-                text: "The answer stands at the top, in a sentence: how high memory goes, where, and on which GPUs that fits. It follows every setting at once.",
+                text: "The answer is at the top: what the run needs, where it peaks, and which GPUs it fits on. It follows every setting at once.",
                 settings: &[],
                 ask: None,
                 reveal: "",
@@ -190,7 +190,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".headline",
             },
             Step {
-                text: "Drag the batch and look how the sentence and the picture move. Precision, optimizer and device stand below; how the loop is written is under “How it trains”.",
+                text: "Drag the batch, and see how the answer and the picture change. Precision, optimizer and device are below; the training loop is under “How it trains”.",
                 settings: &[],
                 ask: None,
                 reveal: "",
@@ -217,7 +217,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".gpu-strip",
             },
             Step {
-                text: "Nothing is hidden: what was assumed, recognised or left out stands at the end.",
+                text: "The assumptions at the end list everything that was recognised, assumed or omitted.",
                 settings: &[],
                 ask: None,
                 reveal: "",
@@ -262,7 +262,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
     },
     Lesson {
         id: "second-step",
-        title: "Why is Adam's second step the peak?",
+        title: "Why is Adam's second iteration the peak?",
         model: PERCEPTRON,
         steps: &[
             Step {
@@ -362,7 +362,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".headline",
             },
             Step {
-                text: "It survives: when the GPU has no more, PyTorch gives all segments back in which nothing lies, and asks again. That costs time, and helps only against empty segments, not against holes.",
+                text: "It survives: when the GPU has no memory left, PyTorch releases all empty segments and tries again. That costs time, and helps only against empty segments, not against holes.",
                 settings: &[("capacity", "681574400")],
                 ask: None,
                 reveal: "",

@@ -11,7 +11,10 @@ use crate::words::language::fill;
 /// Fetches an example from where the page itself came from.
 pub(crate) async fn example(path: &str, name: &str) -> Result<Input, String> {
     let failed = || {
-        fill("The example {name} did not arrive; is the page still reachable?", &[("name", &name)])
+        fill(
+            "The example {name} could not be loaded. Is the page still reachable?",
+            &[("name", &name)],
+        )
     };
     let window = web_sys::window().ok_or_else(failed)?;
     let response: Response = JsFuture::from(window.fetch_with_str(path))

@@ -78,7 +78,7 @@ mod tests {
     fn convolutions_are_described_by_what_they_save() {
         let dims = [("batch".to_owned(), 32)].into();
         let text = described("resnet50.onnx", &Config { dims, ..Config::default() });
-        assert!(text.contains(": saved for the backward pass"), "{text}");
+        assert!(text.contains(": saved for backward"), "{text}");
         assert!(!text.contains("classes"), "{text}");
     }
 }

@@ -17,7 +17,7 @@ use crate::words::language::{fill, tr};
 pub(crate) fn unreadable_link() -> Notice {
     Notice {
         title: tr("This link cannot be read"),
-        detail: tr("It is cut off, or was made by another version of this page."),
+        detail: tr("It is cut off, or comes from another version of this page."),
         is_error: true,
     }
 }
@@ -26,7 +26,7 @@ pub(crate) fn unreadable_link() -> Notice {
 pub(crate) fn file_wanted(name: &str) -> Notice {
     Notice {
         title: fill("Open {name} to see this", &[("name", &name)]),
-        detail: tr("The link has the settings and the view. The file itself was never sent."),
+        detail: tr("The link contains the settings and the view, but not the file."),
         is_error: false,
     }
 }
@@ -35,10 +35,7 @@ pub(crate) fn file_wanted(name: &str) -> Notice {
 pub(crate) fn unknown_settings(names: &str) -> Notice {
     Notice {
         title: tr("Not all of this link is understood"),
-        detail: fill(
-            "Left out: {names}. Everything else is as it was shared.",
-            &[("names", &names)],
-        ),
+        detail: fill("Ignored: {names}. Everything else is as shared.", &[("names", &names)]),
         is_error: false,
     }
 }
@@ -47,7 +44,7 @@ pub(crate) fn unknown_settings(names: &str) -> Notice {
 pub(crate) fn unsaved() -> Notice {
     Notice {
         title: tr("The answer could not be saved"),
-        detail: tr("What writes it did not arrive; is the page still reachable?"),
+        detail: tr("The program that saves it could not be loaded. Is the page still reachable?"),
         is_error: true,
     }
 }
@@ -68,9 +65,9 @@ pub(crate) fn shared(shared: &Shared) -> String {
 /// What is in the link.
 pub(crate) fn in_the_link(shared: &Shared) -> String {
     match &shared.without {
-        None => tr("It holds the model, the settings and the view."),
+        None => tr("It contains the model, the settings and the view."),
         Some(name) => fill(
-            "It holds the settings, the view and the name {name}; whoever opens it needs that file.",
+            "It contains the settings, the view and the name {name}. To open it, you need that file.",
             &[("name", name)],
         ),
     }

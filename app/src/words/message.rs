@@ -23,12 +23,12 @@ pub(crate) fn held(held: Held) -> String {
 /// What that means, for those who ask.
 pub(crate) fn held_meaning(held: Held) -> String {
     tr(match held {
-        Held::Allocated => "What PyTorch calls allocated: blocks that tensors hold",
-        Held::Unallocated => "Reserved and in no tensor: holes between blocks that are in use",
+        Held::Allocated => "Allocated in PyTorch's terms: blocks in use by tensors",
+        Held::Unallocated => "Reserved but unused: holes between blocks in use",
         Held::Context => "CUDA, its libraries and kernels in this process",
-        Held::Others => "What other processes on this card have in use",
+        Held::Others => "Memory in use by other processes on this GPU",
         Held::Unknown => "The message does not name the owner",
-        Held::Free => "What the driver could still have given",
+        Held::Free => "Memory that the driver could still provide",
     })
 }
 

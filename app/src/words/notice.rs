@@ -53,11 +53,10 @@ pub(crate) fn refused(name: &str, reason: &str, kept: Option<&str>) -> Notice {
 /// The worker died and was started again.
 pub(crate) fn restarted(at_fault: Option<&str>, kept: Option<&str>) -> Notice {
     let why = match at_fault {
-        Some(name) => fill(
-            "{file} made the estimator stop, which no file should: please report it.",
-            &[("file", &name)],
-        ),
-        None => tr("The last setting made the estimator stop: please report it."),
+        Some(name) => {
+            fill("{file} stopped the estimator. Please report this bug.", &[("file", &name)])
+        }
+        None => tr("The last setting stopped the estimator. Please report this bug."),
     };
     let now = match kept {
         Some(kept) => fill("It was started again, with {file}.", &[("file", &kept)]),
@@ -93,7 +92,7 @@ pub(crate) fn not_opened(names: &str) -> Notice {
 /// Something other than a file was dropped.
 pub(crate) fn not_a_file() -> Notice {
     Notice {
-        title: tr("That was no file"),
+        title: tr("That was not a file"),
         detail: tr("Drop one file from your computer: a model, or a log with the message."),
         is_error: true,
     }

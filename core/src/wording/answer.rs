@@ -55,7 +55,9 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
     // Rounded, both may read the same although one is more.
     let looks_equal = need > usable && need.short() == usable.short();
     let is_bound = report.lower_bound;
-    let english = match device.verdict {
+    // A recording with a gap is a lower bound, too: it refutes and does not prove.
+    let verdict = if is_bound { device.verdict.of_lower_bound() } else { device.verdict };
+    let english = match verdict {
         Verdict::Fits => "{run} fits on {gpu}: it needs {need}.",
         Verdict::Tight => "{run} is a tight fit on {gpu}: it needs {need}.",
         Verdict::FitsAfterFlush if looks_equal => {

@@ -33,9 +33,9 @@ fn a_program_states_everything() {
     check(
         "zoo/pt2/resnet18.pt2.gz",
         8,
-        &expect![[r"
-        exact graph: The peak rests over 99 % on rules proven against PyTorch.
-    "]],
+        &expect![[r#"
+            exact graph: >99 % of the peak follows rules proven against PyTorch.
+        "#]],
     );
 }
 
@@ -44,11 +44,11 @@ fn what_an_exporter_took_apart_is_recovered() {
     check(
         "zoo/train/distilbert.onnx.gz",
         8,
-        &expect![[r"
-        graph: The peak rests 18 % on rules proven against PyTorch, 40 % on structure recovered from the file, 42 % on assumptions.
-        1.40 GiB assumed: the loss that the output suggests
-        1.33 GiB recovered: operators that the exporter decomposed
-    "]],
+        &expect![[r#"
+            graph: 18 % of the peak follows rules proven against PyTorch, 40 % follows structure recovered from the file, and 42 % follows assumptions.
+            1.40 GiB assumed: the loss that the output suggests
+            1.33 GiB recovered: operators that the exporter decomposed
+        "#]],
     );
 }
 
@@ -57,12 +57,12 @@ fn dropout_that_left_no_trace_is_assumed() {
     check(
         "zoo/eval/distilbert.onnx.gz",
         8,
-        &expect![[r"
-        graph: The peak rests 17 % on rules proven against PyTorch, 38 % on structure recovered from the file, 45 % on assumptions.
-        1.40 GiB assumed: the loss that the output suggests
-        106.13 MiB assumed: dropout where such models usually have it
-        1.26 GiB recovered: operators that the exporter decomposed
-    "]],
+        &expect![[r#"
+            graph: 17 % of the peak follows rules proven against PyTorch, 38 % follows structure recovered from the file, and 45 % follows assumptions.
+            1.40 GiB assumed: the loss that the output suggests
+            106.13 MiB assumed: dropout where such models usually have it
+            1.26 GiB recovered: operators that the exporter decomposed
+        "#]],
     );
 }
 
@@ -71,9 +71,9 @@ fn folded_normalisation_is_recovered() {
     check(
         "zoo/eval/resnet18.onnx.gz",
         8,
-        &expect![[r"
-        graph: The peak rests 43 % on rules proven against PyTorch, 57 % on structure recovered from the file.
-        147.94 MiB recovered: normalisation that the exporter folded into weights
-    "]],
+        &expect![[r#"
+            graph: 43 % of the peak follows rules proven against PyTorch, and 57 % follows structure recovered from the file.
+            147.94 MiB recovered: normalisation that the exporter folded into weights
+        "#]],
     );
 }

@@ -477,10 +477,10 @@ fn contradictions_are_refused() {
         a name that is no UTF-8: Corrupt: the ONNX file is damaged: Invalid UTF-8 sequence
         deep nesting: TooLarge: the model nests more than 90 messages inside each other
         deep nesting of types: Corrupt: the ONNX file is damaged: Over recursion limit
-        a group: Corrupt: the ONNX file is damaged: at byte 2 stands a field of an unknown wire type
-        a number for a graph: Corrupt: the ONNX file is damaged: at byte 3 stands a number instead of a message
+        a group: Corrupt: the ONNX file is damaged: at byte 2 is a field of an unknown wire type
+        a number for a graph: Corrupt: the ONNX file is damaged: at byte 3 is a number instead of a message
         a long field: Corrupt: the file is truncated at byte 7: a field at byte 6 is 9 bytes long; copy or download it again
-        a long integer: Corrupt: the ONNX file is damaged: at byte 1 stands an integer of more than ten bytes
+        a long integer: Corrupt: the ONNX file is damaged: at byte 1 is an integer of more than ten bytes
     "#]].assert_eq(&table);
 }
 
@@ -576,10 +576,10 @@ fn other_files_are_named() {
         NoGraph: the file has no floating-point tensor, so there is nothing to train
         WrongFormat: model.gguf is a GGUF file, weights for inference without a graph; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
         WrongFormat: model.tflite is a TensorFlow Lite model; convert it to ONNX with tf2onnx
-        WrongFormat: config.json is JSON, not a model that can be read here; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
+        WrongFormat: config.json is JSON, but not a known model; export the model as ONNX from PyTorch: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`, or with TorchScript `torch.onnx.export(model, args, "model.onnx", dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)`
         WrongFormat: index.html is a web page or XML; if it should be a model, the download went wrong; fetch the file itself
         WrongFormat: pointer.onnx is a Git LFS pointer, not the model itself; fetch it with `git lfs pull`
-        WrongFormat: notes.txt is text, but no model that can be read here; what is read as text is what `print(model)` or torchinfo's `summary` prints, a `config.json` of Hugging Face, a Keras `model.json` and a layer spec; or export the model as ONNX: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`
+        WrongFormat: notes.txt is not a model; readable as text: `print(model)`, torchinfo's `summary`, a Hugging Face `config.json`, Keras JSON and layer specs; or export the model as ONNX: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`
         WrongFormat: the file is of no kind that is known here; open an ONNX model (.onnx), or, if these are a model's weights (.onnx.data), the .onnx file beside them
     "#]].assert_eq(&table);
 }
