@@ -38,7 +38,7 @@ impl Run<'_> {
         let is_large = |&&(_, bytes): &&(&str, Bytes)| bytes.times(NAMED) >= self.bytes;
         let mut large = self.modules.iter().filter(is_large).map(|&(module, _)| module);
         let first = large.next().unwrap_or_default();
-        (first, large.last().unwrap_or(first))
+        (first, large.next_back().unwrap_or(first))
     }
 }
 
