@@ -253,7 +253,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                     most: Bytes::mib(512),
                     of: |report| most(report, Category::Activation),
                 }),
-                reveal: "{activations}: activations grow with the batch. Parameters ({parameters}) and gradients ({gradients}) do not know of it.",
+                reveal: "{activations}: activations grow with the batch. Parameters ({parameters}) and gradients ({gradients}) do not depend on it.",
                 guessing: None,
                 iteration: Some(1),
                 about: ".timeline",
@@ -266,7 +266,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         model: PERCEPTRON,
         steps: &[
             Step {
-                text: "A perceptron with four layers, trained with AdamW. This is its first iteration: it peaks at {first}. The second does exactly the same work on another batch.",
+                text: "A multilayer perceptron, trained with AdamW. Its first iteration peaks at {first}. The second does exactly the same work on another batch.",
                 settings: &[],
                 ask: Some(Ask {
                     question: "How high is the peak of the second iteration?",

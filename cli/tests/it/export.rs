@@ -42,10 +42,19 @@ fn tables_have_a_name_for_every_column() {
 fn a_picture_has_the_timeline_and_its_labels() {
     let outcome = estimate(&["--picture", "-"]);
     let picture = outcome.stdout;
-    assert!(picture.starts_with("<svg width=\"1200\" height=\"640\""), "{picture}");
+    assert!(picture.starts_with("<svg width=\"1200\" height=\"720\""), "{picture}");
     assert!(picture.ends_with("</svg>\n"), "{picture}");
-    for label in ["alexnet at batch 64 fits on ", "optimizer state", "reserved", "backward", "GiB"]
-    {
+    for label in [
+        "alexnet at batch 64 fits on ",
+        "optimizer state",
+        "reserved",
+        "backward",
+        "GiB",
+        "cached",
+        "Highwater",
+        "Tesla V100 16 GB",
+        "usable",
+    ] {
         assert!(picture.contains(label), "{label}");
     }
 }
