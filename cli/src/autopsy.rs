@@ -20,5 +20,6 @@ pub(crate) fn render(report: &Report, autopsy: &Autopsy) -> String {
         ]);
     }
     let sentences = scores(autopsy).into_iter().chain([next(autopsy, report)]);
-    table.render("  ") + &sentences.map(|sentence| format!("  {sentence}\n")).collect::<String>()
+    let sentences: Vec<_> = sentences.map(|sentence| format!("  {sentence}\n")).collect();
+    table.render("  ") + &sentences.concat()
 }

@@ -106,14 +106,14 @@ fn fake_tensors_are_compared_on_the_same_runs() {
 #[test]
 fn peaks_equal_to_the_byte_are_counted() {
     let accuracy = document("tests/accuracy.txt");
-    let (mut all, mut exact, mut worst) = (0, 0, 0.0_f64);
+    let (mut all, mut exact, mut worst) = (0.0, 0.0, 0.0_f64);
     for table in ["train, ", "eval, ", "dynamo, "] {
         let is_it = |line: &&str| line.starts_with(table) && line.contains(" allocated exact ");
         let line = accuracy.lines().find(is_it).unwrap();
         let numbers: Vec<f64> =
             line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
-        all += numbers[0] as usize;
-        exact += numbers[1] as usize;
+        all += numbers[0];
+        exact += numbers[1];
         worst = worst.max(*numbers.last().unwrap());
     }
     let text =

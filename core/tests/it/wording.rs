@@ -7,7 +7,7 @@ use highwater_core::{Bytes, Config, Report};
 
 use crate::fixtures;
 
-/// AlexNet on a T4 with this much memory.
+/// `AlexNet` on a T4 with this much memory.
 fn alexnet(capacity: Option<u64>) -> Report {
     let content = fixtures::read("models/train/alexnet.onnx");
     let model = highwater_core::open(&mut content.as_slice(), "nets/alexnet.onnx").unwrap();
