@@ -1,5 +1,5 @@
-//! What the program asks the catalogues for: read from its own sources, and from the tables whose
-//! texts it asks for at run time.
+//! The texts that the program looks up in the catalogues of languages. Tests read them from the program's sources,
+//! and from the tables whose texts are looked up at run time.
 
 use std::collections::BTreeSet;
 use std::path::Path;

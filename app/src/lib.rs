@@ -1,20 +1,20 @@
-//! The page: drop a model, see what its training needs, and on which GPU it fits.
+//! The page: drop a model, and see how much memory its training needs and which GPUs it fits on.
 //!
 //! A folder uses only folders declared above it here, and files of one folder use each other without a
-//! circle; `cargo xtask check-tree` looks.
+//! circle;`cargo xtask check-tree` checks this.
 //!
 //! | folder | concern |
 //! |---|---|
-//! | [`model`] | what the page knows: its state, what follows from it, what page and worker post to each other |
-//! | [`words`] | what it says: sentences, numbers, languages |
-//! | [`worker`] | what is open, and every estimate |
-//! | [`page`] | what goes on without being seen: the line to the worker, links, lessons, the page around this one |
-//! | [`components`] | what is seen |
+//! | [`model`] | the state, what follows from it, messages between page and worker |
+//! | [`words`] | sentences, numbers, languages |
+//! | [`worker`] | the open model, and every estimate |
+//! | [`page`] | work without a view: the connection to the worker, links, lessons, the surrounding page |
+//! | [`components`] | everything visible |
 //!
-//! Events write the state, components read it. The same WebAssembly runs twice: on the page, and in the
-//! worker. Other programs arrive when they are needed: `bin/highwater-reader` reads what is not ONNX,
-//! `bin/highwater-recorded` memory snapshots, `bin/highwater-profiled` profiler traces, and
-//! `bin/highwater-export` writes what is saved.
+//! Events write the state, components read it. The same WebAssembly runs twice: on the page, and in the worker.
+//! Other programs are fetched when they are needed: `bin/highwater-reader` reads all formats other than ONNX,
+//! `bin/highwater-recorded` reads memory snapshots, `bin/highwater-profiled` reads profiler traces, and
+//! `bin/highwater-export` writes saved answers.
 
 mod model;
 

@@ -1,4 +1,4 @@
-//! What the page knows, and what it is made of; nothing here touches the document.
+//! The page's state and data. Nothing here touches the document.
 
 pub(crate) mod derived;
 pub(crate) mod examples;

@@ -1,4 +1,4 @@
-//! What goes on without being seen: it moves the state on, and the components show it.
+//! Work without a view: this changes the state, and the components show it.
 
 pub(crate) mod embed;
 pub(crate) mod engine;

@@ -1,4 +1,4 @@
-//! The page's sentences, kept together: they are composed here and nowhere else.
+//! The page's sentences. All of them are composed here.
 
 mod answer;
 pub(crate) mod autopsy;

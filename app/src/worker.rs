@@ -1,8 +1,8 @@
 //! The worker: keeps the open model and estimates, so that the page never waits.
 //!
-//! An estimate is answered at once. What follows from it, the verdict on every device, the largest
-//! batch on each, what every lever saves and what other batches need, is worked off in slices of a
-//! few milliseconds between messages, and dropped when a newer request comes.
+//! An estimate is answered at once. Then the worker computes the verdict on every device, the largest batches, the
+//! suggestions and the growth curve. It does this in slices of a few milliseconds between messages, and stops when
+//! a newer request comes.
 
 pub(crate) mod estimator;
 mod files;

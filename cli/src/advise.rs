@@ -1,4 +1,4 @@
-//! `highwater advise`: what sets the peak, what would help, and the least that makes a run fit.
+//! `highwater advise`: what sets the peak, what would help, and the smallest change that fits.
 
 mod json;
 mod text;

@@ -1,4 +1,4 @@
-//! What is known: operators and devices.
+//! Lists of the operators and devices that Highwater knows.
 
 use highwater_core::device::{Provenance, Seen};
 use highwater_core::ops::Operator;

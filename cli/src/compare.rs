@@ -1,4 +1,5 @@
-//! `highwater estimate … --compare FILE`: what was recorded of the same training, phase by phase.
+//! `highwater estimate … --compare FILE`: compares the estimate with a recording of the same training, phase by
+//! phase.
 
 use std::path::Path;
 

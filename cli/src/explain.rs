@@ -1,4 +1,5 @@
-//! `highwater explain`: what a message or `nvidia-smi` says, and where in a model's step it happened.
+//! `highwater explain`: explains a message or the output of `nvidia-smi`, and finds the failed allocation in a
+//! model's step.
 
 mod json;
 mod text;

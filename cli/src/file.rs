@@ -1,4 +1,4 @@
-//! A file on disk as a [`Source`]: seek and read, so that a large one is never loaded whole.
+//! A file on disk as a [`Source`]. It seeks and reads, so a large file is never loaded as a whole.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};

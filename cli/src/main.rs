@@ -1,10 +1,9 @@
 //! `highwater`: estimates from a shell or a scheduler.
 //!
-//! Reads arguments and a file, asks `highwater-core`, prints. What people read on a terminal is worded
-//! here; everything that is computed, and every form that others read, is the core's.
+//! Reads arguments and a file, calls `highwater-core`, prints. This crate has the texts for terminals; the core
+//! computes everything and writes all other forms.
 //!
-//! Exit status: 0 the estimate was made, 1 it does not fit where `--require` asked that it must,
-//! 2 bad use or input.
+//! Exit status: 0 the estimate was made, 1 it does not fit and `--require` was given, 2 bad use or input.
 
 mod advise;
 mod answer;

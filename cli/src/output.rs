@@ -1,4 +1,4 @@
-//! Files that are written: whole or not at all, and never in the place of something else.
+//! Writes files: whole or not at all, and never over another file.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! `highwater replay`: what a memory snapshot of PyTorch's says, and what other settings of the allocator
-//! would have made of the same run; or what training takes on a GPU whose trace is from a CPU.
+//! `highwater replay`: reads a memory snapshot of PyTorch, and replays it under other settings of the allocator;
+//! or predicts training on a GPU from a trace of a CPU.
 
 mod json;
 mod profile;

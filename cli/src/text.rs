@@ -1,4 +1,4 @@
-//! The answer for people: the headline first, then what it rests on, then every GPU.
+//! The answer for people: the headline first, then its basis, then every GPU.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Low-rank adapters (`LoRA`) beside linear layers, as `peft` puts them there.
+//! Low-rank adapters (`LoRA`) on linear layers, as `peft` adds them.
 //!
 //! A chosen layer's result becomes `layer(x) + B(A(x)) · scaling`; `A` and `B` are trained, and nothing
 //! else is. Adapters stay in single precision in a model that was converted to a half

@@ -1,8 +1,7 @@
 //! PyTorch's CUDA caching allocator: events in, segments, blocks and statistics out.
 //!
-//! Integers only, and nothing but integers: it knows no tensors, no operators and no device, only
-//! sizes and a limit. The rules are those of PyTorch 2.15, `c10/cuda/CUDACachingAllocator.cpp`,
-//! for one device:
+//! It works on integers only: it knows no tensors, no operators and no device, only sizes and a limit. The rules
+//! are those of PyTorch 2.15, `c10/cuda/CUDACachingAllocator.cpp`, for one device:
 //!
 //! - Memory comes from the driver in *segments*. A segment is a row of *blocks*; the allocator
 //!   hands out blocks and never moves them.
@@ -15,18 +14,18 @@
 //! - A block that is too large is split if what would remain is worth keeping: 512 bytes in the
 //!   small pool, more than 1 MiB in the large one. Otherwise the whole block is handed out, and
 //!   *allocated* exceeds *requested* by the rest.
-//! - A freed block joins its free neighbours in the segment. The segment stays: *reserved* falls
-//!   only when whole segments are given back, by [`Allocator::empty_cache`] or under pressure.
-//! - If the driver has no more memory, every segment that is one free block is given back and the
-//!   driver is asked once more. If that fails too, the allocation is out of memory.
-//! - Settings change sizes, what is split and what is given back ([`Settings`]), or where segments
-//!   come from (`expandable`).
+//! - A freed block joins its free neighbours in the segment. The segment stays: *reserved* falls only when whole
+//!   segments are released, by [`Allocator::empty_cache`] or under pressure.
+//! - If the driver has no more memory, every segment that is one free block is released and the request is
+//!   repeated. If that fails too, the allocation is out of memory.
+//! - Settings change sizes, what is split and what is released ([`Settings`]), or where segments come from
+//!   (`expandable`).
 //!
 //! - A segment serves requests of one stream. Training without streams of its own runs on the default one.
 //!
-//! A freed block is reusable at once, because work on its stream is queued; so *active* bytes are the
-//! allocated bytes. A block that another stream uses as well (`record_stream`) is freed when that is over: the
-//! trace says when.
+//! A freed block is reusable at once, because work on its stream is queued; so *active* bytes are the allocated
+//! bytes. A block that another stream uses as well (`record_stream`) is freed when that use ends; the trace has
+//! this event.
 
 use serde::{Deserialize, Serialize};
 

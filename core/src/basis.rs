@@ -1,5 +1,4 @@
-//! What a part of an answer rests on: a rule that PyTorch confirmed, structure that was put back, or
-//! an assumption.
+//! The basis of a part of an answer: a rule that PyTorch confirmed, restored structure, or an assumption.
 
 use std::borrow::Cow;
 use std::fmt;

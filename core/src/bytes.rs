@@ -1,4 +1,4 @@
-//! [`Bytes`], the only way sizes of memory are counted.
+//! [`Bytes`]: the only type for sizes of memory.
 
 use std::fmt;
 use std::iter::Sum;

@@ -1,8 +1,7 @@
 //! The user's choices: dimensions, and how PyTorch trains.
 //!
-//! [`Config`] is what the simulator reads. [`SETTINGS`] has a row for each of its fields, and every
-//! choice with names is one [`choice!`] table: the command line, JSON, layer specs, links and the page
-//! derive what they offer, read and write from these.
+//! [`Config`] is what the simulator reads. [`SETTINGS`] has a row for each of its fields, and every choice with
+//! names is one [`choice!`] table: the command line, JSON, layer specs, links and the page are derived from these.
 
 mod choice;
 pub mod pattern;

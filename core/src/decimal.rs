@@ -1,4 +1,4 @@
-//! Fractions in decimal, as texts have them.
+//! Reads decimal fractions from text.
 
 /// The number that a word begins with. Up to sixteen digits and a power of ten that both are exact
 /// leave one rounding, the same as in `strtod`; the standard library's reader brings tables of ten

@@ -1,11 +1,11 @@
-//! GPUs: what PyTorch may use of each, and what lies outside its allocator.
+//! GPUs: the memory of each that PyTorch may use, and the memory outside its allocator.
 //!
 //! - CUDA devices on which PyTorch 2.15 runs. Its default wheel (CUDA 13.2) has code for compute
 //!   capability 7.5 and up. V100 (7.0) is still common, and needs a PyTorch built for CUDA 12.
 //!   Older cards are left out: P40 and P100 need the same and are rarely trained on, K80 has no
 //!   current build at all.
-//! - GB10 and Jetson are left out, because they share their memory with the operating system, and
-//!   so are AMD cards, because PyTorch runs other kernels on them.
+//! - GB10 and Jetson are left out, because they share their memory with the operating system. AMD GPUs are left
+//!   out, because PyTorch runs other kernels on them.
 //! - Capacity is the smallest *total capacity* that PyTorch was seen to report under Linux, not
 //!   the figure in the name: the driver keeps some for itself, newer ones more, and where ECC is
 //!   on by default it takes a sixteenth of GDDR memory.

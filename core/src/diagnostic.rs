@@ -1,4 +1,5 @@
-//! What was assumed or could not be done: structured, accumulated, never dropped.
+//! Diagnostics: assumptions and failures of an estimate, as structured data. They accumulate and are never
+//! dropped.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;

@@ -2,10 +2,10 @@
 //!
 //! Policy
 //! - A [`Tensor`] is a type, strides and a share of a storage; there are no elements.
-//! - Rust's ownership stands for PyTorch's reference counts. Whoever would hold a tensor there
-//!   (a Python name, autograd's saved tensors, the engine's input buffers, `.grad`, optimizer state)
-//!   holds a [`Tensor`] here, and a storage is freed when its last reference is dropped.
-//!   Lifetimes are therefore an observation, not a second analysis to keep in step.
+//! - Rust's ownership replaces PyTorch's reference counts. Each reference there (a Python variable, autograd's
+//!   saved tensors, the engine's input buffers, `.grad`, optimizer state) is a [`Tensor`] here, and a storage is
+//!   freed when its last reference is dropped. Lifetimes are therefore an observation, not a second analysis to
+//!   keep in step.
 //! - Allocations happen in the order in which ATen's host code makes them, since the caching
 //!   allocator's answer depends on it.
 //! - Autograd (see [`autograd`]) is written once: order, accumulation, stealing, release.

@@ -1,6 +1,6 @@
-//! The whole path: a model, opened once, answers any number of questions.
+//! The whole path from a file to an answer. A model is opened once and can be estimated any number of times.
 //!
-//! [`Model::estimate`] reads as the stage table of the crate.
+//! [`Model::estimate`] has the stages of the crate's table, in their order.
 
 mod largest;
 mod locate;

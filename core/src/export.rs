@@ -1,4 +1,5 @@
-//! The answer in forms for others to read: JSON, Markdown, CSV, a trace, a snapshot. No files.
+//! The answer in forms for other programs and people: JSON, Markdown, CSV, a trace, a snapshot. It writes no
+//! files.
 //!
 //! | form | for whom |
 //! |---|---|
@@ -6,7 +7,7 @@
 //! | [`markdown`] | people: a report for an issue or a pull request |
 //! | [`csv`] | spreadsheets: the timeline, the tensors at the peak, the devices |
 //! | [`trace`] | ui.perfetto.dev: counters and slices over the events of the run |
-//! | [`snapshot`] | PyTorch's viewer of memory: the whole run, from [`Played`], since an [`Answer`] has not all of it |
+//! | [`snapshot`] | PyTorch's viewer of memory: the whole run, from [`Played`], because an [`Answer`] does not contain all of it |
 
 mod csv;
 mod json;

@@ -1,9 +1,9 @@
-//! A file of any kind → [`Opened`], or a refusal that says what the file is and what to do.
+//! A file of any kind → [`Opened`], or a refusal that states what the file is and what to do.
 //!
 //! - The content decides, never the extension: people rename files.
-//! - What is no graph by itself becomes a [`spec::Spec`] first, and that the graph.
-//! - Wrong formats are recognised by their published signatures and named, each with the way to a
-//!   model that can be read here.
+//! - A file without a graph becomes a [`spec::Spec`] first, and the spec becomes the graph.
+//! - Other formats are recognised by their published signatures and named, each with the way to a model that can
+//!   be read.
 
 use serde::{Deserialize, Serialize};
 

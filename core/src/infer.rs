@@ -2,13 +2,12 @@
 //!
 //! - The user's numbers are bound to the open dimensions of the graph's inputs; one not given gets
 //!   a default, which the report lists.
-//! - Every type then follows from the shape rules, node by node. Types stated inside the file are
-//!   those of the example it was exported with: they are believed only behind an operator that has
-//!   no rule.
+//! - Every type then follows from the shape rules, node by node. Types stated inside the file are those of the
+//!   example it was exported with: they are used only after an operator without a rule.
 //! - Elements of small integer tensors are carried along, because exporters write shape arithmetic
 //!   as part of the graph.
-//! - What has no rule, or contradicts its rule, keeps a stand-in type and makes the answer a lower
-//!   bound: it is never silently guessed.
+//! - An operator without a rule, or one that contradicts its rule, gets a placeholder type and makes the answer a
+//!   lower bound. Nothing is guessed without a report.
 
 use std::collections::BTreeMap;
 

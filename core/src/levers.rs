@@ -1,4 +1,4 @@
-//! What would help: changes to a configuration that need less memory, each simulated.
+//! Suggestions: changes to a configuration that need less memory, each simulated.
 //!
 //! [`LEVERS`] is the table. A lever turns one configuration into another or does not apply; what it
 //! saves is found by running the step again. [`Search`] looks for the smallest change that fits on a device.

@@ -10,14 +10,14 @@
 //! | [`infer`] | concrete dimensions → types of every value | training |
 //! | [`unroll`] | control flow → the nodes that it runs | training |
 //! | [`recover`] | exporters' nodes → the operators that PyTorch ran | bytes |
-//! | [`ops`], [`aten`] | an operator → its shapes, its allocations, what it saves, its gradient | the allocator |
+//! | [`ops`], [`aten`] | an operator → its shapes, its allocations, its saved tensors, its gradient | the allocator |
 //! | [`eager`], [`step`] | training iterations → [`Trace`](trace::Trace) of allocations and frees | addresses |
 //! | [`allocator`] | trace → segments, blocks, statistics | tensors |
-//! | [`device`] | what a GPU has, and what lies outside the allocator | models |
-//! | [`observed`] | a message of PyTorch's, or `nvidia-smi` → what it says of the machine | models |
+//! | [`device`] | a GPU's memory, and the memory outside the allocator | models |
+//! | [`observed`] | a message of PyTorch, or `nvidia-smi` → facts about the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
-//! | [`recorded`] | a memory snapshot of PyTorch's → its history, and what other settings would make of it | models |
-//! | [`profiled`] | a profiler trace from the CPU → what the same training takes on a GPU | models |
+//! | [`recorded`] | a memory snapshot of PyTorch → its history, also under other settings | models |
+//! | [`profiled`] | a profiler trace from the CPU → the memory of the same training on a GPU | models |
 //! | [`autopsy`] | a report → why its peak is where it is | the UI |
 //! | [`levers`] | a configuration → others that need less | the UI |
 //! | [`wording`] | a report → sentences about it, for any language | files |

@@ -1,9 +1,8 @@
-//! What people paste when memory ran out: PyTorch's message, `nvidia-smi`, or a log with both.
+//! Texts that people paste when memory ran out: PyTorch's message, `nvidia-smi`, or a log with both.
 //!
-//! [`read`] takes figures out of text; [`Observed::explain`] says what follows from them: which card
-//! it is, what the CUDA context and other processes take, why the allocation failed and what
-//! helps, and the settings under which an estimate is about this very machine. Messages print
-//! rounded sizes, so that what is derived from them is known to a few MiB only: [`Printed`].
+//! [`read`] takes figures out of text. [`Observed::explain`] derives the GPU, the memory of the CUDA context and
+//! of other processes, why the allocation failed, what helps, and the settings for an estimate of this machine.
+//! Messages print rounded sizes, so derived sizes are exact to a few MiB only: [`Printed`].
 
 mod cause;
 mod nvidia_smi;

@@ -1,4 +1,4 @@
-//! The operators, one row each, and the first of their rules: the shapes of what they make.
+//! The operators, one row each, and the first of their rules: the shapes of their results.
 //!
 //! A family is a file with a `TABLE`; adding an operator is adding a row there. Everything else
 //! (lookup, coverage) is derived from the tables.

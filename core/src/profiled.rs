@@ -1,4 +1,4 @@
-//! A trace of `torch.profiler` from training on the CPU, and what the same training takes on a GPU.
+//! Predicts the memory of training on a GPU from a trace of `torch.profiler` on the CPU.
 //!
 //! [`open`] reads the trace as a stream: every allocation and free, the operators around them, and the
 //! annotations of steps and of the optimizer. [`History::of`] pairs allocations with frees, and finds the

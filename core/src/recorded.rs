@@ -1,13 +1,13 @@
 //! A memory snapshot that PyTorch recorded: `torch.cuda.memory._dump_snapshot`.
 //!
-//! [`open`] reads the pickle as data, never executing what it says, into tables: entries of the trace,
-//! segments, blocks, and frames that many of them share. [`Recorded::of`] makes a history of them: what
-//! was alive when the trace begins, since its ring buffer forgets, and what was held when. From that follow
-//! the peaks, what was alive there and where it lay; and the same calls can be made to our
-//! allocator under other settings ([`Recorded::replay`]). [`Recorded::report`] has it all in the form of an estimate.
+//! [`open`] reads the pickle as data, without executing it, into tables: entries of the trace, segments, blocks,
+//! and frames that many of them share. [`Recorded::of`] makes a history of them: the blocks alive when the trace
+//! begins (its ring buffer drops old entries), and the life of every later block. The history gives the peaks, the
+//! blocks alive there, and their addresses. Our allocator can replay the same calls under other settings
+//! ([`Recorded::replay`]). [`Recorded::report`] returns everything in the form of an estimate.
 //!
-//! Names are those of `torch/csrc/cuda/memory_snapshot.cpp`, PyTorch 2.15; what older versions leave
-//! out is not asked for.
+//! Names are those of `torch/csrc/cuda/memory_snapshot.cpp`, PyTorch 2.15; fields that older versions do not write
+//! are optional.
 
 mod answer;
 mod history;

@@ -1,10 +1,10 @@
-//! Finds the program that PyTorch ran behind what the exporter wrote.
+//! Finds the program that PyTorch ran, from the graph that the exporter wrote.
 //!
-//! Exporters remove (batch normalisation, dropout) and take apart (`linear` into `Transpose`,
-//! `MatMul`, `Add`; attention into a dozen nodes), and what is left would save other tensors than
-//! what ran. Every recovery replaces the last node of a pattern, or puts a node behind another;
-//! operators that ONNX does not have are of domain [`DOMAIN`]. What then feeds nothing is dropped.
-//! `docs/recovery.md` says what tells each, and how certain it is.
+//! Exporters remove operators (batch normalisation, dropout) and decompose others (`linear` into `Transpose`,
+//! `MatMul`, `Add`; attention into a dozen nodes). The remaining graph would save other tensors than the program
+//! that ran. Every recovery replaces the last node of a pattern, or adds a node after another. Operators that ONNX
+//! does not have are of domain [`DOMAIN`]. Nodes without readers are then dropped. `docs/recovery.md` lists the
+//! evidence for each recovery, and how certain it is.
 
 mod assignments;
 mod attention;

@@ -1,5 +1,5 @@
-//! The answer: peaks, what was alive, the timeline, verdicts. Plain data for the page and scripts; how it is
-//! computed stands in the modules below.
+//! The answer: peaks, tensors alive, the timeline, verdicts. It is plain data for the page and scripts; the
+//! modules below compute it.
 
 mod alive;
 mod certainty;

@@ -1,4 +1,4 @@
-//! Which of the file's tensors are trained, which are state, and which are mere numbers.
+//! The roles of the file's tensors: trained, state, or plain numbers.
 
 use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;

@@ -1,8 +1,8 @@
 //! Order in little code.
 //!
-//! The standard library's sort is made for millions of elements and compiled anew for each type,
-//! five kilobytes a time, also inside of every `collect` into a `BTreeMap`. The page carries all of
-//! it, and what is sorted here is short: so one sort, of positions, serves every type.
+//! The standard library's sort is made for millions of elements and compiled anew for each type, five kilobytes a
+//! time, also inside of every `collect` into a `BTreeMap`. All of that would be part of the page's program, and
+//! the lists here are short. So one sort, of positions, serves every type.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Bytes at an offset: a native file, a browser `File`, or memory.
 //!
-//! The one door through which `core` reads. A reader asks for the few slices it needs, so that a
-//! file of many gigabytes costs no more than its structure.
+//! The only interface through which `core` reads. A reader asks for the few slices it needs, so that a file of
+//! many gigabytes costs no more than its structure.
 
 use std::fmt;
 

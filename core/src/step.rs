@@ -1,7 +1,7 @@
 //! Training iterations: set-up, then three times `zero_grad`, forward, loss, backward, optimizer.
 //!
-//! The loop is the plain one, with the batch on the device beforehand; [`Config`] says where
-//! `zero_grad` stands, how many batches make a step, and whether `out` and `loss` outlive it:
+//! The loop is the plain one, with the batch already on the device. [`Config`] states where `zero_grad` is, how
+//! many batches make a step, and whether `out` and `loss` outlive it:
 //!
 //! ```python
 //! for _ in range(3):

@@ -1,4 +1,4 @@
-//! What a training run does to memory: allocations and frees in order, and what each was for.
+//! The memory of a training run: allocations and frees in order, with the purpose of each.
 //!
 //! Made by `step`, replayed by `allocator`, read by `report`. Plain data.
 

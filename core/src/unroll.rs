@@ -1,14 +1,14 @@
-//! Control flow → the nodes that it runs, as often as it runs them.
+//! Control flow → the nodes that it runs, repeated as often as they run.
 //!
-//! PyTorch is eager: a step through an `If` is a step through one of its branches, and a `Loop` or a
-//! `Scan` (<https://onnx.ai/onnx/operators/>) is its body again and again. So each becomes its body's
-//! nodes, and what follows sees one graph without bodies.
+//! PyTorch is eager: an `If` runs one of its branches, and a `Loop` or a `Scan`
+//! (<https://onnx.ai/onnx/operators/>) repeats its body. So each becomes its body's nodes, and later stages see
+//! one graph without bodies.
 //!
-//! - Conditions and trip counts follow from constants and shapes. Some are known only behind other
-//!   control flow, so types are inferred again after each round, until nothing changes.
+//! - Conditions and trip counts follow from constants and shapes. Some are known only after other control flow, so
+//!   types are inferred again after each round, until nothing changes.
 //! - Sequences and optionals exist only here: as lists of values.
-//! - What data decides is assumed, and the user sees it: of two branches the one with more weights,
-//!   the most trips that a loop allows, one trip where it names no number.
+//! - Conditions that depend on data are assumed and reported: the branch with more weights, the most trips that a
+//!   loop allows, one trip if it has no number.
 
 mod lists;
 

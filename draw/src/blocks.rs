@@ -1,7 +1,7 @@
 //! Single tensors in the stack, where few enough events are shown.
 //!
-//! Of a report only the tensors alive at its peak are known one by one; what else a category has lies
-//! on top of them, undivided. Tensors of other moments would have to come with the view.
+//! A report lists only the tensors alive at its peak one by one. The rest of a category is one undivided area on
+//! top of them.
 
 use highwater_core::Bytes;
 use highwater_core::report::{LiveTensor, Report};

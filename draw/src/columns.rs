@@ -1,4 +1,4 @@
-//! One sample per column of pixels: thinner than the screen is wasted work.
+//! One sample per column of pixels, because a finer picture would not be visible.
 
 use highwater_core::report::Timeline;
 

@@ -1,4 +1,4 @@
-//! Another run on the axes of this one: phase by phase, because its events are others.
+//! Another run on the axes of this one, aligned phase by phase, because its events differ.
 
 use highwater_core::Bytes;
 use highwater_core::report::Timeline;

@@ -1,4 +1,4 @@
-//! What the keys do on the timeline.
+//! Actions of the keys on the timeline.
 
 use crate::peaks::{next, peaks};
 use crate::scene::{Scene, sample_at};

@@ -1,6 +1,6 @@
-//! Names inside the areas of the timeline: which have room for their text, and where.
+//! Places names inside the areas of the timeline, where there is space for their text.
 //!
-//! Nothing here measures text: a letter is taken to be as wide as a wide one.
+//! Nothing here measures text: every letter is assumed to be wide.
 
 use highwater_core::Bytes;
 use highwater_core::report::Report;

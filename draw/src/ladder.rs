@@ -1,4 +1,5 @@
-//! From a card's nameplate down to what a run leaves free: each step where it lies in the whole.
+//! The steps from a GPU's nameplate size down to the memory that a run leaves free, each drawn at its place in the
+//! whole.
 
 use highwater_core::Bytes;
 use highwater_core::report::DeviceVerdict;

@@ -1,9 +1,8 @@
-//! The pictures: what they show, worked out in numbers, and drawn on any backend of plotters.
+//! The charts: their geometry in numbers, and drawing on any backend of plotters.
 //!
-//! A picture is drawn by one function, generic over [`DrawingBackend`]: on the page on a canvas, in
-//! files and tests as SVG. It is made of whole pixels of its surface; whoever draws on a dense
-//! screen sizes the canvas in device pixels and tells the [`Pen`](pen::Pen) how dense it is. Labels
-//! are part of saved pictures only: nothing here measures text.
+//! One function draws each chart, generic over [`DrawingBackend`]: on a canvas for the page, as SVG for files and
+//! tests. Charts consist of whole pixels. On a dense screen the caller sizes the canvas in device pixels and
+//! passes the density to the [`Pen`](pen::Pen). Only saved pictures contain labels. Nothing here measures text.
 //!
 //! | module | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Local peaks: where the memory falls again by more than a ripple.
+//! Local peaks: the moments before memory falls by more than a ripple.
 
 use highwater_core::Bytes;
 

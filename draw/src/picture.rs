@@ -1,4 +1,4 @@
-//! The timeline as a picture of its own: title, settings, GPUs, axis, stack, phases and legend.
+//! The timeline as a complete picture: title, settings, GPUs, axis, stack, phases and legend.
 
 use highwater_core::Bytes;
 use highwater_core::device::Verdict;

@@ -1,4 +1,4 @@
-//! The highest sample of any stretch in a handful of steps, however long the stretch is.
+//! Finds the highest sample of any range in a few steps, however long the range is.
 
 use highwater_core::Bytes;
 

@@ -1,4 +1,4 @@
-//! What the timeline draws, worked out once for each report and once for each view of it.
+//! The data of a drawn timeline, computed once for each report and once for each view of it.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The map of all segments: lines of text, with bytes for letters.
 //!
-//! Holes are left as they are on the surface: what it lies on is hatched there.
+//! Holes are not painted; the surface below them is hatched.
 
 use highwater_core::Bytes;
 use highwater_core::report::{Segment, SegmentBlock, Snapshot};

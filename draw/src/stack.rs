@@ -1,4 +1,4 @@
-//! What the timeline is stacked by, and how high each layer is.
+//! The layers of the timeline and their heights.
 
 use highwater_core::Bytes;
 use highwater_core::report::{ByCategory, Depth, Timeline};

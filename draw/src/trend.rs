@@ -1,4 +1,4 @@
-//! What a run needs over sizes of a dimension, against what devices have.
+//! Needed memory over sizes of a dimension, compared with the memory of GPUs.
 
 use highwater_core::Bytes;
 use highwater_core::trace::Category;

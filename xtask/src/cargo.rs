@@ -1,4 +1,4 @@
-//! Builds by cargo, whose progress is shown.
+//! Runs cargo's builds and shows their progress.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};

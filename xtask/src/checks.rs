@@ -1,4 +1,4 @@
-//! Everything that must hold before a change goes in.
+//! All checks that a change must pass.
 
 use std::time::Instant;
 

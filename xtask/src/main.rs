@@ -1,27 +1,27 @@
-//! Sets up, serves, tests and checks the project: what the README's commands call.
+//! Sets up, serves, tests and checks the project: the commands of the README.
 //!
 //! | module | concern |
 //! |---|---|
-//! | [`process`] | running other programs, and failing in words |
-//! | [`place`] | where things lie: the checkout, the cache |
-//! | [`progress`] | what is being done, for the terminal and the waiting page |
+//! | [`process`] | running other programs, with readable errors |
+//! | [`place`] | paths of the checkout and the cache |
+//! | [`progress`] | the current step, for the terminal and the waiting page |
 //! | [`cargo`] | builds by cargo, whose progress is shown |
 //! | [`toolchain`] | a compiler that can build for the browser |
 //! | [`tools`] | a browser, Node |
 //! | [`pack`] | cuDNN's choices in columns of bytes |
-//! | [`manifest`] | what `index.html` asks the build for |
+//! | [`manifest`] | the list of the page's parts in `index.html` |
 //! | [`programs`] | the page's programs, compiled |
-//! | [`shrink`] | a program and its script, lighter on the wire |
+//! | [`shrink`] | makes a program and its script smaller |
 //! | [`site`] | the page's files, put together |
-//! | [`offline`] | what the page needs when there is no network |
+//! | [`offline`] | the list of files for visits without a network |
 //! | [`page`] | the static page in `dist/` |
-//! | [`weight`] | what it weighs |
-//! | [`watch`] | when the sources of the page change |
-//! | [`waiting`] | what is shown while the page is built |
+//! | [`weight`] | the size of the page, and its limits |
+//! | [`watch`] | notices changes of the page's sources |
+//! | [`waiting`] | the page that is shown during a build |
 //! | [`server`] | `dist/` over HTTP, on this machine only |
-//! | [`oracle`] | our events beside recorded ones |
-//! | [`tidy`] | habits that no lint knows |
-//! | [`checks`] | everything that must hold before a change goes in |
+//! | [`oracle`] | compares our events with recorded ones |
+//! | [`tidy`] | project rules that no lint checks |
+//! | [`checks`] | all checks that a change must pass |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
 
 mod process;

@@ -1,7 +1,7 @@
-//! What `index.html` asks the build for: its links with `data-trunk`, as Trunk defines them.
+//! The list of the page's parts in `index.html`: its links with `data-trunk`, as Trunk defines them.
 //!
-//! The page can be built by Trunk as well, so that the list of its files is in `index.html` only, and
-//! how a program is started is in `Trunk.toml` only.
+//! Trunk can build the page as well. So the list of its files is in `index.html` only, and the start of a program
+//! is in `Trunk.toml` only.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

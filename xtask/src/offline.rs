@@ -1,5 +1,4 @@
-//! What the page needs when there is no network: the list of its files, written into the worker that
-//! keeps them.
+//! Writes the list of files for visits without a network into the worker that keeps them.
 
 use crate::pack::fingerprint;
 use crate::process::{Failure, Result, While as _};

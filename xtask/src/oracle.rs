@@ -1,4 +1,4 @@
-//! Our events beside recorded ones, or beside those that the oracle records now.
+//! Compares our events with recorded ones, or with those that the oracle records now.
 
 use std::env;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! Where things lie: the checkout, and the cache that outlives it.
+//! Paths of the checkout, and of the cache that outlives it.
 
 use std::env;
 use std::fs;

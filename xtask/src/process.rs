@@ -1,4 +1,4 @@
-//! Running other programs, and failing in words.
+//! Runs other programs, with readable errors.
 
 use std::ffi::OsStr;
 use std::fmt;

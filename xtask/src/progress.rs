@@ -1,4 +1,4 @@
-//! What is being done: on the terminal, and on the page that is shown until the real one is there.
+//! The current step of a build, on the terminal and on the waiting page.
 
 use std::fmt;
 use std::io::{IsTerminal as _, Write as _, stdout};

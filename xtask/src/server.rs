@@ -1,10 +1,10 @@
 //! `dist/` over HTTP, on this machine only.
 //!
-//! It answers `GET` and `HEAD` for plain files and nothing else, with gzip as static hosts do. While the
-//! page is being built, a page that says so stands in for it.
+//! It answers `GET` and `HEAD` for plain files and nothing else, with gzip as static hosts do. While the page is
+//! being built, it serves a waiting page instead.
 //!
-//! A file whose name has a fingerprint may be kept by the browser for ever; any other is asked for again, so
-//! that a rebuilt page is seen after a reload.
+//! A browser may keep a file with a fingerprint in its name for ever. It revalidates any other, so a reload shows
+//! a rebuilt page.
 
 use std::collections::BTreeMap;
 use std::fs;

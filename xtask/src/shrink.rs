@@ -1,10 +1,9 @@
-//! Makes the built page lighter on the wire, and changes nothing that it does.
+//! Makes the built page smaller for gzip, without changing its behaviour.
 //!
-//! What compresses is what a window of 32 kB has seen before. So the functions of a program stand in the
-//! order of their names, where the copies of one generic function are neighbours, and the copies by
-//! their bytes; `wasm-bindgen` leaves them by their sizes.
-//! And what compresses worst is chance: the hashes in the names by which a program and its script
-//! know each other become numbers.
+//! gzip finds repetitions within a window of 32 kB. So the functions of a program are sorted by name, where the
+//! copies of one generic function are neighbours, and the copies by their bytes. `wasm-bindgen` sorts them by
+//! size. Random text compresses worst. So the hashes in the names that a program and its script share become
+//! numbers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! The page's files, put together as `index.html` asks.
+//! Assembles the page's files, as `index.html` lists them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,8 +1,8 @@
-//! Habits that no lint knows.
+//! Project rules that no lint checks.
 //!
-//! - Each Rust file begins by saying what it is about.
-//! - No mark of unfinished work stays behind.
-//! - No file is a blob; no text names a folder of somebody's machine; no lock file a registry.
+//! - Each Rust file begins with `//!` and its purpose.
+//! - No file has a mark of unfinished work.
+//! - No file is a blob; no text names a folder of somebody's machine; no lock file names a registry.
 //! - Only the ONNX reader knows the crate that reads ONNX.
 //! - In `core` and `app`, a module at the root uses only modules declared above it.
 //! - In a folder of `app`, files use each other without a circle.

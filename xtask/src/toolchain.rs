@@ -1,9 +1,9 @@
 //! A compiler that can build for the browser.
 //!
-//! An ordinary machine has one after `rustup target add`. A machine that reaches package registries
-//! only cannot download the standard library that way; there, a second compiler comes from Debian
-//! together with the library's sources, the library is built once, and a private copy of the
-//! sysroot in the cache holds it. Native builds keep the compiler they had.
+//! An ordinary machine has one after `rustup target add`. A machine that reaches only package registries cannot
+//! download the standard library that way. There, a second compiler comes from Debian together with the library's
+//! sources. The library is built once, into a private copy of the sysroot in the cache. Native builds keep their
+//! compiler.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! A browser, Node: looked for first, installed only when missing.
+//! Finds a browser and Node, and installs them only if they are missing.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The page that is shown while there is no other: it says how far the build is, or why it failed.
+//! The page that is shown during a build: it reports the progress, or why the build failed.
 
 use crate::progress::Progress;
 

@@ -1,4 +1,4 @@
-//! When the sources of the page change.
+//! Notices changes of the page's sources.
 
 use std::fs;
 use std::thread;

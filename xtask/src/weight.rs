@@ -1,4 +1,4 @@
-//! What the page weighs on the wire, and how much it may.
+//! The size of the page when it is sent, and its limits.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Writes an answer as a file, as a program of its own: most visits never ask for one.
+//! Writes an answer as a file. It is a program of its own, because most visits never save one.
 
 use highwater_app::palette;
 use wasm_bindgen::prelude::*;

@@ -1,5 +1,5 @@
-//! Reads traces of `PyTorch`'s profiler from a CPU, and answers what is asked of the one read last. A
-//! program of its own: most visits never drop one.
+//! Reads traces of `PyTorch`'s profiler from a CPU, and answers questions about the newest one. It is a program of
+//! its own, because most visits never drop a trace.
 
 use highwater_app::Recording;
 use highwater_core::profiled::{self, History, Profile, Traced};

@@ -1,4 +1,4 @@
-//! The readers of all formats and of messages, as a program of their own: the page is there before
+//! The readers of all formats and of messages. They are a program of their own, so that the page does not wait for
 //! them.
 
 use highwater_app::{Explained, Fault, Found, Opening, Read};

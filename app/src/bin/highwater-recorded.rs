@@ -1,5 +1,5 @@
-//! Reads memory snapshots that `PyTorch` recorded, and answers what is asked of the one read last. A
-//! program of its own: most visits never drop one.
+//! Reads memory snapshots that `PyTorch` recorded, and answers questions about the newest one. It is a program of
+//! its own, because most visits never drop a snapshot.
 
 use highwater_app::Recording;
 use highwater_core::recorded::{self, Calls, Recorded};

@@ -1,4 +1,4 @@
-//! What is alive at one moment: tensor by tensor, by module, by category.
+//! The tensors alive at one moment: each by itself, by module, by category.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

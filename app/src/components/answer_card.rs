@@ -1,5 +1,5 @@
-//! The answer at the top of the page: a sentence, the settings that matter, a card for each usual GPU, and
-//! what the need consists of.
+//! The answer at the top of the page: a sentence, the most important settings, a card for each usual GPU, and the
+//! parts of the needed memory.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! The page as a whole: wires state, engine and components together.
+//! The whole page: connects state, engine and components.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! One moment of the run: what is alive, and where it lies. What is marked in one is in the other.
+//! One moment of the run: the tensors alive, and their addresses. A selection in one list is selected in the
+//! other.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What is changed by hand: controls that keep what is typed, and marks that follow the pointer.
+//! Elements that are changed by hand: controls that keep text while it is typed, and marks that follow the
+//! pointer.
 
 use gloo::events::{EventListener, EventListenerOptions};
 use leptos::html;

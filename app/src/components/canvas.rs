@@ -1,4 +1,4 @@
-//! What every canvas needs: its size in device pixels, and the colours of the theme.
+//! Shared by all canvases: the size in device pixels, and the colours of the theme.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Lists that stay short until someone asks for all of it.
+//! Lists that stay short until the user asks for all of their rows.
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! Two answers side by side: one that was kept, and the newest.
+//! Compares two answers: a kept one, and the newest.
 
 use std::sync::Arc;
 

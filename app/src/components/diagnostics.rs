@@ -1,4 +1,4 @@
-//! What the answer rests on: assumptions, recoveries, gaps.
+//! The basis of the answer: assumptions, recovered operators, gaps.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The page before anything is opened: what it does, the field, and one example that is already answered.
+//! The page before anything is opened: its purpose, the field, and one example that is already answered.
 
 use leptos::prelude::*;
 

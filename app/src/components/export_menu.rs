@@ -1,4 +1,4 @@
-//! The forms in which the answer can be saved.
+//! The forms in which an answer can be saved.
 
 use leptos::html;
 use leptos::prelude::*;

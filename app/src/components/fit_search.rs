@@ -1,4 +1,4 @@
-//! The search for the least that makes a run fit on its device: a button, then progress, then a plan.
+//! The search for the smallest change that fits: a button, then progress, then a plan.
 
 use std::sync::Arc;
 

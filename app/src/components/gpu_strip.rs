@@ -1,4 +1,4 @@
-//! The GPUs that most people ask about, and the user's own: does the run fit, and how far can the batch go?
+//! The usual GPUs and the user's own: whether the run fits, and the largest batch.
 
 use highwater_core::device::USUAL;
 use highwater_core::estimate::LargestBatch;

@@ -1,4 +1,4 @@
-//! Every GPU: what the run needs there against what it has, and how far the batch can go.
+//! Every GPU: the needed and the usable memory, and the largest batch.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The bar at the top: the field that opens, and what one does with the answer.
+//! The bar at the top: the field that opens inputs, and the actions on an answer.
 
 use leptos::html;
 use leptos::prelude::*;

@@ -1,4 +1,4 @@
-//! All keys and gestures of the timeline on a sheet, which `?` opens from everywhere.
+//! A sheet with all keys and gestures of the timeline; `?` opens it from everywhere.
 
 use gloo::events::EventListener;
 use leptos::html;

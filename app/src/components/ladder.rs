@@ -1,4 +1,4 @@
-//! From the figure on the box to what is left for tensors: why a card of 80 GB holds less.
+//! The steps from a GPU's nameplate size to the memory for tensors: why 80 GB on the box are less in use.
 
 use std::fmt::Display;
 use std::sync::Arc;

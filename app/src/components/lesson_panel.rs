@@ -1,4 +1,4 @@
-//! The lesson that is given: what it says, what it asks, and whether one was near.
+//! The current lesson: its text, its question, and how near the guess was.
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A button with something below it: a list to choose from, or a few words.
+//! A button that opens a list or a short text below it.
 
 use leptos::prelude::*;
 use leptos::{ev, html};

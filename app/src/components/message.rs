@@ -1,5 +1,5 @@
-//! A message about memory, explained: what happened, who held what, which settings follow, what helps,
-//! and where in the step it was.
+//! The explanation of a message about memory: what happened, the parts of the GPU's memory, the settings that
+//! follow, advice, and the place in the step.
 
 use std::sync::Arc;
 

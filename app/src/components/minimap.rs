@@ -1,6 +1,6 @@
-//! The whole run in small, and the part of it that the timeline shows.
+//! The whole run in small, with the part that the timeline shows.
 //!
-//! For pointers only: the keys of the timeline move the same window.
+//! The minimap is for pointers only: the keys of the timeline move the same window.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What the model is, before any training.
+//! Facts about the model, without training.
 
 use std::sync::Arc;
 

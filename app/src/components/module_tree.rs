@@ -1,4 +1,4 @@
-//! The modules of the model as a tree, each with what it holds at the peak.
+//! The modules of the model as a tree, each with its bytes at the peak.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Something the user must know about, above everything else.
+//! A notice above everything else, for events that the user must know about.
 
 use leptos::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Small parts that many components have.
+//! Small parts that many components use.
 
 use highwater_core::Bytes;
 use leptos::prelude::*;

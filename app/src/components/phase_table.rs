@@ -1,4 +1,4 @@
-//! The timeline for those who do not see it: the highest moment of each phase, as a table.
+//! The timeline as a table: the highest moment of each phase, for people who do not see the picture.
 
 use highwater_core::Report;
 use leptos::prelude::*;

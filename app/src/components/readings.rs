@@ -1,4 +1,4 @@
-//! What else a file can be read as: by other rules, or as the history of another GPU.
+//! Other runs of the same file: by other rules, or from the history of another GPU.
 
 use std::sync::Arc;
 

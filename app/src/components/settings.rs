@@ -1,4 +1,4 @@
-//! What the user chooses.
+//! The settings at the top of the answer.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The link to what is on the page: copied, and what is in it said.
+//! The link to the current state: copies it, and lists its contents.
 
 use leptos::html;
 use leptos::prelude::*;

@@ -1,4 +1,4 @@
-//! What the parts of the timeline have in common.
+//! The state that all parts of the timeline share.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The text that a model is written in: every keystroke is an answer, or a reason with its place.
+//! The editor of a model's text: every keystroke gives an answer, or a reason with its line and column.
 
 use gloo::timers::callback::Timeout;
 use leptos::html;

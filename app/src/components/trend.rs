@@ -1,4 +1,4 @@
-//! How the need grows with the batch, or with another size that the model leaves open.
+//! Needed memory against the batch, or against another open dimension.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! The picture of how the need grows: what devices have, and two lines below.
+//! The picture of needed memory against a size: the GPUs' limits, and two lines below.
 //!
-//! A canvas has the lines and dots. Above it is a drawing of the panel's own size, in which places are
-//! per cent: it has the labels, and the words behind each point.
+//! The canvas has the lines and dots. A drawing above it has the labels and the text of each point; its positions
+//! are per cent of the panel.
 
 use highwater_core::Bytes;
 use highwater_core::estimate::LargestBatch;

@@ -1,7 +1,6 @@
-//! Panels draw one after the other, not all at once: between two of them the browser can show what
-//! is done and hear what the user does.
+//! Panels draw one after the other. Between two of them the browser can paint and handle events.
 //!
-//! What waits for its turn and changes again is drawn once, as it is then.
+//! A panel that changes again before its turn is drawn once, with its newest data.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,4 +1,4 @@
-//! What would help: changes that need less memory, each simulated, and a search for the least of them.
+//! Suggestions: changes that need less memory, each simulated, and the search for the smallest one that fits.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What follows from the state: computed once, when something it needs has changed.
+//! Values that follow from the state, each computed once after a change.
 
 use std::sync::Arc;
 

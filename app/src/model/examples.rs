@@ -1,4 +1,4 @@
-//! The examples that travel with the page: real exports without their weights.
+//! The examples that are part of the page: real exports without their weights.
 
 use highwater_core::sorted;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What a message about memory says, as the page shows it.
+//! The explanation of a message about memory, as the page shows it.
 
 use highwater_core::bytes::Printed;
 use highwater_core::config::{Kind, Scope, Setting};

@@ -1,5 +1,4 @@
-//! The answer as a file: packed by the page, written by `bin/highwater-export`, which nobody waits
-//! for until somebody asks for one.
+//! The answer as a file: the page packs it, and `bin/highwater-export` writes it.
 
 use highwater_core::export::{self, Answer, Played};
 use highwater_draw::palette::Palette;

@@ -1,7 +1,6 @@
-//! Short lessons that drive the page itself: a small model, a question, the answer as it is simulated.
+//! Short lessons that drive the page itself: a small model, a question, and the simulated answer.
 //!
-//! A lesson is data. What its sentences say of the numbers is put in from the report, so that they
-//! cannot disagree with the picture next to them.
+//! A lesson is data. The numbers in its sentences come from the report, so they always agree with the picture.
 
 use highwater_core::Bytes;
 use highwater_core::report::Report;

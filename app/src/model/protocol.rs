@@ -1,8 +1,8 @@
-//! What the page and its worker say to each other, and how it travels.
+//! Messages between the page and its worker.
 //!
-//! A message is postcard bytes in a transferred `ArrayBuffer`: nothing is copied and nothing is
-//! parsed as text. The input of [`ToWorker::Open`] travels with it: the browser's `File` itself,
-//! of which the worker reads only the slices it needs, or the bytes of an example.
+//! A message is postcard bytes in a transferred `ArrayBuffer`: nothing is copied, and no text is parsed. The input
+//! of [`ToWorker::Open`] travels with it. It is the browser's `File` itself, of which the worker reads only the
+//! slices it needs, or the bytes of an example.
 
 use highwater_core::device::Class;
 use highwater_core::estimate::{Candidate, LargestBatch, Located, Match};

@@ -1,4 +1,4 @@
-//! Everything that can change on the page. Events write here, and nowhere else.
+//! The page's state. Only events write to it.
 
 use std::sync::Arc;
 

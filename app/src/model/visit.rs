@@ -1,4 +1,4 @@
-//! What outlives a visit: what an address asks for, and what was opened before.
+//! State that outlives a visit: the contents of an address, and recent inputs.
 
 use highwater_core::Config;
 use highwater_draw::scene::View;

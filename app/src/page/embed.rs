@@ -1,7 +1,7 @@
 //! The page inside another one: `?embed=1`, for slides and notebooks.
 //!
-//! The page around it posts messages and gets answers; nothing else is shared. A message is an object
-//! with a key `highwater`:
+//! The surrounding page posts messages and gets answers; nothing else is shared. A message is an object with a key
+//! `highwater`:
 //!
 //! | message | what happens |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `{highwater: "open", name, bytes}` | a file's bytes (`ArrayBuffer`) are opened |
 //! | `{highwater: "set", settings: {batch: "64", optimizer: "sgd"}}` | settings of the command line's names, and open dimensions by theirs |
 //!
-//! After each answer to something that was opened so, `{highwater: "answer", …}` has its peaks in bytes and the
-//! sentence. What a person drops into the frame is theirs: nothing is posted about it.
+//! After each answer to an input that was opened in this way, the page posts `{highwater: "answer", …}` with the
+//! peaks in bytes and the sentence. It posts nothing about inputs that a person drops into the frame.
 
 use gloo::events::EventListener;
 use highwater_core::Config;

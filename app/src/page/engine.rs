@@ -1,8 +1,8 @@
-//! The page's end of the line to the worker.
+//! The page's end of the connection to the worker.
 //!
-//! One request is under way at a time, and of those that wait only the newest is kept: dragging a
-//! slider asks at most once per frame and never builds a queue. A worker that dies is started
-//! again, opens again what was open, and the user sees why.
+//! The engine has one request under way at a time and keeps only the newest of those that wait. So dragging a
+//! slider sends at most one request per frame and never builds a queue. The engine restarts a worker that stops,
+//! reopens the model, and reports why.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Files in and out: the examples that travel with the page, and what the user saves.
+//! Files in and out: the page's own examples, and files that the user saves.
 
 use js_sys::Array;
 use wasm_bindgen::{JsCast as _, JsValue};

@@ -1,4 +1,4 @@
-//! The focus of the keyboard, and with it what is read aloud next.
+//! The keyboard's focus, which also decides what a screen reader reads next.
 
 use gloo::timers::callback::Timeout;
 use wasm_bindgen::JsCast as _;

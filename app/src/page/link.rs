@@ -1,8 +1,8 @@
-//! The page's state as an address, and back; and the list of what was opened before.
+//! The page's state as an address, and back; also the list of recent inputs.
 //!
-//! An address has the settings other than the defaults, what is looked at, and the input: an
-//! example's name, a text as a whole, of a file its name. Its keys are those of the command line; a
-//! version that knows fewer of them says so. `public/keep.js` packs and unpacks it.
+//! An address has the settings that differ from the defaults, the part shown, and the input: an example's name, a
+//! whole text, or a file's name. Its keys are those of the command line. A version that does not know a key
+//! reports it. `public/keep.js` packs and unpacks addresses.
 
 use gloo::events::EventListener;
 use gloo::timers::callback::Timeout;

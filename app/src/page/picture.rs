@@ -1,4 +1,4 @@
-//! Colours of the page for what is drawn, and the picture that is saved as a PNG.
+//! The page's colours for drawings, and the picture that is saved as a PNG.
 
 use highwater_core::export::Answer;
 use highwater_draw::palette::Palette;

@@ -1,4 +1,4 @@
-//! Gives lessons: opens their models, sets what their steps set, and shows what they are about.
+//! Runs lessons: opens their models, applies the settings of their steps, and shows what the steps are about.
 
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;

@@ -1,4 +1,4 @@
-//! The answer in a sentence and what follows from it, and why the truth may be another.
+//! The answer in a sentence, what follows from it, and why real memory may differ.
 
 use highwater_core::diagnostic::Severity;
 use highwater_core::estimate::LargestBatch;

@@ -1,4 +1,4 @@
-//! What is different between two runs, in words.
+//! The differences between two runs, in words.
 
 use highwater_core::Config;
 use highwater_core::config::{Kind, SETTINGS, Setting};

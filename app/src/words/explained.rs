@@ -1,5 +1,5 @@
-//! What a message about memory says, in English sentences: made in the readers' program, so that they are no
-//! part of what the page waits for. The page puts them into its language.
+//! The explanation of a message about memory, in English sentences. The readers' program makes them, so the page
+//! need not wait for this code; the page translates them.
 
 use highwater_core::bytes::Printed;
 use highwater_core::observed::{Cause, Explanation, Machine, Message, Observed, Versions};

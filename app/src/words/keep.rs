@@ -1,4 +1,4 @@
-//! Sentences about what outlives a visit: links, files, what was opened before.
+//! Sentences about links, files and recent inputs.
 
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::trace::{Category, Phase};

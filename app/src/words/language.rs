@@ -1,8 +1,8 @@
-//! The languages of the page. English is in the program; any other is a catalogue of its sentences.
+//! The languages of the page. English is in the program; any other language is a catalogue of its sentences.
 //!
-//! A text is asked for by what it says in English: [`tr`]. `public/languages/` has a catalogue per
-//! language, fetched from where the page came from when somebody chooses it; what it lacks stays
-//! English. A test compares the catalogues with the program's texts.
+//! [`tr`] looks a text up by its English text. `public/languages/` has a catalogue per language, fetched from the
+//! page's origin when somebody chooses it; missing texts stay English. A test compares the catalogues with the
+//! program's texts.
 
 use std::cell::RefCell;
 use std::fmt::Display;

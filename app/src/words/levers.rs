@@ -1,4 +1,4 @@
-//! What would help and how it grows, in words.
+//! Suggestions and the growth of memory, in words.
 
 use highwater_core::estimate::LargestBatch;
 use highwater_core::levers::{Cost, Outcome};

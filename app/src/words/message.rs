@@ -1,4 +1,4 @@
-//! Where in the step the allocation of a message is, and who holds what of a card, in words.
+//! Where in the step a message's allocation is, and the parts of the GPU's memory, in words.
 
 use std::fmt::Display;
 

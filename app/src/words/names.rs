@@ -1,4 +1,4 @@
-//! What things are called, and how sentences are put together.
+//! Names of things, and how sentences are joined.
 
 use std::fmt::Display;
 

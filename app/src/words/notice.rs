@@ -1,4 +1,4 @@
-//! What the page tells its user besides the answer.
+//! Notices to the user, outside the answer.
 
 use std::fmt::Display;
 

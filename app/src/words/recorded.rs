@@ -1,4 +1,4 @@
-//! A run that was recorded, in words.
+//! A recorded run, in words.
 
 use highwater_core::Bytes;
 use highwater_core::allocator::Pool;

@@ -1,5 +1,5 @@
-//! What categories and modules are called: in a recording that does not say what blocks are for, categories
-//! are origins, and modules are lines of code.
+//! Names of categories and modules. If a recording does not state what blocks are for, categories are origins, and
+//! modules are lines of code.
 
 use highwater_core::report::{LiveTensor, Report, Snapshot};
 use highwater_core::trace::Category;

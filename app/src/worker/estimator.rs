@@ -1,4 +1,4 @@
-//! The one door to `highwater_core`: what the worker may ask of it, in values that can be posted.
+//! The only access to `highwater_core`: the worker's questions, with answers that can be posted.
 
 use highwater_core::config::{Kind, SETTINGS, Scope};
 use highwater_core::sorted;

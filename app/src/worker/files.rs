@@ -1,4 +1,4 @@
-//! Files that a program does not carry, and that a run may need.
+//! Files that are not part of a program, and that a run may need.
 
 use wasm_bindgen::prelude::*;
 

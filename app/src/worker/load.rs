@@ -1,4 +1,4 @@
-//! What the worker reads: files in slices, and bytes that are here already.
+//! Sources for the worker: files in slices, and bytes in memory.
 
 use highwater_core::source::Source;
 use highwater_core::{Error, ErrorKind};

@@ -1,4 +1,4 @@
-//! What the programs that read recorded runs have in common: a file is read, kept, and asked.
+//! Shared by the programs that read recorded runs: they read a file, keep it, and answer questions about it.
 
 use std::cell::RefCell;
 

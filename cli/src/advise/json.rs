@@ -1,4 +1,4 @@
-//! The wire format of `advise --json`. Bytes are integers; what is saved may be negative.
+//! The wire format of `advise --json`. Bytes are integers; savings may be negative.
 
 use highwater_core::autopsy::{Autopsy, Group, NextPeak, Scores};
 use highwater_core::levers::{Outcome, Pulled};

@@ -1,4 +1,4 @@
-//! The advice for people: where it stands, why, what would help, what to do.
+//! The advice for people: the verdict, its reason, suggestions, and what to do.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! The wire format of `explain --json`. Bytes are integers; a size that was printed rounded comes
-//! with how far it may be off.
+//! The wire format of `explain --json`. Bytes are integers; a size that was printed rounded has its possible
+//! error.
 
 use std::collections::BTreeMap;
 

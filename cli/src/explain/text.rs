@@ -1,4 +1,4 @@
-//! The explanation for people: why first, then figures, then what helps.
+//! The explanation for people: the reason first, then figures, then advice.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The history for people: peaks, what was alive, what lay unused, what other settings would do.
+//! The history for people: peaks, tensors alive, unused memory, outcomes under other settings.
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,8 @@
 //! `PYTORCH_CUDA_ALLOC_CONF`, as PyTorch reads it: `max_split_size_mb:128,roundup_power2_divisions:4`.
 //!
-//! Grammar and checks are those of `c10/core/AllocatorConfig.cpp` and
-//! `c10/cuda/CUDAAllocatorConfig.cpp`, PyTorch 2.15. The text is taken apart at `,`, `:`, `[` and `]`,
-//! and blanks mean nothing. What stands where a separator should is not looked at, numbers end at
-//! the first letter, and what follows a value is another name.
+//! Grammar and checks are those of `c10/core/AllocatorConfig.cpp` and `c10/cuda/CUDAAllocatorConfig.cpp`, PyTorch
+//! 2.15. The text is split at `,`, `:`, `[` and `]`, and blanks are ignored. Any token in the place of a separator
+//! is accepted, numbers end at the first letter, and the token after a value is another name.
 
 use super::{MIN_LARGE_ALLOC, Settings};
 use crate::bytes::Bytes;

@@ -1,11 +1,10 @@
 //! Expandable segments: `expandable_segments:True`.
 //!
-//! A segment is a range of addresses, an eighth wider than the device, into which the driver maps
-//! memory in *pieces*: 2 MiB in the small pool, 20 MiB in the large one. What is not mapped is a
-//! block too, so that the blocks of a range still form one list. A request that no free block
-//! serves goes to the lowest addresses at which free and unmapped blocks together are wide enough,
-//! and what of them is unmapped is mapped, as whole pieces. Whole pieces that are free can be given
-//! back from anywhere in a range.
+//! A segment is a range of addresses, an eighth wider than the device, into which the driver maps memory in
+//! *pieces*: 2 MiB in the small pool, 20 MiB in the large one. Unmapped memory is a block too, so the blocks of a
+//! range still form one list. A request that no free block serves goes to the lowest addresses at which free and
+//! unmapped blocks together are wide enough, and their unmapped part is mapped, as whole pieces. Free whole pieces
+//! can be released from anywhere in a range.
 
 use super::free_blocks::{FreeBlock, SetPosition};
 use super::{Allocator, Block, BlockId, Segment, Shelf, State};

@@ -2,10 +2,9 @@
 //!
 //! The unmapped blocks of a pool are such a set too, all of size zero: in the order of addresses.
 //!
-//! By size, then by address. PyTorch has one set for all streams, and compares the stream first. Since 2.13 it breaks
-//! ties by the creation of the segment, then by address; our addresses grow with each segment, so
-//! that the address alone says both. Up to 2.11 ties went by the driver's addresses, which mostly
-//! grow as well.
+//! By size, then by address. PyTorch has one set for all streams, and compares the stream first. Since 2.13 it
+//! breaks ties by the creation of the segment, then by address; our addresses grow with each segment, so the
+//! address alone decides both. Up to 2.11 ties went by the driver's addresses, which mostly grow as well.
 //!
 //! A training run has some dozen free blocks at a time, so they are one sorted row: a search in it
 //! takes few steps, and to insert moves little. A row that grows long is halved, so that a hundred

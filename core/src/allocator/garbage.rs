@@ -1,8 +1,8 @@
 //! Collection of garbage: `garbage_collection_threshold`.
 //!
-//! Before a segment is obtained, and if more is reserved than the threshold allows, segments of the
-//! large pool go back that are one free block and have not been used for as long as the average of
-//! them; then again, until enough has gone back. Time is counted in searches of the large pool.
+//! Before a segment is obtained, the allocator checks whether more is reserved than the threshold allows. If so,
+//! it releases segments of the large pool that are one free block and have been unused for at least their average
+//! time. It repeats this until enough is released. Time is counted in searches of the large pool.
 
 use super::{Allocator, BlockId, Pool};
 use crate::bytes::Bytes;

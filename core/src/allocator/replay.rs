@@ -1,4 +1,4 @@
-//! A [`Trace`] through the allocator: peaks, where they are, and how it ends.
+//! Replays a [`Trace`] through the allocator: the peaks, their events, and whether the run survives.
 
 use super::{Allocator, BlockId, OutOfMemory, Settings};
 use crate::bytes::Bytes;

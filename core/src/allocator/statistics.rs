@@ -1,4 +1,4 @@
-//! [`Statistics`]: what `torch.cuda.memory_stats()` counts, and the books that they are drawn from.
+//! [`Statistics`]: the counters of `torch.cuda.memory_stats()`, and the books from which they are computed.
 
 use super::Pool;
 use crate::bytes::Bytes;

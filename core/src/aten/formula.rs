@@ -6,15 +6,15 @@
 //!   self, other: d = self * self + other * other; r = d.reciprocal(); [grad * (r * other), …]
 //! ```
 //!
-//! What PyTorch's generated code does follows from a row, and is written once (`gen_variable_type.py`,
+//! The behaviour of PyTorch's generated code follows from a row, and is written once (`gen_variable_type.py`,
 //! `gen_autograd_functions.py`, PyTorch 2.15):
 //! - Gradients are computed in alphabetical order, as far as they are needed.
 //! - Saved are the tensors that a gradient's formula names, in alphabetical order, results last; one that
 //!   a single formula names is saved only where that gradient is needed. `#x`, the sizes of a tensor,
 //!   saves nothing.
-//! - Each call of a formula makes its tensor. Temporaries die at the end of their statement, names at the
-//!   end of the formula, both in reverse order; arguments are evaluated from the last to the first, and
-//!   the object of a method first, as GCC does.
+//! - Each call of a formula makes its tensor. Temporaries are freed at the end of their statement, variables at
+//!   the end of the formula, both in reverse order; arguments are evaluated from the last to the first, and the
+//!   object of a method first, as GCC does.
 //! - A row without gradients is a composition of calls, each of which autograd records.
 
 mod kernels;

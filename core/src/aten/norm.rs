@@ -1,4 +1,4 @@
-//! Normalisations: what is saved is the input and a pair of statistics per row, channel or group.
+//! Normalisations: they save the input and a pair of statistics per row, channel or group.
 //!
 //! Sources: `native/cudnn/BatchNorm.cpp`, `native/cuda/layer_norm_kernel.cu`,
 //! `native/cuda/group_norm_kernel.cu`.

@@ -1,8 +1,8 @@
 //! Recurrent layers as cuDNN runs them: `aten::_cudnn_rnn`, for `nn.RNN`, `nn.LSTM` and `nn.GRU`.
 //!
-//! Source of the order: `native/cudnn/RNN.cpp`. What cuDNN asks for beside the tensors is in
-//! `workspace` and `reserve`: the sums are those that `cudnnGetRNNTempSpaceSizes` of cuDNN 9.26
-//! answers (`tests/oracle/recurrent.py`).
+//! Source of the order: `native/cudnn/RNN.cpp`. `workspace` and `reserve` have the memory that cuDNN needs in
+//! addition to the tensors. The sizes are those that `cudnnGetRNNTempSpaceSizes` of cuDNN 9.26 returns
+//! (`tests/oracle/recurrent.py`).
 
 pub mod cell;
 

@@ -1,4 +1,5 @@
-//! Functions that libraries spell out in Python: the ATen calls they make, and what their names hold.
+//! Functions that libraries spell out in Python: the ATen calls they make, and the tensors that their variables
+//! keep alive.
 //!
 //! Sources: transformers 4 and 5, `modeling_llama.py` and those that copy it, `modeling_t5.py`,
 //! `modeling_gemma.py`, `modeling_bloom.py`.

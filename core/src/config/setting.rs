@@ -1,4 +1,4 @@
-//! [`Setting`]: what there is to know of one setting, and how it is read and written as text.
+//! [`Setting`]: everything about one setting, and how it is read and written as text.
 
 use std::fmt;
 use std::num::NonZeroU64;

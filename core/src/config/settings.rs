@@ -1,6 +1,6 @@
 //! The table of settings. A new one is a field of [`Config`], a row here, and its use.
 //!
-//! The order is that of forms, of the command line's help and of everything that is written.
+//! The same order is used in forms, in the command line's help and in all output.
 
 use super::setting::{Group, Kind, Scope, Setting, Typed, kind_of};
 

@@ -1,4 +1,4 @@
-//! [`Room`]: what one process has of one device.
+//! [`Room`]: the memory of one device that one process may use.
 
 use super::{Device, Provenance, Verdict};
 use crate::bytes::Bytes;

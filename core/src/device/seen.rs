@@ -1,4 +1,4 @@
-//! Which cards report which total memory: what identifies a card in a message.
+//! The total memory that each GPU reports, which identifies the GPU in a message.
 
 use std::cmp::Reverse;
 

@@ -1,7 +1,7 @@
-//! The table of devices: all that is known of a card is its row.
+//! The table of devices: one row has all facts about a GPU.
 //!
-//! Capacities in MiB are from device properties in public logs, those in GiB from out-of-memory
-//! messages, and so are the totals.
+//! Capacities in MiB are from device properties in public logs. Those in GiB are from out-of-memory messages. The
+//! totals have the same sources.
 
 use super::{Device, Provenance, Seen, Totals};
 use crate::bytes::Bytes;

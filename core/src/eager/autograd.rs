@@ -2,14 +2,14 @@
 //!
 //! Policy, after `torch/csrc/autograd/{engine,input_buffer}.cpp` and
 //! `functions/accumulate_grad.h`, PyTorch 2.15:
-//! - Nodes run in the reverse order of their making; `AccumulateGrad` runs as soon as it is ready.
+//! - Nodes run in the reverse order of their creation; `AccumulateGrad` runs as soon as it is ready.
 //! - Within a node everything is alive at once: incoming gradients, saved tensors, outputs. Then the
 //!   outputs are fitted to the shapes they go to (`sum` over what was broadcast), the incoming
 //!   gradients are dropped, then the saved tensors, in the order in which they were saved.
-//! - A second gradient for the same tensor is added in place when the first is dense and nobody
-//!   else holds it or its memory; else their sum is a new tensor.
-//! - `.grad` steals the incoming gradient when nobody else holds it and its layout is the
-//!   parameter's; else it is a clone.
+//! - A second gradient for the same tensor is added in place when the first is dense and nothing else references
+//!   it or its memory; else their sum is a new tensor.
+//! - `.grad` steals the incoming gradient when nothing else references it and its layout is the parameter's; else
+//!   it is a clone.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;

@@ -1,10 +1,9 @@
 //! Activation checkpointing without reentry (`torch/utils/checkpoint.py`, `use_reentrant=False`).
 //!
-//! What operators of a region save is not held. The first of the region's nodes that wants its
-//! saved tensors has the region's forward run once more; what is saved then is handed to the nodes of
-//! the first run, each of which lets go of its own as it has run. The region holds its arguments
-//! until its last node has run. The second run stops as soon as the last saved tensor is there:
-//! before the operator, where that is one of the operator's inputs.
+//! Tensors that operators of a region save are not kept. The first of the region's nodes that needs its saved
+//! tensors runs the region's forward once more. The second run gives its saved tensors to the nodes of the first
+//! run, and each node releases its own after it has run. The region holds its arguments until its last node has
+//! run. The second run stops at the last saved tensor: before the operator, if that tensor is one of its inputs.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

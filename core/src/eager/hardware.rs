@@ -1,8 +1,9 @@
-//! [`Hardware`]: what of a device decides over kernels and their scratch, and what of it a run asked.
+//! [`Hardware`]: the facts about a device that decide over kernels and their scratch, and the facts that a run
+//! read.
 //!
-//! Two cards differ for a run in two ways only: what it does next ([`Runtime::ask`]), and how large some
-//! scratch is ([`Runtime::scratch_by`]). So the run on one card tells that on another: where the other
-//! would do the same, only the sizes of that scratch change.
+//! Two devices differ for a run in only two ways: its next operation ([`Runtime::ask`]), and the size of some
+//! scratch ([`Runtime::scratch_by`]). So the run on one device predicts that on another: if the other would do the
+//! same, only the sizes of that scratch change.
 
 use std::collections::BTreeMap;
 use std::fmt;

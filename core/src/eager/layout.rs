@@ -4,9 +4,9 @@
 //! (`empty_like`), `ATen/TensorIterator.cpp` (`reorder_dimensions`), `c10/core/MemoryFormat.h`,
 //! PyTorch 2.15.
 //!
-//! A memory format is not a fact about a tensor but two questions about its strides, which have
-//! different answers where dimensions are of size one: what they look most like
-//! ([`suggested_format`]), and whether a kernel for a format can read them ([`is_contiguous_in`]).
+//! A tensor does not store its memory format. PyTorch derives it from strides in two ways, which differ where
+//! dimensions have size one: the format that the strides suggest ([`suggested_format`]), and whether a kernel for
+//! a format can read them ([`is_contiguous_in`]).
 
 use smallvec::{SmallVec, smallvec};
 

@@ -1,4 +1,4 @@
-//! Storages and the record of their births and deaths.
+//! Storages, and the record of their allocations and frees.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! [`LargestBatch`]: how far the batch can go on a device.
+//! [`LargestBatch`]: the largest batch that a device holds.
 
 use serde::{Deserialize, Serialize};
 

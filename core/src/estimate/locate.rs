@@ -1,9 +1,9 @@
-//! Where in the simulated step an allocation is that failed in a real one.
+//! Finds the allocation of the simulated step that failed in a real one.
 //!
-//! A message tells how large the refused segment was, and how much was allocated and reserved at
-//! that moment, each rounded. What is allocated at an event does not depend on the card, so that the
-//! events of one size can be told apart by it. Where the simulated allocator, stopped at the
-//! message's own limit, fails with the very figures of the message, that is the place.
+//! A message contains the size of the refused segment, and the allocated and reserved bytes at that moment, each
+//! rounded. The allocated bytes at an event do not depend on the device, so they distinguish the events of one
+//! size. The place is found if the simulated allocator, stopped at the message's own limit, fails with the same
+//! figures as the message.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! [`Runs`]: what one card's run tells of other cards.
+//! [`Runs`]: known runs, from which runs on other devices are predicted.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! [`Simulation`]: one run, kept so that every moment of it can be asked about.
+//! [`Simulation`]: one run, kept so that every moment of it can be examined.
 
 use super::{Model, Run, judge, without_workspaces};
 use crate::allocator::{self, Replay, Series, Settings};

@@ -1,4 +1,4 @@
-//! [`Model::usual_dims`]: the batch to begin with, where the file gives none.
+//! [`Model::usual_dims`]: the default batch, if the file gives none.
 
 use std::collections::BTreeMap;
 

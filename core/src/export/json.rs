@@ -1,8 +1,7 @@
 //! The wire format of `--json`, which the page saves as well. Bytes are integers.
 //!
-//! Own types, filled by taking the core's apart field by field: a field that the core gains does
-//! not compile here until somebody has said what scripts get to see of it. Settings are those of the
-//! table, by their keys.
+//! The types here are filled from the core's types field by field. So a new field of the core compiles only after
+//! somebody has decided what scripts see of it. Settings are those of the table, by their keys.
 
 use std::borrow::Cow;
 

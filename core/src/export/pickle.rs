@@ -1,7 +1,7 @@
 //! Writes Python's pickle format: protocol 4, and of its opcodes only those that PyTorch's viewer of
 //! memory snapshots knows (`torch/utils/viz/MemoryViz.js`, 2.15).
 //!
-//! A text is written once and recalled from then on, which is what keeps snapshots small.
+//! A text is written once and recalled afterwards, which keeps snapshots small.
 
 use std::collections::BTreeMap;
 

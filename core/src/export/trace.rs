@@ -1,7 +1,7 @@
 //! A trace in Chrome's JSON format, for <https://ui.perfetto.dev>.
 //!
-//! Time is counted in calls to the allocator, one microsecond each: what a run does between them is
-//! not simulated. Counters are written where they change.
+//! Time is counted in calls to the allocator, one microsecond each, because the work between them is not
+//! simulated. Counters are written where they change.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Builds a [`Graph`] node by node: what families of models and layer specs have in common.
+//! Builds a [`Graph`] node by node, for families of models and for layer specs.
 
 use crate::diagnostic::Diagnostic;
 use crate::graph::{

@@ -2,8 +2,8 @@
 //!
 //! - A configuration states sizes; the operators are those of the family's `modeling_*.py`, written
 //!   out in `families/*.family` as that file writes them, and run by [`language`].
-//! - A configuration of another family is refused, with the nearest by what it states: sizes alone do
-//!   not tell operators.
+//! - A configuration of another family is refused, because sizes alone do not determine operators. The refusal
+//!   names the family with the most similar keys.
 //!
 //! Sources: transformers 5.23, `models/*/modeling_*.py` and `configuration_*.py`.
 

@@ -2,7 +2,7 @@
 //!
 //! - The graph is stated, so nothing is guessed: sequential models, and functional ones by
 //!   `inbound_nodes` in both grammars.
-//! - What is estimated is the model that PyTorch would run: channels lie second, a fused `activation`
+//! - The estimate is for the model that PyTorch would run: channels are the second dimension, a fused `activation`
 //!   is a call of its own, and `padding="same"` is the padding that gives the same sizes.
 //! - A `Lambda` holds code, which is never run: it is refused by name, as is every class that is not
 //!   in `layers`.

@@ -1,10 +1,9 @@
 //! ONNX in its textual syntax → the same bytes as a binary file has
 //! (<https://github.com/onnx/onnx/blob/main/docs/Syntax.md>).
 //!
-//! The text becomes an ONNX file in memory, which the reader of those reads: what follows is one path.
-//! Two things go beyond the grammar: comments (`#` to the end of the line), as `onnx.parser` takes
-//! them, and weights without contents: a name among the initializers that has a type and no data, and
-//! that no node makes, is a weight.
+//! The text becomes an ONNX file in memory, which the ONNX reader reads, so both share one path. Two things go
+//! beyond the grammar: comments (`#` to the end of the line), as `onnx.parser` takes them, and weights without
+//! contents: a name among the initializers that has a type and no data, and that no node makes, is a weight.
 
 use crate::error::{Error, ErrorKind};
 use crate::source::Source;

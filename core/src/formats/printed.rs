@@ -2,13 +2,13 @@
 //!
 //! text → `text` (modules inside each other) → `translate` (what they run, in which order) → layers
 //!
-//! - A print has modules and their arguments, and nothing of `forward`. `blocks` is the one table of
-//!   classes whose `forward` is known; children of all others are taken in the order in which they
-//!   stand, and the answer says so. Where they do not fit together, nothing but their state is counted.
-//! - Sizes flow through a draft of the model, so that a layer's own word of what it reads is compared
-//!   with what comes in. That decides where `forward` flattens or pools.
-//! - What is read is not in a print. It follows from the first layer; sides of pictures are tried
-//!   until every layer behind fits.
+//! - A print has modules and their arguments, and nothing of `forward`. `blocks` is the one table of classes whose
+//!   `forward` is known; children of all others are taken in the order in which they stand, and the answer says
+//!   so. Where they do not fit together, only their state is counted.
+//! - Sizes flow through a draft of the model, so the input size that a layer prints is compared with the actual
+//!   one. That decides where `forward` flattens or pools.
+//! - A print does not contain the model's input. It follows from the first layer; sizes of images are tried until
+//!   every later layer fits.
 
 use super::Fidelity;
 use super::spec::{Input, Spec};

@@ -1,12 +1,12 @@
 //! `torch.export` archive (`.pt2`) → [`Graph`].
 //!
-//! It is a zip with the program as JSON beside the weights
+//! It is a zip with the program as JSON and the weights
 //! (<https://docs.pytorch.org/docs/stable/export/pt2_archive.html>, the schema in
 //! `torch/_export/serde/schema.py`).
 //!
 //! 1. `archive` finds the program in the zip: its directory and the JSON are read, weights are not.
-//! 2. `program` is the part of the schema that is read here; keys that are not known are passed over,
-//!    one that is missing is named with the schema's version.
+//! 2. `program` is the part of the schema that is read here; unknown keys are skipped, and a missing one is
+//!    reported with the schema's version.
 //! 3. `lower` makes a [`Graph`] of it, with `calls`: one row per ATen operator.
 //!
 //! The program has the calls that eager PyTorch makes, in order, with what overwrites its input, the

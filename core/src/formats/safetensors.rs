@@ -1,15 +1,15 @@
 //! Safetensors → [`Graph`]: tensors with names, types and sizes, and no program
 //! (<https://huggingface.co/docs/safetensors/index#format>).
 //!
-//! | file | what it tells |
+//! | file | contents |
 //! |---|---|
 //! | `model.safetensors` | eight bytes with the size of the header, then the header: every tensor |
 //! | `model.safetensors.index.json` | names of the tensors of all shards, and the bytes of all together |
 //!
-//! Names and sizes tell a known family of transformers, and then the program is that family's. For
-//! all others what is estimated is what a training run holds for these tensors alone (`states`).
-//! Activations are unknown, and an error among the diagnostics says so: the answer is a lower bound.
-//! Which tensors are trained is recognised by type and name.
+//! Names and sizes identify a known family of transformers, and then the program is that family's. For all other
+//! files the estimate covers only the training state of these tensors (`states`). Activations are unknown, and a
+//! diagnostic reports this as an error: the answer is a lower bound. Which tensors are trained is recognised by
+//! type and name.
 
 use serde_json::{Map, Value as Json};
 

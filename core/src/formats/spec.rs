@@ -1,14 +1,14 @@
-//! The layer spec: a small language in which people write a model by hand, and the tree of layers
-//! into which every format that is no graph is translated.
+//! The layer spec: a small language for models written by hand, and the tree of layers into which every format
+//! without a graph is translated.
 //!
 //! text → `tree` → [`Spec`] → [`Graph`](crate::graph::Graph)
 //!
-//! - [`Spec`] is the meaning of the language. Other formats (a configuration, a printed model) make
-//!   one and call [`Spec::lower`]; nothing behind it knows where it came from.
+//! - [`Spec`] is the meaning of the language. Other formats (Keras, a printed model) make one and call
+//!   [`Spec::lower`]; later stages do not know its origin.
 //! - [`kinds`] is the one table of layers. The parser, its messages, the JSON Schema ([`schema`]) and
 //!   the table in `docs/spec.md` ([`reference`]) are derived from it.
-//! - A layer becomes the nodes that PyTorch runs for the `nn.Module` that it names, under that
-//!   module's path: the graph is a program, and nothing in it is to be recovered.
+//! - A layer becomes the nodes that PyTorch runs for the `nn.Module` that it names, under that module's path. The
+//!   graph is a complete program and needs no recovery.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Models of which nothing but the state is known: parameters, their gradients, the optimizer's state.
+//! Models of which only the state is known: parameters, their gradients, the optimizer's state.
 //!
 //! One node, `torch.States`, stands for the model: it makes a number whose backward gives every
 //! parameter a gradient.

@@ -3,11 +3,9 @@
 //! text → `table` (rows: class, sizes, parameters, depth) → `solve` (arguments that give those numbers)
 //! → the same modules as those of a print
 //!
-//! - A table has what comes out of each layer and how many parameters it has, and no kernels. Windows,
-//!   strides and padding are those that give both; where several do, the usual one is taken and that is
-//!   said.
-//! - Rows stand in the order of the forward. Containers have their parts' numbers again and are not
-//!   counted twice.
+//! - A table has the output size and the number of parameters of each layer, and no kernels. Windows, strides and
+//!   padding are chosen to give both. If several choices do, the usual one is assumed and reported.
+//! - Rows are in the order of the forward. Containers repeat the numbers of their parts and are not counted twice.
 
 use super::Fidelity;
 use super::printed::{self, Printed};

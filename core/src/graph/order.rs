@@ -1,4 +1,4 @@
-//! Topological order of nodes: each after those it depends on, otherwise as they stood.
+//! Topological order of nodes: each follows the nodes that it depends on, otherwise in the order of the file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

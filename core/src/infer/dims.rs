@@ -1,7 +1,7 @@
 //! Binding the open dimensions of a graph to numbers.
 //!
-//! Which dimension is the batch: the one named so, else the first of the first input, even where
-//! the file fixes it to a number (exporters write the batch size of their example).
+//! The batch is the dimension with this name, else the first dimension of the first input, even where the file
+//! fixes it to a number (exporters write the batch size of their example).
 
 use std::collections::BTreeMap;
 

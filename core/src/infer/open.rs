@@ -1,4 +1,4 @@
-//! A dimension left open that the exporter closed.
+//! Opens a dimension that the exporter fixed by mistake.
 //!
 //! The TorchScript exporter shares equal constants, then counts negative axes from the front by changing
 //! the constant (`repeat_interleave(…, dim=-1)` makes it the last axis: 2 of three dimensions, 3 of four).

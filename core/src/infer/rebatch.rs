@@ -1,8 +1,8 @@
 //! Another batch size for a file whose batch size is fixed.
 //!
-//! Such a file states the batch of its example inside: as the target of a `Reshape`, in an `Expand`,
-//! in a mask. Inference runs twice, as exported and with the new batch; where the second run meets
-//! a target that did not change although its input did, the target is read in proportion.
+//! Such a file states the batch of its example inside: as the target of a `Reshape`, in an `Expand`, in a mask.
+//! Inference runs twice, as exported and with the new batch; if a target did not change in the second run although
+//! its input did, the target is scaled in proportion.
 //!
 //! - A `Reshape` maps groups of input dimensions to groups of output dimensions with the same
 //!   product. Where an input group grew, the first dimension of its output group grows with it, or

@@ -1,4 +1,4 @@
-//! [`LEVERS`]: every change that is tried, and what one writes in Python for it.
+//! [`LEVERS`]: every change that is tried, with the Python code for it.
 
 use std::num::NonZeroU64;
 

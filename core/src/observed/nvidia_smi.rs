@@ -1,5 +1,5 @@
-//! What `nvidia-smi` prints: its table in the layouts of all drivers since 384, `-q`, and
-//! `--query-gpu=… --format=csv`.
+//! Reads the output of `nvidia-smi`: its table in the layouts of all drivers since 384, `-q`, and `--query-gpu=…
+//! --format=csv`.
 
 use super::text::without_colours;
 use crate::bytes::{Bytes, Printed};

@@ -1,7 +1,7 @@
-//! PyTorch's out-of-memory messages, all that were ever in a release.
+//! PyTorch's out-of-memory messages, of all releases.
 //!
-//! - 1.0 to 1.3, `THCCachingAllocator.cpp`: `… (GPU 0; 11.17 GiB total capacity; 10.90 GiB already
-//!   allocated; 576.00 KiB free; 30.96 MiB cached)`, where *cached* is what is not allocated.
+//! - 1.0 to 1.3, `THCCachingAllocator.cpp`: `… (GPU 0; 11.17 GiB total capacity; 10.90 GiB already allocated;
+//!   576.00 KiB free; 30.96 MiB cached)`, where *cached* does not include allocated bytes.
 //! - 1.4 to 2.0, `CUDACachingAllocator.cpp`: `… 10.15 GiB reserved in total by PyTorch)`, and from 1.8
 //!   on `1.20 GiB allowed;` where a fraction is set.
 //! - 2.1: sentences, `has a total capacty of`, with processes and what they have in use.

@@ -1,4 +1,4 @@
-//! Text as it comes out of terminals, logs and web pages, made searchable.
+//! Makes text from terminals, logs and web pages searchable.
 
 use crate::bytes::Printed;
 

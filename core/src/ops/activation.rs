@@ -1,8 +1,8 @@
 //! Elementwise functions of one tensor: the output has the type of the input.
 //!
-//! <https://onnx.ai/onnx/operators/onnx__Relu.html>, `onnx__Gelu.html`, `onnx__Sigmoid.html`,
-//! `onnx__Erf.html` and so on. `IsNaN`, `IsInf` and `Not` give booleans. Sign, rounding and roots
-//! are folded, because sizes come of them.
+//! <https://onnx.ai/onnx/operators/onnx__Relu.html>, `onnx__Gelu.html`, `onnx__Sigmoid.html`, `onnx__Erf.html` and
+//! so on. `IsNaN`, `IsInf` and `Not` give booleans. Sign, rounding and roots are folded, because sizes depend on
+//! them.
 
 use super::Call;
 use super::fold::{self, float};

@@ -1,4 +1,4 @@
-//! [`Call`]: what a runtime rule sees of its node, and where it puts the tensors it made.
+//! [`Call`]: a runtime rule's access to its node and to the tensors that it makes.
 
 use smallvec::{SmallVec, smallvec};
 

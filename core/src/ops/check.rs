@@ -4,7 +4,7 @@
 //! one left out), attributes; `@9` sets the version of the operator set. The result is written the
 //! same way, folded elements included.
 //!
-//! [`events`] runs the rule of such a case and writes down what it does to memory.
+//! [`events`] runs the rule of such a case and records its allocations and frees.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! [`Inference`]: what a shape rule sees of its node, and where it puts what it found.
+//! [`Inference`]: a shape rule's access to its node and to its results.
 
 use super::OpError;
 use super::fold::LIMIT;

@@ -1,4 +1,4 @@
-//! Tensors out of nothing but numbers.
+//! Tensors made from numbers alone.
 //!
 //! <https://onnx.ai/onnx/operators/onnx__Constant.html>, `onnx__ConstantOfShape.html`,
 //! `onnx__Range.html`, `onnx__EyeLike.html`, `onnx__HannWindow.html`.

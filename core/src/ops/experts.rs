@@ -1,5 +1,5 @@
-//! A mixture of experts as transformers 5 runs it (`integrations/moe.py`,
-//! `grouped_mm_experts_forward`): [`crate::aten::experts`] has what is allocated.
+//! A mixture of experts as transformers 5 runs it (`integrations/moe.py`, `grouped_mm_experts_forward`):
+//! [`crate::aten::experts`] has the allocations.
 
 use super::shape_math::{dim, like_first, size};
 use super::{Call, Inference, OpError, Operator, Shaped, torch};

@@ -1,9 +1,9 @@
 //! Folding: elements of small tensors, carried through the arithmetic that decides shapes.
 //!
-//! - Only tensors of up to [`LIMIT`] elements; anything else is not known before a run.
-//! - Integers and booleans are exact; what overflows is not known.
-//! - Floating-point numbers only matter where a size comes of them (`floor(height * scale)`), so
-//!   only operations whose result does not depend on the platform are folded.
+//! - Only tensors of up to [`LIMIT`] elements; other elements are unknown before a run.
+//! - Integers and booleans are exact; a result that overflows is unknown.
+//! - Floating-point numbers only matter where a size depends on them (`floor(height * scale)`), so only operations
+//!   whose result does not depend on the platform are folded.
 
 use super::{Inference, OpError, shape_math};
 use crate::graph::Elements;

@@ -1,7 +1,7 @@
 //! Operators of ATen under their own names, whose rules are the formulas of [`crate::aten::formula`].
 //!
-//! A node names its tensors in the attribute `tensors`, an input each, `#` before what is a list of
-//! integers; everything else is an attribute. The shapes are those of the tensors that the formula makes.
+//! A node names its tensors in the attribute `tensors`, one input each, with `#` before a list of integers;
+//! everything else is an attribute. The shapes are those of the tensors that the formula makes.
 
 use std::sync::LazyLock;
 

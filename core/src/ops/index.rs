@@ -1,10 +1,9 @@
-//! Reading and writing by index, and what is found by looking at contents.
+//! Reading and writing by index, and operators whose results depend on contents.
 //!
-//! <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`,
-//! `onnx__GatherND.html`, `onnx__ScatterElements.html`, `onnx__ScatterND.html`,
-//! `onnx__OneHot.html`, `onnx__TopK.html`, `onnx__NonZero.html`, `onnx__Unique.html`,
-//! `onnx__Compress.html`. Where the size depends on contents that only a run shows, the largest
-//! possible size is taken, and noted.
+//! <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`, `onnx__GatherND.html`,
+//! `onnx__ScatterElements.html`, `onnx__ScatterND.html`, `onnx__OneHot.html`, `onnx__TopK.html`,
+//! `onnx__NonZero.html`, `onnx__Unique.html`, `onnx__Compress.html`. Where the size depends on contents that only
+//! a run shows, the largest possible size is assumed and reported.
 
 use super::Call;
 use super::formula::{operand, run_as};

@@ -1,6 +1,6 @@
-//! What language models of transformers make before their first layer: positions, masks, and tests of
-//! masks that come to nothing. ONNX has no operators for these, and a `Range` of known length would be
-//! folded, though PyTorch puts it on the device.
+//! Tensors that language models of transformers make before their first layer: positions, masks, and tests of
+//! masks without an effect. ONNX has no operators for these. A `Range` of known length would be folded, although
+//! PyTorch puts it on the device.
 
 use super::run::fresh;
 use super::shape_math::{axis, dim, size};

@@ -1,4 +1,4 @@
-//! To small integers and back.
+//! Quantisation: to small integers and back.
 //!
 //! <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>, `onnx__DequantizeLinear.html`,
 //! `onnx__DynamicQuantizeLinear.html`.

@@ -1,5 +1,5 @@
-//! Functions that libraries spell out in Python, recovered as one operator each: `recover` finds them,
-//! [`crate::aten::spelled`] has what they run.
+//! Functions that libraries spell out in Python, recovered as one operator each. `recover` finds them, and
+//! [`crate::aten::spelled`] runs their calls.
 
 use super::{Call, Inference, MANY, OpError, Operator, Shaped, torch};
 use crate::aten::spelled::{self as aten, RmsNorm};

@@ -1,8 +1,8 @@
-//! What the script tells of its tensors: a mark whose name lists them.
+//! Annotations with which a script describes its tensors: an annotation's name lists them.
 //!
-//! Parameters and the batch are made before the profiler begins, or come from a file without a call to
-//! the allocator, so that a trace cannot know them. The snippet of `docs/profiles.md` sets a mark that
-//! is called `highwater parameter:float32[64,3,7,7] buffer:float32[64] batch:int64[8]`.
+//! The profiler begins after parameters and the batch were made, or they come from a file without a call to the
+//! allocator. So a trace does not contain them. The snippet of `docs/profiles.md` sets an annotation named
+//! `highwater parameter:float32[64,3,7,7] buffer:float32[64] batch:int64[8]`.
 
 use crate::tensor::{DType, TensorType};
 use crate::trace::Category;

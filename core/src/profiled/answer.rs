@@ -1,4 +1,4 @@
-//! A trace's prediction in the form of an estimate, so that whoever shows the one can show the other.
+//! A trace's prediction in the form of an estimate, so that the same code shows both.
 
 use super::{History, Prediction, Rules, Target, predict};
 use crate::allocator::{self, Conf, Settings};

@@ -1,17 +1,17 @@
-//! Our rules: what lived on the CPU lives as long on the GPU, and what differs is run again.
+//! Our rules: a tensor lives as long on the GPU as on the CPU, and operators that differ are run again.
 //!
-//! - The model and the batch lie there from the start: as the script tells, or else the gradients stand
-//!   in for the parameters, and what the loader made is the batch.
-//! - What is born and dies within one operator of the CPU is its kernel's scratch, and left out.
-//! - Kernels that take something else on the GPU are run on the runtime of [`crate::eager`]
-//!   ([`super::kernels`]): workspaces, partial sums, masks of one byte.
+//! - The model and the batch are on the device from the start. The script's annotations describe them. Without
+//!   annotations, parameters have the sizes of the gradients, and the loader's tensors are the batch.
+//! - A block that is allocated and freed within one operator of the CPU is its kernel's scratch, and left out.
+//! - Kernels that allocate differently on the GPU are run on the runtime of [`crate::eager`] ([`super::kernels`]):
+//!   workspaces, partial sums, masks of one byte.
 //! - The optimizer's step is that of [`crate::step::optimizer`], since PyTorch takes another
 //!   implementation on a GPU, where temporaries are lists as long as the parameters.
-//! - Attention is one kernel on the GPU, which keeps its operands for backward and writes its output as
-//!   the next layer reads it; the CPU spells it out where it drops anything, so that blocks of backward's
-//!   nodes with the sequence numbers of its parts are replaced too.
-//! - Everything else, the order of backward, sums of gradients, `zero_grad` and what Python's names
-//!   hold, is the same code on both, and taken as it was seen.
+//! - Attention is one kernel on the GPU, which keeps its operands for backward and writes its output as the next
+//!   layer reads it. The CPU spells attention out if it has dropout, so blocks of backward's nodes with the
+//!   sequence numbers of its parts are replaced too.
+//! - Everything else is the same code on both devices and used as recorded: the order of backward, sums of
+//!   gradients, `zero_grad`, and the tensors that Python's variables keep alive.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Blocks out of a trace: when each was born and freed, by which operator and in which phase.
+//! Blocks of a trace: when each was allocated and freed, by which operator and in which phase.
 
 use std::collections::BTreeMap;
 

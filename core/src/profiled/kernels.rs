@@ -1,5 +1,5 @@
-//! What CUDA's kernels allocate where the CPU's allocate something else: operators are run once more,
-//! by name and by the dimensions that the trace has, on the runtime of [`crate::eager`].
+//! Allocations of CUDA's kernels that differ from the CPU's. Operators are run again on the runtime of
+//! [`crate::eager`], by name and by the dimensions in the trace.
 
 use std::rc::Rc;
 

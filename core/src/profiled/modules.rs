@@ -1,4 +1,4 @@
-//! Which module a block belongs to: the one whose call was running, or whose backward is.
+//! The module of a block: the module whose call or backward was running.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The optimizer that a trace's marks name: its class by its mark, its settings by what its step left
-//! behind and added up on the CPU.
+//! The optimizer of a trace: its class from the annotation, its settings from the state that its step left and
+//! from the operators that it ran.
 
 use super::Span;
 use super::history::{History, TracedBlock};

@@ -1,4 +1,4 @@
-//! The trace as a stream of events: of each, what matters here is kept and the rest forgotten.
+//! The trace as a stream of events. The reader keeps the relevant parts of each event and drops the rest.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,19 +1,19 @@
 //! xMem's rules: its analyzer and orchestrator, as their authors describe them and their
 //! artefact shows (Shi, Pezaros and Elkhatib, Middleware '25, doi 10.1145/3721462.3770773).
 //!
-//! - The activity of the second step is taken for both of two steps; of the first step only what its
-//!   optimizer leaves behind.
-//! - Layers are the leaf modules. In forward a block counts that outlives its module's call; in
-//!   backward, one that outlives the last operator that has a sequence number in common with the
-//!   module's. Modules with "loss" or "cross" in their names keep everything. What lies outside of all
-//!   modules is a layer of one operator: the description does not say.
-//! - The model's tensors are there from the start, each list reversed; where the trace does not tell
-//!   them, gradients stand in for parameters.
-//! - The batch is there from the step's beginning to its end.
+//! - The activity of the second step is used for both of two steps; of the first step only the state that its
+//!   optimizer leaves.
+//! - Layers are the leaf modules. In forward a block counts if it outlives its module's call. In backward it
+//!   counts if it outlives the last operator that shares a sequence number with the module's operators. Modules
+//!   with "loss" or "cross" in their names keep everything. An operator outside of all modules is a layer by
+//!   itself; the description does not cover this case.
+//! - The model's tensors are there from the start, each list reversed; if the trace does not contain them,
+//!   parameters have the sizes of the gradients.
+//! - The batch is alive from the step's beginning to its end.
 //! - Gradients without a free are freed by the next `zero_grad`.
-//! - Of the optimizer's step what has the size of a parameter counts, and stays if the first step made it
-//!   and did not free it: that temporaries stay too, as the text could be read, would double the state.
-//! - Nothing stands for what only a GPU allocates.
+//! - Blocks of the optimizer's step count if they have the size of a parameter. They stay if the first step made
+//!   them and did not free them. The text could also mean that temporaries stay, but that would double the state.
+//! - Allocations that only a GPU makes are not included.
 
 use std::collections::{BTreeMap, BTreeSet};
 

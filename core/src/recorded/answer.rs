@@ -1,8 +1,7 @@
-//! A recorded run in the form of an estimate, so that whoever shows the one can show the other.
+//! A recorded run in the form of an estimate, so that the same code shows both.
 //!
-//! There is no model behind it: what stands for a module is the line of code that asked, and what
-//! stands for a category, where the file has none, is where in training that was. Phases follow
-//! from the same stacks.
+//! A recorded run has no model. The line of code that allocated replaces the module. Where the file has no
+//! category, the place in training replaces it. Phases follow from the same stacks.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A history out of a snapshot: what its trace says, and what it leaves out.
+//! The history of a snapshot: its trace, and the parts that the trace no longer has.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

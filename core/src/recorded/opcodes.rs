@@ -1,7 +1,7 @@
-//! Python's pickle format, opcode by opcode: protocols 2 to 5, and of them what builds plain data.
+//! Python's pickle format, opcode by opcode: protocols 2 to 5, limited to the opcodes that build plain data.
 //!
-//! Names and meanings are those of `Lib/pickletools.py`, `CPython` 3.14. Nothing is imported, called or
-//! executed: an opcode that asks for that is refused by its name.
+//! Names and meanings are those of `Lib/pickletools.py`, `CPython` 3.14. Nothing is imported, called or executed:
+//! an opcode that would do so is refused by name.
 
 use std::io::{self, Read as _};
 

@@ -1,4 +1,4 @@
-//! The same calls to our allocator: as it was set, and as it might have been.
+//! The same calls to our allocator, under the recorded settings and under others.
 
 use std::collections::BTreeMap;
 

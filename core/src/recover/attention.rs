@@ -1,7 +1,7 @@
-//! Attention as the user says that it runs: fused, or spelled out as transformers' `eager` is.
+//! Attention as the user chose it: fused, or spelled out as in transformers' `eager`.
 //!
-//! A file has the one with which it was exported. Older code, and older versions of transformers, know
-//! nothing but the other.
+//! A file has the variant with which it was exported. Older code, and older versions of transformers, have only
+//! the other.
 
 use super::patterns::{fused_attention, is_tensor, scaled};
 use super::{DOMAIN, View};

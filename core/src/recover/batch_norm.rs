@@ -1,19 +1,18 @@
 //! Batch normalisations that the exporter folded into the product before them, and those of weights.
 //!
-//! For inference, both exporters of PyTorch multiply a normalisation's scale into the weight before
-//! it. In training it is there: its input is saved besides the product's, and it has two parameters
-//! and two statistics per channel, where the folded bias was one that the module most often has
-//! not.
+//! For inference, both exporters of PyTorch multiply a normalisation's scale into the weight before it. In
+//! training it is there: its input is saved in addition to the product's. It has two parameters and two statistics
+//! per channel, while the folded bias is one tensor that the module usually does not have.
 //!
 //! - The dynamo exporter leaves the normalisation's origin on the surviving node, and its state in
 //!   the signature: certain.
-//! - The TorchScript exporter gives weights that it changed made-up names, `onnx::Conv_497` (before
-//!   1.13, `497`), and leaves all others under the module's: nothing else changes the weight of a
-//!   convolution. That the convolution has no bias of its own is a convention.
+//! - The TorchScript exporter gives generated names to weights that it changed, `onnx::Conv_497` (before 1.13,
+//!   `497`), and leaves all others under the module's: nothing else changes the weight of a convolution. That the
+//!   convolution has no bias of its own is a convention.
 //!
-//! A standardised weight is `F.batch_norm(weight.reshape(1, out, -1), None, None, …, training=True)`
-//! (timm's `StdConv2d`, `ScaledStdConv2d`). ONNX wants statistics, so the TorchScript exporter
-//! computes those of the batch beside it, and fills in what is absent.
+//! A standardised weight is `F.batch_norm(weight.reshape(1, out, -1), None, None, …, training=True)` (timm's
+//! `StdConv2d`, `ScaledStdConv2d`). ONNX wants statistics, so the TorchScript exporter also computes those of the
+//! batch, and fills in missing ones.
 
 use super::View;
 use super::weights;

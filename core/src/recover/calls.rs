@@ -1,4 +1,4 @@
-//! Calls that the dynamo exporter wrote as operators of ONNX that do not run, by what it noted of them.
+//! Calls that the dynamo exporter decomposed into ONNX operators, recovered from the metadata of their nodes.
 //!
 //! Each node of a call carries its text (`pkg.torch.onnx.fx_node`): the ATen operator, and its arguments in
 //! the order of `native_functions.yaml`, which is that of the parameters in `aten/formula/operators.txt`. So

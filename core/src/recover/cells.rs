@@ -1,7 +1,7 @@
 //! One step of a recurrent network: `nn.RNNCell`, `nn.LSTMCell`, `nn.GRUCell`.
 //!
-//! On a GPU the last two are two products and one kernel (`native/RNN.cpp`); exporters write the arithmetic.
-//! A cell that a model spells out itself runs as it is spelled: modules are recognised by the names of their
+//! On a GPU the last two are two products and one kernel (`native/RNN.cpp`); exporters write the arithmetic. A
+//! cell that a model spells out itself runs as it is spelled. So modules are recognised by the names of their
 //! parameters.
 
 use super::View;

@@ -1,7 +1,7 @@
-//! Slices that together cut a tensor to pieces are one `chunk`.
+//! Slices that together divide a tensor, which are one `chunk`.
 //!
-//! It matters backwards: each slice would fill a whole tensor with zeros, the chunk's gradients are
-//! concatenated once.
+//! The difference shows in backward: each slice would fill a whole tensor with zeros, while the chunk's gradients
+//! are concatenated once.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Copies that the dynamo exporter left out, because they change no value: `clone`, `contiguous`, the functions
-//! that end in `_copy`, a cast to the type that is there, the sum of one number, a product with one.
+//! Copies that the dynamo exporter removed, because they change no value: `clone`, `contiguous`, the functions
+//! that end in `_copy`, a cast to the same type, the sum of one number, a product with one.
 //!
-//! What reads such a copy names it in the text of its call, and reads what was copied.
+//! A reader of such a copy names it in the text of its call, and reads the original.
 
 use std::collections::BTreeMap;
 

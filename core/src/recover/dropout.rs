@@ -1,10 +1,9 @@
-//! Dropout, which exports for inference do not have.
+//! Restores dropout, which exports for inference do not have.
 //!
-//! No exporter leaves a trace of it. Where the modules are those of a well-known library, its place
-//! and that it is on by default are known: each is said with what is assumed. Libraries whose
-//! default probability is zero (torchvision's and timm's transformers, Llama, Qwen, `GPT-NeoX`)
-//! have no row. Sources are the modules' `forward` and the `*_dropout`, `*_pdrop` of their
-//! configurations in transformers 4 and 5, and `torch/nn/modules/transformer.py`.
+//! No exporter leaves a trace of it. For modules of a well-known library, the place of dropout and its default
+//! probability are known; each assumption is reported. Libraries whose default probability is zero (torchvision's
+//! and timm's transformers, Llama, Qwen, `GPT-NeoX`) have no row. Sources are the modules' `forward` and the
+//! `*_dropout`, `*_pdrop` of their configurations in transformers 4 and 5, and `torch/nn/modules/transformer.py`.
 
 use std::collections::BTreeMap;
 

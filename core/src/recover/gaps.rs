@@ -1,10 +1,10 @@
 //! Dropout in front of classifiers, recognised by numbers that are missing.
 //!
-//! The children of an `nn.Sequential` are numbered. One that has left neither node nor parameter
-//! was removed by the exporter: `Identity` or dropout. In front of a linear layer of a classifier
-//! (`classifier.1` where there is no `classifier.0`) it is dropout. Inside of blocks it is left alone:
-//! there, the dropout of torchvision's and diffusers' transformers has the probability zero (`mlp.2`,
-//! `ff.net.1`). Elsewhere a child that is missing between an activation and a linear layer is pointed out.
+//! The children of an `nn.Sequential` are numbered. One that has left neither node nor parameter was removed by
+//! the exporter: `Identity` or dropout. In front of a linear layer of a classifier (`classifier.1` where there is
+//! no `classifier.0`) it is dropout. Inside of blocks it is left alone: there, the dropout of torchvision's and
+//! diffusers' transformers has the probability zero (`mlp.2`, `ff.net.1`). Elsewhere a child that is missing
+//! between an activation and a linear layer is reported.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,12 @@
 //! Activations that overwrite their input.
 //!
-//! No exporter keeps the flag. In convolutional nets the convention of torchvision is assumed:
-//! an activation right behind a convolution, a normalisation or a residual sum overwrites it, but
-//! for the `ReLU` of a squeeze, whose class leaves `nn.ReLU` as it is (`ops/misc.py`), and the last
-//! activation of some of timm's blocks. The sum in front of a `ReLU` overwrites its normalised operand
-//! where a block calls the normalisation itself (`out = self.bn3(out); out += identity`,
-//! `models/resnet.py`), not where that is inside of another module (`self.proj(x) + self.f(x)`,
-//! `models/regnet.py`). What is saved is the same size either way, but for leaky rectifiers; what
-//! differs is what is alive for a moment.
+//! No exporter keeps the flag. In convolutional networks the convention of torchvision is assumed: an activation
+//! directly after a convolution, a normalisation or a residual sum overwrites its input. Exceptions are the `ReLU`
+//! of a squeeze, whose class uses plain `nn.ReLU` (`ops/misc.py`), and the last activation of some of timm's
+//! blocks. The sum in front of a `ReLU` overwrites its normalised operand where a block calls the normalisation
+//! itself (`out = self.bn3(out); out += identity`, `models/resnet.py`), not where that is inside of another module
+//! (`self.proj(x) + self.f(x)`, `models/regnet.py`). Saved tensors have the same size either way, except for leaky
+//! rectifiers; only short-lived tensors differ.
 
 use super::View;
 use super::dropout::{has_module, is_one_of};

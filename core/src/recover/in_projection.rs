@@ -1,9 +1,8 @@
 //! The packed projection of `nn.MultiheadAttention`: one product makes queries, keys and values.
 //!
-//! `_in_projection_packed` (`torch/nn/functional.py`) ends in
-//! `unflatten(-1, (3, E)).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()`: a copy that
-//! exporters leave out, since ONNX has no strides. Without it, each of the three would be copied
-//! later, beside the product instead of in its place.
+//! `_in_projection_packed` (`torch/nn/functional.py`) ends in `unflatten(-1, (3, E)).unsqueeze(0).transpose(0,
+//! -2).squeeze(-2).contiguous()`: a copy that exporters remove, because ONNX has no strides. Without it, each of
+//! the three would be copied later, in addition to the product instead of replacing it.
 
 use super::patterns::torch;
 use super::weights::{is_folded, is_made_up, linear};

@@ -1,4 +1,4 @@
-//! Operators that several modules run on one tensor, and the file has once.
+//! Operators that several modules run on one tensor, and that the file contains once.
 //!
 //! Exporters write equal nodes once. A module that starts with an activation of its argument then reads
 //! what another module made inside itself of the same argument (the branches of `NASNet`'s cells:

@@ -1,13 +1,13 @@
-//! Names of Python's that outlive their last reader.
+//! Python's variables that keep a value alive beyond its last reader.
 //!
-//! A value dies when its last reader has returned, unless a name holds it longer. The file has no
-//! names. Three things tell some of them:
+//! A value is freed when its last reader has returned, unless a variable keeps it longer. The file has no
+//! variables. Three facts show some of them:
 //!
-//! - operators that are written everywhere alike: `apply_rotary_pos_emb(q, k, cos, sin)` holds its
-//!   arguments until both are turned, and a module that spells attention out has names for queries,
-//!   keys and values until it returns;
-//! - gates are made of parts that an assignment to several names took apart (`i, f = x.chunk(2)`);
-//! - the modules of a well-known library, whose callers bind their result to a name of its own.
+//! - operators that are written everywhere alike: `apply_rotary_pos_emb(q, k, cos, sin)` holds its arguments until
+//!   both are rotated, and a module that spells attention out has variables for queries, keys and values until it
+//!   returns;
+//! - gates are made of parts that an assignment to several variables separated (`i, f = x.chunk(2)`);
+//! - the modules of a well-known library, whose callers assign their result to a variable of its own.
 
 use std::collections::BTreeMap;
 

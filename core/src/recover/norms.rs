@@ -1,5 +1,5 @@
-//! Normalisations as modules call them: without the constants that ONNX requires for a missing weight or a
-//! missing bias, and with instance normalisation as one operator where it keeps statistics.
+//! Normalisations as modules call them: without the constants that ONNX requires for a missing weight or bias.
+//! Instance normalisation with statistics becomes one operator.
 
 use super::View;
 use crate::config::Config;

@@ -1,13 +1,11 @@
 //! The order of parameters and buffers: as the module declares them, where that is known.
 //!
-//! - The dynamo exporter states it, parameters before buffers; a module's buffers lie behind its
-//!   parameters.
-//! - A TorchScript file lists them in the module's order, but for those that the exporter changed or
-//!   recovery added. Where there are such, all follow the order in which the forward first reads
-//!   their modules.
+//! - The dynamo exporter states it, parameters before buffers; a module's buffers follow its parameters.
+//! - A TorchScript file lists them in the module's order, except those that the exporter changed or recovery
+//!   added. If there are such exceptions, all follow the order in which the forward first reads their modules.
 //!
-//! That is the order of `named_parameters`, which the optimizer sees. `model.to("cuda")` walks
-//! otherwise (`Module._apply`): a module's children come before its own parameters and buffers.
+//! That is the order of `named_parameters`, which the optimizer sees. `model.to("cuda")` uses another order
+//! (`Module._apply`): a module's children come before its own parameters and buffers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

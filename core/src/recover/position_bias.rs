@@ -1,9 +1,9 @@
-//! Relative position biases, which constant folding made of a small table.
+//! Relative position biases, which constant folding computed from a small table.
 //!
-//! Windows of `side²` places (Swin, `GCViT`), or those and a class token (`BEiT`), have a table with a row for each
-//! distance and a column for each head, `table[index].view(n, n, heads).permute(2, 0, 1).contiguous()[None]`. Neither
-//! the table nor the index depends on the input, so that exporters store the result: `n²` numbers for each head,
-//! without a name, in place of a few trained rows.
+//! Windows of `side²` places (Swin, `GCViT`), or those and a class token (`BEiT`), have a table with a row for
+//! each distance and a column for each head, `table[index].view(n, n, heads).permute(2, 0, 1).contiguous()[None]`.
+//! Neither the table nor the index depends on the input, so exporters store the result: `n²` numbers for each
+//! head, without a name, in place of a few trained rows.
 
 use super::patterns::torch;
 use super::weights::is_unnamed;

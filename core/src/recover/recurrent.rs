@@ -1,5 +1,5 @@
-//! `nn.RNN`, `nn.LSTM` and `nn.GRU`, of which TorchScript's exporter writes each layer as an operator, and puts the
-//! gates of its weights in another order (`symbolic_opset9.py`, `_generic_rnn`). cuDNN runs all layers in one call.
+//! `nn.RNN`, `nn.LSTM` and `nn.GRU`. TorchScript's exporter writes each layer as an operator, and changes the
+//! order of the gates in its weights (`symbolic_opset9.py`, `_generic_rnn`). cuDNN runs all layers in one call.
 
 use super::View;
 use super::calls::Noted;

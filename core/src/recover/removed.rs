@@ -1,4 +1,4 @@
-//! What the exporter removed and nothing could put back: said, where it shows.
+//! Reports operators that the exporter removed and that cannot be restored, where the file shows them.
 
 use super::{View, batch_norm, dropout};
 use crate::config::{Config, Dropout, Recover};

@@ -1,13 +1,12 @@
-//! Operators that exporters spell out in several of ONNX's, recognised by what they wrote: a row of
-//! `spellings.txt` for each spelling.
+//! Operators that exporters write as several ONNX operators. Each row of `spellings.txt` has the pattern of one.
 //!
 //! ```text
 //! remainder(self, other) = self - Floor(self / other) * other
 //! ```
 //!
-//! In front stands what runs: an operator of ATen with the names of its arguments
-//! (`aten/formula/operators.txt`), or one of ONNX's or [`DOMAIN`](super::DOMAIN)'s; behind it what is in the
-//! file, in the syntax of formulas. `docs/recovery.md` says what a row may hold.
+//! The left side is the operator that runs: an ATen operator with the names of its arguments
+//! (`aten/formula/operators.txt`), or one of ONNX or [`DOMAIN`](super::DOMAIN). The right side is the content of
+//! the file, in the syntax of formulas. `docs/recovery.md` describes the rows.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

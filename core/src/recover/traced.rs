@@ -1,9 +1,9 @@
-//! Operators that the dynamo exporter decomposed, by what it noted of them.
+//! Operators that the dynamo exporter decomposed, recovered from the metadata of their nodes.
 //!
-//! Every node that comes of one ATen call carries the call as text, with the names of its operands;
-//! the values of the graph have the same names (`pkg.torch.onnx.fx_node`). What the model itself
-//! spells out is several calls, and stays as it is; `nn.RMSNorm` is one operator in PyTorch that the
-//! exporter takes apart before it notes the calls, and is recognised by its class.
+//! Every node of one ATen call carries the call as text, with the names of its operands; the values of the graph
+//! have the same names (`pkg.torch.onnx.fx_node`). Code that the model itself spells out is several calls, and
+//! stays as it is. `nn.RMSNorm` is one operator in PyTorch. The exporter decomposes it before it records the
+//! calls, so it is recognised by its class.
 
 use std::collections::BTreeMap;
 

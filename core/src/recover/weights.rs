@@ -1,11 +1,10 @@
 //! Weights that constant folding changed: matrices laid out for the product, copies of shared ones.
 //!
-//! `nn.Linear` keeps `[out, in]` and multiplies by the transpose. For more than two dimensions
-//! exporters write `MatMul`, and folding stores the transpose under a made-up name
-//! (`onnx::MatMul_1554`, `val_51`). A weight that an embedding shares with the model's last product
-//! becomes two tensors that way. What scales or shifts channels (a layer scale, the affine part of a
-//! normalisation that is written out) is stored in the shape that it is read in
-//! (`gamma.reshape(1, -1, 1, 1)`), under a made-up name likewise.
+//! `nn.Linear` keeps `[out, in]` and multiplies by the transpose. For more than two dimensions exporters write
+//! `MatMul`, and folding stores the transpose under a generated name (`onnx::MatMul_1554`, `val_51`). A weight
+//! that an embedding shares with the model's last product becomes two tensors that way. Tensors that scale or
+//! shift channels (a layer scale, the affine part of a decomposed normalisation) are stored in the shape in which
+//! they are read (`gamma.reshape(1, -1, 1, 1)`), also under a generated name.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is alive after an event: storages, and their bytes by category and by module.
+//! The memory after an event: storages, and their bytes by category and by module.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the peak rests on: rules that PyTorch confirmed, structure that was put back, assumptions.
+//! The basis of the peak: rules that PyTorch confirmed, restored structure, assumptions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

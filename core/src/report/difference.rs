@@ -1,4 +1,4 @@
-//! Two runs beside each other: what each has at its peak, module by module, and in each phase.
+//! The differences between two runs: at their peaks, module by module, and in each phase.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

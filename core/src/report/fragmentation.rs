@@ -1,4 +1,4 @@
-//! [`Fragmentation`]: what is reserved and not allocated, where it lies, and what could use it.
+//! [`Fragmentation`]: memory that is reserved and not allocated, where it is, and which allocations could use it.
 
 use super::Segment;
 use crate::allocator::{MIN_LARGE_ALLOC, Pool, SMALL_SIZE};

@@ -1,4 +1,4 @@
-//! [`Owner`]: whose memory it is over time, for the few modules that have the most of it.
+//! [`Owner`]: memory over time by module, for the few modules that have the most.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Weights of recurrent modules, which lie in one piece: cuDNN wants them so.
+//! Weights of recurrent modules, which are one block of memory, as cuDNN requires.
 //!
 //! `nn.RNNBase._apply` copies each weight to the device as any module does, then `flatten_parameters`
-//! (`torch/nn/modules/rnn.py`) makes one tensor for all of them and lets the copies go, for the types that
+//! (`torch/nn/modules/rnn.py`) makes one tensor for all of them and frees the copies, for the types that
 //! `torch.backends.cudnn` lists.
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The forward: nodes in order, each held as long as Python would hold it.
 //!
-//! A value dies when the last operator that reads it has returned and its name is bound again: after
-//! the operator's own outputs are there. One that was given to a module is held by that call's
-//! arguments until the module returns, whoever reads it last inside ([`frames`]).
+//! A value is freed when the last operator that reads it has returned and its variable is assigned again: after
+//! the operator's own outputs exist. The arguments of a call hold a value until the module returns, whichever
+//! operator inside reads it last ([`frames`]).
 
 mod blocks;
 mod frames;

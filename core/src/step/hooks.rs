@@ -1,7 +1,7 @@
-//! Points of the step at which others may act: sharding, buckets of gradients, adapters.
+//! Points of the step at which extensions may act: sharding, buckets of gradients, adapters.
 //!
-//! A hook sees the runtime and may allocate and free there; what it allocates is in the trace where it
-//! was allocated. The step itself knows none of those who use it.
+//! A hook has access to the runtime and may allocate and free; its allocations are part of the trace. The step
+//! itself knows none of its hooks.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,6 +1,6 @@
 //! Master weights: a model in half precision, and an optimizer that owns copies in single precision.
 //!
-//! What NVIDIA's Apex does at level O2, Megatron-LM's and fairseq's `FP16Optimizer`, in plain PyTorch:
+//! NVIDIA's Apex at level O2 and the `FP16Optimizer` of Megatron-LM and fairseq do this. In plain PyTorch:
 //!
 //! ```python
 //! model = model.half()                          # or .bfloat16()
@@ -21,7 +21,7 @@
 //!             p.copy_(m)
 //! ```
 //!
-//! Gradients in half precision stay until `zero_grad`, beside those of the masters. Everything is
+//! Gradients in half precision stay until `zero_grad`, in addition to those of the masters. Everything is
 //! converted, normalisations too (`keep_batchnorm_fp32=False`).
 
 use super::Parameter;

@@ -4,8 +4,8 @@
 //!   the parameter's type and layout. Step counters stay on the host unless a kernel is fused.
 //! - `foreach` works on all parameters of a type at a time: its temporaries are lists, one tensor per
 //!   parameter, all alive together.
-//! - The loop over single parameters keeps names of the last one until the next one binds them again.
-//! - Fused kernels take no memory.
+//! - The loop over single parameters keeps the last one's variables until the next one assigns them again.
+//! - Fused kernels allocate nothing.
 //!
 //! Each optimizer is one [`Rule`] in a module of its own; [`rules`] is the table. Source:
 //! `torch/optim/*.py`, PyTorch 2.15.

@@ -1,8 +1,8 @@
 //! How sure the workspaces of convolutions are.
 //!
-//! The trees of [`crate::aten::conv::workspace`] guess what cuDNN chooses: well for layers of most
-//! networks, less often for rare kinds. `docs/convolution-workspaces.md` says how often, of layers that
-//! were held out; the answer says so where it can matter.
+//! The trees of [`crate::aten::conv::workspace`] predict cuDNN's choices: well for layers of most networks, less
+//! well for rare kinds. `docs/convolution-workspaces.md` has the shares for held-out layers. The answer warns
+//! where it can matter.
 
 use crate::basis::Reason;
 use crate::bytes::Bytes;

@@ -1,12 +1,11 @@
-//! Bytes of scratch that cuDNN asks for, per call, with `cudnn.benchmark` off.
+//! Bytes of scratch that cuDNN needs per call, with `cudnn.benchmark` off.
 //!
-//! The kernels for tensor cores want channels innermost, in whole 16-byte groups, and operands
-//! rounded to TF32; PyTorch gives contiguous NCHW tensors. cuDNN makes copies in its workspace, and
-//! room for partial results where the inner sum is split; [`plan`] says how large these are, nearly
-//! always to the byte. *Which* plan a call takes is the choice of cuDNN's heuristics, for which
-//! [`choice`] has decision trees.
+//! The kernels for tensor cores want channels innermost, in whole 16-byte groups, and operands rounded to TF32;
+//! PyTorch gives contiguous NCHW tensors. cuDNN makes copies in its workspace, and has partial results there where
+//! the inner sum is split. [`plan`] computes their sizes, nearly always to the byte. *Which* plan a call takes is
+//! the choice of cuDNN's heuristics, for which [`choice`] has decision trees.
 //!
-//! `docs/convolution-workspaces.md` tells how both were found, and how often they are right.
+//! `docs/convolution-workspaces.md` describes how both were found, and how often they are right.
 
 mod choice;
 mod plan;

@@ -1,4 +1,4 @@
-//! What formulas call: kernels, facts about their arguments, and operators that are no formulas.
+//! The functions that formulas call: kernels, facts about their arguments, and operators without a formula.
 
 use super::{Refused, Value, lookup, tensor, tensors};
 use crate::aten::{dropout, elementwise, embedding, index, matmul, norm, reduce, softmax, view};

@@ -1,4 +1,4 @@
-//! The families that are known: one file each in `families`, and one row here.
+//! The known families: one file each in `families`, and one row here.
 
 use super::language::{Statement, header, parse};
 use crate::error::Error;

@@ -1,12 +1,11 @@
-//! The language of the files in `families`: what a model of transformers is, in a small part of
-//! Python's syntax.
+//! The language of the files in `families`: it describes a model of transformers in a small part of Python's
+//! syntax.
 //!
 //! - A class with plain assignments states settings and their defaults; any other class is a module:
 //!   `__init__` registers parameters, buffers and modules in order, `forward` runs operators.
-//! - A name holds a tensor until it is bound again, is deleted, or its function returns: as in Python,
-//!   and that is what the allocator sees.
-//! - Nothing is unbounded: calls nest to a depth, ranges have a largest size, a run has a number of
-//!   steps.
+//! - A variable keeps its tensor alive until it is assigned again, is deleted, or its function returns, as in
+//!   Python. The allocator sees this.
+//! - Everything is bounded: the depth of calls, the size of ranges, the number of steps.
 
 mod built_ins;
 mod lexer;

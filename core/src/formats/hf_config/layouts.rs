@@ -1,4 +1,4 @@
-//! Where each family has its sizes: one row each, by the names of transformers 5.
+//! The layout of each family: where its parameters show its sizes. One row each, by the names of transformers 5.
 
 /// Where a setting of a configuration shows. Paths are those under the family's base.
 #[derive(Clone, Copy, Debug)]

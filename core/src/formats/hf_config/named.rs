@@ -1,12 +1,12 @@
 //! Parameters by name → the configuration that their family's class was built with.
 //!
-//! Neither a print nor a file of weights states a configuration, but both name every parameter with
-//! its sizes. [`super::layouts`] says, family by family, which size is which setting. What stands in
-//! neither is taken as usual, and said: the width of a head, unless a norm of heads or a table by
-//! heads tells; in a print, whether the head shares the words' table; in a file, what is dropped.
+//! Neither a print nor a file of weights states a configuration, but both name every parameter with its sizes.
+//! [`super::layouts`] maps sizes to settings, family by family. Settings without a size are assumed to have their
+//! usual values, and reported: the width of a head, unless a norm of heads or a table by heads shows it; in a
+//! print, whether the head shares the table of words; in a file, the dropout.
 //!
-//! The program that follows is compared with what was given, parameter by parameter, before it is
-//! believed: what has one more, or one of another size, is no model of the family.
+//! The resulting program is compared with the given parameters, one by one. A model with an additional parameter,
+//! or one of another size, does not belong to the family.
 
 use std::collections::{BTreeMap, BTreeSet};
 

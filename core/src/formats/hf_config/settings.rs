@@ -1,4 +1,4 @@
-//! What a `config.json` says, by the names that transformers' configuration classes know it under.
+//! The settings of a `config.json`, by the names that transformers' configuration classes use.
 
 use super::super::spec::tree::{Content, Tree, fault, shortened};
 use crate::error::{Error, Place};

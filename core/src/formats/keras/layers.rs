@@ -1,4 +1,4 @@
-//! Layers of Keras, by class: what PyTorch runs for each.
+//! Layers of Keras, by class: the operators that PyTorch runs for each.
 
 use super::super::spec::tree::{Content, Tree, fault};
 use super::super::spec::{Draft, Flow, Layer, Module, Value};

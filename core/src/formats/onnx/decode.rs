@@ -3,7 +3,7 @@
 //! - Every name is defined once: by an initializer, an input, or the output of a node.
 //! - A `Constant` node is an initializer written differently and becomes one.
 //! - Nodes are ordered here; files need not be (ONNX asks for it, runtimes do not).
-//! - What is read but nobody makes, and cycles, are refused: no estimate could be right.
+//! - Values that are read but never made, and cycles, are refused: no estimate could be right.
 //! - Values of bodies of control flow are the graph's like all others.
 
 use std::borrow::Cow;

@@ -5,10 +5,10 @@
 //!   the call's, so that each call has its own values.
 //! - An attribute of the body that refers to one of the function's takes the call's, else the
 //!   function's default, else is left out.
-//! - A function that calls itself is refused; so is a model that unfolds without measure.
+//! - A function that calls itself is refused; so is a model that unfolds beyond a limit.
 //!
-//! Bodies of control flow are unfolded likewise. What a body makes has a name of its own in the whole
-//! model: the one in the file, or, where another body has it already, with a number behind it.
+//! Bodies of control flow are unfolded in the same way. A value of a body has a unique name in the whole model:
+//! the name in the file, or, if another body has it already, that name with a number.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -2,13 +2,13 @@
 //!
 //! - The dynamo exporter writes it down, as texts of Python lists in the node's metadata
 //!   (`pkg.torch.onnx.name_scopes`, `class_hierarchy`, `fx_node`; older ones only `namespace`).
-//! - The TorchScript exporter puts the scopes into the node's name. A container that is itself
-//!   called repeats its name (`/layer1/layer1.0/conv1/Conv`), one that is only indexed does not
-//!   (`/transformer/h.0/attn/Gemm`), and a module called again gets a number (`/relu_1/Relu`).
-//!   Parameter names and the scopes met before tell the cases apart.
+//! - The TorchScript exporter puts the scopes into the node's name. A container that is itself called repeats its
+//!   name (`/layer1/layer1.0/conv1/Conv`), one that is only indexed does not (`/transformer/h.0/attn/Gemm`), and a
+//!   module called again gets a number (`/relu_1/Relu`). Parameter names and earlier scopes distinguish these
+//!   cases.
 //! - The dynamo exporter also states the module's parameters and buffers, those included that
 //!   folding removed (`graph_signature` of the exported program).
-//! - Other files tell by the names of the parameters that a node reads.
+//! - In other files, the names of the parameters that a node reads show its module.
 
 use std::collections::BTreeSet;
 

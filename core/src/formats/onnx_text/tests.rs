@@ -1,4 +1,4 @@
-//! Texts and what they are read as, refusals with their place.
+//! Tests of the reader: texts with their results, and refusals with their place.
 
 use crate::formats::onnx;
 use crate::graph::Graph;

@@ -1,7 +1,7 @@
-//! Classes whose `forward` is known: one row each, by class name and the names of what is inside.
+//! Classes whose `forward` is known: one row each, by class name and the names of the children.
 //!
-//! A print has no residual sums, no concatenations and no calls of functions. The rows say them, in
-//! the words of torchvision's, timm's and transformers' own `forward`.
+//! A print has no residual sums, no concatenations and no calls of functions. The rows add them, as in the
+//! `forward` of torchvision, timm and transformers.
 
 use super::text::Printed;
 use super::translate::Row;

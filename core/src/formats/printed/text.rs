@@ -1,6 +1,6 @@
 //! Text → [`Printed`]: modules inside each other, as `torch.nn.Module.__repr__` writes them.
 //!
-//! Parentheses decide, not indentation: what is copied out of a chat or a terminal has lost it.
+//! Parentheses decide, not indentation: text copied from a chat or a terminal has lost it.
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::formats::spec::Value;

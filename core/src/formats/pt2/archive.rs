@@ -1,4 +1,4 @@
-//! The zip: where its program lies, and nothing of the rest
+//! The zip: finds the program in it, and reads nothing else
 //! (<https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT>).
 //!
 //! | written by | the program | tensors by name |

@@ -1,9 +1,8 @@
 //! ATen calls → nodes: one row per operator (`aten/src/ATen/native/native_functions.yaml`).
 //!
-//! A row is for all overloads and for the variant that overwrites its input (`relu_`). It reads its
-//! arguments by their names in `native_functions.yaml`; what is left out has its default. A call
-//! without a row, or with arguments that its row does not know, is passed on under its own name,
-//! for inference to say that it is not known.
+//! A row is for all overloads and for the variant that overwrites its input (`relu_`). It reads its arguments by
+//! their names in `native_functions.yaml`; a missing argument has its default. A call without a row, or with
+//! arguments that its row does not know, keeps its own name, so that inference reports it as unknown.
 
 mod call;
 mod rules;

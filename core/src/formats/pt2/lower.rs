@@ -1,14 +1,14 @@
 //! The program → [`Graph`]: values under their names, tied parameters as one, nodes in their order.
 //!
-//! - Parameters and buffers have the names of `named_parameters()` and `named_buffers()`, in that order;
-//!   those that are one tensor (`lm_head.weight`, `wte.weight`) are recognised by the file that holds them.
-//!   A parameter that is frozen (`requires_grad=False`) is what a buffer is: state without a gradient.
+//! - Parameters and buffers have the names of `named_parameters()` and `named_buffers()`, in that order; those
+//!   that are one tensor (`lm_head.weight`, `wte.weight`) are recognised by the file that holds them. A frozen
+//!   parameter (`requires_grad=False`) is treated as a buffer: state without a gradient.
 //! - Sizes that the program computes in Python (`sym_size.int`, `_operator.mul`) are lists of one integer
 //!   here, so that inference folds them.
 //! - Symbols of open dimensions have no names (`s77`): that of the first dimension is called `batch`,
 //!   the second of token ids `seq`.
-//! - What an operator overwrites has its result's name from there on, whichever of both is read.
-//! - Graphs inside nodes (`wrap_with_set_grad_enabled`) are put in their place.
+//! - After an operator overwrites a tensor, the tensor has the result's name, whichever of the two is read.
+//! - Graphs inside nodes (`wrap_with_set_grad_enabled`) are inlined.
 
 use std::collections::{BTreeMap, BTreeSet};
 

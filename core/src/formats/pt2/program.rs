@@ -1,7 +1,7 @@
 //! The part of the schema that is read (`torch/_export/serde/schema.py`).
 //!
-//! Unions are objects of one key, `{"as_tensor": {"name": "x"}}`. Between versions keys are added
-//! and seldom removed, so the JSON is looked up and not bound to a form.
+//! Unions are objects of one key, `{"as_tensor": {"name": "x"}}`. Between versions keys are added and seldom
+//! removed, so the JSON is looked up by key and not deserialised into fixed types.
 
 use std::collections::BTreeMap;
 

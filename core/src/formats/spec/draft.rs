@@ -1,5 +1,5 @@
-//! A model that is lowered while it is translated, so that a translator knows what comes out of each
-//! layer before it writes the next.
+//! A model that is lowered during its translation, so that a translator knows the result of each layer before it
+//! writes the next.
 
 use super::lower::{Lowering, Tensor};
 use super::{Join, Module, Spec};

@@ -1,7 +1,7 @@
-//! The layers that a spec may name, one row each: name, PyTorch's class, arguments, and what runs.
+//! The layers that a spec may name, one row each: name, PyTorch's class, arguments, and the operators that run.
 //!
-//! A row is all there is to say of a layer. Names are read without case, `_` and `nn.`, so that
-//! `Conv2d`, `conv2d` and `nn.Conv2d` are one; arguments have PyTorch's names, and short ones.
+//! A row has all facts about a layer. Names are read without case, `_` and `nn.`, so that `Conv2d`, `conv2d` and
+//! `nn.Conv2d` are one; arguments have PyTorch's names, and short ones.
 
 use super::lower::{Args, Lowering, Tensor};
 use crate::error::Error;

@@ -1,9 +1,8 @@
 //! [`Spec`] → [`Graph`]: every layer becomes the nodes that PyTorch runs for its module.
 //!
-//! The Python that a spec stands for is written out in `tests/fixtures/spec/reference.py`, and the
-//! paths of modules are those of that code. Sizes are followed along, so that a layer knows what
-//! comes in; an open dimension has the size that the spec suggests, or none, and then no parameter
-//! may depend on it.
+//! `tests/fixtures/spec/reference.py` has the Python code that a spec describes, and the paths of modules are
+//! those of that code. Sizes are followed along, so that a layer knows what comes in; an open dimension has the
+//! size that the spec suggests, or none, and then no parameter may depend on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

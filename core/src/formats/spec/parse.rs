@@ -1,4 +1,4 @@
-//! [`Tree`] → [`Spec`]: every key is known, or the nearest one is proposed.
+//! [`Tree`] → [`Spec`]. For an unknown key, the error proposes the nearest known one.
 
 use super::kinds::{self, LayerKind, Takes, Value, did_you_mean};
 use super::tree::{Content, Key, Tree, fault, shortened};

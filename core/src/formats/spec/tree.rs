@@ -1,4 +1,4 @@
-//! Text → [`Tree`]: lists, mappings and scalars, each with its place. What YAML, JSON and TOML share.
+//! Text → [`Tree`]: lists, mappings and scalars, each with its place. YAML, JSON and TOML share this form.
 //!
 //! - JSON is read as the YAML that it is.
 //! - Anchors and tags are refused: a spec has `repeat`, and an alias could stand for billions.

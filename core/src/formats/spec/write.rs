@@ -1,4 +1,4 @@
-//! [`Spec`] → YAML: what was loaded, as a spec that can be read again.
+//! [`Spec`] → YAML: writes an opened model as a spec that can be read again.
 
 use std::fmt;
 

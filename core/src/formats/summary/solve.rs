@@ -1,4 +1,4 @@
-//! Arguments of layers, from what comes in, what comes out, and the number of parameters.
+//! Finds the arguments of layers from their input size, their output size, and their number of parameters.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Operators that exporters take apart, recognised by what their nodes compute.
+//! Operators that exporters decompose, recognised by what their nodes compute.
 
 use std::collections::BTreeMap;
 

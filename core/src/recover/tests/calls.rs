@@ -1,4 +1,4 @@
-//! Single calls: products, tables, activations, and what runs in place.
+//! Single calls: products, tables, activations, and operators that run in place.
 
 use std::collections::BTreeMap;
 

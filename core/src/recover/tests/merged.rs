@@ -1,4 +1,4 @@
-//! Equal operators that an exporter merged, put apart again.
+//! Equal operators that an exporter merged, separated again.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Normalisation that exporters fold or take apart.
+//! Normalisation that exporters fold or decompose.
 
 use std::collections::BTreeMap;
 

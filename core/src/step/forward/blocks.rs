@@ -1,7 +1,7 @@
 //! Blocks: parts of a model that repeat, as a person would checkpoint them.
 //!
-//! Found by names and by what they do: numbered siblings (`h.0`, `h.1`, `encoder_layer_3`) of which at
-//! least two run the same operators. Stages that themselves consist of such blocks are none.
+//! They are found by names and by operators: numbered siblings (`h.0`, `h.1`, `encoder_layer_3`) of which at least
+//! two run the same operators. Stages that themselves consist of such blocks do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

@@ -1,17 +1,16 @@
 //! How long Python's frames hold values.
 //!
-//! `module(x)` puts `x` in the arguments of several frames (`Module._call_impl` and `forward`), which
-//! go when the module returns. What the module itself makes is taken to be bound to names that are
-//! bound again, so that it goes with its last reader. No file tells names; three habits of writing
-//! show in the graph all the same:
+//! `module(x)` puts `x` in the arguments of several frames (`Module._call_impl` and `forward`), which end when the
+//! module returns. Values that the module itself makes are assumed to have variables that are assigned again, so
+//! they are freed after their last reader. No file contains variables, but three habits of writing show in the
+//! graph:
 //!
-//! - results of two submodules that meet in one operator (`words + positions`) have names of
-//!   their own, which go with the frame, unless one of them was made of the other (`x + attention(norm(x))`);
-//! - so has a result that several submodules are given, one of them with another's result
-//!   (`up(x, skip)`; the cells of `NASNet`, each of which is given the results of the two before);
-//! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the names that
-//!   it was made of are bound again after that call, but in PyTorch's own Transformer layers, which
-//!   name none.
+//! - results of two submodules that meet in one operator (`words + positions`) have variables of their own, which
+//!   end with the frame, unless one of them was made from the other (`x + attention(norm(x))`);
+//! - so has a result that several submodules receive, one of them along with another result (`up(x, skip)`; the
+//!   cells of `NASNet`, each of which receives the results of the two before);
+//! - a sum that only the very next submodule reads is an argument (`norm(x + y)`): the variables of its operands
+//!   are assigned again after that call, except in PyTorch's own Transformer layers, which have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 

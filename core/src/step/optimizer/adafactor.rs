@@ -1,7 +1,6 @@
 //! Adafactor (`torch/optim/_adafactor.py`): the second moment of a matrix is a row and a column.
 //!
-//! PyTorch walks over single parameters unless told otherwise. The lists of `foreach` are of all
-//! matrices, and of all vectors.
+//! By default PyTorch loops over single parameters. The lists of `foreach` contain all matrices, or all vectors.
 
 use super::frame::{Frame, List, release};
 use super::rule::{Rule, Slot, TORCH};

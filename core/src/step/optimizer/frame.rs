@@ -1,9 +1,9 @@
-//! A Python frame that updates parameters: names, values without a name, and state.
+//! A Python frame that updates parameters: variables, values without a variable, and state.
 //!
 //! - A variable that is assigned again drops its old value after the new one exists.
-//! - Values without a name die with the statement that made them.
-//! - When the function returns, its names go in the order in which the code mentions them first; a
-//!   list goes from its end.
+//! - Values without a variable are freed after the statement that made them.
+//! - When the function returns, its variables are freed in the order in which the code first mentions them; a list
+//!   is freed from its end.
 
 use super::rule::Slot;
 use crate::eager::{Runtime, Tensor};

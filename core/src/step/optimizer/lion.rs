@@ -1,4 +1,4 @@
-//! Lion, which `torch.optim` has not: as timm implements it (`timm/optim/lion.py`).
+//! Lion as timm implements it (`timm/optim/lion.py`); `torch.optim` does not have it.
 
 use super::rule::{Rule, TORCH, ZEROS};
 

@@ -1,7 +1,7 @@
 //! Rectified Adam (`torch/optim/radam.py`).
 //!
-//! The variance is rectified from the sixth step on (with the usual `beta2`); the loop over single
-//! parameters makes five temporaries more from then on. The third step that is run stands for those.
+//! The variance is rectified from the sixth step on (with the usual `beta2`); the loop over single parameters
+//! makes five more temporaries from then on. The third simulated step represents those.
 
 use super::frame::{Frame, release};
 use super::rule::{Rule, TORCH, ZEROS};

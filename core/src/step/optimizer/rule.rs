@@ -1,5 +1,5 @@
-//! What there is to know of one optimizer: its class, its state, and one update for each way of walking
-//! over parameters.
+//! The description of one optimizer: its class, its state, and one update for each implementation of the loop over
+//! parameters.
 
 use super::frame::Frame;
 use crate::config::Implementation;

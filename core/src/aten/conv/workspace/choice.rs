@@ -1,16 +1,14 @@
 //! What cuDNN's heuristics choose for a call: decision trees, learnt from its answers.
 //!
-//! `choices/8.0.txt` has those of compute capability 8.0 in single precision, `choices/8.0-half.txt` those
-//! in half precision: one for each direction, and more for kinds of layers that are unlike those of most
-//! networks:
+//! `choices/8.0.txt` has those of compute capability 8.0 in single precision, `choices/8.0-half.txt` those in half
+//! precision: one for each direction, and more for kinds of layers that most networks do not have:
 //!
 //! - `for forward` begins a tree, and `for forward line` one for a [`Kind`];
-//! - `n 16` asks whether `n` is at most 16: what follows answers if it is, and what follows that
-//!   if not;
+//! - `n 16` tests whether `n` is at most 16: the next subtree applies if it is, and the one after that if not;
 //! - `=filled+4` is an answer: a [`Plan`].
 //!
-//! `build/pack.rs` packs them, and says how. Programs for the browser carry what the page's examples ask
-//! (`choices/examples.txt`), and fetch a file when a run asks more of it.
+//! `build/pack.rs` packs them, and describes how. Programs for the browser contain the choices that the page's
+//! examples need (`choices/examples.txt`), and fetch a file when a run needs more of it.
 
 use std::sync::OnceLock;
 

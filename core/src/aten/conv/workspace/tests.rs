@@ -1,4 +1,4 @@
-//! Recorded answers of cuDNN against what is predicted.
+//! Compares recorded answers of cuDNN with predictions.
 
 use super::Direction::{BackwardData, BackwardFilter, Forward};
 use super::plan::Plan;

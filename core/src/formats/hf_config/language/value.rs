@@ -1,4 +1,4 @@
-//! What a name of a family's text may stand for.
+//! The values that a name of a family's text may have.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

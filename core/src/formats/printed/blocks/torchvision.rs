@@ -1,4 +1,4 @@
-//! Blocks of torchvision's models, and of whoever built theirs on them.
+//! Blocks of torchvision's models, and of models that were built on them.
 
 use super::{Done, INPLACE, int};
 use crate::formats::printed::text::Printed;

@@ -1,4 +1,4 @@
-//! What rows of several operators share: which node a call is, and with which attributes.
+//! Rules that several operators share: which node a call becomes, and with which attributes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The rows.
+//! The rows of the table of layers.
 
 use super::super::lower::{again, blocks, layers};
 use super::{Argument, Default, LayerKind, Rule, Takes};

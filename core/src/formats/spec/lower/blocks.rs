@@ -1,7 +1,7 @@
 //! Layers that are several modules: attention, multi-layer perceptrons, transformer blocks.
 //!
-//! There is no one class of PyTorch for these; what each stands for is written out in
-//! `tests/fixtures/spec/reference.py`, in the words that most published models use.
+//! PyTorch has no single class for these. `tests/fixtures/spec/reference.py` has the code of each, written as in
+//! most published models.
 
 use super::layers::{
     composite_rms_norm, drop_out, drop_sample, full, norm_of_rows, permuted, pointwise, sequence,

@@ -1,4 +1,4 @@
-//! Layers that are one module of PyTorch, or one call: what all families share, and those of none.
+//! Layers that are one module of PyTorch, or one call.
 
 use super::{Args, Lowering, Size, Tensor};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Tables that are looked up: tokens, positions, patches.
+//! Lookups in tables: tokens, positions, patches.
 
 use super::super::{Args, Lowering, Size, Tensor};
 use super::shapes::{flat, permuted};

@@ -1,4 +1,4 @@
-//! The same elements in other dimensions, and means over one.
+//! Layers that change the shape of a tensor, and means over one dimension.
 
 use super::super::{Args, Lowering, Size, Tensor};
 use super::signed;

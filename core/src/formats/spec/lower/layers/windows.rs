@@ -1,4 +1,4 @@
-//! Convolutions, pooling and what else slides over or resizes pictures and signals.
+//! Layers with windows: convolutions, pooling, and the resizing of images and signals.
 
 use super::super::{Args, Lowering, Size, Tensor};
 use super::{channels, first, ints, signed};
