@@ -203,7 +203,7 @@ mod tests {
     fn a_report_survives_names_with_bars() {
         check(
             &markdown(&answer()),
-            &expect![[r##"
+            &expect![[r#"
                 # GPU memory of training net.onnx
 
                 **the model needs at least 120 of 100 MiB on an A\|1.** At least 1.00 KiB are allocated at the peak, in the forward pass of a\|"b", c. Does not fit on 1 of 2 GPUs; the verdict for the others is unknown.
@@ -253,7 +253,7 @@ mod tests {
                 - info `assumed`: a \<loss>
 
                 Estimated by Highwater; nothing was run.
-            "##]],
+            "#]],
         );
     }
 

@@ -32,6 +32,7 @@ mod recording;
 mod replay;
 mod runs;
 mod settings;
+mod sharing;
 mod snapshots;
 mod spec;
 mod streams;
