@@ -86,7 +86,7 @@ struct Line {
     frame: Option<AnimationFrame>,
     /// The newest input that opened, and what was wanted of it that had an answer.
     good: Option<(Input, Wanted)>,
-    /// What that input says, where it is text.
+    /// The text of that input, if it has one.
     good_text: Option<String>,
     /// Whether what the first answer does not need has been asked for.
     has_rest: bool,
@@ -669,7 +669,7 @@ impl Engine {
         };
         let engine = self.clone();
         let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
-            // A number says how much of a file was read.
+            // A number is the share of a file that was read.
             if let Some(percent) = event.data().as_f64() {
                 if !engine.is_opening_newest() {
                     return;
