@@ -22,6 +22,7 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod keep;
 mod key_help;
 mod ladder;
 mod lesson_panel;

@@ -102,7 +102,7 @@ fn read(line: &str) -> Line<'_> {
             return Line::Counter(done, all, packages);
         }
     }
-    let is_indented = line.starts_with("  ");
+    let is_indented = line.starts_with(' ');
     let first = words.split(' ').next().unwrap_or_default();
     match first {
         "" => Line::Report,
@@ -141,6 +141,7 @@ mod tests {
             ("    Building [====> ] 67/68", Line::Counter(67, 68, "")),
             ("   Compiling syn v2.0.119", Line::Report),
             ("    Finished `dev` profile", Line::Report),
+            (" Downloading 2 crates, remaining bytes: 1.2MiB", Line::Report),
             ("      ", Line::Report),
             ("    Blocking waiting for file lock on build directory", Line::Waiting),
             ("    Blocking waiting for file lock on package cache", Line::Report),

@@ -32,13 +32,13 @@ pub(crate) fn DimensionField(
     let position = move || nearest(stops, value.get());
     let id = format!("dimension-{}", dim.name);
     let label = fill("{name} (slider)", &[("name", &dim.name)]);
-    let hint = hint(&dim);
+    let (about, default) = (about(&dim), dim.default);
     let is_wrong = RwSignal::new(false);
     let less = fill("{name} less one", &[("name", &dim.name)]);
     let more = fill("{name} plus one", &[("name", &dim.name)]);
     view! {
         <div class="dimension">
-            <label class="dimension-name" for=id.clone() title=hint.clone()>
+            <label class="dimension-name" for=id.clone() title=about>
                 {dim.name}
             </label>
             <div class="stepper" class:stepper-long=move || { value.get() > 9_999_999 }>
@@ -104,7 +104,7 @@ pub(crate) fn DimensionField(
                     if is_wrong.get() {
                         fill("Enter a whole number of at least 1. {n} is unchanged.", &[("n", &value.get())])
                     } else {
-                        hint.clone()
+                        fill("default {n}", &[("n", &default)])
                     }
                 }}
             </p>
@@ -112,12 +112,9 @@ pub(crate) fn DimensionField(
     }
 }
 
-fn hint(dim: &OpenDim) -> String {
-    let what = if dim.batch {
-        fill("samples per step (default {n})", &[("n", &dim.default)])
-    } else {
-        tr("left open")
-    };
+/// What a dimension is, and where the file has it.
+fn about(dim: &OpenDim) -> String {
+    let what = tr(if dim.batch { "samples per step" } else { "any size" });
     match dim.inputs.as_slice() {
         [] => what,
         [one] => fill("{what} ({input})", &[("what", &what), ("input", one)]),

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use super::header::Keep;
+use super::keep::Keep;
 use super::open_field::{OpenField, Opens};
 use crate::model::input::KINDS;
 use crate::model::lessons::LESSONS;

@@ -5,37 +5,16 @@ use leptos::prelude::*;
 
 use super::export_menu::ExportMenu;
 use super::icons;
+use super::keep::Keep;
 use super::menu::{Choices, Menu};
 use super::open_field::{OpenField, Opens};
 use super::share_button::ShareButton;
 use crate::model::language::Language;
 use crate::model::lessons::LESSONS;
-use crate::model::state::{Arriving, Shared};
+use crate::model::state::Arriving;
 use crate::model::theme::Theme;
-use crate::model::visit::Recent;
 use crate::page::teach::Lessons;
 use crate::words::language::tr;
-
-/// What outlives the visit, and what the user can ask of it.
-#[derive(Clone, Copy)]
-pub(crate) struct Keep {
-    /// The link, once it is made.
-    pub(crate) shared: Signal<Option<Shared>>,
-    /// What was opened before.
-    pub(crate) recent: Signal<Vec<Recent>>,
-    /// The link is wanted.
-    pub(crate) on_share: Callback<()>,
-    /// A file is wanted instead of a link.
-    pub(crate) on_share_file: Callback<()>,
-    /// The answer is to be saved in this form.
-    pub(crate) on_save: Callback<&'static str>,
-    /// Something is to be opened again: its address.
-    pub(crate) on_open: Callback<String>,
-    /// Something is to be forgotten: its place; all, where that is negative.
-    pub(crate) on_forget: Callback<i32>,
-    /// Whether what is on the page was recorded.
-    pub(crate) recorded: Signal<bool>,
-}
 
 /// Name, the field that opens, what one does with the answer, language, theme.
 #[component]

@@ -5,8 +5,8 @@ use leptos::html;
 use leptos::prelude::*;
 use web_sys::File;
 
-use super::header::Keep;
 use super::icons::{CROSS, OPEN, icon};
+use super::keep::Keep;
 use crate::model::examples::{EXAMPLES, Example};
 use crate::model::state::Arriving;
 use crate::model::visit::Recent;
