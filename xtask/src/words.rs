@@ -2,8 +2,11 @@
 //!
 //! [`FORBIDDEN`] has phrases that readers have to guess at, each with what to write instead.
 
-/// Phrases that no text for readers has, in lower case, and what to write instead.
-const FORBIDDEN: &[(&str, &str)] = &[
+/// Phrases in lower case, each with what to write instead.
+type Phrases = &'static [(&'static str, &'static str)];
+
+/// What no text for readers has.
+const FORBIDDEN: Phrases = &[
     ("told", "report, state, recorded, known"),
     ("tells", "report, state, show"),
     ("said", "report, state"),
@@ -35,8 +38,8 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("such that it has not", "two sentences"),
 ];
 
-/// Phrases that only texts on a terminal or on the page must not have.
-const FORBIDDEN_IN_MESSAGES: &[(&str, &str)] =
+/// What texts on a terminal or on the page do not have either; it is a term of the code.
+const FORBIDDEN_IN_MESSAGES: Phrases =
     &[("lever", "change, suggestion"), ("levers", "changes, suggestions")];
 
 /// Folders whose Rust sources have texts for users.
@@ -52,21 +55,18 @@ pub(crate) fn findings(name: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let is_source = SOURCES.iter().any(|folder| name.starts_with(folder));
-    if name.ends_with(".md") {
-        found(&prose(text), FORBIDDEN)
-    } else if name.starts_with("public/languages/") {
-        let mut findings = found(text, FORBIDDEN);
-        findings.extend(found(text, FORBIDDEN_IN_MESSAGES));
-        findings
-    } else if name.ends_with(".rs") && is_source {
-        let head: String = text.lines().map_while(|line| line.strip_prefix("//!")).collect();
-        let mut findings = found(&head, FORBIDDEN);
-        let messages = messages(text).join("\n");
-        findings.extend(found(&messages, FORBIDDEN));
-        findings.extend(found(&messages, FORBIDDEN_IN_MESSAGES));
-        findings
-    } else {
-        Vec::new()
+    match name.rsplit('.').next().unwrap_or_default() {
+        "md" => found(&prose(text), &[FORBIDDEN]),
+        "json" if name.starts_with("public/languages/") => {
+            found(text, &[FORBIDDEN, FORBIDDEN_IN_MESSAGES])
+        }
+        "rs" if is_source => {
+            let head: String = text.lines().map_while(|line| line.strip_prefix("//!")).collect();
+            let mut findings = found(&head, &[FORBIDDEN]);
+            findings.extend(found(&messages(text).join("\n"), &[FORBIDDEN, FORBIDDEN_IN_MESSAGES]));
+            findings
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -76,10 +76,11 @@ fn prose(text: &str) -> String {
     outside.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-fn found(text: &str, forbidden: &[(&str, &str)]) -> Vec<String> {
+fn found(text: &str, forbidden: &[Phrases]) -> Vec<String> {
     // A phrase may be broken over two lines.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    let hits = forbidden.iter().filter(|(phrase, _)| has_phrase(&text, phrase));
+    let phrases = forbidden.iter().copied().flatten();
+    let hits = phrases.filter(|(phrase, _)| has_phrase(&text, phrase));
     hits.map(|(phrase, instead)| format!("has “{phrase}”: write {instead}")).collect()
 }
 
