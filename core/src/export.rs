@@ -206,7 +206,7 @@ mod tests {
             &expect![[r#"
                 # GPU memory of training net.onnx
 
-                **the model fits on an A\|1: it needs 120 of 100 MiB.** At least 1.00 KiB are allocated at the peak, in the forward pass of a\|"b", c. Does not fit on 1 of 2 GPUs; the verdict for the others is unknown.
+                **the model needs at least 120 of 100 MiB on an A\|1.** At least 1.00 KiB are allocated at the peak, in the forward pass of a\|"b", c. Does not fit on 1 of 2 GPUs; the verdict for the others is unknown.
 
                 ## Settings
 
