@@ -73,7 +73,7 @@ fn the_readme_counts_lessons_and_forms() {
     for text in
         [format!("saves {} formats", FORMS.len()), format!("teaches {} lessons", LESSONS.len())]
     {
-        assert!(page.contains(&text), "README.md does not say: {text}");
+        assert!(page.contains(&text), "README.md lacks: {text}");
     }
 }
 
@@ -135,7 +135,7 @@ fn argument(code: &str) -> &str {
     code
 }
 
-/// What the literals in a code say.
+/// The texts of the literals in a code.
 fn literals(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut letters = code.chars().peekable();
@@ -166,7 +166,7 @@ fn literals(code: &str) -> Vec<String> {
     found
 }
 
-/// What the tables of the program and of its core say.
+/// The texts of the tables of the program and of its core.
 fn from_tables() -> BTreeSet<String> {
     let mut asked = BTreeSet::new();
     for setting in SETTINGS {

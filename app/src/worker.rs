@@ -153,7 +153,7 @@ enum Task {
     WhatIf(usize),
 }
 
-/// Listens, then says so: messages sent before would be lost.
+/// Listens, then reports it: messages sent before would be lost.
 pub(crate) fn start() {
     files::serve();
     let listener = Closure::<dyn FnMut(MessageEvent)>::new(|event: MessageEvent| {
@@ -467,7 +467,7 @@ impl Desk {
         }
     }
 
-    /// Works for a few milliseconds, then makes room for messages.
+    /// Works for a few milliseconds, then lets the worker handle messages.
     fn slice(&mut self) {
         let begun = now();
         while let Some(task) = self.sweep.tasks.pop_front() {
@@ -507,7 +507,7 @@ impl Desk {
             }
             Task::LargestBatch(device) => {
                 let batch = *self.largest.entry(device.clone()).or_insert_with(|| {
-                    // What cannot be estimated has no largest batch, and the estimate says why.
+                    // What cannot be estimated has no largest batch, and the estimate has the reason.
                     let line = self.batch_line.get_or_insert_with(|| model.batch_line(config));
                     model.largest_batch(config, &device, line, &mut self.runs).ok().flatten()
                 });

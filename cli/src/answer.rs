@@ -54,7 +54,7 @@ pub(crate) fn answer(
 }
 
 /// Threads share the devices out; those of about the same memory stay together, since their searches try the
-/// same batches, and what runs on one of them tells how it ends on the others.
+/// same batches, and the run on one of them predicts how it ends on the others.
 fn on_devices(
     model: &Model,
     config: &Config,

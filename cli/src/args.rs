@@ -249,7 +249,7 @@ pub(crate) struct Training(Vec<(&'static Setting, String)>);
 const SHORT: (&str, &str, &str) = ("channels-last", "memory-format", "channels-last");
 
 impl Training {
-    /// What the command line says, else what the model suggests.
+    /// The values of the command line, else those that the model suggests.
     pub(crate) fn over(&self, defaults: &Config, dims: &Dims) -> Result<Config, Error> {
         let mut config = Config { dims: dims.all().collect(), ..defaults.clone() };
         for (setting, text) in &self.0 {

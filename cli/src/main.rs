@@ -180,7 +180,7 @@ fn locate(path: &Path, error: &Error) -> String {
     if message.starts_with(&*path) { message } else { format!("{path}: {message}") }
 }
 
-/// Says on stderr what is wrong. A closed stderr leaves the exit status to tell.
+/// Prints an error to stderr. If stderr is closed, only the exit status shows it.
 fn complain(message: &str, status: u8) -> ExitCode {
     writeln!(anstream::stderr(), "{}error:{:#} {message}", text::BAD, text::BAD).ok();
     ExitCode::from(status)

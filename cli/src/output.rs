@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::Builder;
 
-/// COUNT: bytes at the start of a file that tell what wrote it: every form begins with as many of its own.
+/// COUNT: bytes at the start of a file that identify its form: every form begins with this number of fixed bytes.
 const MARK: usize = 16;
 
 /// Writes what was asked for.

@@ -48,9 +48,9 @@ pub(crate) fn first(report: &Report, recorded: Option<&Report>) -> String {
 
 /// What follows: how the run ends on every device.
 pub(crate) fn gpus(answer: &Answer) -> String {
-    let said = spaced(answer.on_devices().into_iter().chain(smallest(answer)));
-    let said = if said.is_empty() { said } else { format!("  {said}\n") };
-    section("GPUs", &(said + &devices(answer)))
+    let summary = spaced(answer.on_devices().into_iter().chain(smallest(answer)));
+    let summary = if summary.is_empty() { summary } else { format!("  {summary}\n") };
+    section("GPUs", &(summary + &devices(answer)))
 }
 
 pub(crate) fn section(title: &str, body: &str) -> String {
@@ -212,7 +212,7 @@ fn devices(answer: &Answer) -> String {
     let mut devices: Vec<_> = answer.devices.iter().collect();
     devices.sort_by_key(|device| device.verdict.capacity);
     for DeviceAnswer { verdict: device, largest } in devices {
-        let (verdict, style) = told(device.verdict);
+        let (verdict, style) = verdict_words(device.verdict);
         let available = device.usable();
         let margin = if device.need <= available {
             (available - device.need).to_string()
@@ -238,7 +238,7 @@ fn devices(answer: &Answer) -> String {
     table.render("  ")
 }
 
-pub(crate) const fn told(verdict: Verdict) -> (&'static str, Style) {
+pub(crate) const fn verdict_words(verdict: Verdict) -> (&'static str, Style) {
     match verdict {
         Verdict::Fits => ("fits", GOOD),
         Verdict::Tight => ("tight", CAUTION),
@@ -301,6 +301,6 @@ pub(crate) fn refusal(answer: &Answer, refused: &DeviceAnswer) -> String {
         .then(|| largest_batch(&device.name, *largest));
     let failed = device.out_of_memory.as_ref();
     let place = failed.map(|_| peak_or_end(report, device));
-    let said = spaced([Some(lead(report, device)), place, largest].into_iter().flatten());
-    failed.map_or_else(|| said.clone(), |failed| format!("{said}\n{}", failed.message))
+    let reason = spaced([Some(lead(report, device)), place, largest].into_iter().flatten());
+    failed.map_or_else(|| reason.clone(), |failed| format!("{reason}\n{}", failed.message))
 }

@@ -208,7 +208,7 @@ impl Model {
         let message = match (config.attention, &self.configuration) {
             (Attention::Auto, _) => return None,
             (_, Some(_)) if self.rewrite.is_none() => {
-                "attention is as the configuration says: write `attn_implementation` into it"
+                "attention is set by the configuration: write `attn_implementation` into it"
             }
             (Attention::Flash, _) if config.precision == Precision::Fp32 => {
                 "the flash-attention package does not run in single precision: choose bf16, fp16 or \

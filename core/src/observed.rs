@@ -319,7 +319,7 @@ impl Explanation {
             self.warn("not-cuda", what);
         } else if *backend == Backend::CudaAsync {
             let what = "memory is the driver's own pool (backend:cudaMallocAsync), which is not \
-                        simulated: segments and fragmentation will be other than said";
+                        simulated: segments and fragmentation will differ";
             self.warn("not-native", what);
         }
         if let (Some(tried), Some(free)) = (message.tried, message.free) {

@@ -72,7 +72,7 @@ pub struct RecordedRun {
     pub readings: Vec<Reading>,
     /// Which of them this is: a position in `readings`.
     pub shown: usize,
-    /// Whether the file does not say what blocks were for. Categories then stand for where a block was
+    /// Whether the file does not state what blocks were for. Categories then are the place where a block was
     /// asked for: activations for forward, gradients for backward, optimizer state for the
     /// optimizer's step, parameters for what was moved to the device, workspace for what is not known.
     pub by_origin: bool,

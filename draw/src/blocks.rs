@@ -13,7 +13,7 @@ use crate::span::Span;
 use crate::stack::Stack;
 use crate::timeline::{Curves, height_of};
 
-/// COUNT: events beyond which tensors are too narrow to be told apart.
+/// COUNT: events beyond which single tensors are too narrow to be seen.
 const EVENTS: usize = 400;
 /// Pixels of the lowest block, with its edge.
 const LOWEST: u64 = 4;

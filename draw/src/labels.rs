@@ -25,7 +25,7 @@ const MARK: u32 = 16;
 /// A text in the picture: a name with its size inside an area, or the name of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// What it says: `activations 10.2 GiB`.
+    /// Its text: `activations 10.2 GiB`.
     pub text: String,
     /// Its middle.
     pub at: Point,
@@ -68,7 +68,7 @@ impl Room {
         (place.left + place.width / 2, place.top + place.height / 2)
     }
 
-    /// Whether nothing else is there, nor near enough beside it to be read as one text.
+    /// Whether the place is free, and no other text is so near that both would read as one.
     pub fn is_free(&self, wanted: Area) -> bool {
         let gap = whole(self.em / 2.0);
         let (left, width) = (wanted.left - gap, wanted.width + 2 * gap);
@@ -77,7 +77,7 @@ impl Room {
     }
 }
 
-/// The mark of the peak: a dot on the stack, with the size beside it.
+/// The mark of the peak: a dot on the stack, with the size next to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The event that it stands at.
@@ -166,7 +166,7 @@ pub fn labels(curves: &Curves<'_>, names: &[String], room: &mut Room) -> Vec<Lab
     labels
 }
 
-/// The labels of limits, each in the words that `say` returns for it.
+/// The labels of limits, each with the text that `say` returns for it.
 ///
 /// Within the picture a label lies on its line or hangs below it, at the right edge, in the middle or
 /// at the left one, wherever nothing else is; limits above the picture share one line at its upper

@@ -26,7 +26,7 @@ pub enum Step {
     Free,
 }
 
-/// One step: so many bytes, of what the steps before left.
+/// One step: a number of bytes out of the rest of the steps before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
     /// What it is.

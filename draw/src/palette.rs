@@ -83,7 +83,7 @@ const fn light(category: Category) -> RGBColor {
 }
 
 impl Ink {
-    /// The colour of a layer, among so many of them.
+    /// The colour of a layer, out of `layers` layers.
     pub fn of_layer(stack: Stack, layer: usize, layers: usize) -> Self {
         match stack {
             Stack::Category => {

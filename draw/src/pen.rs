@@ -74,7 +74,7 @@ pub struct Pen<'a, B> {
 }
 
 impl<'a, B: DrawingBackend> Pen<'a, B> {
-    /// On a surface with so many pixels for one of a picture's.
+    /// On a surface that has `density` pixels for one pixel of the picture.
     pub fn new(backend: &'a mut B, palette: &'a Palette, density: f64) -> Self {
         Self { backend, palette, density, em: 1.0 }
     }
@@ -94,7 +94,7 @@ impl<'a, B: DrawingBackend> Pen<'a, B> {
         whole(at * self.density)
     }
 
-    /// Pixels of the surface for so many of a picture; at least one for any.
+    /// Pixels of the surface for a length in pixels of the picture; at least one.
     pub fn pixels(&self, length: f64) -> i32 {
         whole(length * self.density).max(i32::from(length > 0.0))
     }

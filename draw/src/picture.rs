@@ -83,7 +83,7 @@ pub struct Gpu {
     pub verdict: Verdict,
     /// The verdict with its sign: `✓ fits`.
     pub word: String,
-    /// The need beside what is usable: `12.1 of 14.6 GiB`.
+    /// The needed and the usable memory: `12.1 of 14.6 GiB`.
     pub amounts: String,
     /// The largest batch: `largest batch 154`; empty where that is not known.
     pub batch: String,
@@ -99,7 +99,7 @@ pub fn shown_gpus(answer: &Answer) -> impl Iterator<Item = &DeviceAnswer> {
     })
 }
 
-/// The limits of these GPUs, in the words that `say` returns for each.
+/// The limits of these GPUs, each with the text that `say` returns for it.
 pub fn limits(answer: &Answer, say: impl Fn(&Limit) -> String) -> Vec<(Limit, String)> {
     let chosen = &answer.report.verdict;
     let others = shown_gpus(answer).map(|device| &device.verdict).filter(|it| it.id != chosen.id);

@@ -148,7 +148,7 @@ impl Ground {
         Span::of(self.data(), None)
     }
 
-    /// Position of the sample to draw in each of so many columns.
+    /// Position of the sample to draw in each of `width` columns.
     pub fn columns(&self, span: Span, width: usize) -> Vec<usize> {
         crate::columns::columns(self.data(), &self.pyramid, span, width)
     }

@@ -40,8 +40,8 @@ pub fn split(
     }
 }
 
-/// COUNT: bytes of the path that all paths lie in: `m.transformer.` tells none of its blocks from
-/// another.
+/// COUNT: bytes of the path that all paths lie in: `m.transformer.` is the same for all of its
+/// blocks.
 pub fn shared_path(paths: &[&str]) -> usize {
     let Some((first, others)) = paths.split_first().filter(|(_, others)| !others.is_empty()) else {
         return 0;

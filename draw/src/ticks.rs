@@ -42,7 +42,7 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// The number beside the `n`th tick, with only the decimals that the step needs.
+    /// The number next to the `n`th tick, with only the decimals that the step needs.
     pub fn label(&self, n: usize) -> String {
         let hundredths = self.step.saturating_mul(u64::try_from(n).unwrap_or(u64::MAX));
         let (whole, rest) = (hundredths / 100, hundredths % 100);

@@ -35,7 +35,7 @@ pub struct Curves<'a> {
     pub compared: Option<&'a Timeline>,
     /// What devices leave to the allocator; those above the picture are not drawn.
     pub limits: &'a [Limit],
-    /// Tensors that are told apart in the stack by category.
+    /// Tensors that are drawn one by one in the stack by category.
     pub tensors: &'a [LiveTensor],
 }
 
@@ -165,7 +165,7 @@ impl<'a> Curves<'a> {
         (0..count).map(layer).collect()
     }
 
-    /// The activations by depth; few bands have tints as far apart as many.
+    /// The activations by depth; the tints of a few bands span the same range as those of many.
     fn depths(&self) -> Vec<Layer> {
         let depths = &self.data.depths;
         let last = depths.len().saturating_sub(1).max(1);

@@ -21,6 +21,7 @@
 //! | [`server`] | `dist/` over HTTP, on this machine only |
 //! | [`oracle`] | compares our events with recorded ones |
 //! | [`tidy`] | project rules that no lint checks |
+//! | [`words`] | phrases that texts for readers do not have |
 //! | [`checks`] | all checks that a change must pass |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks on its terminal")]
 
@@ -56,6 +57,8 @@ mod waiting;
 mod server;
 
 mod oracle;
+
+mod words;
 
 mod tidy;
 

@@ -6,6 +6,7 @@
 //! - Only the ONNX reader knows the crate that reads ONNX.
 //! - In `core` and `app`, a module at the root uses only modules declared above it.
 //! - In a folder of `app`, files use each other without a circle.
+//! - Texts for readers have no phrase that [`words`] forbids.
 //! - Lines of prose in Markdown are short enough to be read in a terminal, and in a diff.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::path::Path;
 
 use crate::place;
 use crate::process::{Failure, Result, While as _, command, output_of};
+use crate::words;
 
 /// SIZE: the largest file that may be tracked, in bytes.
 const FILE_MAX: u64 = 1_500_000;
@@ -75,7 +77,8 @@ fn check_file(root: &Path, name: &str, findings: &mut Vec<String>) -> Result<()>
     if let Ok(text) = str::from_utf8(&bytes)
         && !text.contains('\0')
     {
-        findings.extend(text_findings(name, text).into_iter().map(|it| format!("{name}: {it}")));
+        let found = text_findings(name, text).into_iter().chain(words::findings(name, text));
+        findings.extend(found.map(|it| format!("{name}: {it}")));
     }
     Ok(())
 }

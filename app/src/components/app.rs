@@ -94,7 +94,7 @@ pub(crate) fn App() -> impl IntoView {
     }
 }
 
-/// Everything that the user can ask for besides a setting.
+/// Everything that the user can request, except settings.
 #[derive(Clone, Copy)]
 struct Actions {
     /// Open what an address names.
@@ -115,7 +115,7 @@ struct Actions {
     forget_message: Callback<()>,
     /// Take the model off the page.
     close: Callback<()>,
-    /// Leave off opening.
+    /// Cancel opening.
     leave_off: Callback<()>,
     /// Look at a moment of the newest answer.
     look: Callback<usize>,
@@ -730,7 +730,7 @@ fn said(data: &DataTransfer) -> Option<String> {
     data.get_data("text/plain").ok().filter(|text| !text.trim().is_empty())
 }
 
-/// Takes files and texts dropped anywhere on the page; says whether one hovers over it.
+/// Takes files and texts dropped anywhere on the page; returns whether one hovers over it.
 fn accept_drops(
     on_files: Callback<Vec<File>>,
     on_text: Callback<(String, String)>,

@@ -110,7 +110,7 @@ fn LessonMenu(
     }
 }
 
-/// Makes everything larger, for a room that looks at a projector.
+/// Makes everything larger, for an audience at a projector.
 #[component]
 fn PresentButton() -> impl IntoView {
     let large = RwSignal::new(crate::page::embed::parameter("present").is_some());

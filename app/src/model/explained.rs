@@ -7,7 +7,7 @@ use highwater_core::wording::Sentence;
 use highwater_core::{Bytes, Config};
 use serde::{Deserialize, Serialize};
 
-/// What the page shows of a message or of `nvidia-smi`.
+/// A message or the output of `nvidia-smi`, as the page shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explained {
     /// What happened.
@@ -30,7 +30,7 @@ pub struct Explained {
     pub(crate) known: Config,
     /// What helps, the best first.
     pub(crate) advice: Vec<String>,
-    /// What was assumed, and what the text does not say.
+    /// Assumptions, and facts that the text lacks.
     pub(crate) notes: Vec<String>,
     /// What the allocation is found by in a simulated step.
     pub(crate) sought: Option<Sought>,

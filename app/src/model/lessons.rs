@@ -114,7 +114,7 @@ fn allocated_in(report: &Report, iteration: usize) -> Bytes {
     peaks.map(|peaks| peaks.allocated).unwrap_or_default()
 }
 
-/// What sentences may say of a report: names and sizes.
+/// Names and sizes of a report that sentences may contain.
 pub(crate) fn parts(report: &Report) -> [(&'static str, Bytes); 9] {
     [
         ("allocated", report.peak.allocated),

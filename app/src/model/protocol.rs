@@ -63,7 +63,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// What an error says.
+    /// The text of an error.
     pub fn of(error: &Error) -> Self {
         let place = error.place().map(|place| (place.line, place.column));
         let setting = error.setting().map(str::to_owned);
@@ -148,7 +148,7 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// Dimensions that the file leaves open.
         dims: Vec<OpenDim>,
-        /// What the input says, where it is text.
+        /// The text of the input, if it has one.
         text: Option<String>,
         /// The model as a layer spec, where its format is one or was translated to one.
         spec: Option<String>,
@@ -165,14 +165,14 @@ pub(crate) enum FromWorker {
         reason: String,
         /// Line and column, counted from 1, where the input is text and the fault has a place.
         place: Option<(usize, usize)>,
-        /// What the input says, where it is text.
+        /// The text of the input, if it has one.
         text: Option<String>,
     },
     /// The input has a message about memory.
     Explained {
         /// Number of the request.
         generation: u64,
-        /// What it says.
+        /// Its text.
         explained: Box<Explained>,
         /// Whether there is no model in it, so that the request is answered.
         alone: bool,

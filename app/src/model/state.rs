@@ -57,7 +57,7 @@ pub(crate) struct State {
     pub(crate) snapshot: RwSignal<Option<Arc<Snapshot>>>,
     /// A recorded run under other settings of the allocator.
     pub(crate) what_ifs: RwSignal<Vec<WhatIf>>,
-    /// What each lever leads to, in the order of the table, as far as it is known.
+    /// The outcome of each suggestion, in the order of the table, as far as it is known.
     pub(crate) levers: RwSignal<Vec<Option<Arc<Effected>>>>,
     /// Changes that were applied here, the newest last.
     pub(crate) applied: RwSignal<Vec<Applied>>,
@@ -79,7 +79,7 @@ pub(crate) struct State {
     pub(crate) address: RwSignal<String>,
     /// The link that was asked for last.
     pub(crate) shared: RwSignal<Option<Shared>>,
-    /// What was opened before, the newest first.
+    /// Recent inputs, the newest first.
     pub(crate) recent: RwSignal<Vec<Recent>>,
     /// The theme.
     pub(crate) theme: RwSignal<Theme>,
@@ -310,7 +310,7 @@ pub(crate) struct SourceProblem {
 /// A message about memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// What it says.
+    /// Its explanation.
     pub(crate) explained: Arc<Explained>,
     /// The settings before its own were applied.
     pub(crate) before: Config,

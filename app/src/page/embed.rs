@@ -38,7 +38,7 @@ pub(crate) fn parameter(name: &str) -> Option<String> {
     pairs.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
 }
 
-/// Listens to the page around this one, and tells it the answers.
+/// Listens to the surrounding page, and posts the answers to it.
 pub(crate) fn attach(state: State, derived: Derived, open: Callback<Input>) {
     let Some(window) = web_sys::window().filter(|_| is_asked_for()) else { return };
     let Some(around) = window.parent().ok().flatten().filter(|parent| *parent != window) else {

@@ -86,7 +86,7 @@ struct Line {
     frame: Option<AnimationFrame>,
     /// The newest input that opened, and what was wanted of it that had an answer.
     good: Option<(Input, Wanted)>,
-    /// What that input says, where it is text.
+    /// The text of that input, if it has one.
     good_text: Option<String>,
     /// Whether what the first answer does not need has been asked for.
     has_rest: bool,
@@ -173,7 +173,7 @@ impl Engine {
         self.queue(Opening { input: Input::text(name, text), config, by: By::Text });
     }
 
-    /// Opens a text as it is now in the editor. Where it is wrong the editor says so, and the model
+    /// Opens a text as it is now in the editor. Where it is wrong the editor shows why, and the model
     /// before stays on the page.
     pub(crate) fn edit_text(&self, name: &str, text: &str) {
         let config = self.state.config.get_untracked();
@@ -195,13 +195,13 @@ impl Engine {
         self.pump();
     }
 
-    /// Whether what is being read is what the page says is being opened: another input may wait.
+    /// Whether the input being read is the one that the page shows as opening: another may wait.
     fn is_opening_newest(&self) -> bool {
         self.line.borrow().open_next.is_none()
     }
 
-    /// Leaves off opening. The worker is in the middle of a file and hears nothing: it makes way for
-    /// another one, which opens again what was open.
+    /// Cancels opening. The worker is busy with a file and receives no message, so a new worker
+    /// replaces it and reopens the previous model.
     pub(crate) fn leave_off(&self) {
         let mut line = self.line.borrow_mut();
         if let Some(worker) = line.worker.take() {
@@ -669,7 +669,7 @@ impl Engine {
         };
         let engine = self.clone();
         let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
-            // A number says how much of a file was read.
+            // A number is the share of a file that was read.
             if let Some(percent) = event.data().as_f64() {
                 if !engine.is_opening_newest() {
                     return;

@@ -202,7 +202,7 @@ pub(crate) fn share(state: State) {
 /// Hands the state to the user as a file.
 pub(crate) fn save_state(state: State) {
     if let (Some(json), Some((name, _))) = (described(state, true), input(state)) {
-        // A browser that cannot save says so itself.
+        // A browser that cannot save reports that itself.
         let _saved = files::save(&[&name, ENDING].concat(), &json);
     }
 }

@@ -24,13 +24,13 @@ pub(crate) struct Headline {
 
 /// The sentences at the top of the page.
 pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBatch>) -> Headline {
-    let said = wording::headline(report, largest);
+    let headline = wording::headline(report, largest);
     let verdict = report.verdict.verdict;
     let verdict = if report.lower_bound { verdict.of_lower_bound() } else { verdict };
-    let mut rest: Vec<String> = said.rest.iter().map(spoken).collect();
+    let mut rest: Vec<String> = headline.rest.iter().map(spoken).collect();
     rest.push(on_devices(count, report.lower_bound));
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
-    Headline { lead: spoken(&said.lead), rest: spaced(&rest), verdict }
+    Headline { lead: spoken(&headline.lead), rest: spaced(&rest), verdict }
 }
 
 /// On how many devices the run fits; empty where there are not several.

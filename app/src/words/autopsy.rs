@@ -19,8 +19,8 @@ pub(crate) fn what(group: &Group) -> String {
 
 /// That the logits of many classes set the peak, and what to do; empty where they do not.
 pub(crate) fn scores(autopsy: &Autopsy) -> String {
-    let said: Vec<_> = wording::autopsy::scores(autopsy).iter().map(spoken).collect();
-    spaced(&said.iter().map(String::as_str).collect::<Vec<_>>())
+    let sentences: Vec<_> = wording::autopsy::scores(autopsy).iter().map(spoken).collect();
+    spaced(&sentences.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// What would be the peak without this one.

@@ -84,7 +84,7 @@ fn asked(message: &Message, explanation: &Explanation) -> Sentence {
     sentence.with("size", tried).with("there", there).with("missing", missing)
 }
 
-/// What `nvidia-smi` says of the GPU that it is about.
+/// The facts of `nvidia-smi` about its GPU.
 fn in_use(machine: &Machine, explanation: &Explanation) -> (Sentence, Sentence) {
     let gpu = explanation.gpu.and_then(|at| machine.gpus.get(at));
     let Some(gpu) = gpu else {

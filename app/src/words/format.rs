@@ -72,7 +72,7 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
     })
 }
 
-/// A verdict where there is room for a word.
+/// A verdict in one word.
 pub(crate) fn verdict_short(verdict: Verdict) -> String {
     tr(match verdict {
         Verdict::FitsAfterFlush => "flushes",

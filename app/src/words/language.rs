@@ -20,7 +20,7 @@ thread_local! {
     static CATALOGUE: RefCell<Option<Object>> = const { RefCell::new(None) };
 }
 
-/// Makes a language that of everything that is composed from now on; says whether it could.
+/// Sets the language of all later texts; returns whether it could.
 pub(crate) async fn fetch(language: Language) -> bool {
     let catalogue = match language {
         Language::English => None,

@@ -29,7 +29,7 @@ pub(crate) fn model_name(file: &str) -> String {
     known.map_or_else(|| stem.to_owned(), |example| example.title.to_owned())
 }
 
-/// A GPU's name where there is little room: `T4`, `V100`, `RTX 4090`, `H100`.
+/// A short name of a GPU: `T4`, `V100`, `RTX 4090`, `H100`.
 pub(crate) fn short_name(name: &str) -> &str {
     let name =
         name.strip_prefix("GeForce ").or_else(|| name.strip_prefix("Tesla ")).unwrap_or(name);
@@ -42,7 +42,7 @@ pub(crate) fn phase(phase: Phase) -> String {
     tr(wording::place::phase(phase))
 }
 
-/// A phase where there is no room for more.
+/// A short name of a phase.
 pub(crate) fn phase_short(phase: Phase) -> String {
     tr(match phase {
         Phase::Setup => "set",
@@ -120,10 +120,10 @@ pub(crate) fn sentence(text: &str) -> String {
     sentence
 }
 
-/// Sentences one behind the other; those that say nothing are left out.
+/// Joins sentences with spaces, without the empty ones.
 pub(super) fn spaced(sentences: &[&str]) -> String {
-    let said: Vec<_> = sentences.iter().copied().filter(|text| !text.is_empty()).collect();
-    said.join(" ")
+    let filled: Vec<_> = sentences.iter().copied().filter(|text| !text.is_empty()).collect();
+    filled.join(" ")
 }
 
 #[cfg(test)]

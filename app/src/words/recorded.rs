@@ -23,16 +23,16 @@ pub(crate) fn unused(found: &Fragmentation) -> String {
     if parts.is_empty() {
         return tr("All that is reserved is allocated.");
     }
-    let said = fill(
+    let unused = fill(
         "{size} is reserved and not allocated: {parts}.",
         &[("size", &found.unused()), ("parts", &parts.join(&tr(", ")))],
     );
     let [_, largest] = found.largest;
     if largest == Bytes::ZERO {
-        return said;
+        return unused;
     }
     let next = fill("A tensor of more than {size} needs new memory.", &[("size", &largest)]);
-    [said.as_str(), " ", &next].concat()
+    [unused.as_str(), " ", &next].concat()
 }
 
 fn holes(class: &Class) -> String {
@@ -85,7 +85,7 @@ pub(crate) fn is_own(outcome: &WhatIf, report: &Report) -> bool {
     run.is_some_and(|run| run.alloc_conf.as_deref().unwrap_or_default() == outcome.alloc_conf)
 }
 
-/// What tells the readings of one file apart.
+/// The difference between the readings of one file.
 pub(crate) fn readings(run: &RecordedRun) -> String {
     tr(if run.is_prediction() { "Rules" } else { "GPUs in this snapshot" })
 }
@@ -125,25 +125,29 @@ mod tests {
     fn a_recorded_run_is_told_in_sentences() {
         let read = recorded::open(&mut &*snapshot()).expect("it is a snapshot");
         let history = Recorded::of(&read, None).expect("it has a history");
-        let report = history.report("a.pickle", &Config::default()).expect("it is told");
-        let said = headline(&report, Count { all: 9, known: 9, survive: 4, fail: 5 }, None);
-        assert!(said.lead.starts_with("a fits on an A100 80 GB: it needs "), "{}", said.lead);
+        let report = history.report("a.pickle", &Config::default()).expect("it has a report");
+        let headline = headline(&report, Count { all: 9, known: 9, survive: 4, fail: 5 }, None);
+        assert!(
+            headline.lead.starts_with("a fits on an A100 80 GB: it needs "),
+            "{}",
+            headline.lead
+        );
         let peak = " reserved at the peak, in the optimizer step.";
-        assert!(said.rest.contains(peak), "{}", said.rest);
-        assert!(said.rest.ends_with("Fits on 4 of 9 GPUs."), "{}", said.rest);
+        assert!(headline.rest.contains(peak), "{}", headline.rest);
+        assert!(headline.rest.ends_with("Fits on 4 of 9 GPUs."), "{}", headline.rest);
         let calls = history.calls();
         let outcomes: Vec<WhatIf> =
             calls.tried("").iter().filter_map(|conf| calls.what_if(conf)).collect();
         assert_eq!(baseline(&outcomes, &report), report.peak.reserved);
-        let told = what_ifs(&outcomes, &report);
-        assert!(told.contains("expandable_segments:True"), "{told}");
+        let text = what_ifs(&outcomes, &report);
+        assert!(text.contains("expandable_segments:True"), "{text}");
         let phases = by_phase(&report, &report).into_iter();
         let named: Vec<_> = phases.map(|row| moment(row.phase, row.iteration)).collect();
         assert_eq!(named.first().map(String::as_str), Some("set-up"));
         assert!(named.contains(&"optimizer step of iteration 3".to_owned()), "{named:?}");
         assert_eq!(doubt(&report), None);
         let run = Some(RecordedRun { gap: Some(Gap::RunsOut), ..RecordedRun::default() });
-        let (word, why) = doubt(&Report { recorded: run, ..report }).expect("it says why");
+        let (word, why) = doubt(&Report { recorded: run, ..report }).expect("it has a reason");
         assert!(word == "Lower bound." && why.starts_with("Memory ran out"), "{why}");
     }
 

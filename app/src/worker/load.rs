@@ -68,7 +68,7 @@ pub struct FileSource {
     block: Vec<u8>,
     block_at: u64,
     /// When the page was last informed.
-    told: f64,
+    reported: f64,
 }
 
 impl FileSource {
@@ -79,7 +79,7 @@ impl FileSource {
     )]
     pub(crate) fn new(file: File) -> Self {
         let length = file.size() as u64;
-        Self { file, length, block: Vec::new(), block_at: 0, told: Date::now() }
+        Self { file, length, block: Vec::new(), block_at: 0, reported: Date::now() }
     }
 
     fn fetch(&self, offset: u64, end: u64) -> Result<Vec<u8>, JsValue> {
@@ -88,13 +88,13 @@ impl FileSource {
         Ok(Uint8Array::new(&buffer).to_vec())
     }
 
-    /// Tells the page how far reading has come, in percent, if it takes its time.
-    fn tell(&mut self, offset: u64) {
+    /// Posts to the page how much was read, in percent, if reading takes long.
+    fn report(&mut self, offset: u64) {
         let now = Date::now();
-        if now - self.told < NEWS {
+        if now - self.reported < NEWS {
             return;
         }
-        self.told = now;
+        self.reported = now;
         let percent = offset.saturating_mul(100).checked_div(self.length).unwrap_or_default();
         let scope: DedicatedWorkerGlobalScope = js_sys::global().unchecked_into();
         // Fails only for values that cannot be cloned, and numbers always can.
@@ -125,7 +125,7 @@ impl Source for FileSource {
         if self.copy_from_block(offset, buffer).is_some() {
             return Ok(());
         }
-        self.tell(offset);
+        self.report(offset);
         let block_end = end.max(offset.saturating_add(BLOCK)).min(self.length);
         self.block = self.fetch(offset, block_end).map_err(|_reason| {
             Error::new(

@@ -11,7 +11,7 @@ use highwater_core::{Bytes, wording};
 use super::Advice;
 use crate::autopsy;
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, section, told};
+use crate::text::{FAINT, section, verdict_words};
 
 pub(super) fn render(advice: &Advice) -> String {
     let Advice { report, autopsy, .. } = advice;
@@ -19,7 +19,7 @@ pub(super) fn render(advice: &Advice) -> String {
     [
         headline(advice),
         section("What sets the peak", &(peak + &autopsy::render(report, autopsy))),
-        section("What would help", &levers(advice)),
+        section("What would help", &suggestions(advice)),
         section(&plan_title(advice), &plan(advice)),
     ]
     .join("\n")
@@ -27,7 +27,7 @@ pub(super) fn render(advice: &Advice) -> String {
 
 fn headline(advice: &Advice) -> String {
     let report = &advice.report;
-    let (_, style) = told(report.verdict.verdict);
+    let (_, style) = verdict_words(report.verdict.verdict);
     let (lead, end) = (lead(report, &report.verdict), peak_or_end(report, &report.verdict));
     format!("{style}{lead}{style:#}\n{end}\n")
 }
@@ -39,11 +39,11 @@ fn change(before: Bytes, after: Bytes) -> String {
 
 fn outcome(pulled: &Pulled) -> (Cell, Cell) {
     let after = &pulled.outcome.verdict;
-    let (word, style) = told(after.verdict);
+    let (word, style) = verdict_words(after.verdict);
     (after.need.to_string().into(), Cell::styled(word, style))
 }
 
-fn levers(advice: &Advice) -> String {
+fn suggestions(advice: &Advice) -> String {
     let before = advice.report.verdict.need;
     let saves = |pulled: &&Pulled| pulled.outcome.verdict.need < before;
     let mut table = Table::new([
@@ -94,7 +94,7 @@ fn plan(advice: &Advice) -> String {
     let mut before = advice.report.verdict.need;
     for (number, pulled) in (1..).zip(&advice.plan.steps) {
         let after = &pulled.outcome.verdict;
-        let (word, style): (_, Style) = told(after.verdict);
+        let (word, style): (_, Style) = verdict_words(after.verdict);
         writeln!(
             text,
             "  {number}. {} ({}): {}, needs {}, {style}{word}{style:#}",

@@ -172,17 +172,17 @@ fn places(found: &Asked) -> String {
         .ok();
     }
     for candidate in &located.places {
-        text += &told(candidate);
+        text += &candidate_text(candidate);
     }
     if let Some((batch, candidate)) = &located.batch {
         let dim = found.batch.as_deref().unwrap_or("batch");
         writeln!(text, "  With {dim} = {batch} it would be:").ok();
-        text += &told(candidate);
+        text += &candidate_text(candidate);
     }
     text
 }
 
-fn told(candidate: &estimate::Candidate) -> String {
+fn candidate_text(candidate: &estimate::Candidate) -> String {
     let iterations: Vec<String> = candidate.iterations.iter().map(ToString::to_string).collect();
     let tensor =
         candidate.tensor.as_ref().map_or_else(|| "workspace".to_owned(), ToString::to_string);

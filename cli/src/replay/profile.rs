@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::args::Replay;
 use crate::file::FileSource;
 use crate::table::{Align, Cell, Table};
-use crate::text::{FAINT, HEAD, listed, section, told};
+use crate::text::{FAINT, HEAD, listed, section, verdict_words};
 
 /// What to print.
 pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> {
@@ -20,8 +20,8 @@ pub(super) fn replay(name: String, arguments: &Replay) -> Result<String, Error> 
         alloc_conf: arguments.alloc_conf.clone().unwrap_or_default(),
     };
     if arguments.gpu.is_some() {
-        let message = "--gpu is for memory snapshots; a trace is of a CPU, and --device says which GPU \
-                       it is replayed on";
+        let message = "--gpu is for memory snapshots; a trace is of a CPU, and --device chooses the GPU \
+                       to predict";
         return Err(Error::new(ErrorKind::BadConfig, message));
     }
     let config = Config {
@@ -54,7 +54,7 @@ impl Answer<'_> {
         let (allocated, reserved) =
             (highwater.replay.allocated.bytes, highwater.replay.reserved.bytes);
         let DeviceVerdict { name, need, capacity, verdict, .. } = &self.verdict;
-        let (verdict, _) = told(*verdict);
+        let (verdict, _) = verdict_words(*verdict);
         let parts = [
             format!(
                 "{HEAD}{}: {allocated} allocated at the peak, {reserved} reserved at most{HEAD:#}\n\

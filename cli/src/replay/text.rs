@@ -66,12 +66,12 @@ fn origins(peak: &Moment) -> String {
     let mut table = Table::new([Align::Right, Align::Right, Align::Left]);
     for (origin, bytes) in peak.origins() {
         let percent = format!("{} %", bytes.parts_of(peak.requested, 100));
-        table.row([bytes.to_string().into(), percent.into(), told(origin).into()]);
+        table.row([bytes.to_string().into(), percent.into(), origin_words(origin).into()]);
     }
     table.render("  ")
 }
 
-const fn told(origin: Origin) -> &'static str {
+const fn origin_words(origin: Origin) -> &'static str {
     match origin {
         Origin::Optimizer => "allocated in a step of the optimizer",
         Origin::Backward => "allocated in a backward pass",

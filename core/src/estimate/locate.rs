@@ -70,7 +70,7 @@ pub enum Match {
     Allocated,
     /// The size reads the same, and what is allocated is nearly the same.
     Near,
-    /// The size reads the same; the message does not say what was allocated.
+    /// The same printed size; the message does not state the allocated bytes.
     Size,
 }
 
@@ -93,7 +93,7 @@ impl Match {
             }
             Self::Allocated => "the same size, and as much is allocated at that moment",
             Self::Near => "the same size, and nearly as much is allocated at that moment",
-            Self::Size => "the same size; the message does not say how much was allocated",
+            Self::Size => "the same size; the message does not state how much was allocated",
         }
     }
 }

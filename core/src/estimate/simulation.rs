@@ -46,7 +46,7 @@ fn unproven(part: &Part, matters: bool) -> Option<Diagnostic> {
     let Part { reason, bytes } = part;
     (reason.basis() == Basis::Unproven).then(|| {
         let message = format!(
-            "{} is not proven against PyTorch for all arguments: {bytes} of the peak rest on it",
+            "{} is not proven against PyTorch for all arguments: {bytes} of the peak depend on it",
             reason.what()
         );
         let severity = if matters { Severity::Warning } else { Severity::Info };

@@ -304,7 +304,7 @@ fn inputs(
     if shapes.is_empty() {
         return Err(fault(
             config.place,
-            "the model does not say what it reads; add an `InputLayer` or `build` it before saving",
+            "the model does not state its input; add an `InputLayer` or `build` it before saving",
         ));
     }
     for (name, shape, _) in shapes {

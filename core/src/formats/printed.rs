@@ -3,8 +3,8 @@
 //! text → `text` (modules inside each other) → `translate` (what they run, in which order) → layers
 //!
 //! - A print has modules and their arguments, and nothing of `forward`. `blocks` is the one table of classes whose
-//!   `forward` is known; children of all others are taken in the order in which they stand, and the answer says
-//!   so. Where they do not fit together, only their state is counted.
+//!   `forward` is known; children of all others run in the order of the print, and the answer reports this. Where
+//!   they do not fit together, only their state is counted.
 //! - Sizes flow through a draft of the model, so the input size that a layer prints is compared with the actual
 //!   one. That decides where `forward` flattens or pools.
 //! - A print does not contain the model's input. It follows from the first layer; sizes of images are tried until
@@ -140,7 +140,7 @@ pub(super) fn unsure(unknown: &[String], fidelity: Fidelity) -> Option<Diagnosti
              of two; `highwater spec` prints what was read, to be corrected",
         ),
     };
-    let message = format!("a print does not say what `forward` does{whose}: {so}");
+    let message = format!("a print does not show what `forward` does{whose}: {so}");
     Some(Diagnostic::new(severity, code, message))
 }
 

@@ -174,7 +174,7 @@ pub fn read_index(source: &mut dyn Source) -> Result<Graph, Error> {
     let files = sorted::set(names.values().filter_map(Json::as_str));
     let message = format!(
         "the index names {} tensors in {} files and their bytes together, no sizes: {total} bytes are \
-         divided among them evenly, as {dtype}; a single file with all tensors tells each",
+         divided among them evenly, as {dtype}; a single file with all tensors has the size of each",
         trained.len(),
         files.len()
     );

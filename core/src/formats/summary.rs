@@ -153,7 +153,7 @@ fn input(table: &Table) -> Result<Vec<u64>, Error> {
     solve::first_input(first, table.input_size).ok_or_else(|| {
         Error::new(
             ErrorKind::NoGraph,
-            "the table does not say what the model reads; print it with `col_names=(\"input_size\", \
+            "the table does not have the model's input; print it with `col_names=(\"input_size\", \
              \"output_size\", \"num_params\")`",
         )
     })

@@ -41,7 +41,7 @@ fn pool(inference: &mut Inference<'_>) -> Result<(), OpError> {
         && x.rank() == 3;
     if windows.kernel.is_empty() || is_adaptive {
         inference.assume(
-            "adaptive pooling without a batch is exported without all of its sizes; what the file says is taken",
+            "adaptive pooling without a batch is exported without all of its sizes; the sizes in the file are used",
         );
     }
     inference.set(1, TensorType::new(DType::Int64, dims.clone()));

@@ -23,7 +23,7 @@ pub(super) fn chosen(history: &History<'_>, parameters: Bytes) -> Result<Config,
     let class = name.trim_start_matches("Optimizer.step#").trim_end_matches(".step");
     if makes_state_twice(history) {
         return Err(format!(
-            "more than one {class} steps in the trace, and which parameters each owns is not told: what \
+            "more than one {class} steps in the trace, and which parameters each owns is unknown: what \
              their steps allocated on the CPU is kept"
         ));
     }

@@ -199,8 +199,8 @@ impl Kept {
             return refuse(ErrorKind::WrongFormat, &why);
         }
         if on_device > 0 {
-            let why = "the trace is of training on a GPU, and says by itself what that took; a \
-                       snapshot of torch.cuda.memory._dump_snapshot() says more. To predict from a \
+            let why = "the trace is of training on a GPU, and contains the memory of this training; a \
+                       snapshot of torch.cuda.memory._dump_snapshot() contains more. To predict from a \
                        trace, train on the CPU";
             return refuse(ErrorKind::WrongFormat, why);
         }

@@ -108,7 +108,7 @@ impl Recorded<'_> {
         self.snapshot_of(&self.at(entry), &self.phases(), self.is_by_origin())
     }
 
-    /// Whether categories stand for origins, because the file does not say what all blocks are for.
+    /// Whether categories are origins, because the file does not state what all blocks are for.
     fn is_by_origin(&self) -> bool {
         let is_silent = |entry: &Entry| entry.action == Action::Alloc && entry.category.is_none();
         !self.before.is_empty() || self.entries().is_empty() || self.entries().iter().any(is_silent)

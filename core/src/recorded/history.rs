@@ -440,7 +440,7 @@ impl<'s> Recorded<'s> {
         let streams = sorted::set(self.entries().iter().filter(is_block).map(|entry| entry.stream));
         if streams.len() > 1 {
             let message = format!(
-                "{} streams allocate: what one has given back is not used by another",
+                "{} streams allocate: memory that one has freed is not used by another",
                 streams.len()
             );
             note(Severity::Info, "several-streams", message);

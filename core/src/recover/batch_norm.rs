@@ -28,7 +28,7 @@ pub(super) fn restore(view: &mut View<'_>, _: &Config) {
     let count = folded.into_iter().filter_map(|at| restore_one(view, at)).count();
     if count > 0 {
         let message = format!(
-            "{count} batch normalisations that the exporter folded into convolutions were put back, \
+            "{count} batch normalisations that the exporter folded into convolutions were restored, \
              with their parameters and statistics"
         );
         view.say(Severity::Info, "recovered-normalization", message);

@@ -1,9 +1,9 @@
 //! Root-mean-square normalisation that a model spells out.
 //!
 //! transformers' `LlamaRMSNorm` and its many copies, `T5LayerNorm` and `GemmaRMSNorm` compute in single precision
-//! whatever the model is in. Exports are mostly made in single precision, where these casts do nothing; in other
-//! types they are real. The Python function also has variables that keep its values alive, so the chain becomes
-//! one operator.
+//! for any precision of the model. Exports are mostly made in single precision, where these casts do nothing; in
+//! other types they are real. The Python function also has variables that keep its values alive, so the chain
+//! becomes one operator.
 
 use super::View;
 use super::patterns::torch;

@@ -580,7 +580,7 @@ fn other_files_are_named() {
         WrongFormat: index.html is a web page or XML; if it should be a model, the download went wrong; fetch the file itself
         WrongFormat: pointer.onnx is a Git LFS pointer, not the model itself; fetch it with `git lfs pull`
         WrongFormat: notes.txt is not a model; readable as text: `print(model)`, torchinfo's `summary`, a Hugging Face `config.json`, Keras JSON and layer specs; or export the model as ONNX: `torch.onnx.export(model.train(), args, "model.onnx", dynamo=True, optimize=False)`
-        WrongFormat: the file is of no kind that is known here; open an ONNX model (.onnx), or, if these are a model's weights (.onnx.data), the .onnx file beside them
+        WrongFormat: the file is of no kind that is known here; open an ONNX model (.onnx), or, if these are a model's weights (.onnx.data), the .onnx file next to them
     "#]].assert_eq(&table);
 }
 

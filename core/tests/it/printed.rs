@@ -241,7 +241,7 @@ DataParallel(
               - linear: {bias: true, out_features: 10}
                 name: fc2
             info [inserted] `maxpool2d, flatten` is put in before `fc1` (line 11), whose input it fits
-            warning [approximate-order] a print does not say what `forward` does, and that of `Net` (line 4) is unknown: the modules inside are taken in the order in which they stand, and calls of functions (`F.relu`, `torch.cat`, `x + y`) are missing. Of 24 models tried so, 21 were within a factor of two; `highwater spec` prints what was read, to be corrected
+            warning [approximate-order] a print does not show what `forward` does, and that of `Net` (line 4) is unknown: the modules inside are taken in the order in which they stand, and calls of functions (`F.relu`, `torch.cat`, `x + y`) are missing. Of 24 models tried so, 21 were within a factor of two; `highwater spec` prints what was read, to be corrected
             warning [assumed-input] what the model reads is not printed; [N, 3, 32, 32] follows from its first layer; set `--dim H=…` `--dim W=…` if it is another
             info [sizes-of-the-spec] parameters (the first are those of `fc1`) have sizes that follow from H = 32, W = 32; a model for other sizes is another spec
         "#]],

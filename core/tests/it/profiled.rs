@@ -290,7 +290,7 @@ fn what_is_no_trace_is_refused() {
         &trace(&[STEP, &on_gpu]),
         ErrorKind::WrongFormat,
         &expect![
-            "the trace is of training on a GPU, and says by itself what that took; a snapshot of torch.cuda.memory._dump_snapshot() says more. To predict from a trace, train on the CPU; "
+            "the trace is of training on a GPU, and contains the memory of this training; a snapshot of torch.cuda.memory._dump_snapshot() contains more. To predict from a trace, train on the CPU; "
         ],
     );
     let packed = fixtures::read("profiles/mlp_512_sgd.json.gz");

@@ -6,7 +6,7 @@
 //! - Documentation, stack traces and what no stage reads are jumped over as well.
 //! - Parents get their new lengths; a length is written in five bytes, as protobuf permits, so that
 //!   it can be filled in afterwards.
-//! - Depth, number of fields and size of the copy are bounded, whatever the file claims.
+//! - Depth, number of fields and size of the copy are bounded, for any content of the file.
 
 use crate::error::{Error, ErrorKind};
 use crate::source::Source;
@@ -119,7 +119,7 @@ impl Slimmer<'_> {
         Err(Error::new(
             ErrorKind::WrongFormat,
             "the file is of no kind that is known here; open an ONNX model (.onnx), or, if these \
-             are a model's weights (.onnx.data), the .onnx file beside them",
+             are a model's weights (.onnx.data), the .onnx file next to them",
         ))
     }
 

@@ -20,10 +20,10 @@ pub(super) const KEYS: [(&str, &str); 8] = [
     ("layers", "the layers, each reading what the one before it made"),
     ("outputs", "names of the layers whose results are returned; without it, the last one"),
     ("loss", "what the outputs are compared with"),
-    ("train", "how the model is trained, where the command line does not say otherwise"),
+    ("train", "how the model is trained, unless the command line sets it"),
 ];
 
-/// Keys that stand beside a layer's own.
+/// Keys of an entry in addition to its layer.
 const BESIDE: [&str; 2] = ["name", "from"];
 
 /// What `train` may say: what holds of any model. Figures of one card are not a spec's to know.
@@ -329,7 +329,7 @@ fn not_beside(kind: &'static LayerKind, other: &Key) -> Error {
         return fault(other.place, message);
     }
     let message = format!(
-        "`{}` and `{name}` stand in one entry; begin each layer with a `-`, and beside a layer \
+        "`{}` and `{name}` stand in one entry; begin each layer with a `-`, and next to a layer \
          write only `name` and `from`",
         kind.name
     );

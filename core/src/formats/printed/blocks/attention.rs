@@ -36,7 +36,7 @@ pub(super) fn multihead(row: &mut Row<'_, '_>, it: &Printed, dropout: f64) -> Do
     let head =
         [64, 32, 80, 96, 16, 8].into_iter().find(|&n| width.is_multiple_of(n)).unwrap_or(width);
     let message = format!(
-        "a print does not say how many heads `{}` (line {}) has, nor `batch_first` and `need_weights`; \
+        "a print does not state how many heads `{}` (line {}) has, nor `batch_first` and `need_weights`; \
          heads of {head}, True and False are assumed",
         it.class, it.place.line
     );
@@ -101,7 +101,7 @@ pub(super) fn attention(
     });
     if norm.is_none() {
         let message = format!(
-            "a print does not say how many heads `{}` (line {}) has; heads of {head} are assumed",
+            "a print does not state how many heads `{}` (line {}) has; heads of {head} are assumed",
             own.class, own.place.line
         );
         row.note(Severity::Info, "assumed-heads", message);
