@@ -49,7 +49,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   await tools.getByRole('button', { name: 'by origin' }).waitFor();
   const layers = page.locator('.readout-name');
   assert.deepEqual(await layers.allTextContents(), [
-    'moved', 'in the step', 'in backward', 'in forward', 'unknown', 'reserved',
+    'moved', 'in the step', 'in backward', 'in forward', 'unknown', 'reserved', 'cached',
   ]);
   const phases = await page.locator('.timeline-phase').evaluateAll((all) => all.map((one) => one.title));
   assert.ok(phases.includes('forward of iteration 2') && phases.includes('optimizer step of iteration 2'), phases.join());
@@ -179,6 +179,7 @@ test('a prediction is kept, and the recording is drawn beside it', async () => {
   assert.ok(!rows.includes('activations') && !rows.includes('in forward'), rows.join());
   await takePictures(page, 'recorded-compared');
   await page.setViewportSize(SCREENS.desktop);
+  await page.emulateMedia({ colorScheme: 'light' });
   await show(page, 'timeline');
   const accents = await page.locator('.timeline canvas').first().evaluate((canvas) => {
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
