@@ -202,9 +202,10 @@ export function overflowing(page) {
       while (getComputedStyle(box).display === 'inline') box = box.parentElement;
       const outer = box.getBoundingClientRect();
       const range = document.createRange();
-      const overs = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).map((node) => {
+      const overs = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()).map((node) => {
         range.selectNodeContents(node);
         const text = range.getBoundingClientRect();
+        if (text.width === 0) return 0;
         return Math.max(text.right - outer.right, outer.left - text.left);
       });
       // What only screen readers see takes no room.

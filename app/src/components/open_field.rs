@@ -134,7 +134,8 @@ impl List {
             }
             "Delete" => {
                 let at = self.active.get_untracked();
-                let entry = at.and_then(|at| self.entries.with_untracked(|all| all.get(at).cloned()));
+                let entry =
+                    at.and_then(|at| self.entries.with_untracked(|all| all.get(at).cloned()));
                 if let Some(Entry::Recent(_, place)) = entry {
                     event.prevent_default();
                     self.active.set(None);
