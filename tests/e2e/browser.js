@@ -99,30 +99,41 @@ export async function openPage({ context, address }, path = '') {
   await page.goto(address + path);
   await page.locator('h1').first().waitFor();
   await page.waitForLoadState('networkidle');
-  // The empty page answers for an example by itself.
-  if (await page.locator('.hero').count()) await page.locator('.sample .headline-lead').waitFor();
+  // The empty page answers for an example by itself, unless the address names something else.
+  const isNamed = new URL(page.url()).hash !== '' || page.url().includes('embed');
+  if (!isNamed && (await page.locator('.hero').count())) await page.locator('.sample .headline-lead').waitFor();
   const loaded = () => requests.splice(0);
   return { page, errors, requests, loaded };
-}
-
-/** Opens an example in a new tab and waits for `ready`, a selector, in a section. */
-export async function openExample(browser, name, ready = '.headline-lead', section = undefined) {
-  const tab = await openPage(browser);
-  tab.loaded();
-  await chooseExample(tab.page, name);
-  if (section) await show(tab.page, section);
-  await tab.page.locator(`${OPENED} ${ready}`).first().waitFor();
-  return tab;
 }
 
 /** What the page is once the user has opened something. */
 export const OPENED = 'main:not(.main-empty)';
 
-/** Chooses an example in the field that opens things. */
-export async function chooseExample(page, name) {
-  await page.locator('#open').click();
-  await page.locator('.open-entry', { hasText: name }).click();
+/** Waits until something that the user opened is answered: any, or what has this name. */
+export async function opened(page, name = '') {
+  await page.locator('.chip:not(.chip-busy)', { hasText: name }).waitFor();
+  await page.locator(`${OPENED} .headline-lead`).waitFor();
 }
+
+/** Opens an example in a new tab, shows a section of its answer, and waits for `ready`, a selector. */
+export async function openExample(browser, name, section = undefined, ready = '.headline-lead') {
+  const tab = await openPage(browser);
+  tab.loaded();
+  await chooseExample(tab.page, name);
+  await opened(tab.page);
+  if (section) await show(tab.page, section);
+  await tab.page.locator(`${OPENED} ${ready}`).first().waitFor();
+  return tab;
+}
+
+/** Chooses an entry of the field that opens things: an example, something opened before, the editor. */
+export async function chooseEntry(page, name) {
+  await page.locator('#open').click();
+  await page.locator('.open-entry', { hasText: name }).first().click();
+}
+
+/** Chooses an example in the field that opens things. */
+export const chooseExample = chooseEntry;
 
 /** Shows a section of the answer: its id. */
 export async function show(page, section) {
@@ -132,7 +143,81 @@ export async function show(page, section) {
 
 /** Unfolds the settings that are not always in view. */
 export async function unfoldSettings(page) {
-  await page.locator('.more-settings:not([open]) > summary').click();
+  const settings = page.locator('.more-settings');
+  if (!(await settings.evaluate((details) => details.open))) await settings.locator('> summary').click();
+}
+
+/** The settings' field for the device. */
+export const deviceField = (page) => page.locator('select#device');
+
+/** Chooses a device, by its id, among all settings. */
+export async function chooseDevice(page, id) {
+  await unfoldSettings(page);
+  await deviceField(page).selectOption(id);
+}
+
+/** Bytes that are allocated at the peak, exactly: the first part of the need. */
+export async function peakBytes(page) {
+  const exact = await page.locator('.need-part dd [title]').first().getAttribute('title');
+  return Number(exact.replace(/\D/g, ''));
+}
+
+/** Does something, and waits until the peak is another one; gives it in bytes. */
+export async function changesPeak(page, act) {
+  const before = await page.locator('.need-part dd [title]').first().getAttribute('title');
+  await act();
+  await page.waitForFunction(
+    (old) => document.querySelector('.need-part dd [title]')?.title !== old,
+    before,
+  );
+  return peakBytes(page);
+}
+
+/** COUNT of pixels that the page is wider than the window. */
+export const sideways = (page) =>
+  page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+/**
+ * The texts that do not fit into their boxes, a line for each: elements with a text of their own that are in
+ * view and wider inside than outside. What scrolls or ends with an ellipsis is meant to be so.
+ */
+export function overflowing(page) {
+  return page.evaluate(() => {
+    const hasText = (element) =>
+      [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    const cut = (style) => style.textOverflow === 'ellipsis' || /auto|scroll/.test(style.overflowX);
+    const isMeant = (element) => {
+      for (let at = element; at; at = at.parentElement) {
+        if (cut(getComputedStyle(at))) return true;
+      }
+      return false;
+    };
+    const faults = [];
+    for (const element of document.querySelectorAll('body *')) {
+      if (!hasText(element) || element.closest('.hidden-text, .skip, svg, option')) continue;
+      if (!element.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+      const style = getComputedStyle(element);
+      // Of an inline element the box is its text; it has to fit into the block around it.
+      let box = element;
+      while (getComputedStyle(box).display === 'inline') box = box.parentElement;
+      const outer = box.getBoundingClientRect();
+      const range = document.createRange();
+      const overs = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()).map((node) => {
+        range.selectNodeContents(node);
+        const text = range.getBoundingClientRect();
+        if (text.width === 0) return 0;
+        return Math.max(text.right - outer.right, outer.left - text.left);
+      });
+      // What only screen readers see takes no room.
+      const inside = box.querySelector('.hidden-text') ? 0 : box.scrollWidth - box.clientWidth;
+      const over = Math.max(inside, ...overs);
+      if (over > 1 && style.position !== 'absolute' && !isMeant(element)) {
+        const place = element.className || element.tagName;
+        faults.push(`${place}: “${element.textContent.trim().slice(0, 40)}” is ${Math.round(over)} px too wide`);
+      }
+    }
+    return faults;
+  });
 }
 
 /** Runs inside the page: remembers every task that blocked the main thread for 50 ms or more. */
@@ -159,17 +244,16 @@ export function longestTask(page) {
   });
 }
 
-/** Drops a file of tests/fixtures (or `{ name, bytes }`) onto an element, as a person would. */
-export async function dropFile(page, file, selector = 'body') {
-  const { name, bytes, repeated } =
-    typeof file === 'string'
-      ? { name: basename(file), bytes: await readFile(join(FIXTURES, file)) }
-      : file;
-  const transfer = await page.evaluateHandle(makeTransfer, {
-    name,
-    base64: Buffer.from(bytes).toString('base64'),
-    repeated,
-  });
+/** Drops a file of tests/fixtures (or `{ name, bytes }`) onto an element, as a person would; or several. */
+export async function dropFile(page, files, selector = 'body') {
+  const read = async (file) => {
+    const { name, bytes, repeated } =
+      typeof file === 'string'
+        ? { name: basename(file), bytes: await readFile(join(FIXTURES, file)) }
+        : file;
+    return { name, base64: Buffer.from(bytes).toString('base64'), repeated };
+  };
+  const transfer = await page.evaluateHandle(makeTransfer, await Promise.all([files].flat().map(read)));
   for (const event of ['dragenter', 'dragover', 'drop']) {
     await page.dispatchEvent(selector, event, { dataTransfer: transfer });
   }
@@ -177,10 +261,12 @@ export async function dropFile(page, file, selector = 'body') {
 
 /** Runs inside the page: what the browser hands to a drop handler. A large file is the same text
  * before many copies of another: `repeated: [text, times]`. */
-function makeTransfer({ name, base64, repeated: [text, times] = ['', 0] }) {
-  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+function makeTransfer(files) {
   const transfer = new DataTransfer();
-  transfer.items.add(new File([bytes, ...Array(times).fill(text)], name));
+  for (const { name, base64, repeated: [text, times] = ['', 0] } of files) {
+    const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+    transfer.items.add(new File([bytes, ...Array(times).fill(text)], name));
+  }
   return transfer;
 }
 

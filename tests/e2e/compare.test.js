@@ -3,7 +3,19 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { SCREENS, accessibilityFaults, openPage, startBrowser, takePictures } from './browser.js';
+import {
+  OPENED,
+  SCREENS,
+  accessibilityFaults,
+  chooseExample,
+  dropFile,
+  openExample,
+  openPage,
+  opened,
+  show,
+  startBrowser,
+  takePictures,
+} from './browser.js';
 
 let browser;
 before(async () => {
@@ -39,8 +51,7 @@ async function savedDrawing(page) {
 }
 
 test('an answer is kept, and what changes is told by category and by module', async () => {
-  const { page, errors } = await openPage(browser);
-  await page.locator('.example', { hasText: 'ResNet-50' }).click();
+  const { page, errors } = await openExample(browser, 'ResNet-50', 'compare');
   const panel = page.locator('.comparison');
   await panel.getByRole('button', { name: 'Keep this answer' }).click();
   await panel.getByText('Nothing differs yet').waitFor();
@@ -49,13 +60,15 @@ test('an answer is kept, and what changes is told by category and by module', as
   await page.getByLabel('optimizer', { exact: true }).selectOption('sgd');
   await panel.getByText('optimizer adamw → sgd').waitFor();
   const settings = await rows(page);
-  assert.ok(settings.some((row) => /^optimizer state: \u2212194\.98 MiB$/.test(row)), settings.join('\n'));
+  assert.ok(settings.some((row) => /^optimizer state: \u2212195 MiB$/.test(row)), settings.join('\n'));
   assert.ok(settings.some((row) => row.startsWith('optimizer: \u2212')), settings.join('\n'));
+  await show(page, 'timeline');
   assert.ok((await accentPixels(page)) > 200, 'the kept run is a line on the timeline');
-  await page.getByRole('button', { name: 'by module' }).click();
+  await page.locator('.timeline-tools').getByRole('button', { name: 'by module' }).click();
   const drawing = await savedDrawing(page);
   assert.match(drawing, />\s*layer1\s*</);
   assert.match(drawing, />\s*Kept: resnet50\.onnx\s*</);
+  await show(page, 'compare');
   await panel.scrollIntoViewIfNeeded();
   await takePictures(page, 'compared');
   assert.deepEqual(await accessibilityFaults(page), []);
@@ -65,13 +78,39 @@ test('an answer is kept, and what changes is told by category and by module', as
   await panel.getByText('Nothing differs yet').waitFor();
   assert.equal(await page.getByLabel('optimizer', { exact: true }).inputValue(), 'adamw');
 
-  await page.getByText('Examples', { exact: true }).click();
-  await page.locator('.menu-item', { hasText: 'GPT-2' }).click();
+  await chooseExample(page, 'GPT-2');
+  await opened(page, 'distilgpt2.onnx');
+  await show(page, 'compare');
   await panel.getByText(/Now: /).waitFor();
   const models = await rows(page);
   assert.ok(models.some((row) => /transformer\.h\.0: \+/.test(row)), models.join('\n'));
   assert.ok(await panel.getByRole('button', { name: 'Restore its settings' }).isHidden());
   await panel.getByRole('button', { name: 'Stop comparing' }).click();
   await panel.getByRole('button', { name: 'Keep this answer' }).waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test('two files that are dropped together are compared', async () => {
+  const { page, errors } = await openPage(browser);
+  const files = ['models/train/resnet18.onnx', 'models/train/alexnet.onnx'];
+  await dropFile(page, files);
+  await opened(page, 'alexnet.onnx');
+  await show(page, 'compare');
+  const panel = page.locator(`${OPENED} .comparison`);
+  await panel.getByText('Kept: resnet18.onnx').waitFor();
+  await panel.getByText('Now: alexnet.onnx').waitFor();
+  const models = await rows(page);
+  assert.ok(models.some((row) => /^parameters: \+/.test(row)), models.join('\n'));
+  await show(page, 'timeline');
+  assert.ok((await accentPixels(page)) > 200, 'the first file is a line on the timeline');
+  assert.deepEqual(errors, []);
+});
+
+test('of more than two dropped files the others are named', async () => {
+  const { page, errors } = await openPage(browser);
+  await dropFile(page, ['models/train/alexnet.onnx', 'spec/gpt.yaml', 'models/train/resnet18.onnx']);
+  const notice = page.getByRole('alert').filter({ hasText: 'Two models can be compared at a time' });
+  await notice.getByText('Not opened: resnet18.onnx.').waitFor();
+  await opened(page, 'gpt.yaml');
   assert.deepEqual(errors, []);
 });

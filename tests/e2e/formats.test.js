@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { dropFile, openPage, startBrowser, takePictures } from './browser.js';
+import { dropFile, openPage, opened, peakBytes, startBrowser, takePictures } from './browser.js';
 
 let browser;
 before(async () => {
@@ -51,16 +51,16 @@ for (const { name, bytes, format, spoil, refusal } of KINDS) {
     loaded();
     const good = await bytes();
     await dropFile(page, { name, bytes: good });
-    await page.locator('.headline-lead').waitFor();
+    await opened(page);
     assert.match(await page.locator('.facts').textContent(), format);
-    const peak = await page.locator('.figure-value').first().textContent();
+    const peak = await peakBytes(page);
     await dropFile(page, { name: `wrong-${name}`, bytes: spoil(good) });
     const notice = page.getByRole('alert').filter({ hasText: `Could not open wrong-${name}` });
     await notice.waitFor();
     const text = await notice.textContent();
     assert.match(text, refusal);
     assert.ok(text.includes(`${name} is still here.`), text);
-    assert.equal(await page.locator('.figure-value').first().textContent(), peak);
+    assert.equal(await peakBytes(page), peak);
     assert.equal(await page.locator('.chip-text').textContent(), name);
     await takePictures(page, `refused-${name}`);
     assert.deepEqual(requests, []);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { SCREENS, dropFile, openPage, startBrowser, takePictures } from './browser.js';
+import { SCREENS, dropFile, openPage, opened, show, sideways, startBrowser, takePictures } from './browser.js';
 
 let browser;
 before(async () => {
@@ -25,17 +25,18 @@ ${Array.from({ length: MANY }, (_, n) => `  - {name: ${n === 0 ? LONG : `layer_$
 test('names without a break and 1500 modules stay within the window', async () => {
   const { page, errors } = await openPage(browser);
   await dropFile(page, { name: FILE, bytes: Buffer.from(spec) });
-  await page.locator('.headline-lead').waitFor();
-  await page.locator('.diagnostics, .rests-on').waitFor();
+  await opened(page);
   await page.locator('.timeline-tools').getByRole('button', { name: 'by module' }).click();
+  await show(page, 'allocator');
   await page.locator('.alive').getByRole('tab', { name: 'by module' }).click();
-  for (const size of [...Object.values(SCREENS), ...WIDTHS]) {
-    await page.setViewportSize(size);
-    const sideways = await page.evaluate(
-      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-    );
-    assert.equal(sideways, 0, `${size.width} px: scrolls sideways`);
+  for (const section of ['timeline', 'peak', 'suggestions', 'gpus', 'growth', 'allocator', 'compare', 'assumptions']) {
+    await show(page, section);
+    for (const size of [...Object.values(SCREENS), ...WIDTHS]) {
+      await page.setViewportSize(size);
+      assert.equal(await sideways(page), 0, `${section} at ${size.width} px: scrolls sideways`);
+    }
   }
+  await show(page, 'timeline');
   await page.evaluate(() => globalThis.scrollTo(0, 0));
   await takePictures(page, 'hostile');
   assert.deepEqual(errors, []);
@@ -44,7 +45,7 @@ test('names without a break and 1500 modules stay within the window', async () =
 test('sizes that are none are refused, and sizes beyond all cards are answered', async () => {
   const { page, errors } = await openPage(browser);
   await dropFile(page, { name: 'small.yaml', bytes: Buffer.from(spec.split('\n').slice(0, 5).join('\n')) });
-  await page.locator('.headline-lead').waitFor();
+  await opened(page);
   const size = page.getByRole('spinbutton', { name: 'N' });
   await size.fill('1000000000');
   await page.getByText(/Does not fit on any of/).waitFor();

@@ -13,17 +13,21 @@ after(() => browser?.close());
 test('opens without a word on the console', async () => {
   const { page, errors } = await openPage(browser);
   assert.match(await page.title(), /Highwater/);
-  assert.match(await page.locator('h1').first().textContent(), /Will this training run fit/);
+  assert.match(await page.locator('h1').first().textContent(), /Will it fit on your GPU\?/);
   assert.deepEqual(errors, []);
   await takePictures(page, 'open');
 });
 
-test('says what to drop and that nothing leaves the page', async () => {
+test('says what it opens and that nothing is uploaded', async () => {
   const { page } = await openPage(browser);
-  const text = await page.locator('main').textContent();
-  assert.match(text, /Drop a model here/);
-  assert.match(text, /Nothing leaves this page/);
-  assert.equal(await page.locator('.example').count(), 3);
+  const field = page.getByRole('combobox', { name: 'Open a model' });
+  assert.match(await field.getAttribute('placeholder'), /Drop a file, paste a model, or type a name/);
+  await page.getByText('Nothing is uploaded or installed').waitFor();
+  await page.getByText('What can I open?').click();
+  await page.getByText('torch.onnx.export(').waitFor();
+  assert.ok((await page.locator('.hero-formats dt').count()) >= 8);
+  await page.getByText('Learn how memory behaves').click();
+  assert.ok((await page.locator('.hero .lesson-list li').count()) >= 6);
 });
 
 test('asks nobody but its own server', async () => {

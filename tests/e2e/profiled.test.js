@@ -5,10 +5,13 @@ import { after, before, test } from 'node:test';
 import {
   SCREENS,
   accessibilityFaults,
+  chooseDevice,
   dropFile,
   longestTask,
   openExample,
   openPage,
+  opened,
+  show,
   startBrowser,
   takePictures,
 } from './browser.js';
@@ -44,14 +47,19 @@ test('a trace is answered by our rules or the published ones, on any card', asyn
 
   // Categories are real ones, settings of the allocator are tried, and another card is another answer.
   await page.locator('.timeline-tools').getByRole('button', { name: 'by category' }).waitFor();
+  await show(page, 'allocator');
   await page.locator('.what-ifs').getByText(/this run would have reserved/).waitFor();
-  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await chooseDevice(page, 't4');
   await lead(page).getByText(/ fits on a T4: it needs /).waitFor();
+  await show(page, 'timeline');
   await page.getByRole('slider', { name: /Memory over time/ }).focus();
   await page.keyboard.press('Home');
+  await page.keyboard.press('Enter');
+  await show(page, 'allocator');
   await page.locator('#alive-title').getByText('Alive at this moment').waitFor();
-  await page.keyboard.press('Escape');
-  for (const gone of ['.autopsy', '.helps', '.trend', '#optimizer', '#precision', '.gpu-batch']) {
+  await show(page, 'timeline');
+  await page.getByRole('slider', { name: /Memory over time/ }).press('Escape');
+  for (const gone of ['#tab-peak', '#tab-suggestions', '#tab-growth', '.autopsy', '.helps', '.trend', '#optimizer', '#precision', '.gpu-batch']) {
     assert.equal(await page.locator(gone).filter({ visible: true }).count(), 0, gone);
   }
   const fetched = requests.map((address) => address.split('/').at(-1));
@@ -60,6 +68,7 @@ test('a trace is answered by our rules or the published ones, on any card', asyn
 
   await page.evaluate(() => globalThis.scrollTo(0, 0));
   await takePictures(page, 'profiled');
+  await show(page, 'timeline');
   await rules.evaluate((panel) => panel.scrollIntoView());
   await takePictures(page, 'profiled-rules');
   assert.deepEqual(await accessibilityFaults(page), []);
@@ -68,11 +77,13 @@ test('a trace is answered by our rules or the published ones, on any card', asyn
 });
 
 test('a prediction from the graph is kept beside the trace', async () => {
-  const { page, errors } = await openExample(browser, 'ResNet-50');
+  const { page, errors } = await openExample(browser, 'ResNet-50', 'compare');
   const panel = page.locator('.comparison');
   await panel.getByRole('button', { name: 'Keep this answer' }).click();
   await panel.getByText('Nothing differs yet').waitFor();
   await dropFile(page, TRACE);
+  await opened(page, 'resnet18_8_sgd_128.json.gz');
+  await show(page, 'compare');
   await panel.getByText('Now: resnet18_8_sgd_128.json.gz').waitFor();
   const rows = await panel.locator('tbody tr').evaluateAll((all) => all.map((row) => row.cells[0].textContent));
   assert.ok(rows.includes('activations'), rows.join());
@@ -93,7 +104,7 @@ test('what is no trace is refused, and what was there stays', async () => {
   await dropFile(page, { name: 'cut.json', bytes: cut });
   await notice.getByText(/The trace ends in the middle, in line 1.*resnet18_8_sgd_128\.json\.gz is still here/).waitFor();
   // What it says can still be asked for.
-  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await chooseDevice(page, 't4');
   await lead(page).getByText(/ fits on a T4: it needs /).waitFor();
   assert.deepEqual(errors, []);
   await page.close();
@@ -113,9 +124,9 @@ test('a large file says how far it is, and can be left off', async () => {
   assert.ok((await longestTask(page)).share < 0.2, 'the page stays alive');
   await takePictures(page, 'opening');
   await page.setViewportSize(SCREENS.desktop);
-  await chip.getByRole('button', { name: 'Leave off opening' }).click();
-  await page.locator('.chip-text').getByText('resnet50.onnx').waitFor();
-  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await chip.getByRole('button', { name: 'Cancel opening' }).click();
+  await opened(page, 'resnet50.onnx');
+  await chooseDevice(page, 't4');
   await rest(page).getByText(/Largest batch on a T4: /).waitFor();
   assert.equal(await page.locator('.notice').count(), 0);
   assert.deepEqual(errors, []);

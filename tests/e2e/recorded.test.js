@@ -7,12 +7,17 @@ import { gunzipSync } from 'node:zlib';
 import {
   SCREENS,
   accessibilityFaults,
+  chooseDevice,
+  chooseExample,
   dropFile,
   longestTask,
   openExample,
   openPage,
+  opened,
+  show,
   startBrowser,
   takePictures,
+  unfoldSettings,
 } from './browser.js';
 
 let browser;
@@ -44,7 +49,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   await tools.getByRole('button', { name: 'by origin' }).waitFor();
   const layers = page.locator('.readout-name');
   assert.deepEqual(await layers.allTextContents(), [
-    'moved', 'in the step', 'in backward', 'in forward', 'unknown', 'reserved',
+    'moved', 'in the step', 'in backward', 'in forward', 'unknown', 'reserved', 'cached',
   ]);
   const phases = await page.locator('.timeline-phase').evaluateAll((all) => all.map((one) => one.title));
   assert.ok(phases.includes('forward of iteration 2') && phases.includes('optimizer step of iteration 2'), phases.join());
@@ -53,6 +58,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   await tools.getByRole('button', { name: 'by origin' }).click();
 
   // What is alive, with its frames.
+  await show(page, 'allocator');
   const row = page.locator('.alive-row').first();
   await row.locator('summary').click();
   assert.match(await row.locator('pre').textContent(), /\.py:\d+ \w+/);
@@ -73,15 +79,17 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   assert.match(await whatIfs.locator('tbody tr').first().textContent(), /^default settings2\.75 GiBas recorded$/);
 
   // What there is no model for is not there.
-  for (const gone of ['.autopsy', '.helps', '.trend', '#optimizer', '#precision', '.gpu-batch']) {
+  for (const gone of ['#tab-peak', '#tab-suggestions', '#tab-growth', '.autopsy', '.helps', '.trend', '#optimizer', '#precision', '.gpu-batch']) {
     assert.equal(await page.locator(gone).filter({ visible: true }).count(), 0, gone);
   }
   const fetched = requests.map((address) => address.split('/').at(-1));
   assert.deepEqual(fetched, ['highwater-recorded.js', 'highwater-recorded_bg.wasm'], 'what reads it, and nothing else');
   assert.ok((await longestTask(page)).share < 0.2, 'the page stays alive');
 
+  await show(page, 'timeline');
   await page.evaluate(() => globalThis.scrollTo(0, 0));
   await takePictures(page, 'recorded');
+  await show(page, 'allocator');
   for (const [part, name] of [['.at-cursor', 'alive'], ['.what-ifs', 'what-ifs']]) {
     await page.locator(part).evaluate((panel) => panel.scrollIntoView());
     await takePictures(page, `recorded-${name}`);
@@ -97,14 +105,18 @@ test('any moment can be looked at, another card chosen, and settings of the allo
   await rest(page).getByText(/^259 MiB were allocated/).waitFor();
   await page.getByRole('slider', { name: /Memory over time/ }).focus();
   await page.keyboard.press('Home');
-  await page.locator('.alive-title, #alive-title').getByText('Alive at this moment').waitFor();
-  await page.keyboard.press('Escape');
+  await page.keyboard.press('Enter');
+  await show(page, 'allocator');
+  await page.locator('#alive-title').getByText('Alive at this moment').waitFor();
+  await show(page, 'timeline');
+  await page.getByRole('slider', { name: /Memory over time/ }).press('Escape');
 
-  await page.getByLabel('device', { exact: true }).selectOption('t4');
+  await chooseDevice(page, 't4');
   await lead(page).getByText(/ fits on a T4: it needs /).waitFor();
-  await page.locator('.your-card summary').click();
+  await unfoldSettings(page);
   await page.getByLabel('allocator settings', { exact: true }).fill('max_split_size_mb:64');
   await page.keyboard.press('Tab');
+  await show(page, 'allocator');
   await page.locator('.what-ifs code', { hasText: 'max_split_size_mb:64' }).waitFor();
 
   await page.locator('summary[aria-label="Save the answer"]').click();
@@ -121,8 +133,10 @@ test('a history that forgot its beginning says so', async () => {
   const { page } = await openPage(browser);
   await dropFile(page, recorded('resnet18_ring'));
   await page.getByText('so a higher peak may lie before it').waitFor();
+  await show(page, 'assumptions');
   await page.locator('.rests-on').getByText(/were there before the first entry/).waitFor();
-  await page.locator('.alive-life', { hasText: 'there before' }).first().waitFor();
+  await show(page, 'allocator');
+  await page.locator('.alive-life', { hasText: 'allocated before' }).first().waitFor();
   await page.close();
 });
 
@@ -143,6 +157,7 @@ test('a broken or hostile pickle is refused, and what was there stays', async ()
   await rest(page).getByText(/ were allocated /).waitFor();
   await dropFile(page, { name: 'evil.pickle', bytes: Buffer.from('\x80\x04cos\nsystem\n', 'latin1') });
   await notice.getByText(/resnet18\.pickle is still here/).waitFor();
+  await show(page, 'allocator');
   await page.locator('.alive-life button').first().click();
   await page.locator('#alive-title').getByText('Alive at this moment').waitFor();
   assert.deepEqual(errors, []);
@@ -150,16 +165,22 @@ test('a broken or hostile pickle is refused, and what was there stays', async ()
 });
 
 test('a prediction is kept, and the recording is drawn beside it', async () => {
-  const { page, errors } = await openExample(browser, 'ResNet-50');
+  const { page, errors } = await openExample(browser, 'ResNet-50', 'compare');
   const panel = page.locator('.comparison');
   await panel.getByRole('button', { name: 'Keep this answer' }).click();
   await panel.getByText('Nothing differs yet').waitFor();
   await dropFile(page, recorded('resnet18_expandable'));
+  await opened(page, 'resnet18_expandable.pickle');
+  await show(page, 'compare');
   await panel.getByText('Now: resnet18_expandable.pickle').waitFor();
   const rows = await panel.locator('tbody tr').evaluateAll((all) => all.map((row) => row.cells[0].textContent));
   assert.ok(rows.some((row) => row.startsWith('The highest moment of each phase')), rows.join());
   assert.ok(rows.includes('backward of iteration 2: mostly in forward'), rows.join());
   assert.ok(!rows.includes('activations') && !rows.includes('in forward'), rows.join());
+  await takePictures(page, 'recorded-compared');
+  await page.setViewportSize(SCREENS.desktop);
+  await page.emulateMedia({ colorScheme: 'light' });
+  await show(page, 'timeline');
   const accents = await page.locator('.timeline canvas').first().evaluate((canvas) => {
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
     let count = 0;
@@ -169,17 +190,16 @@ test('a prediction is kept, and the recording is drawn beside it', async () => {
     return count;
   });
   assert.ok(accents > 200, 'the prediction is a line on the timeline');
-  await page.evaluate(() => globalThis.scrollTo(0, 0));
-  await takePictures(page, 'recorded-compared');
-  await page.setViewportSize(SCREENS.desktop);
   assert.deepEqual(await accessibilityFaults(page), []);
 
   // Back to a model: everything of a model is there again.
-  await page.getByText('Examples', { exact: true }).click();
-  await page.locator('.menu-item', { hasText: 'GPT-2' }).click();
+  await chooseExample(page, 'GPT-2');
   await lead(page).getByText(/ needs /).waitFor();
+  await opened(page, 'distilgpt2.onnx');
+  await show(page, 'peak');
   await page.locator('.autopsy').waitFor();
   assert.ok(await page.locator('#optimizer').isVisible());
+  await show(page, 'timeline');
   await page.locator('.timeline-tools').getByRole('button', { name: 'by category' }).waitFor();
   assert.deepEqual(errors, []);
   await page.close();

@@ -7,7 +7,18 @@ import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { inflateRawSync } from 'node:zlib';
 import { after, before, test } from 'node:test';
-import { accessibilityFaults, dropFile, openExample, openPage, startBrowser, takePictures } from './browser.js';
+import {
+  accessibilityFaults,
+  chooseEntry,
+  chooseExample,
+  dropFile,
+  openExample,
+  openPage,
+  opened,
+  show,
+  startBrowser,
+  takePictures,
+} from './browser.js';
 
 const ARTIFACTS = fileURLToPath(new URL('./artifacts/', import.meta.url));
 const SPEC = `input: [N, 3, 32, 32]
@@ -49,6 +60,11 @@ async function addressed(page, expected) {
   return assert.fail(`the address says ${JSON.stringify(state)}`);
 }
 
+/** Opens the editor of a model that was not written here. */
+async function openEditor(page) {
+  if (!(await page.locator('.source').count())) await page.getByRole('button', { name: 'Edit the model' }).click();
+}
+
 const optimizer = (page) => page.getByLabel('optimizer', { exact: true });
 
 test('the address follows the state, and brings all of it back', async () => {
@@ -73,7 +89,7 @@ test('the address follows the state, and brings all of it back', async () => {
   const headline = await page.locator('.headline-lead').textContent();
 
   const again = await openPage(browser, new URL(page.url()).hash);
-  await again.page.locator('.headline').waitFor();
+  await opened(again.page);
   await again.page.waitForFunction(
     (expected) => document.querySelector('.headline-lead').textContent === expected,
     headline,
@@ -89,37 +105,47 @@ test('the address follows the state, and brings all of it back', async () => {
 test('a text is in the address, and its own settings do not go before those shared', async () => {
   const { page } = await openPage(browser);
   await dropFile(page, { name: 'net.yaml', bytes: SPEC });
-  await page.locator('.headline').waitFor();
+  await opened(page);
   await optimizer(page).selectOption('adam');
   await addressed(page, { text: 'net.yaml', content: SPEC, settings: { optimizer: 'adam' } });
   const again = await openPage(browser, new URL(page.url()).hash);
-  await again.page.locator('.headline').waitFor();
+  await opened(again.page);
+  await openEditor(again.page);
   assert.equal(await again.page.locator('textarea').inputValue(), SPEC);
   await again.page.waitForFunction(
     () => [...document.querySelectorAll('select')].some((select) => select.value === 'adam'),
   );
 });
 
-test('of a file there is the name, and its settings wait for it', async () => {
+test('of a file there is the name, and elsewhere its settings wait for it', async () => {
   const { page } = await openPage(browser);
   await dropFile(page, 'models/train/alexnet.onnx');
-  await page.locator('.headline').waitFor();
+  await opened(page);
   await optimizer(page).selectOption('lion');
   const state = await addressed(page, { file: 'alexnet.onnx', settings: { optimizer: 'lion' } });
   assert.equal(state.content, undefined);
-  const again = await openPage(browser, new URL(page.url()).hash);
-  await again.page.getByText('Open alexnet.onnx to see this').waitFor();
-  await dropFile(again.page, 'models/train/alexnet.onnx');
-  await again.page.locator('.headline').waitFor();
-  await again.page.waitForFunction(
-    () => [...document.querySelectorAll('select')].some((select) => select.value === 'lion'),
-  );
+  // A browser that does not have the file asks for it.
+  const other = await startBrowser();
+  try {
+    const address = browser.address + new URL(page.url()).hash;
+    const again = await openPage({ context: other.context, address });
+    await again.page.getByText('Open alexnet.onnx to see this').waitFor();
+    await dropFile(again.page, 'models/train/alexnet.onnx');
+    await opened(again.page);
+    await again.page.waitForFunction(
+      () => [...document.querySelectorAll('select')].some((select) => select.value === 'lion'),
+    );
+  } finally {
+    await other.close();
+  }
 });
 
 test('addresses that mean nothing are told', async () => {
   for (const fragment of ['#v1.AAAA', '#v1.%', '#v9.q1Y']) {
     const { page } = await openPage(browser, fragment);
     await page.getByText('This link cannot be read').waitFor();
+    // The page is empty, as without it.
+    await page.locator('.sample .headline-lead').waitFor();
     await page.close();
   }
 });
@@ -127,9 +153,9 @@ test('addresses that mean nothing are told', async () => {
 test('the link is copied, and what is in it is said', async () => {
   const { page } = await openExample(browser, 'DistilGPT-2');
   await page.locator('summary[aria-label="Share"]').click();
-  await page.getByText('The link is copied').waitFor();
+  await page.getByText(/^The link is copied \([\d,]+ characters\)\.$/).waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url());
-  assert.match(await page.locator('.share').textContent(), /No weights and no bytes of a file/);
+  assert.match(await page.locator('.share').textContent(), /It contains no weights\. The part after # never leaves your browser\./);
   assert.deepEqual(await accessibilityFaults(page), []);
   await takePictures(page, 'share');
   const download = page.waitForEvent('download');
@@ -140,28 +166,74 @@ test('the link is copied, and what is in it is said', async () => {
   assert.equal(JSON.parse(bytes).example, 'distilgpt2.onnx');
   const again = await openPage(browser);
   await dropFile(again.page, { name: file.suggestedFilename(), bytes });
-  await again.page.locator('.headline').waitFor();
+  await opened(again.page);
 });
 
 test('what was opened is remembered until it is forgotten', async () => {
   const { page } = await openPage(browser);
-  const rows = page.locator('.recent-row');
-  await rows.first().waitFor();
-  const before = await rows.count();
-  assert.ok(before >= 3);
+  const field = page.locator('#open');
+  const entries = page.locator('.open-entry-title');
+  await field.click();
+  const before = await entries.allTextContents();
+  // Examples are there anyway: what was opened comes after them, before the editor.
+  assert.deepEqual(before.slice(0, 3), ['ResNet-50', 'ViT-B/16', 'DistilGPT-2']);
+  assert.ok(before.includes('alexnet.onnx') && before.includes('net.yaml'), before.join());
+  assert.equal(before.at(-1), 'Write a model');
   await takePictures(page, 'recent');
   assert.deepEqual(await accessibilityFaults(page), []);
-  const forget = page.getByRole('button', { name: 'Forget alexnet.onnx' });
-  await forget.click();
-  // The list is drawn in its turn.
-  await forget.waitFor({ state: 'detached' });
-  assert.equal(await rows.count(), before - 1);
-  await page.getByRole('button', { name: 'net.yaml', exact: false }).first().click();
-  await page.locator('.headline').waitFor();
+  // The key for those who have no pointer, and the cross for those who have one.
+  for (let at = 0; at <= before.indexOf('alexnet.onnx'); at += 1) await field.press('ArrowDown');
+  await field.press('Delete');
+  await page.locator('.open-entry', { hasText: 'alexnet.onnx' }).waitFor({ state: 'detached' });
+  assert.deepEqual(await entries.allTextContents(), before.filter((name) => name !== 'alexnet.onnx'));
+  await chooseEntry(page, 'net.yaml');
+  await opened(page);
+  await openEditor(page);
   assert.equal(await page.locator('textarea').inputValue(), SPEC);
   await page.getByRole('button', { name: 'Close this model' }).click();
-  await page.getByRole('button', { name: 'Forget all' }).click();
-  await rows.first().waitFor({ state: 'detached' });
+  await page.locator('.hero').waitFor();
+  await field.click();
+  await page.locator('.open-entry', { hasText: 'net.yaml' }).locator('.open-entry-forget').click();
+  await page.locator('.open-entry', { hasText: 'net.yaml' }).waitFor({ state: 'detached' });
+  await page.reload();
+  await field.click();
+  assert.equal(await page.locator('.open-entry', { hasText: /alexnet|net\.yaml/ }).count(), 0);
+  // The kept bytes are gone with their entry.
+  const kept = await page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        indexedDB.open('highwater', 1).onsuccess = ({ target }) => {
+          const names = target.result.transaction('files').objectStore('files').getAllKeys();
+          names.onsuccess = () => resolve(names.result);
+        };
+      }),
+  );
+  assert.ok(!kept.includes('alexnet.onnx'), kept.join());
+});
+
+test('a dropped file is there after a reload, and Back goes to the model before, then to the empty page', async () => {
+  const { page, errors } = await openPage(browser);
+  await chooseExample(page, 'ViT-B/16');
+  await opened(page);
+  await addressed(page, { example: 'vit_b_16.onnx' });
+  await dropFile(page, 'models/train/resnet18.onnx');
+  await opened(page, 'resnet18.onnx');
+  await addressed(page, { file: 'resnet18.onnx' });
+  await page.reload();
+  await opened(page, 'resnet18.onnx');
+  await opened(page);
+  await page.goBack();
+  await opened(page, 'vit_b_16.onnx');
+  await page.goBack();
+  await page.locator('.hero').waitFor();
+  await page.locator('.sample .headline-lead').waitFor();
+  assert.equal(new URL(page.url()).hash, '');
+  await page.goForward();
+  await opened(page, 'vit_b_16.onnx');
+  await page.goForward();
+  await opened(page, 'resnet18.onnx');
+  assert.deepEqual(errors, []);
+  await page.close();
 });
 
 /** Saves the answer in a form. */
@@ -175,6 +247,7 @@ async function saved(page, form) {
 
 test('the answer is saved in every form', async () => {
   const { page, errors } = await openExample(browser, 'ResNet-50');
+  await show(page, 'gpus');
   await page.waitForFunction(() => document.querySelectorAll('.gpu-waiting').length === 0);
   const texts = {};
   for (const [form, name] of [
@@ -212,16 +285,52 @@ test('the answer is saved in every form', async () => {
   assert.deepEqual(errors, []);
 });
 
-test('it prints on one page, in either theme', async () => {
-  for (const theme of ['light', 'dark']) {
-    const { page } = await openExample(browser, 'ResNet-50');
+test('it prints on one page, in either theme and from any section', async () => {
+  for (const [theme, section, example] of [
+    ['light', 'timeline', 'ResNet-50'],
+    ['dark', 'compare', 'DistilGPT-2'],
+  ]) {
+    const { page } = await openExample(browser, example, section);
     await page.emulateMedia({ colorScheme: theme });
-    await page.waitForFunction(() => document.querySelectorAll('.gpu-waiting').length === 0);
+    await page.waitForFunction(() =>
+      [...document.querySelectorAll('.gpu-card-batch')].slice(0, 5).every((cell) => /\d/.test(cell.textContent)),
+    );
     const path = join(ARTIFACTS, `print-${theme}.pdf`);
     const pdf = await page.pdf({ path, preferCSSPageSize: true, printBackground: true });
     assert.equal(pdf.toString('latin1').match(/\/Type\s*\/Page\b/g).length, 1);
     await page.close();
   }
+});
+
+test('on paper are the answer, the picture, the GPUs and the assumptions, and nothing is cut', async () => {
+  const { page, errors } = await openExample(browser, 'ResNet-50', 'growth');
+  await page.locator('.gpu-card-h100-80gb .gpu-card-batch', { hasText: /\d/ }).waitFor();
+  // A sheet of A4 without its margins, in CSS pixels.
+  await page.setViewportSize({ width: 718, height: 1047 });
+  await page.evaluate(() => globalThis.dispatchEvent(new Event('beforeprint')));
+  await page.emulateMedia({ media: 'print' });
+  await page.locator('.section-assumptions .rests-on-rows li').first().waitFor();
+  await page.locator('.section-gpus .gpu-name').first().waitFor();
+  for (const part of ['.headline-lead', '.gpu-strip', '.need', '.timeline-plot', '.readout', '.gpus', '.rests-on']) {
+    assert.ok(await page.locator(part).isVisible(), `${part} is printed`);
+  }
+  for (const part of ['.header', '.settings', '.tabs', '.trend', '.timeline-tools', '.gpu-filter', '#edit', '#basis']) {
+    assert.equal(await page.locator(part).filter({ visible: true }).count(), 0, `${part} is not printed`);
+  }
+  const below = await page.evaluate(() => {
+    const bottom = document.querySelector('main').getBoundingClientRect().bottom;
+    const parts = [...document.querySelectorAll('.answer, .timeline, .gpus, .rests-on, .print-link')];
+    return parts
+      .filter((part) => part.getBoundingClientRect().bottom > bottom + 1)
+      .map((part) => part.className);
+  });
+  assert.deepEqual(below, [], 'cut at the end of the sheet');
+  await page.screenshot({ path: join(ARTIFACTS, 'print.png') });
+  await page.emulateMedia({ media: null });
+  await page.evaluate(() => globalThis.dispatchEvent(new Event('afterprint')));
+  await page.locator('.section-assumptions').waitFor({ state: 'hidden' });
+  assert.deepEqual(errors, []);
+  await page.close();
 });
 
 test('a menu that was open does not outlive its language', async () => {

@@ -2,7 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { SCREENS, accessibilityFaults, openPage, startBrowser, takePictures } from './browser.js';
+import {
+  SCREENS,
+  accessibilityFaults,
+  openPage,
+  startBrowser,
+  takePictures,
+} from './browser.js';
 
 const SPEC = `input: [N, 64]
 dims: {N: 32}
@@ -27,22 +33,36 @@ function bytes(text) {
   return Number(number) * 1024 ** (' KMG'.indexOf(unit[0]));
 }
 
+/** Whether a part of the page is seen; what is only made transparent to the eye does not count. */
+const isSeen = (page, selector) => page.locator(selector).first().isVisible();
+
 test('a lesson hides the answer until one has guessed, and says how near that was', async () => {
   const { page, errors } = await openPage(browser);
+  await page.getByText('Learn how memory behaves').click();
   await page.getByRole('button', { name: /Why is Adam/ }).click();
   await page.locator('.lesson-text').filter({ hasText: 'iteration peaks at' }).waitFor();
   assert.equal(await step(page), 'Step 1 of 2');
-  assert.ok(await page.locator('.timeline').isHidden(), 'the picture would tell');
+  // The first iteration is shown, with its sizes; nothing of the second, and no answer.
+  assert.ok(await isSeen(page, '.timeline-plot'), 'the picture stays');
+  assert.ok(await isSeen(page, '.timeline-axis'), 'with its sizes');
+  assert.equal(await page.getByRole('button', { name: 'Iteration 1' }).getAttribute('aria-pressed'), 'true');
+  for (const told of ['.headline-lead', '.headline-rest', '.gpu-card-line', '.need', '.readout', '.tabs']) {
+    assert.ok(!(await isSeen(page, told)), `${told} would tell`);
+  }
+  const lesson = await page.locator('.lesson').boundingBox();
+  const answer = await page.locator('.answer').boundingBox();
+  assert.ok(lesson.y < answer.y, 'the lesson stands above the answer');
   await takePictures(page, 'lesson-asking');
   assert.deepEqual(await accessibilityFaults(page), []);
   await page.setViewportSize(SCREENS.desktop);
 
   await page.getByRole('slider', { name: /peak of the second/ }).fill('150');
-  assert.match(await page.locator('output.lesson-guess').textContent(), /300\.0\d? MiB/);
+  assert.match(await page.locator('output.lesson-guess').textContent(), /^300(\.\d+)? MiB$/);
   await press(page, 'That is my guess: show me');
   const told = page.locator('.lesson-text').nth(1);
   await told.waitFor();
-  assert.ok(await page.locator('.timeline').isVisible());
+  assert.ok(await isSeen(page, '.headline-lead'));
+  assert.equal(await page.getByRole('button', { name: 'All iterations' }).getAttribute('aria-pressed'), 'true');
   assert.match(await page.locator('.lesson-verdict').textContent(), /\d/);
   const first = bytes(await page.locator('.lesson-text').first().textContent());
   assert.ok(bytes(await told.textContent()) > first + 30 * 1024 ** 2, await told.textContent());
@@ -58,6 +78,18 @@ test('a lesson hides the answer until one has guessed, and says how near that wa
   await page.locator('.lesson').waitFor({ state: 'detached' });
   assert.ok(await page.locator('.headline').isVisible(), 'the model stays');
   assert.deepEqual(errors, []);
+});
+
+test('where the picture would tell the answer, its sizes are hidden while one guesses', async () => {
+  const { page, errors } = await openPage(browser, '?lesson=reserved');
+  await page.locator('.lesson-text').filter({ hasText: 'Three convolutions' }).waitFor();
+  const sizes = ['.timeline-axis', '.timeline-peak', '.timeline-labels'];
+  assert.ok(await isSeen(page, '.timeline-plot'), 'the shape stays');
+  for (const told of sizes) assert.ok(!(await isSeen(page, told)), `${told} would tell`);
+  await press(page, 'That is my guess: show me');
+  for (const told of sizes.slice(0, 2)) await page.locator(told).waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
 });
 
 test('what the first step sets is set: checkpointing shows less than it says', async () => {
@@ -123,6 +155,14 @@ test('a page around it opens a model, changes settings and is told the answer', 
   const frame = page.frames()[1];
   assert.ok(await frame.locator('.headline').isVisible());
   assert.ok(await frame.locator('.header').isHidden(), 'what is around the answer is not there');
+  // Before anything is opened there is no example either: the page around it speaks first.
+  const { page: alone } = await openPage(browser);
+  await alone.route('**/slide.html', (route) => route.fulfill({ contentType: 'text/html', body }));
+  await alone.goto(`${browser.address}slide.html`);
+  const empty = alone.frames()[1];
+  await empty.locator('.hero').waitFor();
+  await alone.waitForTimeout(500);
+  assert.equal(await empty.locator('.sample').count(), 0);
   assert.deepEqual(errors, []);
 });
 

@@ -7,6 +7,8 @@ import {
   accessibilityFaults,
   longestTaskMs,
   openExample,
+  show,
+  sideways,
   startBrowser,
   takePictures,
 } from './browser.js';
@@ -17,11 +19,24 @@ before(async () => {
 });
 after(() => browser?.close());
 
-/** Opens an example, and waits until its peak has been looked at. */
-async function openPainted(name) {
-  const tab = await openExample(browser, name, '.segment-pool');
-  await tab.page.locator('.segments-totals').getByText('reserved').waitFor();
+/** Opens an example, and waits until it is drawn. */
+async function openDrawn(name) {
+  const tab = await openExample(browser, name, 'timeline', '.timeline-range');
   await tab.page.locator('.timeline').evaluate((timeline) => timeline.scrollIntoView());
+  return tab;
+}
+
+/** The same with every iteration in view. */
+async function openWhole(name) {
+  const tab = await openDrawn(name);
+  await tab.page.getByRole('button', { name: 'All iterations' }).click();
+  return tab;
+}
+
+/** Opens what an example has in memory at its peak. */
+async function openAllocator(name) {
+  const tab = await openExample(browser, name, 'allocator', '.segment-pool');
+  await tab.page.locator('.segments-totals').getByText('reserved').waitFor();
   return tab;
 }
 
@@ -52,10 +67,15 @@ async function placeOn(page, selector, x = 0.5, y = 0.5) {
 }
 
 test('keys zoom, pan and fit', async () => {
-  const { page, errors } = await openPainted('ResNet-50');
+  const { page, errors } = await openDrawn('ResNet-50');
   const plot = plotOf(page);
   await plot.focus();
-  const [begin, end, all] = await range(page);
+  // The second iteration is the usual one, and shown first.
+  const [usual, usualEnd, all] = await range(page);
+  assert.ok(usual > 0 && usualEnd < all - 1);
+  assert.equal(await page.getByRole('button', { name: 'Iteration 2' }).getAttribute('aria-pressed'), 'true');
+  await plot.press('0');
+  const [begin, end] = await range(page);
   assert.deepEqual([begin, end], [0, all - 1]);
   await plot.press('+');
   await plot.press('+');
@@ -76,20 +96,27 @@ test('keys zoom, pan and fit', async () => {
 });
 
 test('a pin stays while the pointer moves, and Escape takes it away', async () => {
-  const { page, errors } = await openPainted('ResNet-50');
+  const { page, errors } = await openAllocator('ResNet-50');
   assert.match(await aliveOf(page), /Alive at the peak/);
+  await show(page, 'timeline');
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.3)));
   assert.match(await readoutOf(page), /At the cursor/);
   await page.mouse.down();
   await page.mouse.up();
   await page.locator('.timeline-pin:visible').waitFor();
+  await show(page, 'allocator');
   await page.getByText('Alive at this moment').waitFor();
-  const pinned = await page.locator('.timeline-pin:visible').boundingBox();
   const words = await page.locator('.alive-when').textContent();
+  await show(page, 'timeline');
+  await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.3)));
+  const pinned = await page.locator('.timeline-pin:visible').boundingBox();
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.8)));
   assert.deepEqual(await page.locator('.timeline-pin:visible').boundingBox(), pinned);
   assert.match(await readoutOf(page), /At the cursor/);
+  await page.mouse.move(2, 2);
+  await show(page, 'allocator');
   assert.equal(await page.locator('.alive-when').textContent(), words);
+  await show(page, 'timeline');
   await page.mouse.move(2, 2);
   assert.match(await readoutOf(page), /At the pin/);
   const plot = plotOf(page);
@@ -105,7 +132,7 @@ test('a pin stays while the pointer moves, and Escape takes it away', async () =
 });
 
 test('brackets go from one local peak to the next, p to the highest', async () => {
-  const { page } = await openPainted('ResNet-50');
+  const { page } = await openWhole('ResNet-50');
   const plot = plotOf(page);
   await plot.focus();
   await plot.press('p');
@@ -120,7 +147,7 @@ test('brackets go from one local peak to the next, p to the highest', async () =
 });
 
 test('dragging over the picture shows what lies between, a double click shows everything', async () => {
-  const { page } = await openPainted('ResNet-50');
+  const { page } = await openWhole('ResNet-50');
   const [, , all] = await range(page);
   await page.mouse.move(...(await placeOn(page, '.timeline-plot', 0.25)));
   await page.mouse.down();
@@ -137,7 +164,7 @@ test('dragging over the picture shows what lies between, a double click shows ev
 });
 
 test('a wheel with control zooms, sideways it moves, plain it scrolls the page', async () => {
-  const { page } = await openPainted('ResNet-50');
+  const { page } = await openWhole('ResNet-50');
   const [, , all] = await range(page);
   await page.mouse.move(...(await placeOn(page, '.timeline-plot')));
   await page.keyboard.down('Control');
@@ -154,7 +181,7 @@ test('a wheel with control zooms, sideways it moves, plain it scrolls the page',
 });
 
 test('the window of the minimap can be drawn, dragged and dropped', async () => {
-  const { page } = await openPainted('ResNet-50');
+  const { page } = await openWhole('ResNet-50');
   const [, , all] = await range(page);
   const drag = async (from, to) => {
     await page.mouse.move(...(await placeOn(page, '.minimap', from)));
@@ -175,13 +202,13 @@ test('the window of the minimap can be drawn, dragged and dropped', async () => 
 });
 
 test('iterations and stacking are chosen beside each other', async () => {
-  const { page } = await openPainted('DistilGPT-2');
+  const { page } = await openWhole('DistilGPT-2');
   const [, , all] = await range(page);
   await page.getByRole('button', { name: 'Iteration 2' }).click();
   const [begin, end] = await range(page);
   assert.ok(begin > 0 && end < all - 1);
   assert.match(await page.locator('.readout-values').textContent(), /activations/);
-  await page.getByRole('button', { name: 'by module' }).click();
+  await page.locator('.timeline-tools').getByRole('button', { name: 'by module' }).click();
   const legend = await page.locator('.readout-values').textContent();
   assert.match(legend, /all others/);
   assert.ok((await page.locator('.readout-values [class*="module-"]').count()) > 4, legend);
@@ -191,7 +218,7 @@ test('iterations and stacking are chosen beside each other', async () => {
 });
 
 test('allocated at and freed at lead to the events of a tensor', async () => {
-  const { page, errors } = await openPainted('ResNet-50');
+  const { page, errors } = await openAllocator('ResNet-50');
   const row = page.locator('.alive-row').filter({ hasText: /freed at/ }).first();
   const name = await row.locator('.alive-name').textContent();
   const button = row.getByRole('button', { name: /^allocated at/ });
@@ -206,12 +233,14 @@ test('allocated at and freed at lead to the events of a tensor', async () => {
     (name) => document.querySelector('.alive-rows').textContent.includes(name),
     name.trim(),
   );
+  await show(page, 'timeline');
+  await page.locator('.timeline-pin:visible').waitFor();
   assert.equal(await page.locator('.timeline-pin:visible').count(), 1);
   assert.deepEqual(errors, []);
 });
 
 test('what is alive can be put together and searched', async () => {
-  const { page } = await openPainted('ResNet-50');
+  const { page } = await openAllocator('ResNet-50');
   const all = await page.locator('.alive .panel-note').textContent();
   await page.getByLabel('Find by name').fill('layer1.0');
   await page.waitForFunction(
@@ -238,7 +267,7 @@ test('what is alive can be put together and searched', async () => {
 });
 
 test('the question mark opens the keys from everywhere, and closing gives the focus back', async () => {
-  const { page } = await openPainted('ResNet-50');
+  const { page } = await openDrawn('ResNet-50');
   const sheet = page.getByRole('dialog', { name: 'Keys of the timeline' });
   const plot = plotOf(page);
   await plot.focus();
@@ -250,15 +279,17 @@ test('the question mark opens the keys from everywhere, and closing gives the fo
   await page.keyboard.press('Escape');
   assert.equal(await sheet.count(), 0);
   assert.ok(await plot.evaluate((element) => document.activeElement === element));
-  await page.getByLabel('Find by name').press('?');
+  // Where one types it is a letter.
+  await page.locator('#open').press('?');
   assert.equal(await sheet.count(), 0);
+  await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'All keys' }).click();
   await sheet.getByRole('button', { name: 'Close' }).click();
   assert.equal(await sheet.count(), 0);
 });
 
 test('the map of segments speaks to the keyboard, and is a table too', async () => {
-  const { page, errors } = await openPainted('ResNet-50');
+  const { page, errors } = await openAllocator('ResNet-50');
   const totals = await page.locator('.segments-totals').textContent();
   const pattern =
     /^[\d,]+ segments, [\d.]+ GiB reserved, [\d.]+ GiB in use$/;
@@ -282,7 +313,7 @@ test('the map of segments speaks to the keyboard, and is a table too', async () 
 });
 
 test('a row marks its block, and a block its row', async () => {
-  const { page } = await openPainted('ResNet-50');
+  const { page } = await openAllocator('ResNet-50');
   const row = page.locator('.alive-row').first();
   await row.hover();
   const name = (await row.locator('.alive-name').textContent()).trim().split(' ').pop();
@@ -296,7 +327,7 @@ test('a row marks its block, and a block its row', async () => {
 
 // Timings are reported and not asserted: they are the machine's as much as the page's.
 test('scrubbing ends where the pointer is, and zooming where it began', async (t) => {
-  const { page, errors } = await openPainted('ViT-B/16');
+  const { page, errors } = await openWhole('ViT-B/16');
   await page.waitForTimeout(1500);
   await longestTaskMs(page);
   const y = 0.5;
@@ -315,25 +346,25 @@ test('scrubbing ends where the pointer is, and zooming where it began', async (t
 });
 
 test('can be used by everybody, zoomed, pinned and stacked by module', async () => {
-  const { page } = await openPainted('ResNet-50');
-  await page.getByRole('button', { name: 'by module' }).click();
+  const { page } = await openWhole('ResNet-50');
+  await page.locator('.timeline-tools').getByRole('button', { name: 'by module' }).click();
   await page.getByRole('button', { name: 'Zoom in' }).click();
   await page.mouse.click(...(await placeOn(page, '.timeline-plot', 0.4)));
-  await page.getByText('Alive at this moment').waitFor();
-  const screens = { ...SCREENS, tablet: { width: 834, height: 1112 } };
-  for (const [name, size] of Object.entries(screens)) {
-    for (const theme of ['light', 'dark']) {
-      await page.setViewportSize(size);
-      await page.emulateMedia({ colorScheme: theme });
-      assert.deepEqual(await accessibilityFaults(page), [], `${name}, ${theme}`);
-      const sideways = await page.evaluate(
-        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      );
-      assert.equal(sideways, 0, `${name} scrolls sideways`);
-      await page.screenshot({
-        path: new URL(`./artifacts/timeline-${name}-${theme}.png`, import.meta.url).pathname,
-        fullPage: true,
-      });
+  await page.locator('.timeline-pin:visible').waitFor();
+  for (const [section, ready] of [['timeline', '.timeline-pin'], ['allocator', '.segment-pool']]) {
+    await show(page, section);
+    await page.locator(ready).first().waitFor();
+    for (const [name, size] of Object.entries(SCREENS)) {
+      for (const theme of ['light', 'dark']) {
+        await page.setViewportSize(size);
+        await page.emulateMedia({ colorScheme: theme });
+        assert.deepEqual(await accessibilityFaults(page), [], `${section}, ${name}, ${theme}`);
+        assert.equal(await sideways(page), 0, `${section}, ${name} scrolls sideways`);
+        await page.screenshot({
+          path: new URL(`./artifacts/${section}-${name}-${theme}.png`, import.meta.url).pathname,
+          fullPage: true,
+        });
+      }
     }
   }
 });

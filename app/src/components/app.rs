@@ -292,11 +292,15 @@ fn Explanation(
     /// The message goes away.
     on_dismiss: Callback<()>,
 ) -> impl IntoView {
+    // The page's own example is not the model of the run that failed.
+    let is_theirs = move || !state.is_sample();
+    let found = Signal::derive(move || is_theirs().then(|| derived.found.get()).flatten());
+    let report = Signal::derive(move || is_theirs().then(|| derived.report.get()).flatten());
     view! {
         <MessageView
             message=state.message
-            found=derived.found
-            report=derived.report
+            found
+            report
             config=state.config
             on_config=Callback::new(move |config| state.config.set(config))
             on_event=Callback::new(move |event| show_event(state, event))

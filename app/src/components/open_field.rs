@@ -132,6 +132,16 @@ impl List {
                     self.choose(entry);
                 }
             }
+            "Delete" => {
+                let at = self.active.get_untracked();
+                let entry =
+                    at.and_then(|at| self.entries.with_untracked(|all| all.get(at).cloned()));
+                if let Some(Entry::Recent(_, place)) = entry {
+                    event.prevent_default();
+                    self.active.set(None);
+                    self.keep.on_forget.run(place);
+                }
+            }
             "Escape" => self.close(),
             _ => {}
         }
@@ -243,6 +253,8 @@ fn FileButton(
             type="button"
             class=if large { "button button-accent" } else { "button" }
             id="open-file"
+            // Its word is hidden where there is no room.
+            aria-label=tr("Open a file")
             on:click=move |_| {
                 if let Some(files) = files.get() {
                     files.click();
@@ -284,7 +296,13 @@ fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
             list.keep.on_forget.run(place);
         };
         view! {
-            <span class="open-entry-forget" title=fill("Forget {name}", &[("name", &name)]) on:click=forget>
+            // For pointers: an option holds no control. The key Delete does the same.
+            <span
+                class="open-entry-forget"
+                aria-hidden="true"
+                title=fill("Forget {name}", &[("name", &name)])
+                on:click=forget
+            >
                 {icon(CROSS)}
             </span>
         }

@@ -28,8 +28,9 @@ impl Sections {
 
     /// Whether a section is seen.
     pub(crate) fn is_shown(self, section: Section) -> Signal<bool> {
-        let shown =
-            move || self.chosen.get() == section || (self.printing.get() && section.is_printed());
+        let shown = move || {
+            if self.printing.get() { section.is_printed() } else { self.chosen.get() == section }
+        };
         Memo::new(move |_| shown()).into()
     }
 

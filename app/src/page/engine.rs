@@ -444,7 +444,10 @@ impl Engine {
             });
             state.config.set(config);
         } else if opening.by != By::Restart {
+            // An example that nobody asked for says nothing about what was refused before it.
+            let notice = state.notice.get_untracked().filter(|_| opening.by == By::Page);
             state.forget(Ended::Model);
+            state.notice.set(notice);
             if opening.by == By::Text {
                 state.write(&name, text, None);
             } else {

@@ -41,8 +41,11 @@ pub(crate) fn reveal(id: &str) {
     let Some(element) = document.and_then(|document| document.get_element_by_id(id)) else {
         return;
     };
-    if let Ok(Some(folded)) = element.closest("details") {
-        drop(folded.set_attribute("open", ""));
+    let mut folded = element.closest("details").ok().flatten();
+    while let Some(details) = folded {
+        drop(details.set_attribute("open", ""));
+        let around = details.parent_element();
+        folded = around.and_then(|around| around.closest("details").ok().flatten());
     }
     focus(element.unchecked_ref());
 }

@@ -113,6 +113,7 @@ fn is_state(fragment: &str) -> bool {
 /// Restores what the address asks for, now and when it changes; then lets it follow the state.
 pub(crate) fn attach(state: State, openers: Openers) {
     state.recent.set(remembered());
+    let timer = StoredValue::new_local(None::<Timeout>);
     let restore = move || {
         let fragment = fragment();
         let is_open =
@@ -122,10 +123,17 @@ pub(crate) fn attach(state: State, openers: Openers) {
         } else if fragment == state.address.get_untracked() && is_open {
             // The page itself has just written it.
         } else if is_state(&fragment) {
+            // What was on the page until now has no say about this address any more.
+            timer.set_value(None);
             spawn_local(async move {
                 match unpack(&fragment).await.ok().and_then(|text| text.as_string()) {
                     Some(text) => open(state, openers, &text),
-                    None => state.notice.set(Some(keep::unreadable_link())),
+                    None => {
+                        if !is_open {
+                            openers.nothing.run(());
+                        }
+                        state.notice.set(Some(keep::unreadable_link()));
+                    }
                 }
             });
         }
@@ -135,7 +143,6 @@ pub(crate) fn attach(state: State, openers: Openers) {
     }
     restore();
     Effect::new(move |_| settle(state));
-    let timer = StoredValue::new_local(None::<Timeout>);
     // The first model of a visit that began with it, or came back to it, has its entry already.
     let entries = StoredValue::new(0);
     Effect::new(move |was_open: Option<bool>| {
