@@ -5,14 +5,17 @@
 // counted four times. The line is the server's, because the worker's requests share it. Times depend on what
 // else the machine does: the best of several runs is the nearest to the truth. `RUNS` says how many.
 
-import { startBrowser } from './browser.js';
+import { OPENED, startBrowser } from './browser.js';
 
 const SLOWDOWN = 4;
 const LINE = { delay: 100, rate: 4e6 / 8 };
 const EXAMPLES = ['ResNet-50', 'ViT-B/16', 'DistilGPT-2'];
 const BUDGET_MS = 4000;
 
-/** Milliseconds from the first request to the headline of an example that is clicked as soon as it is there. */
+/**
+ * Milliseconds from the first request to the headline of an example that is chosen as soon as the field is there.
+ * The page's own example is on its way meanwhile, as it is for everybody.
+ */
 async function firstAnswer(example) {
   const browser = await startBrowser({ line: LINE });
   const page = await browser.context.newPage();
@@ -20,11 +23,12 @@ async function firstAnswer(example) {
   await session.send('Emulation.setCPUThrottlingRate', { rate: SLOWDOWN });
   const begun = performance.now();
   await page.goto(browser.address, { waitUntil: 'commit' });
-  const there = page.locator('.example', { hasText: example });
-  await there.waitFor();
+  const field = page.locator('#open');
+  await field.waitFor();
   const shown = performance.now() - begun;
-  await there.click();
-  await page.locator('.headline-lead').waitFor();
+  await field.click();
+  await page.locator('.open-entry', { hasText: example }).click();
+  await page.locator(`${OPENED} .headline-lead`).waitFor();
   const answered = performance.now() - begun;
   const worker = parseFloat(await page.locator('.facts dd').last().textContent());
   await browser.close();

@@ -162,6 +162,7 @@ const STATES = {
     await chooseDevice(page, 't4');
     await page.locator('.dimension input[type=number]').first().fill('512');
     await page.locator('.headline-sign.verdict-fails').waitFor();
+    await page.locator('.more-settings > summary').click();
   },
   refused: async (page) => {
     await dropFile(page, { name: `${'holiday-'.repeat(12)}.png`, bytes: Buffer.from('\x89PNG\r\n\x1a\n', 'latin1') });

@@ -49,7 +49,7 @@ test('a snapshot is answered: where it peaked, what was alive, what lay where, a
   await tools.getByRole('button', { name: 'by origin' }).waitFor();
   const layers = page.locator('.readout-name');
   assert.deepEqual(await layers.allTextContents(), [
-    'moved', 'in the step', 'in backward', 'in forward', 'unknown', 'reserved', 'cached',
+    'moved', 'in the step', 'in backward', 'in forward', 'unknown', 'cached', 'reserved',
   ]);
   const phases = await page.locator('.timeline-phase').evaluateAll((all) => all.map((one) => one.title));
   assert.ok(phases.includes('forward of iteration 2') && phases.includes('optimizer step of iteration 2'), phases.join());

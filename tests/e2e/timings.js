@@ -4,7 +4,7 @@
 // there were, and the longest task of the main thread. Times depend on the machine and on what else it
 // does, so that they are printed and nothing is asserted.
 
-import { openPage, startBrowser } from './browser.js';
+import { chooseExample, openPage, opened, show, startBrowser } from './browser.js';
 
 const SLOWDOWNS = [1, 4];
 const EXAMPLES = ['ResNet-50', 'ViT-B/16', 'DistilGPT-2'];
@@ -79,9 +79,10 @@ const STORIES = {
   precision: (page) => page.getByLabel('precision', { exact: true }).press('ArrowDown'),
   'scrub and pin': scrub,
   'keys on the timeline': zoom,
+  'another section': (page) => show(page, 'compare'),
   'keep the answer': (page) => page.getByRole('button', { name: 'Keep this answer' }).click(),
   theme: (page) => page.locator('.header-theme').click(),
-  'another GPU': (page) => page.getByRole('button', { name: 'T4', exact: true }).click(),
+  'another GPU': (page) => page.locator('#card-t4').click(),
 };
 
 for (const slowdown of SLOWDOWNS) {
@@ -96,14 +97,14 @@ for (const slowdown of SLOWDOWNS) {
     console.log(`${story.padEnd(24)} ${worst.padStart(12)}, task ${Math.round(longest)} ms${more}`);
   };
   for (const example of EXAMPLES) {
-    if (await page.locator('.headline').count()) {
+    if (await page.locator('#close').count()) {
       await page.getByRole('button', { name: 'Close this model' }).click();
       await page.waitForTimeout(200);
       await taken(page);
     }
     const begun = Date.now();
-    await page.locator('.example', { hasText: example }).click();
-    await page.locator('.headline-lead').waitFor();
+    await chooseExample(page, example);
+    await opened(page);
     const answered = Date.now() - begun;
     await page.waitForTimeout(4000);
     say(`open ${example}`, await taken(page), `, first answer after ${answered} ms`);

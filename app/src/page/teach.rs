@@ -7,7 +7,7 @@ use leptos::prelude::*;
 use super::engine::Engine;
 use super::focus::focus_later;
 use crate::model::input::Input;
-use crate::model::lessons::{Step, Teaching};
+use crate::model::lessons::{Lesson, Step, Teaching};
 use crate::model::state::State;
 
 /// What the user can ask of lessons.
@@ -43,7 +43,7 @@ impl Lessons {
                 let dims = config.dims.clone();
                 state.lesson.set(Some(at));
                 state.config.set(config);
-                let input = Input::text(at.lesson().title, at.lesson().model);
+                let input = Input::text(name(at.lesson()), at.lesson().model);
                 engine.with_value(|engine| engine.open(input, dims));
             }),
             go,
@@ -64,6 +64,12 @@ impl Lessons {
             }),
         }
     }
+}
+
+/// What the model of a lesson is called: its text begins with it.
+fn name(lesson: &Lesson) -> &'static str {
+    let first = lesson.model.lines().next().unwrap_or_default();
+    first.strip_prefix("name: ").unwrap_or(lesson.title)
 }
 
 /// The settings of a step over others.
