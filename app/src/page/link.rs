@@ -126,15 +126,14 @@ pub(crate) fn attach(state: State, openers: Openers) {
             // What was on the page until now has no say about this address any more.
             timer.set_value(None);
             spawn_local(async move {
-                match unpack(&fragment).await.ok().and_then(|text| text.as_string()) {
-                    Some(text) => open(state, openers, &text),
-                    None => {
-                        if !is_open {
-                            openers.nothing.run(());
-                        }
-                        state.notice.set(Some(keep::unreadable_link()));
-                    }
+                let text = unpack(&fragment).await.ok().and_then(|text| text.as_string());
+                if let Some(text) = text {
+                    return open(state, openers, &text);
                 }
+                if !is_open {
+                    openers.nothing.run(());
+                }
+                state.notice.set(Some(keep::unreadable_link()));
             });
         }
     };
@@ -151,20 +150,20 @@ pub(crate) fn attach(state: State, openers: Openers) {
         state.view.track();
         state.pin.track();
         let is_open = state.loaded.with(Option::is_some) && !state.is_sample();
-        if state.waiting.with(Option::is_none) {
-            if is_open {
-                let begin = move || {
-                    let opened = state.opened.get_untracked();
-                    let as_entry = entries.get_value() != opened;
-                    entries.set_value(opened);
-                    spawn_local(async move { drop(write(state, as_entry).await) });
-                };
-                timer.set_value(Some(Timeout::new(REST, begin)));
-            } else if was_open == Some(true) {
-                timer.set_value(None);
-                state.address.set(String::new());
-                show("", false);
-            }
+        if state.waiting.with(Option::is_some) {
+            timer.set_value(None);
+        } else if is_open {
+            let begin = move || {
+                let opened = state.opened.get_untracked();
+                let as_entry = entries.get_value() != opened;
+                entries.set_value(opened);
+                spawn_local(async move { drop(write(state, as_entry).await) });
+            };
+            timer.set_value(Some(Timeout::new(REST, begin)));
+        } else if was_open == Some(true) {
+            timer.set_value(None);
+            state.address.set(String::new());
+            show("", false);
         }
         is_open
     });
@@ -180,8 +179,11 @@ async fn write(state: State, as_entry: bool) -> Option<String> {
     if fragment.len() > KEPT {
         fragment = pack(&described(state, false)?).await.ok()?.as_string()?;
     }
-    // The model may have been closed meanwhile.
+    // The model may have been closed meanwhile, or the address may name another one.
     let (name, kind) = input(state)?;
+    if state.waiting.with_untracked(Option::is_some) {
+        return None;
+    }
     let is_back = self::fragment() == fragment;
     show(&fragment, as_entry && !is_back);
     remember(&name, kind, &fragment);
