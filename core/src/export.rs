@@ -86,7 +86,7 @@ mod tests {
 
     fn verdict(name: &str, verdict: Verdict) -> DeviceVerdict {
         DeviceVerdict {
-            id: name.to_lowercase(),
+            id: name.to_ascii_lowercase(),
             name: name.to_owned(),
             capacity: Bytes::mib(100),
             need: Bytes::mib(120),

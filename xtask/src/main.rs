@@ -39,6 +39,7 @@ mod tools;
 #[path = "../../core/build/pack.rs"]
 mod pack;
 
+mod likeness;
 mod manifest;
 mod programs;
 mod shrink;

@@ -1,20 +1,20 @@
 //! Makes the built page smaller for gzip, without changing its behaviour.
 //!
-//! gzip finds repetitions within a window of 32 kB. So the functions of a program are sorted by name, where the
-//! copies of one generic function are neighbours, and the copies by their bytes. `wasm-bindgen` sorts them by
-//! size. Random text compresses worst. So the hashes in the names that a program and its script share become
-//! numbers.
+//! gzip finds repetitions within a window of 32 kB. So functions that are alike become neighbours; `wasm-bindgen`
+//! sorts them by size. Of functions that do the same, one is kept. Random text compresses worst. So the hashes in
+//! the names that a program and its script share become numbers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use wasm_encoder::reencode::{Error as Reencoding, Reencode};
-use wasm_encoder::{CodeSection, FunctionSection, ImportSection, Module};
+use wasm_encoder::{CodeSection, Encode as _, FunctionSection, ImportSection, Module};
 use wasmparser::{
     BinaryReaderError, CodeSectionReader, CustomSectionReader, FunctionBody, FunctionSectionReader,
     ImportSectionReader, KnownCustom, Name, Parser, Payload, TypeRef,
 };
 
+use crate::likeness;
 use crate::process::{Failure, Result, While as _};
 use crate::programs::Loadable;
 
@@ -32,7 +32,7 @@ pub(crate) fn program(name: &str, program: &Loadable) -> Result<Loadable> {
         )));
     }
     let short = short_names(&program.wasm).during(&doing)?;
-    let wasm = by_name(&program.wasm, &short).during(&doing)?;
+    let wasm = in_order(&program.wasm, &short).during(&doing)?;
     Ok(Loadable { wasm, script: renamed(&program.script, &short) })
 }
 
@@ -100,20 +100,19 @@ fn renamed(script: &str, short: &BTreeMap<String, String>) -> String {
     text + rest
 }
 
-/// A program with its functions in the order of their names, which it loses, and its imports under
-/// short ones.
-fn by_name(
+/// A program with like functions next to each other, without copies and names, and with short names for imports.
+fn in_order(
     program: &[u8],
     short: &BTreeMap<String, String>,
 ) -> std::result::Result<Vec<u8>, Reencoding> {
     let mut module = Module::new();
-    ByName::of(program, short)?.parse_core_module(&mut module, Parser::new(0), program)?;
+    InOrder::of(program, short)?.parse_core_module(&mut module, Parser::new(0), program)?;
     Ok(module.finish())
 }
 
 /// An order of functions.
-struct ByName<'a> {
-    /// Positions of a program's own functions, in the order in which they shall stand.
+struct InOrder<'a> {
+    /// Positions of those of a program's own functions that are kept, in the order in which they shall stand.
     order: Vec<usize>,
     /// The number that each function gets, those that are imported first.
     numbers: Vec<u32>,
@@ -121,12 +120,13 @@ struct ByName<'a> {
     short: &'a BTreeMap<String, String>,
 }
 
-impl<'a> ByName<'a> {
+impl<'a> InOrder<'a> {
     fn of(
         program: &[u8],
         short: &'a BTreeMap<String, String>,
-    ) -> std::result::Result<Self, BinaryReaderError> {
-        let (mut imported, mut own, mut names) = (0, Vec::new(), Vec::new());
+    ) -> std::result::Result<Self, Reencoding> {
+        let (mut imported, mut types) = (0, Vec::new());
+        let (mut own, mut names) = (Vec::new(), Vec::new());
         for payload in Parser::new(0).parse_all(program) {
             match payload? {
                 Payload::ImportSection(imports) => {
@@ -134,7 +134,10 @@ impl<'a> ByName<'a> {
                         imported += usize::from(matches!(import?.ty, TypeRef::Func(_)));
                     }
                 }
-                Payload::CodeSectionEntry(body) => own.push(body.as_bytes()),
+                Payload::FunctionSection(section) => {
+                    types = section.into_iter().collect::<std::result::Result<_, _>>()?;
+                }
+                Payload::CodeSectionEntry(body) => own.push(body),
                 Payload::CustomSection(section) => names.extend(function_names(&section)?),
                 _ => {}
             }
@@ -145,13 +148,58 @@ impl<'a> ByName<'a> {
                 *place = name;
             }
         }
-        let mut order: Vec<_> = (0..own.len()).collect();
-        order.sort_by_key(|&function| (unhashed(by_number[imported + function]), own[function]));
-        let mut numbers: Vec<_> = (0..).take(imported + own.len()).collect();
-        for (number, &function) in (0..).skip(imported).zip(&order) {
-            numbers[imported + function] = number;
+        let numbers = (0..).take(imported + own.len()).collect();
+        let mut this = Self { order: Vec::new(), numbers, short };
+        this.order = this.merge(imported, &types, &own)?;
+        let bytes = |function: usize| own[function].as_bytes();
+        let name = |function: usize| unhashed(by_number[imported + function]);
+        this.order.sort_by_key(|&function| (name(function), bytes(function)));
+        let bodies: Vec<_> = this.order.iter().map(|&function| bytes(function)).collect();
+        this.order = likeness::order(&bodies).into_iter().map(|place| this.order[place]).collect();
+        let mut places = vec![0; own.len()];
+        for (number, &function) in (0..).zip(&this.order) {
+            places[function] = number;
         }
-        Ok(Self { order, numbers, short })
+        for number in &mut this.numbers[imported..] {
+            let kept = *number as usize - imported;
+            *number = u32::try_from(imported).unwrap_or(u32::MAX) + places[kept];
+        }
+        Ok(this)
+    }
+
+    /// Gives functions that do the same one number, and lists those that are kept. What calls copies of a
+    /// function becomes a copy itself, so this goes on until none is left.
+    fn merge(
+        &mut self,
+        imported: usize,
+        types: &[u32],
+        own: &[FunctionBody<'_>],
+    ) -> std::result::Result<Vec<usize>, Reencoding> {
+        let mut kept: Vec<usize> = (0..own.len()).collect();
+        loop {
+            let mut first = BTreeMap::<(u32, Vec<u8>), u32>::new();
+            let (mut copies, mut left) = (BTreeMap::new(), Vec::new());
+            for function in kept {
+                let number = self.numbers[imported + function];
+                let mut code = CodeSection::new();
+                self.parse_function_body(&mut code, own[function].clone())?;
+                let mut bytes = Vec::new();
+                code.encode(&mut bytes);
+                let same = *first.entry((types[function], bytes)).or_insert(number);
+                if same == number {
+                    left.push(function);
+                } else {
+                    copies.insert(number, same);
+                }
+            }
+            for number in &mut self.numbers {
+                *number = copies.get(number).copied().unwrap_or(*number);
+            }
+            kept = left;
+            if copies.is_empty() {
+                return Ok(kept);
+            }
+        }
     }
 }
 
@@ -176,7 +224,7 @@ fn function_names<'a>(
     Ok(functions)
 }
 
-impl Reencode for ByName<'_> {
+impl Reencode for InOrder<'_> {
     type Error = Infallible;
 
     fn parse_import_section(
@@ -251,23 +299,28 @@ mod tests {
 
     /// A program of functions that return their positions; the last calls the first.
     fn program(names: &[&str]) -> Vec<u8> {
+        let body = |(number, _): (i32, _)| {
+            let mut body = Function::new([]);
+            if usize::try_from(number).is_ok_and(|number| number + 1 == names.len()) {
+                body.instructions().call(0).end();
+            } else {
+                body.instructions().i32_const(number).end();
+            }
+            body
+        };
+        program_of(names, &(0..).zip(names).map(body).collect::<Vec<_>>())
+    }
+
+    fn program_of(names: &[&str], bodies: &[Function]) -> Vec<u8> {
         let (mut types, mut functions) = (TypeSection::new(), FunctionSection::new());
         let (mut exports, mut code) = (ExportSection::new(), CodeSection::new());
         let mut map = NameMap::new();
         types.ty().function([], [ValType::I32]);
-        for (number, name) in (0..).zip(names) {
+        for ((number, name), body) in (0..).zip(names).zip(bodies) {
             functions.function(0);
             exports.export(name, ExportKind::Func, number);
             map.append(number, name);
-            let mut body = Function::new([]);
-            let is_last = number as usize + 1 == names.len();
-            let mut body_of = body.instructions();
-            if is_last {
-                body_of.call(0).end()
-            } else {
-                body_of.i32_const(number.cast_signed()).end()
-            };
-            code.function(&body);
+            code.function(body);
         }
         let mut named = NameSection::new();
         named.functions(&map);
@@ -305,26 +358,42 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_one_function_stand_by_what_they_do() {
-        let copies = ["f::h00000000000000ff", "f::h00000000000000aa", "e"];
-        let ordered = by_name(&program(&copies), &BTreeMap::new()).expect("a program");
-        let first = "f::h00000000000000ff is 1: I32Const { value: 0 }";
-        assert_eq!(
-            exports(&ordered)[..2],
-            [first, "f::h00000000000000aa is 2: I32Const { value: 1 }"]
-        );
-    }
-
-    #[test]
-    fn functions_stand_by_name_and_stay_themselves() {
+    fn functions_stand_by_name_where_none_are_alike() {
         let ordered =
-            by_name(&program(&["pear", "apple", "fig"]), &BTreeMap::new()).expect("a program");
+            in_order(&program(&["pear", "apple", "fig"]), &BTreeMap::new()).expect("a program");
         assert_eq!(
             exports(&ordered),
             [
                 "pear is 2: I32Const { value: 0 }",
                 "apple is 0: I32Const { value: 1 }",
                 "fig is 1: Call { function_index: 2 }",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_functions_that_do_the_same_one_is_kept() {
+        let calls = |function| {
+            let mut body = Function::new([]);
+            body.instructions().call(function).end();
+            body
+        };
+        let returns = |number| {
+            let mut body = Function::new([]);
+            body.instructions().i32_const(number).end();
+            body
+        };
+        let names = ["c", "b", "a", "calls b", "calls a"];
+        let bodies = [returns(1), returns(2), returns(2), calls(1), calls(2)];
+        let merged = in_order(&program_of(&names, &bodies), &BTreeMap::new()).expect("a program");
+        assert_eq!(
+            exports(&merged),
+            [
+                "c is 1: I32Const { value: 1 }",
+                "b is 0: I32Const { value: 2 }",
+                "a is 0: I32Const { value: 2 }",
+                "calls b is 2: Call { function_index: 0 }",
+                "calls a is 2: Call { function_index: 0 }",
             ]
         );
     }

@@ -329,8 +329,8 @@ fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
 
 /// What the list offers for what was typed.
 fn entries(typed: &str, recent: &[Recent]) -> Vec<Entry> {
-    let wanted = typed.trim().to_lowercase();
-    let has = |name: &str| name.to_lowercase().contains(&wanted);
+    let wanted = typed.trim().to_ascii_lowercase();
+    let has = |name: &str| name.to_ascii_lowercase().contains(&wanted);
     let examples = EXAMPLES.into_iter().filter(|example| has(example.title)).map(Entry::Example);
     let places = (0..).zip(recent);
     let recent = places.filter(|(_, recent)| has(&recent.name) && recent.kind != "example");

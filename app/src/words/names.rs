@@ -112,7 +112,7 @@ pub(crate) fn severity(severity: Severity) -> String {
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.trim().chars();
     let mut sentence: String =
-        letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+        letters.next().map(|first| first.to_ascii_uppercase().to_string()).unwrap_or_default();
     sentence.push_str(letters.as_str());
     if !sentence.ends_with(['.', '?', '!', '…', '。', '？']) {
         sentence.push('.');

@@ -212,7 +212,7 @@ impl Layers {
             // Sorted by their beginnings, the first that a module holds comes right behind it.
             let is_parent = within.get(at.saturating_add(1)).is_some_and(|next| module.holds(next));
             if !is_parent {
-                let name = profile.name(module.name).to_lowercase();
+                let name = profile.name(module.name).to_ascii_lowercase();
                 let keeps_all = name.contains("loss") || name.contains("cross");
                 modules.push(Module { span: **module, keeps_all });
             }

@@ -95,7 +95,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (at, node) in found {
         let name = node.op.split_once('.').map_or(node.op.as_str(), |(name, _)| name);
-        *counts.entry(name.to_lowercase()).or_default() += 1;
+        *counts.entry(name.to_ascii_lowercase()).or_default() += 1;
         view.replace(at, node);
     }
     for (name, count) in counts {

@@ -111,7 +111,7 @@ fn join(view: &mut View<'_>, layers: &[Layer], config: &Config) -> Option<()> {
     whole.outputs = outputs;
     let int = |n: u64| i64::try_from(n).ok().map(Attribute::Int);
     let attributes = [
-        ("cell", Attribute::String(node.op.to_lowercase())),
+        ("cell", Attribute::String(node.op.to_ascii_lowercase())),
         ("hidden", int(hidden)?),
         ("layers", Attribute::Int(i64::try_from(layers.len()).ok()?)),
         ("directions", int(directions)?),

@@ -172,7 +172,7 @@ fn search(view: &mut View<'_>, in_one_call: bool) {
         view.replace(at, node);
     }
     for (name, count) in counts {
-        view.found_again(&name.to_lowercase(), count);
+        view.found_again(&name.to_ascii_lowercase(), count);
     }
     for (value, name) in marked {
         super::rests_on(&mut view.reasons, value, &Reason::Operator(name.to_owned()));

@@ -400,7 +400,7 @@ impl<'s> Row<'s> {
             let message = format!(
                 "`{}`: PyTorch's `nn.{}` adds two biases where Keras adds one",
                 given.0.name,
-                kind.to_uppercase()
+                kind.to_ascii_uppercase()
             );
             self.notes.push(Diagnostic::new(Severity::Info, "keras-bias", message));
         }

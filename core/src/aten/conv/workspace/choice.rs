@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn line(shape: &Shape) -> String {
-        let kind = format!("{:?}", shape.kind).to_lowercase();
+        let kind = format!("{:?}", shape.kind).to_ascii_lowercase();
         let measures = MEASURES.map(|measure| measure(shape).to_string()).join(" ");
         format!("{kind} {measures}\n")
     }
