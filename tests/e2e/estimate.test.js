@@ -81,16 +81,13 @@ test('an example opens with one request, and its verdict reads', async () => {
   await takePictures(page, 'resnet50');
 });
 
-// The card of the A100 reads as a lower bound although its answer is none: a run of another card, whose choices
-// are missing, is taken for it (core/src/estimate/runs.rs).
-const shared = { todo: 'runs without choices are shared with cards that have them' };
-test('without what cuDNN chooses elsewhere, other cards do not read as fitting', shared, async (t) => {
+test('without what cuDNN chooses elsewhere, other GPUs do not read as fitting', async (t) => {
   const { context } = browser;
   const missing = (route) => route.fulfill({ status: 404 });
   await context.route('**/choices-*.bin', missing);
   t.after(() => context.unroute('**/choices-*.bin', missing));
   const { page } = await openJudged('ResNet-50');
-  // The card that is assumed needs none of them.
+  // The GPU that is assumed needs none of them.
   assert.match(await verdict(page), / needs [\d.]+ of [\d.]+ GiB/);
   await showAllGpus(page);
   const row = (name) => page.locator('.gpu-table tbody tr', { hasText: name }).first();

@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { chooseDevice, openExample, show, startBrowser } from './browser.js';
+import { openExample, startBrowser } from './browser.js';
 
 const PICTURES = fileURLToPath(new URL('../../docs/pictures/', import.meta.url));
 mkdirSync(PICTURES, { recursive: true });
@@ -25,18 +25,3 @@ for (const theme of ['light', 'dark']) {
   await page.screenshot({ path: join(PICTURES, `page-${theme}.png`) });
   await browser.close();
 }
-
-// Taller than either panel: what does not fit is painted too late for a picture.
-const { browser, page } = await opened({ width: 1280, height: 1200 }, 'light', 'GPT-2');
-await chooseDevice(page, 'rtx-2080-ti');
-await show(page, 'suggestions');
-await page.getByRole('spinbutton', { name: 'batch' }).fill('32');
-await page.getByText('Does not fit on a GeForce RTX 2080 Ti').waitFor();
-await page.getByRole('button', { name: /smallest change that fits/i }).click();
-await page.locator('.fit-plan').waitFor();
-await page.waitForFunction(() => !document.querySelector('.lever-stale'));
-await page.locator('.helps').screenshot({ path: join(PICTURES, 'what-helps.png') });
-await show(page, 'allocator');
-await page.locator('.segment-pool').first().waitFor();
-await page.locator('.at-cursor').screenshot({ path: join(PICTURES, 'at-the-peak.png') });
-await browser.close();
