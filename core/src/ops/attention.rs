@@ -16,7 +16,7 @@ use crate::tensor::TensorType;
 
 pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: whole_attention, ..torch("Attention", 3..=4) }.runs(recovered_attention),
-    op("Attention", 3..=7, attention).unmodelled(),
+    op("Attention", 3..=7, attention).runs(attention_rule).unproven(),
     op("RotaryEmbedding", 3..=4, like_first).unmodelled(),
     op("TensorScatter", 2..=3, like_first).unmodelled(),
 ];
@@ -114,6 +114,38 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
         aten::eager_attention(call.rt, operands, bias.as_ref(), drops)
     } else {
         aten::attention(call.rt, operands, bias.as_ref(), [drops, is("causal")])
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+/// `scaled_dot_product_attention`, as the exporter writes it. It has neither a past nor other results.
+fn attention_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let is_plain = (4..7).all(|position| call.node.input(position).is_none())
+        && call.node.outputs.iter().skip(1).all(Option::is_none)
+        && !call.node.attributes.contains_key("softcap");
+    if !is_plain {
+        return Err(OpError::new("PyTorch has no such attention"));
+    }
+    let causal = call.node.int("is_causal").is_some_and(|n| n != 0);
+    let (q, k, v) = (call.need(0)?, call.need(1)?, call.need(2)?);
+    let by_head = |x: Tensor, heads: &str| match (x.sizes(), call.node.int(heads)) {
+        (&[n, length, all], Some(heads)) => {
+            let heads = size(heads)?;
+            let width = all.checked_div(heads).unwrap_or(0);
+            let split = view::reshape(call.rt, &x, &[n, length, heads, width]);
+            Ok(view::transpose(call.rt, &split, 1, 2))
+        }
+        _ => Ok(x),
+    };
+    let dims = call.output_type(0)?.dims.clone();
+    let [q, k, v] =
+        [by_head(q, "q_num_heads")?, by_head(k, "kv_num_heads")?, by_head(v, "kv_num_heads")?];
+    let y = aten::attention(call.rt, [&q, &k, &v], call.tensor(3).as_ref(), [false, causal]);
+    let y = if dims.len() == 3 {
+        view::reshape(call.rt, &view::transpose(call.rt, &y, 1, 2), &dims)
+    } else {
+        y
     };
     call.set(0, y);
     Ok(())

@@ -5,6 +5,7 @@
 
 use super::Call;
 use super::formula::run_as;
+use super::run::fresh;
 use super::shape_math::{AutoPad, Windows, before, dim, exact_div, from, sizes, spatial};
 use super::{Inference, OpError, Operator, op};
 use crate::aten::conv::{Convolution, convolution};
@@ -16,10 +17,10 @@ use crate::tensor::{DType, Dims, TensorType, numel};
 pub(super) const TABLE: &[Operator] = &[
     op("Col2Im", 3..=3, col2im).unmodelled(),
     op("Conv", 2..=3, |i| conv(i, WEIGHT)).runs(convolution_rule),
-    op("ConvInteger", 2..=4, conv_integer).unmodelled(),
+    op("ConvInteger", 2..=4, conv_integer).runs(fresh).unproven(),
     op("ConvTranspose", 2..=3, conv_transpose).runs(transposed_rule),
     op("DeformConv", 3..=5, |i| conv(i, WEIGHT)).unmodelled(),
-    op("QLinearConv", 8..=9, |i| conv(i, QUANTIZED_WEIGHT)).unmodelled(),
+    op("QLinearConv", 8..=9, |i| conv(i, QUANTIZED_WEIGHT)).runs(fresh).unproven(),
 ];
 
 /// Position of `W [M, C/group, k…]`.

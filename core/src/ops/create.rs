@@ -11,12 +11,12 @@ use crate::graph::{Attribute, Elements};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("BlackmanWindow", 1..=1, window).unmodelled(),
+    op("BlackmanWindow", 1..=1, window).runs(fresh).unproven(),
     op("Constant", 0..=0, constant).runs(fresh),
     op("ConstantOfShape", 1..=1, constant_of_shape).runs(fresh).numbers_from(0),
     op("EyeLike", 1..=1, eye_like).runs(fresh),
-    op("HammingWindow", 1..=1, window).unmodelled(),
-    op("HannWindow", 1..=1, window).unmodelled(),
+    op("HammingWindow", 1..=1, window).runs(fresh).unproven(),
+    op("HannWindow", 1..=1, window).runs(fresh).unproven(),
     op("Range", 3..=3, range).runs(fresh).numbers_from(0),
     Shaped { infer: type_of, ..torch("TypeOf", 1..=1) }.runs(type_of_rule),
     torch("ZerosLike", 1..=1).runs(zeros_rule),

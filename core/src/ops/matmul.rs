@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Call;
 use super::formula::run_as;
+use super::run::fresh;
 use super::shape_math::{before, broadcast, dim};
 use super::torch;
 use super::{Inference, MANY, OpError, Operator, Shaped, op};
@@ -26,8 +27,8 @@ pub(super) const TABLE: &[Operator] = &[
     op("Gemm", 2..=3, gemm).runs(gemm_rule),
     torch("Lora", 4..=4).runs(lora_rule),
     op("MatMul", 2..=2, |i| matmul(i, 1, None)).runs(matmul_rule),
-    op("MatMulInteger", 2..=4, |i| matmul(i, 1, Some(DType::Int32))).unmodelled(),
-    op("QLinearMatMul", 8..=8, |i| matmul(i, 3, None)).unmodelled(),
+    op("MatMulInteger", 2..=4, |i| matmul(i, 1, Some(DType::Int32))).runs(fresh).unproven(),
+    op("QLinearMatMul", 8..=8, |i| matmul(i, 3, None)).runs(fresh).unproven(),
 ];
 
 /// `A […, M, K] × B […, K, N]`; a vector stands for a row in front and for a column behind.

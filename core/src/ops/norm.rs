@@ -6,8 +6,10 @@
 //! `onnx__RMSNormalization.html`, `onnx__LpNormalization.html`, `onnx__LRN.html`.
 
 use super::Call;
+use super::formula::run_as;
 use super::shape_math::{self, dim, dtype_attribute, like_first};
 use super::{Inference, OpError, Operator, op};
+use crate::aten::formula::Value;
 use crate::aten::norm as aten;
 use crate::tensor::{DType, TensorType};
 
@@ -17,7 +19,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("InstanceNormalization", 1..=3, like_first).runs(instance_norm_rule),
     op("LRN", 1..=1, like_first).unmodelled(),
     op("LayerNormalization", 2..=3, layer_norm).runs(layer_norm_rule),
-    op("LpNormalization", 1..=1, like_first).unmodelled(),
+    op("LpNormalization", 1..=1, like_first).runs(lp_normalization_rule).unproven(),
     op("MeanVarianceNormalization", 1..=1, like_first).unmodelled(),
     op("RMSNormalization", 2..=2, like_first).runs(rms_norm_rule),
 ];
@@ -48,6 +50,14 @@ fn layer_norm(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.set(1, statistics.clone());
     inference.set(2, statistics);
     Ok(())
+}
+
+/// `F.normalize(x, p, dim)`.
+fn lp_normalization_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let stated = |name, default| Value::Int(call.node.int(name).unwrap_or(default));
+    let (p, axis) = (stated("p", 2), stated("axis", -1));
+    run_as(call, "normalize", vec![Value::Tensor(x), p, axis])
 }
 
 fn batch_norm_rule(call: &mut Call<'_>) -> Result<(), OpError> {

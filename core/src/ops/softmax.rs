@@ -3,6 +3,7 @@
 //! <https://onnx.ai/onnx/operators/onnx__Softmax.html> (before operator set 13 over all
 //! dimensions from `axis` on, since then along it), `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
 
+use super::run::fresh;
 use super::shape_math::like_first;
 use super::{Call, Inference, OpError, Operator, Shaped, op, torch};
 use crate::aten::softmax as aten;
@@ -10,7 +11,7 @@ use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: in_single, ..torch("SoftmaxInSingle", 1..=1) }.runs(softmax_in_single_rule),
-    op("Hardmax", 1..=1, like_first).unmodelled(),
+    op("Hardmax", 1..=1, like_first).runs(fresh).unproven(),
     op("LogSoftmax", 1..=1, like_first).runs(log_softmax_rule),
     op("Softmax", 1..=1, like_first).runs(softmax_rule),
 ];

@@ -20,6 +20,7 @@ mod keras;
 mod levers;
 mod losses;
 mod measured;
+mod node_cases;
 mod observed;
 mod onnx;
 mod onnx_writer;
