@@ -6,6 +6,7 @@
 //! Source: `peft/tuners/lora/layer.py`, `Linear.forward`, without dropout.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use crate::config::{Config, pattern};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -17,10 +18,13 @@ use crate::tensor::{DType, TensorType};
 /// COUNT: no layer is as wide, and so no adapter of any use.
 const RANK_MAX: u64 = 1 << 20;
 
+/// COUNT: names of layers that a message lists.
+const LISTED: usize = 12;
+
 /// Puts adapters beside the layers that the configuration names.
 ///
 /// # Errors
-/// When it names none that there is: nothing would be trained; or the rank is absurd.
+/// When a pattern names none that there is; or the rank is absurd.
 pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> Result<(), Error> {
     if config.lora.is_empty() {
         return Ok(());
@@ -30,9 +34,17 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
         return Err(Error::new(ErrorKind::BadConfig, message).about("lora-rank"));
     }
     let mut adapted = 0_usize;
+    let (mut found, mut others) = (vec![false; config.lora.len()], BTreeSet::new());
     let mut nodes = Vec::with_capacity(program.nodes.len());
     for node in std::mem::take(&mut program.nodes) {
-        let adapter = layer(program, &node, config).and_then(|layer| {
+        let layer = layer(program, &node).filter(|layer| {
+            let is_wanted = layer.is_wanted(config, &mut found);
+            if !is_wanted {
+                others.insert(layer.last().to_owned());
+            }
+            is_wanted
+        });
+        let adapter = layer.and_then(|layer| {
             let mut node = node.clone().into_owned();
             let adapter = layer.adapter(program, &mut node, config.lora_rank.get())?;
             Some([Cow::Owned(node), Cow::Owned(adapter)])
@@ -46,17 +58,19 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
         }
     }
     program.nodes = nodes;
-    let (patterns, rank) = (config.lora.join(", "), config.lora_rank);
-    if adapted == 0 {
+    if let Some((pattern, _)) = config.lora.iter().zip(found).find(|(_, is_found)| !is_found) {
+        let others: Vec<String> = others.into_iter().take(LISTED).collect();
         let message = format!(
-            "no linear layer is called {patterns} or lies in a module of that name, so that no adapter \
-             is added and nothing is trained; write a layer's path, or `*` for any text"
+            "the pattern `{pattern}` matches no linear layer; write a layer's path, or `*` for any \
+             text. Other linear layers here: {}",
+            if others.is_empty() { "none".to_owned() } else { others.join(", ") }
         );
         return Err(Error::new(ErrorKind::BadConfig, message).about("lora"));
     }
     let message = format!(
-        "{adapted} linear layers get adapters of rank {rank}, without dropout; all other parameters \
-         are frozen"
+        "{adapted} linear layers get adapters of rank {}, without dropout; all other parameters \
+         are frozen",
+        config.lora_rank
     );
     sink.push(Diagnostic::new(Severity::Info, "lora", message));
     Ok(())
@@ -77,7 +91,7 @@ struct Layer {
     outer: u64,
 }
 
-fn layer(program: &Program<'_>, node: &Node, config: &Config) -> Option<Layer> {
+fn layer(program: &Program<'_>, node: &Node) -> Option<Layer> {
     let linear = (node.op == "Linear" && node.domain == DOMAIN)
         || (node.op == "Gemm" && node.int("transA").unwrap_or(0) == 0);
     let (x, weight, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
@@ -87,23 +101,29 @@ fn layer(program: &Program<'_>, node: &Node, config: &Config) -> Option<Layer> {
     }
     let name = program.graph.value_name(weight);
     let name = name.strip_suffix(".weight").unwrap_or(name);
-    let wanted = config.lora.iter().any(|pattern| {
-        // `q_proj` names all layers called so, as `target_modules` does.
-        pattern::matches(pattern, name)
-            || name.rsplit_once('.').is_some_and(|(_, last)| pattern::matches(pattern, last))
-    });
     let last = |value: ValueId| program.typed.ty(value)?.dims.last().copied();
-    wanted.then_some(Layer {
-        name: name.to_owned(),
-        weight,
-        x,
-        y,
-        inner: last(x)?,
-        outer: last(y)?,
-    })
+    Some(Layer { name: name.to_owned(), weight, x, y, inner: last(x)?, outer: last(y)? })
 }
 
 impl Layer {
+    /// The last part of its name.
+    fn last(&self) -> &str {
+        self.name.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// Whether a pattern names it; notes which.
+    fn is_wanted(&self, config: &Config, found: &mut [bool]) -> bool {
+        let mut is_wanted = false;
+        for (pattern, found) in config.lora.iter().zip(found) {
+            // `q_proj` names all layers called so, as `target_modules` does.
+            let matches =
+                pattern::matches(pattern, &self.name) || pattern::matches(pattern, self.last());
+            *found |= matches;
+            is_wanted |= matches;
+        }
+        is_wanted
+    }
+
     /// The adapter's node, to run behind the layer's own, whose output it replaces.
     fn adapter(&self, program: &mut Program<'_>, node: &mut Node, rank: u64) -> Option<Node> {
         let ty = program.typed.ty(self.y)?.clone();

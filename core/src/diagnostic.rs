@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sorted;
 
+/// Code of a size that neither the file nor the user gives; its node is the dimension's name.
+pub const ASSUMED_DIMENSION: &str = "assumed-dimension";
+
 /// How much a [`Diagnostic`] weighs on the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,7 +44,7 @@ pub struct Diagnostic {
     pub code: String,
     /// A sentence: what, where, and what to do.
     pub message: String,
-    /// Name of the graph node it is about, where there is one.
+    /// Name of the graph node or the dimension it is about, where there is one.
     pub node: Option<String>,
 }
 

@@ -305,7 +305,8 @@ impl<'a> Run<'a> {
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         }
         if ty.numel() > NUMEL_MAX {
-            let message = format!("`{name}` would be {ty}{}", self.binding.given());
+            let (assumed, given) = (self.binding.assumed(), self.binding.given());
+            let message = format!("{assumed}`{name}` would be {ty}{given}");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         Ok(())
@@ -344,7 +345,12 @@ impl<'a> Run<'a> {
                 id.as_ref().and_then(type_of).map_or_else(|| "-".to_owned(), ToString::to_string)
             })
             .collect();
-        let message = format!("the shape of {}({}): {error}", node.op, inputs.join(", "));
+        let message = format!(
+            "{}the shape of {}({}): {error}",
+            self.binding.assumed(),
+            node.op,
+            inputs.join(", ")
+        );
         self.gap("shape-unknown", &node.op, node.label(self.graph), || message);
     }
 

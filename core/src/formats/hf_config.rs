@@ -23,6 +23,7 @@ mod language;
 mod layouts;
 pub(super) mod named;
 mod settings;
+mod unread;
 
 /// Names of a model's width.
 const WIDTHS: [&str; 7] =
@@ -54,6 +55,7 @@ pub(super) fn read(text: &str, asked: Attention) -> Result<(Graph, Config), Erro
 fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Error> {
     let families = families()?;
     let (c, family, left_out) = find_with_parts(&families, whole)?;
+    unread::refuse_quantized(whole)?;
     let architecture = c.words("architectures").first().copied().filter(|_| left_out.is_none());
     // What transformers saves always has a width: defaults alone are no model of anybody's.
     let has_parts = PARTS.iter().any(|name| c.part(name).is_some());
@@ -70,6 +72,11 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
         c.fault(&["architectures"], &format!("`{name}` has a head that is not supported; supported are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, ForImageClassification and the bare model"))
     })?;
     let name = architecture.unwrap_or(family.model_type);
+    if architecture.is_some_and(|class| !is_class_of(class, family.model_type)) {
+        let message =
+            format!("the family `{}` has no such class in transformers", family.model_type);
+        return Err(c.fault(&["architectures"], &message));
+    }
     let mut diagnostics = Vec::new();
     if let Some(left_out) = left_out {
         diagnostics.push(Diagnostic::new(Severity::Error, "text-part", left_out));
@@ -91,6 +98,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     if task == "QuestionAnswering" && !matches!(family.task, "CausalLM" | "MaskedLM") {
         return Err(c.fault(&["architectures"], "this family answers no questions here"));
     }
+    diagnostics.extend(unread::report(c, &run.seen)?);
     let defaults = Config {
         loss: loss(task),
         precision: precision(c),
@@ -100,6 +108,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     let mut graph = run.builder.graph;
     graph.outputs = outputs;
     graph.dims = run.dims;
+    graph.assumes_dims = true;
     graph.diagnostics = diagnostics;
     graph.diagnostics.extend(run.diagnostics);
     Ok((graph, defaults))
@@ -201,12 +210,30 @@ fn precision(c: Settings<'_>) -> Precision {
     }
 }
 
+/// Whether a class may be one of a family, by the beginning of its name: `GPT2LMHeadModel`.
+fn is_class_of(class: &str, model_type: &str) -> bool {
+    let (class, family) = (plain(class), plain(model_type));
+    // `Gemma3ForCausalLM` is of `gemma3_text`, `CLIPTextModelWithProjection` of `clip_text_model`.
+    let stem = ["text", "model"].iter().find_map(|end| family.strip_suffix(end));
+    [Some(family.as_str()), stem].into_iter().flatten().any(|stem| {
+        class.strip_prefix(stem).is_some_and(|rest| {
+            ["for", "model", "lmhead", "withlmhead", "text", "vision"]
+                .iter()
+                .any(|start| rest.starts_with(start))
+        })
+    })
+}
+
+/// A name without its separators and capitals.
+fn plain(text: &str) -> String {
+    text.replace(['_', '-'], "").to_ascii_lowercase()
+}
+
 fn find<'f>(
     families: &'f [Family],
     c: Settings<'_>,
     architecture: Option<&str>,
 ) -> Result<&'f Family, Error> {
-    let plain = |text: &str| text.replace(['_', '-'], "").to_ascii_lowercase();
     let stated = c.word(&["model_type"]);
     let found = families.iter().find(|family| match (stated, architecture) {
         (Some(stated), _) => stated == family.model_type,

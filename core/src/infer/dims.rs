@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::diagnostic::{ASSUMED_DIMENSION, Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{DeclaredType, Dim, Graph, ValueId};
 use crate::tensor::TensorType;
@@ -174,7 +174,8 @@ const fn default_by_place(rank: usize, axis: usize) -> u64 {
 pub(super) struct Binding {
     /// Every name and its number.
     pub(super) dims: BTreeMap<String, u64>,
-    /// Defaults that were taken.
+    /// The names of assumed ones.
+    assumed: Vec<String>,
     /// The file's fixed batch size and the one it becomes, where they differ.
     pub(super) rebatch: Option<(u64, u64)>,
     batch: Batch,
@@ -208,31 +209,32 @@ impl Binding {
         }
         let batch = Batch::find(graph);
         let mut dims = chosen.clone();
+        let mut assumed = Vec::new();
         for dim in &open {
             if chosen.contains_key(&dim.name) {
                 continue;
             }
             // A size that the file states is no assumption.
-            if let Some(&stated) = graph.dims.get(&dim.name) {
-                dims.insert(dim.name.clone(), stated);
-                continue;
-            }
-            let size = default_beside(dim, graph, &open, &chosen);
+            let stated = graph.dims.get(&dim.name).copied();
+            let size = stated.unwrap_or_else(|| default_beside(dim, graph, &open, &chosen));
             dims.insert(dim.name.clone(), size);
-            if !(dim.batch && matches!(batch, Batch::Fixed(_))) {
+            let is_assumed = stated.is_none() || graph.assumes_dims;
+            if is_assumed && !(dim.batch && matches!(batch, Batch::Fixed(_))) {
                 let message = format!(
                     "dimension `{}` of {} is assumed to be {size}; set it to what you train with",
                     dim.name,
                     dim.inputs.join(", ")
                 );
-                sink.push(Diagnostic::new(Severity::Info, "assumed-dimension", message));
+                let assumes = Diagnostic::new(Severity::Info, ASSUMED_DIMENSION, message);
+                sink.push(assumes.at(dim.name.as_str()));
+                assumed.push(dim.name.clone());
             }
         }
         let rebatch = match (&batch, chosen.get(BATCH)) {
             (Batch::Fixed(old), Some(new)) if old != new => Some((*old, *new)),
             _ => None,
         };
-        Ok(Self { dims, rebatch, batch })
+        Ok(Self { dims, assumed, rebatch, batch })
     }
 
     /// Type of a graph input, a fixed batch becoming `batch`; `None` without an element type.
@@ -275,6 +277,16 @@ impl Binding {
             Some((old, _)) if axis == 0 && n == old => batch,
             _ => n,
         }
+    }
+
+    /// The assumed sizes as the beginning of a message about what may follow from them.
+    pub(super) fn assumed(&self) -> String {
+        let size = |name: &String| self.dims.get(name).copied().unwrap_or(1);
+        let all: Vec<_> =
+            self.assumed.iter().map(|name| format!("{name}={}", size(name))).collect();
+        let [first, ..] = self.assumed.as_slice() else { return String::new() };
+        let all = all.join(", ");
+        format!("assumed: {all}; if that is wrong, set it (`--dim {first}=…`). With it, ")
     }
 
     /// The numbers as a clause for messages: ` with batch = 2, seq = 64`.

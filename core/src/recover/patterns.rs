@@ -9,6 +9,9 @@ use crate::config::Config;
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
+/// Attention that the exporter decomposed, or that a model spells out in the same way.
+const LIKE_FUSED: &str = "attention that scales queries and keys";
+
 type Found = (&'static str, Node);
 
 /// Puts the operator that ran in place of each pattern.
@@ -24,6 +27,14 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     }
     for (name, count) in found {
         view.found_again(name, count);
+        if name == LIKE_FUSED {
+            view.say(
+                Severity::Warning,
+                "assumed-attention",
+                "attention that scales queries and keys is assumed to be F.scaled_dot_product_attention; if the \
+                 model spells it out, scores take memory, too: set attention to eager",
+            );
+        }
     }
     let is_masked = |node: &Node| node.op == "Attention" && node.int("masked").is_some();
     if view.nodes().any(|(_, node)| is_masked(node)) {
@@ -324,7 +335,8 @@ fn divided_one(view: &View<'_>, node: &Node) -> Option<ValueId> {
 /// `(q·√s)(k·√s)ᵀ → [+ mask] → Softmax → [NaN guard] → [Dropout] → · v`.
 ///
 /// Exporters scale both operands; a model that spells attention out scales the scores once, and is
-/// left as it is.
+/// left as it is. So is one of a dynamo file whose call is another. Without a call or a root in the graph, a model
+/// that scales both operands itself looks the same.
 fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     let (mut weights, v) = (node.input(0)?, node.input(1)?);
     let mut drops = false;
@@ -347,6 +359,18 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     let product = view.made_by(scores, "MatMul")?;
     let q = scaled(view, product.input(0)?)?;
     let k = scaled(view, product.input(1)?)?;
+    // The dynamo exporter names the call; TorchScript's takes the root of the scale in the graph.
+    let call = node.origin.as_ref().map_or("", |origin| &origin.aten);
+    let names_it = call.contains("scaled_dot_product");
+    if !call.is_empty() && !names_it {
+        return None;
+    }
+    let is_by_root = |value: Option<ValueId>| {
+        let mut operands = view.producer(value?)?.inputs.iter().flatten();
+        operands.find(|&&operand| view.made_by(operand, "Sqrt").is_some())
+    };
+    let is_certain =
+        names_it || is_by_root(product.input(0)).and(is_by_root(product.input(1))).is_some();
     let mut found = fused_attention(view, node, [q, k, v], drops)?;
     if let Some(mask) = mask {
         if is_tensor(view, mask) {
@@ -355,7 +379,7 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
             found.attributes.insert("masked".to_owned(), Attribute::Int(1));
         }
     }
-    Some(("scaled_dot_product_attention", found))
+    Some((if is_certain { "scaled_dot_product_attention" } else { LIKE_FUSED }, found))
 }
 
 /// One call in place of the product `node`, of queries, of keys as the scores read them, and of values.

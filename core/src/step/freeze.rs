@@ -32,10 +32,10 @@ impl<'a> Frozen<'a> {
         any
     }
 
-    /// Patterns that matched nothing.
+    /// Checks what the patterns matched.
     ///
     /// # Errors
-    /// When all parameters are frozen: PyTorch raises where such a model is trained.
+    /// When one matched nothing, or all parameters are frozen: PyTorch raises where such a model is trained.
     pub(super) fn check(self, nothing_left: bool, sink: &Diagnostics) -> Result<(), Error> {
         let freezes = self.patterns.iter().any(|(_, count)| *count > 0);
         if nothing_left && (freezes || self.adapters_only) {
@@ -52,10 +52,10 @@ impl<'a> Frozen<'a> {
         for (pattern, count) in &self.patterns {
             if *count == 0 {
                 let message = format!(
-                    "no parameter is called `{pattern}` or lies in a module of that name, so that it \
-                     freezes nothing; write a name, a module's path, or `*` for any text"
+                    "the pattern `{pattern}` matches no parameter, so that it freezes nothing; write a \
+                     name, a module's path, or `*` for any text"
                 );
-                sink.push(Diagnostic::new(Severity::Warning, "freeze-matches-nothing", message));
+                return Err(Error::new(ErrorKind::BadConfig, message).about("freeze"));
             }
         }
         Ok(())

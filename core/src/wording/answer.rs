@@ -3,6 +3,7 @@
 use super::place::place;
 use super::{Part, Sentence};
 use crate::device::Verdict;
+use crate::diagnostic::{ASSUMED_DIMENSION, Severity};
 use crate::estimate::LargestBatch;
 use crate::report::{Certainty, DeviceVerdict, Report};
 use crate::trace::Category;
@@ -27,6 +28,9 @@ const ENDINGS: [&str; 16] = [
     ".pb",
 ];
 
+/// Codes of warnings that the headline repeats.
+const REPEATED: [&str; 3] = ["unread-key", "assumed-attention", "assumed-tied-weights"];
+
 /// The answer on the configured device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headline {
@@ -46,7 +50,31 @@ pub fn headline(report: &Report, largest: Option<LargestBatch>) -> Headline {
         largest.map(|largest| largest_batch(&device.name, largest)),
         largest_category(report),
     ];
-    Headline { lead: lead(report, device), rest: rest.into_iter().flatten().collect() }
+    let rest =
+        assumed_sizes(report).into_iter().chain(repeated(report)).chain(rest.into_iter().flatten());
+    Headline { lead: lead(report, device), rest: rest.collect() }
+}
+
+/// Sizes that neither the file nor the user gives.
+fn assumed_sizes(report: &Report) -> Option<Sentence> {
+    let mut sizes = String::new();
+    for assumed in report.diagnostics.iter().filter(|found| found.code == ASSUMED_DIMENSION) {
+        let Some(name) = &assumed.node else { continue };
+        let Some(size) = report.config.dims.get(name) else { continue };
+        sizes += if sizes.is_empty() { "" } else { ", " };
+        sizes += &[name.as_str(), " = ", &size.to_string()].concat();
+    }
+    (!sizes.is_empty()).then(|| Sentence::of("Assumed: {sizes}.").with("sizes", sizes))
+}
+
+/// Warnings that decide how far the answer can be trusted.
+fn repeated(report: &Report) -> impl Iterator<Item = Sentence> {
+    let weighs = |code: &str| REPEATED.contains(&code);
+    let warnings = report
+        .diagnostics
+        .iter()
+        .filter(move |found| found.severity == Severity::Warning && weighs(&found.code));
+    warnings.map(|found| Sentence::of("Warning: {what}.").with("what", &found.message))
 }
 
 /// Whether a run fits on a device, and what it needs of what it may use there.

@@ -129,6 +129,13 @@ fn every_family_runs() {
         } else {
             sizes
         };
+        // Classes are called after their family: `Gemma3ForCausalLM` is of `gemma3_text`.
+        let class_name = family.replace(['_', '-'], "");
+        let stem = ["textmodel", "visionmodel", "text"]
+            .iter()
+            .find_map(|end| class_name.strip_suffix(end));
+        let stem = stem.unwrap_or(&class_name);
+        let mut answered = 0;
         count += 1;
         for attention in ["sdpa", "eager"] {
             for class in [
@@ -143,10 +150,11 @@ fn every_family_runs() {
                 "ForImageClassification",
             ] {
                 let text = format!(
-                    r#"{{"model_type": "{family}", "architectures": ["X{class}"], "_attn_implementation": "{attention}", {sizes}}}"#
+                    r#"{{"model_type": "{family}", "architectures": ["{stem}{class}"], "_attn_implementation": "{attention}", {sizes}}}"#
                 );
                 match open(&text) {
                     Ok(model) => {
+                        answered += 1;
                         assert!(model.trace(&Config::default()).is_ok(), "{family} {class}");
                     }
                     // A head that the family has not is refused, and that is all.
@@ -157,6 +165,7 @@ fn every_family_runs() {
                 }
             }
         }
+        assert!(answered >= 2, "{family}: {answered} answered");
     }
     assert_eq!(count, 32);
 }
@@ -243,6 +252,70 @@ fn what_is_not_known_is_refused() {
     ] {
         let error = open(text).map(|_| ()).expect_err(text).to_string();
         assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+/// Every key is read, without effect, a warning, or a refusal.
+#[test]
+fn no_key_is_dropped_in_silence() {
+    let small = r#""model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2"#;
+    let diagnostics = |text: &str| {
+        let model = open(text).unwrap();
+        let config = Config { loss: model.defaults().loss, ..Config::default() };
+        let found = model.estimate(&config).unwrap().diagnostics;
+        let said = found.iter().map(|found| format!("{} {}", found.severity.name(), found.message));
+        said.collect::<Vec<_>>().join("\n")
+    };
+    for (key, expected) in [
+        (
+            r#""rope_theta": 1e6, "bos_token_id": 1, "transformers_version": "5.23""#,
+            "info keys without effect on memory are ignored: rope_theta, bos_token_id, transformers_version",
+        ),
+        (
+            r#""num_key_value_head": 1"#,
+            "warning `num_key_value_head` of the configuration is unknown for this family, and ignored; did you mean `num_key_value_heads`?",
+        ),
+        (r#""loop_count": 8"#, "warning `loop_count` of the configuration is unknown"),
+        (r#""loop_count": 0"#, "info keys without effect on memory are ignored: loop_count"),
+        (
+            r#""auto_map": {"AutoModel": "x.LlamaModel"}"#,
+            "warning `auto_map` of the configuration is not followed",
+        ),
+        (r#""output_attentions": true"#, "warning `output_attentions`"),
+        (r#""num_experts": 0"#, "info keys without effect"),
+    ] {
+        let said = diagnostics(&format!("{{{small}, {key}}}"));
+        assert!(said.contains(expected), "{key}: {said}");
+    }
+    let plain = diagnostics(&format!("{{{small}}}"));
+    assert!(!plain.contains("ignored"), "{plain}");
+    for (file, expected) in [
+        ("c1b_moe_64x_remote_code", "`LlamaMoEForCausalLM`: the family `llama` has no such class"),
+        ("c5_llama_typo", "`n_routed_experts` is"),
+        ("c6_llama_vision", "`vision_config` is"),
+        ("c7_llama_loop", "`num_nextn_predict_layers` is"),
+        ("b23_quant", "`quantization_config` is"),
+    ] {
+        let text = fixtures::read(&format!("robustness/{file}.json"));
+        let error =
+            open(&String::from_utf8(text).unwrap()).map(|_| ()).expect_err(file).to_string();
+        assert!(error.contains(expected), "{file}: {error}");
+    }
+}
+
+/// Keys of the recorded configurations are all known.
+#[test]
+fn recorded_configurations_have_no_unread_keys() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hf_config");
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|end| end != "json") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let model = open(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let unread = model.graph().diagnostics.iter().find(|found| found.code == "unread-key");
+        assert_eq!(unread, None, "{}", path.display());
     }
 }
 

@@ -327,9 +327,10 @@ impl Sought<'_> {
     /// What was taken as usual.
     fn assumptions(&self, tree: &tree::Tree) -> Vec<Diagnostic> {
         let mut said = Vec::new();
-        let mut say = |code, message: String| {
-            said.push(Diagnostic::new(Severity::Info, code, message));
+        let mut say_as = |severity, code, message: String| {
+            said.push(Diagnostic::new(severity, code, message));
         };
+        let mut say = |code, message| say_as(Severity::Info, code, message);
         let c = Settings::new(tree);
         let who = if self.named.is_file() { "names of parameters do" } else { "a print does" };
         if let Heads::Usual { key, queries, norm, .. } = self.layout.heads
@@ -344,14 +345,6 @@ impl Sought<'_> {
             say("assumed-heads", message);
         }
         let has_head = self.named.parameters.contains_key("lm_head.weight");
-        if !self.named.is_file() && self.layout.words.is_some() && has_head {
-            let how = if c.flag(&["tie_word_embeddings"], true) {
-                "share its weight with the table of words"
-            } else {
-                "have a weight of its own"
-            };
-            say("assumed-tie", format!("the head is assumed to {how}, as such models do"));
-        }
         if self.named.is_file() {
             let message = format!(
                 "names and sizes of parameters are those of the family `{}`; activations, dropout and \
@@ -359,6 +352,18 @@ impl Sought<'_> {
                 self.layout.model_type
             );
             say("assumed-family", message);
+        }
+        if let Some(words) = self.layout.words.filter(|_| !self.named.is_file() && has_head) {
+            let is_one = c.flag(&["tie_word_embeddings"], true);
+            let one = if is_one { "one tensor" } else { "two tensors" };
+            // Models of one family differ in it by their size.
+            let differs =
+                self.layout.ties.is_some_and(|ties| ties(u64::MAX, 1) != ties(1, u64::MAX));
+            let severity = if differs { Severity::Warning } else { Severity::Info };
+            let message = format!(
+                "`lm_head.weight` and `{words}` are assumed to be {one}, as is usual for the family"
+            );
+            say_as(severity, "assumed-tied-weights", message);
         }
         said
     }

@@ -50,6 +50,26 @@ impl<'a> Settings<'a> {
         entries.iter().map(|(key, _)| key.text.as_str())
     }
 
+    /// The names of what is stated, here and in the parts among `parts`, each with where it stands.
+    pub(super) fn keys_and_those_of(self, parts: &[&str]) -> Vec<(Settings<'a>, &'a str)> {
+        let inside = parts.iter().filter_map(|name| self.part(name));
+        let all = std::iter::once(self).chain(inside);
+        all.flat_map(|c| c.keys().map(move |key| (c, key))).collect()
+    }
+
+    /// Whether a setting is missing, null, false, 0 or empty.
+    pub(super) fn is_off(self, name: &str) -> bool {
+        self.find(&[name]).is_none_or(|found| match &found.content {
+            Content::Flag(flag) => !flag,
+            Content::Int(n) => *n == 0,
+            Content::Number(x) => x.abs() <= 0.0,
+            Content::Text(text) => text.is_empty(),
+            Content::List(list) => list.is_empty(),
+            Content::Map(entries) => entries.is_empty(),
+            Content::Null => true,
+        })
+    }
+
     /// A part of it: `text_config`.
     pub(super) fn part(self, name: &str) -> Option<Settings<'a>> {
         let tree = self.find(&[name])?;

@@ -402,10 +402,10 @@ impl<'t, 's> Row<'t, 's> {
         if let Some(Layer { body: Body::Module(head), .. }) = self.layers.get_mut(before) {
             *head = head.clone().with("tie", path.clone())?;
             let message = format!(
-                "`{}` (line {}) is assumed to share its weight with `{path}`, as such models do",
+                "the weights of `{}` (line {}) and `{path}` are assumed to be one tensor, which a print does not show",
                 module.name, module.place.line
             );
-            self.note(Severity::Info, "assumed-tie", message);
+            self.note(Severity::Warning, "assumed-tied-weights", message);
         }
         Ok(())
     }

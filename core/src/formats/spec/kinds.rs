@@ -222,7 +222,10 @@ pub(super) fn unknown_layer(name: &str) -> String {
 }
 
 /// `; did you mean …?`, where something is near.
-pub(super) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub(in crate::formats) fn did_you_mean<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> String {
     let wanted = plain(name);
     let near = known
         .map(|known| (distance(&wanted, &plain(known)), known))

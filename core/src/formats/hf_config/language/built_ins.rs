@@ -67,8 +67,12 @@ impl<'t> Run<'t> {
                 Ok(Value::Int(scaled(*n, *factor)))
             }
             ("setting", [Value::Text(name, _), usual]) => self.read(self.c, &[name], usual),
-            ("stated", [Value::Text(name, _)]) => Ok(Value::Flag(self.c.has(name))),
+            ("stated", [Value::Text(name, _)]) => {
+                self.seen.push(name);
+                Ok(Value::Flag(self.c.has(name)))
+            }
             ("words", [Value::Text(name, _)]) => {
+                self.seen.push(name);
                 let words = self.c.words(name).into_iter().flat_map(|text| text.split('|'));
                 Ok(Value::List(words.map(|word| Value::Text(word.trim(), name)).collect()))
             }
@@ -104,11 +108,12 @@ impl<'t> Run<'t> {
     }
 
     fn read(
-        &self,
+        &mut self,
         c: Settings<'t>,
         names: &[&'t str],
         usual: &Value<'t>,
     ) -> Result<Value<'t>, Error> {
+        self.seen.extend(names);
         let first = names.first().copied().unwrap_or_default();
         let whole = |n: u64| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
         Ok(match usual {

@@ -39,6 +39,8 @@ pub(in super::super) struct Run<'t> {
     modules: Vec<Module<'t>>,
     /// Where settings stand, and their older names.
     pub(super) stated: BTreeMap<&'t str, (Settings<'t>, &'t [&'t str])>,
+    /// Names of all settings that were read, and of parts.
+    pub(in super::super) seen: Vec<&'t str>,
     /// Path of the module that runs.
     pub(super) path: String,
     /// Path of what is being made.
@@ -71,6 +73,7 @@ impl<'t> Run<'t> {
             classes: Vec::new(),
             modules: Vec::new(),
             stated: BTreeMap::new(),
+            seen: Vec::new(),
             path: String::new(),
             naming: String::new(),
             input: "",
@@ -397,7 +400,10 @@ impl<'t> Run<'t> {
     fn settings(&mut self, class: usize, arguments: &Arguments<'t>) -> Result<Value<'t>, Error> {
         let c = match arguments.plain.as_slice() {
             [] => self.c,
-            [Value::Text(name, _)] => self.c.part_or_older(name),
+            [Value::Text(name, _)] => {
+                self.seen.push(name);
+                self.c.part_or_older(name)
+            }
             _ => return Err(self.mistake("settings are read from a part with a name")),
         };
         let mut rows: Vec<&'t (Vec<&'t str>, Expr<'t>)> = Vec::new();

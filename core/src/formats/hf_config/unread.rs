@@ -1,0 +1,67 @@
+//! Keys of a configuration that its family does not read. `keys.txt` states the effect of each: none, a refusal or a
+//! warning; a key that is not there is a warning, too.
+
+use super::super::spec::kinds::did_you_mean;
+use super::settings::Settings;
+use crate::config::pattern;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::Error;
+
+const TABLE: &str = include_str!("keys.txt");
+
+/// The row of a key: its sign, and its message.
+fn row(key: &str) -> Option<(&'static str, &'static str)> {
+    TABLE.lines().find_map(|line| {
+        let (sign, rest) =
+            line.split_once(' ').filter(|(sign, _)| matches!(*sign, "=" | "!" | "?"))?;
+        let (names, message) = rest.split_once(": ").unwrap_or((rest, ""));
+        names.split(' ').any(|name| pattern::matches(name, key)).then_some((sign, message))
+    })
+}
+
+/// What is reported of a configuration whose family read the keys `seen`.
+///
+/// # Errors
+/// When a key states that the model is another one.
+pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, Error> {
+    let (mut ignored, mut reported) = (Vec::new(), Vec::new());
+    let mut warn = |key: &str, message: String| {
+        let message = format!("`{}` {message}", super::tree::shortened(key));
+        reported.push(Diagnostic::new(Severity::Warning, "unread-key", message));
+    };
+    for (part, key) in c.keys_and_those_of(seen) {
+        if seen.contains(&key) {
+            continue;
+        }
+        match row(key) {
+            _ if key.starts_with('_') || part.is_off(key) => ignored.push(key),
+            Some(("=", _)) => ignored.push(key),
+            Some(("!", message)) => return Err(part.fault(&[key], message)),
+            Some((_, message)) => {
+                warn(key, format!("of the configuration is not followed: {message}"))
+            }
+            None => {
+                let meant = did_you_mean(key, seen.iter().copied());
+                warn(
+                    key,
+                    format!("of the configuration is unknown for this family, and ignored{meant}"),
+                );
+            }
+        }
+    }
+    if !ignored.is_empty() {
+        let names: Vec<_> = ignored.into_iter().map(super::tree::shortened).collect();
+        let message = format!("keys without effect on memory are ignored: {}", names.join(", "));
+        reported.push(Diagnostic::new(Severity::Info, "ignored-keys", message));
+    }
+    Ok(reported)
+}
+
+/// Refuses quantized weights, also of a configuration of which only a part is read.
+pub(super) fn refuse_quantized(c: Settings<'_>) -> Result<(), Error> {
+    const KEY: &str = "quantization_config";
+    match row(KEY) {
+        Some((_, message)) if !c.is_off(KEY) => Err(c.fault(&[KEY], message)),
+        _ => Ok(()),
+    }
+}
