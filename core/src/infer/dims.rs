@@ -220,8 +220,11 @@ impl Binding {
             let size = default_beside(dim, graph, &open, &chosen);
             dims.insert(dim.name.clone(), size);
             if !(dim.batch && matches!(batch, Batch::Fixed(_))) {
+                let is_second = !dim.batch && Meaning::of(&dim.name) == Meaning::Batch;
+                let follows =
+                    if is_second { ", and follows the batch where only that is set" } else { "" };
                 let message = format!(
-                    "dimension `{}` of {} is assumed to be {size}; set it to what you train with",
+                    "dimension `{}` of {} is assumed to be {size}{follows}; set it to what you train with",
                     dim.name,
                     dim.inputs.join(", ")
                 );

@@ -184,23 +184,24 @@ fn non_max_suppression(inference: &mut Inference<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// The last dimension becomes 2, real and imaginary; `onesided` keeps half of the signal axis.
+/// The last dimension becomes 2, real and imaginary; `onesided` keeps half of the signal axis, and its inverse
+/// makes real numbers of such a half.
 fn dft(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let stated = inference.ints(2).and_then(|list| list.first().copied());
     let default = if inference.opset < 20 { 1 } else { -2 };
     let stated = stated.or_else(|| inference.node.int("axis")).unwrap_or(default);
     let axis = axis(stated, x.rank())?;
+    let is_set = |name| inference.node.int(name).unwrap_or(0) != 0;
+    let (onesided, inverse) = (is_set("onesided"), is_set("inverse"));
     let length = match inference.node.input(1) {
         Some(_) => size(inference.needed_ints(1)?.first().copied().unwrap_or(0))?,
+        None if onesided && inverse => dim(&x.dims, axis).saturating_sub(1).saturating_mul(2),
         None => dim(&x.dims, axis),
     };
-    let kept = if inference.node.int("onesided").unwrap_or(0) != 0 {
-        (length >> 1).saturating_add(1)
-    } else {
-        length
-    };
-    let dims = with(&with(&x.dims, axis, kept), x.rank().saturating_sub(1), 2);
+    let kept = if onesided && !inverse { (length >> 1).saturating_add(1) } else { length };
+    let parts = if onesided && inverse { 1 } else { 2 };
+    let dims = with(&with(&x.dims, axis, kept), x.rank().saturating_sub(1), parts);
     inference.set_dims(0, x.dtype, dims);
     Ok(())
 }
@@ -255,6 +256,9 @@ mod tests {
             ),
             ("NonMaxSuppression float32[1,50,4] float32[1,80,50] int64[]:10", "int64[800,3]"),
             ("DFT float32[1,10,1] onesided=1 @17", "float32[1,6,2]"),
+            ("DFT float32[1,6,10,2] axis=1 onesided=1 inverse=1 @19", "float32[1,10,10,1]"),
+            ("DFT float32[1,6,2] int64[]:11 axis=1 onesided=1 inverse=1 @17", "float32[1,11,1]"),
+            ("DFT float32[1,6,2] axis=1 inverse=1 @17", "float32[1,6,2]"),
             ("STFT float32[1,128,1] int64[]:8 float32[16]", "float32[1,15,9,2]"),
         ] {
             check(call, expected);

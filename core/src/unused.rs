@@ -1,0 +1,122 @@
+//! Tensors that no operator reads, and nodes whose results nobody uses.
+//!
+//! PyTorch's exporters remove both by default. The dynamo exporter without `optimize` and other tools leave them. A
+//! module has its tensors on the device, read or not. So tensors with names of a module's state are counted, and
+//! everything else is reported with its bytes.
+
+use std::borrow::Cow;
+
+use crate::bytes::Bytes;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::graph::{Graph, Node, Value, ValueId};
+use crate::infer::Typed;
+use crate::sorted;
+
+/// Code of the diagnostic that the headline repeats.
+pub(crate) const UNUSED: &str = "unused";
+
+/// What is unused becomes worth a word, or leaves the answer open, from this part of the rest: one in so many.
+const PART: u64 = 16;
+
+/// Counts unread state among the module's, and reports what is unused.
+pub(crate) fn note(graph: &mut Cow<'_, Graph>, typed: &Typed, sink: &Diagnostics) {
+    sink.extend(quantized(graph, typed));
+    if graph.is_program || graph.is_traced {
+        return;
+    }
+    let (is_read, dead) = read(graph);
+    let size = |id: ValueId| typed.ty(id).map_or(Bytes::ZERO, |ty| ty.size());
+    let (mut used, mut left_out, mut counted) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
+    let (mut idle, mut first) = (Vec::new(), None);
+    for (at, value) in graph.values.iter().enumerate() {
+        let (id, is_float) =
+            (ValueId(at), typed.ty(ValueId(at)).is_some_and(|ty| ty.dtype.is_floating()));
+        if is_read.get(at).copied().unwrap_or(true) {
+            used += size(id);
+        } else if value.initializer.is_some() && graph.idle.binary_search(&id).is_err() {
+            let is_member = graph.members.iter().any(|(name, _)| *name == value.name);
+            let is_state =
+                is_member || graph.members.is_empty() && value.has_state_name() && is_float;
+            let sum = if is_state { &mut counted } else { &mut left_out };
+            *sum += size(id);
+            if is_state {
+                idle.push(id);
+            }
+            first = first.or(Some(id));
+        }
+    }
+    let made = dead.iter().flat_map(|node| node.outputs.iter().flatten().copied());
+    let is_tensor = |id: &ValueId| typed.elements.get(id.0).is_some_and(Option::is_none);
+    let made: Bytes = made.filter(is_tensor).map(size).sum();
+    let matters = |bytes: Bytes| bytes.times(PART) > used;
+    let label = |id| graph.value_name(id).to_owned();
+    let (state, node) = (first.map(label), dead.first().map(|node| node.label(graph).to_owned()));
+    let tell = |severity, message, at| {
+        sink.push(Diagnostic::new(severity, UNUSED, message).at(at));
+    };
+    if let Some(name) = state {
+        if matters(counted) {
+            let message =
+                format!("No operator reads {counted} of parameters: counted without gradients");
+            tell(Severity::Warning, message, name.clone());
+        }
+        if matters(left_out) {
+            let message = format!("{left_out} of tensors that no operator reads are not counted");
+            tell(Severity::Error, message, name);
+        }
+    }
+    if let Some(name) = node.filter(|_| matters(made)) {
+        let message = format!("{made} that nodes without readers make are not counted");
+        tell(Severity::Error, message, name);
+    }
+    if !idle.is_empty() {
+        let graph = graph.to_mut();
+        graph.idle.extend(idle);
+        sorted::by_key(&mut graph.idle, |id| *id);
+    }
+}
+
+/// Which values the outputs depend on, and the nodes that they do not depend on.
+fn read(graph: &Graph) -> (Vec<bool>, Vec<&Node>) {
+    let mut is_read = vec![false; graph.values.len()];
+    let mark = |id: &ValueId, is_read: &mut Vec<bool>| {
+        if let Some(slot) = is_read.get_mut(id.0) {
+            *slot = true;
+        }
+    };
+    graph.outputs.iter().for_each(|id| mark(id, &mut is_read));
+    let mut dead = Vec::new();
+    for node in graph.nodes.iter().rev() {
+        let asked = |id: &ValueId| is_read.get(id.0).copied().unwrap_or(false);
+        // What control flow reads inside is not looked at: it stays as it is.
+        let has_body = node.bodies().next().is_some();
+        if has_body {
+            is_read.iter_mut().for_each(|slot| *slot = true);
+        } else if node.outputs.iter().flatten().any(asked) {
+            node.outputs.iter().chain(&node.inputs).flatten().for_each(|id| mark(id, &mut is_read));
+        } else {
+            dead.push(node);
+        }
+    }
+    (is_read, dead)
+}
+
+/// That quantized weights are counted as they are, and not trained.
+fn quantized(graph: &Graph, typed: &Typed) -> Option<Diagnostic> {
+    let is_weight =
+        |id: &ValueId| graph.value(*id).is_some_and(|value: &Value| value.initializer.is_some());
+    let nodes = graph.nodes.iter().filter(|node| node.op == "DequantizeLinear");
+    let weights =
+        nodes.filter_map(|node| Some((node.input(0).filter(is_weight)?, node.output(0)?)));
+    let size = |id| typed.ty(id).map_or(Bytes::ZERO, |ty| ty.size());
+    let (mut count, mut held, mut trained) = (0_u64, Bytes::ZERO, Bytes::ZERO);
+    for (weight, made) in weights {
+        count = count.saturating_add(1);
+        (held, trained) = (held + size(weight), trained + size(made));
+    }
+    let message = format!(
+        "{count} quantized weights ({held}) are counted as frozen buffers; trained copies of them would be \
+         {trained} of parameters: export the model before it is quantized"
+    );
+    (count > 0).then(|| Diagnostic::new(Severity::Warning, "quantized-weights", message))
+}
