@@ -11,6 +11,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::infer::Typed;
 use crate::sorted;
+use crate::tensor::TensorType;
 
 /// Code of the diagnostic that the headline repeats.
 pub(crate) const UNUSED: &str = "unused";
@@ -25,50 +26,42 @@ pub(crate) fn note(graph: &mut Cow<'_, Graph>, typed: &Typed, sink: &Diagnostics
         return;
     }
     let (is_read, dead) = read(graph);
-    let size = |id: ValueId| typed.ty(id).map_or(Bytes::ZERO, |ty| ty.size());
+    let size = |id: ValueId| typed.ty(id).map_or(Bytes::ZERO, TensorType::size);
+    let members = graph.members_by_name();
     let (mut used, mut left_out, mut counted) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
-    let (mut idle, mut first) = (Vec::new(), None);
+    let (mut idle, mut other) = (Vec::new(), None);
     for (at, value) in graph.values.iter().enumerate() {
         let (id, is_float) =
             (ValueId(at), typed.ty(ValueId(at)).is_some_and(|ty| ty.dtype.is_floating()));
         if is_read.get(at).copied().unwrap_or(true) {
             used += size(id);
         } else if value.initializer.is_some() && graph.idle.binary_search(&id).is_err() {
-            let is_member = graph.members.iter().any(|(name, _)| *name == value.name);
-            let is_state =
-                is_member || graph.members.is_empty() && value.has_state_name() && is_float;
-            let sum = if is_state { &mut counted } else { &mut left_out };
-            *sum += size(id);
+            let is_member = members.contains_key(&value.name);
+            let is_state = is_member || members.is_empty() && value.has_state_name() && is_float;
             if is_state {
+                counted += size(id);
                 idle.push(id);
+            } else {
+                left_out += size(id);
+                other = other.or(Some(id));
             }
-            first = first.or(Some(id));
         }
     }
     let made = dead.iter().flat_map(|node| node.outputs.iter().flatten().copied());
     let is_tensor = |id: &ValueId| typed.elements.get(id.0).is_some_and(Option::is_none);
     let made: Bytes = made.filter(is_tensor).map(size).sum();
-    let matters = |bytes: Bytes| bytes.times(PART) > used;
-    let label = |id| graph.value_name(id).to_owned();
-    let (state, node) = (first.map(label), dead.first().map(|node| node.label(graph).to_owned()));
-    let tell = |severity, message, at| {
-        sink.push(Diagnostic::new(severity, UNUSED, message).at(at));
+    let tell = |severity, bytes: Bytes, name: Option<&str>, what: &str| {
+        let (Some(name), true) = (name, bytes.times(PART) > used) else { return };
+        sink.push(Diagnostic::new(severity, UNUSED, format!("{bytes} {what} `{name}`")));
     };
-    if let Some(name) = state {
-        if matters(counted) {
-            let message =
-                format!("No operator reads {counted} of parameters: counted without gradients");
-            tell(Severity::Warning, message, name.clone());
-        }
-        if matters(left_out) {
-            let message = format!("{left_out} of tensors that no operator reads are not counted");
-            tell(Severity::Error, message, name);
-        }
-    }
-    if let Some(name) = node.filter(|_| matters(made)) {
-        let message = format!("{made} that nodes without readers make are not counted");
-        tell(Severity::Error, message, name);
-    }
+    let (state, other) = (idle.first(), other.as_ref());
+    let name = |id: &ValueId| graph.value_name(*id);
+    let what = "of parameters are counted without gradients, because no operator reads them:";
+    tell(Severity::Warning, counted, state.map(name), what);
+    let what = "of tensors are not counted, because no operator reads them:";
+    tell(Severity::Error, left_out, other.map(name), what);
+    let what = "are not counted, because no operator reads the result of";
+    tell(Severity::Error, made, dead.first().map(|node| node.label(graph)), what);
     if !idle.is_empty() {
         let graph = graph.to_mut();
         graph.idle.extend(idle);
@@ -91,7 +84,7 @@ fn read(graph: &Graph) -> (Vec<bool>, Vec<&Node>) {
         // What control flow reads inside is not looked at: it stays as it is.
         let has_body = node.bodies().next().is_some();
         if has_body {
-            is_read.iter_mut().for_each(|slot| *slot = true);
+            is_read.fill(true);
         } else if node.outputs.iter().flatten().any(asked) {
             node.outputs.iter().chain(&node.inputs).flatten().for_each(|id| mark(id, &mut is_read));
         } else {
@@ -108,7 +101,7 @@ fn quantized(graph: &Graph, typed: &Typed) -> Option<Diagnostic> {
     let nodes = graph.nodes.iter().filter(|node| node.op == "DequantizeLinear");
     let weights =
         nodes.filter_map(|node| Some((node.input(0).filter(is_weight)?, node.output(0)?)));
-    let size = |id| typed.ty(id).map_or(Bytes::ZERO, |ty| ty.size());
+    let size = |id| typed.ty(id).map_or(Bytes::ZERO, TensorType::size);
     let (mut count, mut held, mut trained) = (0_u64, Bytes::ZERO, Bytes::ZERO);
     for (weight, made) in weights {
         count = count.saturating_add(1);
