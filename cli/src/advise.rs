@@ -53,7 +53,7 @@ fn ask(arguments: &Advise) -> Result<Advice, Error> {
     pulled.sort_by_key(|pulled| pulled.outcome.verdict.need);
     let (found, tried) = search(&model, &report.config, facts)?;
     let (plan, fits) = match found {
-        Searched::Found(plan) => (plan, !report.lower_bound),
+        Searched::Found(plan) => (plan, !report.is_open()),
         Searched::Nothing(plan) => (plan, false),
         Searched::On => (Plan::default(), false),
     };

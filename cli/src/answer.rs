@@ -33,7 +33,7 @@ impl Asked {
         Self {
             devices: device::all().iter().filter(|device| is_named(device)).collect(),
             // How far a batch can go is not known where not all that it takes is.
-            searches: !arguments.no_max_batch && !report.lower_bound,
+            searches: !arguments.no_max_batch && !report.is_open(),
         }
     }
 }

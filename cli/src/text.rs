@@ -70,7 +70,7 @@ fn spaced(sentences: impl Iterator<Item = Sentence>) -> String {
 
 /// The largest batch on the smallest device that holds the run; if none does, on the one that takes most.
 fn smallest(answer: &Answer) -> Option<Sentence> {
-    answer.batch.as_ref().filter(|_| !answer.report.lower_bound)?;
+    answer.batch.as_ref().filter(|_| !answer.report.is_open())?;
     let devices = &answer.devices;
     let survivors = devices.iter().filter(|device| device.verdict.verdict.survives());
     let device = survivors
@@ -220,7 +220,7 @@ fn devices(answer: &Answer) -> String {
             format!("-{}", device.need - available)
         };
         let size = |size: Option<u64>| match (size, &answer.batch) {
-            (Some(size), _) if answer.report.lower_bound => format!("≤ {size}"),
+            (Some(size), _) if answer.report.is_open() => format!("≤ {size}"),
             (Some(size), _) => size.to_string(),
             (None, Some(_)) => "none".to_owned(),
             (None, None) => String::new(),
@@ -250,7 +250,9 @@ pub(crate) const fn verdict_words(verdict: Verdict) -> (&'static str, Style) {
 
 fn diagnostics(report: &Report) -> String {
     let mut text = String::new();
-    if report.lower_bound {
+    if report.uncertain {
+        text += "  Parts of the model are assumed: the truth may lie far above or below.\n";
+    } else if report.lower_bound {
         text += "  Parts of the model could not be estimated: this is a lower bound.\n";
     }
     text + &certainty(report) + &listed(&report.diagnostics)
@@ -297,7 +299,7 @@ pub(crate) fn listed(diagnostics: &[Diagnostic]) -> String {
 pub(crate) fn refusal(answer: &Answer, refused: &DeviceAnswer) -> String {
     let DeviceAnswer { verdict: device, largest } = refused;
     let report = &answer.report;
-    let largest = (answer.batch.is_some() && !report.lower_bound)
+    let largest = (answer.batch.is_some() && !report.is_open())
         .then(|| largest_batch(&device.name, *largest));
     let failed = device.out_of_memory.as_ref();
     let place = failed.map(|_| peak_or_end(report, device));

@@ -279,7 +279,7 @@ impl Verdict {
         matches!(self, Self::Fits | Self::Tight | Self::FitsAfterFlush)
     }
 
-    /// The same of a lower bound, which refutes and does not prove.
+    /// The same of a lower bound or an uncertain answer, which do not prove that a run fits.
     #[must_use]
     pub const fn of_lower_bound(self) -> Self {
         if self.survives() { Self::NotKnown } else { self }

@@ -20,7 +20,7 @@ pub enum Severity {
     Info,
     /// The answer may differ from what a run would show.
     Warning,
-    /// Part of the model could not be estimated; the answer is a lower bound.
+    /// Part of the model could not be estimated; the answer is a lower bound, or uncertain.
     Error,
 }
 
@@ -48,7 +48,17 @@ pub struct Diagnostic {
     pub node: Option<String>,
 }
 
+/// Codes after which the truth may lie far above or below the answer, whatever their severity: a branch that data
+/// decides, shapes that are stand-ins, operators with assumed allocations.
+const UNCERTAIN: [&str; 5] =
+    ["assumed-branch", "shape-unknown", "unknown-layer", "unknown-operator", "unmodelled-operator"];
+
 impl Diagnostic {
+    /// Whether the truth may lie far above or below the answer, so that the answer is no bound.
+    pub fn is_uncertain(&self) -> bool {
+        UNCERTAIN.contains(&self.code.as_str())
+    }
+
     /// A diagnostic about the whole model.
     pub fn new(severity: Severity, code: &str, message: impl Into<String>) -> Self {
         Self { severity, code: code.to_owned(), message: message.into(), node: None }

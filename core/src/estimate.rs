@@ -26,6 +26,7 @@ use crate::source::Source;
 use crate::step::{self, loss::Loss};
 use crate::trace::{Storage, Trace};
 use crate::unroll;
+use crate::unused;
 
 pub use self::largest::{BatchLine, LargestBatch};
 pub use self::locate::{Candidate, Located, Match};
@@ -65,10 +66,15 @@ struct Run {
 }
 
 impl Run {
-    /// Whether parts of the model could not be estimated.
-    fn is_lower_bound(&self) -> bool {
+    /// Whether parts of the model could not be estimated, or rest on an assumption that decides.
+    fn is_open(&self) -> bool {
         let failed = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Error;
-        self.typed.lower_bound || self.diagnostics.iter().any(failed)
+        self.typed.lower_bound || self.diagnostics.iter().any(failed) || self.is_uncertain()
+    }
+
+    /// Whether the truth may lie far above or below.
+    fn is_uncertain(&self) -> bool {
+        self.diagnostics.iter().any(Diagnostic::is_uncertain)
     }
 
     /// What there is for it on its device; the settings may limit it to a fraction, too.
@@ -167,7 +173,8 @@ impl Model {
         sink.extend(self.attention_setting(config));
         sink.extend(self.other_settings(config));
         sink.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
-        let (graph, typed) = unroll::unroll(graph, &config.dims, &sink)?;
+        let (mut graph, typed) = unroll::unroll(graph, &config.dims, &sink)?;
+        unused::note(&mut graph, &typed, &sink);
         // A configuration was written out with the attention that is asked for.
         let written = self.configuration.as_ref().map(|_| Config::default().attention);
         let followed = written.map(|attention| Config { attention, ..config.clone() });

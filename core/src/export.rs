@@ -45,7 +45,7 @@ impl Answer {
     /// How the run ends on all devices.
     pub fn on_devices(&self) -> Option<Sentence> {
         let verdicts = self.devices.iter().map(|device| device.verdict.verdict);
-        Devices::of(verdicts).sentence(self.report.lower_bound)
+        Devices::of(verdicts).sentence(self.report.is_open())
     }
 
     /// The answer on the configured device.
@@ -57,7 +57,7 @@ impl Answer {
 
     /// How far the batch can go on a device; not known of a lower bound.
     pub fn largest(&self, device: &DeviceAnswer) -> LargestBatch {
-        if self.report.lower_bound { LargestBatch::default() } else { device.largest }
+        if self.report.is_open() { LargestBatch::default() } else { device.largest }
     }
 }
 
@@ -152,6 +152,7 @@ mod tests {
             timeline,
             verdict: verdict("A|1", Verdict::Fits),
             lower_bound: true,
+            uncertain: false,
             diagnostics: vec![Diagnostic::new(Severity::Info, "assumed", "a <loss>")],
             recorded: None,
         };

@@ -4,6 +4,7 @@
 //! Nodes are in topological order; ids are positions.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +59,10 @@ pub struct Graph {
     pub is_traced: bool,
     /// In a program: values that a Python name holds until another value has been made.
     pub held: Vec<(ValueId, ValueId)>,
-    /// Weights of branches that are not taken, in order: the module has them all the same.
+    /// Values of `Constant` nodes, in order: numbers of the code, which are trained only where they are used as
+    /// weights.
+    pub constants: Vec<ValueId>,
+    /// Weights of branches that are not taken or that nothing reads, in order: the module has them all the same.
     #[serde(skip)]
     pub idle: Vec<ValueId>,
     /// Why values are not simply what the file states; as long as no stage has run, none.
@@ -106,6 +110,16 @@ pub enum Dim {
     Named(String),
     /// Open, without a name.
     Unknown,
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(size) => write!(f, "{size}"),
+            Self::Named(name) => f.write_str(name),
+            Self::Unknown => f.write_str("?"),
+        }
+    }
 }
 
 /// Contents of a tensor in the file: its type, and its elements where they are few and needed.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::bytes::grouped;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::graph::{Elements, Graph, Node, ValueId};
+use crate::graph::{Body, Dim, Elements, Graph, Node, ValueId};
 use crate::ops::{self, Inference, LIMIT, Made, OpError, Operator};
 use crate::tensor::{DType, TensorType};
 
@@ -95,6 +95,35 @@ pub(crate) fn as_far_as_known(graph: &Graph, dims: &BTreeMap<String, u64>) -> Re
     Ok(run.typed())
 }
 
+/// Types what the nodes of a body make, as far as what they read is typed; returns its bytes, and of control flow
+/// inside those of the largest body. Views take none.
+pub(crate) fn bytes_made(graph: &Graph, body: &Body, typed: &mut Typed) -> u64 {
+    const VIEWS: [&str; 6] =
+        ["Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+    let mut bytes = 0_u64;
+    for node in &body.nodes {
+        let inner = node.bodies().map(|inner| bytes_made(graph, inner, typed)).max().unwrap_or(0);
+        bytes = bytes.saturating_add(inner);
+        let Some(operator) = ops::lookup(&node.domain, &node.op) else { continue };
+        let mut inference = Inference::new(node, graph.opset, &typed.types, &typed.elements);
+        let is_known = check_inputs(operator, &inference)
+            .and_then(|()| (operator.infer)(&mut inference))
+            .is_ok();
+        let (made, _) = inference.finish();
+        for (id, made) in node.outputs.iter().zip(made).filter(|_| is_known) {
+            let Some(id) = id else { continue };
+            let takes = made.ty.as_ref().filter(|_| !VIEWS.contains(&node.op.as_str()));
+            bytes = bytes.saturating_add(takes.map_or(0, |ty| ty.size().0));
+            if let (Some(ty), Some(elements)) =
+                (typed.types.get_mut(id.0), typed.elements.get_mut(id.0))
+            {
+                (*ty, *elements) = (made.ty, made.elements);
+            }
+        }
+    }
+    bytes
+}
+
 /// What nodes are counted by: severity and code of the diagnostic, operator.
 type Key<'a> = (Severity, &'static str, &'a str);
 
@@ -140,12 +169,15 @@ impl<'a> Run<'a> {
         };
         let numbers = ops::only_numbers(&graph.nodes, n);
         let slots = run.types.iter_mut().zip(&mut run.elements).zip(numbers);
-        for (value, ((ty, elements), is_number)) in graph.values.iter().zip(slots) {
+        for ((at, value), ((ty, elements), is_number)) in graph.values.iter().enumerate().zip(slots)
+        {
             if let Some(literal) = &value.initializer {
                 *ty = Some(TensorType::new(literal.dtype, literal.dims.clone()));
                 // What is trained has no fixed elements, however small it is.
-                let is_trained =
-                    literal.dtype.is_floating() && value.has_state_name() && !is_number;
+                let is_trained = literal.dtype.is_floating()
+                    && value.has_state_name()
+                    && !is_number
+                    && graph.constants.binary_search(&ValueId(at)).is_err();
                 let known = literal.elements.clone().filter(|_| !is_trained);
                 *elements = known.filter(|list| list.len() <= LIMIT);
             }
@@ -174,6 +206,7 @@ impl<'a> Run<'a> {
             let message = format!("no output of the model can be typed: {why}");
             return Err(Error::new(ErrorKind::InvalidGraph, message));
         }
+        self.compare_outputs(sink);
         let gaps = std::mem::take(&mut self.gaps);
         sink.extend(gaps.into_iter().map(|((severity, code, op), gap)| {
             let times = match gap.count {
@@ -183,6 +216,51 @@ impl<'a> Run<'a> {
             Diagnostic::new(severity, code, format!("{}{times}", gap.message)).at(gap.node)
         }));
         Ok(self.typed())
+    }
+
+    /// Notes outputs that the file declares with another shape. Not where the shapes rest on stand-ins or data, or
+    /// where the batch is not that of the file.
+    fn compare_outputs(&self, sink: &Diagnostics) {
+        let depends = |key: &Key<'_>| key.1 == "data-dependent-size";
+        if self.lower_bound || self.binding.rebatch.is_some() || self.gaps.keys().any(depends) {
+            return;
+        }
+        for id in &self.graph.outputs {
+            let declared = self.graph.value(*id).and_then(|value| value.declared.as_ref());
+            let declared = declared.and_then(|declared| declared.dims.as_ref());
+            let (Some(dims), Some(Some(ty))) = (declared, self.types.get(id.0)) else { continue };
+            let differs = |(dim, size): (&Dim, &u64)| matches!(dim, Dim::Known(n) if n != size);
+            if dims.len() == ty.rank() && !dims.iter().zip(&ty.dims).any(differs) {
+                continue;
+            }
+            let dims: Vec<_> = dims.iter().map(ToString::to_string).collect();
+            let (name, dims) = (self.graph.value_name(*id), dims.join(", "));
+            let message = format!(
+                "the file declares the output `{name}` as [{dims}], its operators make {ty}"
+            );
+            sink.push(Diagnostic::new(Severity::Warning, "declared-output", message).at(name));
+        }
+    }
+
+    /// Notes inputs of different floating-point types, where ONNX and PyTorch want one.
+    fn compare_inputs(&mut self, node: &'a Node) {
+        const ALIKE: [&str; 8] =
+            ["Add", "Conv", "ConvTranspose", "Div", "Gemm", "MatMul", "Mul", "Sub"];
+        if self.graph.is_program || self.graph.is_traced || !ALIKE.contains(&node.op.as_str()) {
+            return;
+        }
+        let types = node.inputs.iter().flatten().filter_map(|id| self.types.get(id.0)?.as_ref());
+        let mut types = types.map(|ty| ty.dtype).filter(|dtype| dtype.is_floating());
+        let Some(first) = types.next() else { return };
+        if let Some(other) = types.find(|dtype| *dtype != first) {
+            let label = node.label(self.graph);
+            self.count((Severity::Warning, "mixed-types", &node.op), label, || {
+                format!(
+                    "\"{label}\" ({}) reads {first} and {other}: PyTorch wants one type",
+                    node.op
+                )
+            });
+        }
     }
 
     fn typed(self) -> Typed {
@@ -222,6 +300,7 @@ impl<'a> Run<'a> {
         let result =
             check_inputs(operator, &inference).and_then(|()| (operator.infer)(&mut inference));
         let (mut made, notes) = inference.finish();
+        self.compare_inputs(node);
         for note in notes {
             let key = (Severity::Warning, "data-dependent-size", node.op.as_str());
             self.count(key, node.label(self.graph), || note);

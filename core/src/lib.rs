@@ -66,6 +66,8 @@ pub mod infer;
 
 pub mod unroll;
 
+mod unused;
+
 pub mod recover;
 
 pub mod adapt;

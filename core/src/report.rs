@@ -58,11 +58,20 @@ pub struct Report {
     pub verdict: DeviceVerdict,
     /// Whether parts of the model could not be estimated, so that the truth can only be higher.
     pub lower_bound: bool,
+    /// Whether the truth may also be lower, because an assumption or a stand-in decides: then it is no bound.
+    pub uncertain: bool,
     /// Every assumption, recovery and gap.
     pub diagnostics: Vec<Diagnostic>,
     /// What else is known of a run that was not simulated but recorded; of such a run there is no
     /// model, and the settings say nothing but which device it is judged on.
     pub recorded: Option<RecordedRun>,
+}
+
+impl Report {
+    /// Whether the answer does not prove that a run fits: a lower bound, or uncertain.
+    pub const fn is_open(&self) -> bool {
+        self.lower_bound || self.uncertain
+    }
 }
 
 /// A run that was recorded: on a GPU by the allocator, or on a CPU by a profiler.

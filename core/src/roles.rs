@@ -1,5 +1,7 @@
 //! The roles of the file's tensors: trained, state, or plain numbers.
 
+use std::collections::BTreeSet;
+
 use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;
 use crate::ops;
@@ -91,11 +93,12 @@ fn initializer_role(
         _ if graph.is_program => return Role::Host,
         _ => {}
     }
-    let is_state_name =
-        graph.members.is_empty() && graph.value(id).is_some_and(Value::has_state_name);
+    let is_state_name = graph.members.is_empty()
+        && graph.value(id).is_some_and(Value::has_state_name)
+        && graph.constants.binary_search(&id).is_err();
     if ty.dtype.is_floating() {
         let leaf = name.rsplit('.').next().unwrap_or(name);
-        if BUFFERS.contains(&leaf) {
+        if BUFFERS.contains(&leaf) || uses.is_frozen_norm(name) {
             return Role::Buffer;
         }
         if ty.rank() == 0 && is_state_name && NUMBERS.contains(&leaf) {
@@ -122,6 +125,9 @@ struct Uses {
     table: Vec<bool>,
     /// Matrices of adapters, which no exporter lists: they are put in after the file was read.
     adapter: Vec<bool>,
+    /// Paths of normalisations whose running variance is read by other operators: `FrozenBatchNorm2d`, which has
+    /// four buffers and no parameters.
+    frozen_norms: BTreeSet<String>,
     /// Scales, sizes and the like: no tensors, though some files keep them among the weights.
     number: Vec<bool>,
 }
@@ -136,6 +142,7 @@ impl Uses {
             weight: none.clone(),
             table: none.clone(),
             adapter: none,
+            frozen_norms: BTreeSet::new(),
             number: ops::only_numbers(nodes, program.graph.values.len()),
         };
         for node in &program.nodes {
@@ -171,11 +178,25 @@ impl Uses {
         for output in &program.graph.outputs {
             mark(&mut uses.read, *output);
         }
+        for (at, value) in program.graph.values.iter().enumerate() {
+            let id = ValueId(at);
+            let is_other = value.initializer.is_some() && uses.read(id) && !uses.is_statistic(id);
+            if let Some(path) = value.name.strip_suffix("running_var").filter(|_| is_other) {
+                uses.frozen_norms.insert(path.to_owned());
+            }
+        }
         uses
     }
 
     fn read(&self, id: ValueId) -> bool {
         self.read.get(id.0).copied().unwrap_or(false)
+    }
+
+    /// Whether a tensor of this name is a buffer of a frozen normalisation.
+    fn is_frozen_norm(&self, name: &str) -> bool {
+        ["weight", "bias", "running_mean", "running_var"].iter().any(|leaf| {
+            name.strip_suffix(leaf).is_some_and(|path| self.frozen_norms.contains(path))
+        })
     }
 
     fn is_statistic(&self, id: ValueId) -> bool {

@@ -160,7 +160,7 @@ fn missing_workspaces() -> Diagnostic {
 fn lacking_gradient(operator: &str) -> Diagnostic {
     let message = format!(
         "the gradient of `{operator}` is unknown for its arguments here: gradients are assumed to be as large \
-         as its inputs, so the truth can only be higher"
+         as its inputs"
     );
     Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(operator)
 }

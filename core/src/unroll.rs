@@ -7,8 +7,8 @@
 //! - Conditions and trip counts follow from constants and shapes. Some are known only after other control flow, so
 //!   types are inferred again after each round, until nothing changes.
 //! - Sequences and optionals exist only here: as lists of values.
-//! - Conditions that depend on data are assumed and reported: the branch with more weights, the most trips that a
-//!   loop allows, one trip if it has no number.
+//! - Conditions that depend on data are assumed and reported: the branch that needs more memory, the most trips that
+//!   a loop allows, one trip if it has no number.
 
 mod lists;
 
@@ -99,6 +99,8 @@ struct Assumption {
 struct Round<'r> {
     graph: &'r mut Graph,
     typed: &'r Typed,
+    /// The same, with the types of branches that were compared.
+    scratch: Option<Typed>,
     nodes: Vec<Node>,
     /// Values that are others under another name.
     aliases: BTreeMap<ValueId, ValueId>,
@@ -120,6 +122,7 @@ impl<'r> Round<'r> {
         Self {
             graph,
             typed,
+            scratch: None,
             nodes: Vec::new(),
             aliases: BTreeMap::new(),
             lists: BTreeMap::new(),
@@ -175,17 +178,22 @@ impl<'r> Round<'r> {
         else {
             return Ok(false);
         };
-        let known = node.input(0).and_then(|condition| self.flag(condition));
+        let condition = node.input(0);
+        let known =
+            self.squeezes(yes, no).or_else(|| condition.and_then(|condition| self.flag(condition)));
         let Some(taken) = known.or_else(|| {
-            let heavier = self.weight(yes) >= self.weight(no);
-            let name = if heavier { "then" } else { "else" };
+            // Types are inferred only where it is time to assume.
+            self.assumptions.as_ref().filter(|_| self.depth == 0)?;
+            let is_squeeze = squeezed(yes, no).is_some();
+            let larger = !is_squeeze && self.need(yes) >= self.need(no);
+            let name = if larger { "then" } else { "else" };
             let label = node.label(self.graph).to_owned();
             let message = format!(
-                "data decides which branch of \"{label}\" (If) runs: its {name} branch is taken, \
-                 which has more weights or comes first"
+                "data decides which branch of \"{label}\" (If) runs: its {name} branch is assumed, \
+                 which needs more memory or comes first"
             );
             self.assume("assumed-branch", Severity::Warning, label, message)?;
-            Some(heavier)
+            Some(larger)
         }) else {
             return Ok(false);
         };
@@ -419,8 +427,18 @@ impl<'r> Round<'r> {
         false
     }
 
-    /// How much a branch brings: bytes of its weights, then its nodes.
-    fn weight(&self, body: &Body) -> (u64, usize) {
+    /// What decides an `If` that squeezes: the size of the axis, where it is known.
+    fn squeezes(&self, yes: &Body, no: &Body) -> Option<bool> {
+        let squeeze = squeezed(yes, no)?;
+        let x = squeeze.input(0)?;
+        let axes = squeeze.ints("axes").or_else(|| self.ints(squeeze.input(1)?))?;
+        self.typed.ty(x)?;
+        Some(axes.iter().all(|axis| self.size(x, *axis) == Some(1)))
+    }
+
+    /// How much memory a branch needs, roughly: its weights with gradients and two states of the optimizer, and what
+    /// its nodes make; then its nodes.
+    fn need(&mut self, body: &Body) -> (u64, usize) {
         let mut read = weights(self.graph, body);
         sorted::by_key(&mut read, |id| *id);
         read.dedup();
@@ -429,7 +447,10 @@ impl<'r> Round<'r> {
             let numel = literal.dims.iter().try_fold(1_u64, |n, dim| n.checked_mul(*dim));
             Some(numel?.saturating_mul(literal.dtype.size().0))
         });
-        (bytes.fold(0, u64::saturating_add), count(body))
+        let weights = bytes.fold(0, u64::saturating_add);
+        let scratch = self.scratch.get_or_insert_with(|| self.typed.clone());
+        let made = infer::bytes_made(self.graph, body, scratch);
+        (weights.saturating_mul(4).saturating_add(made), count(body))
     }
 
     fn resolve(&self, id: ValueId) -> ValueId {
@@ -526,6 +547,13 @@ fn weights(graph: &Graph, body: &Body) -> Vec<ValueId> {
         node.bodies().for_each(|body| found.extend(weights(graph, body)));
     }
     found
+}
+
+/// The `Squeeze` of the branches as which TorchScript writes `squeeze` of an axis: the other one passes its input on.
+fn squeezed<'b>(yes: &'b Body, no: &Body) -> Option<&'b Node> {
+    let [squeeze] = yes.nodes.as_slice() else { return None };
+    let passes_on = no.nodes.iter().all(|node| node.op == "Identity");
+    (squeeze.op == "Squeeze" && passes_on).then_some(squeeze)
 }
 
 /// COUNT: nodes of a body and of those in it.

@@ -26,18 +26,18 @@ pub(crate) struct Headline {
 pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBatch>) -> Headline {
     let headline = wording::headline(report, largest);
     let verdict = report.verdict.verdict;
-    let verdict = if report.lower_bound { verdict.of_lower_bound() } else { verdict };
+    let verdict = if report.is_open() { verdict.of_lower_bound() } else { verdict };
     let mut rest: Vec<String> = headline.rest.iter().map(spoken).collect();
-    rest.push(on_devices(count, report.lower_bound));
+    rest.push(on_devices(count, report.is_open()));
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
     Headline { lead: spoken(&headline.lead), rest: spaced(&rest), verdict }
 }
 
 /// On how many devices the run fits; empty where there are not several.
-fn on_devices(count: Count, lower_bound: bool) -> String {
+fn on_devices(count: Count, is_open: bool) -> String {
     let Count { all, known, survive, fail } = count;
     let devices = Devices { all, known, survive, fail };
-    devices.sentence(lower_bound).as_ref().map(spoken).unwrap_or_default()
+    devices.sentence(is_open).as_ref().map(spoken).unwrap_or_default()
 }
 
 /// The headline of the newest answer.
@@ -59,6 +59,11 @@ pub(crate) fn doubt(report: &Report) -> Option<(String, String)> {
             let mut warnings = report.diagnostics.iter();
             let warning = warnings.find(|warning| warning.severity == Severity::Warning)?;
             return Some((tr("Uncertain."), sentence(&warning.message)));
+        }
+        None if report.uncertain => {
+            let mut causes = report.diagnostics.iter();
+            let cause = causes.find(|cause| cause.is_uncertain())?;
+            return Some((tr("Uncertain."), sentence(&cause.message)));
         }
         None if report.lower_bound => {
             tr("Parts of this model could not be estimated, so a real run needs this much or more.")

@@ -76,7 +76,6 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 pub(crate) fn verdict_short(verdict: Verdict) -> String {
     tr(match verdict {
         Verdict::FitsAfterFlush => "flushes",
-        Verdict::NotKnown => "at least",
         Verdict::DoesNotFit => "too big",
         _ => return self::verdict(verdict),
     })

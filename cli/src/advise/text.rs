@@ -81,7 +81,7 @@ fn suggestions(advice: &Advice) -> String {
 fn plan_title(advice: &Advice) -> String {
     let Advice { plan, report, fits, .. } = advice;
     let device = &report.verdict.name;
-    let title = if !fits && report.lower_bound {
+    let title = if !fits && report.is_open() {
         wording::levers::unknown(device)
     } else {
         wording::levers::plan(plan.steps.len(), *fits, device)

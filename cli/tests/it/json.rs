@@ -39,6 +39,7 @@ fn keys_are_those_of_the_contract() {
             "certainty",
             "devices",
             "lower_bound",
+            "uncertain",
             "diagnostics"
         ])
     );

@@ -130,7 +130,7 @@ pub(super) fn judge(
     place: (&Device, &Room),
 ) -> DeviceVerdict {
     let mut judged = DeviceVerdict::of(trace, settings, unlimited, place);
-    if run.is_lower_bound() {
+    if run.is_open() {
         judged.verdict = judged.verdict.of_lower_bound();
     }
     judged

@@ -71,7 +71,8 @@ impl Simulation {
             model: summary.clone(),
             config: run.config.clone(),
             diagnostics: diagnostics.into_sorted(),
-            lower_bound: run.is_lower_bound(),
+            lower_bound: run.is_open() && !run.is_uncertain(),
+            uncertain: run.is_uncertain(),
             without_workspaces: without_workspaces(run),
             ..report
         }

@@ -31,6 +31,7 @@ struct JsonAnswer<'a> {
     certainty: Option<JsonCertainty<'a>>,
     devices: Vec<JsonDevice<'a>>,
     lower_bound: bool,
+    uncertain: bool,
     diagnostics: Vec<JsonDiagnostic<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compared: Option<JsonRecorded<'a>>,
@@ -177,6 +178,7 @@ impl<'a> JsonAnswer<'a> {
             timeline: _,
             verdict: _,
             lower_bound,
+            uncertain,
             diagnostics,
             recorded: _,
         } = report;
@@ -193,6 +195,7 @@ impl<'a> JsonAnswer<'a> {
                 .map(|device| JsonDevice::of(device, answer.largest(device)))
                 .collect(),
             lower_bound: *lower_bound,
+            uncertain: *uncertain,
             diagnostics: diagnostics.iter().map(JsonDiagnostic::of).collect(),
             compared: None,
         }

@@ -19,7 +19,9 @@ pub fn markdown(answer: &Answer) -> String {
     at_peak(&mut text, report);
     devices(&mut text, answer);
     text += "\n## Assumptions\n\n";
-    if report.lower_bound {
+    if report.uncertain {
+        text += "- **Uncertain:** parts of the model are assumed, and the truth may lie far off.\n";
+    } else if report.lower_bound {
         text += "- **Lower bound:** parts of the model could not be estimated.\n";
     }
     // Writing to a string does not fail.
@@ -116,7 +118,7 @@ fn devices(text: &mut String, answer: &Answer) {
         let ends = verdict.verdict.name().replace('-', " ");
         write!(text, "| {name} | {ends} | {} | {} |", verdict.need, verdict.capacity).ok();
         if batch.is_some() {
-            let most = if answer.report.lower_bound { "at most " } else { "" };
+            let most = if answer.report.is_open() { "at most " } else { "" };
             let size =
                 |n: Option<u64>| n.map_or_else(|| "none".to_owned(), |n| format!("{most}{n}"));
             let LargestBatch { without_flush, with_flush } = device.largest;

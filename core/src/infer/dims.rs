@@ -220,8 +220,11 @@ impl Binding {
             dims.insert(dim.name.clone(), size);
             let is_assumed = stated.is_none() || graph.assumes_dims;
             if is_assumed && !(dim.batch && matches!(batch, Batch::Fixed(_))) {
+                let is_second = !dim.batch && Meaning::of(&dim.name) == Meaning::Batch;
+                let follows =
+                    if is_second { ", and follows the batch where only that is set" } else { "" };
                 let message = format!(
-                    "dimension `{}` of {} is assumed to be {size}; set it to what you train with",
+                    "dimension `{}` of {} is assumed to be {size}{follows}; set it to what you train with",
                     dim.name,
                     dim.inputs.join(", ")
                 );

@@ -86,6 +86,7 @@ impl Recorded<'_> {
             live_at_peak: peak.live,
             verdict,
             lower_bound: gap.is_some(),
+            uncertain: false,
             diagnostics: self.diagnostics.clone(),
             recorded: Some(RecordedRun {
                 readings: vec![self.reading()],

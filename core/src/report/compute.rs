@@ -134,6 +134,7 @@ impl Report {
             timeline,
             verdict,
             lower_bound: false,
+            uncertain: false,
             diagnostics: Vec::new(),
             recorded: None,
         }

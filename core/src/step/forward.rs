@@ -283,7 +283,7 @@ impl<'a> Forward<'a> {
             let (count, first) = (nodes.len(), nodes.first().copied().unwrap_or_default());
             let message = format!(
                 "what `{op}` keeps and allocates is unknown ({count} in the graph): it is assumed to \
-                 make its outputs and to keep its inputs, so the truth can only be higher"
+                 make its outputs and to keep its inputs"
             );
             found.push(Diagnostic::new(Severity::Error, "unmodelled-operator", message).at(first));
         }

@@ -7,6 +7,7 @@ use crate::diagnostic::{ASSUMED_DIMENSION, Severity};
 use crate::estimate::LargestBatch;
 use crate::report::{Certainty, DeviceVerdict, Report};
 use crate::trace::Category;
+use crate::unused::UNUSED;
 
 /// Endings of files that are no part of a model's name.
 const ENDINGS: [&str; 16] = [
@@ -29,7 +30,7 @@ const ENDINGS: [&str; 16] = [
 ];
 
 /// Codes of warnings that the headline repeats.
-const REPEATED: [&str; 3] = ["unread-key", "assumed-attention", "assumed-tied-weights"];
+const REPEATED: [&str; 4] = [UNUSED, "unread-key", "assumed-attention", "assumed-tied-weights"];
 
 /// The answer on the configured device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +44,8 @@ pub struct Headline {
 /// The answer on the configured device; `largest` is how far the batch can go there, if it is known.
 pub fn headline(report: &Report, largest: Option<LargestBatch>) -> Headline {
     let device = &report.verdict;
-    // How far a lower bound can go is unknown.
-    let largest = largest.filter(|_| !report.lower_bound);
+    // How far the batch can go is unknown of a lower bound.
+    let largest = largest.filter(|_| !report.is_open());
     let rest = [
         Some(peak_or_end(report, device)),
         largest.map(|largest| largest_batch(&device.name, largest)),
@@ -82,9 +83,9 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
     let (need, usable) = (device.need, device.usable());
     // Rounded, both may read the same although one is more.
     let looks_equal = need > usable && need.short() == usable.short();
-    let is_bound = report.lower_bound;
+    let (is_bound, is_uncertain) = (report.lower_bound, report.uncertain);
     // A recording with a gap is a lower bound, too: it refutes and does not prove.
-    let verdict = if is_bound { device.verdict.of_lower_bound() } else { device.verdict };
+    let verdict = if report.is_open() { device.verdict.of_lower_bound() } else { device.verdict };
     let english = match verdict {
         Verdict::Fits => "{run} fits on {gpu}: it needs {need}.",
         Verdict::Tight => "{run} is a tight fit on {gpu}: it needs {need}.",
@@ -96,11 +97,13 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
             "{run} fits on {gpu} only if PyTorch flushes its cache every step (slow): without, it needs \
              {need}."
         }
+        Verdict::NotKnown if is_uncertain => "{run} needs about {need} on {gpu}.",
         Verdict::NotKnown => "{run} needs at least {need} on {gpu}.",
         Verdict::DoesNotFit if need <= usable => "{run} does not fit on {gpu}.",
         Verdict::DoesNotFit if looks_equal => {
             "Does not fit on {gpu}: {run} needs {over} more than {usable}."
         }
+        Verdict::DoesNotFit if is_uncertain => "Does not fit on {gpu}: {run} needs about {need}.",
         Verdict::DoesNotFit if is_bound => "Does not fit on {gpu}: {run} needs at least {need}.",
         Verdict::DoesNotFit => "Does not fit on {gpu}: {run} needs {need}.",
     };
@@ -183,7 +186,7 @@ pub fn largest_batch(device: &str, largest: LargestBatch) -> Sentence {
 /// What the peak mostly consists of. Nothing where not all of it is known, or what it was for.
 pub fn largest_category(report: &Report) -> Option<Sentence> {
     let by_origin = report.recorded.as_ref().is_some_and(|run| run.by_origin);
-    if by_origin || report.lower_bound {
+    if by_origin || report.is_open() {
         return None;
     }
     let (category, bytes) = report.at_peak.largest_first().into_iter().next()?;
@@ -230,7 +233,7 @@ impl Devices {
     }
 
     /// On how many devices the run fits; nothing where there are not several.
-    pub fn sentence(self, lower_bound: bool) -> Option<Sentence> {
+    pub fn sentence(self, is_open: bool) -> Option<Sentence> {
         let Self { all, known, survive, fail } = self;
         if all < 2 {
             return None;
@@ -239,9 +242,9 @@ impl Devices {
             "Checking {all} GPUs…"
         } else if fail == all {
             "Does not fit on any of {all} GPUs."
-        } else if lower_bound && fail == 0 {
+        } else if is_open && fail == 0 {
             "For all {all} GPUs the verdict is unknown."
-        } else if lower_bound {
+        } else if is_open {
             "Does not fit on {fail} of {all} GPUs; the verdict for the others is unknown."
         } else if survive == all {
             "Fits on all {all} GPUs."

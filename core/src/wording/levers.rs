@@ -15,8 +15,8 @@ pub fn plan(steps: usize, fits: bool, device: &str) -> Sentence {
     Sentence::of(english).with("device", with_article(device)).with("n", steps)
 }
 
-/// Above no plan: the need is a lower bound, and smaller than the device.
+/// Above no plan: the need is a lower bound or uncertain, and smaller than the device.
 pub fn unknown(device: &str) -> Sentence {
-    Sentence::of("This is a lower bound: the verdict on {device} is unknown.")
+    Sentence::of("Not everything could be estimated: the verdict on {device} is unknown.")
         .with("device", with_article(device))
 }

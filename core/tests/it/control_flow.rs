@@ -46,7 +46,7 @@ fn report(text: &str) -> (Report, Vec<String>) {
 
 #[test]
 fn branches_that_are_known_are_the_nodes_of_one() {
-    let spelled_out = "g (float[8,64] x) => (float[8,64] y) <float[64,64] w, float[64,64] v> {
+    let spelled_out = "g (float[8,64] x) => (float[8,64] y) <float[64,64] w> {
         h = MatMul(x, w)  y = Relu(h)
     }";
     let branches = "then_branch = t () => (float[8,64] a) { a = Relu(h) },
@@ -260,4 +260,41 @@ proptest! {
             drop(model.estimate(&Config::default()));
         }
     }
+}
+
+/// Parameters and bytes of buffers of a model in which nothing is assumed.
+#[track_caller]
+fn check_roles(name: &str, text: &str, expected: (u64, u64)) {
+    let (report, _) = report(text);
+    let found = (report.model.parameters, report.model.buffer_bytes.0);
+    assert_eq!(found, expected, "{name}");
+    assert!(!report.is_open(), "{name}: {:?}", report.diagnostics);
+}
+
+#[test]
+fn squeezes_and_frozen_normalisations_are_what_the_exporter_meant() {
+    let squeeze = |size: usize| {
+        format!(
+            "g (float[8,{size},64] x, bool c) => (float[n,k] y) <float[64,64] w> {{
+                axis = Constant <value_ints = [1]> ()
+                s = If(c) <
+                    then_branch = t () => (float[n,k] a) {{ a = Squeeze(x, axis) }},
+                    else_branch = e () => (float[n,m,k] b) {{ b = Identity(x) }}>
+                y = MatMul(s, w)
+            }}"
+        )
+    };
+    check_roles("an axis of one", &squeeze(1), (64 * 64, 0));
+    check_roles("an axis of three", &squeeze(3), (64 * 64, 0));
+    let frozen = "g (float[8,4,6,6] x) => (float[8,4,6,6] y) <
+            float[4,4,1,1] conv.weight, float[4] bn.weight, float[4] bn.bias,
+            float[4] bn.running_mean, float[4] bn.running_var> {
+        shape = Constant <value_ints = [1, 4, 1, 1]> ()
+        h = Conv(x, conv.weight)
+        w = Reshape(bn.weight, shape)  b = Reshape(bn.bias, shape)
+        m = Reshape(bn.running_mean, shape)  v = Reshape(bn.running_var, shape)
+        d = Sqrt(v)  r = Reciprocal(d)  s = Mul(w, r)  ms = Mul(m, s)  o = Sub(b, ms)
+        z = Mul(h, s)  y = Add(z, o)
+    }";
+    check_roles("FrozenBatchNorm2d", frozen, (16, 64));
 }

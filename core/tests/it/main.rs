@@ -31,6 +31,7 @@ mod profiled;
 mod recorded;
 mod recording;
 mod replay;
+mod robustness;
 mod runs;
 mod settings;
 mod sharing;

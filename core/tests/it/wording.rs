@@ -96,7 +96,7 @@ fn sizes_that_look_equal_are_compared_by_their_difference() {
 }
 
 #[test]
-fn a_lower_bound_never_fits() {
+fn lower_bounds_and_uncertain_answers_never_fit() {
     let mut report = alexnet(None);
     report.lower_bound = true;
     report.verdict.verdict = report.verdict.verdict.of_lower_bound();
@@ -105,6 +105,14 @@ fn a_lower_bound_never_fits() {
         &expect![[r#"
         alexnet at batch 64 needs at least 1.66 of 14.6 GiB on a T4.
         At least 1.18 GiB are allocated at the peak, in the optimizer step.
+    "#]],
+    );
+    (report.lower_bound, report.uncertain) = (false, true);
+    check(
+        &report,
+        &expect![[r#"
+        alexnet at batch 64 needs about 1.66 of 14.6 GiB on a T4.
+        1.18 GiB are allocated at the peak, in the optimizer step.
     "#]],
     );
 }

@@ -168,7 +168,9 @@ impl<'m> Builder<'m> {
         let value = value.unwrap_or_else(|| {
             Err(invalid(format!("the constant \"{output}\" has no value that is known here")))
         })?;
-        self.define(output.clone(), Some(value)).map(|_| ())
+        let id = self.define(output.clone(), Some(value))?;
+        self.graph.constants.push(id);
+        Ok(())
     }
 
     /// The constant that the node is, or those that are in its bodies, and their weights.
@@ -349,7 +351,11 @@ impl<'m> Builder<'m> {
         })
     }
 
+    /// Notes what is odd about a tensor: a type that PyTorch does not have, or too few bytes.
     fn note_stand_in(&mut self, tensor: &TensorProto, name: &str) {
+        if let Some(message) = literal::contradiction(tensor, name) {
+            self.graph.diagnostics.push(Diagnostic::new(Severity::Warning, "data-size", message));
+        }
         if literal::is_stand_in(tensor.data_type) {
             self.graph.diagnostics.push(Diagnostic::new(
                 Severity::Warning,

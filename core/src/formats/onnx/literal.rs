@@ -48,6 +48,20 @@ pub(super) fn literal(tensor: &TensorProto) -> Result<Literal, Error> {
     Ok(Literal { dtype, dims, elements })
 }
 
+/// That the bytes of a tensor in the file are not those of its type and dimensions. Nothing of elements in typed
+/// fields or in other files.
+pub(super) fn contradiction(tensor: &TensorProto, name: &str) -> Option<String> {
+    let kept = u64::try_from(tensor.raw_data.len()).unwrap_or(u64::MAX);
+    // Of bytes that were not copied, `slim` leaves the number.
+    let found = kept.max(u64::try_from(tensor.segment.get_or_default().end).unwrap_or(0));
+    let dtype = dtype(tensor.data_type).filter(|_| !is_stand_in(tensor.data_type))?;
+    let dims: Option<Vec<u64>> = tensor.dims.iter().map(|dim| u64::try_from(*dim).ok()).collect();
+    let needed = numel(&dims?).saturating_mul(dtype.size().0);
+    (found != 0 && found != needed).then(|| {
+        format!("\"{name}\" has {found} bytes where its dimensions need {needed}: the latter are counted")
+    })
+}
+
 fn elements(tensor: &TensorProto, dtype: DType, count: u64) -> Option<Elements> {
     let count = usize::try_from(count).ok().filter(|_| count <= ELEMENTS_KEPT)?;
     if is_stand_in(tensor.data_type) || matches!(dtype, DType::Complex64 | DType::Complex128) {

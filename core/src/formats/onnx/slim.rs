@@ -15,6 +15,8 @@ use super::wire::{self, Reader, Tag, WireType};
 
 /// SIZE: elements of a tensor up to so many bytes are kept.
 const PAYLOAD_KEPT: u64 = 1 << 10;
+/// The field of a tensor's raw elements.
+const RAW_DATA: u64 = 9;
 /// SIZE: structure that is read at most; the largest models known have some ten MiB.
 const SLIM_MAX: u64 = 256 << 20;
 /// COUNT: fields that are walked at most.
@@ -161,7 +163,12 @@ impl Slimmer<'_> {
         match rule {
             Rule::Walk(_) if fixed => Err(wire::corrupt(start, "a number instead of a message")),
             Rule::Walk(message) => self.message(tag, message, size, depth),
-            Rule::Payload if size > PAYLOAD_KEPT => self.reader.skip(size, end),
+            Rule::Payload if size > PAYLOAD_KEPT => {
+                if tag.field == RAW_DATA {
+                    self.note_size(size);
+                }
+                self.reader.skip(size, end)
+            }
             Rule::Drop => self.reader.skip(size, end),
             Rule::Copy | Rule::Payload => {
                 if wire::length(&self.out).saturating_add(size) > SLIM_MAX {
@@ -174,6 +181,16 @@ impl Slimmer<'_> {
                 self.reader.copy(size, end, &mut self.out)
             }
         }
+    }
+
+    /// Notes the size of elements that are jumped over, as the end of the tensor's `segment`, which no file has.
+    fn note_size(&mut self, size: u64) {
+        let mut segment = Vec::new();
+        wire::put_tag(Tag { field: 2, wire: WireType::Varint }, &mut segment);
+        wire::put_varint(size, &mut segment);
+        wire::put_tag(Tag { field: 3, wire: WireType::Delimited }, &mut self.out);
+        wire::put_varint(wire::length(&segment), &mut self.out);
+        self.out.extend(segment);
     }
 
     /// Copies a message inside another and fills in its new length.

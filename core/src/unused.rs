@@ -1,0 +1,115 @@
+//! Tensors that no operator reads, and nodes whose results nobody uses.
+//!
+//! PyTorch's exporters remove both by default. The dynamo exporter without `optimize` and other tools leave them. A
+//! module has its tensors on the device, read or not. So tensors with names of a module's state are counted, and
+//! everything else is reported with its bytes.
+
+use std::borrow::Cow;
+
+use crate::bytes::Bytes;
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::graph::{Graph, Node, Value, ValueId};
+use crate::infer::Typed;
+use crate::sorted;
+use crate::tensor::TensorType;
+
+/// Code of the diagnostic that the headline repeats.
+pub(crate) const UNUSED: &str = "unused";
+
+/// What is unused becomes worth a word, or leaves the answer open, from this part of the rest: one in so many.
+const PART: u64 = 16;
+
+/// Counts unread state among the module's, and reports what is unused.
+pub(crate) fn note(graph: &mut Cow<'_, Graph>, typed: &Typed, sink: &Diagnostics) {
+    sink.extend(quantized(graph, typed));
+    if graph.is_program || graph.is_traced {
+        return;
+    }
+    let (is_read, dead) = read(graph);
+    let size = |id: ValueId| typed.ty(id).map_or(Bytes::ZERO, TensorType::size);
+    let members = graph.members_by_name();
+    let (mut used, mut left_out, mut counted) = (Bytes::ZERO, Bytes::ZERO, Bytes::ZERO);
+    let (mut idle, mut other) = (Vec::new(), None);
+    for (at, value) in graph.values.iter().enumerate() {
+        let (id, is_float) =
+            (ValueId(at), typed.ty(ValueId(at)).is_some_and(|ty| ty.dtype.is_floating()));
+        if is_read.get(at).copied().unwrap_or(true) {
+            used += size(id);
+        } else if value.initializer.is_some() && graph.idle.binary_search(&id).is_err() {
+            let is_member = members.contains_key(&value.name);
+            let is_state = is_member || members.is_empty() && value.has_state_name() && is_float;
+            if is_state {
+                counted += size(id);
+                idle.push(id);
+            } else {
+                left_out += size(id);
+                other = other.or(Some(id));
+            }
+        }
+    }
+    let made = dead.iter().flat_map(|node| node.outputs.iter().flatten().copied());
+    let is_tensor = |id: &ValueId| typed.elements.get(id.0).is_some_and(Option::is_none);
+    let made: Bytes = made.filter(is_tensor).map(size).sum();
+    let tell = |severity, bytes: Bytes, name: Option<&str>, what: &str| {
+        let (Some(name), true) = (name, bytes.times(PART) > used) else { return };
+        sink.push(Diagnostic::new(severity, UNUSED, format!("{bytes} {what} `{name}`")));
+    };
+    let (state, other) = (idle.first(), other.as_ref());
+    let name = |id: &ValueId| graph.value_name(*id);
+    let what = "of parameters are counted without gradients, because no operator reads them:";
+    tell(Severity::Warning, counted, state.map(name), what);
+    let what = "of tensors are not counted, because no operator reads them:";
+    tell(Severity::Error, left_out, other.map(name), what);
+    let what = "are not counted, because no operator reads the result of";
+    tell(Severity::Error, made, dead.first().map(|node| node.label(graph)), what);
+    if !idle.is_empty() {
+        let graph = graph.to_mut();
+        graph.idle.extend(idle);
+        sorted::by_key(&mut graph.idle, |id| *id);
+    }
+}
+
+/// Which values the outputs depend on, and the nodes that they do not depend on.
+fn read(graph: &Graph) -> (Vec<bool>, Vec<&Node>) {
+    let mut is_read = vec![false; graph.values.len()];
+    let mark = |id: &ValueId, is_read: &mut Vec<bool>| {
+        if let Some(slot) = is_read.get_mut(id.0) {
+            *slot = true;
+        }
+    };
+    graph.outputs.iter().for_each(|id| mark(id, &mut is_read));
+    let mut dead = Vec::new();
+    for node in graph.nodes.iter().rev() {
+        let asked = |id: &ValueId| is_read.get(id.0).copied().unwrap_or(false);
+        // What control flow reads inside is not looked at: it stays as it is.
+        let has_body = node.bodies().next().is_some();
+        if has_body {
+            is_read.fill(true);
+        } else if node.outputs.iter().flatten().any(asked) {
+            node.outputs.iter().chain(&node.inputs).flatten().for_each(|id| mark(id, &mut is_read));
+        } else {
+            dead.push(node);
+        }
+    }
+    (is_read, dead)
+}
+
+/// That quantized weights are counted as they are, and not trained.
+fn quantized(graph: &Graph, typed: &Typed) -> Option<Diagnostic> {
+    let is_weight =
+        |id: &ValueId| graph.value(*id).is_some_and(|value: &Value| value.initializer.is_some());
+    let nodes = graph.nodes.iter().filter(|node| node.op == "DequantizeLinear");
+    let weights =
+        nodes.filter_map(|node| Some((node.input(0).filter(is_weight)?, node.output(0)?)));
+    let size = |id| typed.ty(id).map_or(Bytes::ZERO, TensorType::size);
+    let (mut count, mut held, mut trained) = (0_u64, Bytes::ZERO, Bytes::ZERO);
+    for (weight, made) in weights {
+        count = count.saturating_add(1);
+        (held, trained) = (held + size(weight), trained + size(made));
+    }
+    let message = format!(
+        "{count} quantized weights ({held}) are counted as frozen buffers; trained copies of them would be \
+         {trained} of parameters: export the model before it is quantized"
+    );
+    (count > 0).then(|| Diagnostic::new(Severity::Warning, "quantized-weights", message))
+}
