@@ -253,7 +253,7 @@ impl Explanation {
             self.suspects = vec![suspect];
         } else {
             let what =
-                format!("`{}` is no card known here; choose its kin as the device", gpu.name);
+                format!("`{}` is not a known GPU; choose a similar one as the device", gpu.name);
             self.warn("unknown-device", what);
         }
         // PyTorch's total is without what the driver keeps. Error correction may take a part of what
@@ -265,7 +265,7 @@ impl Explanation {
                 self.known.capacity = Some(total - reserved);
             } else if impossible(total) {
                 self.known.capacity = Some(total);
-                let what = "the total is the card's, of which the driver keeps some from PyTorch";
+                let what = "the total is the GPU's; the driver keeps some of it from PyTorch";
                 self.warn("driver-reserve", what);
             }
         }
@@ -279,7 +279,7 @@ impl Explanation {
             self.warn(
                 "mig",
                 "the GPU is divided into instances; the one with most free is taken, and it has \
-                 fewer multiprocessors than the whole card, whose kernels are assumed",
+                 fewer multiprocessors than the whole GPU, whose kernels are assumed",
             );
         } else if !message {
             self.other_processes = Some(Printed::exactly(gpu.taken()));
@@ -390,13 +390,13 @@ impl Explanation {
         match (names.as_slice(), self.known.device) {
             ([], _) => {
                 let what = format!(
-                    "no card that is known here reports {capacity}; choose similar kernels as the device"
+                    "no known GPU reports {capacity}; choose one with similar kernels as the device"
                 );
                 self.warn("unknown-device", what);
             }
             (names, None) => {
                 let what = format!(
-                    "{capacity} are those of {}, which is not among the cards that are estimated; \
+                    "{capacity} are those of {}, which is not among the GPUs that are estimated; \
                      choose similar kernels as the device",
                     names.join(" or ")
                 );

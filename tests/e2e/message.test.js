@@ -76,7 +76,7 @@ test('on the empty page a message is explained, and its settings wait for a mode
   await opened(page);
   assert.equal(await device(page), 't4');
   await unfoldSettings(page);
-  await page.getByText('Your card (').waitFor();
+  await page.getByText('Your GPU (').waitFor();
   assert.equal(await page.getByRole('textbox', { name: 'total memory' }).inputValue(), '14.56 GiB');
   assert.equal(await page.getByRole('textbox', { name: 'other processes' }).inputValue(), '3.01 GiB');
   assert.deepEqual(errors, []);
@@ -124,7 +124,7 @@ test('each setting can be taken back, and each figure of the card typed and rese
   await page.getByRole('button', { name: 'Apply total memory' }).click();
   assert.equal(await device(page), 't4');
   await unfoldSettings(page);
-  await page.getByText('Your card (').waitFor();
+  await page.getByText('Your GPU (').waitFor();
   const memory = page.getByRole('textbox', { name: 'total memory' });
   await memory.fill('24GB');
   await memory.press('Tab');
@@ -153,7 +153,7 @@ test('nvidia-smi says which card it is, and what others hold of it', async () =>
   assert.match(text, /GPU 0 has 2\.49 of 14\.8 GiB in use/);
   assert.equal(await device(page), 't4');
   await unfoldSettings(page);
-  await page.getByText('Your card (').waitFor();
+  await page.getByText('Your GPU (').waitFor();
   assert.equal(await page.getByRole('textbox', { name: 'other processes' }).inputValue(), '2.49 GiB');
   await takePictures(page, 'nvidia-smi');
   assert.deepEqual(errors, []);

@@ -60,6 +60,18 @@ async function addressed(page, expected) {
   return assert.fail(`the address says ${JSON.stringify(state)}`);
 }
 
+/** Names of the files that the browser keeps. */
+const keptNames = (page) =>
+  page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        indexedDB.open('highwater', 1).onsuccess = ({ target }) => {
+          const names = target.result.transaction('files').objectStore('files').getAllKeys();
+          names.onsuccess = () => resolve(names.result);
+        };
+      }),
+  );
+
 /** Opens the editor of a model that was not written here. */
 async function openEditor(page) {
   if (!(await page.locator('.source').count())) await page.getByRole('button', { name: 'Edit the model' }).click();
@@ -199,15 +211,7 @@ test('what was opened is remembered until it is forgotten', async () => {
   await field.click();
   assert.equal(await page.locator('.open-entry', { hasText: /alexnet|net\.yaml/ }).count(), 0);
   // The kept bytes are gone with their entry.
-  const kept = await page.evaluate(
-    () =>
-      new Promise((resolve) => {
-        indexedDB.open('highwater', 1).onsuccess = ({ target }) => {
-          const names = target.result.transaction('files').objectStore('files').getAllKeys();
-          names.onsuccess = () => resolve(names.result);
-        };
-      }),
-  );
+  const kept = await keptNames(page);
   assert.ok(!kept.includes('alexnet.onnx'), kept.join());
 });
 
@@ -232,6 +236,72 @@ test('a dropped file is there after a reload, and Back goes to the model before,
   await opened(page, 'vit_b_16.onnx');
   await page.goForward();
   await opened(page, 'resnet18.onnx');
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('a model that is written has an entry of its own: Back goes to the empty page', async () => {
+  const { page, errors } = await openPage(browser);
+  const before = await page.evaluate(() => history.length);
+  await chooseEntry(page, 'Write a model');
+  await opened(page);
+  await addressed(page, { text: 'new model', editing: true });
+  assert.equal(await page.evaluate(() => history.length), before + 1);
+  // Typing changes the entry and makes no other.
+  await page.getByRole('textbox', { name: 'Model as text' }).fill(SPEC);
+  await addressed(page, { content: SPEC });
+  assert.equal(await page.evaluate(() => history.length), before + 1);
+  await page.goBack();
+  await page.locator('.hero').waitFor();
+  await page.locator('.sample .headline-lead').waitFor();
+  assert.equal(new URL(page.url()).hash, '');
+  await page.goForward();
+  await opened(page);
+  assert.equal(await page.locator('textarea').inputValue(), SPEC);
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('after a reload the editor is as it was: closed for a dropped file', async () => {
+  const { page, errors } = await openPage(browser);
+  await dropFile(page, { name: 'net.yaml', bytes: SPEC });
+  await opened(page);
+  await addressed(page, { text: 'net.yaml', editing: false });
+  await page.reload();
+  await opened(page, 'net.yaml');
+  assert.equal(await page.locator('.source').count(), 0);
+  await page.getByRole('button', { name: 'Edit the model' }).click();
+  await addressed(page, { text: 'net.yaml', editing: true });
+  await page.reload();
+  await opened(page, 'net.yaml');
+  await page.locator('.source').waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
+test('a kept file is opened by one choice, and all can be forgotten at once', async () => {
+  const { page, errors } = await openPage(browser);
+  await dropFile(page, 'models/train/resnet18.onnx');
+  await opened(page, 'resnet18.onnx');
+  await addressed(page, { file: 'resnet18.onnx' });
+  await page.getByRole('button', { name: 'Close this model' }).click();
+  await page.locator('.hero').waitFor();
+  await page.locator('#open').click();
+  const entry = page.locator('.open-entry', { hasText: 'resnet18.onnx' });
+  assert.match(await entry.textContent(), /file, kept here/);
+  await entry.click();
+  await opened(page, 'resnet18.onnx');
+  await page.getByRole('button', { name: 'Close this model' }).click();
+  await page.locator('.hero').waitFor();
+  await chooseEntry(page, 'Forget all');
+  await page.locator('#open').click();
+  assert.deepEqual(await page.locator('.open-entry-title').allTextContents(), [
+    'ResNet-50',
+    'ViT-B/16',
+    'DistilGPT-2',
+    'Write a model',
+  ]);
+  assert.deepEqual(await keptNames(page), []);
   assert.deepEqual(errors, []);
   await page.close();
 });

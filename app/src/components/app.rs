@@ -146,22 +146,23 @@ impl Actions {
         let write = Callback::new(move |(name, text): (String, String)| {
             state.notice.set(None);
             state.write(&name, Some(text.clone()), None);
+            state.opened.update(|opened| *opened += 1);
             edit_text.run((name, text));
         });
         let close = Callback::new(move |()| {
             engine.with_value(Engine::close);
             open_sample(engine);
         });
-        let open_model = Callback::new(move |file: File| {
-            engine.with_value(|engine| engine.open(Input::File(file), BTreeMap::new()));
+        let open = Callback::new(move |input| {
+            engine.with_value(|engine| engine.open(input, BTreeMap::new()));
         });
         let openers =
-            link::Openers { example: open_example, text: write, file: open_model, nothing: close };
+            link::Openers { example: open_example, text: write, input: open, nothing: close };
         let open_file = Callback::new(move |file: File| {
             if file.name().ends_with(link::ENDING) {
                 link::open_file(state, openers, file);
             } else {
-                open_model.run(file);
+                open.run(Input::File(file));
             }
         });
         Self {
@@ -187,9 +188,7 @@ impl Actions {
                 preferences::choose_language(state.language, language);
             }),
             lessons: Lessons::of(state, engine),
-            open: Callback::new(move |input| {
-                engine.with_value(|engine| engine.open(input, BTreeMap::new()));
-            }),
+            open,
         }
     }
 }

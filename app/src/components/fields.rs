@@ -56,8 +56,8 @@ pub(crate) fn Fields(
             <details class="training-details your-card" open>
                 <summary>
                     {move || match card.get() {
-                        0 => tr("Your card"),
-                        count => fill("Your card ({n} set)", &[("n", &count)]),
+                        0 => tr("Your GPU"),
+                        count => fill("Your GPU ({n} set)", &[("n", &count)]),
                     }}
                 </summary>
                 <div class="training-details-fields">{fields(form, Group::Card)}</div>

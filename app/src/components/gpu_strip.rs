@@ -230,5 +230,6 @@ fn batch(
             (None, None) => tr("no batch fits"),
         },
     };
-    view! { <span>{text}</span> }
+    let unsearched = known.is_none().then(|| tr("largest batch not searched"));
+    view! { <span data-unsearched=unsearched>{text}</span> }
 }

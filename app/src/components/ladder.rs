@@ -29,7 +29,7 @@ pub(crate) fn Ladder(
     theme: Signal<Theme>,
 ) -> impl IntoView {
     let device = &report.verdict;
-    let usable = device.usable() - device.context;
+    let usable = (device.usable() - device.context).short();
     let parts: [(&str, &dyn Display); 3] =
         [("gpu", &device.name), ("box", &nameplate), ("usable", &usable)];
     let summary = fill("{gpu}: {box} on the box, {usable} usable for tensors. Why?", &parts);
@@ -80,7 +80,7 @@ fn words(report: &Report, rung: &Rung) -> (String, String) {
             let usable = device.usable() - device.context;
             let missing = match report.peak.reserved.saturating_sub(usable) {
                 Bytes::ZERO => String::new(),
-                missing => fill("{size} are missing", &[("size", &missing)]),
+                missing => fill("{size} are missing", &[("size", &missing.short())]),
             };
             (tr("stays free"), missing)
         }

@@ -140,14 +140,14 @@ fn question(
                 min="0"
                 max=STOPS.to_string()
                 prop:value=move || stop.get().to_string()
-                aria-valuetext=move || guess().to_string()
+                aria-valuetext=move || guess().short()
                 disabled=revealed
                 on:input:target=move |event| {
                     stop.set(event.target().value().parse().unwrap_or_default());
                 }
             />
             <output class="lesson-guess" for="lesson-guess">
-                {move || guess().to_string()}
+                {move || guess().short()}
             </output>
             {below}
         </div>
@@ -162,6 +162,7 @@ fn guess(ask: &Ask, stop: u64) -> Bytes {
 /// A sentence of a lesson with the numbers of a report.
 fn filled(english: &'static str, report: &Report) -> String {
     let parts = parts(report);
+    let parts = parts.map(|(name, size)| (name, size.short()));
     let parts = parts.each_ref().map(|(name, size)| (*name, size as &dyn Display));
     fill(english, &parts)
 }

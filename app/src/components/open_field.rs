@@ -38,6 +38,8 @@ enum Entry {
     Example(Example),
     /// Something that was opened before, and its place in that list.
     Recent(Recent, i32),
+    /// Nothing of the above is to be remembered any more.
+    ForgetAll,
     /// The editor.
     Write,
     /// A name that is not known: what was typed.
@@ -49,6 +51,7 @@ impl Entry {
         match self {
             Self::Example(example) => example.title.to_owned(),
             Self::Recent(recent, _) => recent.name.clone(),
+            Self::ForgetAll => tr("Forget all"),
             Self::Write => tr("Write a model"),
             Self::Unknown(typed) => {
                 fill("“{name}” is not in the catalogue yet", &[("name", typed)])
@@ -60,6 +63,7 @@ impl Entry {
         match self {
             Self::Example(example) => tr(example.about),
             Self::Recent(recent, _) => keep::recent_kind(&recent.kind),
+            Self::ForgetAll => tr("recent inputs, and the files kept in this browser"),
             Self::Write => tr("as a list of layers, with an answer at every keystroke"),
             Self::Unknown(_) => tr("Drop its config.json or an export, or choose an example."),
         }
@@ -100,6 +104,7 @@ impl List {
         match entry {
             Entry::Example(example) => self.opens.example.run(example),
             Entry::Recent(recent, _) => self.keep.on_open.run(recent.fragment),
+            Entry::ForgetAll => self.keep.on_forget.run(-1),
             Entry::Write => self.opens.write.run(()),
             Entry::Unknown(_) => return,
         }
@@ -286,6 +291,7 @@ fn FileButton(
 fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
     let chosen = entry.clone();
     let is_dead = matches!(entry, Entry::Unknown(_));
+    let is_quiet = entry == Entry::ForgetAll;
     let forget = match &entry {
         Entry::Recent(recent, place) => Some((recent.name.clone(), *place)),
         _ => None,
@@ -312,6 +318,7 @@ fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
             role="option"
             class="open-entry"
             class:open-entry-dead=is_dead
+            class:open-entry-quiet=is_quiet
             id=entry_id(at)
             aria-selected=move || (list.active.get() == Some(at)).to_string()
             aria-disabled=is_dead.to_string()
@@ -337,6 +344,9 @@ fn entries(typed: &str, recent: &[Recent]) -> Vec<Entry> {
     let recent = recent.map(|(place, recent)| Entry::Recent(recent.clone(), place));
     let mut entries: Vec<_> = examples.chain(recent).collect();
     if wanted.is_empty() {
+        if entries.len() > EXAMPLES.len() {
+            entries.push(Entry::ForgetAll);
+        }
         entries.push(Entry::Write);
     } else if entries.is_empty() {
         entries.push(Entry::Unknown(typed.trim().to_owned()));
@@ -404,13 +414,14 @@ mod tests {
                 .map(|entry| match entry {
                     Entry::Example(example) => example.title.to_owned(),
                     Entry::Recent(recent, _) => recent.name.clone(),
+                    Entry::ForgetAll => "forget".to_owned(),
                     Entry::Write => "write".to_owned(),
                     Entry::Unknown(name) => ["? ", name].concat(),
                 })
                 .collect();
             assert_eq!(titles, expected);
         };
-        check("", &["ResNet-50", "ViT-B/16", "DistilGPT-2", "my-resnet.onnx", "write"]);
+        check("", &["ResNet-50", "ViT-B/16", "DistilGPT-2", "my-resnet.onnx", "forget", "write"]);
         check(" resnet", &["ResNet-50", "my-resnet.onnx"]);
         check("Llama-3.1-8B", &["? Llama-3.1-8B"]);
     }

@@ -36,7 +36,7 @@ pub(crate) fn Readout(
             &[
                 ("when", &when(data, event)),
                 ("running", &running(data, sample)),
-                ("size", &allocated),
+                ("size", &allocated.short()),
             ],
         );
         let reserved = data.reserved.get(sample).copied().unwrap_or_default();
@@ -154,8 +154,8 @@ pub(super) fn in_words(data: &Timeline, event: usize) -> String {
             ("running", &running(data, sample)),
             ("event", &event),
             ("count", &crate::words::format::grouped(data.events as u64)),
-            ("allocated", allocated),
-            ("reserved", reserved),
+            ("allocated", &allocated.short()),
+            ("reserved", &reserved.short()),
         ],
     )
 }

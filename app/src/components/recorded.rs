@@ -78,7 +78,7 @@ fn inside(report: &Report, what_ifs: &[WhatIf]) -> impl IntoView + use<> {
             <tbody>{rows.collect_view()}</tbody>
         </table>
         <p class="hint">
-            {tr("Any other setting can be typed under \u{201c}Your card\u{201d}.")}
+            {tr("Any other setting can be typed under \u{201c}Your GPU\u{201d}.")}
         </p>
     }
 }

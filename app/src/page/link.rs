@@ -19,6 +19,7 @@ use web_sys::File;
 
 use crate::model::examples::{EXAMPLES, Example};
 use crate::model::export::SNAPSHOT;
+use crate::model::input::Input;
 use crate::model::state::{Shared, State};
 use crate::model::visit::{CARRIED, Recent, Waiting};
 use crate::words::keep;
@@ -92,10 +93,10 @@ extern "C" {
 pub(crate) struct Openers {
     /// An example.
     pub(crate) example: Callback<Example>,
-    /// A text: its name and the text.
+    /// A text for the editor: its name and the text.
     pub(crate) text: Callback<(String, String)>,
-    /// A file that this browser kept.
-    pub(crate) file: Callback<File>,
+    /// A text without the editor, or a file that this browser kept.
+    pub(crate) input: Callback<Input>,
     /// Nothing: back to the empty page.
     pub(crate) nothing: Callback<()>,
 }
@@ -147,6 +148,7 @@ pub(crate) fn attach(state: State, openers: Openers) {
     Effect::new(move |was_open: Option<bool>| {
         state.config.track();
         state.source.track();
+        state.is_writing.track();
         state.view.track();
         state.pin.track();
         let is_open = state.loaded.with(Option::is_some) && !state.is_sample();
@@ -305,6 +307,7 @@ pub(crate) fn described(state: State, whole: bool) -> Option<String> {
     if kind == "text" && whole {
         let text = state.source.with_untracked(|source| Some(source.as_ref()?.text.clone()))?;
         put(&json, "content", &text.into());
+        put(&json, "editing", &state.is_writing.get_untracked().into());
     }
     let dims = Object::new();
     let settings = Object::new();
@@ -360,11 +363,15 @@ fn open(state: State, openers: Openers, json: &str) {
     if let Some(example) = known {
         openers.example.run(example);
     } else if let Some(content) = named("content") {
-        openers.text.run((name, content));
+        if get(&json, "editing").is_truthy() {
+            openers.text.run((name, content));
+        } else {
+            openers.input.run(Input::text(&name, &content));
+        }
     } else {
         spawn_local(async move {
             match kept_file(&name).await.ok().and_then(|file| file.dyn_into::<File>().ok()) {
-                Some(file) => openers.file.run(file),
+                Some(file) => openers.input.run(Input::File(file)),
                 None => state.notice.set(Some(keep::file_wanted(&name))),
             }
         });

@@ -10,6 +10,7 @@ use leptos::prelude::Get as _;
 use super::language::{spoken, tr};
 use super::names::{sentence, spaced};
 use crate::model::derived::{Count, Derived};
+use crate::model::examples::EXAMPLES;
 
 /// The answer in words: what matters most first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +31,12 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
     let mut rest: Vec<String> = headline.rest.iter().map(spoken).collect();
     rest.push(on_devices(count, report.is_open()));
     let rest: Vec<_> = rest.iter().map(String::as_str).collect();
-    Headline { lead: spoken(&headline.lead), rest: spaced(&rest), verdict }
+    let mut lead = spoken(&headline.lead);
+    // The page's examples have titles; core knows only their files.
+    if let Some(example) = EXAMPLES.iter().find(|example| example.file == report.model.name) {
+        lead = lead.replacen(example.file.trim_end_matches(".onnx"), example.title, 1);
+    }
+    Headline { lead, rest: spaced(&rest), verdict }
 }
 
 /// On how many devices the run fits; empty where there are not several.

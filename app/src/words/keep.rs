@@ -136,6 +136,6 @@ pub(crate) fn recent_kind(kind: &str) -> String {
     match kind {
         "example" => tr("example"),
         "text" => tr("text, kept here"),
-        _ => tr("file, open it again"),
+        _ => tr("file, kept here up to 32 MiB"),
     }
 }

@@ -49,7 +49,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "capacity",
         label: "total memory",
-        about: "of the card, as PyTorch reports it",
+        about: "of the GPU, as PyTorch reports it",
         help: "Total memory of that GPU as PyTorch reports it, such as `23.64GiB`",
         group: Group::Card,
         scope: Scope::Card,

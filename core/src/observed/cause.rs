@@ -50,7 +50,7 @@ impl Cause {
     /// What it means.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::LargerThanCard => "one allocation is larger than the whole card",
+            Self::LargerThanCard => "one allocation is larger than the GPU's memory",
             Self::Fraction => "the process may reserve no more, although the GPU has free memory",
             Self::Refused => "the GPU had enough free memory when asked afterwards",
             Self::Fragmentation => {
@@ -92,7 +92,7 @@ impl Cause {
                 "a smaller batch, with gradient accumulation to make up for it",
                 "activation checkpointing, or autocast, where they are not on",
                 "an optimizer with less state",
-                "a card with more memory",
+                "a GPU with more memory",
             ],
         }
     }
