@@ -48,8 +48,8 @@ pub struct Graph {
     pub members: Vec<(String, Member)>,
     /// Sizes that the file itself suggests for its open dimensions, by name.
     pub dims: BTreeMap<String, u64>,
-    /// Whether these sizes are usual ones, which the file does not state.
-    pub assumes_dims: bool,
+    /// Names of those that are usual sizes, which the file does not state.
+    pub assumed_dims: Vec<String>,
     /// Whether the nodes are the operators that PyTorch runs: then nothing was removed or taken
     /// apart, and nothing is to be recovered.
     pub is_program: bool,

@@ -108,7 +108,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     let mut graph = run.builder.graph;
     graph.outputs = outputs;
     graph.dims = run.dims;
-    graph.assumes_dims = true;
+    graph.assumed_dims = graph.dims.keys().cloned().collect();
     graph.diagnostics = diagnostics;
     graph.diagnostics.extend(run.diagnostics);
     Ok((graph, defaults))

@@ -218,7 +218,7 @@ impl Binding {
             let stated = graph.dims.get(&dim.name).copied();
             let size = stated.unwrap_or_else(|| default_beside(dim, graph, &open, &chosen));
             dims.insert(dim.name.clone(), size);
-            let is_assumed = stated.is_none() || graph.assumes_dims;
+            let is_assumed = stated.is_none() || graph.assumed_dims.contains(&dim.name);
             if is_assumed && !(dim.batch && matches!(batch, Batch::Fixed(_))) {
                 let is_second = !dim.batch && Meaning::of(&dim.name) == Meaning::Batch;
                 let follows =

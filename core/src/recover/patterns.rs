@@ -369,8 +369,7 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
         let mut operands = view.producer(value?)?.inputs.iter().flatten();
         operands.find(|&&operand| view.made_by(operand, "Sqrt").is_some())
     };
-    let is_certain =
-        names_it || is_by_root(product.input(0)).and(is_by_root(product.input(1))).is_some();
+    let is_certain = names_it || (0..2).all(|side| is_by_root(product.input(side)).is_some());
     let mut found = fused_attention(view, node, [q, k, v], drops)?;
     if let Some(mask) = mask {
         if is_tensor(view, mask) {

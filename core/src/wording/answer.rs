@@ -74,7 +74,7 @@ fn repeated(report: &Report) -> impl Iterator<Item = Sentence> {
     let warnings = report
         .diagnostics
         .iter()
-        .filter(move |found| found.severity == Severity::Warning && weighs(&found.code));
+        .filter(move |found| found.severity >= Severity::Warning && weighs(&found.code));
     warnings.map(|found| Sentence::of("Warning: {what}.").with("what", &found.message))
 }
 

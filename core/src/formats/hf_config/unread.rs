@@ -38,7 +38,7 @@ pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, 
             Some(("=", _)) => ignored.push(key),
             Some(("!", message)) => return Err(part.fault(&[key], message)),
             Some((_, message)) => {
-                warn(key, format!("of the configuration is not followed: {message}"))
+                warn(key, format!("of the configuration is not followed: {message}"));
             }
             None => {
                 let meant = did_you_mean(key, seen.iter().copied());
