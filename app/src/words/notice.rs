@@ -26,7 +26,8 @@ pub(crate) fn dropped() -> String {
 /// How near a guess was.
 pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
     let off = u128::from(guess.0.abs_diff(answer.0)) * 100 / u128::from(answer.0.max(1));
-    let parts: [(&str, &dyn Display); 3] = [("guess", &guess.short()), ("answer", &answer.short()), ("off", &off)];
+    let parts: [(&str, &dyn Display); 3] =
+        [("guess", &guess.short()), ("answer", &answer.short()), ("off", &off)];
     let english = match off {
         0..=5 => "Your guess: {guess}. It is {answer}: nearly exact.",
         6..=25 => "Your guess: {guess}. It is {answer}: close, {off} % off.",
