@@ -291,7 +291,6 @@ fn FileButton(
 fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
     let chosen = entry.clone();
     let is_dead = matches!(entry, Entry::Unknown(_));
-    let is_quiet = entry == Entry::ForgetAll;
     let forget = match &entry {
         Entry::Recent(recent, place) => Some((recent.name.clone(), *place)),
         _ => None,
@@ -318,7 +317,6 @@ fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
             role="option"
             class="open-entry"
             class:open-entry-dead=is_dead
-            class:open-entry-quiet=is_quiet
             id=entry_id(at)
             aria-selected=move || (list.active.get() == Some(at)).to_string()
             aria-disabled=is_dead.to_string()

@@ -34,7 +34,11 @@ pub(crate) fn headline(report: &Report, count: Count, largest: Option<LargestBat
     let mut lead = spoken(&headline.lead);
     // The page's examples have titles; core knows only their files.
     if let Some(example) = EXAMPLES.iter().find(|example| example.file == report.model.name) {
-        lead = lead.replacen(example.file.trim_end_matches(".onnx"), example.title, 1);
+        lead = lead.replacen(
+            example.file.strip_suffix(".onnx").unwrap_or(example.file),
+            example.title,
+            1,
+        );
     }
     Headline { lead, rest: spaced(&rest), verdict }
 }
