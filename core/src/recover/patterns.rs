@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::names;
 use super::norms::is_constant;
 use super::{DOMAIN, View};
-use crate::config::Config;
+use crate::config::{Attention, Config};
 use crate::diagnostic::Severity;
 use crate::graph::{Attribute, Node, NodeId, ValueId};
 
@@ -15,7 +15,7 @@ const LIKE_FUSED: &str = "attention that scales queries and keys";
 type Found = (&'static str, Node);
 
 /// Puts the operator that ran in place of each pattern.
-pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
+pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
     let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
     let ids: Vec<NodeId> = view.nodes().map(|(at, _)| at).collect();
     for at in ids {
@@ -27,7 +27,7 @@ pub(super) fn find_again(view: &mut View<'_>, _: &Config) {
     }
     for (name, count) in found {
         view.found_again(name, count);
-        if name == LIKE_FUSED {
+        if name == LIKE_FUSED && config.attention == Attention::Auto {
             view.say(
                 Severity::Warning,
                 "assumed-attention",

@@ -131,9 +131,7 @@ fn every_family_runs() {
         };
         // Classes are called after their family: `Gemma3ForCausalLM` is of `gemma3_text`.
         let class_name = family.replace(['_', '-'], "");
-        let stem = ["textmodel", "visionmodel", "text"]
-            .iter()
-            .find_map(|end| class_name.strip_suffix(end));
+        let stem = ["model", "text"].iter().find_map(|end| class_name.strip_suffix(end));
         let stem = stem.unwrap_or(&class_name);
         let mut answered = 0;
         count += 1;

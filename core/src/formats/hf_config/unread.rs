@@ -30,7 +30,9 @@ pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, 
         reported.push(Diagnostic::new(Severity::Warning, "unread-key", message));
     };
     for (part, key) in c.keys_and_those_of(seen) {
-        if seen.contains(&key) {
+        if seen.contains(&key)
+            || matches!(key, "model_type" | "architectures" | "dtype" | "torch_dtype")
+        {
             continue;
         }
         match row(key) {

@@ -74,6 +74,7 @@ fn a_mask_of_zeros_is_a_tensor_in_the_type_of_the_queries() {
         &expect![[r"
             a: z = ZerosLike(q)
             a: y = Attention(q, k, v, z) drops=0 key_order=[0, 1, 2, 3]
+            warning assumed-attention
             info recovered
             info recovered
         "]],
