@@ -11,11 +11,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Tables of text whose lines of comment begin with `//`, and their names without these.
-const TABLES: [(&str, &str); 2] = [
-    ("src/aten/formula/operators.txt", "operators.txt"),
-    ("src/recover/spellings.txt", "spellings.txt"),
-];
+const FORMULAS: &str = "src/aten/formula/operators.txt";
+const SPELLINGS: &str = "src/recover/spellings.txt";
 const CHOICES: &str = "src/aten/conv/workspace/choices";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,12 +25,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={CHOICES}");
     fs::write(folder.join("choices.near"), near::near(Path::new(CHOICES))?)?;
     write_parts(folder)?;
-    for (source, name) in TABLES {
+    for source in [FORMULAS, SPELLINGS] {
         println!("cargo::rerun-if-changed={source}");
-        let text = fs::read_to_string(source)?;
-        let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
-        fs::write(folder.join(name), rows.flat_map(|row| [row, "\n"]).collect::<String>())?;
     }
+    let (file, text) = pack::formulas(Path::new(FORMULAS))?;
+    fs::write(folder.join("operators.file"), file)?;
+    fs::write(folder.join("operators.txt"), text)?;
+    fs::write(folder.join("spellings.txt"), pack::table(Path::new(SPELLINGS))?)?;
     Ok(())
 }
 

@@ -70,6 +70,19 @@ pub(crate) fn parts(folder: &Path) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
+/// A table of text whose lines of comment begin with `//`, without these.
+pub(crate) fn table(source: &Path) -> Result<String> {
+    let text = fs::read_to_string(source)?;
+    let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
+    Ok(rows.flat_map(|row| [row, "\n"]).collect())
+}
+
+/// The file of the formulas, which programs for the browser fetch: its name, and what is in it.
+pub(crate) fn formulas(source: &Path) -> Result<(String, String)> {
+    let text = table(source)?;
+    Ok((format!("formulas-{:08x}.bin", fingerprint(text.as_bytes())), text))
+}
+
 /// A question: `n 16`.
 pub(crate) fn split(line: &str) -> Result<(usize, u16)> {
     let (name, limit) = line.split_once(' ').ok_or_else(|| wrong(line))?;

@@ -37,7 +37,7 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
     let programs = programs::build(&toolchain, &wanted, flavour)?;
     progress::step(99..100, "putting the page together");
     let mut files = site::assemble(&root, (&page, &config), &links, &programs, flavour)?;
-    add_choices(&root, &mut files)?;
+    add_fetched(&root, &mut files)?;
     // A page that changes all the time is not kept: reloading must show what was built.
     offline::prepare(&mut files, flavour == Flavour::Small)?;
     write(&place::dist(), &files)?;
@@ -48,12 +48,14 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
     Ok(())
 }
 
-/// Adds the choices of cuDNN that the programs fetch.
-fn add_choices(root: &Path, files: &mut Files) -> Result<()> {
-    let source = root.join("core/src/aten/conv/workspace/choices");
-    let parts = pack::parts(&source)
-        .map_err(|error| Failure::new(format!("packing cuDNN's choices: {error}")))?;
+/// Adds what the programs fetch when a run needs it: cuDNN's choices, and the formulas of operators.
+fn add_fetched(root: &Path, files: &mut Files) -> Result<()> {
+    let aten = root.join("core/src/aten");
+    let packing = |error| Failure::new(format!("packing what programs fetch: {error}"));
+    let parts = pack::parts(&aten.join("conv/workspace/choices")).map_err(packing)?;
     files.extend(parts.into_iter().map(|part| (part.file, part.bytes)));
+    let (file, text) = pack::formulas(&aten.join("formula/operators.txt")).map_err(packing)?;
+    files.insert(file, text.into_bytes());
     Ok(())
 }
 

@@ -39,6 +39,11 @@ const CHOICES: &str = "choices-";
 /// SIZE: it, compressed.
 const CHOICES_GZIP: usize = 200_000;
 
+/// The file of the formulas of ATen's operators, fetched when a run needs one.
+const FORMULAS: &str = "formulas-";
+/// SIZE: it, compressed.
+const FORMULAS_GZIP: usize = 20_000;
+
 /// Prints what each file of the program weighs, and refuses more than the budgets.
 ///
 /// # Errors
@@ -46,7 +51,7 @@ const CHOICES_GZIP: usize = 200_000;
 pub(crate) fn weigh() -> Result<()> {
     let (mut program_gzip, mut reader_gzip) = (0, 0);
     let (mut on_demand_gzip, mut recorded_gzip, mut profiled_gzip) = (0, 0, 0);
-    let mut choices_gzip = 0;
+    let (mut choices_gzip, mut formulas_gzip) = (0, 0);
     println!("{:>10} {:>10}  file of dist/", "raw", "gzip");
     for name in program_files(&place::dist())? {
         let bytes = fs::read(place::dist().join(&name)).during(format_args!("reading {name}"))?;
@@ -60,6 +65,8 @@ pub(crate) fn weigh() -> Result<()> {
             profiled_gzip += gzip;
         } else if name.starts_with(CHOICES) {
             choices_gzip += gzip;
+        } else if name.starts_with(FORMULAS) {
+            formulas_gzip += gzip;
         } else if ON_DEMAND.iter().any(|file| name.starts_with(file)) {
             on_demand_gzip += gzip;
         } else {
@@ -72,6 +79,7 @@ pub(crate) fn weigh() -> Result<()> {
     within("the readers behind it", reader_gzip, READER_GZIP)?;
     within("what is fetched when asked for", on_demand_gzip, ON_DEMAND_GZIP)?;
     within("what cuDNN chooses elsewhere", choices_gzip, CHOICES_GZIP)?;
+    within("the formulas of operators", formulas_gzip, FORMULAS_GZIP)?;
     within("what reads memory snapshots", recorded_gzip, RECORDED_GZIP)?;
     within("what reads profiler traces", profiled_gzip, PROFILED_GZIP)
 }

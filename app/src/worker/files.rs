@@ -12,7 +12,5 @@ extern "C" {
 /// Lets `highwater_core` have them.
 pub(crate) fn serve() {
     #[cfg(target_arch = "wasm32")]
-    highwater_core::aten::conv::workspace::set_loader(|name| {
-        file_of(name).map(|bytes| bytes.to_vec())
-    });
+    highwater_core::apart::set_loader(|name| file_of(name).map(|bytes| bytes.to_vec()));
 }

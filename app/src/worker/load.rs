@@ -6,6 +6,8 @@ use js_sys::{ArrayBuffer, Date, Uint8Array};
 use wasm_bindgen::prelude::*;
 use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync};
 
+use super::files;
+
 /// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
 /// few bytes of each; a block saves a round trip through the browser for each of them.
 const BLOCK: u64 = 64 << 10;
@@ -26,6 +28,7 @@ pub enum Opening {
 impl Opening {
     /// From what travelled with a message.
     pub fn of(input: JsValue) -> Self {
+        files::serve();
         match input.dyn_into::<File>() {
             Ok(file) => Self::File(FileSource::new(file)),
             Err(bytes) => {

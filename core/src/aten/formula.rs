@@ -21,7 +21,7 @@ mod kernels;
 pub(crate) mod parse;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use crate::basis::Reason;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
@@ -29,13 +29,30 @@ use crate::sorted;
 use crate::tensor::DType;
 use parse::{Body, Expr};
 
-/// All rows.
-const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/operators.txt"));
+/// The text of all rows; `None` where it is in a file that cannot be had.
+#[cfg(not(target_arch = "wasm32"))]
+#[expect(clippy::unnecessary_wraps, reason = "the page's programs have it in a file")]
+const fn text() -> Option<&'static str> {
+    Some(include_str!(concat!(env!("OUT_DIR"), "/operators.txt")))
+}
 
-static ROWS: LazyLock<BTreeMap<&'static str, &'static Row>> = LazyLock::new(|| {
-    static LIST: LazyLock<Vec<Row>> = LazyLock::new(|| parse::rows(TEXT));
-    sorted::map(LIST.iter().map(|row| (row.name, row)))
-});
+#[cfg(target_arch = "wasm32")]
+fn text() -> Option<&'static str> {
+    let file = include_str!(concat!(env!("OUT_DIR"), "/operators.file"));
+    crate::apart::bytes(file).and_then(|bytes| str::from_utf8(bytes).ok())
+}
+
+type Rows = BTreeMap<&'static str, Row>;
+
+/// All rows, read when the first is asked for.
+fn all() -> Option<&'static Rows> {
+    static ROWS: OnceLock<Rows> = OnceLock::new();
+    if ROWS.get().is_none() {
+        let rows = parse::rows(text()?);
+        return Some(ROWS.get_or_init(|| sorted::map(rows.into_iter().map(|row| (row.name, row)))));
+    }
+    ROWS.get()
+}
 
 /// An operator.
 #[derive(Debug)]
@@ -82,15 +99,16 @@ pub type Refused = String;
 
 type Answer = Result<Value, Refused>;
 
-/// All rows, by name.
+/// All rows, by name; none where they cannot be had.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.values().copied()
+    all().into_iter().flat_map(Rows::values)
 }
 
 /// The row of this overload, or of all overloads.
 pub fn lookup(name: &str) -> Option<&'static Row> {
     let plain = name.split_once('.').map_or(name, |(plain, _)| plain);
-    ROWS.get(name).or_else(|| ROWS.get(plain)).copied()
+    let rows = all()?;
+    rows.get(name).or_else(|| rows.get(plain))
 }
 
 impl Row {
@@ -502,7 +520,7 @@ impl<'a> Scope<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Expr, ROWS, Row, kernels};
+    use super::{Expr, Row, kernels, rows, text};
 
     fn each_call(expr: &Expr, found: &mut impl FnMut(&'static str)) {
         match expr {
@@ -529,7 +547,7 @@ mod tests {
     #[test]
     fn names_are_unique() {
         let mut names: Vec<&str> =
-            super::parse::rows(super::TEXT).iter().map(|row| row.name).collect();
+            super::parse::rows(text().unwrap()).iter().map(|row| row.name).collect();
         names.sort_unstable();
         let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
         assert_eq!(twice, None, "two rows have one name");
@@ -537,7 +555,7 @@ mod tests {
 
     #[test]
     fn every_call_of_a_row_is_known() {
-        for Row { name, body, gradients, parameters, .. } in ROWS.values().copied() {
+        for Row { name, body, gradients, parameters, .. } in rows() {
             let mut known = |call: &'static str| {
                 assert!(kernels::is_known(call), "{name} calls {call}");
             };

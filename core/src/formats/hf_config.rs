@@ -74,7 +74,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     let name = architecture.unwrap_or(family.model_type);
     if architecture.is_some_and(|class| !is_class_of(class, family.model_type)) {
         let message =
-            format!("the family `{}` has no such class in transformers", family.model_type);
+            format!("`{name}` is no class of the family `{}` in transformers", family.model_type);
         return Err(c.fault(&["architectures"], &message));
     }
     let mut diagnostics = Vec::new();

@@ -3,7 +3,7 @@
 //! A node names its tensors in the attribute `tensors`, one input each, with `#` before a list of integers;
 //! everything else is an attribute. The shapes are those of the tensors that the formula makes.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use super::{Call, Inference, MANY, OpError, Operator, shape_math};
 use crate::aten::formula::{self, Row, Value};
@@ -21,7 +21,9 @@ const ANY: Hardware = Hardware {
     cublas_workspace: Bytes::ZERO,
 };
 
-static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
+/// The operator of each formula, by name; none where the formulas cannot be had.
+pub(super) fn rows() -> &'static [Operator] {
+    static OPERATORS: OnceLock<Vec<Operator>> = OnceLock::new();
     let row = |row: &'static Row| Operator {
         name: row.name,
         domain: "aten",
@@ -31,17 +33,18 @@ static OPERATORS: LazyLock<Vec<Operator>> = LazyLock::new(|| {
         is_proven: row.is_proven,
         numbers_from: MANY,
     };
-    formula::rows().map(row).collect()
-});
-
-/// An operator for each formula.
-pub(super) fn rows() -> impl Iterator<Item = &'static Operator> {
-    OPERATORS.iter()
+    if OPERATORS.get().is_none() {
+        let rows: Vec<_> = formula::rows().map(row).collect();
+        return if rows.is_empty() { &[] } else { OPERATORS.get_or_init(|| rows) };
+    }
+    OPERATORS.get().map_or(&[], Vec::as_slice)
 }
 
-/// Name of the row of an operator with its overload.
-pub(super) fn row_name(name: &str) -> Option<&'static str> {
-    formula::lookup(name).map(|row| row.name)
+/// The operator with this name; overloads share a row but where they have their own.
+pub(super) fn lookup(name: &str) -> Option<&'static Operator> {
+    let row = formula::lookup(name)?;
+    let found = rows().binary_search_by(|operator| operator.name.cmp(row.name));
+    found.ok().and_then(|position| rows().get(position))
 }
 
 fn shapes(inference: &mut Inference<'_>) -> Result<(), OpError> {

@@ -64,10 +64,13 @@ fn lstm_cell_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 
 fn recurrent(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let (x, r) = (inference.input(0)?, inference.input(2)?);
-    let (&[first, second, _], &[directions, _, hidden]) = (x.dims.as_slice(), r.dims.as_slice())
+    let (&[first, second, _], &[directions, rows, hidden]) = (x.dims.as_slice(), r.dims.as_slice())
     else {
         return Err(OpError::new("X and R must have three dimensions"));
     };
+    if rows.checked_rem(hidden) != Some(0) {
+        return Err(OpError::new(format!("{r} is no weight of a state of {hidden}")));
+    }
     let batch_first = inference.node.int("layout").unwrap_or(0) != 0;
     if batch_first {
         inference.set_dims(0, x.dtype, [first, second, directions, hidden]);

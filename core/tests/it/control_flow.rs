@@ -275,7 +275,7 @@ fn check_roles(name: &str, text: &str, expected: (u64, u64)) {
 fn squeezes_and_frozen_normalisations_are_what_the_exporter_meant() {
     let squeeze = |size: usize| {
         format!(
-            "g (float[8,{size},64] x, bool c) => (float[n,k] y) <float[64,64] w> {{
+            "g (float[8,{size},64] x, bool[1] c) => (float[n,k] y) <float[64,64] w> {{
                 axis = Constant <value_ints = [1]> ()
                 s = If(c) <
                     then_branch = t () => (float[n,k] a) {{ a = Squeeze(x, axis) }},

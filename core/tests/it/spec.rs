@@ -289,7 +289,7 @@ fn train_says_what_the_command_line_does_not() {
     let text = "
 input: [N, 8]
 dims: {N: 32}
-layers: [linear: 4]
+layers: [linear: 4, {linear: 2, name: head}]
 train: {optimizer: sgd_momentum, precision: amp-bf16, checkpoint: blocks, accumulate: 2, ema: true, freeze: head, pytorch: 2.9, in_place: off}";
     let model = highwater_core::open(&mut text.as_bytes(), "").unwrap();
     let config = Config { dims: BTreeMap::new(), ..model.defaults().clone() };

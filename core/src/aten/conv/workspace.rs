@@ -15,8 +15,6 @@ use crate::bytes::Bytes;
 use crate::eager::Tensor;
 use crate::tensor::Dims;
 use choice::choose;
-#[cfg(target_arch = "wasm32")]
-pub use choice::{Loader, set_loader};
 use plan::Plan;
 
 /// Which of a convolution's three products.

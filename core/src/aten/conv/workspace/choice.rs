@@ -88,7 +88,7 @@ impl Part {
 
     #[cfg(target_arch = "wasm32")]
     fn packed(&self) -> Option<&'static [u8]> {
-        LOADER.get().and_then(|load| load(self.file)).map(|bytes| &*bytes.leak())
+        crate::apart::bytes(self.file)
     }
 }
 
@@ -207,20 +207,6 @@ fn read(part: &'static [u8]) -> Option<Vec<Tree>> {
     };
     let headings = head.lines().filter_map(|line| line.strip_prefix("for "));
     headings.map(|heading| columns.tree(heading)).collect()
-}
-
-/// How a file is read: its bytes, by its name.
-#[cfg(target_arch = "wasm32")]
-pub type Loader = fn(&str) -> Option<Vec<u8>>;
-
-#[cfg(target_arch = "wasm32")]
-static LOADER: OnceLock<Loader> = OnceLock::new();
-
-/// In the browser, how files are read that a program for it does not carry: the function gets a file's name.
-#[cfg(target_arch = "wasm32")]
-pub fn set_loader(load: Loader) {
-    // A second one would be the same.
-    let _is_first = LOADER.set(load).is_ok();
 }
 
 /// The choice; `None` where no tree tells.
