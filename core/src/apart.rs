@@ -1,4 +1,4 @@
-//! Files beside the programs for the browser: what a run needs now and then, and what would make a program too
+//! Files next to the programs for the browser: what a run needs now and then, and what would make a program too
 //! heavy for a first visit. Native programs carry all of it.
 
 use std::sync::OnceLock;

@@ -39,7 +39,7 @@ const CHOICES: &str = "choices-";
 /// SIZE: it, compressed.
 const CHOICES_GZIP: usize = 200_000;
 
-/// The file of the formulas of ATen's operators, fetched when a run needs one.
+/// The file of the formulas of operators, fetched when a run needs one.
 const FORMULAS: &str = "formulas-";
 /// SIZE: it, compressed.
 const FORMULAS_GZIP: usize = 20_000;

@@ -366,8 +366,11 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
         return None;
     }
     let is_by_root = |value: Option<ValueId>| {
-        let mut operands = view.producer(value?)?.inputs.iter().flatten();
-        operands.find(|&&operand| view.made_by(operand, "Sqrt").is_some())
+        let uncast =
+            |operand| view.made_by(operand, "Cast").map_or(Some(operand), |it| it.input(0));
+        let mut operands = view.producer(value?)?.inputs.iter().flatten().copied();
+        operands
+            .find(|&operand| uncast(operand).is_some_and(|it| view.made_by(it, "Sqrt").is_some()))
     };
     let is_certain = names_it || (0..2).all(|side| is_by_root(product.input(side)).is_some());
     let mut found = fused_attention(view, node, [q, k, v], drops)?;

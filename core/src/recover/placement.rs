@@ -108,8 +108,10 @@ pub(super) fn unread_buffers(view: &View<'_>, id: ValueId) -> Vec<(String, Tenso
         return Vec::new();
     }
     let name = view.graph().value_name(id);
-    // `torch/nn/modules/batchnorm.py`.
-    if let Some(module) = name.strip_suffix("running_var") {
+    // `torch/nn/modules/batchnorm.py`; torchvision's `FrozenBatchNorm2d`, which is spelled out, has none.
+    let is_spelled =
+        view.readers(id).iter().any(|at| view.node(*at).is_some_and(|node| node.op == "Reshape"));
+    if let Some(module) = name.strip_suffix("running_var").filter(|_| !is_spelled) {
         let counter = TensorType::new(DType::Int64, []);
         return vec![(format!("{module}num_batches_tracked"), counter)];
     }
