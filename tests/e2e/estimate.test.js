@@ -354,7 +354,7 @@ test('a setting that trains nothing is refused at its field, and reset for the n
     await lora.press('Tab');
   };
   await adapt('nothing_like_it');
-  await page.locator('.hint-wrong').getByText('nothing is trained').waitFor();
+  await page.locator('.hint-wrong').getByText('matches no linear layer').waitFor();
   await adapt('c_attn');
   await page.waitForFunction(() => document.querySelector('.problem').textContent === '');
   assert.equal(await page.locator('.hint-wrong').count(), 0);

@@ -365,12 +365,15 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     if !call.is_empty() && !names_it {
         return None;
     }
+    // Roots of numbers are folded, so they are looked for among the nodes of the file.
+    let made_in_file = |value: ValueId, op: &str| {
+        view.graph().nodes.iter().find(|node| node.op == op && node.output(0) == Some(value))
+    };
     let is_by_root = |value: Option<ValueId>| {
-        let uncast =
-            |operand| view.made_by(operand, "Cast").map_or(Some(operand), |it| it.input(0));
-        let mut operands = view.producer(value?)?.inputs.iter().flatten().copied();
-        operands
-            .find(|&operand| uncast(operand).is_some_and(|it| view.made_by(it, "Sqrt").is_some()))
+        let uncast = |it| made_in_file(it, "Cast").map_or(Some(it), |cast| cast.input(0));
+        let is_root =
+            |it: &ValueId| uncast(*it).is_some_and(|it| made_in_file(it, "Sqrt").is_some());
+        view.producer(value?)?.inputs.iter().flatten().copied().find(is_root)
     };
     let is_certain = names_it || (0..2).all(|side| is_by_root(product.input(side)).is_some());
     let mut found = fused_attention(view, node, [q, k, v], drops)?;
