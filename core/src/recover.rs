@@ -47,6 +47,8 @@ use crate::infer::Typed;
 use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
+pub(crate) use placement::LEAVES;
+
 /// Domain of operators that exist in PyTorch but not in ONNX.
 pub const DOMAIN: &str = "torch";
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;
 use crate::ops;
-use crate::recover::Program;
+use crate::recover::{LEAVES, Program};
 
 /// What a value of the graph is to a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +194,7 @@ impl Uses {
 
     /// Whether a tensor of this name is a buffer of a frozen normalisation.
     fn is_frozen_norm(&self, name: &str) -> bool {
-        ["weight", "bias", "running_mean", "running_var"].iter().any(|leaf| {
+        LEAVES.iter().any(|leaf| {
             name.strip_suffix(leaf).is_some_and(|path| self.frozen_norms.contains(path))
         })
     }

@@ -14,74 +14,52 @@ use crate::process::{Failure, Result, While as _};
 /// 4 Mbit/s carries in less than half of the 4 s that the answer may take. `docs/page.md` has the whole
 /// budget.
 const PROGRAM_GZIP: usize = 980_000;
-/// Files of the program that reads what is not ONNX, which the page does not wait for.
-const READER: &str = "highwater-reader";
-/// SIZE: its program, compressed, which must be there when somebody writes a model.
-const READER_GZIP: usize = 440_000;
 
-/// Files of what is fetched only when somebody saves an answer, and of what keeps the page.
-const ON_DEMAND: [&str; 3] = ["highwater-export", "export.js", "sw.js"];
-/// SIZE: all of these, compressed.
-const ON_DEMAND_GZIP: usize = 140_000;
+/// Files that the first answer does not wait for.
+struct Later {
+    what: &'static str,
+    /// Beginnings of their names.
+    files: &'static [&'static str],
+    /// SIZE: all of them, compressed.
+    budget: usize,
+}
 
-/// Files of the program that reads memory snapshots, fetched when somebody drops one.
-const RECORDED: &str = "highwater-recorded";
-/// SIZE: its program, compressed.
-const RECORDED_GZIP: usize = 135_000;
-
-/// Files of the program that reads profiler traces, fetched when somebody drops one.
-const PROFILED: &str = "highwater-profiled";
-/// SIZE: its program, compressed.
-const PROFILED_GZIP: usize = 275_000;
-
-/// Files of what a run fetches that needs more of cuDNN's choices than the program carries.
-const CHOICES: &str = "choices-";
-/// SIZE: it, compressed.
-const CHOICES_GZIP: usize = 200_000;
-
-/// The file of the formulas of operators, fetched when a run needs one.
-const FORMULAS: &str = "formulas-";
-/// SIZE: it, compressed.
-const FORMULAS_GZIP: usize = 20_000;
+const LATER: [Later; 6] = [
+    // It must be there when somebody writes a model.
+    Later { what: "the readers behind it", files: &["highwater-reader"], budget: 440_000 },
+    // Also what keeps the page.
+    Later {
+        what: "what is fetched when asked for",
+        files: &["highwater-export", "export.js", "sw.js"],
+        budget: 140_000,
+    },
+    Later { what: "what cuDNN chooses elsewhere", files: &["choices-"], budget: 200_000 },
+    Later { what: "the formulas of operators", files: &["formulas-"], budget: 20_000 },
+    Later { what: "what reads memory snapshots", files: &["highwater-recorded"], budget: 135_000 },
+    Later { what: "what reads profiler traces", files: &["highwater-profiled"], budget: 275_000 },
+];
 
 /// Prints what each file of the program weighs, and refuses more than the budgets.
 ///
 /// # Errors
 /// `dist/` cannot be read, or WebAssembly and script together are too heavy.
 pub(crate) fn weigh() -> Result<()> {
-    let (mut program_gzip, mut reader_gzip) = (0, 0);
-    let (mut on_demand_gzip, mut recorded_gzip, mut profiled_gzip) = (0, 0, 0);
-    let (mut choices_gzip, mut formulas_gzip) = (0, 0);
+    let (mut first, mut later) = (0, [0; LATER.len()]);
     println!("{:>10} {:>10}  file of dist/", "raw", "gzip");
     for name in program_files(&place::dist())? {
         let bytes = fs::read(place::dist().join(&name)).during(format_args!("reading {name}"))?;
         let gzip = gzip_size(&bytes).during(format_args!("compressing {name}"))?;
         println!("{:>10} {gzip:>10}  {name}", bytes.len());
-        if name.starts_with(READER) {
-            reader_gzip += gzip;
-        } else if name.starts_with(RECORDED) {
-            recorded_gzip += gzip;
-        } else if name.starts_with(PROFILED) {
-            profiled_gzip += gzip;
-        } else if name.starts_with(CHOICES) {
-            choices_gzip += gzip;
-        } else if name.starts_with(FORMULAS) {
-            formulas_gzip += gzip;
-        } else if ON_DEMAND.iter().any(|file| name.starts_with(file)) {
-            on_demand_gzip += gzip;
-        } else {
-            program_gzip += gzip;
+        let waits = |later: &Later| later.files.iter().any(|file| name.starts_with(file));
+        match LATER.iter().position(waits) {
+            Some(kind) => later[kind] += gzip,
+            None => first += gzip,
         }
     }
     let example = largest_example(&place::dist())?;
     println!("{:>10} {example:>10}  the largest example", "");
-    within("all that comes before the first answer", program_gzip + example, PROGRAM_GZIP)?;
-    within("the readers behind it", reader_gzip, READER_GZIP)?;
-    within("what is fetched when asked for", on_demand_gzip, ON_DEMAND_GZIP)?;
-    within("what cuDNN chooses elsewhere", choices_gzip, CHOICES_GZIP)?;
-    within("the formulas of operators", formulas_gzip, FORMULAS_GZIP)?;
-    within("what reads memory snapshots", recorded_gzip, RECORDED_GZIP)?;
-    within("what reads profiler traces", profiled_gzip, PROFILED_GZIP)
+    within("all that comes before the first answer", first + example, PROGRAM_GZIP)?;
+    LATER.iter().zip(later).try_for_each(|(kind, gzip)| within(kind.what, gzip, kind.budget))
 }
 
 /// Prints a sum, and refuses it beyond its budget.

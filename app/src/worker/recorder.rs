@@ -9,7 +9,6 @@ use serde::Serialize;
 use wasm_bindgen::JsValue;
 
 use crate::model::protocol::{Ask, Fault, Found, Read};
-use crate::worker::files;
 use crate::worker::load::Opening;
 
 /// A recorded run, as its program keeps it.
@@ -55,7 +54,6 @@ impl<R: Recording> Keeper<R> {
     /// Reads an input (a `File` or an `ArrayBuffer`, in a worker) with a packed [`Config`] into a
     /// packed [`Read`]; what was read before stays if that fails.
     pub fn read(&self, input: JsValue, name: &str, config: &[u8]) -> Vec<u8> {
-        files::serve();
         let config = postcard::from_bytes(config).unwrap_or_default();
         let read = Opening::of(input).read_by(|source| R::read(source, name, &config));
         let read: Read = match read {

@@ -47,11 +47,11 @@ type Rows = BTreeMap<&'static str, Row>;
 /// All rows, read when the first is asked for.
 fn all() -> Option<&'static Rows> {
     static ROWS: OnceLock<Rows> = OnceLock::new();
-    if ROWS.get().is_none() {
-        let rows = parse::rows(text()?);
-        return Some(ROWS.get_or_init(|| sorted::map(rows.into_iter().map(|row| (row.name, row)))));
+    if let Some(rows) = ROWS.get() {
+        return Some(rows);
     }
-    ROWS.get()
+    let rows = parse::rows(text()?).into_iter();
+    Some(ROWS.get_or_init(|| sorted::map(rows.map(|row| (row.name, row)))))
 }
 
 /// An operator.

@@ -33,18 +33,20 @@ pub(super) fn rows() -> &'static [Operator] {
         is_proven: row.is_proven,
         numbers_from: MANY,
     };
-    if OPERATORS.get().is_none() {
-        let rows: Vec<_> = formula::rows().map(row).collect();
-        return if rows.is_empty() { &[] } else { OPERATORS.get_or_init(|| rows) };
+    // Nothing is kept of an attempt that found none.
+    match OPERATORS.get() {
+        Some(rows) => rows,
+        None if formula::rows().next().is_none() => &[],
+        None => OPERATORS.get_or_init(|| formula::rows().map(row).collect()),
     }
-    OPERATORS.get().map_or(&[], Vec::as_slice)
 }
 
 /// The operator with this name; overloads share a row but where they have their own.
 pub(super) fn lookup(name: &str) -> Option<&'static Operator> {
     let row = formula::lookup(name)?;
-    let found = rows().binary_search_by(|operator| operator.name.cmp(row.name));
-    found.ok().and_then(|position| rows().get(position))
+    let rows = rows();
+    let found = rows.binary_search_by(|operator| operator.name.cmp(row.name));
+    found.ok().and_then(|position| rows.get(position))
 }
 
 fn shapes(inference: &mut Inference<'_>) -> Result<(), OpError> {

@@ -7,7 +7,7 @@ use super::norms::is_constant;
 use super::{DOMAIN, View};
 use crate::config::{Attention, Config};
 use crate::diagnostic::Severity;
-use crate::graph::{Attribute, Node, NodeId, ValueId};
+use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 
 /// Attention that the exporter decomposed, or that a model spells out in the same way.
 const LIKE_FUSED: &str = "attention that scales queries and keys";
@@ -17,10 +17,11 @@ type Found = (&'static str, Node);
 /// Puts the operator that ran in place of each pattern.
 pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
     let mut found: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let roots = roots(view.graph());
     let ids: Vec<NodeId> = view.nodes().map(|(at, _)| at).collect();
     for at in ids {
         // Patterns are tried at their last node, so that what they read is already recovered.
-        if let Some((name, node)) = find(view, at) {
+        if let Some((name, node)) = find(view, at, &roots) {
             *found.entry(name).or_insert(0) += 1;
             view.replace(at, node);
         }
@@ -47,14 +48,27 @@ pub(super) fn find_again(view: &mut View<'_>, config: &Config) {
     }
 }
 
+/// Which values are roots, also in another type. Nodes that make roots of numbers are folded, and not in a view.
+fn roots(graph: &Graph) -> Vec<bool> {
+    let mut roots = vec![false; graph.values.len()];
+    for node in &graph.nodes {
+        let reads_root = || node.input(0).and_then(|id| roots.get(id.0)).is_some_and(|root| *root);
+        let is_root = node.op == "Sqrt" || node.op == "Cast" && reads_root();
+        if let Some(slot) = node.output(0).filter(|_| is_root).and_then(|id| roots.get_mut(id.0)) {
+            *slot = true;
+        }
+    }
+    roots
+}
+
 /// The recovery that ends at this node, if there is one.
-fn find(view: &View<'_>, at: NodeId) -> Option<Found> {
+fn find(view: &View<'_>, at: NodeId, roots: &[bool]) -> Option<Found> {
     let node = view.node(at)?;
     if !node.domain.is_empty() {
         return None;
     }
     match node.op.as_str() {
-        "MatMul" => attention(view, node).or_else(|| linear(view, node)),
+        "MatMul" => attention(view, node, roots).or_else(|| linear(view, node)),
         "Add" => linear_with_bias(view, node)
             .or_else(|| functional_linear(view, node))
             .or_else(|| group_norm(view, node))
@@ -337,7 +351,7 @@ fn divided_one(view: &View<'_>, node: &Node) -> Option<ValueId> {
 /// Exporters scale both operands; a model that spells attention out scales the scores once, and is
 /// left as it is. So is one of a dynamo file whose call is another. Without a call or a root in the graph, a model
 /// that scales both operands itself looks the same.
-fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
+fn attention(view: &View<'_>, node: &Node, roots: &[bool]) -> Option<Found> {
     let (mut weights, v) = (node.input(0)?, node.input(1)?);
     let mut drops = false;
     if let Some(dropout) = view.made_by(weights, "Dropout") {
@@ -365,17 +379,12 @@ fn attention(view: &View<'_>, node: &Node) -> Option<Found> {
     if !call.is_empty() && !names_it {
         return None;
     }
-    // Roots of numbers are folded, so they are looked for among the nodes of the file.
-    let made_in_file = |value: ValueId, op: &str| {
-        view.graph().nodes.iter().find(|node| node.op == op && node.output(0) == Some(value))
+    let is_root = |id: &ValueId| roots.get(id.0).copied().unwrap_or(false);
+    let is_by_root = |side| {
+        let scaling = product.input(side).and_then(|operand| view.producer(operand));
+        scaling.is_some_and(|scaling| scaling.inputs.iter().flatten().any(is_root))
     };
-    let is_by_root = |value: Option<ValueId>| {
-        let uncast = |it| made_in_file(it, "Cast").map_or(Some(it), |cast| cast.input(0));
-        let is_root =
-            |it: &ValueId| uncast(*it).is_some_and(|it| made_in_file(it, "Sqrt").is_some());
-        view.producer(value?)?.inputs.iter().flatten().copied().find(is_root)
-    };
-    let is_certain = names_it || (0..2).all(|side| is_by_root(product.input(side)).is_some());
+    let is_certain = names_it || (is_by_root(0) && is_by_root(1));
     let mut found = fused_attention(view, node, [q, k, v], drops)?;
     if let Some(mask) = mask {
         if is_tensor(view, mask) {

@@ -19,7 +19,7 @@ use crate::tensor::{DType, TensorType};
 const DEPTH: usize = 64;
 
 /// Names of a module's state in the order in which PyTorch's modules register them.
-const LEAVES: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
+pub(crate) const LEAVES: [&str; 4] = ["weight", "bias", "running_mean", "running_var"];
 
 /// Initializers that something reads or would read, in the module's order.
 pub(super) fn order(view: &View<'_>) -> Vec<ValueId> {
