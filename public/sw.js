@@ -53,10 +53,19 @@ async function answer(request) {
 
 addEventListener("install", (event) => event.waitUntil(fetchAll()));
 addEventListener("activate", (event) => event.waitUntil(takeOver()));
+/** Whether one page alone shows this site. One that is being reloaded still counts for a moment. */
+async function isAlone() {
+  for (let tries = 0; tries < 5; tries += 1) {
+    const pages = await clients.matchAll({ type: "window", includeUncontrolled: true });
+    if (pages.length === 1) return true;
+    await new Promise((resolve) => setTimeout(resolve, 150));
+  }
+  return false;
+}
+
 addEventListener("message", async ({ source }) => {
   // Other tabs may still show the version before, and ask for parts of it.
-  const pages = await clients.matchAll({ type: "window", includeUncontrolled: true });
-  if (pages.length === 1) await skipWaiting();
+  if (await isAlone()) await skipWaiting();
   else source.postMessage("later");
 });
 addEventListener("fetch", (event) => {
