@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
 use highwater_core::device;
-use highwater_core::estimate::{BatchLine, LargestBatch, Runs};
+use highwater_core::estimate::{BatchLine, LargestBatch, Stages};
 use highwater_core::export::Played;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
@@ -63,7 +63,8 @@ struct Desk {
     largest: BTreeMap<String, Option<LargestBatch>>,
     /// From which they are searched; the same while only the batch changes.
     batch_line: Option<BatchLine>,
-    runs: Runs,
+    /// What was computed of the model that is open.
+    stages: Stages,
     largest_for: Option<Config>,
     /// The dimension along which the user wants the trend; the batch where the model has no such.
     axis: Option<String>,
@@ -209,7 +210,8 @@ impl Desk {
                     return;
                 }
                 let Some(model) = &self.model else { return };
-                match estimate(model, &config).map_err(|error| Fault::of(&error)) {
+                match estimate(model, &config, &mut self.stages).map_err(|error| Fault::of(&error))
+                {
                     Ok((estimate, simulation)) => {
                         self.follow(generation, &estimate.report.config, simulation);
                         post(&FromWorker::Estimated { generation, estimate });
@@ -336,14 +338,14 @@ impl Desk {
             config = estimator::suggested(model.defaults(), config);
         }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
-        let mut runs = Runs::default();
-        for (name, size) in model.usual_dims(&config, device::USUAL[0], &mut runs) {
+        let mut stages = Stages::default();
+        for (name, size) in model.usual_dims(&config, device::USUAL[0], &mut stages) {
             dims.iter_mut().filter(|dim| dim.name == name).for_each(|dim| dim.default = size);
             config.dims.entry(name).or_insert(size);
         }
         let mut taken_back: Option<Fault> = None;
         let (estimate, simulation) = loop {
-            match estimate(&model, &config) {
+            match estimate(&model, &config, &mut stages) {
                 Ok(answer) => break answer,
                 Err(error) => {
                     let fault = Fault::of(&error);
@@ -364,7 +366,7 @@ impl Desk {
         self.is_recorded = false;
         keep_elsewhere(false);
         self.largest.clear();
-        self.runs = runs;
+        self.stages = stages;
         (self.batch_line, self.largest_for) = (None, None);
         Ok((dims, estimate, simulation, taken_back))
     }
@@ -501,22 +503,24 @@ impl Desk {
                 }
             }
             Task::Verdict(id) => {
-                if let Ok(verdict) = model.verdict(config, &id, &mut self.runs) {
+                if let Ok(verdict) = model.verdict(config, &id, &mut self.stages) {
                     post(&FromWorker::Verdict { generation, verdict });
                 }
             }
             Task::LargestBatch(device) => {
                 let batch = *self.largest.entry(device.clone()).or_insert_with(|| {
                     // What cannot be estimated has no largest batch, and the estimate has the reason.
-                    let line = self.batch_line.get_or_insert_with(|| model.batch_line(config));
-                    model.largest_batch(config, &device, line, &mut self.runs).ok().flatten()
+                    let stages = &mut self.stages;
+                    let line =
+                        self.batch_line.get_or_insert_with(|| model.batch_line(config, stages));
+                    model.largest_batch(config, &device, line, &mut self.stages).ok().flatten()
                 });
                 post(&FromWorker::LargestBatch { generation, device, batch });
             }
             Task::Lever(index) => {
                 let Some(lever) = LEVERS.get(index) else { return };
                 // A lever that leads to what is too large to simulate is none.
-                let pulled = model.pull(lever, config, facts).ok().flatten();
+                let pulled = model.pull(lever, config, facts, &mut self.stages).ok().flatten();
                 post(&FromWorker::Pulled { generation, lever: index, pulled });
             }
             Task::WhatIf(_) => {}
@@ -525,7 +529,7 @@ impl Desk {
             Task::TrendEnd => self.show_trend(),
             Task::Search => {
                 let Some(search) = &mut self.sweep.search else { return };
-                let outcome = match search.step(model) {
+                let outcome = match search.step(model, &mut self.stages) {
                     Ok(Searched::On) => None,
                     Ok(Searched::Found(plan)) => Some(SearchOutcome::Found(plan)),
                     Ok(Searched::Nothing(plan)) => Some(SearchOutcome::Nothing(plan)),
@@ -596,7 +600,7 @@ impl Desk {
         let Sweep { config, trend, .. } = &mut self.sweep;
         let mut config = config.clone();
         config.dims.insert(trend.dim.clone(), size);
-        if let Ok(outcome) = model.outcome(&config) {
+        if let Ok(outcome) = model.outcome(&config, &mut self.stages) {
             trend.points.push(TrendPoint {
                 size,
                 allocated: outcome.allocated,
@@ -637,9 +641,13 @@ fn take_back(config: &mut Config, setting: &str) -> bool {
 }
 
 /// Runs a configuration once: its answer, and the run itself.
-fn estimate(model: &Model, config: &Config) -> Result<(Estimate, Simulation), Error> {
+fn estimate(
+    model: &Model,
+    config: &Config,
+    stages: &mut Stages,
+) -> Result<(Estimate, Simulation), Error> {
     let begun = now();
-    let simulation = model.simulate(config)?;
+    let simulation = model.simulate(config, stages)?;
     let report = simulation.report();
     Ok((Estimate { report, millis: now() - begun }, simulation))
 }

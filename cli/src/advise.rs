@@ -4,6 +4,7 @@ mod json;
 mod text;
 
 use highwater_core::autopsy::Autopsy;
+use highwater_core::estimate::Stages;
 use highwater_core::levers::{Facts, LEVERS, Plan, Pulled, Search, Searched};
 use highwater_core::report::Report;
 use highwater_core::{Config, Error, Model};
@@ -43,15 +44,16 @@ fn ask(arguments: &Advise) -> Result<Advice, Error> {
     if let Some(device) = &arguments.fit {
         config.device.clone_from(device);
     }
-    let simulation = model.simulate(&config)?;
+    let mut stages = Stages::default();
+    let simulation = model.simulate(&config, &mut stages)?;
     let report = simulation.report();
     let facts = Facts::of(&model, &simulation, &report.config);
     let mut pulled = Vec::new();
     for lever in LEVERS {
-        pulled.extend(model.pull(lever, &report.config, &facts)?);
+        pulled.extend(model.pull(lever, &report.config, &facts, &mut stages)?);
     }
     pulled.sort_by_key(|pulled| pulled.outcome.verdict.need);
-    let (found, tried) = search(&model, &report.config, facts)?;
+    let (found, tried) = search(&model, &report.config, facts, &mut stages)?;
     let (plan, fits) = match found {
         Searched::Found(plan) => (plan, !report.is_open()),
         Searched::Nothing(plan) => (plan, false),
@@ -62,10 +64,15 @@ fn ask(arguments: &Advise) -> Result<Advice, Error> {
     Ok(Advice { name, autopsy: Autopsy::of(&report), report, pulled, plan, fits, tried })
 }
 
-fn search(model: &Model, config: &Config, facts: Facts) -> Result<(Searched, usize), Error> {
+fn search(
+    model: &Model,
+    config: &Config,
+    facts: Facts,
+    stages: &mut Stages,
+) -> Result<(Searched, usize), Error> {
     let mut search = Search::new(config, facts);
     loop {
-        match search.step(model)? {
+        match search.step(model, stages)? {
             Searched::On => {}
             found => return Ok((found, search.tried())),
         }

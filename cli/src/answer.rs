@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::device::{self, Device};
-use highwater_core::estimate::{BatchLine, Runs};
-use highwater_core::export::{Answer, DeviceAnswer};
+use highwater_core::estimate::{BatchLine, Stages};
+use highwater_core::export::DeviceAnswer;
 use highwater_core::report::Report;
 use highwater_core::{Config, Error, Model};
 
@@ -36,21 +36,23 @@ impl Asked {
             searches: !arguments.no_max_batch && !report.is_open(),
         }
     }
+
+    /// The dimension whose largest size is searched.
+    pub(crate) fn batch(&self, model: &Model) -> Option<String> {
+        let dims = model.open_dims().into_iter().filter(|_| self.searches);
+        dims.into_iter().find(|dim| dim.batch).map(|dim| dim.name)
+    }
 }
 
-/// The estimate with how the run ends on the devices, which takes many times as long as the estimate.
-pub(crate) fn answer(
+/// How the run ends on the devices, which takes many times as long as the estimate; `stages` has what that made.
+pub(crate) fn devices(
     model: &Model,
-    name: &str,
-    report: Report,
     config: &Config,
     asked: &Asked,
-) -> Result<Answer, Error> {
-    let line = asked.searches.then(|| model.batch_line(config));
-    let devices = on_devices(model, config, asked, line.as_ref())?;
-    let dims = model.open_dims().into_iter();
-    let batch = dims.filter(|_| asked.searches).find(|dim| dim.batch).map(|dim| dim.name);
-    Ok(Answer { name: name.to_owned(), batch, report, devices })
+    mut stages: Stages,
+) -> Result<Vec<DeviceAnswer>, Error> {
+    let line = asked.searches.then(|| model.batch_line(config, &mut stages));
+    on_devices(model, config, asked, line.as_ref(), stages)
 }
 
 /// Threads share the devices out; those of about the same memory stay together, since their searches try the
@@ -60,6 +62,7 @@ fn on_devices(
     config: &Config,
     asked: &Asked,
     line: Option<&BatchLine>,
+    stages: Stages,
 ) -> Result<Vec<DeviceAnswer>, Error> {
     let devices = &asked.devices;
     let mut by_memory: Vec<(usize, &Device)> = devices.iter().copied().enumerate().collect();
@@ -71,22 +74,23 @@ fn on_devices(
     let queue = Mutex::new(by_memory.chunk_by(alike));
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
     let progress = Progress::of(devices.len());
-    let work = || -> Vec<(usize, Result<DeviceAnswer, Error>)> {
-        let mut runs = Runs::default();
+    let work = |mut stages: Stages| -> Vec<(usize, Result<DeviceAnswer, Error>)> {
         std::iter::from_fn(next)
             .flatten()
             .map(|&(index, device)| {
-                let answer = on_device(model, config, device, line, &mut runs);
+                let answer = on_device(model, config, device, line, &mut stages);
                 progress.advance();
                 (index, answer)
             })
             .collect()
     };
-    let groups = by_memory.chunk_by(alike).count();
+    // What is known answers at once where nothing is searched: another thread would have to run it again.
+    let groups = if line.is_some() { by_memory.chunk_by(alike).count() } else { 1 };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(groups);
     let mut answers = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut answers = work();
+        let others: Vec<_> =
+            (1..threads).map(|_| scope.spawn(|| work(Stages::default()))).collect();
+        let mut answers = work(stages);
         for other in others {
             match other.join() {
                 Ok(more) => answers.extend(more),
@@ -105,10 +109,10 @@ fn on_device(
     config: &Config,
     device: &Device,
     line: Option<&BatchLine>,
-    runs: &mut Runs,
+    stages: &mut Stages,
 ) -> Result<DeviceAnswer, Error> {
-    let verdict = model.verdict(config, device.id, runs)?;
-    let search = |line| model.largest_batch(config, device.id, line, runs);
+    let verdict = model.verdict(config, device.id, stages)?;
+    let search = |line| model.largest_batch(config, device.id, line, stages);
     let largest = line.map(search).transpose()?;
     let largest = largest.flatten().unwrap_or_default();
     Ok(DeviceAnswer { verdict, largest })

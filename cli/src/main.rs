@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use highwater_core::estimate::Stages;
 use highwater_core::export::{self, Answer, Played};
 use highwater_core::{Error, ErrorKind, Model, Report, formats};
 
@@ -89,7 +90,8 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
     let name = file_name.to_string_lossy();
     let config = arguments.training.over(model.defaults(), &arguments.dims).map_err(of_model)?;
-    let simulation = model.simulate(&config).map_err(of_model)?;
+    let mut stages = Stages::default();
+    let simulation = model.simulate(&config, &mut stages).map_err(of_model)?;
     let report = simulation.report();
     let recorded = arguments
         .compare
@@ -105,7 +107,12 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
         output.write(path, &export::snapshot(&Played::of(&simulation)))?;
     }
     let asked = Asked::by(arguments, &report);
-    let answer = answer::answer(&model, &name, report, &config, &asked).map_err(of_model)?;
+    let answer = Answer {
+        name: name.into_owned(),
+        batch: asked.batch(&model),
+        report,
+        devices: answer::devices(&model, &config, &asked, stages).map_err(of_model)?,
+    };
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);

@@ -19,7 +19,7 @@ use highwater_core::config::{Checkpoint, PyTorch};
 use highwater_core::device::{self, Device};
 use highwater_core::diagnostic::Diagnostics;
 use highwater_core::eager::Hardware;
-use highwater_core::estimate::Runs;
+use highwater_core::estimate::Stages;
 use highwater_core::source::{Counted, ReadStats};
 use highwater_core::step::loss::Loss;
 use highwater_core::{Config, Source, formats, infer, recover, step};
@@ -286,11 +286,12 @@ fn largest_batches() -> Result<()> {
     let config = config(dims);
     let model = highwater_core::open(&mut fixture(name)?.as_slice(), name)?;
     let estimate =
-        best(|| drop(black_box(model.verdict(&config, &config.device, &mut Runs::default()))));
+        best(|| drop(black_box(model.verdict(&config, &config.device, &mut Stages::default()))));
     let table = best(|| {
-        let (line, mut runs) = (model.batch_line(&config), Runs::default());
+        let mut stages = Stages::default();
+        let line = model.batch_line(&config, &mut stages);
         for device in device::all() {
-            drop(black_box(model.largest_batch(&config, device.id, &line, &mut runs)));
+            drop(black_box(model.largest_batch(&config, device.id, &line, &mut stages)));
         }
     });
     println!(

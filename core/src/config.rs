@@ -87,6 +87,21 @@ pub struct Config {
     pub alloc_conf: String,
 }
 
+impl Config {
+    /// What decides over the events of a run: the same without figures of a device and settings of the allocator.
+    pub(crate) fn of_training(&self) -> Self {
+        Self {
+            device: String::new(),
+            capacity: None,
+            other_processes: Bytes::ZERO,
+            context: None,
+            allowed: None,
+            alloc_conf: String::new(),
+            ..self.clone()
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

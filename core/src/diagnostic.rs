@@ -89,9 +89,14 @@ impl Diagnostics {
         diagnostics.into_iter().for_each(|diagnostic| self.push(diagnostic));
     }
 
+    /// All, in the order in which they were found.
+    pub fn into_inner(self) -> Vec<Diagnostic> {
+        self.found.into_inner()
+    }
+
     /// All, the severest first, otherwise in the order in which they were found.
     pub fn into_sorted(self) -> Vec<Diagnostic> {
-        let mut found = self.found.into_inner();
+        let mut found = self.into_inner();
         sorted::by_key(&mut found, |diagnostic| Reverse(diagnostic.severity));
         found
     }

@@ -1,21 +1,22 @@
 //! The whole path from a file to an answer. A model is opened once and can be estimated any number of times.
 //!
-//! [`Model::estimate`] has the stages of the crate's table, in their order.
+//! The stages are those of the crate's table, in their order; [`Stages`] keeps what they made.
 
 mod largest;
 mod locate;
-mod runs;
 mod simulation;
+mod stages;
 mod usual;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use crate::adapt;
-use crate::allocator::{self, Conf, Settings};
+use crate::allocator::{self, Conf};
 use crate::config::{Attention, Config, Precision};
-use crate::device::{self, Device, Room};
+use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::eager::Asked;
+use crate::eager::{Asked, Hardware};
 use crate::error::Error;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::Graph;
@@ -24,15 +25,16 @@ use crate::recover;
 use crate::report::{Band, DeviceVerdict, Report};
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
+use crate::tensor::DType;
 use crate::trace::{Storage, Trace};
 use crate::unroll;
 use crate::unused;
 
 pub use self::largest::{BatchLine, LargestBatch};
 pub use self::locate::{Candidate, Located, Match};
-pub use self::runs::Runs;
-use self::runs::judge;
 pub use self::simulation::Simulation;
+use self::stages::OnDevice;
+pub use self::stages::{Made, Stages};
 
 /// A model that was read and can be estimated under any configuration.
 #[derive(Clone, Debug)]
@@ -51,16 +53,28 @@ pub struct Model {
 /// A configuration and an attention → the graph.
 type Rewrite = fn(&str, Attention) -> Result<Graph, Error>;
 
-/// What one configuration does, before any allocator has seen it.
+/// A graph as it runs: without control flow, and with the types of its values.
 #[derive(Clone, Debug)]
-struct Run {
-    config: Config,
-    settings: Settings,
+struct Shaped {
+    /// Where it is not the model's.
+    graph: Option<Graph>,
     typed: Typed,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// What a configuration does, before any allocator has seen it.
+#[derive(Debug)]
+struct Run {
     trace: Trace,
+    /// What of it depends on the hardware.
+    asked: Asked,
+    /// Sizes of all dimensions.
+    dims: BTreeMap<String, u64>,
     diagnostics: Vec<Diagnostic>,
     /// COUNT: operators of the graph, its control flow unrolled.
     operators: usize,
+    /// Whether shapes are stand-ins or parts are not counted.
+    lacks_parts: bool,
     /// Whether the file stated everything that the model runs.
     is_exact: bool,
 }
@@ -69,7 +83,7 @@ impl Run {
     /// Whether parts of the model could not be estimated, or rest on an assumption that decides.
     fn is_open(&self) -> bool {
         let failed = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Error;
-        self.typed.lower_bound || self.diagnostics.iter().any(failed) || self.is_uncertain()
+        self.lacks_parts || self.diagnostics.iter().any(failed) || self.is_uncertain()
     }
 
     /// Whether the truth may lie far above or below.
@@ -77,9 +91,9 @@ impl Run {
         self.diagnostics.iter().any(Diagnostic::is_uncertain)
     }
 
-    /// What there is for it on its device; the settings may limit it to a fraction, too.
-    fn room(&self, device: &Device) -> Room {
-        Room { allowed: self.settings.allowed, ..Room::of(device, &self.config) }
+    /// A configuration of it, with the dimensions that were assumed.
+    fn given(&self, config: &Config) -> Config {
+        Config { dims: self.dims.clone(), ..config.clone() }
     }
 }
 
@@ -135,10 +149,10 @@ impl Model {
     /// # Errors
     /// When the configuration names a device or a dimension that there is not, or an absurd size.
     pub fn estimate(&self, config: &Config) -> Result<Report, Error> {
-        self.simulate(config).map(|simulation| simulation.report())
+        self.simulate(config, &mut Stages::default()).map(|simulation| simulation.report())
     }
 
-    /// How the configuration ends on a device; `runs` are those of this model that are known.
+    /// How the configuration ends on a device.
     ///
     /// # Errors
     /// As [`Model::estimate`].
@@ -146,10 +160,19 @@ impl Model {
         &self,
         config: &Config,
         device_id: &str,
-        runs: &mut Runs,
+        stages: &mut Stages,
     ) -> Result<DeviceVerdict, Error> {
         let device = device::find(device_id)?;
-        Ok(runs.on(self, config, device)?.verdict())
+        Ok(stages.on(self, config, device)?.verdict())
+    }
+
+    /// The run of a configuration on its device.
+    pub(crate) fn on_device(
+        &self,
+        config: &Config,
+        stages: &mut Stages,
+    ) -> Result<OnDevice, Error> {
+        stages.on(self, config, device::find(&config.device)?)
     }
 
     /// The events of a run, as PyTorch would make them on a device.
@@ -157,30 +180,43 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
-        Ok(self.run(config, device::find(&config.device)?)?.0.trace)
+        let hardware = device::find(&config.device)?.hardware(config.pytorch);
+        Ok(self.record(&self.shape(config)?, config, hardware)?.trace)
     }
 
-    fn run(&self, config: &Config, device: &Device) -> Result<(Run, Asked), Error> {
-        let conf = Conf::read(&config.alloc_conf)?;
+    /// Shapes: what depends on the dimensions, and hardly on anything else.
+    fn shape(&self, config: &Config) -> Result<Shaped, Error> {
         let mut graph = self.graph_for(config)?;
-        let converts = config.precision.converts_to();
-        if let Some(dtype) = converts.filter(|_| graph.is_program) {
+        if let Some(dtype) = self.converts(config) {
             graph.to_mut().convert_floats(dtype);
         }
-        let graph = &*graph;
         let sink = Diagnostics::default();
         sink.extend(graph.diagnostics.iter().cloned());
-        sink.extend(self.attention_setting(config));
-        sink.extend(self.other_settings(config));
-        sink.extend(conf.not_modelled.iter().map(|setting| not_modelled(setting)));
-        let (mut graph, typed) = unroll::unroll(graph, &config.dims, &sink)?;
-        unused::note(&mut graph, &typed, &sink);
+        let (mut unrolled, typed) = unroll::unroll(&graph, &config.dims, &sink)?;
+        unused::note(&mut unrolled, &typed, &sink);
+        let changed = match unrolled {
+            Cow::Owned(changed) => Some(changed),
+            Cow::Borrowed(_) => None,
+        };
+        let own = match graph {
+            Cow::Owned(written) => Some(written),
+            Cow::Borrowed(_) => None,
+        };
+        Ok(Shaped { graph: changed.or(own), typed, diagnostics: sink.into_inner() })
+    }
+
+    /// Events: the training steps, on some hardware.
+    fn record(&self, shaped: &Shaped, config: &Config, hardware: Hardware) -> Result<Run, Error> {
+        let graph = shaped.graph.as_ref().unwrap_or(&self.graph);
+        let typed = &shaped.typed;
+        let sink = Diagnostics::default();
+        sink.extend(shaped.diagnostics.iter().cloned());
         // A configuration was written out with the attention that is asked for.
         let written = self.configuration.as_ref().map(|_| Config::default().attention);
         let followed = written.map(|attention| Config { attention, ..config.clone() });
         let mut program =
-            recover::recover(&graph, &typed, followed.as_ref().unwrap_or(config), &sink);
-        if let Some(dtype) = converts.filter(|_| !graph.is_program) {
+            recover::recover(graph, typed, followed.as_ref().unwrap_or(config), &sink);
+        if let Some(dtype) = config.precision.converts_to().filter(|_| !graph.is_program) {
             program.typed.to_mut().convert_floats(dtype);
         }
         if let Some(reason) = self.recognised.fidelity.reason() {
@@ -189,25 +225,48 @@ impl Model {
         adapt::adapt(&mut program, config, &sink)?;
         let is_exact = program.reasons.is_empty();
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
-        let hardware = device.hardware(config.pytorch);
         let (trace, asked) = step::record(&program, &loss, config, hardware, &(), &sink)?;
-        let config = Config { dims: typed.dims.clone(), ..config.clone() };
-        let room = Room::of(device, &config);
-        let settings = conf.on(Some(room.capacity), room.allowed);
-        let (operators, diagnostics) = (graph.nodes.len(), sink.into_sorted());
-        Ok((Run { config, settings, typed, trace, diagnostics, operators, is_exact }, asked))
+        Ok(Run {
+            trace,
+            asked,
+            dims: typed.dims.clone(),
+            diagnostics: sink.into_inner(),
+            operators: graph.nodes.len(),
+            lacks_parts: typed.lower_bound,
+            is_exact,
+        })
+    }
+
+    /// What is to be said of the settings themselves.
+    fn notes(&self, config: &Config) -> Result<Vec<Diagnostic>, Error> {
+        let conf = Conf::read(&config.alloc_conf)?;
+        let settings =
+            self.attention_setting(config).into_iter().chain(self.other_settings(config));
+        let allocator = conf.not_modelled.iter().map(|setting| not_modelled(setting));
+        Ok(settings.chain(allocator).collect())
     }
 }
 
 impl Model {
     /// The graph: written again where a configuration is asked for with another attention.
     fn graph_for(&self, config: &Config) -> Result<Cow<'_, Graph>, Error> {
-        match (&self.configuration, self.rewrite) {
-            (Some(text), Some(rewrite)) if config.attention != Attention::Auto => {
-                rewrite(text, config.attention).map(Cow::Owned)
+        match (&self.configuration, self.rewrite, self.written_with(config)) {
+            (Some(text), Some(rewrite), Some(attention)) => {
+                rewrite(text, attention).map(Cow::Owned)
             }
             _ => Ok(Cow::Borrowed(&self.graph)),
         }
+    }
+
+    /// The attention that the graph has to be written again with.
+    fn written_with(&self, config: &Config) -> Option<Attention> {
+        let is_written = self.configuration.is_some() && self.rewrite.is_some();
+        Some(config.attention).filter(|attention| is_written && *attention != Attention::Auto)
+    }
+
+    /// The type that floating-point tensors of a program are converted to.
+    fn converts(&self, config: &Config) -> Option<DType> {
+        config.precision.converts_to().filter(|_| self.graph.is_program)
     }
 
     /// Where the setting of attention says nothing, or what cannot be.
@@ -250,8 +309,8 @@ impl Model {
 }
 
 /// The run again, had no convolution taken a workspace.
-fn without_workspaces(run: &Run) -> Option<Band> {
-    let trace = &run.trace;
+fn without_workspaces(run: &OnDevice) -> Option<Band> {
+    let trace = run.trace();
     let is_workspace = |storage: &Storage| trace.is_convolution_workspace(storage);
     trace.storages.iter().any(is_workspace).then(|| {
         let replay = allocator::replay(&trace.without(is_workspace), &run.settings, None);

@@ -15,7 +15,7 @@ use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device;
 use crate::error::{Error, ErrorKind};
-use crate::estimate::{Model, Simulation};
+use crate::estimate::{Model, Simulation, Stages};
 use crate::report::{DeviceVerdict, EventContext};
 use crate::trace::{Category, Phase, Storage};
 
@@ -179,11 +179,11 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::estimate`].
-    pub fn outcome(&self, config: &Config) -> Result<Outcome, Error> {
-        let simulation = self.simulate(config)?;
-        let replay = simulation.replay();
+    pub fn outcome(&self, config: &Config, stages: &mut Stages) -> Result<Outcome, Error> {
+        let run = self.on_device(config, stages)?;
+        let replay = run.replay();
         let EventContext { iteration, phase, operator, module } =
-            EventContext::of(simulation.trace(), replay.allocated.event);
+            EventContext::of(run.trace(), replay.allocated.event);
         Ok(Outcome {
             allocated: replay.allocated.bytes,
             reserved: replay.reserved.bytes,
@@ -191,7 +191,7 @@ impl Model {
             iteration,
             operator,
             module,
-            verdict: simulation.verdict(),
+            verdict: run.verdict(),
         })
     }
 }
@@ -223,9 +223,10 @@ impl Model {
         lever: &Lever,
         config: &Config,
         facts: &Facts,
+        stages: &mut Stages,
     ) -> Result<Option<Pulled>, Error> {
         let Some(changed) = lever.pull(config, facts) else { return Ok(None) };
-        let outcome = match self.outcome(&changed) {
+        let outcome = match self.outcome(&changed, stages) {
             Ok(outcome) => outcome,
             Err(error) if error.kind() == ErrorKind::BadConfig => return Ok(None),
             Err(error) => return Err(error),

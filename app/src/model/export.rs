@@ -1,5 +1,6 @@
 //! The answer as a file: the page packs it, and `bin/highwater-export` writes it.
 
+use highwater_core::estimate::Stages;
 use highwater_core::export::{self, Answer, Played};
 use highwater_draw::palette::Palette;
 use highwater_draw::picture::{self, Words};
@@ -88,7 +89,8 @@ mod tests {
         assert!(svg.contains("Peaks &lt;here&gt;") && svg.ends_with("</svg>\n"));
         assert_eq!(written("colour", &packed, &Palette::light()), "");
         assert_eq!(written("json", &[1, 2], &Palette::light()), "");
-        let run = model.simulate(&Config::default()).expect("it is simulated");
+        let run =
+            model.simulate(&Config::default(), &mut Stages::default()).expect("it is simulated");
         let packed = postcard::to_stdvec(&Played::of(&run)).expect("it packs");
         assert_eq!(pickled(&packed), export::snapshot(&Played::of(&run)));
         assert!(pickled(&[1, 2]).is_empty());

@@ -2,6 +2,7 @@
 
 use highwater_core::Bytes;
 use highwater_core::allocator::Pool;
+use highwater_core::estimate::Stages;
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{By, Class, Fragmentation, RecordedRun, Report};
 
@@ -117,7 +118,8 @@ mod tests {
         let path = format!("{}/../public/examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
         let bytes = std::fs::read(path).expect("the example travels with the page");
         let model = highwater_core::open(&mut bytes.as_slice(), "resnet50").expect("it opens");
-        let run = model.simulate(&Config::default()).expect("it is simulated");
+        let run =
+            model.simulate(&Config::default(), &mut Stages::default()).expect("it is simulated");
         highwater_core::export::snapshot(&highwater_core::export::Played::of(&run))
     }
 
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(named.first().map(String::as_str), Some("set-up"));
         assert!(named.contains(&"optimizer step of iteration 3".to_owned()), "{named:?}");
         assert_eq!(doubt(&report), None);
-        let run = Some(RecordedRun { gap: Some(Gap::RunsOut), ..RecordedRun::default() });
+        let run = Some(RecordedRun { gap: Some(Gap::StagesOut), ..RecordedRun::default() });
         let (word, why) = doubt(&Report { recorded: run, ..report }).expect("it has a reason");
         assert!(word == "Lower bound." && why.starts_with("Memory ran out"), "{why}");
     }

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::runs::OnDevice;
-use super::{Model, Runs};
+use super::{Model, OnDevice, Stages};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::device::{self, Device, Room};
@@ -50,7 +49,7 @@ pub struct BatchLine {
 impl Model {
     /// The line that the memory of a run grows along; empty if the model has no batch, or none of the
     /// usual sizes.
-    pub fn batch_line(&self, config: &Config) -> BatchLine {
+    pub fn batch_line(&self, config: &Config, stages: &mut Stages) -> BatchLine {
         let mut line = BatchLine::default();
         let Ok(device) = device::find(&Config::default().device) else { return line };
         let Some(batch) = self.batch() else { return line };
@@ -59,8 +58,7 @@ impl Model {
         for _ in 0..2 {
             let Some(size) = next else { break };
             probe.dims.insert(batch.name.clone(), size);
-            let mut runs = Runs::default();
-            let Ok(Some(trial)) = self.trial(&probe, device, &mut runs) else { break };
+            let Ok(Some(trial)) = self.trial(&probe, device, stages) else { break };
             line.reserved.push((size, trial.unlimited.reserved.bytes));
             line.allocated.push((size, trial.unlimited.allocated.bytes));
             let limit = Room::of(device, config).limit();
@@ -86,7 +84,7 @@ impl Model {
         config: &Config,
         device_id: &str,
         line: &BatchLine,
-        runs: &mut Runs,
+        stages: &mut Stages,
     ) -> Result<Option<LargestBatch>, Error> {
         let device = device::find(device_id)?;
         let Some(batch) = self.batch() else {
@@ -99,15 +97,15 @@ impl Model {
         let mut flushing = Bracket::from(start, limit, &line.allocated);
         while let Some(size) = roomy.next() {
             probe.dims.insert(batch.name.clone(), size);
-            let trial = self.trial(&probe, device, runs)?;
+            let trial = self.trial(&probe, device, stages)?;
             let reserved = trial.as_ref().map(|trial| trial.unlimited.reserved.bytes);
             roomy.note(size, reserved.is_some_and(|bytes| bytes <= limit), reserved);
-            flushing.note_flushing(size, trial);
+            flushing.note_flushing(size, trial.as_ref());
         }
         while let Some(size) = flushing.next() {
             probe.dims.insert(batch.name.clone(), size);
-            let trial = self.trial(&probe, device, runs)?;
-            flushing.note_flushing(size, trial);
+            let trial = self.trial(&probe, device, stages)?;
+            flushing.note_flushing(size, trial.as_ref());
         }
         Ok(Some(LargestBatch {
             without_flush: roomy.largest(),
@@ -116,13 +114,13 @@ impl Model {
     }
 
     /// A run on a device; `None` for one that is too large to simulate.
-    fn trial<'r>(
+    fn trial(
         &self,
         config: &Config,
-        device: &'r Device,
-        runs: &'r mut Runs,
-    ) -> Result<Option<OnDevice<'r>>, Error> {
-        match runs.on(self, config, device) {
+        device: &'static Device,
+        stages: &mut Stages,
+    ) -> Result<Option<OnDevice>, Error> {
+        match stages.on(self, config, device) {
             Ok(run) => Ok(Some(run)),
             Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
             Err(error) => Err(error),
@@ -208,7 +206,7 @@ impl<'a> Bracket<'a> {
     }
 
     /// How a size ended that may flush the cache; `None` for one that is too large to simulate.
-    fn note_flushing(&mut self, size: u64, trial: Option<OnDevice<'_>>) {
+    fn note_flushing(&mut self, size: u64, trial: Option<&OnDevice>) {
         if size <= self.fits || self.fails <= size {
             // Survival is not monotone: what was found holds.
             return;

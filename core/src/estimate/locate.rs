@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Model, Run};
+use super::{Model, OnDevice, Stages};
 use crate::allocator::{self, OutOfMemory};
 use crate::bytes::{Bytes, Printed};
 use crate::config::Config;
@@ -120,11 +120,12 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn locate(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        let (run, _) = self.run(config, device::find(&config.device)?)?;
-        let mut located = within(&run, message);
+        let mut stages = Stages::default();
+        let run = stages.on(self, config, device::find(&config.device)?)?;
+        let mut located = within(config, &run, message);
         let best = located.places.first().map(|place| place.fits);
         if best != Some(Match::Fails) && message.allocated.is_some() {
-            let other = self.other_batch(&run, message)?;
+            let other = self.other_batch(config, &run, message, &mut stages)?;
             located.batch = other.filter(|(_, place)| best.is_none_or(|best| place.fits < best));
         }
         Ok(located)
@@ -135,14 +136,21 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn locate_here(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        Ok(within(&self.run(config, device::find(&config.device)?)?.0, message))
+        let device = device::find(&config.device)?;
+        Ok(within(config, &Stages::default().on(self, config, device)?, message))
     }
 
     /// A batch with which the run fails as the message says.
     ///
     /// Sizes are a straight line in the batch, as long as no operator takes another path: two runs
     /// give the line of every allocation, and the batches for which one of them fits are simulated.
-    fn other_batch(&self, run: &Run, message: &Message) -> Result<Option<(u64, Candidate)>, Error> {
+    fn other_batch(
+        &self,
+        config: &Config,
+        run: &OnDevice,
+        message: &Message,
+        stages: &mut Stages,
+    ) -> Result<Option<(u64, Candidate)>, Error> {
         /// COUNT: batches that are looked at on the lines: all of the first, every eighth of the rest.
         const DENSE_MAX: u64 = 256;
         const BATCHES_MAX: u64 = 4096;
@@ -151,12 +159,13 @@ impl Model {
         let Some(dim) = self.open_dims().into_iter().find(|dim| dim.batch) else {
             return Ok(None);
         };
-        let given = run.config.dims.get(&dim.name).copied().unwrap_or(dim.default);
-        let simulate = |batch: u64| -> Result<Option<Run>, Error> {
-            let mut config = run.config.clone();
+        let config = run.run.given(config);
+        let given = config.dims.get(&dim.name).copied().unwrap_or(dim.default);
+        let mut simulate = |batch: u64| -> Result<Option<OnDevice>, Error> {
+            let mut config = config.clone();
             config.dims.insert(dim.name.clone(), batch);
-            match self.run(&config, device::find(&config.device)?) {
-                Ok((run, _)) => Ok(Some(run)),
+            match stages.on(self, &config, device::find(&config.device)?) {
+                Ok(run) => Ok(Some(run)),
                 Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
                 Err(error) => Err(error),
             }
@@ -181,7 +190,7 @@ impl Model {
         let mut best: Option<(u64, Candidate)> = None;
         for (_, batch) in guesses.into_iter().take(SIMULATED_MAX) {
             let Some(run) = simulate(batch)? else { continue };
-            let Some(place) = self::within(&run, message).places.into_iter().next() else {
+            let Some(place) = self::within(&config, &run, message).places.into_iter().next() else {
                 continue;
             };
             if place.fits == Match::Fails {
@@ -206,13 +215,13 @@ struct Lines {
 impl Lines {
     /// Allocations are the same if they are the n-th of their operator in their module and phase: a
     /// workspace more or less leaves the others alone.
-    fn through((low, first): (u64, &Run), (high, second): (u64, &Run)) -> Self {
-        let points = |run: &Run| {
-            let (_, series) = allocator::replay_series(&run.trace, &run.settings, None);
+    fn through((low, first): (u64, &OnDevice), (high, second): (u64, &OnDevice)) -> Self {
+        let points = |run: &OnDevice| {
+            let (_, series) = allocator::replay_series(run.trace(), &run.settings, None);
             let mut seen = BTreeMap::new();
             let points = allocations(run).map(|(event, _, storage)| {
                 let report::EventContext { iteration, phase, operator, module } =
-                    report::EventContext::of(&run.trace, event);
+                    report::EventContext::of(run.trace(), event);
                 let name = format!("{iteration} {} {operator} {module}", phase.name());
                 let count = seen.get(&name).map_or(0_u64, |count| count + 1);
                 let of_all = format!("{name} {count}");
@@ -269,12 +278,15 @@ impl Lines {
 }
 
 /// The places in one run.
-fn within(run: &Run, message: &Message) -> Located {
+fn within(config: &Config, run: &OnDevice, message: &Message) -> Located {
     let Some(tried) = message.tried else { return Located::default() };
-    let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
+    let (replay, series) = allocator::replay_series(run.trace(), &run.settings, None);
     let failure = failure(run, message);
-    let mut located =
-        Located { config: run.config.clone(), peak: replay.allocated.bytes, ..Located::default() };
+    let mut located = Located {
+        config: run.run.given(config),
+        peak: replay.allocated.bytes,
+        ..Located::default()
+    };
     // One place per operator, module and size; its iterations are gathered.
     let mut places: Vec<Candidate> = Vec::new();
     for (event, _, storage) in allocations(run) {
@@ -333,7 +345,7 @@ fn within(run: &Run, message: &Message) -> Located {
 
 /// Where the run ends if it has no more than the message's run had: the memory that PyTorch held
 /// and what was free, each a little more or less, because the message rounds.
-fn failure(run: &Run, message: &Message) -> Option<(usize, OutOfMemory)> {
+fn failure(run: &OnDevice, message: &Message) -> Option<(usize, OutOfMemory)> {
     let (tried, reserved) = (message.tried?, message.reserved?);
     let free = message.free.unwrap_or_default();
     let limit = reserved.plus(free);
@@ -341,7 +353,7 @@ fn failure(run: &Run, message: &Message) -> Option<(usize, OutOfMemory)> {
     let most = reserved.bytes + tried.bytes - Bytes(1);
     let limits = [limit.bytes, limit.least(), limit.most()].map(|limit| limit.min(most));
     let failures = limits.iter().filter_map(|limit| {
-        let replay = allocator::replay(&run.trace, &run.settings, Some(*limit));
+        let replay = allocator::replay(run.trace(), &run.settings, Some(*limit));
         replay.out_of_memory.map(|failure| (failure.event, failure.error))
     });
     let failures: Vec<_> = failures.collect();
@@ -360,9 +372,9 @@ fn agrees(error: &OutOfMemory, message: &Message) -> bool {
 }
 
 /// Allocations, with their events.
-fn allocations(run: &Run) -> impl Iterator<Item = (usize, StorageId, &Storage)> {
-    run.trace.events.iter().enumerate().filter_map(|(event, call)| match call {
-        Event::Alloc(id) => Some((event, *id, run.trace.storages.get(id.0)?)),
+fn allocations(run: &OnDevice) -> impl Iterator<Item = (usize, StorageId, &Storage)> {
+    run.trace().events.iter().enumerate().filter_map(|(event, call)| match call {
+        Event::Alloc(id) => Some((event, *id, run.trace().storages.get(id.0)?)),
         Event::Free(_) => None,
     })
 }
@@ -377,8 +389,14 @@ fn before(series: &[Bytes], event: usize) -> Bytes {
     event.checked_sub(1).and_then(|last| series.get(last)).copied().unwrap_or_default()
 }
 
-fn place(run: &Run, event: usize, storage: &Storage, fits: Match, allocated: Bytes) -> Candidate {
-    let trace = &run.trace;
+fn place(
+    run: &OnDevice,
+    event: usize,
+    storage: &Storage,
+    fits: Match,
+    allocated: Bytes,
+) -> Candidate {
+    let trace = run.trace();
     let moment = report::EventContext::of(trace, event);
     Candidate {
         fits,

@@ -1,10 +1,10 @@
 //! [`Simulation`]: one run, kept so that every moment of it can be examined.
 
-use super::{Model, Run, judge, without_workspaces};
+use super::{Model, OnDevice, Stages, without_workspaces};
 use crate::allocator::{self, Replay, Series, Settings};
 use crate::basis::Basis;
 use crate::config::Config;
-use crate::device::{self, Device, Room};
+use crate::device::{self, Room};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::Error;
 use crate::formats::Fidelity;
@@ -15,10 +15,10 @@ use crate::trace::Trace;
 #[derive(Clone, Debug)]
 pub struct Simulation {
     summary: ModelSummary,
-    run: Run,
-    device: &'static Device,
-    replay: Replay,
+    config: Config,
+    on: OnDevice,
     series: Series,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Model {
@@ -26,18 +26,19 @@ impl Model {
     ///
     /// # Errors
     /// When the configuration names a device or a dimension that there is not, or an absurd size.
-    pub fn simulate(&self, config: &Config) -> Result<Simulation, Error> {
+    pub fn simulate(&self, config: &Config, stages: &mut Stages) -> Result<Simulation, Error> {
         let device = device::find(&config.device)?;
-        let (run, _) = self.run(config, device)?;
+        let mut diagnostics = self.notes(config)?;
+        let (on, series) = stages.series_on(self, config, device)?;
+        diagnostics.extend(on.run.diagnostics.iter().cloned());
         let (name, graph) = (&self.name, &self.graph);
         let mut summary =
-            ModelSummary::of(name, &self.recognised, graph, run.operators, &run.trace);
+            ModelSummary::of(name, &self.recognised, graph, on.run.operators, on.trace());
         let fidelity = &mut summary.recognised.fidelity;
-        if *fidelity == Fidelity::ExactGraph && !run.is_exact {
+        if *fidelity == Fidelity::ExactGraph && !on.run.is_exact {
             *fidelity = Fidelity::Graph;
         }
-        let (replay, series) = allocator::replay_series(&run.trace, &run.settings, None);
-        Ok(Simulation { summary, run, device, replay, series })
+        Ok(Simulation { summary, config: on.run.given(config), on, series, diagnostics })
     }
 }
 
@@ -57,63 +58,62 @@ fn unproven(part: &Part, matters: bool) -> Option<Diagnostic> {
 impl Simulation {
     /// The whole answer.
     pub fn report(&self) -> Report {
-        let Self { summary, run, replay, series, .. } = self;
-        let verdict = self.verdict();
-        let report = Report::of(&run.trace, replay, series, verdict);
+        let Self { summary, config, on, series, diagnostics: known } = self;
+        let run = &on.run;
+        let report = Report::of(on.trace(), &on.unlimited, series, self.verdict());
         let parts = report.certainty.iter().flat_map(|certainty| &certainty.parts);
         let diagnostics = Diagnostics::default();
-        diagnostics.extend(run.diagnostics.iter().cloned());
+        diagnostics.extend(known.iter().cloned());
         let matters = |part: &Part| {
             report.certainty.as_ref().is_some_and(|certainty| certainty.matters(part.bytes))
         };
         diagnostics.extend(parts.filter_map(|part| unproven(part, matters(part))));
         Report {
             model: summary.clone(),
-            config: run.config.clone(),
+            config: config.clone(),
             diagnostics: diagnostics.into_sorted(),
             lower_bound: run.is_open() && !run.is_uncertain(),
             uncertain: run.is_uncertain(),
-            without_workspaces: without_workspaces(run),
+            without_workspaces: without_workspaces(on),
             ..report
         }
     }
 
     /// How it ends on the configured device.
     pub fn verdict(&self) -> DeviceVerdict {
-        let room = self.run.room(self.device);
-        judge(&self.run, &self.run.trace, &self.run.settings, &self.replay, (self.device, &room))
+        self.on.verdict()
     }
 
     /// The peaks over the run.
-    pub const fn replay(&self) -> &Replay {
-        &self.replay
+    pub fn replay(&self) -> &Replay {
+        &self.on.unlimited
     }
 
     /// What is alive after an event, and where it lies; an event behind the last is the last.
     pub fn snapshot(&self, event: usize) -> Snapshot {
-        let trace = &self.run.trace;
+        let trace = self.trace();
         let event = event.min(trace.events.len().saturating_sub(1));
-        let (allocator, blocks) = allocator::state_after(trace, &self.run.settings, event);
+        let (allocator, blocks) = allocator::state_after(trace, &self.on.settings, event);
         Snapshot::of(trace, event, &allocator, &blocks)
     }
 
     /// The configuration, with the dimensions that were assumed.
     pub const fn config(&self) -> &Config {
-        &self.run.config
+        &self.config
     }
 
     /// How the allocator is set.
     pub const fn settings(&self) -> &Settings {
-        &self.run.settings
+        &self.on.settings
     }
 
     /// What there is for the run on its device.
     pub fn room(&self) -> Room {
-        Room::of(self.device, &self.run.config)
+        Room::of(self.on.device, &self.config)
     }
 
     /// The events of the run.
-    pub const fn trace(&self) -> &Trace {
-        &self.run.trace
+    pub fn trace(&self) -> &Trace {
+        self.on.trace()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Model, Runs};
+use super::{Model, Stages};
 use crate::config::Config;
 use crate::graph::Graph;
 use crate::infer::OpenDim;
@@ -19,7 +19,7 @@ impl Model {
         &self,
         config: &Config,
         device_id: &str,
-        runs: &mut Runs,
+        stages: &mut Stages,
     ) -> BTreeMap<String, u64> {
         let batch = self.open_dims().into_iter().find(|dim| dim.batch);
         let Some(batch) = batch.filter(|batch| !self.is_given(batch)) else {
@@ -28,9 +28,9 @@ impl Model {
         let mut usual = config.clone();
         let size = if reads_texts(&self.graph) { TEXTS } else { PICTURES };
         usual.dims.insert(batch.name.clone(), size);
-        let fits = self.verdict(&usual, device_id, runs);
+        let fits = self.verdict(&usual, device_id, stages);
         let is_fitting = fits.is_ok_and(|verdict| verdict.need <= verdict.usable());
-        let size = if is_fitting { size } else { self.held(&usual, device_id, runs).min(size) };
+        let size = if is_fitting { size } else { self.held(&usual, device_id, stages).min(size) };
         [(batch.name, size)].into()
     }
 
@@ -40,9 +40,9 @@ impl Model {
     }
 
     /// COUNT: the largest power of two that a device holds as batch; 1 where it holds none.
-    fn held(&self, config: &Config, device_id: &str, runs: &mut Runs) -> u64 {
-        let line = self.batch_line(config);
-        let largest = self.largest_batch(config, device_id, &line, runs).ok().flatten();
+    fn held(&self, config: &Config, device_id: &str, stages: &mut Stages) -> u64 {
+        let line = self.batch_line(config, stages);
+        let largest = self.largest_batch(config, device_id, &line, stages).ok().flatten();
         let most = largest.and_then(|largest| largest.without_flush).unwrap_or(1).max(1);
         1 << most.ilog2()
     }

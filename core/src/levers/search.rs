@@ -4,7 +4,7 @@ use super::{Facts, LEVERS, Pulled};
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::error::Error;
-use crate::estimate::Model;
+use crate::estimate::{Model, Stages};
 use crate::report::Verdict;
 use crate::sorted;
 
@@ -87,23 +87,23 @@ impl Search {
     ///
     /// # Errors
     /// As [`Model::estimate`].
-    pub fn step(&mut self, model: &Model) -> Result<Searched, Error> {
+    pub fn step(&mut self, model: &Model, stages: &mut Stages) -> Result<Searched, Error> {
         let next = self.next();
         let limit = next.as_ref().map_or(u64::MAX, |next| next.cost);
         if let Some(flushing) = self.flushing.take_if(|flushing| flushing.cost < limit) {
-            return self.found(model, flushing.levers, Verdict::survives);
+            return self.found(model, stages, flushing.levers, Verdict::survives);
         }
         let Some(candidate) = next else {
             let nearest = self.best.take().map(|(_, levers)| levers).unwrap_or_default();
-            return Ok(Searched::Nothing(self.plan(model, &nearest)?));
+            return Ok(Searched::Nothing(self.plan(model, stages, &nearest)?));
         };
         self.known.push(candidate.config.clone());
         // What PyTorch refuses is no way out.
-        let Ok(outcome) = model.outcome(&candidate.config) else { return Ok(Searched::On) };
+        let Ok(outcome) = model.outcome(&candidate.config, stages) else { return Ok(Searched::On) };
         let need = outcome.verdict.need;
         match outcome.verdict.verdict {
             Verdict::Fits | Verdict::Tight | Verdict::NotKnown => {
-                return self.found(model, candidate.levers, is_at_ease);
+                return self.found(model, stages, candidate.levers, is_at_ease);
             }
             Verdict::FitsAfterFlush => {
                 self.flushing.get_or_insert(candidate);
@@ -125,11 +125,12 @@ impl Search {
     fn found(
         &self,
         model: &Model,
+        stages: &mut Stages,
         levers: Vec<usize>,
         is_enough: fn(Verdict) -> bool,
     ) -> Result<Searched, Error> {
-        let levers = self.without_the_useless(model, levers, is_enough);
-        Ok(Searched::Found(self.plan(model, &levers)?))
+        let levers = self.without_the_useless(model, stages, levers, is_enough);
+        Ok(Searched::Found(self.plan(model, stages, &levers)?))
     }
 
     /// The cheapest set whose configuration was not tried yet.
@@ -163,6 +164,7 @@ impl Search {
     fn without_the_useless(
         &self,
         model: &Model,
+        stages: &mut Stages,
         mut levers: Vec<usize>,
         is_enough: fn(Verdict) -> bool,
     ) -> Vec<usize> {
@@ -172,7 +174,8 @@ impl Search {
             let Some(at) = levers.iter().rposition(|&lever| lever == index) else { continue };
             let mut fewer = levers.clone();
             fewer.remove(at);
-            let outcome = self.pull_all(&fewer).and_then(|config| model.outcome(&config).ok());
+            let outcome =
+                self.pull_all(&fewer).and_then(|config| model.outcome(&config, stages).ok());
             if outcome.is_some_and(|outcome| is_enough(outcome.verdict.verdict)) {
                 levers = fewer;
             }
@@ -188,12 +191,12 @@ impl Search {
     }
 
     /// The levers of a set, each with what it and those before lead to.
-    fn plan(&self, model: &Model, levers: &[usize]) -> Result<Plan, Error> {
+    fn plan(&self, model: &Model, stages: &mut Stages, levers: &[usize]) -> Result<Plan, Error> {
         let mut config = self.begin.clone();
         let mut plan = Plan::default();
         for &index in levers {
             let Some(lever) = LEVERS.get(index) else { continue };
-            if let Some(pulled) = model.pull(lever, &config, &self.facts)? {
+            if let Some(pulled) = model.pull(lever, &config, &self.facts, stages)? {
                 config.clone_from(&pulled.config);
                 // Who halves the batch twice does it once, by four.
                 plan.steps.pop_if(|step| step.id == pulled.id);

@@ -48,13 +48,30 @@ pub(super) const ACTIVATIONS: [&str; 5] = ["Relu", "Clip", "HardSwish", "LeakyRe
 const FLAGGED: [&str; 7] =
     ["Celu", "Elu", "HardSigmoid", "Mish", "Selu", "ThresholdedRelu", "rrelu"];
 
+/// The habits of one model.
+#[derive(Debug)]
+struct Habits {
+    known: Vec<&'static Habit>,
+    /// Whether functions that the model calls overwrite as well: [`OVERWRITTEN`].
+    of_functions: bool,
+}
+
+impl Habits {
+    fn of(view: &View<'_>) -> Self {
+        Self {
+            known: HABITS.iter().filter(|habit| has_module(view, habit.tells)).collect(),
+            of_functions: OVERWRITTEN.iter().any(|path| has_module(view, path)),
+        }
+    }
+}
+
 /// Marks the nodes that overwrite their first input.
 pub(super) fn assume(view: &mut View<'_>, config: &Config) {
     let convolves = view.nodes().any(|(_, node)| node.op == "Conv");
     if config.in_place == InPlace::Auto && !convolves {
         return;
     }
-    let habits = HABITS.iter().filter(|habit| has_module(view, habit.tells)).collect::<Vec<_>>();
+    let habits = Habits::of(view);
     let is_marked = |node: &Node| match config.in_place {
         InPlace::Off => false,
         InPlace::On => ACTIVATIONS.iter().chain(&FLAGGED).any(|op| *op == node.op),
@@ -120,10 +137,10 @@ pub(super) fn obey(view: &mut View<'_>, config: &Config) {
 }
 
 /// Whether a node overwrites its first input, in a model of these habits.
-fn overwrites(view: &View<'_>, node: &Node, habits: &[&Habit]) -> bool {
+fn overwrites(view: &View<'_>, node: &Node, habits: &Habits) -> bool {
     let Some(input) = node.input(0) else { return false };
     let is_habit = |places: fn(&Habit) -> &'static [&'static str]| {
-        habits.iter().any(|habit| is_one_of(&node.module, places(habit)))
+        habits.known.iter().any(|habit| is_one_of(&node.module, places(habit)))
     };
     if node.op == "Dropout" {
         return view.read_once(input) && is_habit(|habit| habit.dropout);
@@ -136,7 +153,7 @@ fn overwrites(view: &View<'_>, node: &Node, habits: &[&Habit]) -> bool {
         return false;
     }
     if ACTIVATIONS.contains(&node.op.as_str()) {
-        return !is_function(view, node, input)
+        return (habits.of_functions || !is_function(view, node, input))
             && (belongs_to_norm(view, node, input)
                 || behind("Conv")
                 || behind("BatchNormalization")
@@ -155,8 +172,7 @@ fn is_function(view: &View<'_>, node: &Node, input: ValueId) -> bool {
     let Some(made) = view.producer(input).filter(|made| !made.module.is_empty()) else {
         return false;
     };
-    let is_here = if made.op == "Add" { made.module == node.module } else { calls(node, made) };
-    is_here && !OVERWRITTEN.iter().any(|path| has_module(view, path))
+    if made.op == "Add" { made.module == node.module } else { calls(node, made) }
 }
 
 /// Whether a convolution of pooled maps made it.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use expect_test::{Expect, expect, expect_file};
 use highwater_core::config::ZeroGrad;
+use highwater_core::estimate::Stages;
 use highwater_core::levers::{Facts, LEVERS, Lever, Pulled, Search, Searched};
 use highwater_core::report::Verdict;
 use highwater_core::{Bytes, Config, Model, Optimizer};
@@ -34,9 +35,9 @@ fn line(before: Bytes, pulled: &Pulled) -> String {
 }
 
 fn search(model: &Model, config: &Config, facts: Facts) -> (Searched, usize) {
-    let mut search = Search::new(config, facts);
+    let (mut search, mut stages) = (Search::new(config, facts), Stages::default());
     loop {
-        match search.step(model).unwrap() {
+        match search.step(model, &mut stages).unwrap() {
             Searched::On => assert!(search.tried() <= Search::MOST),
             found => return (found, search.tried()),
         }
@@ -46,12 +47,12 @@ fn search(model: &Model, config: &Config, facts: Facts) -> (Searched, usize) {
 fn check(name: &str, device: &str, batch: u64, expected: &Expect) {
     let model = zoo(name);
     let config = on(&model, device, batch);
-    let simulation = model.simulate(&config).unwrap();
+    let simulation = model.simulate(&config, &mut Stages::default()).unwrap();
     let before = simulation.verdict();
     let facts = Facts::of(&model, &simulation, &config);
     let mut text = format!("needs {}: {:?}\n", before.need, before.verdict);
     for lever in LEVERS {
-        if let Some(pulled) = model.pull(lever, &config, &facts).unwrap() {
+        if let Some(pulled) = model.pull(lever, &config, &facts, &mut Stages::default()).unwrap() {
             text.push_str(&line(before.need, &pulled));
         }
     }
@@ -224,7 +225,7 @@ fn no_plan_has_a_step_that_it_does_without() {
     ] {
         let model = zoo(name);
         let config = on(&model, device, batch);
-        let simulation = model.simulate(&config).unwrap();
+        let simulation = model.simulate(&config, &mut Stages::default()).unwrap();
         let facts = Facts::of(&model, &simulation, &config);
         assert!(!simulation.verdict().verdict.survives(), "{name} fits on {device}");
         let (found, _) = search(&model, &config, facts.clone());
@@ -245,7 +246,7 @@ fn no_plan_has_a_step_that_it_does_without() {
                 Lever::named(id).unwrap().pull(&config, &facts)
             });
             let Some(changed) = changed else { continue };
-            let outcome = model.outcome(&changed).unwrap();
+            let outcome = model.outcome(&changed, &mut Stages::default()).unwrap();
             let verdict = outcome.verdict.verdict;
             let is_less =
                 verdict == Verdict::FitsAfterFlush && verdict > last.outcome.verdict.verdict;
@@ -258,7 +259,8 @@ fn no_plan_has_a_step_that_it_does_without() {
 fn an_odd_batch_is_halved_as_chunk_does() {
     let model = zoo("resnet18");
     let config = on(&model, "t4", 17);
-    let facts = Facts::of(&model, &model.simulate(&config).unwrap(), &config);
+    let facts =
+        Facts::of(&model, &model.simulate(&config, &mut Stages::default()).unwrap(), &config);
     let halve = Lever::named("accumulate").unwrap();
     let mut text = String::new();
     let mut config = config;
@@ -273,14 +275,14 @@ fn an_odd_batch_is_halved_as_chunk_does() {
 fn one_kernel_is_offered_wherever_the_optimizer_has_it() {
     let model = zoo("resnet18");
     let usual = on(&model, "t4", 2);
-    let facts = Facts::of(&model, &model.simulate(&usual).unwrap(), &usual);
+    let facts = Facts::of(&model, &model.simulate(&usual, &mut Stages::default()).unwrap(), &usual);
     let lever = Lever::named("fused").unwrap();
     for &optimizer in Optimizer::ALL {
         let config = Config { optimizer, ..usual.clone() };
         let changed = lever.pull(&config, &facts);
         assert_eq!(changed.is_some(), optimizer.is_fusible(), "{optimizer}");
         let Some(changed) = changed else { continue };
-        model.simulate(&changed).unwrap();
+        model.simulate(&changed, &mut Stages::default()).unwrap();
         assert!(lever.code(&changed, &facts).contains(", fused=True)"), "{optimizer}");
     }
     let adagrad = Config { optimizer: Optimizer::Adagrad, ..usual };
@@ -300,7 +302,8 @@ fn the_code_of_every_lever() {
         ema: true,
         ..on(&model, "t4", 6)
     };
-    let facts = Facts::of(&model, &model.simulate(&config).unwrap(), &config);
+    let facts =
+        Facts::of(&model, &model.simulate(&config, &mut Stages::default()).unwrap(), &config);
     let mut text = String::new();
     let mut told = Vec::new();
     for lever in LEVERS {
@@ -308,7 +311,11 @@ fn the_code_of_every_lever() {
             let config = Config { device: device.to_owned(), ..config.clone() };
             let facts = match device {
                 "t4" => facts.clone(),
-                _ => Facts::of(&model, &model.simulate(&config).unwrap(), &config),
+                _ => Facts::of(
+                    &model,
+                    &model.simulate(&config, &mut Stages::default()).unwrap(),
+                    &config,
+                ),
             };
             if let Some(changed) = lever.pull(&config, &facts)
                 && !told.contains(&lever.id)

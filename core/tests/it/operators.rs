@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use highwater_core::diagnostic::Severity;
+use highwater_core::estimate::Stages;
 use highwater_core::{Config, Model};
 use serde::Deserialize;
 
@@ -230,7 +231,8 @@ fn predict(model: &Model, case: &Case) -> Result<(Iteration, bool), String> {
     let run = Run { model: String::new(), batch: 1, seq: None, settings };
     // Sizes are those of the file.
     let config = Config { dims: BTreeMap::new(), ..run.configuration(model)? };
-    let simulation = model.simulate(&config).map_err(|error| error.to_string())?;
+    let simulation =
+        model.simulate(&config, &mut Stages::default()).map_err(|error| error.to_string())?;
     let report = simulation.report();
     let warned = report.diagnostics.iter().any(|told| {
         // However few of these small bytes are alive at the peak; and that the file does not tell.

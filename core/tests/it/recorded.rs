@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use expect_test::{Expect, expect};
 use highwater_core::allocator::Settings;
+use highwater_core::estimate::Stages;
 use highwater_core::export::{self, Played};
 use highwater_core::recorded::{self, Action, MemorySnapshot, Recorded};
 use highwater_core::report::difference::by_phase;
@@ -157,7 +158,7 @@ fn zoo(name: &str) -> Model {
 
 /// Writes a simulated run, reads it, and compares.
 fn there_and_back(model: &Model, config: &Config) {
-    let simulation = model.simulate(config).unwrap();
+    let simulation = model.simulate(config, &mut Stages::default()).unwrap();
     let snapshot = read(&export::snapshot(&Played::of(&simulation))).unwrap();
     let recorded = Recorded::of(&snapshot, None).unwrap();
     let report = simulation.report();
@@ -223,7 +224,7 @@ fn a_snapshot_has_a_reading_for_each_gpu() {
 #[test]
 fn phases_are_compared() {
     let model = zoo("resnet18");
-    let simulation = model.simulate(&Config::default()).unwrap();
+    let simulation = model.simulate(&Config::default(), &mut Stages::default()).unwrap();
     let estimate = simulation.report();
     let snapshot = read(&export::snapshot(&Played::of(&simulation))).unwrap();
     let recorded = Recorded::of(&snapshot, None).unwrap().report("it", &Config::default()).unwrap();
@@ -301,7 +302,9 @@ proptest! {
 /// The snapshot of a small run.
 static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let model = highwater_core::open(&mut MLP.as_bytes(), "mlp").unwrap();
-    export::snapshot(&Played::of(&model.simulate(&Config::default()).unwrap()))
+    export::snapshot(&Played::of(
+        &model.simulate(&Config::default(), &mut Stages::default()).unwrap(),
+    ))
 });
 
 /// A block outside of all segments, at the end of all addresses, freed twice.
@@ -335,7 +338,7 @@ fn a_run_that_ends_says_so() {
     let model = highwater_core::open(&mut MLP.as_bytes(), "mlp").unwrap();
     let mut config = Config { capacity: Some(Bytes::mib(600)), ..Config::default() };
     config.dims.insert("N".to_owned(), 20_000);
-    let simulation = model.simulate(&config).unwrap();
+    let simulation = model.simulate(&config, &mut Stages::default()).unwrap();
     assert!(simulation.verdict().out_of_memory.is_some());
     let snapshot = read(&export::snapshot(&Played::of(&simulation))).unwrap();
     let recorded = Recorded::of(&snapshot, None).unwrap();
@@ -522,7 +525,7 @@ fn phases_and_origins_follow_from_stacks() {
 fn a_simulated_run_comes_back_as_it_was() {
     let model = zoo("resnet18");
     let config = Config { dims: [("batch".to_owned(), 8)].into(), ..Config::default() };
-    let simulation = model.simulate(&config).unwrap();
+    let simulation = model.simulate(&config, &mut Stages::default()).unwrap();
     let ours = simulation.report();
     let snapshot = read(&export::snapshot(&Played::of(&simulation))).unwrap();
     let recorded = Recorded::owning(snapshot, None).unwrap();

@@ -1,27 +1,59 @@
-//! A run on one device answers for others; the answer is the same as that of a run of their own.
+//! What was computed for one device answers for others, as if each had been computed for itself.
 
-use highwater_core::estimate::Runs;
-use highwater_core::{Config, device};
+use highwater_core::estimate::{Made, Stages};
+use highwater_core::{Config, Model, device};
 
 use crate::fixtures;
 
+fn open(name: &str) -> Model {
+    highwater_core::open(&mut fixtures::read(name).as_slice(), name).expect("it opens")
+}
+
 #[test]
-fn shared_runs_answer_as_runs_of_their_own() {
+fn shared_stages_answer_as_stages_of_their_own() {
     for name in
         ["models/train/alexnet.onnx", "models/train/resnet18.onnx", "models/train/distilgpt2.onnx"]
     {
-        let model =
-            highwater_core::open(&mut fixtures::read(name).as_slice(), name).expect("it opens");
-        for precision in ["fp32", "amp-fp16"] {
-            let mut config = Config::default();
-            config.set("precision", precision).expect("a precision");
-            let mut shared = Runs::default();
+        let model = open(name);
+        let mut shared = Stages::default();
+        for (setting, value) in [
+            ("precision", "fp32"),
+            ("precision", "amp-fp16"),
+            ("alloc-conf", "expandable_segments:True"),
+        ] {
             for device in device::all() {
-                let alone = model.verdict(&config, device.id, &mut Runs::default());
-                let known = model.verdict(&config, device.id, &mut shared);
-                assert_eq!(known, alone, "{name}, {precision}, {}", device.id);
+                let mut config = Config::default();
+                config.set(setting, value).expect("a setting");
+                config.choose_device(device.id);
+                let alone = model.estimate(&config).expect("it is estimated");
+                let known = model.simulate(&config, &mut shared).expect("it is simulated").report();
+                assert_eq!(known, alone, "{name}, {setting} {value}, {}", device.id);
             }
-            assert!(shared.len() < device::all().len(), "{name}: every device ran for itself");
         }
+        let made = shared.made();
+        assert!(made.runs < 2 * device::all().len(), "{name}: {made:?}");
+        assert_eq!(made.shapes, 1, "{name}: {made:?}");
     }
+}
+
+#[test]
+fn a_stage_is_computed_again_only_where_what_it_depends_on_changed() {
+    let model = open("models/train/alexnet.onnx");
+    let mut stages = Stages::default();
+    let mut config = Config::default();
+    let mut check = |name: &str, value: &str, expected: (usize, usize, usize)| {
+        config.set(name, value).expect("a setting");
+        let before = stages.made();
+        let device = config.device.clone();
+        model.verdict(&config, &device, &mut stages).expect("it is estimated");
+        let Made { shapes, runs, replays } = stages.made();
+        let made = (shapes - before.shapes, runs - before.runs, replays - before.replays);
+        assert_eq!(made, expected, "{name} {value}");
+    };
+    check("optimizer", "adam", (1, 1, 1));
+    check("optimizer", "sgd", (0, 1, 1));
+    check("optimizer", "adam", (0, 0, 0));
+    check("other-processes", "1 GiB", (0, 0, 0));
+    check("alloc-conf", "expandable_segments:True", (0, 0, 1));
+    check("precision", "bf16", (0, 1, 1));
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
+use highwater_core::estimate::Stages;
 use highwater_core::report::Snapshot;
 use highwater_core::{Bytes, Config, Model};
 
@@ -35,7 +36,7 @@ fn picture(snapshot: &Snapshot) -> String {
 
 fn check(spec: &str, event: fn(&highwater_core::Report) -> usize, expected: &Expect) {
     let model = highwater_core::open(&mut spec.as_bytes(), "spec").unwrap();
-    let simulation = model.simulate(&Config::default()).unwrap();
+    let simulation = model.simulate(&Config::default(), &mut Stages::default()).unwrap();
     let event = event(&simulation.report());
     expected.assert_eq(&picture(&simulation.snapshot(event)));
 }
@@ -56,7 +57,7 @@ fn blocks_lie_in_segments() {
 #[test]
 fn a_snapshot_agrees_with_the_report_at_its_peak_and_with_itself_everywhere() {
     for name in ["resnet18", "gpt2"] {
-        let simulation = zoo(name).simulate(&Config::default()).unwrap();
+        let simulation = zoo(name).simulate(&Config::default(), &mut Stages::default()).unwrap();
         let report = simulation.report();
         let peak = simulation.snapshot(report.peak.event);
         assert_eq!(peak.live, report.live_at_peak, "{name}");

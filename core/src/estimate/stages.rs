@@ -1,0 +1,300 @@
+//! [`Stages`]: what the stages of a model's estimates made, kept and shared.
+//!
+//! | stage | depends on |
+//! |---|---|
+//! | [`Shaped`]: the nodes that run, and their types | dimensions, and settings that change the graph itself |
+//! | [`Run`]: events | settings of the training, and how kernels are chosen |
+//! | [`Variant`]: sizes of scratch | the hardware |
+//! | [`Replay`]: peaks | settings of the allocator |
+//! | verdict | the memory of a device |
+//!
+//! Each is a pure function of that, so what is kept is never wrong; the oldest is forgotten.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::{Model, Run, Shaped};
+use crate::allocator::{self, Conf, Replay, Series, Settings};
+use crate::bytes::Bytes;
+use crate::config::{Attention, Config};
+use crate::device::{Device, Room};
+use crate::eager::{Elsewhere, Hardware};
+use crate::error::Error;
+use crate::report::DeviceVerdict;
+use crate::tensor::DType;
+use crate::trace::Trace;
+
+/// Results of the stages of one model: where the same would be made again, it is taken from here.
+#[derive(Debug, Default)]
+pub struct Stages {
+    /// The newest last.
+    shapes: Vec<(Shape, Rc<Shaped>)>,
+    /// Likewise.
+    runs: Vec<Known>,
+    made: Made,
+}
+
+/// How often each stage had to be computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// COUNT: times that shapes were inferred.
+    pub shapes: usize,
+    /// COUNT: runs that were recorded.
+    pub runs: usize,
+    /// COUNT: replays without a limit.
+    pub replays: usize,
+}
+
+/// What shapes depend on.
+#[derive(Clone, Debug, PartialEq)]
+struct Shape {
+    dims: BTreeMap<String, u64>,
+    attention: Option<Attention>,
+    converts: Option<DType>,
+}
+
+/// A run that was recorded.
+#[derive(Debug)]
+struct Known {
+    /// The settings that decide over its events.
+    training: Config,
+    run: Rc<Run>,
+    /// The run on each hardware that was asked for.
+    variants: Vec<(Hardware, Rc<Variant>)>,
+}
+
+/// A run on some hardware.
+#[derive(Debug)]
+struct Variant {
+    /// Where it is not that of the run.
+    trace: Option<Trace>,
+    replays: RefCell<Vec<(Settings, Rc<Replay>)>>,
+}
+
+/// A run on one device.
+#[derive(Clone, Debug)]
+pub(crate) struct OnDevice {
+    pub(super) run: Rc<Run>,
+    variant: Rc<Variant>,
+    pub(super) settings: Settings,
+    pub(super) unlimited: Rc<Replay>,
+    pub(super) room: Room,
+    pub(super) device: &'static Device,
+}
+
+impl Stages {
+    /// COUNT: events of all runs that are kept, the newest in any case.
+    const EVENTS: usize = 1 << 19;
+    /// COUNT: values of all shapes that are kept, the newest in any case.
+    const VALUES: usize = 1 << 17;
+
+    /// How often each stage had to be computed so far.
+    pub const fn made(&self) -> Made {
+        self.made
+    }
+
+    /// COUNT: runs that are kept.
+    pub const fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether none is.
+    pub const fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The run of a configuration on a device, where memory has no limit.
+    pub(super) fn on(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &'static Device,
+    ) -> Result<OnDevice, Error> {
+        let conf = Conf::read(&config.alloc_conf)?;
+        let (run, variant) = self.variant(model, config, device)?;
+        let (room, settings) = limits(&conf, config, device);
+        let unlimited = self.replay(&run, &variant, &settings);
+        Ok(OnDevice { run, variant, settings, unlimited, room, device })
+    }
+
+    /// The same, and the bytes after each event.
+    pub(super) fn series_on(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &'static Device,
+    ) -> Result<(OnDevice, Series), Error> {
+        let conf = Conf::read(&config.alloc_conf)?;
+        let (run, variant) = self.variant(model, config, device)?;
+        let (_, settings) = limits(&conf, config, device);
+        let (replay, series) = allocator::replay_series(variant.trace(&run), &settings, None);
+        self.made.replays += 1;
+        variant.keep(&settings, Rc::new(replay));
+        Ok((self.on(model, config, device)?, series))
+    }
+
+    /// The run of a configuration on a device: a known one, if it would be the same there.
+    fn variant(
+        &mut self,
+        model: &Model,
+        config: &Config,
+        device: &Device,
+    ) -> Result<(Rc<Run>, Rc<Variant>), Error> {
+        let hardware = device.hardware(config.pytorch);
+        let training = config.of_training();
+        let mut alike = self.runs.iter_mut().filter(|known| known.training == training);
+        if let Some(found) = alike.find_map(|known| known.on(&hardware)) {
+            self.forget();
+            return Ok(found);
+        }
+        let shaped = self.shaped(model, config)?;
+        let run = Rc::new(model.record(&shaped, config, hardware)?);
+        self.made.runs += 1;
+        let variant = Rc::new(Variant::new(None));
+        let variants = vec![(hardware, Rc::clone(&variant))];
+        self.runs.push(Known { training, run: Rc::clone(&run), variants });
+        self.forget();
+        Ok((run, variant))
+    }
+
+    fn shaped(&mut self, model: &Model, config: &Config) -> Result<Rc<Shaped>, Error> {
+        let shape = Shape {
+            dims: config.dims.clone(),
+            attention: model.written_with(config),
+            converts: model.converts(config),
+        };
+        if let Some((_, known)) = self.shapes.iter().find(|(known, _)| *known == shape) {
+            return Ok(Rc::clone(known));
+        }
+        let shaped = Rc::new(model.shape(config)?);
+        self.made.shapes += 1;
+        self.shapes.push((shape, Rc::clone(&shaped)));
+        let values = |shapes: &[(Shape, Rc<Shaped>)]| {
+            shapes.iter().map(|(_, shaped)| shaped.typed.types.len()).sum::<usize>()
+        };
+        while self.shapes.len() > 1 && values(&self.shapes) > Self::VALUES {
+            self.shapes.remove(0);
+        }
+        Ok(shaped)
+    }
+
+    fn replay(&mut self, run: &Run, variant: &Variant, settings: &Settings) -> Rc<Replay> {
+        if let Some(known) = variant.replayed(settings) {
+            return known;
+        }
+        let replay = Rc::new(allocator::replay(variant.trace(run), settings, None));
+        self.made.replays += 1;
+        variant.keep(settings, Rc::clone(&replay));
+        replay
+    }
+
+    /// Forgets the oldest runs where there are too many.
+    fn forget(&mut self) {
+        let events = |runs: &[Known]| runs.iter().map(Known::events).sum::<usize>();
+        while self.runs.len() > 1 && events(&self.runs) > Self::EVENTS {
+            self.runs.remove(0);
+        }
+    }
+}
+
+impl Known {
+    /// COUNT: events that it keeps.
+    fn events(&self) -> usize {
+        let resized = self.variants.iter().filter_map(|(_, variant)| variant.trace.as_ref());
+        resized.map(|trace| trace.events.len()).sum::<usize>() + self.run.trace.events.len()
+    }
+
+    /// The run on a hardware, if it would be the same there but for the sizes of scratch.
+    fn on(&mut self, hardware: &Hardware) -> Option<(Rc<Run>, Rc<Variant>)> {
+        let run = Rc::clone(&self.run);
+        if let Some((_, variant)) = self.variants.iter().find(|(known, _)| known == hardware) {
+            return Some((run, Rc::clone(variant)));
+        }
+        let variant = match run.asked.on(&run.trace, hardware) {
+            // The first is that of the run's own hardware.
+            Elsewhere::Same => Rc::clone(&self.variants.first()?.1),
+            Elsewhere::Resized(trace) => {
+                let same = |(_, known): &&(Hardware, Rc<Variant>)| known.is_sized_as(&trace);
+                match self.variants.iter().find(same) {
+                    Some((_, known)) => Rc::clone(known),
+                    None => Rc::new(Variant::new(Some(trace))),
+                }
+            }
+            Elsewhere::Different => return None,
+        };
+        self.variants.push((*hardware, Rc::clone(&variant)));
+        Some((run, variant))
+    }
+}
+
+impl Variant {
+    fn new(trace: Option<Trace>) -> Self {
+        Self { trace, replays: RefCell::default() }
+    }
+
+    fn trace<'t>(&'t self, run: &'t Run) -> &'t Trace {
+        self.trace.as_ref().unwrap_or(&run.trace)
+    }
+
+    /// What it reaches under settings of the allocator, if that was replayed.
+    fn replayed(&self, settings: &Settings) -> Option<Rc<Replay>> {
+        let settings = settings.without_limits();
+        let replays = self.replays.borrow();
+        let known = replays.iter().find(|(known, _)| *known == settings);
+        known.map(|(_, replay)| Rc::clone(replay))
+    }
+
+    fn keep(&self, settings: &Settings, replay: Rc<Replay>) {
+        if self.replayed(settings).is_none() {
+            self.replays.borrow_mut().push((settings.without_limits(), replay));
+        }
+    }
+
+    fn is_sized_as(&self, trace: &Trace) -> bool {
+        self.trace.as_ref().is_some_and(|own| own == trace)
+    }
+}
+
+/// What there is for a run on a device, and how the allocator is set there.
+fn limits(conf: &Conf, config: &Config, device: &Device) -> (Room, Settings) {
+    let room = Room::of(device, config);
+    let settings = conf.on(Some(room.capacity), room.allowed);
+    (Room { allowed: settings.allowed, ..room }, settings)
+}
+
+impl OnDevice {
+    /// The events.
+    pub(crate) fn trace(&self) -> &Trace {
+        self.variant.trace(&self.run)
+    }
+
+    /// The peaks over the run.
+    pub(crate) fn replay(&self) -> &Replay {
+        &self.unlimited
+    }
+
+    /// How it ends.
+    pub(crate) fn verdict(&self) -> DeviceVerdict {
+        let place = (self.device, &self.room);
+        let mut judged = DeviceVerdict::of(self.trace(), &self.settings, &self.unlimited, place);
+        if self.run.is_open() {
+            judged.verdict = judged.verdict.of_lower_bound();
+        }
+        judged
+    }
+
+    /// What it lacks within the limit, even where the cache is flushed; `None` where it survives.
+    pub(super) fn missing(&self) -> Option<Bytes> {
+        let limit = self.room.limit();
+        if self.unlimited.reserved.bytes <= limit {
+            return None;
+        }
+        if self.unlimited.requested_at_peak > limit {
+            return Some(self.unlimited.requested_at_peak - limit);
+        }
+        let limited = allocator::replay(self.trace(), &self.settings, Some(self.room.left()));
+        let failure = limited.out_of_memory?;
+        Some(failure.error.reserved + failure.error.segment - limit)
+    }
+}
