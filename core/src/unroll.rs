@@ -30,6 +30,18 @@ const ROUNDS_MAX: usize = 64;
 /// COUNT: trips that are assumed at most of a loop that data ends.
 const ASSUMED_MAX: u64 = 1_000;
 
+fn too_many() -> Error {
+    let message = format!(
+        "the model's loops unroll to more than {NODES_MAX} operators: choose smaller dimensions"
+    );
+    Error::new(ErrorKind::TooLarge, message)
+}
+
+/// COUNT: what a trip through a body takes: values that come in and go out take memory as nodes do.
+fn width(body: &Body) -> usize {
+    body.nodes.len().max(body.inputs.len()).max(body.outputs.len()).max(1)
+}
+
 /// A graph without control flow, and its types.
 ///
 /// # Errors
@@ -249,6 +261,7 @@ impl<'r> Round<'r> {
             }
         };
         let is_assumed = !is_known || self.rests_on_assumption(node);
+        self.afford(body, trips)?;
         let mut scanned = vec![Vec::new(); results.len() - n_carried];
         for index in 0..trips {
             let index = i64::try_from(index).unwrap_or(i64::MAX);
@@ -294,6 +307,7 @@ impl<'r> Round<'r> {
         let length = scanned.first().and_then(|first| self.size(*first, at("scan_input_axes", 0)));
         let Some(trips) = length else { return Ok(false) };
         let is_assumed = self.rests_on_assumption(node);
+        self.afford(body, trips)?;
         let mut stacks = vec![Vec::new(); body.outputs.len().saturating_sub(n_carried)];
         for index in 0..trips {
             let trip = i64::try_from(index).unwrap_or(i64::MAX);
@@ -332,7 +346,7 @@ impl<'r> Round<'r> {
         trip: i64,
         is_assumed: bool,
     ) -> Result<Vec<ValueId>, Error> {
-        self.spend(body.nodes.len())?;
+        self.spend(width(body))?;
         let mut nodes = Vec::with_capacity(body.nodes.len());
         for node in &body.nodes {
             nodes.push(self.instance(node, &mut names, trip)?);
@@ -402,14 +416,14 @@ impl<'r> Round<'r> {
 
     fn spend(&mut self, nodes: usize) -> Result<(), Error> {
         self.work = self.work.saturating_add(nodes.max(1));
-        if self.work > NODES_MAX {
-            let message = format!(
-                "the model's loops unroll to more than {NODES_MAX} operators: choose smaller \
-                 dimensions"
-            );
-            return Err(Error::new(ErrorKind::TooLarge, message));
-        }
-        Ok(())
+        if self.work > NODES_MAX { Err(too_many()) } else { Ok(()) }
+    }
+
+    /// Refuses a loop before its first trip where there are too many of them.
+    fn afford(&self, body: &Body, trips: u64) -> Result<(), Error> {
+        let each = u64::try_from(width(body)).unwrap_or(u64::MAX);
+        let left = u64::try_from(NODES_MAX.saturating_sub(self.work)).unwrap_or(0);
+        if trips.saturating_mul(each) > left { Err(too_many()) } else { Ok(()) }
     }
 
     /// Whether what ends a loop never does: the condition as it was given, or a constant.

@@ -14,8 +14,15 @@ type Part = (&'static str, fn() -> Result<()>);
 /// The versions of Trunk that `Trunk.toml` is for; 0.22 needs a newer compiler than this project.
 const TRUNK: &str = "0.21.";
 
-const NATIVE: &[Part] =
-    &[("format", format), ("lints, native", lint_native), ("tests, native", test_native)];
+/// The versions of cargo-deny that `deny.toml` is for.
+const DENY: &str = "0.20.";
+
+const NATIVE: &[Part] = &[
+    ("format", format),
+    ("dependencies", check_dependencies),
+    ("lints, native", lint_native),
+    ("tests, native", test_native),
+];
 
 const BROWSER: &[Part] = &[
     ("the page, built and weighed", build_page),
@@ -61,6 +68,19 @@ fn run_part((name, part): &Part) -> (&'static str, f64, Result<()>) {
 
 fn format() -> Result<()> {
     run(command("cargo").args(["fmt", "--all", "--check"]))
+}
+
+/// Licences, bans and sources of `deny.toml`. Nothing installs cargo-deny: compiling it takes longer than all
+/// other checks.
+fn check_dependencies() -> Result<()> {
+    if !tools::has("cargo-deny", DENY) {
+        progress::say(format_args!(
+            "left out: no cargo-deny {DENY}* on PATH; `cargo install --locked cargo-deny` installs it"
+        ));
+        return Ok(());
+    }
+    let checked = ["licenses", "bans", "sources"];
+    run(command("cargo-deny").args(["--offline", "--locked", "check"]).args(checked))
 }
 
 fn lint_native() -> Result<()> {

@@ -101,6 +101,17 @@ enum Task {
     },
     /// Measure how long an estimate takes
     Bench,
+    /// Mutate inputs of every format for a while, and keep those that panic, take long or much memory
+    Fuzz {
+        /// How long, in minutes, all targets together
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+        /// Where the random numbers begin: the same seed makes the same inputs
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Some of the targets, such as `onnx`
+        targets: Vec<String>,
+    },
     /// Compare the events of a real run with ours, and say where they part
     DiffOracle {
         /// A model of the zoo, such as `resnet50`; with recorded events, its ONNX file
@@ -156,6 +167,12 @@ fn perform(task: &Task) -> Result<()> {
         Task::Test { quick } => checks::run_all(quick),
         Task::Bench => {
             run(command("cargo").args("run --release -p highwater-core --example bench".split(' ')))
+        }
+        Task::Fuzz { minutes, seed, ref targets } => {
+            let mut fuzz = command("cargo");
+            let arguments = "run --profile fuzz --quiet --package highwater-fuzz --";
+            fuzz.args(arguments.split(' ')).args([minutes.to_string(), seed.to_string()]);
+            run(fuzz.args(targets))
         }
         Task::DiffOracle { ref model, ref arguments } => oracle::diff(model, arguments),
         Task::Operators { ref names } => {

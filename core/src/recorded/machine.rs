@@ -16,6 +16,9 @@ use crate::error::Error;
 use crate::source::Source;
 use crate::trace::Category;
 
+/// COUNT: GPUs that a snapshot may be of: PyTorch's `DeviceIndex` has eight bits (`c10/core/Device.h`). Each is
+/// walked through, so a number from the file must not decide how often.
+const DEVICES_MAX: usize = 128;
 /// COUNT: values on the stack; `CPython` writes batches of a thousand.
 const STACK_MAX: usize = 1 << 20;
 /// COUNT: marks, each a container inside another.
@@ -266,6 +269,11 @@ impl Machine<'_> {
             (_, Some(Items::Traces(traces))) => traces.clone(),
             _ => return Err(self.scanner.refuse("`device_traces` is not a list of traces")),
         };
+        if self.read.devices() > DEVICES_MAX {
+            return Err(self
+                .scanner
+                .refuse("a segment or a trace is of a GPU whose number is over 127"));
+        }
         if let Some(Value::Settings(text)) = settings {
             self.read.alloc_conf = self.read.texts.get(text).cloned();
         }
