@@ -19,7 +19,7 @@ use highwater_core::config::{Checkpoint, PyTorch};
 use highwater_core::device::{self, Device};
 use highwater_core::diagnostic::Diagnostics;
 use highwater_core::eager::Hardware;
-use highwater_core::estimate::Stages;
+use highwater_core::estimate::{Made, Stages};
 use highwater_core::source::{Counted, ReadStats};
 use highwater_core::step::loss::Loss;
 use highwater_core::{Config, Source, formats, infer, recover, step};
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     // `-- curve` prints the last table alone.
     if std::env::args().all(|argument| argument != "curve") {
         stages()?;
-        largest_batches()?;
+        all_devices()?;
         large_file()?;
     }
     curve()
@@ -280,26 +280,46 @@ fn attention_block(index: usize, x: &str) -> (Vec<Vec<u8>>, State, String) {
     (nodes, state, made)
 }
 
-/// The largest batch of one model on every device, one after the other.
-fn largest_batches() -> Result<()> {
-    let (name, dims) = MODELS[0];
-    let config = config(dims);
-    let model = highwater_core::open(&mut fixture(name)?.as_slice(), name)?;
-    let estimate =
-        best(|| drop(black_box(model.verdict(&config, &config.device, &mut Stages::default()))));
-    let table = best(|| {
-        let mut stages = Stages::default();
-        let line = model.batch_line(&config, &mut stages);
-        for device in device::all() {
-            drop(black_box(model.largest_batch(&config, device.id, &line, &mut stages)));
-        }
-    });
+/// How all devices end, and their largest batches: one after the other, with what each stage had to be computed.
+fn all_devices() -> Result<()> {
     println!(
-        "\nlargest batch of {name} on {} devices: {} ms, {:.1} verdicts' time for each device",
-        device::all().len(),
-        milliseconds(table),
-        ratio(table, estimate) / f64::from(u32::try_from(device::all().len())?)
+        "\nmilliseconds for {} devices, and how often a stage was computed",
+        device::all().len()
     );
+    println!(
+        "{:<10} {:>8} {:>9} {:>9} {:>6} {:>8}",
+        "model", "one", "verdicts", "searches", "runs", "replays"
+    );
+    for (name, dims) in MODELS {
+        let config = config(dims);
+        let model = highwater_core::open(&mut fixture(name)?.as_slice(), name)?;
+        let one = best(|| {
+            drop(black_box(model.verdict(&config, &config.device, &mut Stages::default())))
+        });
+        let verdicts = best(|| {
+            let mut stages = Stages::default();
+            for device in device::all() {
+                drop(black_box(model.verdict(&config, device.id, &mut stages)));
+            }
+        });
+        let mut made = Made::default();
+        let searches = best(|| {
+            let mut stages = Stages::default();
+            let line = model.batch_line(&config, &mut stages);
+            for device in device::all() {
+                drop(black_box(model.largest_batch(&config, device.id, &line, &mut stages)));
+            }
+            made = stages.made();
+        });
+        println!(
+            "{name:<10} {:>8} {:>9} {:>9} {:>6} {:>8}",
+            milliseconds(one),
+            milliseconds(verdicts),
+            milliseconds(searches),
+            made.runs,
+            made.replays
+        );
+    }
     Ok(())
 }
 
