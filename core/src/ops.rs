@@ -27,6 +27,7 @@ mod conv;
 mod create;
 mod dropout;
 mod experts;
+mod features;
 mod index;
 mod layout;
 mod loss;
@@ -146,6 +147,7 @@ const FAMILIES: &[&[Operator]] = &[
     create::TABLE,
     dropout::TABLE,
     experts::TABLE,
+    features::TABLE,
     index::TABLE,
     layout::TABLE,
     loss::TABLE,
@@ -177,7 +179,7 @@ pub fn all() -> &'static [&'static Operator] {
 /// The operator with this domain and name; `ai.onnx` is the long name of ONNX's own.
 pub fn lookup(domain: &str, name: &str) -> Option<&'static Operator> {
     let domain = if domain == "ai.onnx" { "" } else { domain };
-    if domain == "aten" {
+    if matches!(domain, "aten" | "torchvision") {
         return formula::lookup(name);
     }
     let found =

@@ -96,6 +96,11 @@ fn settle(
 fn is_settled_here(node: &Node) -> bool {
     let control = ["If", "Loop", "Scan"];
     node.domain.is_empty() && (control.contains(&node.op.as_str()) || lists::is_of_lists(node))
+        || is_flex_attention(node)
+}
+
+fn is_flex_attention(node: &Node) -> bool {
+    node.domain == "ai.onnx.preview" && node.op == "FlexAttention"
 }
 
 /// What was assumed, of the first node that it was assumed of.
@@ -168,6 +173,7 @@ impl<'r> Round<'r> {
                 "If" => self.branch(&node)?,
                 "Loop" => self.run_loop(&node)?,
                 "Scan" => self.scan(&node)?,
+                "FlexAttention" => self.flex_attention(&node)?,
                 _ => self.list(&node)?,
             };
             if settled {
@@ -336,6 +342,47 @@ impl<'r> Round<'r> {
             }
         }
         Ok(true)
+    }
+
+    /// `FlexAttention`: scores, what changes them, their softmax, what changes that, and the sum of values.
+    fn flex_attention(&mut self, node: &Node) -> Result<bool, Error> {
+        let (&[Some(q), Some(k), Some(v)], Some(y)) = (node.inputs.as_slice(), node.output(0))
+        else {
+            return Ok(false);
+        };
+        let mut made = self.put_attention(node, "FlexScores", [q, k], None);
+        made = self.changed_by(node, "score_mod", made)?;
+        let weights = self.add(self.graph.value(made).cloned().unwrap_or_default());
+        self.put("Softmax", vec![made], weights, Some(-1));
+        made = self.changed_by(node, "prob_mod", weights)?;
+        self.put_attention(node, "FlexValues", [made, v], Some(y));
+        Ok(true)
+    }
+
+    /// What a body of one input makes of a value; the value, where there is no body.
+    fn changed_by(&mut self, node: &Node, name: &str, x: ValueId) -> Result<ValueId, Error> {
+        let Some(body) = node.body(name) else { return Ok(x) };
+        let names = sorted::map(body.inputs.iter().map(|input| (*input, x)));
+        let made = self.run(body, names, 0, self.rests_on_assumption(node))?;
+        Ok(made.first().copied().unwrap_or(x))
+    }
+
+    fn put_attention(
+        &mut self,
+        node: &Node,
+        op: &str,
+        inputs: [ValueId; 2],
+        output: Option<ValueId>,
+    ) -> ValueId {
+        let name = || format!("{op}#{}", self.graph.values.len());
+        let value = output.is_none().then(name).map(|name| Value { name, ..Value::default() });
+        let output = output.unwrap_or_else(|| self.add(value.unwrap_or_default()));
+        let mut part = Node { op: op.to_owned(), domain: "torch".to_owned(), ..node.clone() };
+        part.inputs = inputs.map(Some).to_vec();
+        part.outputs = vec![Some(output)];
+        part.attributes.retain(|_, attribute| !matches!(attribute, Attribute::Body(_)));
+        self.nodes.push(part);
+        output
     }
 
     /// One trip through a body: what its outputs are, given what its inputs are.

@@ -6,6 +6,7 @@
 
 use super::Call;
 use super::fold::{self, float};
+use super::formula::spelled;
 use super::run::without_gradient;
 use super::shape_math::like_first;
 use super::torch;
@@ -100,6 +101,7 @@ pub(super) const TABLE: &[Operator] = &[
         .runs(|c| pointwise(c, Unary::saves_input("aten::div").temporaries(2))),
     op("Sqrt", 1..=1, |i| folded(i, |_| None, |x| Some(x.sqrt())))
         .runs(|c| pointwise(c, Unary::saves_output("aten::sqrt").temporaries(1))),
+    op("SwiGLU", 2..=2, like_first).runs(spelled),
     op("Swish", 1..=1, like_first).runs(|c| pointwise(c, Unary::saves_input("aten::silu"))),
     op("Tan", 1..=1, like_first)
         .runs(|c| pointwise(c, Unary::saves_output("aten::tan").temporaries(2))),

@@ -5,20 +5,25 @@
 //! numbers of heads as attributes.
 
 use super::Call;
-use super::shape_math::{dim, exact_div, like_first, size};
+use super::formula::{run_row, spelled, value_of};
+use super::shape_math::{dim, dtype_attribute, exact_div, like_first, size};
 use super::torch;
 use super::{Inference, OpError, Operator, Shaped, op};
+use crate::aten::formula::Value;
 use crate::aten::{attention as aten, view};
 use crate::bytes::Bytes;
 use crate::config::MemoryFormat;
 use crate::eager::Tensor;
-use crate::tensor::TensorType;
+use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
     Shaped { infer: whole_attention, ..torch("Attention", 3..=4) }.runs(recovered_attention),
     op("Attention", 3..=7, attention).runs(attention_rule).unproven(),
-    op("RotaryEmbedding", 3..=4, like_first).unmodelled(),
-    op("TensorScatter", 2..=3, like_first).unmodelled(),
+    Shaped { infer: flex_scores, ..torch("FlexScores", 2..=2) }.runs(spelled),
+    Shaped { infer: flex_values, ..torch("FlexValues", 2..=2) }.runs(spelled),
+    op("LinearAttention", 3..=6, linear_attention).runs(spelled),
+    op("RotaryEmbedding", 3..=4, like_first).runs(spelled),
+    op("TensorScatter", 2..=3, like_first).runs(spelled),
 ];
 
 /// Queries, keys or values as `[N, heads, length, width]`.
@@ -60,6 +65,36 @@ fn attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
     inference.set_dims(1, k.dtype, [kv_n, kv_heads, total, k_width]);
     inference.set_dims(2, v.dtype, [kv_n, kv_heads, total, v_width]);
     inference.set_dims(3, q.dtype, [n, heads, length, total]);
+    Ok(())
+}
+
+/// `[N, heads, L, E]` and `[N, fewer heads, S, E]` to `[N, heads, L, S]`, in single precision at least.
+fn flex_scores(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (q, k) = (inference.input(0)?, inference.input(1)?);
+    let wide = if q.dtype == DType::Float64 { q.dtype } else { DType::Float32 };
+    let stated = dtype_attribute(inference, "softmax_precision")?;
+    let dims = [dim(&q.dims, 0), dim(&q.dims, 1), dim(&q.dims, 2), dim(&k.dims, 2)];
+    inference.set_dims(0, stated.unwrap_or(wide), dims);
+    Ok(())
+}
+
+/// `[N, heads, L, S]` and `[N, fewer heads, S, E]` to `[N, heads, L, E]`.
+fn flex_values(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (p, v) = (inference.input(0)?, inference.input(1)?);
+    let dims = [dim(&p.dims, 0), dim(&p.dims, 1), dim(&p.dims, 2), dim(&v.dims, 3)];
+    inference.set_dims(0, v.dtype, dims);
+    Ok(())
+}
+
+/// `Y [N, L, heads * V]`, and the state `[N, heads of keys, E, V]`.
+fn linear_attention(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (q, k, v) = (inference.input(0)?, inference.input(1)?, inference.input(2)?);
+    let [n, heads, length, _] = by_head(inference, q, "q_num_heads")?;
+    let [_, kv_heads, _, width] = by_head(inference, k, "kv_num_heads")?;
+    let [_, _, _, v_width] = by_head(inference, v, "kv_num_heads")?;
+    inference.set_dims(0, q.dtype, [n, length, heads.saturating_mul(v_width)]);
+    let state = inference.optional(3).map_or(q.dtype, |past| past.dtype);
+    inference.set_dims(1, state, [n, kv_heads, width, v_width]);
     Ok(())
 }
 
@@ -119,15 +154,13 @@ fn recovered_attention(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// `scaled_dot_product_attention`, as the exporter writes it. It has neither a past nor other results.
+/// `scaled_dot_product_attention`, behind what it lacks: a past is put in front, and what limits the keys becomes
+/// part of the mask. Limited scores and scores as a result are written by hand.
 fn attention_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let is_plain = (4..7).all(|position| call.node.input(position).is_none())
-        && call.node.outputs.iter().skip(1).all(Option::is_none)
-        && !call.node.attributes.contains_key("softcap");
-    if !is_plain {
-        return Err(OpError::new("PyTorch has no such attention"));
-    }
-    let causal = call.node.int("is_causal").is_some_and(|n| n != 0);
+    let int = |name| call.node.int(name);
+    let is_causal = int("is_causal").is_some_and(|n| n != 0);
+    let has_window =
+        ["left_window_size", "right_window_size"].iter().any(|name| int(name) >= Some(0));
     let (q, k, v) = (call.need(0)?, call.need(1)?, call.need(2)?);
     let by_head = |x: Tensor, heads: &str| match (x.sizes(), call.node.int(heads)) {
         (&[n, length, all], Some(heads)) => {
@@ -141,7 +174,41 @@ fn attention_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let dims = call.output_type(0)?.dims.clone();
     let [q, k, v] =
         [by_head(q, "q_num_heads")?, by_head(k, "kv_num_heads")?, by_head(v, "kv_num_heads")?];
-    let y = aten::attention(call.rt, [&q, &k, &v], call.tensor(3).as_ref(), [false, causal]);
+    let after = |x: Tensor, past| match call.tensor(past) {
+        Some(past) => view::cat(call.rt, &[&past, &x], 2),
+        None => x,
+    };
+    let (k, v) = (after(k, 4), after(v, 5));
+    let given = |at| call.node.input(at).map(|_| call.need(at)).transpose();
+    let (mut mask, lengths) = (given(3)?, given(6)?);
+    let is_plain =
+        !has_window && lengths.is_none() && call.node.input(4).is_none() && mask.is_none();
+    if lengths.is_some() || !is_plain && (is_causal || has_window) {
+        let is_banded = Value::Int(i64::from(is_causal || has_window));
+        let [mask_, lengths] = [mask, lengths].map(value_of);
+        let arguments = vec![mask_, lengths, is_banded, q.clone().into(), k.clone().into()];
+        mask = run_row(call, "attention_mask", arguments)?.into_iter().next();
+    }
+    let softcap = call.node.float("softcap").filter(|cap| cap.abs() > 0.0);
+    let asks = call.node.output(3).is_some();
+    let y = if asks || softcap.is_some() {
+        let mode = if asks { int("qk_matmul_output_mode").unwrap_or(0) } else { -1 };
+        let precision = int("softmax_precision").map_or(Value::Nothing, Value::Int);
+        let operands = [Some(q), Some(k.clone()), Some(v.clone()), mask].map(value_of);
+        let softcap = softcap.map_or(Value::Nothing, Value::Float);
+        let arguments =
+            operands.into_iter().chain([softcap, Value::Int(mode), precision]).collect();
+        let mut made = run_row(call, "attention_by_hand", arguments)?.into_iter();
+        let y = made.next().ok_or_else(|| OpError::new("it has no formula"))?;
+        if let Some(scores) = made.next() {
+            call.set(3, scores);
+        }
+        y
+    } else {
+        aten::attention(call.rt, [&q, &k, &v], mask.as_ref(), [false, is_causal && is_plain])
+    };
+    call.set(1, k);
+    call.set(2, v);
     let y = if dims.len() == 3 {
         view::reshape(call.rt, &view::transpose(call.rt, &y, 1, 2), &dims)
     } else {

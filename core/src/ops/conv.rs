@@ -4,22 +4,24 @@
 //! `onnx__DeformConv.html`, `onnx__ConvInteger.html`, `onnx__QLinearConv.html`, `onnx__Col2Im.html`.
 
 use super::Call;
-use super::formula::run_as;
+use super::formula::{run_as, spelled};
 use super::run::fresh;
 use super::shape_math::{AutoPad, Windows, before, dim, exact_div, from, sizes, spatial};
 use super::{Inference, OpError, Operator, op};
 use crate::aten::conv::{Convolution, convolution};
+use crate::aten::elementwise::{Unary, unary};
 use crate::aten::formula::Value;
 use crate::aten::view;
 use crate::eager::Tensor;
 use crate::tensor::{DType, Dims, TensorType, numel};
 
 pub(super) const TABLE: &[Operator] = &[
-    op("Col2Im", 3..=3, col2im).unmodelled(),
+    op("CausalConvWithState", 2..=4, causal_conv).runs(causal_conv_rule),
+    op("Col2Im", 3..=3, col2im).runs(spelled).numbers_from(1),
     op("Conv", 2..=3, |i| conv(i, WEIGHT)).runs(convolution_rule),
     op("ConvInteger", 2..=4, conv_integer).runs(fresh).unproven(),
     op("ConvTranspose", 2..=3, conv_transpose).runs(transposed_rule),
-    op("DeformConv", 3..=5, |i| conv(i, WEIGHT)).unmodelled(),
+    op("DeformConv", 3..=5, |i| conv(i, WEIGHT)).runs(spelled),
     op("QLinearConv", 8..=9, |i| conv(i, QUANTIZED_WEIGHT)).runs(fresh).unproven(),
 ];
 
@@ -103,6 +105,42 @@ fn grow(windows: &Windows, axis: usize, size: u64, extra: u64) -> Option<u64> {
             full.checked_sub_signed(front)?.checked_sub_signed(back)
         }
     }
+}
+
+/// `[N, C, L]`, and what the next call needs of it, `[N, C, K - 1]`.
+fn causal_conv(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let (x, w) = (inference.input(0)?, inference.input(1)?);
+    let (&[n, channels, _], &[_, _, taps]) = (x.dims.as_slice(), w.dims.as_slice()) else {
+        return Err(OpError::new(format!("{x} and {w} do not have 3 dimensions each")));
+    };
+    inference.set(0, x.clone());
+    inference.set_dims(1, x.dtype, [n, channels, taps.saturating_sub(1)]);
+    Ok(())
+}
+
+/// `silu(conv1d(cat([past, x], 2), weight, bias, groups=C))`; without a past there is a pad in front.
+fn causal_conv_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, x, weight) = (call.rt, call.need(0)?, call.need(1)?);
+    let before = weight.size(2).saturating_sub(1);
+    let longer = [x.size(0), x.size(1), x.size(2).saturating_add(before)];
+    let x = match call.tensor(3) {
+        Some(past) => view::cat(rt, &[&past, &x], 2),
+        None if before > 0 => view::resample(rt, "aten::constant_pad_nd", &x, &longer),
+        None => x,
+    };
+    let spec = Convolution {
+        output: call.output_type(0)?.dims.clone(),
+        stride: Dims::from_slice(&[1]),
+        dilation: Dims::from_slice(&[1]),
+        groups: x.size(1),
+        transposed: false,
+    };
+    let y = convolution(rt, &x, &weight, call.tensor(2).as_ref(), &spec);
+    call.set(1, view::slice(rt, &x, 2, before, 1));
+    let is_gated =
+        call.node.string("activation").is_some_and(|name| name != "none" && !name.is_empty());
+    call.set(0, if is_gated { unary(rt, Unary::saves_input("aten::silu"), &y) } else { y });
+    Ok(())
 }
 
 /// `[N, C * product(block), L]` to `[N, C, image…]`.

@@ -5,13 +5,13 @@
 
 use std::sync::OnceLock;
 
-use super::{Call, Inference, MANY, OpError, Operator, shape_math};
+use super::{Call, Inference, MANY, OpError, Operand, Operator, shape_math};
 use crate::aten::formula::{self, Row, Value};
 use crate::bytes::Bytes;
 use crate::config::PyTorch;
 use crate::eager::{Hardware, Runtime, Tensor};
 use crate::graph::{Attribute, Node};
-use crate::tensor::TensorType;
+use crate::tensor::{DType, TensorType};
 
 /// For shapes any device does.
 const ANY: Hardware = Hardware {
@@ -87,15 +87,68 @@ pub(super) fn run_as(
     name: &str,
     arguments: Vec<Value>,
 ) -> Result<(), OpError> {
+    for (position, tensor) in results(made_by(call, name, arguments)?) {
+        call.set(position, tensor);
+    }
+    Ok(())
+}
+
+/// The tensors that such a row makes.
+pub(super) fn run_row(
+    call: &Call<'_>,
+    name: &str,
+    arguments: Vec<Value>,
+) -> Result<Vec<Tensor>, OpError> {
+    Ok(results(made_by(call, name, arguments)?).map(|(_, tensor)| tensor).collect())
+}
+
+fn made_by(call: &Call<'_>, name: &str, arguments: Vec<Value>) -> Result<Value, OpError> {
     let row = formula::lookup(name).ok_or_else(|| OpError::new("it has no formula"))?;
     if !row.is_proven {
         call.is_unproven();
     }
-    let made = row.run(call.rt, arguments, false).map_err(OpError::new)?;
-    for (position, tensor) in results(made) {
-        call.set(position, tensor);
-    }
-    Ok(())
+    row.run(call.rt, arguments, false).map_err(OpError::new)
+}
+
+/// A tensor that may be missing.
+pub(super) fn value_of(tensor: Option<Tensor>) -> Value {
+    tensor.map_or(Value::Nothing, Value::Tensor)
+}
+
+/// Runs the row that spells an operator out under its own name: its parameters are the operator's inputs, then
+/// attributes; `made` has the sizes of the first output.
+pub(super) fn spelled(call: &mut Call<'_>) -> Result<(), OpError> {
+    let name = call.node.op.as_str();
+    let row = formula::lookup(name).ok_or_else(|| OpError::new("it has no formula"))?;
+    let operator = super::lookup(&call.node.domain, name);
+    let (inputs, numbers) =
+        operator.map_or((0, MANY), |operator| (*operator.inputs.end(), operator.numbers_from));
+    let parameters = row.parameters().iter().enumerate();
+    let arguments = parameters.map(|(at, name)| match *name {
+        _ if at < inputs => given(call, at, at >= numbers),
+        "made" => {
+            let dims = call.output_type(0)?.dims.iter();
+            Ok(ints(&dims.map(|&n| shape_math::signed(n)).collect::<Vec<_>>()))
+        }
+        name => attribute(name, call.node.attributes.get(name)),
+    });
+    let arguments = arguments.collect::<Result<_, _>>()?;
+    run_as(call, name, arguments)
+}
+
+/// An operand: sizes, axes and single numbers are Python's.
+fn given(call: &Call<'_>, position: usize, is_number: bool) -> Result<Value, OpError> {
+    let ty = match call.operand(position) {
+        Operand::Absent => return Ok(Value::Nothing),
+        Operand::Tensor(tensor) if !is_number => return Ok(Value::Tensor(tensor.clone())),
+        Operand::Tensor(_) | Operand::Host => call.input_type(position)?,
+    };
+    let is_whole = matches!(ty.dtype, DType::Int32 | DType::Int64);
+    Ok(match (ty.rank(), call.ints(position)) {
+        (0, Some(&[n])) if is_whole => Value::Int(n),
+        (1, Some(list)) if is_number => ints(list),
+        _ => operand(call, position),
+    })
 }
 
 /// An operand as a row takes it: numbers are Python's.

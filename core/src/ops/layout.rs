@@ -5,7 +5,7 @@
 //! are inputs since 10), `onnx__Tile.html`, `onnx__Pad.html` (inputs since 11, axes since 18),
 //! `onnx__DepthToSpace.html`, `onnx__Trilu.html`, `onnx__CenterCropPad.html`.
 
-use super::formula::{ints, run_as};
+use super::formula::{ints, run_as, spelled};
 use super::run::resampled;
 use super::shape_math::{
     axis, axis_mask, before, dim, exact_div, from, like_first, signed, signed_len, size, sizes,
@@ -22,7 +22,7 @@ pub(super) const TABLE: &[Operator] = &[
     torch("Flip", 1..=1).runs(|c| resampled(c, "aten::flip")),
     torch("Roll", 1..=1).runs(roll_rule),
     torch("Split", 1..=1).runs(split_rule),
-    op("CenterCropPad", 2..=2, center_crop_pad).unmodelled(),
+    op("CenterCropPad", 2..=2, center_crop_pad).runs(spelled).numbers_from(1),
     op("Concat", 1..=MANY, concat).runs(concat_rule),
     op("DepthToSpace", 1..=1, depth_to_space).runs(|c| resampled(c, "aten::pixel_shuffle")),
     op("Pad", 1..=4, pad).runs(pad_rule).numbers_from(1),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::Call;
-use super::formula::run_as;
+use super::formula::{run_as, run_row};
 use super::run::fresh;
 use super::shape_math::{before, broadcast, dim};
 use super::torch;
@@ -14,8 +14,8 @@ use super::{Inference, MANY, OpError, Operator, Shaped, op};
 use crate::aten::formula::Value;
 use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
-use crate::aten::{elementwise, view};
-use crate::eager::kernels;
+use crate::aten::{elementwise, reduce, view};
+use crate::eager::{Tensor, kernels};
 use crate::tensor::{DType, Dims, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -269,33 +269,93 @@ fn matmul_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
-/// A contraction of two operands is a batched product; others are taken to make their output only.
+/// `torch.einsum`: products of two operands after another, from the left; what only one of them has and nothing
+/// behind it needs is summed up first (`at::einsum`).
 fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let tensors = call.tensors();
     let equation = call.node.string("equation").unwrap_or_default().replace(' ', "");
-    let y = match (tensors.as_slice(), pair_of(&equation)) {
-        ([a, b], Some([left, right, output]))
-            if left.len() == a.rank() && right.len() == b.rank() =>
-        {
-            let (a, b) = (
-                aten::Subscripted { tensor: a, letters: &left },
-                aten::Subscripted { tensor: b, letters: &right },
-            );
-            aten::contract(call.rt, a, b, &output)
+    let (left, right) = equation.split_once("->").map_or((&*equation, None), |(l, r)| (l, Some(r)));
+    let terms: Vec<Term> = left.split(',').map(term).collect();
+    let output = right.map_or_else(|| implied(&terms), term);
+    let rank = call.output_type(0)?.rank();
+    let output = spread_out(&output, rank);
+    let mut operands = Vec::new();
+    for (position, term) in terms.iter().enumerate() {
+        let x = call.need(position)?;
+        let letters = spread_out(term, x.rank());
+        operands.push(without_repeats(call, x, letters)?);
+    }
+    let mut rest = operands.into_iter();
+    let (mut x, mut letters) = rest.next().ok_or_else(|| OpError::new("it has no operands"))?;
+    while let Some((y, others)) = rest.next() {
+        let is_needed = |c: &char| {
+            output.contains(c) || rest.as_slice().iter().any(|(_, later)| later.contains(c))
+        };
+        let needed = |c: &char, other: &[char]| is_needed(c) || other.contains(c);
+        let (a, own) = summed(call, &x, &letters, |c| needed(c, &others));
+        let (b, others) = summed(call, &y, &others, |c| needed(c, &letters));
+        let mut made: Vec<char> = own.iter().copied().filter(&is_needed).collect();
+        made.extend(others.iter().filter(|c| is_needed(c) && !own.contains(c)));
+        if rest.as_slice().is_empty() {
+            made.clone_from(&output);
         }
-        _ => return Err(OpError::new("only contractions of two operands are modelled")),
-    };
-    call.set(0, y);
+        let pair = [(&a, &own), (&b, &others)];
+        let [a, b] = pair.map(|(tensor, letters)| aten::Subscripted { tensor, letters });
+        (x, letters) = (aten::contract(call.rt, a, b, &made), made);
+    }
+    let (x, letters) = summed(call, &x, &letters, |c| output.contains(c));
+    let order = output.iter().filter_map(|c| letters.iter().position(|other| other == c));
+    let order: Vec<usize> = order.collect();
+    let is_turned = order.iter().enumerate().any(|(at, &from)| at != from);
+    call.set(0, if is_turned { view::permute(call.rt, &x, &order) } else { x });
     Ok(())
 }
 
-/// The subscripts of `ab,bc->ac`; no repeated letters, no ellipsis.
-fn pair_of(equation: &str) -> Option<[Vec<char>; 3]> {
-    let (operands, output) = equation.split_once("->")?;
-    let (left, right) = operands.split_once(',')?;
-    let letters = |text: &str| text.chars().collect::<Vec<char>>();
-    let plain = |text: &str| text.bytes().all(|letter| letter.is_ascii_alphabetic());
-    [left, right, output].iter().all(|text| plain(text)).then(|| [left, right, output].map(letters))
+/// An operand whose last two dimensions have one letter is seen along its diagonal.
+fn without_repeats(
+    call: &Call<'_>,
+    x: Tensor,
+    mut letters: Vec<char>,
+) -> Result<(Tensor, Vec<char>), OpError> {
+    let repeats = |letters: &[char]| {
+        (0..letters.len()).any(|at| letters.iter().take(at).any(|c| Some(c) == letters.get(at)))
+    };
+    if !repeats(&letters) {
+        return Ok((x, letters));
+    }
+    let last = letters.pop();
+    if repeats(&letters) || letters.last().copied() != last {
+        return Err(OpError::new("a letter that one operand repeats elsewhere is not modelled"));
+    }
+    let arguments = vec![x.into(), Value::Int(0), Value::Int(-2), Value::Int(-1)];
+    let diagonal = run_row(call, "diagonal", arguments)?.into_iter().next();
+    Ok((diagonal.ok_or_else(|| OpError::new("it has no formula"))?, letters))
+}
+
+/// Letters with one for each dimension that an ellipsis stands for.
+fn spread_out(term: &Term, rank: usize) -> Vec<char> {
+    let hidden = rank.saturating_sub(term.letters.len());
+    let mut letters = term.letters.clone();
+    if let Some(at) = term.ellipsis {
+        // Counted from the end, as broadcasting does.
+        let digits = (0..hidden).rev().filter_map(|n| char::from_digit(u32::try_from(n).ok()?, 36));
+        letters.splice(at..at, digits.map(|c| if c.is_ascii_digit() { c } else { '9' }));
+    }
+    letters
+}
+
+/// An operand without the dimensions that are not kept.
+fn summed(
+    call: &Call<'_>,
+    x: &Tensor,
+    letters: &[char],
+    keeps: impl Fn(&char) -> bool,
+) -> (Tensor, Vec<char>) {
+    let gone: Vec<bool> = letters.iter().map(|c| !keeps(c)).collect();
+    if !gone.contains(&true) {
+        return (x.clone(), letters.to_vec());
+    }
+    let kept = letters.iter().copied().filter(|c| keeps(c)).collect();
+    (reduce::sum(call.rt, x, &gone, false), kept)
 }
 
 #[cfg(test)]

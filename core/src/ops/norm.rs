@@ -6,7 +6,7 @@
 //! `onnx__RMSNormalization.html`, `onnx__LpNormalization.html`, `onnx__LRN.html`.
 
 use super::Call;
-use super::formula::run_as;
+use super::formula::{run_as, spelled};
 use super::shape_math::{self, dim, dtype_attribute, like_first};
 use super::{Inference, OpError, Operator, op};
 use crate::aten::formula::Value;
@@ -17,10 +17,10 @@ pub(super) const TABLE: &[Operator] = &[
     op("BatchNormalization", 3..=5, batch_norm).runs(batch_norm_rule),
     op("GroupNormalization", 3..=3, like_first).runs(group_norm_rule),
     op("InstanceNormalization", 1..=3, like_first).runs(instance_norm_rule),
-    op("LRN", 1..=1, like_first).unmodelled(),
+    op("LRN", 1..=1, like_first).runs(spelled),
     op("LayerNormalization", 2..=3, layer_norm).runs(layer_norm_rule),
     op("LpNormalization", 1..=1, like_first).runs(lp_normalization_rule).unproven(),
-    op("MeanVarianceNormalization", 1..=1, like_first).unmodelled(),
+    op("MeanVarianceNormalization", 1..=1, like_first).runs(spelled),
     op("RMSNormalization", 2..=2, like_first).runs(rms_norm_rule),
 ];
 

@@ -5,7 +5,7 @@
 //! `onnx__LpPool.html`, `onnx__MaxUnpool.html`.
 
 use super::Call;
-use super::formula::run_as;
+use super::formula::{run_as, spelled};
 use super::shape_math::{Windows, before, dim, from, signed, sizes};
 use super::{Inference, OpError, Operator, op};
 use crate::aten::formula::Value;
@@ -15,11 +15,11 @@ use crate::tensor::{DType, Dims, TensorType};
 pub(super) const TABLE: &[Operator] = &[
     op("AveragePool", 1..=1, pool).runs(average_pool_rule),
     op("GlobalAveragePool", 1..=1, global).runs(global_average_pool),
-    op("GlobalLpPool", 1..=1, global).unmodelled(),
+    op("GlobalLpPool", 1..=1, global).runs(spelled),
     op("GlobalMaxPool", 1..=1, global).runs(max_pool_rule),
-    op("LpPool", 1..=1, pool).unmodelled(),
+    op("LpPool", 1..=1, pool).runs(spelled),
     op("MaxPool", 1..=1, pool).runs(max_pool_rule),
-    op("MaxUnpool", 2..=3, unpool).unmodelled(),
+    op("MaxUnpool", 2..=3, unpool).runs(spelled),
 ];
 
 fn kernel(inference: &Inference<'_>) -> Result<Dims, OpError> {

@@ -3,14 +3,15 @@
 //! <https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html>, `onnx__DequantizeLinear.html`,
 //! `onnx__DynamicQuantizeLinear.html`.
 
+use super::formula::spelled;
 use super::shape_math::dtype_attribute;
 use super::{Inference, OpError, Operator, op};
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("DequantizeLinear", 2..=3, dequantize).unmodelled(),
-    op("DynamicQuantizeLinear", 1..=1, dynamic).unmodelled(),
-    op("QuantizeLinear", 2..=3, quantize).unmodelled(),
+    op("DequantizeLinear", 2..=3, dequantize).runs(spelled),
+    op("DynamicQuantizeLinear", 1..=1, dynamic).runs(spelled),
+    op("QuantizeLinear", 2..=3, quantize).runs(spelled),
 ];
 
 /// The type is that of the zero point, else `output_dtype`, else `uint8`.

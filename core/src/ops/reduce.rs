@@ -5,7 +5,7 @@
 //! unless `noop_with_empty_axes`. `onnx__ArgMax.html`, `onnx__CumSum.html`.
 
 use super::Call;
-use super::formula::{ints, run_as};
+use super::formula::{ints, run_as, spelled};
 use super::shape_math::{self, axis_mask, like_first};
 use super::{Inference, OpError, Operator, fold, op};
 use crate::aten::formula::Value;
@@ -16,7 +16,7 @@ use crate::tensor::{DType, Dims};
 pub(super) const TABLE: &[Operator] = &[
     op("ArgMax", 1..=1, arg).runs(arg_rule),
     op("ArgMin", 1..=1, arg).runs(arg_rule),
-    op("CumProd", 2..=2, like_first).unmodelled(),
+    op("CumProd", 2..=2, like_first).runs(spelled).numbers_from(1),
     op("CumSum", 2..=2, cumulative_sum).runs(cumulative_rule),
     op("ReduceL1", 1..=2, |i| reduce(i, None)).runs(|c| row_rule(c, "linalg_vector_norm", Some(1))),
     op("ReduceL2", 1..=2, |i| reduce(i, None)).runs(|c| row_rule(c, "linalg_vector_norm", Some(2))),

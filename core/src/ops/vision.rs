@@ -6,7 +6,7 @@
 //! `onnx__NonMaxSuppression.html`, `onnx__DFT.html`, `onnx__STFT.html`.
 
 use super::fold::{float, truncate, widen};
-use super::formula::run_as;
+use super::formula::{run_as, spelled};
 use super::run::{fresh, resampled};
 use super::shape_math::{axis, before, dim, from, signed, signed_len, size, sizes, with};
 use super::{Call, Inference, OpError, Operator, op};
@@ -15,14 +15,14 @@ use crate::graph::Elements;
 use crate::tensor::DType;
 
 pub(super) const TABLE: &[Operator] = &[
-    op("AffineGrid", 2..=2, affine_grid).unmodelled(),
-    op("DFT", 1..=3, dft).unmodelled(),
+    op("AffineGrid", 2..=2, affine_grid).runs(spelled).numbers_from(1),
+    op("DFT", 1..=3, dft).runs(spelled).numbers_from(1),
     op("GridSample", 2..=2, grid_sample).runs(grid_sample_rule),
     op("MaxRoiPool", 2..=2, max_roi_pool).unmodelled(),
     op("NonMaxSuppression", 2..=5, non_max_suppression).runs(fresh).unproven(),
     op("Resize", 1..=4, resize).runs(|c| resampled(c, "aten::upsample")).numbers_from(1),
-    op("RoiAlign", 3..=3, roi_align).unmodelled(),
-    op("STFT", 2..=4, stft).unmodelled(),
+    op("RoiAlign", 3..=3, roi_align).runs(spelled),
+    op("STFT", 2..=4, stft).runs(spelled),
     op("Upsample", 1..=2, upsample).runs(|c| resampled(c, "aten::upsample")).numbers_from(1),
 ];
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.testing._internal.opinfo.core import SampleInput
 from torch.utils import _pytree as pytree
 
 from truth import export
@@ -71,10 +72,67 @@ def entries() -> list[Entry]:
         if info.supports_autograd and torch.float32 in info.supported_dtypes('cuda'):
             name = f'{info.name}.{info.variant_test_name}' if info.variant_test_name else info.name
             found.append(Entry(name, info, False))
+    found += [Entry(info.name, info, False) for info in functions()]
     unique: dict[str, Entry] = {}
     for entry in sorted(found, key=lambda entry: (not entry.is_module, entry.name)):
         unique.setdefault(entry.name, entry)
     return list(unique.values())
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that the lists lack: its name, itself, and what it is called with."""
+
+    name: str
+    op: Callable[..., Any]
+    calls: Sequence[tuple[tuple, dict[str, Any]]]
+    inplace_variant = None
+
+    def sample_inputs(self, device: str, dtype: torch.dtype, requires_grad: bool) -> Iterator[SampleInput]:
+        """Its calls; tensors of floats have a gradient unless they say otherwise."""
+        for args, kwargs in self.calls:
+            yield SampleInput(args[0], args=args[1:], kwargs=kwargs)
+
+
+def functions() -> list[Function]:
+    """What exporters write as one operator of ONNX."""
+    from torchvision import ops
+
+    def given(*sizes: int) -> Tensor:
+        return torch.rand(sizes, requires_grad=True)
+
+    boxes = torch.tensor([[0.0, 0.0, 0.0, 4.0, 4.0], [1.0, 2.0, 1.0, 9.0, 8.0], [0.0, 3.0, 3.0, 6.0, 9.0]])
+    scales, zeros = torch.tensor([0.1, 0.2, 0.3]), torch.zeros(3, dtype=torch.int32)
+    kernel = nn.functional
+    offsets = (given(2, 4, 8, 8), given(2, 18, 6, 6), given(6, 4, 3, 3))
+    return [
+        Function('nn.functional.affine_grid', kernel.affine_grid, [
+            ((given(2, 2, 3), [2, 3, 14, 15]), {'align_corners': False}),
+            ((given(2, 2, 3), [2, 3, 14, 15]), {'align_corners': True}),
+            ((given(2, 3, 4), [2, 3, 7, 8, 9]), {'align_corners': False}),
+        ]),
+        Function('nn.functional.fold', kernel.fold, [
+            ((given(2, 12, 30), (6, 7)), {'kernel_size': (2, 2)}),
+            ((given(2, 12, 6), (8, 10)), {'kernel_size': (2, 2), 'stride': 4}),
+            ((given(12, 30), (6, 7)), {'kernel_size': (2, 2)}),
+        ]),
+        Function('fake_quantize_per_tensor_affine', torch.fake_quantize_per_tensor_affine, [
+            ((given(3, 4, 5), 0.1, 3, -128, 127), {}),
+            ((given(4, 5), torch.tensor(0.1), torch.tensor(3, dtype=torch.int32), 0, 255), {}),
+        ]),
+        Function('fake_quantize_per_channel_affine', torch.fake_quantize_per_channel_affine, [
+            ((given(4, 3, 5), scales, zeros, 1, -128, 127), {}),
+        ]),
+        Function('torchvision.roi_align', ops.roi_align, [
+            ((given(2, 3, 12, 12), boxes), {'output_size': (5, 6), 'sampling_ratio': 2}),
+            ((given(2, 3, 12, 12), boxes), {'output_size': 4, 'spatial_scale': 0.5, 'aligned': True}),
+        ]),
+        Function('torchvision.deform_conv2d', ops.deform_conv2d, [
+            ((*offsets, given(6)), {'mask': given(2, 9, 6, 6)}),
+            ((given(2, 4, 8, 8), given(2, 36, 6, 6), given(6, 2, 3, 3)), {}),
+            (offsets, {}),
+        ]),
+    ]
 
 
 def of(entry: Entry) -> Iterator[Sample]:

@@ -146,8 +146,13 @@ const KERNELS: &[(&str, Kernel)] = &[
         Value::Text(name) if name == "float" => Ok(Value::Type(DType::Float32)),
         Value::Text(name) if name == "int" => Ok(Value::Type(DType::Int32)),
         Value::Text(name) if name == "long" => Ok(Value::Type(DType::Int64)),
+        Value::Text(name) if name == "byte" => Ok(Value::Type(DType::UInt8)),
         Value::Text(name) if name == "bool" => Ok(Value::Type(DType::Bool)),
         Value::Tensor(x) => Ok(Value::Type(x.dtype())),
+        // ONNX's number for it.
+        Value::Int(code) => {
+            DType::from_onnx(*code).map(Value::Type).ok_or_else(|| format!("no type {code}"))
+        }
         _ => Err("no type".to_owned()),
     }),
     ("is_complex", |g| Ok(truth_value(is_complex(g.tensor(0)?.dtype())))),
@@ -427,6 +432,19 @@ const KERNELS: &[(&str, Kernel)] = &[
             call(g.rt, name, arguments.collect(), None).map(|(value, _)| value)
         });
         each.collect::<Result<_, _>>().map(Value::List)
+    }),
+    // A loop: `step(place, state, …)` gives the next state.
+    ("loop", |g| {
+        let Value::Text(name) = g.at(0) else { return Err("no name".to_owned()) };
+        let rest = g.values.get(3..).unwrap_or(&[]);
+        let trips = g.int(1)?;
+        if trips > MOST_DIMS {
+            return Err(format!("{trips} rounds are too many"));
+        }
+        (0..trips).try_fold(g.at(2).clone(), |state, at| {
+            let arguments = [Value::Int(at), state].into_iter().chain(rest.iter().cloned());
+            call(g.rt, name, arguments.collect(), None).map(|(value, _)| value)
+        })
     }),
     ("expand_together", |g| {
         let all = tensors(g.at(0));
