@@ -1,6 +1,5 @@
 //! The answer as a file: the page packs it, and `bin/highwater-export` writes it.
 
-use highwater_core::estimate::Stages;
 use highwater_core::export::{self, Answer, Played};
 use highwater_draw::palette::Palette;
 use highwater_draw::picture::{self, Words};
@@ -66,6 +65,7 @@ pub fn pickled(packed: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use highwater_core::estimate::LargestBatch;
+    use highwater_core::estimate::Stages;
     use highwater_core::export::DeviceAnswer;
     use highwater_core::{Config, open};
 

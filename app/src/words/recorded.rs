@@ -2,7 +2,6 @@
 
 use highwater_core::Bytes;
 use highwater_core::allocator::Pool;
-use highwater_core::estimate::Stages;
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{By, Class, Fragmentation, RecordedRun, Report};
 
@@ -108,6 +107,7 @@ mod tests {
     use crate::model::derived::Count;
     use crate::words::Vocabulary;
     use highwater_core::Config;
+    use highwater_core::estimate::Stages;
     use highwater_core::recorded::{self, Recorded};
     use highwater_core::report::difference::by_phase;
     use highwater_core::report::{Gap, Holes};
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(named.first().map(String::as_str), Some("set-up"));
         assert!(named.contains(&"optimizer step of iteration 3".to_owned()), "{named:?}");
         assert_eq!(doubt(&report), None);
-        let run = Some(RecordedRun { gap: Some(Gap::StagesOut), ..RecordedRun::default() });
+        let run = Some(RecordedRun { gap: Some(Gap::RunsOut), ..RecordedRun::default() });
         let (word, why) = doubt(&Report { recorded: run, ..report }).expect("it has a reason");
         assert!(word == "Lower bound." && why.starts_with("Memory ran out"), "{why}");
     }
