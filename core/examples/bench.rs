@@ -294,7 +294,7 @@ fn all_devices() -> Result<()> {
         let config = config(dims);
         let model = highwater_core::open(&mut fixture(name)?.as_slice(), name)?;
         let one = best(|| {
-            drop(black_box(model.verdict(&config, &config.device, &mut Stages::default())))
+            drop(black_box(model.verdict(&config, &config.device, &mut Stages::default())));
         });
         let verdicts = best(|| {
             let mut stages = Stages::default();
