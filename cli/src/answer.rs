@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use highwater_core::device::{self, Device};
-use highwater_core::estimate::{BatchLine, Stages};
+use highwater_core::estimate::{BatchLine, LargestBatch, Stages};
 use highwater_core::export::DeviceAnswer;
 use highwater_core::report::Report;
 use highwater_core::{Config, Error, Model};
@@ -51,19 +51,49 @@ pub(crate) fn devices(
     asked: &Asked,
     mut stages: Stages,
 ) -> Result<Vec<DeviceAnswer>, Error> {
-    let line = asked.searches.then(|| model.batch_line(config, &mut stages));
-    on_devices(model, config, asked, line.as_ref(), stages)
+    let mut answers = verdicts(model, config, asked, &mut stages)?;
+    if asked.searches {
+        let line = model.batch_line(config, &mut stages);
+        let largest = largest_batches(model, config, asked, &line, stages)?;
+        for (answer, largest) in answers.iter_mut().zip(largest) {
+            answer.largest = largest;
+        }
+    }
+    Ok(answers)
+}
+
+/// Those that choose the same kernels stay together, since the run on one of them predicts how it ends on the others.
+fn verdicts(
+    model: &Model,
+    config: &Config,
+    asked: &Asked,
+    stages: &mut Stages,
+) -> Result<Vec<DeviceAnswer>, Error> {
+    let mut by_kernels: Vec<(usize, &Device)> = asked.devices.iter().copied().enumerate().collect();
+    let configured = device::find(&config.device)?.compute_capability;
+    by_kernels.sort_by_key(|(_, device)| {
+        let capability = device.compute_capability;
+        // The run that is known comes first.
+        (capability != configured, capability, device.multiprocessors)
+    });
+    let mut answers = Vec::new();
+    for (index, device) in by_kernels {
+        let verdict = model.verdict(config, device.id, stages)?;
+        answers.push((index, DeviceAnswer { verdict, largest: LargestBatch::default() }));
+    }
+    answers.sort_by_key(|(index, _)| *index);
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
 /// Threads share the devices out; those of about the same memory stay together, since their searches try the
 /// same batches, and the run on one of them predicts how it ends on the others.
-fn on_devices(
+fn largest_batches(
     model: &Model,
     config: &Config,
     asked: &Asked,
-    line: Option<&BatchLine>,
+    line: &BatchLine,
     stages: Stages,
-) -> Result<Vec<DeviceAnswer>, Error> {
+) -> Result<Vec<LargestBatch>, Error> {
     let devices = &asked.devices;
     let mut by_memory: Vec<(usize, &Device)> = devices.iter().copied().enumerate().collect();
     by_memory.sort_by_key(|(_, device)| device.capacity);
@@ -74,18 +104,17 @@ fn on_devices(
     let queue = Mutex::new(by_memory.chunk_by(alike));
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
     let progress = Progress::of(devices.len());
-    let work = |mut stages: Stages| -> Vec<(usize, Result<DeviceAnswer, Error>)> {
+    let work = |mut stages: Stages| -> Vec<(usize, Result<LargestBatch, Error>)> {
         std::iter::from_fn(next)
             .flatten()
             .map(|&(index, device)| {
-                let answer = on_device(model, config, device, line, &mut stages);
+                let largest = model.largest_batch(config, device.id, line, &mut stages);
                 progress.advance();
-                (index, answer)
+                (index, largest.map(Option::unwrap_or_default))
             })
             .collect()
     };
-    // What is known answers at once where nothing is searched: another thread would have to run it again.
-    let groups = if line.is_some() { by_memory.chunk_by(alike).count() } else { 1 };
+    let groups = by_memory.chunk_by(alike).count();
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(groups);
     let mut answers = thread::scope(|scope| {
         let others: Vec<_> =
@@ -102,20 +131,6 @@ fn on_devices(
     progress.clear();
     answers.sort_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
-}
-
-fn on_device(
-    model: &Model,
-    config: &Config,
-    device: &Device,
-    line: Option<&BatchLine>,
-    stages: &mut Stages,
-) -> Result<DeviceAnswer, Error> {
-    let verdict = model.verdict(config, device.id, stages)?;
-    let search = |line| model.largest_batch(config, device.id, line, stages);
-    let largest = line.map(search).transpose()?;
-    let largest = largest.flatten().unwrap_or_default();
-    Ok(DeviceAnswer { verdict, largest })
 }
 
 /// A line on a terminal's stderr that counts devices, and goes away again.

@@ -23,12 +23,14 @@ pub(crate) fn devices() -> Vec<Device> {
 }
 
 /// Ids of all devices, in the order in which the page wants to know about them: what is chosen, what most
-/// people ask about, the rest.
+/// people ask about, the rest. Of those the ones that choose the same kernels stay together, since the run on one of
+/// them answers for the others.
 pub(crate) fn ids_by_interest(chosen: &str) -> Vec<String> {
-    let all = device::all().iter().map(|known| known.id);
+    let mut rest: Vec<&device::Device> = device::all().iter().collect();
+    sorted::by_key(&mut rest, |device| device.compute_capability);
     let first = std::iter::once(chosen).chain(device::USUAL);
     let mut ids: Vec<String> = Vec::new();
-    for id in first.chain(all) {
+    for id in first.chain(rest.into_iter().map(|device| device.id)) {
         if !ids.iter().any(|known| known == id) {
             ids.push(id.to_owned());
         }

@@ -44,6 +44,24 @@ impl LargestBatch {
 pub struct BatchLine {
     reserved: Vec<(u64, Bytes)>,
     allocated: Vec<(u64, Bytes)>,
+    /// What was allocated where the cache had to be flushed, and what it lacked, on that card.
+    lacking: Option<(Bytes, Bytes)>,
+}
+
+impl BatchLine {
+    /// SIZE: what may be allocated within a limit, roughly: the rest lies between segments.
+    fn usable(&self, limit: Bytes) -> Bytes {
+        let Some((allocated, lacked)) = self.lacking else { return limit };
+        let part = u128::from((allocated - half(lacked)).0) * u128::from(limit.0);
+        let part =
+            part.checked_div(u128::from(allocated.0)).and_then(|part| u64::try_from(part).ok());
+        part.map_or(limit, Bytes)
+    }
+}
+
+/// The segment that is lacking is larger than what has to go: half of it, mostly.
+const fn half(lacking: Bytes) -> Bytes {
+    Bytes(lacking.0.div_euclid(2))
 }
 
 impl Model {
@@ -63,6 +81,13 @@ impl Model {
             line.allocated.push((size, trial.unlimited.allocated.bytes));
             let limit = Room::of(device, config).limit();
             next = crossing(&line.reserved, &[], limit).filter(|&far| far > size);
+        }
+        let limit = Room::of(device, config).limit();
+        if let Some(size) = crossing(&line.allocated, &[], limit).filter(|&size| size > 0) {
+            probe.dims.insert(batch.name, size);
+            let trial = self.trial(&probe, device, stages).ok().flatten();
+            line.lacking =
+                trial.and_then(|trial| Some((trial.unlimited.allocated.bytes, trial.missing()?)));
         }
         line
     }
@@ -94,7 +119,7 @@ impl Model {
         let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
         let mut probe = config.clone();
         let mut roomy = Bracket::from(start, limit, &line.reserved);
-        let mut flushing = Bracket::from(start, limit, &line.allocated);
+        let mut flushing = Bracket::from(start, line.usable(limit), &line.allocated);
         while let Some(size) = roomy.next() {
             probe.dims.insert(batch.name.clone(), size);
             let trial = self.trial(&probe, device, stages)?;
@@ -216,7 +241,7 @@ impl<'a> Bracket<'a> {
         let missing = trial.missing();
         if let Some(missing) = missing {
             // What is lost between segments where it fails is lost at other sizes too.
-            self.limit = allocated - missing;
+            self.limit = self.limit.min(allocated - half(missing));
         }
         self.note(size, missing.is_none(), Some(allocated));
     }
