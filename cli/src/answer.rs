@@ -36,30 +36,29 @@ impl Asked {
             searches: !arguments.no_max_batch && !report.is_open(),
         }
     }
-
-    /// The dimension whose largest size is searched.
-    pub(crate) fn batch(&self, model: &Model) -> Option<String> {
-        let dims = model.open_dims().into_iter().filter(|_| self.searches);
-        dims.into_iter().find(|dim| dim.batch).map(|dim| dim.name)
-    }
 }
 
-/// How the run ends on the devices, which takes many times as long as the estimate; `stages` has what that made.
+/// How the run ends on the devices, and the dimension whose largest size was searched there, which takes many times
+/// as long as the estimate; `stages` has what that made.
 pub(crate) fn devices(
     model: &Model,
     config: &Config,
     asked: &Asked,
     mut stages: Stages,
-) -> Result<Vec<DeviceAnswer>, Error> {
+) -> Result<(Vec<DeviceAnswer>, Option<String>), Error> {
     let mut answers = verdicts(model, config, asked, &mut stages)?;
-    if asked.searches {
-        let line = model.batch_line(config, &mut stages);
-        let largest = largest_batches(model, config, asked, &line, stages)?;
-        for (answer, largest) in answers.iter_mut().zip(largest) {
-            answer.largest = largest;
-        }
+    let dims = model.open_dims().into_iter().filter(|_| asked.searches);
+    let Some(batch) = dims.into_iter().find(|dim| dim.batch) else { return Ok((answers, None)) };
+    let line = model.batch_line(config, &mut stages);
+    let largest = largest_batches(model, config, asked, &line, stages)?;
+    // A model that cannot be simulated far enough has none anywhere.
+    let Some(largest) = largest.into_iter().collect::<Option<Vec<_>>>() else {
+        return Ok((answers, None));
+    };
+    for (answer, largest) in answers.iter_mut().zip(largest) {
+        answer.largest = largest;
     }
-    Ok(answers)
+    Ok((answers, Some(batch.name)))
 }
 
 /// Those that choose the same kernels stay together, since the run on one of them predicts how it ends on the others.
@@ -93,7 +92,7 @@ fn largest_batches(
     asked: &Asked,
     line: &BatchLine,
     stages: Stages,
-) -> Result<Vec<LargestBatch>, Error> {
+) -> Result<Vec<Option<LargestBatch>>, Error> {
     let devices = &asked.devices;
     let mut by_memory: Vec<(usize, &Device)> = devices.iter().copied().enumerate().collect();
     by_memory.sort_by_key(|(_, device)| device.capacity);
@@ -104,13 +103,13 @@ fn largest_batches(
     let queue = Mutex::new(by_memory.chunk_by(alike));
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
     let progress = Progress::of(devices.len());
-    let work = |mut stages: Stages| -> Vec<(usize, Result<LargestBatch, Error>)> {
+    let work = |mut stages: Stages| -> Vec<(usize, Result<Option<LargestBatch>, Error>)> {
         std::iter::from_fn(next)
             .flatten()
             .map(|&(index, device)| {
                 let largest = model.largest_batch(config, device.id, line, &mut stages);
                 progress.advance();
-                (index, largest.map(Option::unwrap_or_default))
+                (index, largest)
             })
             .collect()
     };

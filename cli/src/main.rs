@@ -107,12 +107,8 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
         output.write(path, &export::snapshot(&Played::of(&simulation)))?;
     }
     let asked = Asked::by(arguments, &report);
-    let answer = Answer {
-        name: name.into_owned(),
-        batch: asked.batch(&model),
-        report,
-        devices: answer::devices(&model, &config, &asked, stages).map_err(of_model)?,
-    };
+    let (devices, batch) = answer::devices(&model, &config, &asked, stages).map_err(of_model)?;
+    let answer = Answer { name: name.into_owned(), batch, report, devices };
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);

@@ -24,6 +24,8 @@ pub enum ErrorKind {
     BadConfig,
     /// The model asks for more than can be counted or simulated.
     TooLarge,
+    /// Loops run more operators than are simulated, which says nothing about memory.
+    TooManyOperators,
 }
 
 /// Where in a text something stands, counted from 1; columns are characters.
@@ -84,6 +86,11 @@ impl Error {
     /// The kind, for those who branch on it.
     pub const fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Whether the model is one that could be run, but not simulated here.
+    pub fn is_beyond_simulation(&self) -> bool {
+        matches!(self.kind(), ErrorKind::TooLarge | ErrorKind::TooManyOperators)
     }
 }
 

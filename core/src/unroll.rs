@@ -34,7 +34,7 @@ fn too_many() -> Error {
     let message = format!(
         "the model's loops unroll to more than {NODES_MAX} operators: choose smaller dimensions"
     );
-    Error::new(ErrorKind::TooLarge, message)
+    Error::new(ErrorKind::TooManyOperators, message)
 }
 
 /// COUNT: what a trip through a body takes: values that come in and go out take memory as nodes do.

@@ -44,24 +44,8 @@ impl LargestBatch {
 pub struct BatchLine {
     reserved: Vec<(u64, Bytes)>,
     allocated: Vec<(u64, Bytes)>,
-    /// What was allocated where the cache had to be flushed, and what it lacked, on that card.
-    lacking: Option<(Bytes, Bytes)>,
-}
-
-impl BatchLine {
-    /// SIZE: what may be allocated within a limit, roughly: the rest lies between segments.
-    fn usable(&self, limit: Bytes) -> Bytes {
-        let Some((allocated, lacked)) = self.lacking else { return limit };
-        let part = u128::from((allocated - half(lacked)).0) * u128::from(limit.0);
-        let part =
-            part.checked_div(u128::from(allocated.0)).and_then(|part| u64::try_from(part).ok());
-        part.map_or(limit, Bytes)
-    }
-}
-
-/// The segment that is lacking is larger than what has to go: half of it, mostly.
-const fn half(lacking: Bytes) -> Bytes {
-    Bytes(lacking.0.div_euclid(2))
+    /// Whether loops run too many operators before memory is full.
+    is_cut: bool,
 }
 
 impl Model {
@@ -76,18 +60,14 @@ impl Model {
         for _ in 0..2 {
             let Some(size) = next else { break };
             probe.dims.insert(batch.name.clone(), size);
-            let Ok(Some(trial)) = self.trial(&probe, device, stages) else { break };
+            let trial = self.trial(&probe, device, stages);
+            let kind = trial.as_ref().err().map(Error::kind);
+            line.is_cut = kind == Some(ErrorKind::TooManyOperators);
+            let Ok(Some(trial)) = trial else { break };
             line.reserved.push((size, trial.unlimited.reserved.bytes));
             line.allocated.push((size, trial.unlimited.allocated.bytes));
             let limit = Room::of(device, config).limit();
             next = crossing(&line.reserved, &[], limit).filter(|&far| far > size);
-        }
-        let limit = Room::of(device, config).limit();
-        if let Some(size) = crossing(&line.allocated, &[], limit).filter(|&size| size > 0) {
-            probe.dims.insert(batch.name, size);
-            let trial = self.trial(&probe, device, stages).ok().flatten();
-            line.lacking =
-                trial.and_then(|trial| Some((trial.unlimited.allocated.bytes, trial.missing()?)));
         }
         line
     }
@@ -96,7 +76,7 @@ impl Model {
         self.open_dims().into_iter().find(|dim| dim.batch)
     }
 
-    /// How far the batch can go on a device; `None` if the model has no batch.
+    /// How far the batch can go on a device; `None` if the model has no batch, or cannot be simulated that far.
     ///
     /// Every candidate is simulated. Memory grows along a nearly straight line, so a search goes where
     /// that line meets the limit, then steps away from there until it has a batch that ends well and
@@ -112,14 +92,30 @@ impl Model {
         stages: &mut Stages,
     ) -> Result<Option<LargestBatch>, Error> {
         let device = device::find(device_id)?;
-        let Some(batch) = self.batch() else {
+        let Some(batch) = self.batch().filter(|_| !line.is_cut) else {
             return Ok(None);
         };
+        match self.search(&batch, config, device, line, stages) {
+            Ok(largest) => Ok(Some(largest)),
+            // That is no limit of memory.
+            Err(error) if error.kind() == ErrorKind::TooManyOperators => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn search(
+        &self,
+        batch: &OpenDim,
+        config: &Config,
+        device: &'static Device,
+        line: &BatchLine,
+        stages: &mut Stages,
+    ) -> Result<LargestBatch, Error> {
         let limit = Room::of(device, config).limit();
         let start = config.dims.get(&batch.name).copied().unwrap_or(batch.default);
         let mut probe = config.clone();
         let mut roomy = Bracket::from(start, limit, &line.reserved);
-        let mut flushing = Bracket::from(start, line.usable(limit), &line.allocated);
+        let mut flushing = Bracket::from(start, limit, &line.allocated);
         while let Some(size) = roomy.next() {
             probe.dims.insert(batch.name.clone(), size);
             let trial = self.trial(&probe, device, stages)?;
@@ -132,10 +128,10 @@ impl Model {
             let trial = self.trial(&probe, device, stages)?;
             flushing.note_flushing(size, trial.as_ref());
         }
-        Ok(Some(LargestBatch {
+        Ok(LargestBatch {
             without_flush: roomy.largest(),
             with_flush: flushing.largest().max(roomy.largest()),
-        }))
+        })
     }
 
     /// A run on a device; `None` for one that is too large to simulate.
@@ -241,7 +237,7 @@ impl<'a> Bracket<'a> {
         let missing = trial.missing();
         if let Some(missing) = missing {
             // What is lost between segments where it fails is lost at other sizes too.
-            self.limit = self.limit.min(allocated - half(missing));
+            self.limit = allocated - missing;
         }
         self.note(size, missing.is_none(), Some(allocated));
     }

@@ -12,7 +12,7 @@ use crate::allocator::{self, OutOfMemory};
 use crate::bytes::{Bytes, Printed};
 use crate::config::Config;
 use crate::device;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::observed::Message;
 use crate::report;
 use crate::sorted;
@@ -166,7 +166,7 @@ impl Model {
             config.dims.insert(dim.name.clone(), batch);
             match stages.on(self, &config, device::find(&config.device)?) {
                 Ok(run) => Ok(Some(run)),
-                Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
+                Err(error) if error.is_beyond_simulation() => Ok(None),
                 Err(error) => Err(error),
             }
         };

@@ -1,9 +1,11 @@
 //! Control flow does what the nodes do that it runs: two texts, one trace.
 
+use highwater_core::estimate::Stages;
 use highwater_core::{Config, Report};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+use crate::fixtures;
 use crate::onnx::{apply, edit};
 
 const HEAD: &str = r#"<ir_version: 9, opset_import: ["" : 18]>"#;
@@ -297,4 +299,15 @@ fn squeezes_and_frozen_normalisations_are_what_the_exporter_meant() {
         z = Mul(h, s)  y = Add(z, o)
     }";
     check_roles("FrozenBatchNorm2d", frozen, (16, 64));
+}
+
+#[test]
+fn the_limit_of_unrolling_is_no_limit_of_memory() {
+    let bytes = fixtures::read("robustness/scan.onnx");
+    let model = highwater_core::open(&mut bytes.as_slice(), "scan").expect("it opens");
+    let (config, mut stages) = (Config::default(), Stages::default());
+    let line = model.batch_line(&config, &mut stages);
+    let largest = model.largest_batch(&config, "b200", &line, &mut stages).expect("it is searched");
+    assert_eq!(largest, None);
+    assert!(stages.made().runs < 10, "{:?}", stages.made());
 }
