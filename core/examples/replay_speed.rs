@@ -63,7 +63,7 @@ fn many_free_blocks(count: usize) -> Trace {
     for i in 0..2 * count {
         push(&mut trace, Bytes(512 * (1 + i as u64 % 7)));
     }
-    trace.events.extend((0..count).map(|i| Event::Free(StorageId(2 * i))));
+    trace.events.extend((0..count).map(|i| Event::Free(StorageId::new(2 * i))));
     for i in 0..count {
         push(&mut trace, Bytes(512 * (1 + i as u64 % 5)));
     }
@@ -71,8 +71,8 @@ fn many_free_blocks(count: usize) -> Trace {
 }
 
 fn push(trace: &mut Trace, requested: Bytes) {
-    let none = LabelId(0);
-    trace.events.push(Event::Alloc(StorageId(trace.storages.len())));
+    let none = LabelId::default();
+    trace.events.push(Event::Alloc(StorageId::new(trace.storages.len())));
     trace.storages.push(Storage {
         reason: None,
         requested,
@@ -93,7 +93,9 @@ fn read(path: &str) -> Result<Trace, Box<dyn Error>> {
         let mut words = line.split(' ');
         match (words.next(), words.next()) {
             (Some("a"), Some(bytes)) => push(&mut trace, Bytes(bytes.parse()?)),
-            (Some("f"), Some(alloc)) => trace.events.push(Event::Free(StorageId(alloc.parse()?))),
+            (Some("f"), Some(alloc)) => {
+                trace.events.push(Event::Free(StorageId::new(alloc.parse()?)));
+            }
             _ => {}
         }
     }

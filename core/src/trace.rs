@@ -11,17 +11,39 @@ use crate::bytes::Bytes;
 use crate::sorted;
 use crate::tensor::TensorType;
 
-/// Position of an allocation in [`Trace::storages`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StorageId(pub usize);
+/// Declares positions in lists of a [`Trace`]. Four bytes each, since a large run has millions.
+macro_rules! positions {
+    ($($(#[$about:meta])* $name:ident;)+) => {
+        $(
+            $(#[$about])*
+            #[derive(
+                Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+            )]
+            pub struct $name(u32);
 
-/// Position of a text in [`Trace::labels`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct LabelId(pub usize);
+            impl $name {
+                /// The position; the last there can be for one that is too far.
+                pub fn new(index: usize) -> Self {
+                    Self(u32::try_from(index).unwrap_or(u32::MAX))
+                }
 
-/// Position of a reason in [`Trace::reasons`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ReasonId(pub usize);
+                /// The position as an index.
+                pub fn index(self) -> usize {
+                    usize::try_from(self.0).unwrap_or(usize::MAX)
+                }
+            }
+        )+
+    };
+}
+
+positions! {
+    /// Position of an allocation in [`Trace::storages`].
+    StorageId;
+    /// Position of a text in [`Trace::labels`]; the default is the empty one.
+    LabelId;
+    /// Position of a reason in [`Trace::reasons`].
+    ReasonId;
+}
 
 /// A stream, by a number; small ones, since the allocator keeps free blocks for each.
 #[derive(
@@ -235,13 +257,13 @@ pub struct Trace {
 impl Trace {
     /// The text behind an id.
     pub fn label(&self, id: LabelId) -> &str {
-        self.labels.get(id.0).map_or("", String::as_str)
+        self.labels.get(id.index()).map_or("", String::as_str)
     }
 
     /// What an event allocates or frees.
     pub fn storage(&self, event: Event) -> Option<&Storage> {
         let (Event::Alloc(id) | Event::Free(id)) = event;
-        self.storages.get(id.0)
+        self.storages.get(id.index())
     }
 
     /// The same run without some of its allocations.
@@ -260,7 +282,7 @@ impl Trace {
                 kept.phases.push(PhaseMark { event: kept.events.len(), ..*mark });
             }
             let (Event::Alloc(id) | Event::Free(id)) = event;
-            if gone.get(id.0) == Some(&false) {
+            if gone.get(id.index()) == Some(&false) {
                 kept.events.push(*event);
                 kept.operators.extend(self.operators.get(index));
                 kept.modules.extend(self.modules.get(index));

@@ -165,7 +165,7 @@ pub(crate) fn events_of(trace: &Trace) -> Vec<Event> {
             trace::Event::Alloc(id) => (true, id),
             trace::Event::Free(id) => (false, id),
         };
-        let storage = &trace.storages[id.0];
+        let storage = &trace.storages[id.index()];
         let mark = trace.phase_at(index);
         let phase =
             mark.map_or_else(String::new, |m| format!("{}:{}", m.iteration, m.phase.name()));
@@ -173,7 +173,7 @@ pub(crate) fn events_of(trace: &Trace) -> Vec<Event> {
         let operator = label(&trace.operators);
         let operator = if operator.is_empty() { "-".to_owned() } else { operator };
         let what = format!("{operator} {} {}", storage.category.name(), label(&trace.modules));
-        Event { alloc, bytes: storage.requested.0, phase, what, id: id.0 as u64 }
+        Event { alloc, bytes: storage.requested.0, phase, what, id: id.index() as u64 }
     };
     trace.events.iter().enumerate().map(event).collect()
 }

@@ -160,12 +160,14 @@ fn apply(
 ) -> Result<(), OutOfMemory> {
     match call {
         Event::Alloc(id) => {
-            if let (Some(storage), Some(block)) = (trace.storages.get(id.0), blocks.get_mut(id.0)) {
+            if let (Some(storage), Some(block)) =
+                (trace.storages.get(id.index()), blocks.get_mut(id.index()))
+            {
                 *block = allocator.malloc_on(storage.stream, storage.requested)?;
             }
         }
         Event::Free(id) => {
-            if let Some(block) = blocks.get_mut(id.0) {
+            if let Some(block) = blocks.get_mut(id.index()) {
                 allocator.free(std::mem::replace(block, BlockId::NULL));
             }
         }

@@ -172,7 +172,7 @@ impl Runtime {
             return x.clone();
         }
         let cacheable = x.is_leaf() && dtype != DType::Float32;
-        let key = x.storage_id().0;
+        let key = x.storage_id().index();
         if cacheable
             && let Some((_, cast)) = self.autocast.cached.borrow().iter().find(|(k, _)| *k == key)
         {

@@ -13,7 +13,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::{fmt, mem};
 
@@ -104,6 +104,8 @@ pub struct GradNode {
     next: Next,
     /// Type of each output of the forward, which incoming gradients must have.
     outputs: RefCell<Types>,
+    /// What it waits for in the backward that is under way.
+    waiting: RefCell<Waiting>,
     body: Body,
 }
 
@@ -245,7 +247,8 @@ impl Runtime {
         let id = self.nodes_made.get();
         self.nodes_made.set(id + 1);
         let Place { module, reason, .. } = self.recorder.borrow().place();
-        Rc::new(GradNode { id, name, module, reason, next, outputs: RefCell::default(), body })
+        let (outputs, waiting) = (RefCell::default(), RefCell::default());
+        Rc::new(GradNode { id, name, module, reason, next, outputs, waiting, body })
     }
 
     /// `loss.backward()`.
@@ -260,7 +263,7 @@ impl Runtime {
             drop(ones);
         });
         self.enter_operator("");
-        self.enter_module(LabelId(0));
+        self.enter_module(LabelId::default());
         self.enter_reason(None);
     }
 }
@@ -277,8 +280,6 @@ fn outputs_of(node: &Rc<GradNode>, outputs: &[Tensor]) -> Vec<Tensor> {
 struct Engine<'a> {
     rt: &'a Runtime,
     observer: &'a dyn Observer,
-    /// Nodes that are to run, by their ids.
-    waiting: BTreeMap<usize, Waiting>,
     /// Nodes whose gradients are complete.
     ready: BinaryHeap<Ready>,
 }
@@ -326,26 +327,24 @@ impl Eq for Ready {}
 
 impl<'a> Engine<'a> {
     fn new(rt: &'a Runtime, root: &Rc<GradNode>, observer: &'a dyn Observer) -> Self {
-        let mut waiting: BTreeMap<usize, Waiting> = BTreeMap::new();
         let mut stack = vec![Rc::clone(root)];
         while let Some(node) = stack.pop() {
             for edge in node.next.iter().flatten() {
-                let waiting = waiting.entry(edge.node.id).or_default();
+                let mut waiting = edge.node.waiting.borrow_mut();
                 if waiting.missing == 0 {
                     stack.push(Rc::clone(&edge.node));
                 }
                 waiting.missing += 1;
             }
         }
-        Self { rt, observer, waiting, ready: BinaryHeap::new() }
+        Self { rt, observer, ready: BinaryHeap::new() }
     }
 
     fn run(&mut self, root: Edge, ones: Tensor) {
         self.accumulate(&root, ones);
         self.ready.push(Ready(root.node));
         while let Some(Ready(node)) = self.ready.pop() {
-            let waiting = self.waiting.get_mut(&node.id);
-            let grads = waiting.map(|waiting| mem::take(&mut waiting.grads)).unwrap_or_default();
+            let grads = mem::take(&mut node.waiting.borrow_mut().grads);
             match &node.body {
                 Body::Accumulate(leaf) => {
                     self.enter(&node);
@@ -367,7 +366,7 @@ impl<'a> Engine<'a> {
     }
 
     fn run_node(&mut self, node: &Rc<GradNode>, body: Option<(Formula, Saved)>, grads: Incoming) {
-        let Some((formula, saved)) = body else { return };
+        let Some((formula, saved)) = body else { return self.hand_on(node, Vec::new()) };
         let (mut saved, region) = self.rt.unpack(saved, self.observer);
         if region.is_some() {
             self.enter(node);
@@ -390,12 +389,19 @@ impl<'a> Engine<'a> {
         grads.into_iter().for_each(drop);
         saved.into_iter().for_each(drop);
         drop(region);
-        for (edge, result) in node.next.iter().zip(results) {
+        self.hand_on(node, results);
+    }
+
+    /// Gives gradients to the nodes that wait for them; nodes that get none wait no longer, either.
+    fn hand_on(&mut self, node: &GradNode, results: Gradients) {
+        let mut results = results.into_iter();
+        for edge in &node.next {
+            let result = results.next().flatten();
             let Some(edge) = edge else { continue };
             if let Some(grad) = result {
                 self.accumulate(edge, grad);
             }
-            let waiting = self.waiting.entry(edge.node.id).or_default();
+            let mut waiting = edge.node.waiting.borrow_mut();
             waiting.missing = waiting.missing.saturating_sub(1);
             if waiting.missing == 0 {
                 self.ready.push(Ready(Rc::clone(&edge.node)));
@@ -416,8 +422,8 @@ impl<'a> Engine<'a> {
     }
 
     /// Adds a gradient to those that wait for a node (`InputBuffer::add`).
-    fn accumulate(&mut self, edge: &Edge, grad: Tensor) {
-        let buffer = &mut self.waiting.entry(edge.node.id).or_default().grads;
+    fn accumulate(&self, edge: &Edge, grad: Tensor) {
+        let buffer = &mut edge.node.waiting.borrow_mut().grads;
         if buffer.len() <= edge.output {
             buffer.resize(edge.output + 1, None);
         }

@@ -46,7 +46,7 @@ impl Region {
 
     fn note(&self, saved: &[Tensor]) -> usize {
         let mut step = self.step.get();
-        step.saves_own |= saved.iter().any(|tensor| tensor.storage_id().0 >= step.storages);
+        step.saves_own |= saved.iter().any(|tensor| tensor.storage_id().index() >= step.storages);
         self.step.set(step);
         self.last.set(step);
         self.nodes.replace(self.nodes.get() + 1)

@@ -69,7 +69,8 @@ impl Asked {
         if !self.questions.iter().all(|is_alike| is_alike(other)) {
             return Elsewhere::Different;
         }
-        let requested = |id: StorageId| trace.storages.get(id.0).map(|storage| storage.requested);
+        let requested =
+            |id: StorageId| trace.storages.get(id.index()).map(|storage| storage.requested);
         let mut changed = BTreeMap::new();
         for (id, size) in &self.sizes {
             let Some(size) = size(other) else { return Elsewhere::Different };
@@ -92,11 +93,14 @@ impl Asked {
             ..trace.clone()
         };
         for (id, &size) in changed {
-            run.storages.get_mut(id.0).into_iter().for_each(|storage| storage.requested = size);
+            run.storages
+                .get_mut(id.index())
+                .into_iter()
+                .for_each(|storage| storage.requested = size);
         }
         let takes_bytes = |storages: &[crate::trace::Storage], event: &Event| {
             let (Event::Alloc(id) | Event::Free(id)) = event;
-            storages.get(id.0).is_some_and(|storage| storage.requested > Bytes::ZERO)
+            storages.get(id.index()).is_some_and(|storage| storage.requested > Bytes::ZERO)
         };
         run.phases.clear();
         let mut marks = trace.phases.iter().peekable();
@@ -105,7 +109,8 @@ impl Asked {
             while let Some((_, event)) = skipped.next_if(|(before, _)| *before <= index) {
                 if takes_bytes(&run.storages, event) {
                     let (Event::Alloc(id) | Event::Free(id)) = event;
-                    let place = run.storages.get(id.0).map(|made| (made.operator, made.module));
+                    let place =
+                        run.storages.get(id.index()).map(|made| (made.operator, made.module));
                     run.events.push(*event);
                     run.operators.extend(place.map(|(operator, _)| operator));
                     run.modules.extend(place.map(|(_, module)| module));

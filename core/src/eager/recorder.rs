@@ -72,7 +72,7 @@ pub struct Recorder {
 
 impl Default for Recorder {
     fn default() -> Self {
-        let nothing = LabelId(0);
+        let nothing = LabelId::default();
         Self {
             trace: Trace { labels: vec![String::new()], ..Trace::default() },
             asked: Asked::default(),
@@ -121,7 +121,7 @@ impl Recorder {
         tensor: Option<&TensorType>,
         category: Option<Category>,
     ) -> (StorageId, bool) {
-        let id = StorageId(self.trace.storages.len());
+        let id = StorageId::new(self.trace.storages.len());
         let by_phase = match self.phase {
             Phase::Forward => Category::Activation,
             _ => Category::Temporary,
@@ -169,7 +169,7 @@ impl Recorder {
 
     /// Another stream uses a storage.
     pub(super) fn record_stream(&mut self, id: StorageId, stream: Stream) {
-        if self.trace.storages.get(id.0).is_some_and(|storage| storage.stream != stream) {
+        if self.trace.storages.get(id.index()).is_some_and(|storage| storage.stream != stream) {
             self.users.entry(id).or_default().insert(stream);
         }
     }
@@ -198,8 +198,8 @@ impl Recorder {
 
     fn free(&mut self, id: StorageId) {
         // An activation is what outlives the forward that made it; the rest was temporary.
-        let same_phase = self.born.get(id.0) == Some(&(self.iteration, self.phase));
-        if let Some(storage) = self.trace.storages.get_mut(id.0)
+        let same_phase = self.born.get(id.index()) == Some(&(self.iteration, self.phase));
+        if let Some(storage) = self.trace.storages.get_mut(id.index())
             && storage.category == Category::Activation
             && same_phase
         {
@@ -210,7 +210,7 @@ impl Recorder {
 
     pub(super) fn recategorise(&mut self, id: StorageId, category: Category, name: &str) {
         let name = self.label(name);
-        if let Some(storage) = self.trace.storages.get_mut(id.0) {
+        if let Some(storage) = self.trace.storages.get_mut(id.index()) {
             storage.category = category;
             storage.name = name;
             // As large as the parameter, whatever computed it.
@@ -259,7 +259,7 @@ impl Recorder {
 
     pub(super) fn reason(&mut self, reason: &Reason) -> ReasonId {
         let known = self.trace.reasons.iter().position(|known| known == reason);
-        ReasonId(known.unwrap_or_else(|| {
+        ReasonId::new(known.unwrap_or_else(|| {
             self.trace.reasons.push(reason.clone());
             self.trace.reasons.len() - 1
         }))
@@ -283,7 +283,7 @@ impl Recorder {
 
     pub(super) fn label(&mut self, text: &str) -> LabelId {
         if text.is_empty() {
-            return LabelId(0);
+            return LabelId::default();
         }
         let mut key = key_of(text);
         while let Some(&id) = self.ids.get(&key) {
@@ -292,7 +292,7 @@ impl Recorder {
             }
             key = key.wrapping_add(1);
         }
-        let id = LabelId(self.trace.labels.len());
+        let id = LabelId::new(self.trace.labels.len());
         self.trace.labels.push(text.to_owned());
         self.ids.insert(key, id);
         id

@@ -374,7 +374,7 @@ fn agrees(error: &OutOfMemory, message: &Message) -> bool {
 /// Allocations, with their events.
 fn allocations(run: &OnDevice) -> impl Iterator<Item = (usize, StorageId, &Storage)> {
     run.trace().events.iter().enumerate().filter_map(|(event, call)| match call {
-        Event::Alloc(id) => Some((event, *id, run.trace().storages.get(id.0)?)),
+        Event::Alloc(id) => Some((event, *id, run.trace().storages.get(id.index())?)),
         Event::Free(_) => None,
     })
 }

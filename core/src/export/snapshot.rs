@@ -145,7 +145,7 @@ impl Recording {
     }
 
     fn alloc(&mut self, trace: &Trace, id: StorageId) -> Result<(), OutOfMemory> {
-        let Some(storage) = trace.storages.get(id.0) else { return Ok(()) };
+        let Some(storage) = trace.storages.get(id.index()) else { return Ok(()) };
         let before = self.driver_calls();
         let outcome = self.allocator.malloc_on(storage.stream, storage.requested);
         if self.driver_calls() != before {
@@ -155,7 +155,7 @@ impl Recording {
         let Some(view) = self.allocator.block(block) else { return Ok(()) };
         let address = FIRST_ADDRESS + view.address;
         self.push("alloc", (address, storage.requested, storage.stream), Some(id));
-        let slots = (self.blocks.get_mut(id.0), self.born.get_mut(id.0));
+        let slots = (self.blocks.get_mut(id.index()), self.born.get_mut(id.index()));
         if let (Some(slot), Some(born)) = slots {
             (*slot, *born) = (block, self.events);
         }
@@ -163,8 +163,9 @@ impl Recording {
     }
 
     fn free(&mut self, trace: &Trace, id: StorageId) {
-        let storage = trace.storages.get(id.0);
-        let block = self.blocks.get_mut(id.0).map(|slot| std::mem::replace(slot, BlockId::NULL));
+        let storage = trace.storages.get(id.index());
+        let block =
+            self.blocks.get_mut(id.index()).map(|slot| std::mem::replace(slot, BlockId::NULL));
         let view = block.and_then(|block| self.allocator.block(block));
         if let (Some(storage), Some(view)) = (storage, view) {
             let block = (FIRST_ADDRESS + view.address, storage.requested, storage.stream);
@@ -179,7 +180,7 @@ impl Recording {
     fn owners(&self) -> BTreeMap<Bytes, StorageId> {
         let alive = self.blocks.iter().enumerate().filter_map(|(id, &block)| {
             let view = self.allocator.block(block)?;
-            Some((view.address, StorageId(id)))
+            Some((view.address, StorageId::new(id)))
         });
         sorted::map(alive)
     }
@@ -249,7 +250,7 @@ fn without(stretches: &[Stretch], others: &[Stretch]) -> Vec<Stretch> {
 
 fn write_event(pickle: &mut Pickle, stacks: &mut Stacks<'_>, entry: &Entry) {
     let &Entry { action, address, size, event, stream, storage } = entry;
-    let owner = storage.and_then(|id| stacks.trace.storages.get(id.0));
+    let owner = storage.and_then(|id| stacks.trace.storages.get(id.index()));
     let kind = owner.and_then(|owner| owner.tensor.as_ref());
     pickle.open();
     pickle.entries(&[
@@ -320,7 +321,7 @@ fn write_segment(
             ("state", Value::Text(state)),
         ]);
         if let Some(&id) = owners.get(&block.address) {
-            let born = recording.born.get(id.0).copied().unwrap_or(0);
+            let born = recording.born.get(id.index()).copied().unwrap_or(0);
             stacks.write(pickle, born, Some(id));
         } else {
             pickle.text("frames");
@@ -388,7 +389,7 @@ impl Stacks<'_> {
         let said = |label: LabelId| Some(label).filter(|&label| !trace.label(label).is_empty());
         let at = |labels: &[LabelId]| labels.get(event).copied().and_then(said);
         let place = (
-            storage.and_then(|id| said(trace.storages.get(id.0)?.name)),
+            storage.and_then(|id| said(trace.storages.get(id.index())?.name)),
             at(&trace.operators),
             at(&trace.modules),
             trace.phase_at(event).map(|mark| (mark.iteration, mark.phase)),

@@ -140,9 +140,9 @@ fn spell(
         }
         let (Event::Alloc(id) | Event::Free(id)) = trace.events[at];
         let next = char::from(b'a' + u8::try_from(names.len()).unwrap());
-        let name = *names.entry(id.0).or_insert(next);
+        let name = *names.entry(id.index()).or_insert(next);
         match trace.events[at] {
-            Event::Alloc(_) => write!(text, " +{name} {}", trace.storages[id.0].requested.0),
+            Event::Alloc(_) => write!(text, " +{name} {}", trace.storages[id.index()].requested.0),
             Event::Free(_) => write!(text, " -{name}"),
         }
         .unwrap();

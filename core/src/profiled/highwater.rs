@@ -52,7 +52,8 @@ pub(super) fn trace(
 fn forget_types(trace: &mut Trace) {
     let Trace { storages, labels, .. } = trace;
     for storage in storages {
-        let is_block = labels.get(storage.operator.0).is_some_and(|operator| !operator.is_empty());
+        let is_block =
+            labels.get(storage.operator.index()).is_some_and(|operator| !operator.is_empty());
         if is_block && storage.tensor.as_ref().is_some_and(|tensor| tensor.dtype == DType::UInt8) {
             storage.tensor = None;
         }

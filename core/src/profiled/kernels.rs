@@ -126,7 +126,7 @@ fn calls_of(trace: &Trace) -> Vec<Call> {
     let mut is_freed = vec![false; trace.storages.len()];
     for event in &trace.events {
         if let Event::Free(id) = event
-            && let Some(freed) = is_freed.get_mut(id.0)
+            && let Some(freed) = is_freed.get_mut(id.index())
         {
             *freed = true;
         }
@@ -136,15 +136,15 @@ fn calls_of(trace: &Trace) -> Vec<Call> {
         storage.is_none_or(|storage| trace.label(storage.operator) == "aten::ones_like")
     };
     let call = |event: &Event| match *event {
-        Event::Alloc(id) | Event::Free(id) if is_root(id.0) => None,
+        Event::Alloc(id) | Event::Free(id) if is_root(id.index()) => None,
         Event::Alloc(id) => {
-            let bytes = trace.storages.get(id.0)?.requested;
-            Some(match is_freed.get(id.0) {
-                Some(true) => Call::Scratch { bytes, number: id.0 },
+            let bytes = trace.storages.get(id.index())?.requested;
+            Some(match is_freed.get(id.index()) {
+                Some(true) => Call::Scratch { bytes, number: id.index() },
                 _ => Call::Output { bytes, instead_of: 0 },
             })
         }
-        Event::Free(id) => Some(Call::Free { number: id.0 }),
+        Event::Free(id) => Some(Call::Free { number: id.index() }),
     };
     trace.events.iter().filter_map(call).collect()
 }

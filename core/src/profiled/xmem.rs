@@ -267,7 +267,7 @@ fn written(lives: &[Life], length: Time) -> Trace {
         calls.extend(life.freed.map(|freed| (freed.max(life.born.saturating_add(1)), false, at)));
     }
     sorted::by_key(&mut calls, |&(at, is_alloc, life)| (at, is_alloc, life));
-    let none = LabelId(0);
+    let none = LabelId::default();
     let mut trace = Trace { labels: vec![String::new()], ..Trace::default() };
     trace.storages = lives
         .iter()
@@ -299,7 +299,7 @@ fn written(lives: &[Life], length: Time) -> Trace {
             before = (iteration, phase);
             trace.phases.push(PhaseMark { event: trace.events.len(), iteration, phase });
         }
-        let id = StorageId(life);
+        let id = StorageId::new(life);
         trace.events.push(if is_alloc { Event::Alloc(id) } else { Event::Free(id) });
         trace.operators.push(none);
         trace.modules.push(none);

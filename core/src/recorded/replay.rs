@@ -72,13 +72,13 @@ impl Calls {
             match *event {
                 Event::Alloc(id) => {
                     if let Some((storage, number)) =
-                        trace.storages.get(id.0).zip(numbers.get_mut(id.0))
+                        trace.storages.get(id.index()).zip(numbers.get_mut(id.index()))
                     {
                         *number = calls.malloc(storage.requested, storage.stream);
                     }
                 }
                 Event::Free(id) => {
-                    calls.list.extend(numbers.get(id.0).copied().map(Call::Free));
+                    calls.list.extend(numbers.get(id.index()).copied().map(Call::Free));
                 }
             }
         }

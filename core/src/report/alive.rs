@@ -16,18 +16,18 @@ pub(super) fn alive_at(trace: &Trace, event: usize) -> Vec<(StorageId, usize)> {
             Event::Alloc(id) => (id, Some(index)),
             Event::Free(id) => (id, None),
         };
-        if let Some(slot) = born.get_mut(id.0) {
+        if let Some(slot) = born.get_mut(id.index()) {
             *slot = state;
         }
     }
     let alive = born.into_iter().enumerate();
-    alive.filter_map(|(id, born)| Some((StorageId(id), born?))).collect()
+    alive.filter_map(|(id, born)| Some((StorageId::new(id), born?))).collect()
 }
 
 /// Requested bytes of each category.
 pub(super) fn by_category(trace: &Trace, alive: &[(StorageId, usize)]) -> ByCategory {
     let mut sums = ByCategory::default();
-    for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.0)) {
+    for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.index())) {
         *sums.get_mut(storage.category) += storage.requested;
     }
     sums
@@ -36,7 +36,7 @@ pub(super) fn by_category(trace: &Trace, alive: &[(StorageId, usize)]) -> ByCate
 /// Requested bytes of each module, the largest first.
 pub(super) fn by_module(trace: &Trace, alive: &[(StorageId, usize)]) -> Vec<ModuleBytes> {
     let mut sums: BTreeMap<String, Bytes> = BTreeMap::new();
-    for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.0)) {
+    for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.index())) {
         *sums.entry(module_of(trace, storage).to_owned()).or_default() += storage.requested;
     }
     let mut modules: Vec<_> =
@@ -59,7 +59,7 @@ pub(super) fn live_tensors(
     let mut deaths: Vec<Option<usize>> = vec![None; trace.storages.len()];
     for (index, event) in trace.events.iter().enumerate() {
         if let Event::Free(id) = event
-            && let Some(death) = deaths.get_mut(id.0)
+            && let Some(death) = deaths.get_mut(id.index())
         {
             *death = Some(index);
         }
@@ -67,7 +67,7 @@ pub(super) fn live_tensors(
     let mut tensors: Vec<_> = alive
         .into_iter()
         .filter_map(|(id, born)| {
-            let storage = trace.storages.get(id.0)?;
+            let storage = trace.storages.get(id.index())?;
             let live = LiveTensor {
                 bytes: storage.requested,
                 category: storage.category,
@@ -76,7 +76,7 @@ pub(super) fn live_tensors(
                 name: trace.label(storage.name).to_owned(),
                 tensor: storage.tensor.clone(),
                 born,
-                dies: deaths.get(id.0).copied().flatten(),
+                dies: deaths.get(id.index()).copied().flatten(),
             };
             Some((id, live))
         })

@@ -37,12 +37,12 @@ impl Certainty {
     /// What these storages rest on.
     pub(super) fn of(trace: &Trace, alive: &[(StorageId, usize)]) -> Self {
         let mut sums: BTreeMap<Option<ReasonId>, Bytes> = BTreeMap::new();
-        for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.0)) {
+        for storage in alive.iter().filter_map(|(id, _)| trace.storages.get(id.index())) {
             *sums.entry(storage.reason).or_default() += storage.requested;
         }
         let reasons = trace.reasons.iter().enumerate().map(|(at, reason)| Part {
             reason: reason.clone(),
-            bytes: sums.get(&Some(ReasonId(at))).copied().unwrap_or_default(),
+            bytes: sums.get(&Some(ReasonId::new(at))).copied().unwrap_or_default(),
         });
         let mut parts: Vec<Part> = reasons.collect();
         sorted::by_key(&mut parts, |part| (Reverse(part.reason.basis()), Reverse(part.bytes)));

@@ -154,7 +154,7 @@ impl Snapshot {
         let (categories, modules) = (by_category(trace, &alive), by_module(trace, &alive));
         let (ids, live): (Vec<_>, Vec<_>) = live_tensors(trace, alive).into_iter().unzip();
         let owners = ids.iter().enumerate().filter_map(|(place, id)| {
-            let block = allocator.block(*blocks.get(id.0)?)?;
+            let block = allocator.block(*blocks.get(id.index())?)?;
             Some(((block.segment, block.offset), place))
         });
         let owners = sorted::map(owners);

@@ -52,7 +52,7 @@ impl Bands {
     /// In the order in which modules first keep an activation; one band alone is none.
     pub(super) fn new(trace: &Trace, alive: &[(StorageId, usize)]) -> Self {
         let is_activation = |id: StorageId| {
-            trace.storages.get(id.0).is_some_and(|it| it.category == Category::Activation)
+            trace.storages.get(id.index()).is_some_and(|it| it.category == Category::Activation)
         };
         let alive: Vec<_> = alive.iter().copied().filter(|&(id, _)| is_activation(id)).collect();
         let (parts, _) = largest(&by_module(trace, &alive));
@@ -69,8 +69,8 @@ impl Bands {
             }));
         }
         for (id, _) in &alive {
-            let module = of.get(id.0).copied().flatten().and_then(|at| modules.get_mut(at));
-            if let (Some(module), Some(storage)) = (module, trace.storages.get(id.0)) {
+            let module = of.get(id.index()).copied().flatten().and_then(|at| modules.get_mut(at));
+            if let (Some(module), Some(storage)) = (module, trace.storages.get(id.index())) {
                 module.1 += storage.requested;
             }
         }

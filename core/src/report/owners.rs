@@ -74,8 +74,8 @@ impl Ledger {
     }
 
     fn entry(&mut self, trace: &Trace, id: StorageId) -> Option<(&mut Bytes, Bytes)> {
-        let owner = self.of.get(id.0).copied().flatten()?;
-        Some((self.now.get_mut(owner)?, trace.storages.get(id.0)?.requested))
+        let owner = self.of.get(id.index()).copied().flatten()?;
+        Some((self.now.get_mut(owner)?, trace.storages.get(id.index())?.requested))
     }
 
     /// What the owners have now.

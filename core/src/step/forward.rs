@@ -166,7 +166,7 @@ impl<'a> Forward<'a> {
             step.forget(&mut values);
         }
         modules.end();
-        rt.enter_module(LabelId(0));
+        rt.enter_module(LabelId::default());
         rt.enter_reason(None);
         let outputs = self.graph.outputs.iter();
         outputs.filter_map(|output| values.get(output.0).cloned().flatten()).collect()

@@ -88,14 +88,14 @@ impl<'a> Modules<'a> {
             hooks,
             direction,
             within: None,
-            label: Cell::new(LabelId(0)),
+            label: Cell::new(LabelId::default()),
             path: RefCell::default(),
         }
     }
 
     /// Part of a module begins.
     pub(super) fn resume(rt: &'a Runtime, hooks: &'a dyn Hooks, within: &'a str) -> Self {
-        let (label, path) = (Cell::new(LabelId(0)), RefCell::new(within.to_owned()));
+        let (label, path) = (Cell::new(LabelId::default()), RefCell::new(within.to_owned()));
         Self { rt, hooks, direction: Direction::Forward, within: Some(within), label, path }
     }
 

@@ -64,7 +64,7 @@ pub(super) fn mark(program: &Program<'_>, typed: &Typed, trace: &mut Trace) -> O
         let (guessed, tensors) = (Bytes::ZERO, tensors(node, typed));
         Some((node.module.as_str(), Guess { node, kind, guessed, tensors }))
     }));
-    let reason = ReasonId(trace.reasons.len());
+    let reason = ReasonId::new(trace.reasons.len());
     let mut assumed = Vec::new();
     for (at, storage) in trace.storages.iter().enumerate() {
         if !trace.is_convolution_workspace(storage) {

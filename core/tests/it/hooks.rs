@@ -44,7 +44,7 @@ fn shown(trace: &Trace, index: usize) -> String {
         Event::Alloc(id) => ('+', id),
         Event::Free(id) => ('-', id),
     };
-    format!("{phase} {operator} {sign}{}", trace.storages[id.0].requested.0)
+    format!("{phase} {operator} {sign}{}", trace.storages[id.index()].requested.0)
 }
 
 /// Writes down what is called.
@@ -263,7 +263,7 @@ fn optimizer_state(trace: &Trace) -> Bytes {
     let freed = |id| trace.events.contains(&Event::Free(id));
     let state = trace.storages.iter().enumerate().filter(|(id, storage)| {
         storage.category == Category::OptimizerState
-            && !freed(highwater_core::trace::StorageId(*id))
+            && !freed(highwater_core::trace::StorageId::new(*id))
     });
     state.map(|(_, storage)| storage.requested).sum()
 }

@@ -55,7 +55,7 @@ pub(crate) fn phases(trace: &Trace, marks: &[usize]) -> Vec<String> {
         let words = trace.events[range].iter().map(|event| match event {
             Event::Alloc(id) => {
                 made.insert(*id, made.len());
-                format!("+{}", trace.storages[id.0].requested.0)
+                format!("+{}", trace.storages[id.index()].requested.0)
             }
             Event::Free(id) => format!("-{}", made[id]),
         });

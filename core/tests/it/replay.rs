@@ -116,7 +116,7 @@ fn trace(recording: &Recording) -> Trace {
     let mut trace = Trace::default();
     let mut iteration = 0;
     for &call in &recording.calls {
-        let label = LabelId(0);
+        let label = LabelId::default();
         match call {
             Call::BeginIteration => {
                 iteration += 1;
@@ -125,7 +125,7 @@ fn trace(recording: &Recording) -> Trace {
             }
             Call::Segment(_) => {}
             Call::Alloc(requested, _, _) => {
-                trace.events.push(Event::Alloc(StorageId(trace.storages.len())));
+                trace.events.push(Event::Alloc(StorageId::new(trace.storages.len())));
                 trace.storages.push(Storage {
                     reason: None,
                     requested,
@@ -137,7 +137,7 @@ fn trace(recording: &Recording) -> Trace {
                     tensor: None,
                 });
             }
-            Call::Free(alloc) => trace.events.push(Event::Free(StorageId(alloc))),
+            Call::Free(alloc) => trace.events.push(Event::Free(StorageId::new(alloc))),
         }
     }
     trace

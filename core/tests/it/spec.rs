@@ -77,8 +77,8 @@ fn requested_beside_workspaces(trace: &Trace) -> Vec<u64> {
     let (mut current, mut peaks) = (0, vec![0; 4]);
     for (index, event) in trace.events.iter().enumerate() {
         match event {
-            Event::Alloc(id) => current += trace.storages[id.0].requested.0,
-            Event::Free(id) => current -= trace.storages[id.0].requested.0,
+            Event::Alloc(id) => current += trace.storages[id.index()].requested.0,
+            Event::Free(id) => current -= trace.storages[id.index()].requested.0,
         }
         let iteration = trace.phase_at(index).map_or(0, |mark| mark.iteration);
         peaks[iteration] = peaks[iteration].max(current);

@@ -18,8 +18,8 @@ fn check(script: impl FnOnce(&Runtime), expected: &Expect) {
     script(&rt);
     let trace = rt.into_trace();
     let event = |&event: &Event| match event {
-        Event::Alloc(id) => format!("+{} on {}", id.0, trace.storages[id.0].stream.0),
-        Event::Free(id) => format!("-{}", id.0),
+        Event::Alloc(id) => format!("+{} on {}", id.index(), trace.storages[id.index()].stream.0),
+        Event::Free(id) => format!("-{}", id.index()),
     };
     let events: Vec<String> = trace.events.iter().map(event).collect();
     let reserved = replay(&trace, &Settings::default(), None).reserved.bytes;

@@ -53,7 +53,7 @@ fn left(trace: &Trace, category: Category) -> Bytes {
     let mut left = 0;
     for event in &trace.events {
         let (Event::Alloc(id) | Event::Free(id)) = event;
-        let storage = &trace.storages[id.0];
+        let storage = &trace.storages[id.index()];
         match event {
             _ if storage.category != category => {}
             Event::Alloc(_) => left += storage.requested.0,
