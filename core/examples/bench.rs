@@ -1,7 +1,8 @@
 //! Where the time goes: each stage, the whole estimate, the search for the largest batch.
 //!
-//! `cargo run --release -p highwater-core --example bench`. Wall time, the best of several rounds;
-//! shares and ratios are of one run on one machine, and travel better than times.
+//! `cargo xtask bench`. Wall time, the best of several rounds; shares and ratios are of one run on one machine, and
+//! travel better than times. The last table compares with `bench.txt`, which `cargo xtask bench save` writes: its first
+//! row is work that never changes, so its ratio is that of the machines.
 #![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "prints its result")]
 
@@ -34,14 +35,62 @@ const MODELS: [(&str, &[(&str, u64)]); 4] = [
     ("swin_t", &[("batch", 32)]),
 ];
 
+/// Milliseconds by what was measured, in order.
+#[derive(Default)]
+struct Times(Vec<(String, f64)>);
+
+impl Times {
+    fn note(&mut self, what: String, time: Duration) {
+        self.0.push((what, time.as_secs_f64() * 1e3));
+    }
+
+    /// Prints how many times as long each took as in the last run that was saved.
+    fn compare(&self, saved: &str) {
+        let saved: BTreeMap<&str, f64> = saved
+            .lines()
+            .filter_map(|line| line.rsplit_once(char::is_whitespace))
+            .filter_map(|(what, time)| Some((what.trim_end(), time.parse().ok()?)))
+            .collect();
+        println!("\nmilliseconds, and how many times what `bench.txt` has");
+        for (what, time) in &self.0 {
+            let times = saved.get(what.as_str()).map(|before| format!("x{:.2}", time / before));
+            println!("{what:<44} {time:>10.2} {:>7}", times.unwrap_or_default());
+        }
+    }
+
+    fn lines(&self) -> String {
+        let lines = self.0.iter().map(|(what, time)| format!("{what:<44} {time:>10.2}"));
+        lines.collect::<Vec<_>>().join("\n") + "\n"
+    }
+}
+
+/// Sorting, which no change of ours makes faster.
+fn machine() -> Duration {
+    let numbers = || (0..1_000_000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    best(|| {
+        let mut numbers: Vec<u64> = numbers().collect();
+        numbers.sort_unstable();
+        drop(black_box(numbers));
+    })
+}
+
 fn main() -> Result<()> {
-    // `-- curve` prints the last table alone.
-    if std::env::args().all(|argument| argument != "curve") {
-        stages()?;
-        all_devices()?;
+    let is_asked = |word: &str| std::env::args().any(|argument| argument == word);
+    let mut times = Times::default();
+    times.note("this machine".to_owned(), machine());
+    // `curve` prints that table alone.
+    if !is_asked("curve") {
+        stages(&mut times)?;
+        all_devices(&mut times)?;
         large_file()?;
     }
-    curve()
+    curve(&mut times)?;
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/bench.txt");
+    times.compare(&std::fs::read_to_string(&path).unwrap_or_default());
+    if is_asked("save") {
+        std::fs::write(path, times.lines())?;
+    }
+    Ok(())
 }
 
 /// Time of one call, in the fastest of several rounds that take a second together at most.
@@ -59,7 +108,7 @@ fn best(mut call: impl FnMut()) -> Duration {
     fastest
 }
 
-fn stages() -> Result<()> {
+fn stages(times: &mut Times) -> Result<()> {
     println!("milliseconds, and share of their sum; `estimate` is everything after decode");
     println!(
         "{:<10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>9} {:>7} {:>9} {:>11}",
@@ -75,12 +124,12 @@ fn stages() -> Result<()> {
         "M events/s"
     );
     for (name, dims) in MODELS {
-        stages_of(name, dims)?;
+        stages_of(name, dims, times)?;
     }
     Ok(())
 }
 
-fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
+fn stages_of(name: &str, dims: &[(&str, u64)], times: &mut Times) -> Result<()> {
     let bytes = fixture(name)?;
     let config = config(dims);
     let device = device::lookup(&config.device).ok_or("no such device")?;
@@ -101,6 +150,9 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
         best(|| drop(black_box(replay_series(black_box(&trace), &Settings::default(), None)))),
     ];
     let estimate = best(|| drop(black_box(model.estimate(black_box(&config)))));
+    for (stage, time) in STAGES.into_iter().zip(stages.into_iter().chain([estimate])) {
+        times.note(format!("{name}, {stage}"), time);
+    }
 
     let sum: Duration = stages.iter().sum();
     let [decode, .., replay] = stages;
@@ -119,14 +171,14 @@ fn stages_of(name: &str, dims: &[(&str, u64)]) -> Result<()> {
 }
 
 /// What a node of a large graph takes, and how many times that of a graph a tenth its size.
-fn curve() -> Result<()> {
+fn curve(times: &mut Times) -> Result<()> {
     println!("\nmicroseconds for each node, and how many times that of a graph a tenth its size");
     print!("{:<28} {:>7} {:>8}", "model", "nodes", "events");
     println!("{}", STAGES.map(|stage| format!(" {stage:>13}")).concat());
     for checkpoint in [Checkpoint::None, Checkpoint::Blocks] {
         let config = Config { checkpoint, ..config(&[("batch", 2)]) };
         for (name, input, block) in CHAINS {
-            curve_of(&format!("{name}, checkpoint {checkpoint}"), &config, input, block)?;
+            curve_of(&format!("{name}, checkpoint {checkpoint}"), &config, input, block, times)?;
         }
     }
     Ok(())
@@ -135,7 +187,13 @@ fn curve() -> Result<()> {
 /// Columns of the curve; the last is the whole answer.
 const STAGES: [&str; 6] = ["decode", "infer", "recover", "step", "replay", "estimate"];
 
-fn curve_of(name: &str, config: &Config, input: &[u64], block: Block) -> Result<()> {
+fn curve_of(
+    name: &str,
+    config: &Config,
+    input: &[u64],
+    block: Block,
+    ledger: &mut Times,
+) -> Result<()> {
     let device = device::lookup(&config.device).ok_or("no such device")?;
     let mut before = [0.; STAGES.len()];
     for blocks in [20, 200, 2000] {
@@ -162,6 +220,8 @@ fn curve_of(name: &str, config: &Config, input: &[u64], block: Block) -> Result<
         drop(black_box(model.estimate(config)?));
         lap();
         let nodes = model.graph().nodes.len();
+        let [.., estimate] = times;
+        ledger.note(format!("{name}, {nodes} nodes"), estimate);
         print!("{name:<28} {nodes:>7} {:>8}", trace.events.len());
         for (time, before) in times.iter().zip(&mut before) {
             let each = time.as_secs_f64() * 1e6 / f64::from(u32::try_from(nodes)?);
@@ -281,7 +341,7 @@ fn attention_block(index: usize, x: &str) -> (Vec<Vec<u8>>, State, String) {
 }
 
 /// How all devices end, and their largest batches: one after the other, with what each stage had to be computed.
-fn all_devices() -> Result<()> {
+fn all_devices(times: &mut Times) -> Result<()> {
     println!(
         "\nmilliseconds for {} devices, and how often a stage was computed",
         device::all().len()
@@ -311,6 +371,9 @@ fn all_devices() -> Result<()> {
             }
             made = stages.made();
         });
+        for (what, time) in [("one device", one), ("verdicts", verdicts), ("searches", searches)] {
+            times.note(format!("{name}, {what}"), time);
+        }
         println!(
             "{name:<10} {:>8} {:>9} {:>9} {:>6} {:>8}",
             milliseconds(one),

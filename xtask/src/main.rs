@@ -99,8 +99,11 @@ enum Task {
         #[arg(long)]
         quick: bool,
     },
-    /// Measure how long an estimate takes
-    Bench,
+    /// Measure how long estimates take, and compare with the run that was saved last
+    Bench {
+        /// `save` keeps this run to compare with; `curve` measures the growth with the number of nodes alone
+        what: Vec<String>,
+    },
     /// Mutate inputs of every format for a while, and keep those that panic, take long or much memory
     Fuzz {
         /// How long, in minutes, all targets together
@@ -165,8 +168,10 @@ fn perform(task: &Task) -> Result<()> {
             weight::weigh()
         }
         Task::Test { quick } => checks::run_all(quick),
-        Task::Bench => {
-            run(command("cargo").args("run --release -p highwater-core --example bench".split(' ')))
+        Task::Bench { ref what } => {
+            let mut bench = command("cargo");
+            bench.args("run --release -p highwater-core --example bench --".split(' '));
+            run(bench.args(what))
         }
         Task::Fuzz { minutes, seed, ref targets } => {
             let mut fuzz = command("cargo");
