@@ -38,6 +38,10 @@ const DOES_NOT_FIT: u8 = 1;
 /// Bad use or input; clap exits with the same.
 const BAD_INPUT: u8 = 2;
 
+/// A third of an estimate is allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let (output, status) = match Arguments::parse().command {
         Task::Estimate(arguments) => match estimate(&arguments) {
