@@ -235,7 +235,7 @@ pub struct PhaseMark {
 }
 
 /// Allocations and frees of a few training iterations, in program order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Trace {
     /// Every call to the allocator.
     pub events: Vec<Event>,

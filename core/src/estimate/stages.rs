@@ -214,13 +214,7 @@ impl Known {
         let variant = match run.asked.on(&run.trace, hardware) {
             // The first is that of the run's own hardware.
             Elsewhere::Same => Rc::clone(&self.variants.first()?.1),
-            Elsewhere::Resized(trace) => {
-                let same = |(_, known): &&(Hardware, Rc<Variant>)| known.is_sized_as(&trace);
-                match self.variants.iter().find(same) {
-                    Some((_, known)) => Rc::clone(known),
-                    None => Rc::new(Variant::new(Some(trace))),
-                }
-            }
+            Elsewhere::Resized(trace) => Rc::new(Variant::new(Some(trace))),
             Elsewhere::Different => return None,
         };
         self.variants.push((*hardware, Rc::clone(&variant)));
@@ -249,10 +243,6 @@ impl Variant {
         if self.replayed(settings).is_none() {
             self.replays.borrow_mut().push((settings.without_limits(), replay));
         }
-    }
-
-    fn is_sized_as(&self, trace: &Trace) -> bool {
-        self.trace.as_ref().is_some_and(|own| own == trace)
     }
 }
 
