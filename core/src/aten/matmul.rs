@@ -334,28 +334,28 @@ pub struct Subscripted<'a> {
     /// The operand.
     pub tensor: &'a Tensor,
     /// One letter per dimension.
-    pub letters: &'a [char],
+    pub letters: &'a [u8],
 }
 
 /// `aten::einsum` of two operands (`sumproduct_pair`).
 ///
 /// Both are permuted to batches of matrices (a copy where strides do not merge), multiplied, and the
 /// product is permuted to the order of `output`. Where nothing is summed they are multiplied element by element.
-pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[char]) -> Tensor {
+pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[u8]) -> Tensor {
     // A list is cast from its start.
     let [right, left] = rt.for_operator("aten::einsum", [b.tensor, a.tensor]);
     let (a, b) = (Subscripted { tensor: &left, ..a }, Subscripted { tensor: &right, ..b });
     rt.enter_operator("aten::einsum");
-    let in_both = |c: &&char| a.letters.contains(c) && b.letters.contains(c);
-    let batch: Vec<char> =
+    let in_both = |c: &&u8| a.letters.contains(c) && b.letters.contains(c);
+    let batch: Vec<u8> =
         a.letters.iter().filter(in_both).filter(|c| output.contains(c)).copied().collect();
-    let summed: Vec<char> =
+    let summed: Vec<u8> =
         a.letters.iter().filter(in_both).filter(|c| !output.contains(c)).copied().collect();
     if a.letters.iter().chain(b.letters).all(|c| output.contains(c)) {
         return elementwise::mul(rt, &spread(rt, a, output), &spread(rt, b, output));
     }
-    let own = |of: &Subscripted<'_>| -> Vec<char> {
-        let shared = |c: &&char| !batch.contains(c) && !summed.contains(c);
+    let own = |of: &Subscripted<'_>| -> Vec<u8> {
+        let shared = |c: &&u8| !batch.contains(c) && !summed.contains(c);
         of.letters.iter().filter(shared).copied().collect()
     };
     let (rows, columns) = (own(&a), own(&b));
@@ -363,8 +363,8 @@ pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[
     let right = arranged(rt, b, [&batch, &summed, &columns]);
     let product = bmm(rt, &left, &right);
     drop((left, right));
-    let letters: Vec<char> = [batch, rows, columns].concat();
-    let size_of = |c: &char| {
+    let letters: Vec<u8> = [batch, rows, columns].concat();
+    let size_of = |c: &u8| {
         let find = |of: &Subscripted<'_>| {
             of.letters.iter().position(|l| l == c).map(|dim| of.tensor.size(dim))
         };
@@ -378,8 +378,8 @@ pub fn contract(rt: &Runtime, a: Subscripted<'_>, b: Subscripted<'_>, output: &[
 }
 
 /// An operand with a dimension for each letter of `output`.
-fn spread(rt: &Runtime, operand: Subscripted<'_>, output: &[char]) -> Tensor {
-    let position = |c: &char| operand.letters.iter().position(|l| l == c);
+fn spread(rt: &Runtime, operand: Subscripted<'_>, output: &[u8]) -> Tensor {
+    let position = |c: &u8| operand.letters.iter().position(|l| l == c);
     let order: Vec<usize> = output.iter().filter_map(position).collect();
     let sizes: Dims =
         output.iter().map(|c| position(c).map_or(1, |dim| operand.tensor.size(dim))).collect();
@@ -387,12 +387,12 @@ fn spread(rt: &Runtime, operand: Subscripted<'_>, output: &[char]) -> Tensor {
 }
 
 /// An operand as `[batch, m, n]`, each a group of its dimensions.
-fn arranged(rt: &Runtime, operand: Subscripted<'_>, groups: [&[char]; 3]) -> Tensor {
-    let position = |c: &char| operand.letters.iter().position(|l| l == c);
+fn arranged(rt: &Runtime, operand: Subscripted<'_>, groups: [&[u8]; 3]) -> Tensor {
+    let position = |c: &u8| operand.letters.iter().position(|l| l == c);
     let order: Vec<usize> =
         groups.iter().flat_map(|group| group.iter().filter_map(position)).collect();
     let permuted = view::permute(rt, operand.tensor, &order);
-    let size = |group: &[char]| {
+    let size = |group: &[u8]| {
         numel(
             &group.iter().filter_map(position).map(|d| operand.tensor.size(d)).collect::<Vec<_>>(),
         )

@@ -3,8 +3,6 @@
 //! <https://onnx.ai/onnx/operators/onnx__MatMul.html>, `onnx__Gemm.html`, `onnx__Einsum.html`,
 //! `onnx__MatMulInteger.html`, `onnx__QLinearMatMul.html`, `onnx__Det.html`.
 
-use std::collections::BTreeMap;
-
 use super::Call;
 use super::formula::{run_as, run_row};
 use super::run::fresh;
@@ -108,7 +106,7 @@ fn det(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 /// One term of an equation: its letters, and where an ellipsis stands among them.
 struct Term {
-    letters: Vec<char>,
+    letters: Vec<u8>,
     ellipsis: Option<usize>,
 }
 
@@ -122,7 +120,7 @@ fn einsum(inference: &mut Inference<'_>) -> Result<(), OpError> {
     if terms.len() != inference.n_inputs() {
         return Err(OpError::new(format!("`{equation}` is for {} inputs", terms.len())));
     }
-    let mut sizes = BTreeMap::new();
+    let mut sizes = Vec::new();
     let mut rest = Dims::new();
     for (position, term) in terms.iter().enumerate() {
         let dims = &inference.input(position)?.dims;
@@ -137,8 +135,9 @@ fn einsum(inference: &mut Inference<'_>) -> Result<(), OpError> {
             dims.extend_from_slice(&rest);
         }
         if let Some(letter) = result.letters.get(position) {
-            let size = sizes.get(letter);
-            dims.push(*size.ok_or_else(|| OpError::new(format!("`{letter}` has no size")))?);
+            let size = sizes.iter().find(|(known, _)| known == letter);
+            let unknown = || OpError::new(format!("`{}` has no size", char::from(*letter)));
+            dims.push(size.ok_or_else(unknown)?.1);
         }
     }
     let dtype = inference.input(0)?.dtype;
@@ -147,12 +146,12 @@ fn einsum(inference: &mut Inference<'_>) -> Result<(), OpError> {
 }
 
 fn term(text: &str) -> Term {
-    let letters = text.chars().filter(|&c| c != '.').collect();
+    let letters = text.bytes().filter(|&c| c != b'.').collect();
     Term { letters, ellipsis: text.find("...") }
 }
 
 /// Gives each letter its size; what the ellipsis stands for is left over.
-fn bind<'a>(term: &Term, dims: &'a [u64], sizes: &mut BTreeMap<char, u64>) -> Option<&'a [u64]> {
+fn bind<'a>(term: &Term, dims: &'a [u64], sizes: &mut Vec<(u8, u64)>) -> Option<&'a [u64]> {
     let hidden = dims.len().checked_sub(term.letters.len())?;
     if term.ellipsis.is_none() && hidden != 0 {
         return None;
@@ -161,12 +160,11 @@ fn bind<'a>(term: &Term, dims: &'a [u64], sizes: &mut BTreeMap<char, u64>) -> Op
     let (front, tail) = dims.split_at_checked(lead)?;
     let (rest, back) = tail.split_at_checked(hidden)?;
     for (&letter, &size) in term.letters.iter().zip(front.iter().chain(back)) {
-        let known = sizes.entry(letter).or_insert(size);
-        match (*known, size) {
-            (a, b) if a == b => {}
-            (1, b) => *known = b,
-            (_, 1) => {}
-            _ => return None,
+        match sizes.iter_mut().find(|(known, _)| *known == letter) {
+            None => sizes.push((letter, size)),
+            Some((_, known)) if *known == 1 => *known = size,
+            Some((_, known)) if size == 1 || *known == size => {}
+            Some(_) => return None,
         }
     }
     Some(rest)
@@ -174,14 +172,12 @@ fn bind<'a>(term: &Term, dims: &'a [u64], sizes: &mut BTreeMap<char, u64>) -> Op
 
 /// Without an arrow the result has the letters that occur once, in alphabetical order.
 fn implied(terms: &[Term]) -> Term {
-    let mut counts: BTreeMap<char, usize> = BTreeMap::new();
-    for &letter in terms.iter().flat_map(|term| &term.letters) {
-        let count = counts.entry(letter).or_default();
-        *count = count.saturating_add(1);
-    }
-    let once = counts.into_iter().filter(|&(_, count)| count == 1).map(|(letter, _)| letter);
+    let count = |letter: &u8| {
+        terms.iter().flat_map(|term| &term.letters).filter(|other| *other == letter).count()
+    };
+    let letters = (b'A'..=b'z').filter(|letter| count(letter) == 1).collect();
     let ellipsis = terms.iter().any(|term| term.ellipsis.is_some()).then_some(0);
-    Term { letters: once.collect(), ellipsis }
+    Term { letters, ellipsis }
 }
 
 /// `x @ w` or `x @ wᵀ`, with a bias where there is one: `addmm`.
@@ -287,13 +283,13 @@ fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let mut rest = operands.into_iter();
     let (mut x, mut letters) = rest.next().ok_or_else(|| OpError::new("it has no operands"))?;
     while let Some((y, others)) = rest.next() {
-        let is_needed = |c: &char| {
+        let is_needed = |c: &u8| {
             output.contains(c) || rest.as_slice().iter().any(|(_, later)| later.contains(c))
         };
-        let needed = |c: &char, other: &[char]| is_needed(c) || other.contains(c);
-        let (a, own) = summed(call, &x, &letters, |c| needed(c, &others));
-        let (b, others) = summed(call, &y, &others, |c| needed(c, &letters));
-        let mut made: Vec<char> = own.iter().copied().filter(&is_needed).collect();
+        let needed = |c: &u8, other: &[u8]| is_needed(c) || other.contains(c);
+        let (a, own) = summed(call, &x, &letters, &|c| needed(c, &others));
+        let (b, others) = summed(call, &y, &others, &|c| needed(c, &letters));
+        let mut made: Vec<u8> = own.iter().copied().filter(&is_needed).collect();
         made.extend(others.iter().filter(|c| is_needed(c) && !own.contains(c)));
         if rest.as_slice().is_empty() {
             made.clone_from(&output);
@@ -302,7 +298,7 @@ fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         let [a, b] = pair.map(|(tensor, letters)| aten::Subscripted { tensor, letters });
         (x, letters) = (aten::contract(call.rt, a, b, &made), made);
     }
-    let (x, letters) = summed(call, &x, &letters, |c| output.contains(c));
+    let (x, letters) = summed(call, &x, &letters, &|c| output.contains(c));
     let order = output.iter().filter_map(|c| letters.iter().position(|other| other == c));
     let order: Vec<usize> = order.collect();
     let is_turned = order.iter().enumerate().any(|(at, &from)| at != from);
@@ -314,9 +310,9 @@ fn einsum_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn without_repeats(
     call: &Call<'_>,
     x: Tensor,
-    mut letters: Vec<char>,
-) -> Result<(Tensor, Vec<char>), OpError> {
-    let repeats = |letters: &[char]| {
+    mut letters: Vec<u8>,
+) -> Result<(Tensor, Vec<u8>), OpError> {
+    let repeats = |letters: &[u8]| {
         (0..letters.len()).any(|at| letters.iter().take(at).any(|c| Some(c) == letters.get(at)))
     };
     if !repeats(&letters) {
@@ -332,13 +328,15 @@ fn without_repeats(
 }
 
 /// Letters with one for each dimension that an ellipsis stands for.
-fn spread_out(term: &Term, rank: usize) -> Vec<char> {
+fn spread_out(term: &Term, rank: usize) -> Vec<u8> {
     let hidden = rank.saturating_sub(term.letters.len());
     let mut letters = term.letters.clone();
     if let Some(at) = term.ellipsis {
-        // Counted from the end, as broadcasting does.
-        let digits = (0..hidden).rev().filter_map(|n| char::from_digit(u32::try_from(n).ok()?, 36));
-        letters.splice(at..at, digits.map(|c| if c.is_ascii_digit() { c } else { '9' }));
+        // Counted from the end, as broadcasting does; fewer than stand before the first letter.
+        let unseen = (0..hidden).rev().map(|n| u8::try_from(n).unwrap_or(u8::MAX).min(b'A' - 1));
+        let behind = letters.split_off(at.min(letters.len()));
+        letters.extend(unseen);
+        letters.extend(behind);
     }
     letters
 }
@@ -347,9 +345,9 @@ fn spread_out(term: &Term, rank: usize) -> Vec<char> {
 fn summed(
     call: &Call<'_>,
     x: &Tensor,
-    letters: &[char],
-    keeps: impl Fn(&char) -> bool,
-) -> (Tensor, Vec<char>) {
+    letters: &[u8],
+    keeps: &dyn Fn(&u8) -> bool,
+) -> (Tensor, Vec<u8>) {
     let gone: Vec<bool> = letters.iter().map(|c| !keeps(c)).collect();
     if !gone.contains(&true) {
         return (x.clone(), letters.to_vec());
