@@ -551,9 +551,9 @@ impl Desk {
         let message = sought.message();
         let again = std::mem::take(&mut self.try_batches);
         let located = if again {
-            model.locate(config, &message)
+            model.locate(config, &message, &mut self.stages)
         } else {
-            model.locate_here(config, &message)
+            model.locate_here(config, &message, &mut self.stages)
         };
         if let Ok(located) = located {
             let found = located.places.first().is_some_and(|place| place.fits == Match::Fails);

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use highwater_core::Error;
-use highwater_core::estimate::Located;
+use highwater_core::estimate::{Located, Stages};
 use highwater_core::observed::{self, Explanation, Observed};
 
 use crate::args::Explain;
@@ -73,7 +73,7 @@ fn locate(
     let model = crate::open(path)?;
     let known = explanation.known.apply(model.defaults().clone());
     let config = arguments.training.over(&known, &arguments.dims)?;
-    let located = model.locate(&config, message)?;
+    let located = model.locate(&config, message, &mut Stages::default())?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok(Some(Asked { name, batch, located }))

@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use highwater_core::allocator::{Settings, replay_series};
-use highwater_core::config::{Checkpoint, PyTorch};
-use highwater_core::device::{self, Device};
+use highwater_core::config::Checkpoint;
+use highwater_core::device;
 use highwater_core::diagnostic::Diagnostics;
-use highwater_core::eager::Hardware;
 use highwater_core::estimate::{Made, Stages};
 use highwater_core::source::{Counted, ReadStats};
 use highwater_core::step::loss::Loss;
@@ -138,7 +137,8 @@ fn stages_of(name: &str, dims: &[(&str, u64)], times: &mut Times) -> Result<()> 
     let typed = infer::infer(&graph, &config.dims, &sink)?;
     let program = recover::recover(&graph, &typed, &config, &sink);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
-    let run = || step::record(&program, &loss, &config, hardware(device), &(), &sink);
+    let run =
+        || step::record(&program, &loss, &config, device.hardware(config.pytorch), &(), &sink);
     let (trace, _) = run()?;
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 
@@ -213,7 +213,8 @@ fn curve_of(
         let program = recover::recover(model.graph(), &typed, config, &sink);
         lap();
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
-        let (trace, _) = step::record(&program, &loss, config, hardware(device), &(), &sink)?;
+        let (trace, _) =
+            step::record(&program, &loss, config, device.hardware(config.pytorch), &(), &sink)?;
         lap();
         drop(black_box(replay_series(&trace, &Settings::default(), None)));
         lap();
@@ -410,15 +411,6 @@ fn large_file() -> Result<()> {
 fn config(dims: &[(&str, u64)]) -> Config {
     let dims: BTreeMap<_, _> = dims.iter().map(|&(name, size)| (name.to_owned(), size)).collect();
     Config { dims, ..Config::default() }
-}
-
-const fn hardware(device: &Device) -> Hardware {
-    Hardware {
-        capability: device.compute_capability,
-        multiprocessors: device.multiprocessors,
-        threads_per_multiprocessor: device.threads_per_multiprocessor,
-        cublas_workspace: device.cublas_workspace(PyTorch::V2_15),
-    }
 }
 
 fn fixture(name: &str) -> Result<Vec<u8>> {

@@ -64,8 +64,7 @@ pub fn pickled(packed: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use highwater_core::estimate::LargestBatch;
-    use highwater_core::estimate::Stages;
+    use highwater_core::estimate::{LargestBatch, Stages};
     use highwater_core::export::DeviceAnswer;
     use highwater_core::{Config, open};
 

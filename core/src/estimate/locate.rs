@@ -11,7 +11,6 @@ use super::{Model, OnDevice, Stages};
 use crate::allocator::{self, OutOfMemory};
 use crate::bytes::{Bytes, Printed};
 use crate::config::Config;
-use crate::device;
 use crate::error::Error;
 use crate::observed::Message;
 use crate::report;
@@ -119,13 +118,17 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::estimate`].
-    pub fn locate(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        let mut stages = Stages::default();
-        let run = stages.on(self, config, device::find(&config.device)?)?;
+    pub fn locate(
+        &self,
+        config: &Config,
+        message: &Message,
+        stages: &mut Stages,
+    ) -> Result<Located, Error> {
+        let run = self.on_device(config, stages)?;
         let mut located = within(config, &run, message);
         let best = located.places.first().map(|place| place.fits);
         if best != Some(Match::Fails) && message.allocated.is_some() {
-            let other = self.other_batch(config, &run, message, &mut stages)?;
+            let other = self.other_batch(config, &run, message, stages)?;
             located.batch = other.filter(|(_, place)| best.is_none_or(|best| place.fits < best));
         }
         Ok(located)
@@ -135,9 +138,13 @@ impl Model {
     ///
     /// # Errors
     /// As [`Model::estimate`].
-    pub fn locate_here(&self, config: &Config, message: &Message) -> Result<Located, Error> {
-        let device = device::find(&config.device)?;
-        Ok(within(config, &Stages::default().on(self, config, device)?, message))
+    pub fn locate_here(
+        &self,
+        config: &Config,
+        message: &Message,
+        stages: &mut Stages,
+    ) -> Result<Located, Error> {
+        Ok(within(config, &self.on_device(config, stages)?, message))
     }
 
     /// A batch with which the run fails as the message says.
@@ -164,7 +171,7 @@ impl Model {
         let mut simulate = |batch: u64| -> Result<Option<OnDevice>, Error> {
             let mut config = config.clone();
             config.dims.insert(dim.name.clone(), batch);
-            match stages.on(self, &config, device::find(&config.device)?) {
+            match self.on_device(&config, stages) {
                 Ok(run) => Ok(Some(run)),
                 Err(error) if error.is_beyond_simulation() => Ok(None),
                 Err(error) => Err(error),

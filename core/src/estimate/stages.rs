@@ -94,16 +94,6 @@ impl Stages {
         self.made
     }
 
-    /// COUNT: runs that are kept.
-    pub const fn len(&self) -> usize {
-        self.runs.len()
-    }
-
-    /// Whether none is.
-    pub const fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
     /// The run of a configuration on a device, where memory has no limit.
     pub(super) fn on(
         &mut self,
@@ -111,10 +101,13 @@ impl Stages {
         config: &Config,
         device: &'static Device,
     ) -> Result<OnDevice, Error> {
-        let conf = Conf::read(&config.alloc_conf)?;
+        let (room, settings) = limits(config, device)?;
         let (run, variant) = self.variant(model, config, device)?;
-        let (room, settings) = limits(&conf, config, device);
-        let unlimited = self.replay(&run, &variant, &settings);
+        let unlimited = variant.replayed(&settings).unwrap_or_else(|| {
+            let replay = allocator::replay(variant.trace(&run), &settings, None);
+            self.made.replays += 1;
+            variant.keep(&settings, replay)
+        });
         Ok(OnDevice { run, variant, settings, unlimited, room, device })
     }
 
@@ -125,13 +118,12 @@ impl Stages {
         config: &Config,
         device: &'static Device,
     ) -> Result<(OnDevice, Series), Error> {
-        let conf = Conf::read(&config.alloc_conf)?;
+        let (room, settings) = limits(config, device)?;
         let (run, variant) = self.variant(model, config, device)?;
-        let (_, settings) = limits(&conf, config, device);
         let (replay, series) = allocator::replay_series(variant.trace(&run), &settings, None);
         self.made.replays += 1;
-        variant.keep(&settings, Rc::new(replay));
-        Ok((self.on(model, config, device)?, series))
+        let unlimited = variant.keep(&settings, replay);
+        Ok((OnDevice { run, variant, settings, unlimited, room, device }, series))
     }
 
     /// The run of a configuration on a device: a known one, if it would be the same there.
@@ -145,16 +137,18 @@ impl Stages {
         let training = config.of_training();
         let mut alike = self.runs.iter_mut().filter(|known| known.training == training);
         if let Some(found) = alike.find_map(|known| known.on(&hardware)) {
-            self.forget();
+            self.forget(1);
             return Ok(found);
         }
+        // One that is too large by itself goes before another is recorded.
+        self.forget(0);
         let shaped = self.shaped(model, config)?;
         let run = Rc::new(model.record(&shaped, config, hardware)?);
         self.made.runs += 1;
         let variant = Rc::new(Variant::new(None));
         let variants = vec![(hardware, Rc::clone(&variant))];
         self.runs.push(Known { training, run: Rc::clone(&run), variants });
-        self.forget();
+        self.forget(1);
         Ok((run, variant))
     }
 
@@ -179,20 +173,10 @@ impl Stages {
         Ok(shaped)
     }
 
-    fn replay(&mut self, run: &Run, variant: &Variant, settings: &Settings) -> Rc<Replay> {
-        if let Some(known) = variant.replayed(settings) {
-            return known;
-        }
-        let replay = Rc::new(allocator::replay(variant.trace(run), settings, None));
-        self.made.replays += 1;
-        variant.keep(settings, Rc::clone(&replay));
-        replay
-    }
-
-    /// Forgets the oldest runs where there are too many.
-    fn forget(&mut self) {
+    /// Forgets the oldest runs where there are too many, but for the newest so many.
+    fn forget(&mut self, but: usize) {
         let events = |runs: &[Known]| runs.iter().map(Known::events).sum::<usize>();
-        while self.runs.len() > 1 && events(&self.runs) > Self::EVENTS {
+        while self.runs.len() > but && events(&self.runs) > Self::EVENTS {
             self.runs.remove(0);
         }
     }
@@ -239,18 +223,20 @@ impl Variant {
         known.map(|(_, replay)| Rc::clone(replay))
     }
 
-    fn keep(&self, settings: &Settings, replay: Rc<Replay>) {
-        if self.replayed(settings).is_none() {
-            self.replays.borrow_mut().push((settings.without_limits(), replay));
-        }
+    fn keep(&self, settings: &Settings, replay: Replay) -> Rc<Replay> {
+        self.replayed(settings).unwrap_or_else(|| {
+            let replay = Rc::new(replay);
+            self.replays.borrow_mut().push((settings.without_limits(), Rc::clone(&replay)));
+            replay
+        })
     }
 }
 
 /// What there is for a run on a device, and how the allocator is set there.
-fn limits(conf: &Conf, config: &Config, device: &Device) -> (Room, Settings) {
+fn limits(config: &Config, device: &Device) -> Result<(Room, Settings), Error> {
     let room = Room::of(device, config);
-    let settings = conf.on(Some(room.capacity), room.allowed);
-    (Room { allowed: settings.allowed, ..room }, settings)
+    let settings = Conf::read(&config.alloc_conf)?.on(Some(room.capacity), room.allowed);
+    Ok((Room { allowed: settings.allowed, ..room }, settings))
 }
 
 impl OnDevice {

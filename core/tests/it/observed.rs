@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use highwater_core::bytes::Printed;
-use highwater_core::estimate::Match;
+use highwater_core::estimate::{Match, Stages};
 use highwater_core::observed::{self, Explanation, Observed};
 use highwater_core::{Bytes, Config};
 use proptest::prelude::*;
@@ -137,7 +137,9 @@ fn the_operator_that_failed_is_found() {
             seq: row["seq"].as_u64(),
             settings: text("settings").to_owned(),
         };
-        let located = model.locate(&run.configuration(&model).unwrap(), &message).unwrap();
+        let located = model
+            .locate(&run.configuration(&model).unwrap(), &message, &mut Stages::default())
+            .unwrap();
         let operators = text("operators").rsplit('>').next().unwrap_or_default();
         write!(
             out,
@@ -184,7 +186,9 @@ fn the_batch_is_found() {
             seq: row["seq"].as_u64(),
             settings: String::new(),
         };
-        let located = model.locate(&run.configuration(&model).unwrap(), &message).unwrap();
+        let located = model
+            .locate(&run.configuration(&model).unwrap(), &message, &mut Stages::default())
+            .unwrap();
         let found = located.batch.map(|(batch, place)| (batch, place.fits));
         assert_eq!(found, Some((4, Match::Fails)), "{batch}");
     }
