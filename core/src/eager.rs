@@ -180,6 +180,11 @@ impl Runtime {
         self.recorder.borrow_mut().label(text)
     }
 
+    /// A name for [`Runtime::enter_module`] that no other has, whatever its text.
+    pub fn label_apart(&self, text: &str) -> LabelId {
+        self.recorder.borrow_mut().label_apart(text)
+    }
+
     /// Says which module runs from here on.
     pub fn enter_module(&self, module: LabelId) {
         self.recorder.borrow_mut().set_module(module);

@@ -186,13 +186,18 @@ impl Model {
 
     /// Shapes: what depends on the dimensions, and hardly on anything else.
     fn shape(&self, config: &Config) -> Result<Shaped, Error> {
+        self.shape_to(config, unroll::NODES_MAX)
+    }
+
+    /// The same, with so many nodes of loops at most.
+    fn shape_to(&self, config: &Config, nodes_max: usize) -> Result<Shaped, Error> {
         let mut graph = self.graph_for(config)?;
         if let Some(dtype) = self.converts(config) {
             graph.to_mut().convert_floats(dtype);
         }
         let sink = Diagnostics::default();
         sink.extend(graph.diagnostics.iter().cloned());
-        let (mut unrolled, typed) = unroll::unroll(&graph, &config.dims, &sink)?;
+        let (mut unrolled, typed) = unroll::unroll_to(&graph, &config.dims, &sink, nodes_max)?;
         unused::note(&mut unrolled, &typed, &sink);
         let changed = match unrolled {
             Cow::Owned(changed) => Some(changed),
@@ -324,3 +329,6 @@ fn not_modelled(setting: &str) -> Diagnostic {
         format!("the allocator's setting `{setting}` is not simulated: reserved memory may differ");
     Diagnostic::new(Severity::Warning, "allocator-setting", message)
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,8 +68,45 @@ pub struct Graph {
     /// Why values are not simply what the file states; as long as no stage has run, none.
     #[serde(skip)]
     pub reasons: BTreeMap<ValueId, Reason>,
+    /// Inputs that say how often a loop runs, in order, once the loops are written out.
+    #[serde(skip)]
+    pub counts: Vec<ValueId>,
+    /// Loops of which a few trips stand for all.
+    #[serde(skip)]
+    pub folds: Vec<Fold>,
     /// What reading the file already had to assume.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A loop that runs too often to write out: the graph has its first and last trips, and one of them stands for all
+/// between, which are alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fold {
+    /// The loop's name.
+    pub name: String,
+    /// COUNT: trips that the loop makes.
+    pub trips: u64,
+}
+
+impl Fold {
+    /// COUNT: trips that the graph has.
+    pub const WRITTEN: usize = 8;
+    /// The trip, counted from 0, that also stands for those that the graph lacks, which follow it.
+    pub const TEMPLATE: usize = 4;
+
+    /// COUNT: trips that the graph lacks.
+    pub fn lacking(&self) -> u64 {
+        self.trips.saturating_sub(u64::try_from(Self::WRITTEN).unwrap_or(0))
+    }
+}
+
+/// Where a node of a [`Fold`] stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Trip {
+    /// Position of the loop in [`Graph::folds`].
+    pub fold: usize,
+    /// Of the trips that the graph has, counted from 0.
+    pub place: usize,
 }
 
 /// What a tensor is to the module that owns it.
@@ -161,6 +198,9 @@ pub struct Node {
     pub module: String,
     /// What the exporter tells of the PyTorch call behind the node, where it does.
     pub origin: Option<Origin>,
+    /// The trip of a loop that it belongs to, if not all trips are there.
+    #[serde(skip)]
+    pub trip: Option<Trip>,
 }
 
 /// The PyTorch call that a node came from (`pkg.torch.onnx.*` metadata of the dynamo exporter).

@@ -22,6 +22,7 @@ mod dims;
 mod open;
 mod rebatch;
 
+pub(crate) use dims::counts;
 pub use dims::{OpenDim, open_dims};
 
 use dims::Binding;
@@ -190,7 +191,7 @@ impl<'a> Run<'a> {
                 });
                 continue;
             };
-            run.store(id, Made { ty: Some(ty), elements: None })?;
+            run.store(id, Made { ty: Some(ty), elements: binding.count(graph, id) })?;
         }
         Ok(run)
     }

@@ -22,6 +22,7 @@ pub mod hooks;
 pub mod loss;
 pub mod masters;
 pub mod optimizer;
+mod repeat;
 pub mod scaler;
 mod unproven;
 
@@ -144,7 +145,8 @@ pub fn record(
     sink.extend(format_diagnostic(program, config));
     sink.extend(rt.lacking_gradients().into_iter().map(lacking_gradient));
     sink.extend(rt.lacks_workspaces().then(missing_workspaces));
-    let (mut trace, asked) = rt.into_parts();
+    let (mut trace, mut asked) = rt.into_parts();
+    sink.extend(repeat::all(&mut trace, &mut asked, &forward.trips(), &program.graph.folds)?);
     sink.extend(unproven::mark(program, typed, &mut trace));
     Ok((trace, asked))
 }

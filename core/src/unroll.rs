@@ -4,6 +4,8 @@
 //! (<https://onnx.ai/onnx/operators/>) repeats its body. So each becomes its body's nodes, and later stages see
 //! one graph without bodies.
 //!
+//! - Of a loop that would become too many nodes, the first and the last trips are written out, and one of them stands
+//!   for all between ([`Fold`]): the step runs it once and repeats its events.
 //! - Conditions and trip counts follow from constants and shapes. Some are known only after other control flow, so
 //!   types are inferred again after each round, until nothing changes.
 //! - Sequences and optionals exist only here: as lists of values.
@@ -18,13 +20,13 @@ use std::collections::BTreeMap;
 use crate::basis::Reason;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::graph::{Attribute, Body, Elements, Graph, Literal, Node, Value, ValueId};
+use crate::graph::{Attribute, Body, Elements, Fold, Graph, Literal, Node, Trip, Value, ValueId};
 use crate::infer::{self, Typed};
 use crate::sorted;
 use crate::tensor::DType;
 
 /// COUNT: nodes that bodies become at most, those included that are settled on the way.
-const NODES_MAX: usize = 50_000;
+pub(crate) const NODES_MAX: usize = 50_000;
 /// COUNT: rounds of inference; each settles all control flow that does not wait for another's.
 const ROUNDS_MAX: usize = 64;
 /// COUNT: trips that are assumed at most of a loop that data ends.
@@ -32,9 +34,29 @@ const ASSUMED_MAX: u64 = 1_000;
 
 fn too_many() -> Error {
     let message = format!(
-        "the model's loops unroll to more than {NODES_MAX} operators: choose smaller dimensions"
+        "the loops and branches inside of other loops become more than {NODES_MAX} operators: give the inner loops \
+         fewer trips, by smaller dimensions or by another export"
     );
     Error::new(ErrorKind::TooManyOperators, message)
+}
+
+/// A trip to write out.
+#[derive(Clone, Copy)]
+struct Written {
+    /// Which of the loop's trips it is.
+    index: u64,
+    /// Where it is one of a few that stand for all.
+    place: Option<Trip>,
+    /// COUNT: trips that it stands for.
+    times: u64,
+}
+
+/// A value of a list.
+#[derive(Clone, Copy)]
+struct Part {
+    value: ValueId,
+    /// COUNT: values that it stands for.
+    times: u64,
 }
 
 /// COUNT: what a trip through a body takes: values that come in and go out take memory as nodes do.
@@ -51,9 +73,21 @@ pub fn unroll<'g>(
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
 ) -> Result<(Cow<'g, Graph>, Typed), Error> {
+    unroll_to(graph, dims, sink, NODES_MAX)
+}
+
+/// The same, with so many nodes at most.
+pub(crate) fn unroll_to<'g>(
+    graph: &'g Graph,
+    dims: &BTreeMap<String, u64>,
+    sink: &Diagnostics,
+    nodes_max: usize,
+) -> Result<(Cow<'g, Graph>, Typed), Error> {
     let mut graph = Cow::Borrowed(graph);
     if graph.nodes.iter().any(is_settled_here) {
-        settle(graph.to_mut(), dims, sink)?;
+        let graph = graph.to_mut();
+        graph.counts = infer::counts(graph);
+        settle(graph, dims, sink, nodes_max)?;
     }
     let typed = infer::infer(&graph, dims, sink)?;
     Ok((graph, typed))
@@ -64,6 +98,7 @@ fn settle(
     graph: &mut Graph,
     dims: &BTreeMap<String, u64>,
     sink: &Diagnostics,
+    nodes_max: usize,
 ) -> Result<(), Error> {
     let mut assumptions = Vec::new();
     let mut work = 0;
@@ -71,7 +106,7 @@ fn settle(
     for _ in 0..ROUNDS_MAX {
         let typed = infer::as_far_as_known(graph, dims)?;
         let nodes = std::mem::take(&mut graph.nodes);
-        let mut round = Round::new(graph, &typed, assumes, work);
+        let mut round = Round::new(graph, &typed, assumes, (work, nodes_max));
         nodes.into_iter().try_for_each(|node| round.node(node))?;
         let changed = round.changed;
         work = round.work;
@@ -86,6 +121,14 @@ fn settle(
     for Assumption { code, severity, message, node, count } in assumptions {
         let more = if count > 1 { format!(" ({count} like it)") } else { String::new() };
         sink.push(Diagnostic::new(severity, code, format!("{message}{more}")).at(node));
+    }
+    for fold in &graph.folds {
+        let Fold { name, trips } = fold;
+        let message = format!(
+            "\"{name}\" runs its body {trips} times: {} trips were run, and the memory of one is repeated",
+            Fold::WRITTEN
+        );
+        sink.push(Diagnostic::new(Severity::Info, "repeated-trips", message).at(name.as_str()));
     }
     // Lists are no tensors: whoever read them has read their values.
     graph.nodes.retain(|node| !lists::makes_list(node));
@@ -122,7 +165,7 @@ struct Round<'r> {
     /// Values that are others under another name.
     aliases: BTreeMap<ValueId, ValueId>,
     /// Sequences.
-    lists: BTreeMap<ValueId, Vec<ValueId>>,
+    lists: BTreeMap<ValueId, Vec<Part>>,
     changed: bool,
     /// What data decides, which is assumed once nothing else follows any more: `None` before.
     assumptions: Option<Vec<Assumption>>,
@@ -130,12 +173,21 @@ struct Round<'r> {
     depth: usize,
     /// Whether what is put in place now rests on an assumption.
     is_assumed: bool,
+    /// The trip that is written out, where it is one of a few that stand for all.
+    trip: Option<Trip>,
     /// COUNT: nodes that bodies became, in all rounds.
     work: usize,
+    /// COUNT: such nodes at most.
+    nodes_max: usize,
 }
 
 impl<'r> Round<'r> {
-    fn new(graph: &'r mut Graph, typed: &'r Typed, assumes: bool, work: usize) -> Self {
+    fn new(
+        graph: &'r mut Graph,
+        typed: &'r Typed,
+        assumes: bool,
+        (work, nodes_max): (usize, usize),
+    ) -> Self {
         Self {
             graph,
             typed,
@@ -147,7 +199,9 @@ impl<'r> Round<'r> {
             assumptions: assumes.then(Vec::new),
             depth: 0,
             is_assumed: false,
+            trip: None,
             work,
+            nodes_max,
         }
     }
 
@@ -168,7 +222,9 @@ impl<'r> Round<'r> {
     /// Puts a node's body in its place, where it is known by now how it runs; else keeps the node.
     fn node(&mut self, mut node: Node) -> Result<(), Error> {
         rename(&mut node, &self.aliases);
+        node.trip = node.trip.or(self.trip);
         if is_settled_here(&node) || node.op == "Identity" {
+            let around = std::mem::replace(&mut self.trip, node.trip);
             let settled = match node.op.as_str() {
                 "If" => self.branch(&node)?,
                 "Loop" => self.run_loop(&node)?,
@@ -176,6 +232,7 @@ impl<'r> Round<'r> {
                 "FlexAttention" => self.flex_attention(&node)?,
                 _ => self.list(&node)?,
             };
+            self.trip = around;
             if settled {
                 self.changed = true;
                 return Ok(());
@@ -267,9 +324,10 @@ impl<'r> Round<'r> {
             }
         };
         let is_assumed = !is_known || self.rests_on_assumption(node);
-        self.afford(body, trips)?;
         let mut scanned = vec![Vec::new(); results.len() - n_carried];
-        for index in 0..trips {
+        let around = self.trip;
+        for Written { index, place, times } in self.written(node, body, trips)? {
+            self.trip = place;
             let index = i64::try_from(index).unwrap_or(i64::MAX);
             let mut names = BTreeMap::new();
             names.insert(*trip, self.constant(DType::Int64, Elements::Ints(vec![index])));
@@ -279,9 +337,10 @@ impl<'r> Round<'r> {
             let mut made = made.into_iter().skip(1);
             carried = made.by_ref().take(n_carried).collect();
             for (list, value) in scanned.iter_mut().zip(made) {
-                list.push(value);
+                list.push(Part { value, times });
             }
         }
+        self.trip = around;
         let (states, stacks) = node.outputs.split_at(n_carried.min(node.outputs.len()));
         self.name(states, carried);
         for (name, list) in stacks.iter().zip(scanned) {
@@ -313,9 +372,10 @@ impl<'r> Round<'r> {
         let length = scanned.first().and_then(|first| self.size(*first, at("scan_input_axes", 0)));
         let Some(trips) = length else { return Ok(false) };
         let is_assumed = self.rests_on_assumption(node);
-        self.afford(body, trips)?;
         let mut stacks = vec![Vec::new(); body.outputs.len().saturating_sub(n_carried)];
-        for index in 0..trips {
+        let around = self.trip;
+        for Written { index, place, times } in self.written(node, body, trips)? {
+            self.trip = place;
             let trip = i64::try_from(index).unwrap_or(i64::MAX);
             let mut given = carried;
             for (position, whole) in scanned.iter().enumerate() {
@@ -328,9 +388,10 @@ impl<'r> Round<'r> {
             let mut made = self.run(body, names, trip, is_assumed)?.into_iter();
             carried = made.by_ref().take(n_carried).collect();
             for (list, value) in stacks.iter_mut().zip(made) {
-                list.push(value);
+                list.push(Part { value, times });
             }
         }
+        self.trip = around;
         let (states, outputs) = node.outputs.split_at(n_carried.min(node.outputs.len()));
         self.name(states, carried);
         for (position, (name, mut list)) in outputs.iter().zip(stacks).enumerate() {
@@ -377,7 +438,8 @@ impl<'r> Round<'r> {
         let name = || format!("{op}#{}", self.graph.values.len());
         let value = output.is_none().then(name).map(|name| Value { name, ..Value::default() });
         let output = output.unwrap_or_else(|| self.add(value.unwrap_or_default()));
-        let mut part = Node { op: op.to_owned(), domain: "torch".to_owned(), ..node.clone() };
+        let trip = self.trip;
+        let mut part = Node { op: op.to_owned(), domain: "torch".to_owned(), trip, ..node.clone() };
         part.inputs = inputs.map(Some).to_vec();
         part.outputs = vec![Some(output)];
         part.attributes.retain(|_, attribute| !matches!(attribute, Attribute::Body(_)));
@@ -463,14 +525,31 @@ impl<'r> Round<'r> {
 
     fn spend(&mut self, nodes: usize) -> Result<(), Error> {
         self.work = self.work.saturating_add(nodes.max(1));
-        if self.work > NODES_MAX { Err(too_many()) } else { Ok(()) }
+        if self.work > self.nodes_max { Err(too_many()) } else { Ok(()) }
     }
 
-    /// Refuses a loop before its first trip where there are too many of them.
-    fn afford(&self, body: &Body, trips: u64) -> Result<(), Error> {
+    /// The trips of a loop to write out: all, or where these are too many the first and the last.
+    fn written(&mut self, node: &Node, body: &Body, trips: u64) -> Result<Vec<Written>, Error> {
         let each = u64::try_from(width(body)).unwrap_or(u64::MAX);
-        let left = u64::try_from(NODES_MAX.saturating_sub(self.work)).unwrap_or(0);
-        if trips.saturating_mul(each) > left { Err(too_many()) } else { Ok(()) }
+        let left = u64::try_from(self.nodes_max.saturating_sub(self.work)).unwrap_or(0);
+        if trips.saturating_mul(each) <= left {
+            let all = 0..trips;
+            return Ok(all.map(|index| Written { index, place: self.trip, times: 1 }).collect());
+        }
+        let name = node.label(self.graph).to_owned();
+        let fold = Fold { name, trips };
+        let (lacking, position) = (fold.lacking(), self.graph.folds.len());
+        if self.trip.is_some() || lacking == 0 {
+            return Err(too_many());
+        }
+        self.graph.folds.push(fold);
+        let places = (0_u64..).zip(0..Fold::WRITTEN);
+        let written = places.map(|(index, place)| Written {
+            index: if place > Fold::TEMPLATE { index.saturating_add(lacking) } else { index },
+            place: Some(Trip { fold: position, place }),
+            times: if place == Fold::TEMPLATE { lacking.saturating_add(1) } else { 1 },
+        });
+        Ok(written.collect())
     }
 
     /// Whether what ends a loop never does: the condition as it was given, or a constant.
@@ -552,6 +631,7 @@ impl<'r> Round<'r> {
             inputs: inputs.into_iter().map(Some).collect(),
             outputs: vec![Some(output)],
             attributes: sorted::map(axis),
+            trip: self.trip,
             ..Node::default()
         });
     }

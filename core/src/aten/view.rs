@@ -261,11 +261,16 @@ fn part(rt: &Runtime, x: &Tensor, dim: usize, length: u64) -> Tensor {
 
 /// `aten::cat`: a new tensor; its gradient is handed back in slices, which are views.
 pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
+    let total = pieces.iter().map(|piece| piece.size(dim)).fold(0, u64::saturating_add);
+    cat_to(rt, pieces, dim, total)
+}
+
+/// The same, where pieces stand for several that are alike: the result is so long.
+pub fn cat_to(rt: &Runtime, pieces: &[&Tensor], dim: usize, total: u64) -> Tensor {
     rt.enter_operator("aten::cat");
     let Some(first) = pieces.first() else {
         return rt.empty(crate::tensor::DType::Float32, &[0]);
     };
-    let total = pieces.iter().map(|piece| piece.size(dim)).fold(0, u64::saturating_add);
     let sizes = replaced(first.sizes(), dim, total);
     let widest = |dtype, piece: &&Tensor| promote(dtype, piece.dtype());
     let format = common_format(pieces.iter().copied());

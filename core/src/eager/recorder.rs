@@ -281,6 +281,13 @@ impl Recorder {
         self.trace.modules.push(self.place.module);
     }
 
+    /// A label of its own, whatever others have the same text.
+    pub(super) fn label_apart(&mut self, text: &str) -> LabelId {
+        let id = LabelId::new(self.trace.labels.len());
+        self.trace.labels.push(text.to_owned());
+        id
+    }
+
     pub(super) fn label(&mut self, text: &str) -> LabelId {
         if text.is_empty() {
             return LabelId::default();

@@ -142,7 +142,7 @@ impl Model {
         stages: &mut Stages,
     ) -> Result<Option<OnDevice>, Error> {
         match stages.on(self, config, device) {
-            Ok(run) => Ok(Some(run)),
+            Ok(trial) => Ok(Some(trial)),
             Err(error) if error.kind() == ErrorKind::TooLarge => Ok(None),
             Err(error) => Err(error),
         }

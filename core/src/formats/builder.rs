@@ -115,7 +115,7 @@ impl Builder {
                 attributes.into_iter().map(|(name, value)| (name.into(), value)),
             ),
             module: module.to_owned(),
-            origin: None,
+            ..Node::default()
         });
         made
     }

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use crate::diagnostic::{ASSUMED_DIMENSION, Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::graph::{DeclaredType, Dim, Graph, ValueId};
-use crate::tensor::TensorType;
+use crate::graph::{DeclaredType, Dim, Elements, Graph, Node, ValueId};
+use crate::sorted;
+use crate::tensor::{DType, TensorType};
 
 /// SIZE: elements along one dimension at most.
 const DIM_MAX: u64 = 1 << 31;
@@ -57,7 +58,56 @@ pub fn open_dims(graph: &Graph) -> Vec<OpenDim> {
         let default = graph.dims.get(&name).copied().unwrap_or(default);
         open.push(OpenDim { name, default, batch: is_batch, inputs: vec![input.to_owned()] });
     });
+    for id in counts(graph) {
+        let name = graph.value_name(id).to_owned();
+        if open.iter().all(|known| known.name != name) {
+            let default =
+                graph.dims.get(&name).copied().unwrap_or_else(|| Meaning::of(&name).default());
+            open.push(OpenDim { inputs: vec![name.clone()], name, default, batch: false });
+        }
+    }
     open
+}
+
+/// Inputs of one integer on which it depends how often a loop runs, in order.
+pub(crate) fn counts(graph: &Graph) -> Vec<ValueId> {
+    let mut found = graph.counts.clone();
+    let mut nodes: Vec<&Node> = graph.nodes.iter().collect();
+    let mut at = 0;
+    while let Some(node) = nodes.get(at) {
+        nodes.extend(node.bodies().flat_map(|body| &body.nodes).collect::<Vec<_>>());
+        at += 1;
+    }
+    let is_loop = |node: &&&Node| node.op == "Loop" && node.domain.is_empty();
+    let mut asked: Vec<ValueId> =
+        nodes.iter().filter(is_loop).filter_map(|node| node.input(0)).collect();
+    if asked.is_empty() {
+        return found;
+    }
+    let mut makers = vec![None; graph.values.len()];
+    for node in &nodes {
+        for output in node.outputs.iter().flatten() {
+            makers.get_mut(output.0).into_iter().for_each(|slot| *slot = Some(*node));
+        }
+    }
+    while let Some(id) = asked.pop() {
+        // Each is followed once.
+        let maker = makers.get_mut(id.0).and_then(Option::take);
+        asked.extend(maker.into_iter().flat_map(|node| node.inputs.iter().flatten().copied()));
+        if graph.inputs.contains(&id) && is_one_integer(graph, id) && !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    sorted::by_key(&mut found, |id| *id);
+    found
+}
+
+fn is_one_integer(graph: &Graph, id: ValueId) -> bool {
+    let declared = graph.value(id).and_then(|value| value.declared.as_ref());
+    declared.is_some_and(|declared| {
+        let is_integer = matches!(declared.dtype, Some(DType::Int64 | DType::Int32));
+        is_integer && matches!(declared.dims.as_deref(), None | Some([] | [Dim::Known(1)]))
+    })
 }
 
 /// Visits every dimension of every input: name of the input, its rank, the axis, the dimension.
@@ -179,6 +229,8 @@ pub(super) struct Binding {
     /// The file's fixed batch size and the one it becomes, where they differ.
     pub(super) rebatch: Option<(u64, u64)>,
     batch: Batch,
+    /// Inputs that say how often a loop runs.
+    counts: Vec<ValueId>,
 }
 
 impl Binding {
@@ -237,7 +289,13 @@ impl Binding {
             (Batch::Fixed(old), Some(new)) if old != new => Some((*old, *new)),
             _ => None,
         };
-        Ok(Self { dims, assumed, rebatch, batch })
+        Ok(Self { dims, assumed, rebatch, batch, counts: counts(graph) })
+    }
+
+    /// The number that an input says, where it decides how often a loop runs.
+    pub(super) fn count(&self, graph: &Graph, id: ValueId) -> Option<Elements> {
+        let size = self.counts.contains(&id).then(|| self.dims.get(graph.value_name(id)))??;
+        Some(Elements::Ints(vec![i64::try_from(*size).unwrap_or(i64::MAX)]))
     }
 
     /// Type of a graph input, a fixed batch becoming `batch`; `None` without an element type.
@@ -249,7 +307,9 @@ impl Binding {
     ) -> Result<Option<TensorType>, Error> {
         let name = graph.value_name(id);
         let declared = graph.value(id).and_then(|value| value.declared.as_ref());
-        let dims = declared.and_then(|declared| declared.dims.as_ref());
+        let dims = declared.and_then(|declared| declared.dims.as_deref());
+        // Exporters leave out the shape of a number.
+        let dims = dims.or_else(|| self.counts.contains(&id).then_some(&[]));
         let (Some(declared), Some(dims)) = (declared, dims) else {
             let message = format!("the input `{name}` has no shape; export the model with one");
             return Err(Error::new(ErrorKind::InvalidGraph, message));

@@ -72,7 +72,9 @@ fn concat(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let first = inference.input(0)?;
     let stated = inference.node.int("axis").unwrap_or(1);
     let axis = axis(stated, first.rank())?;
-    let mut total = dim(&first.dims, axis);
+    let repeats = inference.node.ints("repeats").unwrap_or_default();
+    let times = |position: usize| repeats.get(position).map_or(1, |times| times.unsigned_abs());
+    let mut total = dim(&first.dims, axis).saturating_mul(times(0));
     for position in 1..inference.n_inputs() {
         let next = inference.input(position)?;
         let alike = next.rank() == first.rank()
@@ -83,9 +85,13 @@ fn concat(inference: &mut Inference<'_>) -> Result<(), OpError> {
                 first.dims, next.dims
             )));
         }
-        total = total.saturating_add(dim(&next.dims, axis));
+        let length = dim(&next.dims, axis).saturating_mul(times(position));
+        total = total.saturating_add(length);
     }
     inference.set_dims(0, first.dtype, with(&first.dims, axis, total));
+    if !repeats.is_empty() {
+        return Ok(());
+    }
     // Shape arithmetic joins along the outermost dimension: the elements follow one another.
     if first.dims.iter().take(axis).all(|&d| d == 1) && inference.is_small(0) {
         let mut parts = (0..inference.n_inputs()).map(|position| inference.elements(position));
@@ -301,7 +307,8 @@ fn concat_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let axis = axis(call.node.int("axis").unwrap_or(0), dims.len())?;
     let pieces: Vec<_> =
         (0..call.node.inputs.len()).map(|i| call.need(i)).collect::<Result<_, _>>()?;
-    let y = view::cat(call.rt, &pieces.iter().collect::<Vec<_>>(), axis);
+    let total = dim(dims, axis);
+    let y = view::cat_to(call.rt, &pieces.iter().collect::<Vec<_>>(), axis, total);
     call.set(0, y);
     Ok(())
 }

@@ -95,6 +95,7 @@ fn restore_one(view: &mut View<'_>, at: NodeId) -> Option<()> {
         attributes: sorted::map([("training_mode".to_owned(), Attribute::Int(1))]),
         module: norm,
         origin: node.origin,
+        trip: node.trip,
     };
     view.insert_behind(output, batch_norm)
 }

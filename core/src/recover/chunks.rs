@@ -130,6 +130,7 @@ fn chunk(view: &View<'_>, whole: ValueId, axis: usize, pieces: &[Piece]) -> Opti
         attributes: sorted::map([("axis".to_owned(), Attribute::Int(axis))]),
         module: like.module.clone(),
         origin: like.origin.clone(),
+        trip: like.trip,
     };
     let superfluous = pieces.iter().map(|piece| piece.3).filter(|&at| at != first).collect();
     Some(Chunk { at: first, node, superfluous })

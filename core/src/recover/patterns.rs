@@ -95,6 +95,7 @@ pub(super) fn torch(op: &str, like: &Node, inputs: Vec<Option<ValueId>>) -> Node
         attributes: BTreeMap::new(),
         module: like.module.clone(),
         origin: like.origin.clone(),
+        trip: like.trip,
     }
 }
 

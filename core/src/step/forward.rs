@@ -17,7 +17,7 @@ use crate::config::Checkpoint;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::checkpoint::Region;
 use crate::eager::{Runtime, Tensor};
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, Node, Trip, ValueId};
 use crate::infer::Typed;
 use crate::ops::{self, Call, Operand, Operator};
 use crate::recover::Program;
@@ -35,12 +35,17 @@ pub struct Forward<'a> {
     steps: Vec<Step<'a>>,
     /// Parts that are run again in backward, in order.
     regions: Vec<RangeInclusive<usize>>,
+    /// Names of modules in the trips that stand for others.
+    trips: Trips<'a>,
     /// Names of nodes that ran without a rule of their own, by operator.
     assumed: RefCell<BTreeMap<&'a str, BTreeSet<&'a str>>>,
     /// Values of a part that is run again: what lies on the device, and between two such runs
     /// nothing else. Kept, since there may be as many parts as there are values.
     scratch: RefCell<Vec<Option<Tensor>>>,
 }
+
+/// Labels of the modules in trips that stand for others.
+type Trips<'a> = BTreeMap<(Trip, &'a str), LabelId>;
 
 #[derive(Debug)]
 struct Step<'a> {
@@ -56,7 +61,33 @@ struct Step<'a> {
     ends_region: bool,
 }
 
-impl Step<'_> {
+impl<'a> Step<'a> {
+    /// The step of a node, before it is known what dies with it.
+    fn new(
+        rt: &Runtime,
+        program: &Program<'_>,
+        typed: &Typed,
+        node: &'a Node,
+        trips: &mut Trips<'a>,
+    ) -> Self {
+        let operator = ops::lookup(&node.domain, &node.op);
+        let reason = reason(program, typed, node, operator);
+        let name = node.module.as_str();
+        let module = match node.trip {
+            None => rt.label(name),
+            Some(trip) => *trips.entry((trip, name)).or_insert_with(|| rt.label_apart(name)),
+        };
+        Self {
+            node,
+            module,
+            operator,
+            reason: reason.map(|reason| rt.reason(&reason)),
+            dies: Vec::new(),
+            in_place: false,
+            ends_region: false,
+        }
+    }
+
     /// Names that nobody reads any more are bound again.
     fn forget(&self, values: &mut [Option<Tensor>]) {
         for value in &self.dies {
@@ -97,22 +128,10 @@ impl<'a> Forward<'a> {
             frames::last_holders(&on_device, graph.values.len(), habits, is_alias);
         frames::hold(&mut last_holder, &on_device, &program.names);
         let regions = regions(&on_device, checkpoint);
-        let mut steps: Vec<Step<'a>> = on_device
-            .into_iter()
-            .map(|node| {
-                let operator = ops::lookup(&node.domain, &node.op);
-                let reason = reason(program, typed, node, operator);
-                Step {
-                    node,
-                    module: rt.label(&node.module),
-                    operator,
-                    reason: reason.map(|reason| rt.reason(&reason)),
-                    dies: Vec::new(),
-                    in_place: false,
-                    ends_region: false,
-                }
-            })
-            .collect();
+        let mut trips = Trips::new();
+        let steps =
+            on_device.into_iter().map(|node| Step::new(rt, program, typed, node, &mut trips));
+        let mut steps: Vec<Step<'a>> = steps.collect();
         for region in &regions {
             steps.get_mut(*region.end()).into_iter().for_each(|step| step.ends_region = true);
         }
@@ -142,6 +161,7 @@ impl<'a> Forward<'a> {
             typed,
             steps,
             regions,
+            trips,
             assumed: RefCell::default(),
             scratch: RefCell::default(),
         }
@@ -268,6 +288,11 @@ impl<'a> Forward<'a> {
                 *slot = tensor;
             }
         }
+    }
+
+    /// Which trip of which loop the module of an event tells, where not all of a loop's trips run.
+    pub fn trips(&self) -> Vec<(LabelId, Trip)> {
+        self.trips.iter().map(|((trip, _), label)| (*label, *trip)).collect()
     }
 
     /// COUNT: parts that are run again in backward.

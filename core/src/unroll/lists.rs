@@ -1,9 +1,9 @@
 //! Sequences and optionals, which are lists of values and values while a graph is unrolled
 //! (<https://onnx.ai/onnx/operators/>, `Sequence…`, `Optional…`).
 
-use super::Round;
+use super::{Part, Round};
 use crate::error::Error;
-use crate::graph::{Attribute, Elements, Literal, Node, Value, ValueId};
+use crate::graph::{Attribute, Elements, Fold, Literal, Node, Trip, Value, ValueId};
 use crate::sorted;
 use crate::tensor::DType;
 
@@ -47,20 +47,28 @@ impl Round<'_> {
     }
 
     /// The list that an operator makes of others.
-    fn made_list(&self, node: &Node) -> Option<Vec<ValueId>> {
+    fn made_list(&self, node: &Node) -> Option<Vec<Part>> {
         let given = node.input(0).and_then(|input| self.lists.get(&input));
         match node.op.as_str() {
             "SequenceEmpty" => Some(Vec::new()),
-            "SequenceConstruct" => node.inputs.iter().copied().collect(),
+            "SequenceConstruct" => {
+                node.inputs.iter().map(|input| Some(Part { value: (*input)?, times: 1 })).collect()
+            }
             "SequenceInsert" => {
                 let mut list = given?.clone();
                 let end = Some(list.len());
-                let at = node.input(2).map_or(end, |at| place(self.number(at)?, list.len() + 1))?;
-                list.insert(at, node.input(1)?);
+                let at = match node.input(2) {
+                    // A place in a list of which not all values are there tells nothing.
+                    Some(_) if is_folded(&list) => None,
+                    Some(at) => place(self.number(at)?, list.len() + 1),
+                    None => end,
+                };
+                let times = node.trip.map_or(1, |trip| self.times(trip));
+                list.insert(at?, Part { value: node.input(1)?, times });
                 Some(list)
             }
             "SequenceErase" => {
-                let mut list = given?.clone();
+                let mut list = given.filter(|list| !is_folded(list))?.clone();
                 let last = list.len().checked_sub(1);
                 let at = node.input(1).map_or(last, |at| place(self.number(at)?, list.len()))?;
                 list.remove(at);
@@ -74,12 +82,13 @@ impl Round<'_> {
         let list = || node.input(0).and_then(|input| self.lists.get(&input));
         match node.op.as_str() {
             "SequenceAt" => {
-                let list = list()?;
+                let list = list().filter(|list| !is_folded(list))?;
                 let at = place(self.number(node.input(1)?)?, list.len())?;
-                self.alias(output, *list.get(at)?);
+                self.alias(output, list.get(at)?.value);
             }
             "SequenceLength" => {
-                let length = i64::try_from(list()?.len()).ok()?;
+                let length = list()?.iter().map(|part| part.times).fold(0, u64::saturating_add);
+                let length = i64::try_from(length).ok()?;
                 let length = self.constant(DType::Int64, Elements::Ints(vec![length]));
                 self.alias(output, length);
             }
@@ -91,7 +100,10 @@ impl Round<'_> {
                 if node.int("new_axis") == Some(1) {
                     self.stack(output, &list, axis);
                 } else {
-                    self.put("Concat", list, output, Some(axis));
+                    let repeats = repeats(&list);
+                    let values = list.into_iter().map(|part| part.value).collect();
+                    self.put("Concat", values, output, Some(axis));
+                    self.repeat(repeats);
                 }
             }
             "Identity" => {
@@ -134,6 +146,7 @@ impl Round<'_> {
                 outputs: list.iter().copied().map(Some).collect(),
                 attributes: [("axis".to_owned(), Attribute::Int(axis))].into(),
                 module: node.module.clone(),
+                trip: self.trip,
                 ..Node::default()
             };
             let is_shared_out = match self.nodes.as_slice() {
@@ -170,12 +183,14 @@ impl Round<'_> {
             outputs: vec![Some(output)],
             ..Node::default()
         });
+        let list = list.into_iter().map(|value| Part { value, times: 1 }).collect();
         self.lists.insert(output, list);
     }
 
     /// `SequenceMap`: its body for each value of a sequence, with those at its place in further ones.
     fn map(&mut self, node: &Node) -> Result<bool, Error> {
         let first = node.input(0).and_then(|input| self.lists.get(&input));
+        let first = first.filter(|list| !is_folded(list));
         let (Some(body), Some(length)) = (node.body("body"), first.map(Vec::len)) else {
             return Ok(false);
         };
@@ -183,7 +198,7 @@ impl Round<'_> {
         let mut made = vec![Vec::new(); body.outputs.len()];
         for place in 0..length {
             let given = |id: &ValueId| match self.lists.get(id) {
-                Some(list) => list.get(place).copied(),
+                Some(list) => list.get(place).map(|part| part.value),
                 None => Some(*id),
             };
             let given = node.inputs.iter().flatten().filter_map(given);
@@ -223,9 +238,9 @@ impl Round<'_> {
     }
 
     /// `torch.stack`: each value with a new axis, then one after the other.
-    pub(super) fn stack(&mut self, output: ValueId, list: &[ValueId], axis: i64) {
+    pub(super) fn stack(&mut self, output: ValueId, list: &[Part], axis: i64) {
         let mut raised = Vec::with_capacity(list.len());
-        for value in list {
+        for Part { value, .. } in list {
             let name = format!("{}/unsqueezed", self.graph.value_name(*value));
             let name = format!("{name}#{}", self.graph.values.len());
             let one = self.add(Value { name, ..Value::default() });
@@ -245,6 +260,20 @@ impl Round<'_> {
             raised.push(one);
         }
         self.put("Concat", raised, output, Some(axis));
+        self.repeat(repeats(list));
+    }
+
+    /// Says of the last node how many values each of its inputs stands for.
+    fn repeat(&mut self, repeats: Option<Vec<i64>>) {
+        if let (Some(node), Some(repeats)) = (self.nodes.last_mut(), repeats) {
+            node.attributes.insert("repeats".to_owned(), Attribute::Ints(repeats));
+        }
+    }
+
+    /// COUNT: trips that one stands for.
+    fn times(&self, trip: Trip) -> u64 {
+        let fold = self.graph.folds.get(trip.fold).filter(|_| trip.place == Fold::TEMPLATE);
+        fold.map_or(1, |fold| fold.lacking().saturating_add(1))
     }
 
     /// `Tensor.select`: one place along an axis, without the axis.
@@ -264,6 +293,17 @@ impl Round<'_> {
         let initializer = Some(Literal { dtype: DType::Int64, dims, elements });
         self.add(Value { name, declared: None, initializer })
     }
+}
+
+/// Whether values of a list stand for several.
+fn is_folded(list: &[Part]) -> bool {
+    list.iter().any(|part| part.times > 1)
+}
+
+/// How many values each value of a list stands for, if not all for one.
+fn repeats(list: &[Part]) -> Option<Vec<i64>> {
+    let times = |part: &Part| i64::try_from(part.times).unwrap_or(i64::MAX);
+    is_folded(list).then(|| list.iter().map(times).collect())
 }
 
 /// A position in a list, which may count from its end.

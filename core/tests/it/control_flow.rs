@@ -210,19 +210,78 @@ fn weights_of_the_other_branch_are_in_memory_too() {
     assert_eq!((answer.model.parameters, codes.len()), (2 * 64 * 64, 0));
 }
 
+/// A loop with a layer.
+fn of_trips(trips: u64) -> Report {
+    let text = format!(
+        "g (float[8,64] x) => (float[8,64] y) <float[64,64] w> {{
+            n = Constant <value_int = {trips}> ()  yes = Constant <value = bool {{1}}> ()
+            y = Loop(n, yes, x) <body = b (int64 i, bool on, float[8,64] h) => (bool go, float[8,64] t) {{
+                go = Identity(on)  m = MatMul(h, w)  t = Tanh(m)
+            }}>
+        }}"
+    );
+    open(&text).estimate(&Config::default()).expect("it is estimated")
+}
+
 #[test]
-fn loops_without_measure_are_refused() {
-    for trips in ["100000", "9223372036854775807"] {
-        let text = format!(
-            "g (float[8,64] x) => (float[8,64] y) {{
-                n = Constant <value_int = {trips}> ()  yes = Constant <value = bool {{1}}> ()
-                y = Loop(n, yes, x) <
-                    body = b (int64 i, bool on, float[8,64] h) => (bool on, float[8,64] h) {{ }}>
-            }}"
-        );
-        let error = open(&text).estimate(&Config::default()).unwrap_err().to_string();
-        assert!(error.contains("unroll to more than"), "{error}");
-    }
+fn loops_run_as_often_as_they_say() {
+    // Each trip keeps what it made for its backward: 8 × 64 numbers.
+    let peak = |trips| of_trips(trips).peak.requested.0;
+    let (few, many, more) = (peak(10_000), peak(100_000), peak(1_000_000));
+    assert_eq!((many - few, more - many), (90_000 * 8 * 64 * 4, 900_000 * 8 * 64 * 4));
+    let long = of_trips(1_000_000);
+    let codes: Vec<&str> = long.diagnostics.iter().map(|found| found.code.as_str()).collect();
+    assert!(!long.is_open() && codes.contains(&"joined-trips"), "{codes:?}");
+    // A million blocks of 2 KiB fill their segments.
+    let (allocated, reserved) = (long.peak.allocated.0, long.peak.reserved.0);
+    assert!(reserved - allocated < allocated.div_euclid(100), "{allocated} of {reserved}");
+}
+
+#[test]
+fn loops_that_no_machine_holds_are_refused() {
+    let text = "g (float[8,64] x) => (float[8,64] y) <float[64,64] w> {
+        n = Constant <value_int = 9223372036854775807> ()
+        y = Loop(n, , x) <body = b (int64 i, bool on, float[8,64] h) => (bool on, float[8,64] t) {
+            m = MatMul(h, w)  t = Tanh(m)
+        }>
+    }";
+    let error = open(text).estimate(&Config::default()).unwrap_err().to_string();
+    assert!(error.contains("more memory for backward than any machine has"), "{error}");
+}
+
+#[test]
+fn trips_that_an_input_counts_are_a_dimension() {
+    let text = "g (float[8,64] x, int64 steps) => (float[8,64] y) <float[64,64] w> {
+        yes = Constant <value = bool {1}> ()
+        y = Loop(steps, yes, x) <body = b (int64 i, bool on, float[8,64] h) => (bool on, float[8,64] t) {
+            m = MatMul(h, w)  t = Tanh(m)
+        }>
+    }";
+    let model = open(text);
+    let names: Vec<String> = model.open_dims().into_iter().map(|dim| dim.name).collect();
+    assert_eq!(names, ["batch", "steps"]);
+    let peak = |steps: u64| {
+        let dims = [("steps".to_owned(), steps)].into();
+        let report = model.estimate(&Config { dims, ..Config::default() }).unwrap();
+        (report.peak.requested.0, report.is_open())
+    };
+    assert_eq!(peak(500).0 - peak(400).0, 100 * 8 * 64 * 4);
+    assert!(!peak(500).1);
+}
+
+#[test]
+fn long_loops_whose_trips_differ_are_refused() {
+    // Each trip reads more than the one before.
+    let text = "g (float[60000,64] x, float[64] s) => (float[64] y) <float[64] w> {
+        n = Constant <value_int = 60000> ()  yes = Constant <value = bool {1}> ()
+        zero = Constant <value_ints = [0]> ()  one = Constant <value_ints = [1]> ()
+        y = Loop(n, yes, s) <body = b (int64 i, bool on, float[64] h) => (bool on, float[64] t) {
+            j = Reshape(i, one)  k = Add(j, one)  p = Slice(x, zero, k, zero)
+            q = Mul(p, w)  r = ReduceSum <keepdims = 0> (q, zero)  t = Add(h, r)
+        }>
+    }";
+    let error = open(text).estimate(&Config::default()).unwrap_err().to_string();
+    assert!(error.contains("its trips are not alike"), "{error}");
 }
 
 /// Branches, loops, scans and sequences inside each other.
@@ -308,6 +367,7 @@ fn the_limit_of_unrolling_is_no_limit_of_memory() {
     let (config, mut stages) = (Config::default(), Stages::default());
     let line = model.batch_line(&config, &mut stages);
     let largest = model.largest_batch(&config, "b200", &line, &mut stages).expect("it is searched");
-    assert_eq!(largest, None);
+    let most = largest.and_then(|largest| largest.without_flush);
+    assert!(most > Some(50_000), "{most:?}");
     assert!(stages.made().runs < 10, "{:?}", stages.made());
 }

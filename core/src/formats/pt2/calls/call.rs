@@ -268,6 +268,7 @@ impl<'l, 'j> Call<'l, 'j> {
             attributes,
             module: self.module.clone(),
             origin: Some(self.origin.clone()),
+            trip: None,
         });
     }
 
