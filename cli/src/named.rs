@@ -79,5 +79,6 @@ pub(crate) fn list(text: &str) -> Result<String, String> {
             entry.hub().collect::<Vec<_>>().join(", ").into(),
         ]);
     }
-    Ok(format!("{}\n{} models.\n", table.render(""), found.len()))
+    let models = if found.len() == 1 { "model" } else { "models" };
+    Ok(format!("{}\n{} {models}.\n", table.render(""), found.len()))
 }

@@ -12,7 +12,7 @@ use crate::config::{Attention, Checkpoint, Config, Precision};
 use crate::error::Error;
 use crate::sorted;
 
-/// COUNT: parameters from which a model is trained with checkpointing.
+/// COUNT: parameters from which a model is large.
 const LARGE: u64 = 3_000_000_000;
 
 /// COUNT: tokens of a sample of a model that writes text.
@@ -71,13 +71,14 @@ impl Entry {
         )
     }
 
-    /// How people train the model: in bf16 where its weights are published in half precision, else with autocast;
-    /// a model that writes text on samples of [`TOKENS`]; a model of 3 billion parameters with checkpointing.
+    /// How people train the model: in bf16 where it is large or its weights are published in half precision, else with
+    /// autocast; a model that writes text on one sample of [`TOKENS`]; a large model with checkpointing.
     pub fn settings(&self) -> Config {
+        let is_large = self.parameters >= LARGE;
         let is_half = ["bfloat16", "float16"].iter().any(|name| self.word("dtype") == Some(name));
         let mut config = Config {
-            precision: if is_half { Precision::Bf16 } else { Precision::AmpBf16 },
-            checkpoint: if self.parameters < LARGE { Checkpoint::None } else { Checkpoint::Blocks },
+            precision: if is_large || is_half { Precision::Bf16 } else { Precision::AmpBf16 },
+            checkpoint: if is_large { Checkpoint::Blocks } else { Checkpoint::None },
             ..Config::default()
         };
         if self.class.ends_with("ForCausalLM") || self.class.ends_with("LMHeadModel") {

@@ -128,7 +128,7 @@ fn unknown_names_have_near_ones() {
     assert_eq!(catalogue::names().lines().count(), catalogue::entries().len());
 }
 
-/// Half precision where weights are published so, autocast elsewhere; checkpointing from 3 billion parameters on.
+/// Half precision for large models and where weights are published so, autocast elsewhere; checkpointing for large models.
 #[test]
 fn entries_open_with_the_settings_of_their_users() {
     for (name, precision, checkpoint, dims) in [
@@ -136,6 +136,7 @@ fn entries_open_with_the_settings_of_their_users() {
         ("llama-2-7b", Precision::Bf16, Checkpoint::Blocks, &[("batch", 1), ("seq", 2048)]),
         ("qwen2.5-0.5b", Precision::Bf16, Checkpoint::None, &[("batch", 1), ("seq", 2048)]),
         ("gpt2", Precision::AmpBf16, Checkpoint::None, &[("batch", 1), ("seq", 1024)]),
+        ("gpt-j-6b", Precision::Bf16, Checkpoint::Blocks, &[("batch", 1), ("seq", 2048)]),
         ("bert-base-uncased", Precision::AmpBf16, Checkpoint::None, &[]),
         ("vit-base-patch16-224", Precision::AmpBf16, Checkpoint::None, &[]),
     ] {
