@@ -8,7 +8,8 @@ use crate::run::{Outcome, file, highwater};
 /// What an estimate by name is for: parameters, and the settings that matter.
 fn estimated(arguments: &[&str]) -> (u64, String) {
     let quick = ["--json", "--no-max-batch", "--devices", "a100-80gb"];
-    let Outcome { status, stdout, stderr } = highwater(&[&["estimate"], arguments, &quick].concat());
+    let Outcome { status, stdout, stderr } =
+        highwater(&[&["estimate"], arguments, &quick].concat());
     assert_eq!(status, Some(0), "{arguments:?}: {stderr}");
     let json: Value = serde_json::from_str(&stdout).unwrap();
     let config = |name: &str| json["config"][name].as_str().unwrap_or_default().to_owned();
@@ -50,7 +51,7 @@ fn unknown_names_are_refused_with_the_nearest() {
         stderr
     };
     expect![[r#"
-        error: lama-3.1-8b: there is no file and no model of this name; the nearest names are llama-3.1-8b, llama-3-8b, llama-3.1-70b, llama-3.2-1b, llama-3.1-405b. `highwater models` lists all names; or give a file, such as the model's `config.json`
+        error: lama-3.1-8b: there is no file and no model of this name; the nearest names are llama-3.1-8b, llama-3-8b, llama-3.2-1b, llama-3.1-70b, llama-3.2-3b. `highwater models` lists all names; or give a file, such as the model's `config.json`
     "#]]
     .assert_eq(&refused(&["estimate", "lama-3.1-8b"]));
     let message = refused(&["advise", "qwen2.5-8b"]);

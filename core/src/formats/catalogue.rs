@@ -145,7 +145,8 @@ pub fn search(text: &str) -> Vec<Entry> {
     let wanted = words(text);
     let mut found = entries();
     found.retain(|entry| {
-        let known = words_of(entry);
+        let Entry { id, name, hub, .. } = entry;
+        let known = words(&format!("{id} {name} {hub}"));
         wanted.iter().all(|word| known.iter().any(|known| known.starts_with(word.as_str())))
     });
     found
@@ -178,7 +179,7 @@ pub fn names() -> String {
 
 /// A name without capitals, and with one kind of separator.
 fn plain(name: &str) -> String {
-    name.trim().to_lowercase().replace([' ', '_'], "-")
+    name.trim().to_ascii_lowercase().replace([' ', '_'], "-")
 }
 
 /// The same without the words of [`VARIANTS`].
@@ -205,17 +206,12 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The words of all names of an entry.
-fn words_of(entry: &Entry) -> Vec<String> {
-    let Entry { id, name, hub, .. } = entry;
-    words(&format!("{id} {name} {hub}"))
-}
-
 /// COUNT: edits that make each of these words one of an entry's, or the beginning of one; three at most for a word.
 fn edits(wanted: &[String], entry: &Entry) -> usize {
     /// COUNT: edits that make any word another one.
     const OTHER: usize = 3;
-    let known = words_of(entry);
+    // Names of owners would be near to many.
+    let known = words(&format!("{} {}", entry.id, entry.name));
     let nearest = |word: &String| {
         let cost = |known: &String| {
             let start: String = known.chars().take(word.chars().count()).collect();

@@ -76,7 +76,7 @@ fn names_are_unique() {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
         assert!(entry.id.chars().all(is_plain), "{}", entry.id);
         for name in [entry.id, entry.name].into_iter().chain(entry.hub()) {
-            let is_new = names.insert(name.to_lowercase());
+            let is_new = names.insert(name.to_ascii_lowercase());
             assert!(is_new || name.eq_ignore_ascii_case(entry.id), "{name} stands twice");
             assert_eq!(found(name).id, entry.id, "{name}");
         }
@@ -111,6 +111,8 @@ fn unknown_names_have_near_ones() {
         ("llama3.1-8b", "llama-3.1-8b"),
         ("unsloth/Llama-3.2-1B", "llama-3.2-1b"),
         ("gtp2", "gpt2"),
+        ("mistral", "mistral-7b-v0.1"),
+        ("qwne", "qwen2-7b"),
         ("qwen-2.5-7b", "qwen2.5-7b"),
         ("bert-large", "bert-large-cased"),
         ("distil bert base uncased", "distilbert-base-uncased"),
