@@ -130,7 +130,8 @@ fn unknown_names_have_near_ones() {
     assert_eq!(catalogue::names().lines().count(), catalogue::entries().len());
 }
 
-/// Half precision for large models and where weights are published so, autocast elsewhere; checkpointing for large models.
+/// Half precision for large models and where weights are published so, autocast elsewhere; checkpointing for large
+/// models.
 #[test]
 fn entries_open_with_the_settings_of_their_users() {
     for (name, precision, checkpoint, dims) in [
