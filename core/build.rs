@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 
 const FORMULAS: &str = "src/aten/formula/operators.txt";
+const MODELS: &str = "src/formats/catalogue/models.txt";
 const SPELLINGS: &str = "src/recover/spellings.txt";
 const CHOICES: &str = "src/aten/conv/workspace/choices";
 
@@ -25,12 +26,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={CHOICES}");
     fs::write(folder.join("choices.near"), near::near(Path::new(CHOICES))?)?;
     write_parts(folder)?;
-    for source in [FORMULAS, SPELLINGS] {
+    for source in [FORMULAS, MODELS, SPELLINGS] {
         println!("cargo::rerun-if-changed={source}");
     }
-    let (file, text) = pack::formulas(Path::new(FORMULAS))?;
-    fs::write(folder.join("operators.file"), file)?;
-    fs::write(folder.join("operators.txt"), text)?;
+    for (stem, source, name) in [("formulas", FORMULAS, "operators"), ("models", MODELS, "models")]
+    {
+        let (file, text) = pack::fetched(stem, Path::new(source))?;
+        fs::write(folder.join(format!("{name}.file")), file)?;
+        fs::write(folder.join(format!("{name}.txt")), text)?;
+    }
     fs::write(folder.join("spellings.txt"), pack::table(Path::new(SPELLINGS))?)?;
     Ok(())
 }

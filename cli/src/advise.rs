@@ -59,8 +59,7 @@ fn ask(arguments: &Advise) -> Result<Advice, Error> {
         Searched::Nothing(plan) => (plan, false),
         Searched::On => (Plan::default(), false),
     };
-    let name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
-    let name = name.to_string_lossy().into_owned();
+    let name = crate::called(&model);
     Ok(Advice { name, autopsy: Autopsy::of(&report), report, pulled, plan, fits, tried })
 }
 

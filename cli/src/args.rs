@@ -11,7 +11,8 @@ use highwater_core::{Config, Error, device};
 
 /// Estimate how much GPU memory training a PyTorch model takes, and which GPUs it fits on.
 ///
-/// It needs a model file or a layer spec, but no GPU, no PyTorch and no weights. Files stay on this machine.
+/// It needs a model file, a layer spec or the name of a published model, but no GPU, no PyTorch and no weights. Files
+/// stay on this machine.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -21,6 +22,7 @@ pub(crate) struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
+  highwater estimate llama-3.1-8b --optimizer adamw-8bit --require a100-80gb
   highwater estimate resnet50.onnx --batch 32
   highwater estimate unet.yaml --batch 64 --dim height=384
   highwater estimate gpt2.onnx --batch 8 --seq 1024 --optimizer adam --json
@@ -50,6 +52,8 @@ pub(crate) enum Task {
     Operators,
     /// List the GPUs, and the memory that PyTorch may use on each
     Devices,
+    /// List the models that can be given by name
+    Models(Models),
 }
 
 /// Sizes of what the model leaves open.
@@ -82,7 +86,8 @@ impl Dims {
 #[command(after_help = STATUS)]
 pub(crate) struct Estimate {
     /// ONNX file or text, `torch.export` archive, safetensors, layer spec, `config.json`, Keras model, or
-    /// the text of `print(model)`, torchinfo or torchsummary; recognised by its content
+    /// the text of `print(model)`, torchinfo or torchsummary; recognised by its content. Or the name of a
+    /// published model, such as `llama-3.1-8b`; `highwater models` lists them
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
 
@@ -241,6 +246,14 @@ pub(crate) struct Spec {
     pub(crate) model: PathBuf,
 }
 
+/// A part of the catalogue.
+#[derive(Args, Debug)]
+pub(crate) struct Models {
+    /// List only models whose names have all of these words, such as `qwen 7b`
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: Vec<String>,
+}
+
 /// How PyTorch trains: the settings that the command line has.
 #[derive(Debug)]
 pub(crate) struct Training(Vec<(&'static Setting, String)>);
@@ -251,7 +264,8 @@ const SHORT: (&str, &str, &str) = ("channels-last", "memory-format", "channels-l
 impl Training {
     /// The values of the command line, else those that the model suggests.
     pub(crate) fn over(&self, defaults: &Config, dims: &Dims) -> Result<Config, Error> {
-        let mut config = Config { dims: dims.all().collect(), ..defaults.clone() };
+        let mut config = defaults.clone();
+        config.dims.extend(dims.all());
         for (setting, text) in &self.0 {
             setting.set(&mut config, text)?;
         }

@@ -75,7 +75,7 @@ fn locate(
     let config = arguments.training.over(&known, &arguments.dims)?;
     let located = model.locate(&config, message, &mut Stages::default())?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let name = crate::called(&model);
     Ok(Some(Asked { name, batch, located }))
 }
 

@@ -13,6 +13,7 @@ mod catalogue;
 mod compare;
 mod explain;
 mod file;
+mod named;
 mod output;
 mod picture;
 mod replay;
@@ -67,6 +68,10 @@ fn main() -> ExitCode {
         Task::Schema => (formats::spec::schema(), ExitCode::SUCCESS),
         Task::Operators => (catalogue::operators(), ExitCode::SUCCESS),
         Task::Devices => (catalogue::devices(), ExitCode::SUCCESS),
+        Task::Models(arguments) => match named::list(&arguments.text.join(" ")) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(message) => return complain(&message, BAD_INPUT),
+        },
     };
     match print(&output) {
         Ok(()) => status,
@@ -91,8 +96,6 @@ fn print(text: &str) -> Result<(), String> {
 fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     let of_model = |error: Error| locate(&arguments.model, &error);
     let model = open(&arguments.model).map_err(of_model)?;
-    let file_name = arguments.model.file_name().unwrap_or(arguments.model.as_os_str());
-    let name = file_name.to_string_lossy();
     let config = arguments.training.over(model.defaults(), &arguments.dims).map_err(of_model)?;
     let mut stages = Stages::default();
     let simulation = model.simulate(&config, &mut stages).map_err(of_model)?;
@@ -112,7 +115,7 @@ fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     }
     let asked = Asked::by(arguments, &report);
     let (devices, batch) = answer::devices(&model, &config, &asked, stages).map_err(of_model)?;
-    let answer = Answer { name: name.into_owned(), batch, report, devices };
+    let answer = Answer { name: called(&model), batch, report, devices };
     let mut status = ExitCode::SUCCESS;
     for device in &answer.devices {
         let required = arguments.require.contains(&device.verdict.id);
@@ -164,8 +167,18 @@ fn exports(
     texts
 }
 
+/// The model in a file; where there is no such file, the model of that name.
 fn open(path: &Path) -> Result<Model, Error> {
+    if let Some(entry) = named::find(path)? {
+        return highwater_core::open_named(&entry);
+    }
     highwater_core::open(&mut FileSource::open(path)?, &path.to_string_lossy())
+}
+
+/// The name of a model in answers: that of its file without folders, or its name in the catalogue.
+fn called(model: &Model) -> String {
+    let name = Path::new(model.name());
+    name.file_name().unwrap_or(name.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// What a file holds, as a layer spec.

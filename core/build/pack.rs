@@ -77,10 +77,10 @@ pub(crate) fn table(source: &Path) -> Result<String> {
     Ok(rows.flat_map(|row| [row, "\n"]).collect())
 }
 
-/// The file of the formulas, which programs for the browser fetch: its name, and what is in it.
-pub(crate) fn formulas(source: &Path) -> Result<(String, String)> {
+/// The file of a table, which programs for the browser fetch: its name, and what is in it.
+pub(crate) fn fetched(stem: &str, source: &Path) -> Result<(String, String)> {
     let text = table(source)?;
-    Ok((format!("formulas-{:08x}.bin", fingerprint(text.as_bytes())), text))
+    Ok((format!("{stem}-{:08x}.bin", fingerprint(text.as_bytes())), text))
 }
 
 /// A question: `n 16`.

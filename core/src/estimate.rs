@@ -18,6 +18,7 @@ use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::{Asked, Hardware};
 use crate::error::Error;
+use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
@@ -104,6 +105,15 @@ impl Run {
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Model, Error> {
     let opened = formats::open(source, name)?;
     Ok(Model { rewrite: Some(formats::with_attention), ..Model::new(name, opened) })
+}
+
+/// The model of an entry of the catalogue, called by its id.
+///
+/// # Errors
+/// As [`Entry::open`].
+pub fn open_named(entry: &Entry) -> Result<Model, Error> {
+    let model = Model::new(entry.id, entry.open()?);
+    Ok(Model { rewrite: Some(formats::with_attention), ..model })
 }
 
 impl Model {

@@ -14,6 +14,7 @@ use crate::graph::Graph;
 use crate::source::Source;
 
 mod builder;
+pub mod catalogue;
 mod hf_config;
 mod keras;
 pub mod onnx;

@@ -105,6 +105,6 @@ pub use bytes::Bytes;
 pub use config::{Config, Optimizer};
 pub use diagnostic::{Diagnostic, Severity};
 pub use error::{Error, ErrorKind};
-pub use estimate::{Model, open};
+pub use estimate::{Model, open, open_named};
 pub use report::Report;
 pub use source::Source;

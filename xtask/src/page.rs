@@ -48,14 +48,18 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
     Ok(())
 }
 
-/// Adds what the programs fetch when a run needs it: cuDNN's choices, and the formulas of operators.
+/// Adds what the programs fetch when they need it: cuDNN's choices, the formulas of operators, and the models by name.
 fn add_fetched(root: &Path, files: &mut Files) -> Result<()> {
-    let aten = root.join("core/src/aten");
+    let core = root.join("core/src");
     let packing = |error| Failure::new(format!("packing what programs fetch: {error}"));
-    let parts = pack::parts(&aten.join("conv/workspace/choices")).map_err(packing)?;
+    let parts = pack::parts(&core.join("aten/conv/workspace/choices")).map_err(packing)?;
     files.extend(parts.into_iter().map(|part| (part.file, part.bytes)));
-    let (file, text) = pack::formulas(&aten.join("formula/operators.txt")).map_err(packing)?;
-    files.insert(file, text.into_bytes());
+    for (stem, source) in
+        [("formulas", "aten/formula/operators.txt"), ("models", "formats/catalogue/models.txt")]
+    {
+        let (file, text) = pack::fetched(stem, &core.join(source)).map_err(packing)?;
+        files.insert(file, text.into_bytes());
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod documents;
 mod explain;
 mod export;
 mod json;
+mod models;
 mod replay;
 mod run;
 mod text;

@@ -7,6 +7,7 @@ mod allocator;
 mod allocator_truth;
 mod attention;
 mod autopsy;
+mod catalogue;
 mod categories;
 mod certainty;
 mod control_flow;

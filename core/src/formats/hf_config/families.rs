@@ -13,10 +13,11 @@ macro_rules! files {
 const SHARED: [(&str, &str); 2] = files!["torch" "transformers"];
 
 /// All families, by how much they are used.
-const FAMILIES: [(&str, &str); 32] = files![
+const FAMILIES: [(&str, &str); 38] = files![
     "gpt2" "llama" "mistral" "qwen2" "qwen3" "bert" "roberta" "distilbert" "vit" "opt" "gpt_neox" "phi"
     "gemma" "gemma2" "gemma3_text" "mixtral" "falcon" "bloom" "gptj" "t5" "bart" "convnext" "albert"
     "gpt_neo" "deberta-v2" "whisper" "swin" "clip" "clip_text_model" "clip_vision_model" "deit" "electra"
+    "phi3" "olmo2" "starcoder2" "stablelm" "xlm-roberta" "qwen3_moe"
 ];
 
 /// A family of models: one `model_type`.

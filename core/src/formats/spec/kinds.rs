@@ -234,7 +234,7 @@ pub(in crate::formats) fn did_you_mean<'a>(
 }
 
 /// Edits that make one word the other (Levenshtein's distance).
-fn distance(a: &str, b: &str) -> usize {
+pub(in crate::formats) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -1,0 +1,254 @@
+//! Models by name: published configurations, and the settings that people train them with.
+//!
+//! `catalogue/models.txt` has all entries. An entry becomes a `config.json`, which [`hf_config`] reads like
+//! any other. A name is an id of the catalogue (`llama-3.1-8b`) or of the Hub (`meta-llama/Llama-3.1-8B`).
+
+use std::num::NonZeroU64;
+
+use super::hf_config;
+use super::spec::kinds::distance;
+use super::{Fidelity, Opened, Recognised};
+use crate::config::{Attention, Checkpoint, Config, Precision};
+use crate::error::Error;
+use crate::sorted;
+
+/// COUNT: parameters from which a model is large.
+const LARGE: u64 = 3_000_000_000;
+
+/// COUNT: tokens of a sample of a model that writes text.
+const TOKENS: u64 = 2048;
+
+/// Words that variants have in their names whose configuration is that of the plain model.
+const VARIANTS: [&str; 4] = ["instruct", "chat", "it", "hf"];
+
+/// The text of all entries; `None` where it is in a file that cannot be had.
+#[cfg(not(target_arch = "wasm32"))]
+#[expect(clippy::unnecessary_wraps, reason = "the page's programs have it in a file")]
+const fn text() -> Option<&'static str> {
+    Some(include_str!(concat!(env!("OUT_DIR"), "/models.txt")))
+}
+
+#[cfg(target_arch = "wasm32")]
+fn text() -> Option<&'static str> {
+    let file = include_str!(concat!(env!("OUT_DIR"), "/models.file"));
+    crate::apart::bytes(file).and_then(|bytes| str::from_utf8(bytes).ok())
+}
+
+/// A published model.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The name to write: `llama-3.1-8b`.
+    pub id: &'static str,
+    /// The name to show: `Llama 3.1 8B`.
+    pub name: &'static str,
+    /// COUNT: parameters, those that are shared once.
+    pub parameters: u64,
+    /// Names on the Hub, separated by `, `.
+    hub: &'static str,
+    model_type: &'static str,
+    class: &'static str,
+    /// Members of the configuration, without the braces.
+    members: &'static str,
+}
+
+impl Entry {
+    /// Names on the Hub.
+    pub fn hub(&self) -> impl Iterator<Item = &'static str> {
+        self.hub.split(", ")
+    }
+
+    /// The family: `model_type` of the configuration.
+    pub const fn family(&self) -> &'static str {
+        self.model_type
+    }
+
+    /// The text of a `config.json`.
+    pub fn configuration(&self) -> String {
+        let Self { model_type, class, members, .. } = self;
+        format!(
+            "{{\n  \"model_type\": \"{model_type}\", \"architectures\": [\"{class}\"],\n{}\n}}\n",
+            members.trim_end()
+        )
+    }
+
+    /// How people train the model: in bf16 where it is large or its weights are published in half precision, else with
+    /// autocast; a model that writes text on one sample of [`TOKENS`]; a large model with checkpointing.
+    pub fn settings(&self) -> Config {
+        let is_large = self.parameters >= LARGE;
+        let is_half = ["bfloat16", "float16"].iter().any(|name| self.word("dtype") == Some(name));
+        let mut config = Config {
+            precision: if is_large || is_half { Precision::Bf16 } else { Precision::AmpBf16 },
+            checkpoint: if is_large { Checkpoint::Blocks } else { Checkpoint::None },
+            ..Config::default()
+        };
+        if self.class.ends_with("ForCausalLM") || self.class.ends_with("LMHeadModel") {
+            let longest = ["max_position_embeddings", "n_positions"]
+                .iter()
+                .find_map(|key| self.word(key)?.parse().ok());
+            let tokens = longest.map_or(TOKENS, |longest: NonZeroU64| TOKENS.min(longest.get()));
+            config.dims.extend([("batch".to_owned(), 1), ("seq".to_owned(), tokens)]);
+        }
+        config
+    }
+
+    /// The model: its program, and [`Entry::settings`] as its defaults.
+    ///
+    /// # Errors
+    /// When its family does not read the configuration, which a test excludes.
+    pub fn open(&self) -> Result<Opened, Error> {
+        let configuration = self.configuration();
+        let (graph, stated) = hf_config::read(&configuration, Attention::Auto)?;
+        Ok(Opened {
+            graph,
+            recognised: Recognised::new("published configuration", Fidelity::Template),
+            defaults: Config { loss: stated.loss, freeze: stated.freeze, ..self.settings() },
+            spec: None,
+            configuration: Some(configuration),
+        })
+    }
+
+    /// What the configuration states under a key: a number, or a text without its quotes.
+    fn word(&self, key: &str) -> Option<&'static str> {
+        let mut parts = self.members.split('"');
+        parts.find(|part| *part == key)?;
+        let value = parts.next()?.strip_prefix(": ")?;
+        // A text follows its opening quote.
+        if value.is_empty() { parts.next() } else { value.split([',', '\n']).next() }
+    }
+
+    /// Whether a plain name is one of this model's.
+    fn is_called(&self, plain: &str, plainly: impl Fn(&str) -> String) -> bool {
+        let tail = |name: &'static str| name.rsplit('/').next().unwrap_or(name);
+        let hub = self.hub().flat_map(|name| [name, tail(name)]);
+        [self.id, self.name].into_iter().chain(hub).any(|name| plainly(name) == plain)
+    }
+}
+
+/// All entries, in the order of the file; none where the file cannot be had.
+pub fn entries() -> Vec<Entry> {
+    text().map(parse).unwrap_or_default()
+}
+
+/// The model of that name; capitals and the kind of separator do not count, and a variant for
+/// instructions or chats is the plain model where it has no entry of its own.
+pub fn find(name: &str) -> Option<Entry> {
+    let entries = entries();
+    let called = |plainly: fn(&str) -> String| {
+        let plain = plainly(name);
+        entries.iter().find(|entry| entry.is_called(&plain, plainly)).copied()
+    };
+    called(plain).or_else(|| called(without_variant)).filter(|_| !plain(name).is_empty())
+}
+
+/// The models with all words of a text in their names, in the order of the file: all for an empty text.
+pub fn search(text: &str) -> Vec<Entry> {
+    let wanted = words(text);
+    let mut found = entries();
+    found.retain(|entry| {
+        let Entry { id, name, hub, .. } = entry;
+        let known = words(&format!("{id} {name} {hub}"));
+        wanted.iter().all(|word| known.iter().any(|known| known.starts_with(word.as_str())))
+    });
+    found
+}
+
+/// The models whose names are nearest to that name, by edits of its words and of the whole.
+pub fn nearest(name: &str, count: usize) -> Vec<Entry> {
+    /// COUNT: characters of a name that are compared.
+    const LONGEST: usize = 64;
+    let name: String = plain(name).chars().take(LONGEST).collect();
+    let tail = name.rsplit('/').next().unwrap_or_default();
+    let wanted = words(tail);
+    let mut ranked: Vec<_> = entries()
+        .into_iter()
+        .map(|entry| (4 * edits(&wanted, &entry) + distance(tail, entry.id), entry))
+        .collect();
+    sorted::by_key(&mut ranked, |(rank, _)| *rank);
+    ranked.into_iter().take(count).map(|(_, entry)| entry).collect()
+}
+
+/// All names as compact text, for a field that finds as you type: a line `id|name|names on the Hub|parameters` for
+/// each model.
+pub fn names() -> String {
+    let line = |entry: Entry| {
+        let Entry { id, name, hub, parameters, .. } = entry;
+        format!("{id}|{name}|{hub}|{parameters}\n")
+    };
+    entries().into_iter().map(line).collect()
+}
+
+/// A name without capitals, and with one kind of separator.
+fn plain(name: &str) -> String {
+    name.trim().to_ascii_lowercase().replace([' ', '_'], "-")
+}
+
+/// The same without the words of [`VARIANTS`].
+fn without_variant(name: &str) -> String {
+    let plain = plain(name);
+    let kept = plain.split('-').filter(|word| !VARIANTS.contains(word));
+    kept.collect::<Vec<_>>().join("-")
+}
+
+/// The words of a name: letters and digits, split where one follows the other, but `8b` is one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut last = ' ';
+    for c in plain(text).chars() {
+        if c.is_alphanumeric() {
+            let is_new = !last.is_alphanumeric() || last.is_alphabetic() && c.is_numeric();
+            match words.last_mut().filter(|_| !is_new) {
+                Some(word) => word.push(c),
+                None => words.push(c.to_string()),
+            }
+        }
+        last = c;
+    }
+    words
+}
+
+/// COUNT: edits that make each of these words one of an entry's, or the beginning of one; three at most for a word.
+fn edits(wanted: &[String], entry: &Entry) -> usize {
+    /// COUNT: edits that make any word another one.
+    const OTHER: usize = 3;
+    // Names of owners would be near to many.
+    let known = words(&format!("{} {}", entry.id, entry.name));
+    let nearest = |word: &String| {
+        let cost = |known: &String| {
+            let start: String = known.chars().take(word.chars().count()).collect();
+            distance(word, known).min(distance(word, &start))
+        };
+        known.iter().map(cost).min().unwrap_or(OTHER).min(OTHER)
+    };
+    wanted.iter().map(nearest).sum()
+}
+
+/// Reads the file; lines that are none of an entry's are skipped.
+fn parse(text: &'static str) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let (mut model_type, mut class) = ("", "");
+    let mut rest = text;
+    while let Some((line, after)) = rest.split_once('\n') {
+        let members = after.split_inclusive('\n').take_while(|line| line.starts_with(' '));
+        let end = members.map(str::len).sum();
+        let (members, after) = after.split_at_checked(end).unwrap_or((after, ""));
+        rest = after;
+        if let Some((family, its_class)) =
+            line.strip_prefix("family ").and_then(|family| family.split_once(' '))
+        {
+            (model_type, class) = (family, its_class);
+            continue;
+        }
+        let mut cells = line.split(" | ");
+        let (Some(id), Some(count), Some(hub), Some(name)) =
+            (cells.next(), cells.next(), cells.next(), cells.next())
+        else {
+            continue;
+        };
+        let parameters = count.parse().unwrap_or(0);
+        let own = Entry { id, name, parameters, hub, model_type, class, members };
+        let like = count.strip_prefix("= ");
+        let like = like.and_then(|like| entries.iter().find(|entry| entry.id == like));
+        entries.push(like.map_or(own, |like| Entry { id, name, hub, ..*like }));
+    }
+    entries
+}

@@ -1,0 +1,62 @@
+"""Counts the parameters of every model in the catalogue with transformers' own classes, on the meta device.
+
+`./oracle python catalogue.py` prints the entries whose number differs; with `--write`, it corrects the file.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+FILE = Path(__file__).parents[2] / 'core/src/formats/catalogue/models.txt'
+ENTRY = re.compile(r'^([^ /]\S*) \| (\d+|= \S+) \|')
+
+
+def entries(text):
+    """Id, stated number, class and configuration of each entry that has its own."""
+    family, found = None, {}
+    current = None
+    for line in text.splitlines():
+        if line.startswith('family '):
+            family = line.split()[1:]
+        elif line.startswith('  ') and current:
+            found[current][3].append(line)
+        elif match := ENTRY.match(line):
+            current, number = match.groups()
+            if number.startswith('= '):
+                current = None
+            else:
+                found[current] = (int(number), *family, [])
+    for name, (number, model_type, architecture, lines) in found.items():
+        yield name, number, model_type, architecture, json.loads('{' + ' '.join(lines) + '}')
+
+
+def count(model_type, architecture, settings):
+    """Parameters of a model, tied ones once."""
+    import torch
+    import transformers
+
+    settings.pop('dtype', None)
+    family = transformers.AutoConfig.for_model(model_type, **settings)
+    with torch.device('meta'):
+        model = getattr(transformers, architecture)(family)
+    model.tie_weights()
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def main():
+    text = FILE.read_text()
+    wrong = 0
+    for name, stated, *model in entries(text):
+        counted = count(*model)
+        if counted != stated:
+            wrong += 1
+            print(f'{name}: {stated} is stated, {counted} are counted', flush=True)
+            text = text.replace(f'\n{name} | {stated} |', f'\n{name} | {counted} |')
+    if '--write' in sys.argv[1:]:
+        FILE.write_text(text)
+    elif wrong:
+        sys.exit(1)
+
+
+main()
