@@ -22,13 +22,15 @@ pub mod hooks;
 pub mod loss;
 pub mod masters;
 pub mod optimizer;
+mod quantized;
 pub mod scaler;
 mod unproven;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, ZeroGrad};
+use crate::adapt::{is_lora, quantized_weights};
+use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, Quantize, ZeroGrad};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
@@ -38,7 +40,7 @@ use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
 use crate::recover::Program;
 use crate::roles::{self, Role};
-use crate::tensor::TensorType;
+use crate::tensor::{DType, TensorType};
 use crate::trace::{Category, Phase, Trace};
 
 use self::forward::Forward;
@@ -348,6 +350,8 @@ impl Device {
         let roles = roles::roles(program, typed);
         let mut loaded: Vec<Loaded<'_>> = Vec::new();
         let recurrent = flat_weights::modules(program);
+        let quantized = quantized_weights(program);
+        let mut is_first = true;
         for &id in &program.to_device {
             let Some(value) = graph.value(id) else { continue };
             let Some(literal) = &value.initializer else { continue };
@@ -358,7 +362,11 @@ impl Device {
                 Some(Role::Buffer) => Category::Buffer,
                 _ => continue,
             };
-            let tensor = rt.place(&ty, category, &value.name);
+            let (tensor, statistics) = if quantized.contains(&id) {
+                quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
+            } else {
+                (rt.place(&ty, category, &value.name), Vec::new())
+            };
             let unread = program.unread_buffers.get(&id).into_iter().flatten();
             let unread = unread.map(|(name, ty)| {
                 let dtype = if ty.dtype.is_floating() { tensor.dtype() } else { ty.dtype };
@@ -369,7 +377,7 @@ impl Device {
                 id,
                 name: &value.name,
                 category,
-                unread: unread.collect(),
+                unread: unread.chain(statistics).collect(),
                 tensor,
             });
             if let Some(weights) = recurrent.get(&id) {
@@ -382,6 +390,15 @@ impl Device {
             }
         }
         convert(rt, &mut loaded, config.memory_format)?;
+        if matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4) && !config.lora_model_type {
+            // Next to layers of 4 bits, adapters first come in their type of computation.
+            let low = |one: &&mut Loaded<'_>| one.tensor.dtype() != DType::Float32;
+            let adapters = loaded.iter_mut().filter(|one| is_lora(one.name)).filter(low);
+            for Loaded { tensor, category, name, .. } in adapters {
+                let ty = TensorType::new(DType::Float32, tensor.sizes());
+                *tensor = rt.place(&ty, *category, name);
+            }
+        }
         let mut values = vec![None; graph.values.len()];
         let mut trained = BTreeMap::new();
         let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();

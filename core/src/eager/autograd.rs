@@ -106,6 +106,8 @@ pub struct GradNode {
     outputs: RefCell<Types>,
     /// What it waits for in the backward that is under way.
     waiting: RefCell<Waiting>,
+    /// What a function written in Python holds by itself (`ctx.tensors`): as long as the graph is there.
+    context: RefCell<Option<Tensor>>,
     body: Body,
 }
 
@@ -225,6 +227,13 @@ impl Runtime {
         outputs_of(&node, &outputs)
     }
 
+    /// The function behind a result holds a tensor for as long as the graph is there, run or not.
+    pub fn hold_with_graph(&self, result: &Tensor, held: &Tensor) {
+        if let Some(edge) = result.edge() {
+            edge.node.context.replace(Some(held.detach()));
+        }
+    }
+
     /// The node of an operator: one function for all of them, since each formula is a type.
     fn record(
         &self,
@@ -247,8 +256,8 @@ impl Runtime {
         let id = self.nodes_made.get();
         self.nodes_made.set(id + 1);
         let Place { module, reason, .. } = self.recorder.borrow().place();
-        let (outputs, waiting) = (RefCell::default(), RefCell::default());
-        Rc::new(GradNode { id, name, module, reason, next, outputs, waiting, body })
+        let (outputs, waiting, context) = <(RefCell<_>, RefCell<_>, RefCell<_>)>::default();
+        Rc::new(GradNode { id, name, module, reason, next, outputs, waiting, context, body })
     }
 
     /// `loss.backward()`.

@@ -1,0 +1,165 @@
+//! Linear layers with low-rank adapters and with quantised weights: see [`crate::adapt`], which writes these nodes.
+//!
+//! Sources: `peft/tuners/lora/{layer,bnb}.py` of peft 0.21, `bitsandbytes/autograd/_functions.py` and
+//! `bitsandbytes/backends/cuda/ops.py` of bitsandbytes 0.50.
+
+use super::matmul::{gemm_rule, linear_rule};
+use super::{Call, OpError, Operator, torch};
+use crate::aten::matmul::WeightLayout;
+use crate::aten::{dropout, elementwise, matmul, view};
+use crate::eager::{Runtime, Tensor, kernels};
+use crate::tensor::{DType, numel};
+
+pub(super) const TABLE: &[Operator] = &[
+    torch("Adapted", 5..=5).runs(adapted_rule),
+    torch("Quantized", 2..=3).runs(quantized_rule),
+    torch("RequireGrad", 1..=1).runs(require_grad_rule),
+];
+
+/// COUNT: weights that share a number, and numbers of such that share one.
+pub(crate) const BLOCKS: [u64; 2] = [64, 256];
+
+/// Whether a node has a flag.
+fn is(call: &Call<'_>, name: &str) -> bool {
+    call.node.attributes.contains_key(name)
+}
+
+/// A linear layer, whose inputs come first, then `A` and `B`: `layer(x) + B(A(dropout(x))) · scaling`.
+fn adapted_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, bits) = (call.rt, call.node.int("bits"));
+    match call.node.string("base") {
+        Some("Gemm") => gemm_rule(call)?,
+        Some("Quantized") => quantized_rule(call)?,
+        _ => linear_rule(call)?,
+    }
+    let (x, a, b) = (call.need(0)?, call.need(3)?, call.need(4)?);
+    let base = call.take(0).ok_or_else(|| OpError::new("the layer has no result"))?;
+    let dtype = base.dtype();
+    // The class for layers of 4 bits copies their result.
+    let base = if bits == Some(4) { copy(rt, base) } else { base };
+    // Under autocast, the classes of quantised layers leave casts to it.
+    let casts = bits.is_none() || rt.autocast_type().is_none();
+    let x = if casts { kernels::cast(rt, &x, a.dtype()) } else { x };
+    let dropped = if is(call, "dropout") { dropout::dropout(rt, &x) } else { x.clone() };
+    let low = matmul::linear(rt, &dropped, &a, None, WeightLayout::OutIn);
+    drop(dropped);
+    let update = matmul::linear(rt, &low, &b, None, WeightLayout::OutIn);
+    drop(low);
+    let scaled = elementwise::scale(rt, "aten::mul", &update);
+    drop(update);
+    if bits.is_some() {
+        let update = if casts { kernels::cast(rt, &scaled, dtype) } else { scaled.clone() };
+        drop(scaled);
+        call.set(0, elementwise::add(rt, &base, &update));
+        return Ok(());
+    }
+    let sum = elementwise::add(rt, &base, &scaled);
+    drop(scaled);
+    drop(base);
+    call.set(0, kernels::cast(rt, &sum, dtype));
+    Ok(())
+}
+
+/// `x.clone()`, and `x` is not read any more.
+fn copy(rt: &Runtime, x: Tensor) -> Tensor {
+    rt.enter_operator("aten::clone");
+    let y = rt.empty_like(&x);
+    rt.differentiable("CloneBackward0", y, &[&x], &[], |pass| vec![pass.grad().cloned()])
+}
+
+/// `Linear4bit` and `Linear8bitLt`, of which `x` and a bias may be there; the packed weight is not read.
+fn quantized_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let (rt, x) = (call.rt, call.need(0)?);
+    let weight = call.input_type(1)?;
+    let y = if call.node.int("bits") == Some(8) {
+        eight_bits(rt, &x, &weight.dims)
+    } else {
+        let compute = call.node.int("compute").and_then(DType::from_onnx);
+        let low = kernels::cast(rt, &x, compute.unwrap_or(x.dtype()));
+        let stored = (weight.dtype, weight.dims.as_slice());
+        let y = four_bits(rt, &low, stored, call.tensor(2).as_ref(), is(call, "double"));
+        kernels::cast(rt, &y, x.dtype())
+    };
+    call.set(0, y);
+    Ok(())
+}
+
+/// `MatMul4Bit`: a copy of the weight in the type of `x` for the product, and in the type that it was quantised
+/// from for the gradient; where statistics are quantised, they are restored first.
+///
+/// This is the path for more than 512 rows: fewer may go to a kernel that restores weights as it multiplies.
+fn four_bits(
+    rt: &Runtime,
+    x: &Tensor,
+    (stored, sizes): (DType, &[u64]),
+    bias: Option<&Tensor>,
+    is_double: bool,
+) -> Tensor {
+    let blocks = [numel(sizes).div_ceil(BLOCKS[0])];
+    let y = rt.no_grad(|| {
+        rt.enter_operator("bitsandbytes::gemm_4bit");
+        let restored = is_double.then(|| [(); 2].map(|()| rt.empty(DType::Float32, &blocks)));
+        let whole = rt.empty(x.dtype(), sizes);
+        let y = matmul::linear(rt, x, &whole, bias, WeightLayout::OutIn);
+        drop(restored);
+        y
+    });
+    let sizes = sizes.to_vec();
+    rt.differentiable("MatMul4BitBackward", y, &[x], &[], move |pass| {
+        let Some(grad) = pass.grad() else { return Vec::new() };
+        pass.rt.enter_operator("bitsandbytes::dequantize_4bit");
+        let restored = is_double.then(|| pass.rt.empty(DType::Float32, &blocks));
+        let whole = pass.rt.empty(stored, &sizes);
+        drop(restored);
+        let low = kernels::cast(pass.rt, &whole, grad.dtype());
+        drop(whole);
+        vec![Some(matmul::matmul(pass.rt, grad, &low))]
+    })
+}
+
+/// `MatMul8bitLt` with a threshold, where nothing exceeds it: `x` is quantised by rows, multiplied in integers, and the
+/// result is scaled in half precision, where a bias is added in place. Its context holds `x` for as long as the graph is there.
+fn eight_bits(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
+    let (rows, inner) = view::rows_and_width(x.sizes());
+    let (dtype, out) = (x.dtype(), sizes.first().copied().unwrap_or(1));
+    let y = rt.no_grad(|| {
+        rt.enter_operator("bitsandbytes::int8_vectorwise_quant");
+        let flat = view::reshape(rt, x, &[rows, inner]);
+        let half = kernels::cast(rt, &flat, DType::Float16);
+        let scales = rt.empty(DType::Float32, &[rows]);
+        let packed = rt.empty(DType::Int8, &[rows, inner]);
+        let magnitudes = rt.empty_like(&half);
+        let outliers = rt.empty(DType::Bool, &[rows, inner]);
+        drop(magnitudes);
+        drop(kernels::reduce(rt, &outliers, &[true, true], DType::Bool));
+        drop(kernels::reduce(rt, &outliers, &[true, false], DType::Bool));
+        drop((outliers, half));
+        rt.enter_operator("bitsandbytes::int8_scaled_mm");
+        let sums = rt.empty(DType::Int32, &[rows, out]);
+        let half = rt.empty(DType::Float16, &[rows, out]);
+        let y = kernels::cast(rt, &half, dtype);
+        drop((half, sums, packed, scales));
+        y
+    });
+    let mut shape = x.sizes().to_vec();
+    shape.last_mut().into_iter().for_each(|last| *last = out);
+    let y = view::reshape(rt, &y, &shape);
+    let weight = sizes.to_vec();
+    let y = rt.differentiable("MatMul8bitLtBackward", y, &[x], &[], move |pass| {
+        let Some(grad) = pass.grad() else { return Vec::new() };
+        pass.rt.enter_operator("aten::to");
+        let whole = pass.rt.empty(dtype, &weight);
+        drop(pass.rt.empty(DType::Float32, &[out, 1]));
+        vec![Some(matmul::matmul(pass.rt, grad, &whole))]
+    });
+    rt.hold_with_graph(&y, x);
+    y
+}
+
+/// `x.requires_grad_(True)`: where `x` has no gradient yet, it becomes a leaf, which keeps its own.
+fn require_grad_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let y = if x.requires_grad() { x } else { call.rt.parameter(&x, &call.node.name).0 };
+    call.set(0, y);
+    Ok(())
+}
