@@ -27,6 +27,9 @@ const LISTED: usize = 12;
 /// Every linear layer but the output head.
 const ALL: &str = "all-linear";
 
+/// Names of an adapter's parameters: two matrices, and the vector of DoRA.
+const LEAVES: [&str; 3] = [".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector.weight"];
+
 /// What the path of a module's trained copy has behind the module's own.
 const COPY: &str = ".modules_to_save.default";
 
@@ -35,9 +38,7 @@ const COPY: &str = ".modules_to_save.default";
 /// # Errors
 /// When a pattern names none that there is, when weights are quantised without adapters, or the rank is absurd.
 pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> Result<(), Error> {
-    let refuse = |setting, message| {
-        Err(Error::new(ErrorKind::BadConfig, message).about(setting))
-    };
+    let refuse = |setting, message| Err(Error::new(ErrorKind::BadConfig, message).about(setting));
     if config.lora.is_empty() {
         if config.quantize == Quantize::None {
             return Ok(());
@@ -56,7 +57,7 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
     let head = layers.last().map(|(_, layer)| layer.weight);
     let (mut found, mut others) = (vec![false; config.lora.len()], BTreeSet::new());
     let (mut adapted, mut quantized) = (0_usize, 0_usize);
-    let mut made: Vec<(ValueId, [ValueId; 2])> = Vec::new();
+    let mut made: Vec<(ValueId, Vec<ValueId>)> = Vec::new();
     for (at, layer) in &layers {
         let is_head = Some(layer.weight) == head;
         let Some(node) = nodes.get_mut(*at) else { continue };
@@ -69,9 +70,9 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
             continue;
         }
         let known = made.iter().find(|(weight, _)| *weight == layer.weight);
-        let pair = known.map_or_else(|| layer.pair(program, config), |(_, pair)| *pair);
-        made.push((layer.weight, pair));
-        layer.adapt(node.to_mut(), pair, config);
+        let new = known.map_or_else(|| layer.parameters(program, config), |(_, new)| new.clone());
+        adapt_node(node.to_mut(), &new, config);
+        made.push((layer.weight, new));
         adapted += 1;
     }
     program.nodes = nodes;
@@ -102,7 +103,7 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
 
 /// Whether a parameter is a low-rank adapter's.
 pub fn is_lora(name: &str) -> bool {
-    name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight")
+    LEAVES.iter().any(|leaf| name.ends_with(leaf))
 }
 
 /// Whether a parameter came with adapters, and is trained.
@@ -190,8 +191,8 @@ impl Layer {
         }
     }
 
-    /// New matrices, in their place among the module's parameters.
-    fn pair(&self, program: &mut Program<'_>, config: &Config) -> [ValueId; 2] {
+    /// An adapter, in its place among the module's parameters.
+    fn parameters(&self, program: &mut Program<'_>, config: &Config) -> Vec<ValueId> {
         let own = program.typed.ty(self.weight).map(|ty| ty.dtype);
         let dtype = match config.quantize {
             Quantize::Nf4 | Quantize::Fp4 => config.computes_in(),
@@ -199,30 +200,32 @@ impl Layer {
             _ => DType::Float32,
         };
         let rank = config.lora_rank.get();
-        let pair = [("A", [rank, self.inner]), ("B", [self.outer, rank])].map(|(which, dims)| {
-            let name = format!("{}.lora_{which}.weight", self.name);
-            state(program, name, TensorType::new(dtype, dims))
+        let dims = [&[rank, self.inner][..], &[self.outer, rank], &[self.outer]];
+        let leaves = LEAVES.iter().zip(dims).take(if config.dora { 3 } else { 2 });
+        let new = leaves.map(|(leaf, dims)| {
+            state(program, format!("{}{leaf}", self.name), TensorType::new(dtype, dims))
         });
+        let new: Vec<ValueId> = new.collect();
         let name = self.name.clone();
         let weight = self.weight;
         let own = move |program: &Program<'_>, id: ValueId| {
             let rest = program.graph.value_name(id).strip_prefix(&name);
             id == weight || rest == Some(".bias")
         };
-        place(program, &pair, config, &own);
-        pair
+        place(program, &new, config, &own);
+        new
     }
+}
 
-    /// The node gets the matrices.
-    fn adapt(&self, node: &mut Node, [a, b]: [ValueId; 2], config: &Config) {
-        node.inputs.resize(3, None);
-        node.inputs.extend([Some(a), Some(b)]);
-        node.attributes.insert("base".to_owned(), Attribute::String(node.op.clone()));
-        node.op = "Adapted".to_owned();
-        node.domain = DOMAIN.to_owned();
-        if config.lora_dropout {
-            mark(node, "dropout", 1);
-        }
+/// A layer's node gets an adapter.
+fn adapt_node(node: &mut Node, adapter: &[ValueId], config: &Config) {
+    node.inputs.resize(3, None);
+    node.inputs.extend(adapter.iter().copied().map(Some));
+    node.attributes.insert("base".to_owned(), Attribute::String(node.op.clone()));
+    node.op = "Adapted".to_owned();
+    node.domain = DOMAIN.to_owned();
+    if config.lora_dropout {
+        mark(node, "dropout", 1);
     }
 }
 
@@ -248,8 +251,7 @@ fn place(
     };
     let at = behind(&program.placement);
     let is_late = config.quantize != Quantize::None;
-    let on_device =
-        if is_late { program.to_device.len() } else { behind(&program.to_device) };
+    let on_device = if is_late { program.to_device.len() } else { behind(&program.to_device) };
     program.placement.splice(at..at, new.iter().copied());
     program.to_device.splice(on_device..on_device, new.iter().copied());
 }
@@ -266,12 +268,16 @@ fn save_modules(program: &mut Program<'_>, config: &Config) -> Result<(), Error>
                 continue;
             }
             let name = format!("{module}{COPY}.{leaf}");
-            let Some(ty) = program.typed.ty(id).filter(|ty| ty.dtype.is_floating()).cloned() else { continue };
+            let Some(ty) = program.typed.ty(id).filter(|ty| ty.dtype.is_floating()).cloned() else {
+                continue;
+            };
             let copy = state(program, name, ty);
             for node in &mut program.nodes {
                 if node.inputs.contains(&Some(id)) {
                     let inputs = node.to_mut().inputs.iter_mut();
-                    inputs.filter(|input| **input == Some(id)).for_each(|input| *input = Some(copy));
+                    inputs
+                        .filter(|input| **input == Some(id))
+                        .for_each(|input| *input = Some(copy));
                 }
             }
             let idle = &mut program.graph.to_mut().idle;
@@ -302,7 +308,8 @@ fn require_grads(program: &mut Program<'_>) -> Result<(), Error> {
     let module = node.module.clone();
     let Some(y) = node.output(0) else { return Ok(()) };
     let Some(ty) = program.typed.ty(y).cloned() else { return Ok(()) };
-    let before = add_value(&mut program.graph, &mut program.typed, "embeddings".to_owned(), ty, None);
+    let before =
+        add_value(&mut program.graph, &mut program.typed, "embeddings".to_owned(), ty, None);
     let outputs = program.nodes.get_mut(at).map(|node| &mut node.to_mut().outputs);
     outputs.into_iter().flatten().filter(|it| **it == Some(y)).for_each(|it| *it = Some(before));
     let required = Node {

@@ -65,6 +65,8 @@ pub struct Config {
     pub lora_dropout: bool,
     /// Whether they have the model's type instead of single precision (`autocast_adapter_dtype=False`).
     pub lora_model_type: bool,
+    /// Whether they also train the length of each output's weights (`use_dora`).
+    pub dora: bool,
     /// Modules that are trained as a whole besides adapters: names as for [`Config::lora`].
     pub modules_to_save: Vec<String>,
     /// Whether the result of the input embeddings requires a gradient (`enable_input_require_grads`).
@@ -149,6 +151,7 @@ impl Default for Config {
             lora_rank: NonZeroU64::MIN.saturating_add(7),
             lora_dropout: false,
             lora_model_type: false,
+            dora: false,
             modules_to_save: Vec::new(),
             input_require_grads: false,
             quantize: Quantize::None,

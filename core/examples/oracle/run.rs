@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::num::NonZeroU64;
 
 use highwater_core::config::{
-    Checkpoint, ComputeType, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer, Precision,
-    PyTorch, ZeroGrad,
+    Checkpoint, ComputeType, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat,
+    Optimizer, Precision, PyTorch, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -88,6 +88,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         lora_rank: size("lora_rank").and_then(NonZeroU64::new).unwrap_or(default.lora_rank),
         lora_dropout: row["lora_dropout"] == true,
         lora_model_type: row["lora_model_type"] == true,
+        dora: row["dora"] == true,
         modules_to_save: names("modules_to_save"),
         input_require_grads: row["input_require_grads"] == true,
         quantize: text("quantize").map_or(Ok(default.quantize), str::parse)?,

@@ -152,6 +152,13 @@ pub const SETTINGS: &[Setting] = &[
         ..field!(lora_model_type)
     },
     Setting {
+        name: "dora",
+        label: "DoRA",
+        about: "adapters that also train the length of each output's weights",
+        help: "Adapters of DoRA instead of plain LoRA",
+        ..field!(dora)
+    },
+    Setting {
         name: "modules-to-save",
         label: "modules to save",
         about: "trained as a whole besides adapters",

@@ -8,10 +8,10 @@ use super::{Call, OpError, Operator, torch};
 use crate::aten::matmul::WeightLayout;
 use crate::aten::{dropout, elementwise, matmul, view};
 use crate::eager::{Runtime, Tensor, kernels};
-use crate::tensor::{DType, numel};
+use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
-    torch("Adapted", 5..=5).runs(adapted_rule),
+    torch("Adapted", 5..=6).runs(adapted_rule),
     torch("Quantized", 2..=3).runs(quantized_rule),
     torch("RequireGrad", 1..=1).runs(require_grad_rule),
 ];
@@ -40,6 +40,16 @@ fn adapted_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     // Under autocast, the classes of quantised layers leave casts to it.
     let casts = bits.is_none() || rt.autocast_type().is_none();
     let x = if casts { kernels::cast(rt, &x, a.dtype()) } else { x };
+    if let Some(magnitude) = call.tensor(5) {
+        let is_dropped = is(call, "dropout");
+        let x = if is_dropped { dropout::dropout(rt, &x) } else { x };
+        let update = dora(call, &x, (!is_dropped).then_some(&base), [&a, &b, &magnitude])?;
+        let sum = elementwise::add(rt, &base, &update);
+        drop(update);
+        drop(base);
+        call.set(0, if casts { kernels::cast(rt, &sum, dtype) } else { sum });
+        return Ok(());
+    }
     let dropped = if is(call, "dropout") { dropout::dropout(rt, &x) } else { x.clone() };
     let low = matmul::linear(rt, &dropped, &a, None, WeightLayout::OutIn);
     drop(dropped);
@@ -60,6 +70,64 @@ fn adapted_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
+/// `DoraLinearLayer.forward`: the product of the adapter's matrices is made anew from an identity matrix, to divide the
+/// trained lengths by those of the sum of both weights. Without dropout the layer's own result serves, less its bias.
+fn dora(
+    call: &Call<'_>,
+    x: &Tensor,
+    base: Option<&Tensor>,
+    [a, b, magnitude]: [&Tensor; 3],
+) -> Result<Tensor, OpError> {
+    let rt = call.rt;
+    let linear =
+        |x: &Tensor, weight: &Tensor| matmul::linear(rt, x, weight, None, WeightLayout::OutIn);
+    rt.enter_operator("aten::eye");
+    let eye = rt.empty(a.dtype(), &[a.size(1), a.size(1)]);
+    let product = linear(&linear(&eye, a), b);
+    let update = kernels::cast(rt, &view::transpose(rt, &product, 0, 1), x.dtype());
+    let weight = match call.node.int("bits") {
+        None => call.need(1)?,
+        Some(bits) => restored(rt, call.input_type(1)?, bits, is(call, "double")),
+    };
+    let whole = kernels::cast(rt, &weight, x.dtype());
+    drop(weight);
+    let is_turned = whole.size(0) != b.size(0);
+    let whole = if is_turned { view::transpose(rt, &whole, 0, 1) } else { whole };
+    let scaled = elementwise::scale(rt, "aten::mul", &update.detach());
+    let sum = elementwise::add(rt, &whole, &scaled);
+    drop(scaled);
+    rt.enter_operator("aten::linalg_vector_norm");
+    let norm = kernels::reduce(rt, &sum, &[false, true], sum.dtype());
+    drop(sum);
+    let factor = elementwise::div(rt, magnitude, &norm);
+    let factor = view::reshape(rt, &factor, &[1, b.size(0)]);
+    let result = linear(&linear(x, a), b);
+    let base = match (base, call.tensor(2)) {
+        (Some(base), Some(bias)) => elementwise::sub(rt, base, &bias),
+        (Some(base), None) => base.clone(),
+        (None, _) => linear(x, &whole),
+    };
+    let shifted = elementwise::shift(rt, "aten::sub", &factor);
+    let first = elementwise::mul(rt, &shifted, &base);
+    drop(shifted);
+    let second = elementwise::mul(rt, &factor, &result);
+    let scaled = elementwise::scale(rt, "aten::mul", &second);
+    drop(second);
+    Ok(elementwise::add(rt, &first, &scaled))
+}
+
+/// A weight of so many bits as it was before: `dequantize_4bit`, `int8_vectorwise_dequant`.
+fn restored(rt: &Runtime, ty: &TensorType, bits: i64, is_double: bool) -> Tensor {
+    rt.enter_operator("bitsandbytes::dequantize");
+    if bits == 8 {
+        let _product = rt.empty(DType::Float32, &ty.dims);
+        return rt.empty(DType::Float32, &ty.dims);
+    }
+    let blocks = [ty.numel().div_ceil(BLOCKS[0])];
+    let _scales = is_double.then(|| rt.empty(DType::Float32, &blocks));
+    rt.empty(ty.dtype, &ty.dims)
+}
+
 /// `x.clone()`, and `x` is not read any more.
 fn copy(rt: &Runtime, x: Tensor) -> Tensor {
     rt.enter_operator("aten::clone");
@@ -76,8 +144,7 @@ fn quantized_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     } else {
         let compute = call.node.int("compute").and_then(DType::from_onnx);
         let low = kernels::cast(rt, &x, compute.unwrap_or(x.dtype()));
-        let stored = (weight.dtype, weight.dims.as_slice());
-        let y = four_bits(rt, &low, stored, call.tensor(2).as_ref(), is(call, "double"));
+        let y = four_bits(rt, &low, weight, call.tensor(2).as_ref(), is(call, "double"));
         kernels::cast(rt, &y, x.dtype())
     };
     call.set(0, y);
@@ -91,26 +158,23 @@ fn quantized_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 fn four_bits(
     rt: &Runtime,
     x: &Tensor,
-    (stored, sizes): (DType, &[u64]),
+    weight: &TensorType,
     bias: Option<&Tensor>,
     is_double: bool,
 ) -> Tensor {
-    let blocks = [numel(sizes).div_ceil(BLOCKS[0])];
+    let blocks = [weight.numel().div_ceil(BLOCKS[0])];
     let y = rt.no_grad(|| {
         rt.enter_operator("bitsandbytes::gemm_4bit");
         let restored = is_double.then(|| [(); 2].map(|()| rt.empty(DType::Float32, &blocks)));
-        let whole = rt.empty(x.dtype(), sizes);
+        let whole = rt.empty(x.dtype(), &weight.dims);
         let y = matmul::linear(rt, x, &whole, bias, WeightLayout::OutIn);
         drop(restored);
         y
     });
-    let sizes = sizes.to_vec();
+    let weight = weight.clone();
     rt.differentiable("MatMul4BitBackward", y, &[x], &[], move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
-        pass.rt.enter_operator("bitsandbytes::dequantize_4bit");
-        let restored = is_double.then(|| pass.rt.empty(DType::Float32, &blocks));
-        let whole = pass.rt.empty(stored, &sizes);
-        drop(restored);
+        let whole = restored(pass.rt, &weight, 4, is_double);
         let low = kernels::cast(pass.rt, &whole, grad.dtype());
         drop(whole);
         vec![Some(matmul::matmul(pass.rt, grad, &low))]

@@ -19,9 +19,8 @@ pub(super) fn load(
     first: bool,
 ) -> (Tensor, Vec<Tensor>) {
     rt.enter_operator("bitsandbytes::quantize");
-    let place = |dtype, sizes: &[u64], category| {
-        rt.place(&TensorType::new(dtype, sizes), category, name)
-    };
+    let place =
+        |dtype, sizes: &[u64], category| rt.place(&TensorType::new(dtype, sizes), category, name);
     let keep = |dtype, sizes: &[u64]| place(dtype, sizes, Category::Buffer);
     let single = DType::Float32;
     if config.quantize == Quantize::Int8 {
