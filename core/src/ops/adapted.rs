@@ -7,6 +7,7 @@ use super::matmul::{gemm_rule, linear_rule};
 use super::{Call, OpError, Operator, torch};
 use crate::aten::matmul::WeightLayout;
 use crate::aten::{dropout, elementwise, matmul, view};
+use crate::bytes::Bytes;
 use crate::eager::{Runtime, Tensor, kernels};
 use crate::tensor::{DType, TensorType};
 
@@ -18,6 +19,9 @@ pub(super) const TABLE: &[Operator] = &[
 
 /// COUNT: weights that share a number, and numbers of such that share one.
 pub(crate) const BLOCKS: [u64; 2] = [64, 256];
+
+/// SIZE: what CUB's count and selection need for one tile.
+const SCRATCH: [Bytes; 2] = [Bytes(1), Bytes(1023)];
 
 /// Whether a node has a flag.
 fn is(call: &Call<'_>, name: &str) -> bool {
@@ -98,6 +102,7 @@ fn dora(
     drop(scaled);
     rt.enter_operator("aten::linalg_vector_norm");
     let norm = kernels::reduce(rt, &sum, &[false, true], sum.dtype());
+    let norm = norm.alias_sole([b.size(0)], [1]);
     drop(sum);
     let factor = elementwise::div(rt, magnitude, &norm);
     let factor = view::reshape(rt, &factor, &[1, b.size(0)]);
@@ -196,8 +201,11 @@ fn eight_bits(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
         let outliers = rt.empty(DType::Bool, &[rows, inner]);
         drop(magnitudes);
         drop(kernels::reduce(rt, &outliers, &[true, true], DType::Bool));
-        drop(kernels::reduce(rt, &outliers, &[true, false], DType::Bool));
-        drop((outliers, half));
+        let columns = kernels::reduce(rt, &outliers, &[true, false], DType::Bool);
+        // `nonzero`: the number of columns, and the scratch of its two kernels.
+        let found = rt.empty(DType::Int32, &[]);
+        SCRATCH.into_iter().for_each(|size| rt.workspace(size));
+        drop((found, columns, outliers, half));
         rt.enter_operator("bitsandbytes::int8_scaled_mm");
         let sums = rt.empty(DType::Int32, &[rows, out]);
         let half = rt.empty(DType::Float16, &[rows, out]);
