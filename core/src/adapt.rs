@@ -27,7 +27,7 @@ const LISTED: usize = 12;
 /// Every linear layer but the output head.
 const ALL: &str = "all-linear";
 
-/// Names of an adapter's parameters: two matrices, and the vector of DoRA.
+/// Names of an adapter's parameters: two matrices, and the vector of `DoRA`.
 const LEAVES: [&str; 3] = [".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector.weight"];
 
 /// What the path of a module's trained copy has behind the module's own.
@@ -182,8 +182,7 @@ impl Layer {
         if let Some(Some(ty)) = bias.filter(|_| !is_whole) {
             ty.dtype = compute;
         }
-        node.op = "Quantized".to_owned();
-        node.domain = DOMAIN.to_owned();
+        rename(node, "Quantized");
         mark(node, "bits", if is_whole { 8 } else { 4 });
         mark(node, "compute", compute.to_onnx());
         if config.double_quantize {
@@ -222,11 +221,15 @@ fn adapt_node(node: &mut Node, adapter: &[ValueId], config: &Config) {
     node.inputs.resize(3, None);
     node.inputs.extend(adapter.iter().copied().map(Some));
     node.attributes.insert("base".to_owned(), Attribute::String(node.op.clone()));
-    node.op = "Adapted".to_owned();
-    node.domain = DOMAIN.to_owned();
+    rename(node, "Adapted");
     if config.lora_dropout {
         mark(node, "dropout", 1);
     }
+}
+
+fn rename(node: &mut Node, op: &str) {
+    op.clone_into(&mut node.op);
+    DOMAIN.clone_into(&mut node.domain);
 }
 
 fn mark(node: &mut Node, name: &str, value: i64) {

@@ -121,7 +121,7 @@ impl Config {
     pub(crate) fn computes_in(&self) -> DType {
         match self.compute_type {
             ComputeType::Auto => {
-                let low = self.precision.converts_to().or(self.precision.autocast());
+                let low = self.precision.converts_to().or_else(|| self.precision.autocast());
                 low.unwrap_or(DType::Float32)
             }
             ComputeType::Fp32 => DType::Float32,
@@ -293,7 +293,7 @@ choice! {
     pub enum Quantize ("quantisation") {
         /// Not at all.
         None = "none", "none", "weights as they are",
-        /// `bnb_4bit_quant_type="nf4"`, as in QLoRA.
+        /// `bnb_4bit_quant_type="nf4"`, as in `QLoRA`.
         Nf4 = "nf4", "NF4", "4 bits per weight, as in QLoRA, and a number for 64 weights",
         /// `bnb_4bit_quant_type="fp4"`.
         Fp4 = "fp4", "FP4", "4 bits per weight and a number for 64 weights",

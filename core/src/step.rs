@@ -321,6 +321,18 @@ fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Res
     Ok(())
 }
 
+/// Next to layers of 4 bits, adapters come to the device in the type of computation, and then are cast up.
+fn raise_adapters(rt: &Runtime, loaded: &mut [Loaded<'_>], config: &Config) {
+    if config.lora_model_type || !matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4) {
+        return;
+    }
+    let low = |one: &&mut Loaded<'_>| is_lora(one.name) && one.tensor.dtype() != DType::Float32;
+    for Loaded { tensor, category, name, .. } in loaded.iter_mut().filter(low) {
+        let ty = TensorType::new(DType::Float32, tensor.sizes());
+        *tensor = rt.place(&ty, *category, name);
+    }
+}
+
 /// What lies on the device throughout.
 #[derive(Debug)]
 struct Device {
@@ -390,15 +402,7 @@ impl Device {
             }
         }
         convert(rt, &mut loaded, config.memory_format)?;
-        if matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4) && !config.lora_model_type {
-            // Next to layers of 4 bits, adapters first come in their type of computation.
-            let low = |one: &&mut Loaded<'_>| one.tensor.dtype() != DType::Float32;
-            let adapters = loaded.iter_mut().filter(|one| is_lora(one.name)).filter(low);
-            for Loaded { tensor, category, name, .. } in adapters {
-                let ty = TensorType::new(DType::Float32, tensor.sizes());
-                *tensor = rt.place(&ty, *category, name);
-            }
-        }
+        raise_adapters(rt, &mut loaded, config);
         let mut values = vec![None; graph.values.len()];
         let mut trained = BTreeMap::new();
         let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();

@@ -82,6 +82,11 @@ pub struct Edge {
 }
 
 impl Edge {
+    /// The function behind it holds a tensor for as long as the graph is there, run or not.
+    pub(crate) fn hold(&self, tensor: &Tensor) {
+        self.node.context.replace(Some(tensor.detach()));
+    }
+
     /// Whether it leads to a parameter's `.grad`.
     pub(super) fn is_leaf(&self) -> bool {
         matches!(self.node.body, Body::Accumulate(_))
@@ -225,13 +230,6 @@ impl Runtime {
         }
         let node = self.record(name, inputs, saved, Box::new(formula));
         outputs_of(&node, &outputs)
-    }
-
-    /// The function behind a result holds a tensor for as long as the graph is there, run or not.
-    pub fn hold_with_graph(&self, result: &Tensor, held: &Tensor) {
-        if let Some(edge) = result.edge() {
-            edge.node.context.replace(Some(held.detach()));
-        }
     }
 
     /// The node of an operator: one function for all of them, since each formula is a type.

@@ -8,7 +8,6 @@ use crate::config::{
     Checkpoint, Config, Implementation, InPlace, LoopStyle, MemoryFormat, Optimizer, Precision,
     PyTorch, Quantize, ZeroGrad,
 };
-use crate::tensor::DType;
 
 /// Every lever, the cheapest first.
 pub const LEVERS: &[Lever] = &[
@@ -375,11 +374,7 @@ const QLORA: Lever = Lever {
     },
     code: |config, facts| {
         let adapters = (LORA.code)(config, facts);
-        let compute = match config.precision.converts_to().or(config.precision.autocast()) {
-            Some(DType::Float16) => "float16",
-            Some(_) => "bfloat16",
-            None => "float32",
-        };
+        let compute = config.computes_in();
         format!(
             "from transformers import BitsAndBytesConfig\n\n\
              bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\",\n    \

@@ -37,10 +37,12 @@ fn adapted_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         _ => linear_rule(call)?,
     }
     let (x, a, b) = (call.need(0)?, call.need(3)?, call.need(4)?);
-    let base = call.take(0).ok_or_else(|| OpError::new("the layer has no result"))?;
+    let mut base = call.take(0).ok_or_else(|| OpError::new("the layer has no result"))?;
     let dtype = base.dtype();
     // The class for layers of 4 bits copies their result.
-    let base = if bits == Some(4) { copy(rt, base) } else { base };
+    if bits == Some(4) {
+        base = copy(rt, &base);
+    }
     // Under autocast, the classes of quantised layers leave casts to it.
     let casts = bits.is_none() || rt.autocast_type().is_none();
     let x = if casts { kernels::cast(rt, &x, a.dtype()) } else { x };
@@ -54,8 +56,8 @@ fn adapted_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         call.set(0, if casts { kernels::cast(rt, &sum, dtype) } else { sum });
         return Ok(());
     }
-    let dropped = if is(call, "dropout") { dropout::dropout(rt, &x) } else { x.clone() };
-    let low = matmul::linear(rt, &dropped, &a, None, WeightLayout::OutIn);
+    let dropped = is(call, "dropout").then(|| dropout::dropout(rt, &x));
+    let low = matmul::linear(rt, dropped.as_ref().unwrap_or(&x), &a, None, WeightLayout::OutIn);
     drop(dropped);
     let update = matmul::linear(rt, &low, &b, None, WeightLayout::OutIn);
     drop(low);
@@ -133,11 +135,11 @@ fn restored(rt: &Runtime, ty: &TensorType, bits: i64, is_double: bool) -> Tensor
     rt.empty(ty.dtype, &ty.dims)
 }
 
-/// `x.clone()`, and `x` is not read any more.
-fn copy(rt: &Runtime, x: Tensor) -> Tensor {
+/// `x.clone()`.
+fn copy(rt: &Runtime, x: &Tensor) -> Tensor {
     rt.enter_operator("aten::clone");
-    let y = rt.empty_like(&x);
-    rt.differentiable("CloneBackward0", y, &[&x], &[], |pass| vec![pass.grad().cloned()])
+    let y = rt.empty_like(x);
+    rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
 /// `Linear4bit` and `Linear8bitLt`, of which `x` and a bias may be there; the packed weight is not read.
@@ -148,7 +150,7 @@ fn quantized_rule(call: &mut Call<'_>) -> Result<(), OpError> {
         eight_bits(rt, &x, &weight.dims)
     } else {
         let compute = call.node.int("compute").and_then(DType::from_onnx);
-        let low = kernels::cast(rt, &x, compute.unwrap_or(x.dtype()));
+        let low = kernels::cast(rt, &x, compute.unwrap_or_else(|| x.dtype()));
         let y = four_bits(rt, &low, weight, call.tensor(2).as_ref(), is(call, "double"));
         kernels::cast(rt, &y, x.dtype())
     };
@@ -204,7 +206,9 @@ fn eight_bits(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
         let columns = kernels::reduce(rt, &outliers, &[true, false], DType::Bool);
         // `nonzero`: the number of columns, and the scratch of its two kernels.
         let found = rt.empty(DType::Int32, &[]);
-        SCRATCH.into_iter().for_each(|size| rt.workspace(size));
+        for size in SCRATCH {
+            rt.workspace(size);
+        }
         drop((found, columns, outliers, half));
         rt.enter_operator("bitsandbytes::int8_scaled_mm");
         let sums = rt.empty(DType::Int32, &[rows, out]);
@@ -224,7 +228,7 @@ fn eight_bits(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
         drop(pass.rt.empty(DType::Float32, &[out, 1]));
         vec![Some(matmul::matmul(pass.rt, grad, &whole))]
     });
-    rt.hold_with_graph(&y, x);
+    y.edge().into_iter().for_each(|edge| edge.hold(x));
     y
 }
 
