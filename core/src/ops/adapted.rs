@@ -188,8 +188,9 @@ fn four_bits(
     })
 }
 
-/// `MatMul8bitLt` with a threshold, where nothing exceeds it: `x` is quantised by rows, multiplied in integers, and the
-/// result is scaled in half precision, where a bias is added in place. Its context holds `x` for as long as the graph is there.
+/// `MatMul8bitLt` with a threshold, where nothing exceeds it: `x` is quantised by rows, multiplied in integers, and
+/// the result is scaled in half precision, where a bias is added in place. Its context holds `x` for as long as the
+/// graph is there.
 fn eight_bits(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
     let (rows, inner) = view::rows_and_width(x.sizes());
     let (dtype, out) = (x.dtype(), sizes.first().copied().unwrap_or(1));
