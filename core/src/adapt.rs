@@ -1,18 +1,21 @@
-//! Low-rank adapters (`LoRA`) on linear layers, as `peft` adds them.
+//! Adapters: low-rank ones (`LoRA`) in linear layers, as `peft` puts them in, modules that are trained as a whole
+//! besides them, and quantised weights below them, as bitsandbytes has them (`QLoRA`).
 //!
-//! A chosen layer's result becomes `layer(x) + B(A(x)) · scaling`; `A` and `B` are trained, and nothing
-//! else is. Adapters stay in single precision in a model that was converted to a half
-//! (`autocast_adapter_dtype`), so that their input is cast up and the sum is cast back.
-//! Source: `peft/tuners/lora/layer.py`, `Linear.forward`, without dropout.
+//! A chosen layer's result becomes `layer(x) + B(A(dropout(x))) · scaling`; `A` and `B` are trained, and nothing else
+//! is. Adapters stay in single precision in a model that was converted to a half (`autocast_adapter_dtype`), so that
+//! their input is cast up and the sum is cast back. rsLoRA only scales differently.
+//! Sources: `peft/tuners/lora/layer.py`; `replace_with_bnb_linear` of transformers. The rules are in
+//! [`crate::ops`], the weights' way to the device in [`crate::step`].
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::config::{Config, pattern};
+use crate::config::{Config, Quantize, pattern};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::graph::{Literal, Node, ValueId};
+use crate::graph::{Attribute, Literal, Node, ValueId};
 use crate::recover::{DOMAIN, Program, add_value};
+use crate::sorted;
 use crate::tensor::{DType, TensorType};
 
 /// COUNT: no layer is as wide, and so no adapter of any use.
@@ -21,41 +24,56 @@ const RANK_MAX: u64 = 1 << 20;
 /// COUNT: names of layers that a message lists.
 const LISTED: usize = 12;
 
-/// Puts adapters beside the layers that the configuration names.
+/// Every linear layer but the output head.
+const ALL: &str = "all-linear";
+
+/// Names of an adapter's parameters: two matrices, and the vector of `DoRA`.
+const LEAVES: [&str; 3] = [".lora_A.weight", ".lora_B.weight", ".lora_magnitude_vector.weight"];
+
+/// What the path of a module's trained copy has behind the module's own.
+const COPY: &str = ".modules_to_save.default";
+
+/// Puts adapters into the layers that the configuration names, and what goes with them.
 ///
 /// # Errors
-/// When a pattern names none that there is; or the rank is absurd.
+/// When a pattern names none that there is, when weights are quantised without adapters, or the rank is absurd.
 pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> Result<(), Error> {
+    let refuse = |setting, message| Err(Error::new(ErrorKind::BadConfig, message).about(setting));
     if config.lora.is_empty() {
-        return Ok(());
+        if config.quantize == Quantize::None {
+            return Ok(());
+        }
+        let message = "quantised weights are not trained: choose linear layers for LoRA adapters, such as `all-linear`";
+        return refuse("quantize", message.to_owned());
     }
     if config.lora_rank.get() > RANK_MAX {
         let message = format!("adapters of rank {} are larger than any layer", config.lora_rank);
-        return Err(Error::new(ErrorKind::BadConfig, message).about("lora-rank"));
+        return refuse("lora-rank", message);
     }
-    let mut adapted = 0_usize;
+    let mut nodes = std::mem::take(&mut program.nodes);
+    let layers = nodes.iter().enumerate();
+    let layers: Vec<(usize, Layer)> =
+        layers.filter_map(|(at, node)| Some((at, layer(program, node)?))).collect();
+    let head = layers.last().map(|(_, layer)| layer.weight);
     let (mut found, mut others) = (vec![false; config.lora.len()], BTreeSet::new());
-    let mut nodes = Vec::with_capacity(program.nodes.len());
-    for node in std::mem::take(&mut program.nodes) {
-        let layer = layer(program, &node).filter(|layer| {
-            let is_wanted = layer.is_wanted(config, &mut found);
-            if !is_wanted {
-                others.insert(layer.last().to_owned());
-            }
-            is_wanted
-        });
-        let adapter = layer.and_then(|layer| {
-            let mut node = node.clone().into_owned();
-            let adapter = layer.adapter(program, &mut node, config.lora_rank.get())?;
-            Some([Cow::Owned(node), Cow::Owned(adapter)])
-        });
-        match adapter {
-            Some(pair) => {
-                adapted += 1;
-                nodes.extend(pair);
-            }
-            None => nodes.push(node),
+    let (mut adapted, mut quantized) = (0_usize, 0_usize);
+    let mut made: Vec<(ValueId, Vec<ValueId>)> = Vec::new();
+    for (at, layer) in &layers {
+        let is_head = Some(layer.weight) == head;
+        let Some(node) = nodes.get_mut(*at) else { continue };
+        if config.quantize != Quantize::None && !is_head {
+            layer.quantize(program, node.to_mut(), config);
+            quantized += 1;
         }
+        if !layer.is_wanted(config, is_head, &mut found) {
+            others.insert(layer.last().to_owned());
+            continue;
+        }
+        let known = made.iter().find(|(weight, _)| *weight == layer.weight);
+        let new = known.map_or_else(|| layer.parameters(program, config), |(_, new)| new.clone());
+        adapt_node(node.to_mut(), &new, config);
+        made.push((layer.weight, new));
+        adapted += 1;
     }
     program.nodes = nodes;
     if let Some((pattern, _)) = config.lora.iter().zip(found).find(|(_, is_found)| !is_found) {
@@ -65,28 +83,44 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
              text. Other linear layers here: {}",
             if others.is_empty() { "none".to_owned() } else { others.join(", ") }
         );
-        return Err(Error::new(ErrorKind::BadConfig, message).about("lora"));
+        return refuse("lora", message);
     }
+    save_modules(program, config)?;
+    if config.input_require_grads {
+        require_grads(program)?;
+    }
+    let weights = match config.quantize {
+        Quantize::None => String::new(),
+        kind => format!("; the weights of {quantized} are in {}", kind.label()),
+    };
     let message = format!(
-        "{adapted} linear layers get adapters of rank {}, without dropout; all other parameters \
-         are frozen",
+        "{adapted} linear layers get adapters of rank {}{weights}; all other parameters are frozen",
         config.lora_rank
     );
     sink.push(Diagnostic::new(Severity::Info, "lora", message));
     Ok(())
 }
 
-/// Whether a parameter is an adapter's.
-pub fn is_adapter(name: &str) -> bool {
-    name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight")
+/// Whether a parameter is a low-rank adapter's.
+pub fn is_lora(name: &str) -> bool {
+    LEAVES.iter().any(|leaf| name.ends_with(leaf))
 }
 
-/// A linear layer to adapt.
+/// Whether a parameter came with adapters, and is trained.
+pub fn is_adapter(name: &str) -> bool {
+    is_lora(name) || name.contains(COPY)
+}
+
+/// Weights that are quantised on their way to the device.
+pub fn quantized_weights(program: &Program<'_>) -> BTreeSet<ValueId> {
+    let quantized = program.nodes.iter().filter(|node| node.attributes.contains_key("bits"));
+    sorted::set(quantized.filter_map(|node| node.input(1)))
+}
+
+/// A linear layer.
 struct Layer {
     name: String,
     weight: ValueId,
-    x: ValueId,
-    y: ValueId,
     inner: u64,
     outer: u64,
 }
@@ -102,7 +136,13 @@ fn layer(program: &Program<'_>, node: &Node) -> Option<Layer> {
     let name = program.graph.value_name(weight);
     let name = name.strip_suffix(".weight").unwrap_or(name);
     let last = |value: ValueId| program.typed.ty(value)?.dims.last().copied();
-    Some(Layer { name: name.to_owned(), weight, x, y, inner: last(x)?, outer: last(y)? })
+    Some(Layer { name: name.to_owned(), weight, inner: last(x)?, outer: last(y)? })
+}
+
+/// Whether a pattern names a module: `q_proj` names all that are called so, as `target_modules` does.
+fn names(pattern: &str, module: &str) -> bool {
+    let last = module.rsplit('.').next().unwrap_or_default();
+    pattern::matches(pattern, module) || pattern::matches(pattern, last)
 }
 
 impl Layer {
@@ -112,58 +152,178 @@ impl Layer {
     }
 
     /// Whether a pattern names it; notes which.
-    fn is_wanted(&self, config: &Config, found: &mut [bool]) -> bool {
+    fn is_wanted(&self, config: &Config, is_head: bool, found: &mut [bool]) -> bool {
         let mut is_wanted = false;
         for (pattern, found) in config.lora.iter().zip(found) {
-            // `q_proj` names all layers called so, as `target_modules` does.
-            let matches =
-                pattern::matches(pattern, &self.name) || pattern::matches(pattern, self.last());
+            let matches = if pattern == ALL { !is_head } else { names(pattern, &self.name) };
             *found |= matches;
             is_wanted |= matches;
         }
         is_wanted
     }
 
-    /// The adapter's node, to run behind the layer's own, whose output it replaces.
-    fn adapter(&self, program: &mut Program<'_>, node: &mut Node, rank: u64) -> Option<Node> {
-        let ty = program.typed.ty(self.y)?.clone();
-        let before = value(program, format!("{}.base_layer", self.name), ty, false);
-        for output in node.outputs.iter_mut().filter(|output| **output == Some(self.y)) {
-            *output = Some(before);
+    /// A layer of bitsandbytes takes the place of the node's. A bias is in the type of computation from its first
+    /// use on; here it is from the start.
+    fn quantize(&self, program: &mut Program<'_>, node: &mut Node, config: &Config) {
+        let is_whole = config.quantize == Quantize::Int8;
+        let compute = config.computes_in();
+        let graph = program.graph.to_mut();
+        if let Some(literal) =
+            graph.values.get_mut(self.weight.0).and_then(|value| value.initializer.as_mut())
+        {
+            literal.dims = vec![self.outer, self.inner];
         }
-        let matrix = |which, dims| (format!("{}.lora_{which}.weight", self.name), dims);
-        let (a, a_dims) = matrix("A", [rank, self.inner]);
-        let (b, b_dims) = matrix("B", [self.outer, rank]);
-        let a = value(program, a, TensorType::new(DType::Float32, a_dims), true);
-        let b = value(program, b, TensorType::new(DType::Float32, b_dims), true);
-        self.place(program, [a, b]);
-        Some(Node {
-            name: format!("{}.lora", self.name),
-            op: "Lora".to_owned(),
-            domain: DOMAIN.to_owned(),
-            inputs: vec![Some(before), Some(self.x), Some(a), Some(b)],
-            outputs: vec![Some(self.y)],
-            module: node.module.clone(),
-            ..Node::default()
-        })
+        let types = &mut program.typed.to_mut().types;
+        if let Some(Some(ty)) = types.get_mut(self.weight.0) {
+            let dtype = config.precision.converts_to().unwrap_or(compute);
+            *ty = TensorType::new(dtype, [self.outer, self.inner]);
+        }
+        let bias = node.input(2).and_then(|bias| types.get_mut(bias.0));
+        if let Some(Some(ty)) = bias.filter(|_| !is_whole) {
+            ty.dtype = compute;
+        }
+        rename(node, "Quantized");
+        mark(node, "bits", if is_whole { 8 } else { 4 });
+        mark(node, "compute", compute.to_onnx());
+        if config.double_quantize {
+            mark(node, "double", 1);
+        }
     }
 
-    /// Adapters are modules behind the one that has the layer's own parameters.
-    fn place(&self, program: &mut Program<'_>, adapter: [ValueId; 2]) {
-        let graph = &program.graph;
-        let own = |id: &ValueId| {
-            let rest = graph.value_name(*id).strip_prefix(&self.name);
-            *id == self.weight || rest == Some(".bias")
+    /// An adapter, in its place among the module's parameters.
+    fn parameters(&self, program: &mut Program<'_>, config: &Config) -> Vec<ValueId> {
+        let own = program.typed.ty(self.weight).map(|ty| ty.dtype);
+        let dtype = match config.quantize {
+            Quantize::Nf4 | Quantize::Fp4 => config.computes_in(),
+            Quantize::None if config.lora_model_type => own.unwrap_or(DType::Float32),
+            _ => DType::Float32,
         };
-        for order in [&mut program.placement, &mut program.to_device] {
-            let behind = order.iter().rposition(own).map_or(order.len(), |at| at + 1);
-            order.splice(behind..behind, adapter);
-        }
+        let rank = config.lora_rank.get();
+        let dims = [&[rank, self.inner][..], &[self.outer, rank], &[self.outer]];
+        let leaves = LEAVES.iter().zip(dims).take(if config.dora { 3 } else { 2 });
+        let new = leaves.map(|(leaf, dims)| {
+            state(program, format!("{}{leaf}", self.name), TensorType::new(dtype, dims))
+        });
+        let new: Vec<ValueId> = new.collect();
+        let name = self.name.clone();
+        let weight = self.weight;
+        let own = move |program: &Program<'_>, id: ValueId| {
+            let rest = program.graph.value_name(id).strip_prefix(&name);
+            id == weight || rest == Some(".bias")
+        };
+        place(program, &new, config, &own);
+        new
     }
 }
 
-fn value(program: &mut Program<'_>, name: String, ty: TensorType, state: bool) -> ValueId {
-    let initializer =
-        state.then(|| Literal { dtype: ty.dtype, dims: ty.dims.to_vec(), elements: None });
-    add_value(&mut program.graph, &mut program.typed, name, ty, initializer)
+/// A layer's node gets an adapter.
+fn adapt_node(node: &mut Node, adapter: &[ValueId], config: &Config) {
+    node.inputs.resize(3, None);
+    node.inputs.extend(adapter.iter().copied().map(Some));
+    node.attributes.insert("base".to_owned(), Attribute::String(node.op.clone()));
+    rename(node, "Adapted");
+    if config.lora_dropout {
+        mark(node, "dropout", 1);
+    }
+}
+
+fn rename(node: &mut Node, op: &str) {
+    op.clone_into(&mut node.op);
+    DOMAIN.clone_into(&mut node.domain);
+}
+
+fn mark(node: &mut Node, name: &str, value: i64) {
+    node.attributes.insert(name.to_owned(), Attribute::Int(value));
+}
+
+/// A new parameter.
+fn state(program: &mut Program<'_>, name: String, ty: TensorType) -> ValueId {
+    let literal = Literal { dtype: ty.dtype, dims: ty.dims.to_vec(), elements: None };
+    add_value(&mut program.graph, &mut program.typed, name, ty, Some(literal))
+}
+
+/// Puts parameters behind those of their module; a quantised model is on the device before they are made.
+fn place(
+    program: &mut Program<'_>,
+    new: &[ValueId],
+    config: &Config,
+    own: &dyn Fn(&Program<'_>, ValueId) -> bool,
+) {
+    let behind = |order: &[ValueId]| {
+        order.iter().rposition(|&id| own(program, id)).map_or(order.len(), |at| at + 1)
+    };
+    let at = behind(&program.placement);
+    let is_late = config.quantize != Quantize::None;
+    let on_device = if is_late { program.to_device.len() } else { behind(&program.to_device) };
+    program.placement.splice(at..at, new.iter().copied());
+    program.to_device.splice(on_device..on_device, new.iter().copied());
+}
+
+/// Chosen modules are there twice: their own parameters, frozen, and a copy that runs and is trained.
+fn save_modules(program: &mut Program<'_>, config: &Config) -> Result<(), Error> {
+    for pattern in &config.modules_to_save {
+        let own: Vec<ValueId> = program.placement.clone();
+        let mut copies = 0_usize;
+        for id in own {
+            let name = program.graph.value_name(id);
+            let Some((module, leaf)) = name.rsplit_once('.') else { continue };
+            if is_adapter(name) || !names(pattern, module) {
+                continue;
+            }
+            let name = format!("{module}{COPY}.{leaf}");
+            let Some(ty) = program.typed.ty(id).filter(|ty| ty.dtype.is_floating()).cloned() else {
+                continue;
+            };
+            let copy = state(program, name, ty);
+            for node in &mut program.nodes {
+                if node.inputs.contains(&Some(id)) {
+                    let inputs = node.to_mut().inputs.iter_mut();
+                    inputs
+                        .filter(|input| **input == Some(id))
+                        .for_each(|input| *input = Some(copy));
+                }
+            }
+            let idle = &mut program.graph.to_mut().idle;
+            idle.push(id);
+            sorted::by_key(idle, |id| *id);
+            place(program, &[copy], config, &|_, other| other == id);
+            copies += 1;
+        }
+        if copies == 0 {
+            let message = format!("the pattern `{pattern}` matches no module with parameters");
+            return Err(Error::new(ErrorKind::BadConfig, message).about("modules-to-save"));
+        }
+    }
+    Ok(())
+}
+
+/// The result of the input embeddings, the first table that is looked up, requires a gradient.
+fn require_grads(program: &mut Program<'_>) -> Result<(), Error> {
+    let is_table = |node: &Cow<'_, Node>| {
+        let table = node.input(0).filter(|_| node.op == "Gather");
+        table.and_then(|table| program.graph.value(table)).is_some_and(|v| v.initializer.is_some())
+    };
+    let Some(at) = program.nodes.iter().position(is_table) else {
+        let message = "there are no input embeddings whose result could require a gradient";
+        return Err(Error::new(ErrorKind::BadConfig, message).about("input-require-grads"));
+    };
+    let Some(node) = program.nodes.get_mut(at) else { return Ok(()) };
+    let module = node.module.clone();
+    let Some(y) = node.output(0) else { return Ok(()) };
+    let Some(ty) = program.typed.ty(y).cloned() else { return Ok(()) };
+    let before =
+        add_value(&mut program.graph, &mut program.typed, "embeddings".to_owned(), ty, None);
+    let outputs = program.nodes.get_mut(at).map(|node| &mut node.to_mut().outputs);
+    outputs.into_iter().flatten().filter(|it| **it == Some(y)).for_each(|it| *it = Some(before));
+    let required = Node {
+        name: "embeddings".to_owned(),
+        op: "RequireGrad".to_owned(),
+        domain: DOMAIN.to_owned(),
+        inputs: vec![Some(before)],
+        outputs: vec![Some(y)],
+        module,
+        ..Node::default()
+    };
+    program.nodes.insert(at + 1, Cow::Owned(required));
+    Ok(())
 }

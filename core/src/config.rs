@@ -61,6 +61,22 @@ pub struct Config {
     pub lora: Vec<String>,
     /// COUNT: rank of these adapters.
     pub lora_rank: NonZeroU64,
+    /// Whether dropout stands in front of them.
+    pub lora_dropout: bool,
+    /// Whether they have the model's type instead of single precision (`autocast_adapter_dtype=False`).
+    pub lora_model_type: bool,
+    /// Whether they also train the length of each output's weights (`use_dora`).
+    pub dora: bool,
+    /// Modules that are trained as a whole besides adapters: names as for [`Config::lora`].
+    pub modules_to_save: Vec<String>,
+    /// Whether the result of the input embeddings requires a gradient (`enable_input_require_grads`).
+    pub input_require_grads: bool,
+    /// How the weights of linear layers are quantised, but those of the output head.
+    pub quantize: Quantize,
+    /// Whether the statistics of 4-bit weights are quantised once more.
+    pub double_quantize: bool,
+    /// The type in which layers with 4-bit weights compute.
+    pub compute_type: ComputeType,
     /// What the outputs are compared with.
     pub loss: LossChoice,
     /// How attention runs, whatever the file has.
@@ -100,6 +116,19 @@ impl Config {
             ..self.clone()
         }
     }
+
+    /// The type in which layers with 4-bit weights compute.
+    pub(crate) fn computes_in(&self) -> DType {
+        match self.compute_type {
+            ComputeType::Auto => {
+                let low = self.precision.converts_to().or_else(|| self.precision.autocast());
+                low.unwrap_or(DType::Float32)
+            }
+            ComputeType::Fp32 => DType::Float32,
+            ComputeType::Fp16 => DType::Float16,
+            ComputeType::Bf16 => DType::BFloat16,
+        }
+    }
 }
 
 impl Default for Config {
@@ -120,6 +149,14 @@ impl Default for Config {
             freeze: Vec::new(),
             lora: Vec::new(),
             lora_rank: NonZeroU64::MIN.saturating_add(7),
+            lora_dropout: false,
+            lora_model_type: false,
+            dora: false,
+            modules_to_save: Vec::new(),
+            input_require_grads: false,
+            quantize: Quantize::None,
+            double_quantize: false,
+            compute_type: ComputeType::Auto,
             loss: LossChoice::Auto,
             attention: Attention::Auto,
             pytorch: PyTorch::V2_15,
@@ -244,6 +281,38 @@ choice! {
         Adam8bit = "adam-8bit", "Adam, 8-bit", "keeps two bytes per parameter and their scales",
         /// `bitsandbytes.optim.AdamW8bit`.
         AdamW8bit = "adamw-8bit", "AdamW, 8-bit", "keeps two bytes per parameter and their scales",
+        /// `bitsandbytes.optim.PagedAdamW8bit`.
+        PagedAdamW8bit = "paged-adamw-8bit", "AdamW, 8-bit, paged", "keeps two bytes per parameter in paged memory",
+        /// `bitsandbytes.optim.PagedAdamW32bit`.
+        PagedAdamW32bit = "paged-adamw-32bit", "AdamW, paged", "keeps two copies of the parameters in paged memory",
+    }
+}
+
+choice! {
+    /// How bitsandbytes quantises the weights of linear layers.
+    pub enum Quantize ("quantisation") {
+        /// Not at all.
+        None = "none", "none", "weights as they are",
+        /// `bnb_4bit_quant_type="nf4"`, as in `QLoRA`.
+        Nf4 = "nf4", "NF4", "4 bits per weight, as in QLoRA, and a number for 64 weights",
+        /// `bnb_4bit_quant_type="fp4"`.
+        Fp4 = "fp4", "FP4", "4 bits per weight and a number for 64 weights",
+        /// `load_in_8bit=True`: `LLM.int8()`.
+        Int8 = "int8", "int8", "8 bits per weight and a number for each output",
+    }
+}
+
+choice! {
+    /// The type in which layers with 4-bit weights compute (`bnb_4bit_compute_dtype`).
+    pub enum ComputeType ("type of computation") {
+        /// Autocast's type, else the model's.
+        Auto = "auto", "automatic", "autocast's type, else the model's",
+        /// Single precision, which transformers takes by itself.
+        Fp32 = "fp32", "fp32", "the default of transformers",
+        /// IEEE half precision.
+        Fp16 = "fp16", "fp16", "half precision",
+        /// bfloat16.
+        Bf16 = "bf16", "bf16", "bfloat16",
     }
 }
 

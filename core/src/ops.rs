@@ -20,6 +20,7 @@ mod shape_math;
 mod check;
 
 mod activation;
+mod adapted;
 mod alibi;
 mod attention;
 mod binary;
@@ -43,6 +44,7 @@ mod softmax;
 mod spelled;
 mod vision;
 
+pub(crate) use adapted::BLOCKS;
 pub use call::{Call, Operand};
 pub use context::{Inference, Made};
 pub use fold::LIMIT;
@@ -152,6 +154,7 @@ const FAMILIES: &[&[Operator]] = &[
     layout::TABLE,
     loss::TABLE,
     masks::TABLE,
+    adapted::TABLE,
     matmul::TABLE,
     norm::TABLE,
     pool::TABLE,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::adapt;
 use crate::graph::{Graph, Member, Value, ValueId};
 use crate::infer::Typed;
 use crate::ops;
@@ -71,7 +72,7 @@ fn initializer_role(
 ) -> Role {
     let Some(ty) = typed.types.get(id.0).and_then(Option::as_ref) else { return Role::Host };
     let name = graph.value_name(id);
-    if uses.is_adapter(id) {
+    if adapt::is_adapter(name) {
         return Role::Parameter;
     }
     if uses.is_number(id) {
@@ -123,8 +124,6 @@ struct Uses {
     statistic: Vec<bool>,
     weight: Vec<bool>,
     table: Vec<bool>,
-    /// Matrices of adapters, which no exporter lists: they are put in after the file was read.
-    adapter: Vec<bool>,
     /// Paths of normalisations whose running variance is read by other operators: `FrozenBatchNorm2d`, which has
     /// four buffers and no parameters.
     frozen_norms: BTreeSet<String>,
@@ -140,8 +139,7 @@ impl Uses {
             read: none.clone(),
             statistic: none.clone(),
             weight: none.clone(),
-            table: none.clone(),
-            adapter: none,
+            table: none,
             frozen_norms: BTreeSet::new(),
             number: ops::only_numbers(nodes, program.graph.values.len()),
         };
@@ -161,6 +159,8 @@ impl Uses {
                         | "GroupNormalization"
                         | "RMSNormalization"
                         | "Linear"
+                        | "Adapted"
+                        | "Quantized"
                         | "LSTM"
                         | "Recurrent"
                         | "GRU"
@@ -170,7 +170,6 @@ impl Uses {
                     )
                     | ("MatMul", _) => mark(&mut uses.weight, *input),
                     ("Gather", 0) => mark(&mut uses.table, *input),
-                    ("Lora", 2..) => mark(&mut uses.adapter, *input),
                     _ => {}
                 }
             }
@@ -205,10 +204,6 @@ impl Uses {
 
     fn is_number(&self, id: ValueId) -> bool {
         self.number.get(id.0).copied().unwrap_or(false)
-    }
-
-    fn is_adapter(&self, id: ValueId) -> bool {
-        self.adapter.get(id.0).copied().unwrap_or(false)
     }
 
     fn is_table(&self, id: ValueId) -> bool {

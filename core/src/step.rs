@@ -22,6 +22,7 @@ pub mod hooks;
 pub mod loss;
 pub mod masters;
 pub mod optimizer;
+mod quantized;
 mod repeat;
 pub mod scaler;
 mod unproven;
@@ -29,7 +30,8 @@ mod unproven;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, ZeroGrad};
+use crate::adapt::{is_lora, quantized_weights};
+use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, Quantize, ZeroGrad};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
@@ -39,7 +41,7 @@ use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
 use crate::recover::Program;
 use crate::roles::{self, Role};
-use crate::tensor::TensorType;
+use crate::tensor::{DType, TensorType};
 use crate::trace::{Category, Phase, Trace};
 
 use self::forward::Forward;
@@ -321,6 +323,18 @@ fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Res
     Ok(())
 }
 
+/// Next to layers of 4 bits, adapters come to the device in the type of computation, and then are cast up.
+fn raise_adapters(rt: &Runtime, loaded: &mut [Loaded<'_>], config: &Config) {
+    if config.lora_model_type || !matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4) {
+        return;
+    }
+    let low = |one: &&mut Loaded<'_>| is_lora(one.name) && one.tensor.dtype() != DType::Float32;
+    for Loaded { tensor, category, name, .. } in loaded.iter_mut().filter(low) {
+        let ty = TensorType::new(DType::Float32, tensor.sizes());
+        *tensor = rt.place(&ty, *category, name);
+    }
+}
+
 /// What lies on the device throughout.
 #[derive(Debug)]
 struct Device {
@@ -350,6 +364,8 @@ impl Device {
         let roles = roles::roles(program, typed);
         let mut loaded: Vec<Loaded<'_>> = Vec::new();
         let recurrent = flat_weights::modules(program);
+        let quantized = quantized_weights(program);
+        let mut is_first = true;
         for &id in &program.to_device {
             let Some(value) = graph.value(id) else { continue };
             let Some(literal) = &value.initializer else { continue };
@@ -360,7 +376,11 @@ impl Device {
                 Some(Role::Buffer) => Category::Buffer,
                 _ => continue,
             };
-            let tensor = rt.place(&ty, category, &value.name);
+            let (tensor, statistics) = if quantized.contains(&id) {
+                quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
+            } else {
+                (rt.place(&ty, category, &value.name), Vec::new())
+            };
             let unread = program.unread_buffers.get(&id).into_iter().flatten();
             let unread = unread.map(|(name, ty)| {
                 let dtype = if ty.dtype.is_floating() { tensor.dtype() } else { ty.dtype };
@@ -371,7 +391,7 @@ impl Device {
                 id,
                 name: &value.name,
                 category,
-                unread: unread.collect(),
+                unread: unread.chain(statistics).collect(),
                 tensor,
             });
             if let Some(weights) = recurrent.get(&id) {
@@ -384,6 +404,7 @@ impl Device {
             }
         }
         convert(rt, &mut loaded, config.memory_format)?;
+        raise_adapters(rt, &mut loaded, config);
         let mut values = vec![None; graph.values.len()];
         let mut trained = BTreeMap::new();
         let mut placed: BTreeMap<ValueId, Vec<Tensor>> = BTreeMap::new();

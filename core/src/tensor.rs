@@ -73,6 +73,11 @@ impl DType {
         })
     }
 
+    /// The number that ONNX gives this type, where it has one for it alone.
+    pub fn to_onnx(self) -> i64 {
+        (1..=16).find(|&code| Self::from_onnx(code) == Some(self)).unwrap_or_default()
+    }
+
     /// Bytes per element.
     pub const fn size(self) -> Bytes {
         Bytes(match self {

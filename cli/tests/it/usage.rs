@@ -133,7 +133,7 @@ fn unknown_names_are_refused_with_those_that_are_known() {
         "adamm",
         &expect![[r#"
             error: invalid value 'adamm' for '--optimizer <NAME>'
-              [possible values: sgd, sgd-momentum, sgd-nesterov, adam, adam-amsgrad, adamw, adamw-amsgrad, nadam, radam, adamax, rmsprop, rmsprop-momentum, rmsprop-centered, adagrad, adadelta, rprop, asgd, adafactor, muon, lion, adam-8bit, adamw-8bit]
+              [possible values: sgd, sgd-momentum, sgd-nesterov, adam, adam-amsgrad, adamw, adamw-amsgrad, nadam, radam, adamax, rmsprop, rmsprop-momentum, rmsprop-centered, adagrad, adadelta, rprop, asgd, adafactor, muon, lion, adam-8bit, adamw-8bit, paged-adamw-8bit, paged-adamw-32bit]
 
               tip: a similar value exists: 'adam'
 

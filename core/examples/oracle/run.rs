@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::num::NonZeroU64;
 
 use highwater_core::config::{
-    Checkpoint, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat, Optimizer, Precision,
-    PyTorch, ZeroGrad,
+    Checkpoint, ComputeType, Implementation, InPlace, LoopStyle, LossChoice, MemoryFormat,
+    Optimizer, Precision, PyTorch, ZeroGrad,
 };
 use highwater_core::{Config, Model, device};
 use serde_json::Value;
@@ -47,6 +47,9 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     let optimizer = match text("optimizer").ok_or("a run without an optimizer")? {
         "sgd" => Optimizer::SgdMomentum,
         "sgd0" => Optimizer::Sgd,
+        "AdamW8bit" => Optimizer::AdamW8bit,
+        "PagedAdamW8bit" => Optimizer::PagedAdamW8bit,
+        "PagedAdamW32bit" => Optimizer::PagedAdamW32bit,
         class => class.to_lowercase().parse()?,
     };
     let masters = row["masters"] == true;
@@ -72,15 +75,10 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
     };
     let function = text("style") == Some("function");
     let old = text("torch").is_some_and(|version| version.starts_with("2.6"));
-    let names = |key: &str| -> Vec<String> {
-        let list = row[key].as_array().into_iter().flatten();
-        list.filter_map(Value::as_str).map(str::to_owned).collect()
-    };
     Ok(Config {
         dims: dims.collect(),
         accumulate: size("accumulate").and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
-        freeze: [model.defaults().freeze.clone(), names("freeze")].concat(),
-        lora: names("lora"),
+        freeze: [model.defaults().freeze.clone(), names(row, "freeze")].concat(),
         loss: text("loss").map_or_else(|| Ok(model.defaults().loss), str::parse::<LossChoice>)?,
         precision,
         memory_format: if row["channels_last"] == true {
@@ -96,7 +94,37 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },
         pytorch: if old { PyTorch::V2_8 } else { PyTorch::V2_15 },
         device: device(row)?,
-        ..Config::default()
+        ..adapted(row)?
+    })
+}
+
+fn names(row: &Value, key: &str) -> Vec<String> {
+    let list = row[key].as_array().into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Adapters of a recorded run, and the weights below them.
+fn adapted(row: &Value) -> Result<Config> {
+    let size = |key: &str| row[key].as_u64();
+    let text = |key: &str| row[key].as_str();
+    let default = Config::default();
+    Ok(Config {
+        lora: names(row, "lora"),
+        lora_rank: size("lora_rank").and_then(NonZeroU64::new).unwrap_or(default.lora_rank),
+        lora_dropout: row["lora_dropout"] == true,
+        lora_model_type: row["lora_model_type"] == true,
+        dora: row["dora"] == true,
+        modules_to_save: names(row, "modules_to_save"),
+        input_require_grads: row["input_require_grads"] == true,
+        quantize: text("quantize").map_or(Ok(default.quantize), str::parse)?,
+        double_quantize: row["double_quantize"] == true,
+        compute_type: match text("compute_type") {
+            Some("float32") => ComputeType::Fp32,
+            Some("float16") => ComputeType::Fp16,
+            Some("bfloat16") => ComputeType::Bf16,
+            _ => default.compute_type,
+        },
+        ..default
     })
 }
 

@@ -126,7 +126,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "lora",
         label: "LoRA adapters",
         about: "linear layers with adapters; nothing else is trained",
-        help: "Linear layers with LoRA adapters; nothing else is trained: `q_proj`, or a module's path",
+        help: "Linear layers with LoRA adapters; nothing else is trained: `q_proj`, a path, or `all-linear`",
         example: "q_proj, v_proj",
         ..field!(lora)
     },
@@ -136,6 +136,63 @@ pub const SETTINGS: &[Setting] = &[
         about: "rank of each adapter",
         help: "Rank of these adapters",
         ..field!(lora_rank)
+    },
+    Setting {
+        name: "lora-dropout",
+        label: "LoRA dropout",
+        about: "in front of each adapter",
+        help: "Dropout in front of these adapters",
+        ..field!(lora_dropout)
+    },
+    Setting {
+        name: "lora-model-type",
+        label: "LoRA in the model's type",
+        about: "instead of fp32: autocast_adapter_dtype=False",
+        help: "Adapters in the model's type instead of fp32",
+        ..field!(lora_model_type)
+    },
+    Setting {
+        name: "dora",
+        label: "DoRA",
+        about: "adapters that also train the length of each output's weights",
+        help: "Adapters of DoRA instead of plain LoRA",
+        ..field!(dora)
+    },
+    Setting {
+        name: "modules-to-save",
+        label: "modules to save",
+        about: "trained as a whole besides adapters",
+        help: "Modules that are trained as a whole besides adapters (`modules_to_save`)",
+        example: "lm_head",
+        ..field!(modules_to_save)
+    },
+    Setting {
+        name: "input-require-grads",
+        label: "input gradients",
+        about: "enable_input_require_grads, for checkpointing with reentry",
+        help: "The result of the input embeddings requires a gradient (`enable_input_require_grads`)",
+        ..field!(input_require_grads)
+    },
+    Setting {
+        name: "quantize",
+        label: "quantised weights",
+        about: "of linear layers below adapters, by bitsandbytes",
+        help: "Quantise the weights of linear layers, which needs adapters (QLoRA)",
+        ..field!(quantize)
+    },
+    Setting {
+        name: "double-quantize",
+        label: "double quantisation",
+        about: "of the statistics of 4-bit weights",
+        help: "Quantise the statistics of 4-bit weights once more",
+        ..field!(double_quantize)
+    },
+    Setting {
+        name: "compute-type",
+        label: "4-bit compute type",
+        about: "bnb_4bit_compute_dtype",
+        help: "Type in which layers with 4-bit weights compute",
+        ..field!(compute_type)
     },
     Setting {
         name: "optimizer-impl",

@@ -82,6 +82,11 @@ pub struct Edge {
 }
 
 impl Edge {
+    /// The function behind it holds a tensor for as long as the graph is there, run or not.
+    pub(crate) fn hold(&self, tensor: &Tensor) {
+        self.node.context.replace(Some(tensor.detach()));
+    }
+
     /// Whether it leads to a parameter's `.grad`.
     pub(super) fn is_leaf(&self) -> bool {
         matches!(self.node.body, Body::Accumulate(_))
@@ -106,6 +111,8 @@ pub struct GradNode {
     outputs: RefCell<Types>,
     /// What it waits for in the backward that is under way.
     waiting: RefCell<Waiting>,
+    /// What a function written in Python holds by itself (`ctx.tensors`): as long as the graph is there.
+    context: RefCell<Option<Tensor>>,
     body: Body,
 }
 
@@ -247,8 +254,8 @@ impl Runtime {
         let id = self.nodes_made.get();
         self.nodes_made.set(id + 1);
         let Place { module, reason, .. } = self.recorder.borrow().place();
-        let (outputs, waiting) = (RefCell::default(), RefCell::default());
-        Rc::new(GradNode { id, name, module, reason, next, outputs, waiting, body })
+        let (outputs, waiting, context) = <(RefCell<_>, RefCell<_>, RefCell<_>)>::default();
+        Rc::new(GradNode { id, name, module, reason, next, outputs, waiting, context, body })
     }
 
     /// `loss.backward()`.

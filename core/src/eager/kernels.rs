@@ -113,8 +113,9 @@ fn split(x: &Tensor, reduced: &[bool]) -> Option<Split> {
     };
     let unit_stride = dims.iter().map(|d| d.1).min() == Some(1);
     let coalesced = coalesced_reduced_dims(&dims);
-    // Sums of doubles and of long integers are as wide, all others in single precision.
-    let width = x.dtype().size().max(Bytes(4));
+    // Sums of doubles and of long integers are as wide, all others in single precision; `any` and `all` take a byte.
+    let narrowest = if x.dtype() == DType::Bool { 1 } else { 4 };
+    let width = x.dtype().size().max(Bytes(narrowest));
     Shape { inputs, outputs, fast, unit_stride, coalesced, width }.split()
 }
 

@@ -6,7 +6,7 @@ use super::{Cost, Lever};
 use crate::allocator::Conf;
 use crate::config::{
     Checkpoint, Config, Implementation, InPlace, LoopStyle, MemoryFormat, Optimizer, Precision,
-    PyTorch, ZeroGrad,
+    PyTorch, Quantize, ZeroGrad,
 };
 
 /// Every lever, the cheapest first.
@@ -31,6 +31,7 @@ pub const LEVERS: &[Lever] = &[
     SGD_MOMENTUM,
     BF16,
     LORA,
+    QLORA,
     FREEZE,
 ];
 
@@ -354,6 +355,32 @@ const LORA: Lever = Lever {
              model = get_peft_model(model, LoraConfig(r={}, target_modules=[{}]))\n",
             config.lora_rank,
             quoted(&config.lora)
+        )
+    },
+};
+
+const QLORA: Lever = Lever {
+    id: "qlora",
+    title: "Train LoRA adapters on 4-bit weights",
+    cost: Cost::Training,
+    change: |config, facts| {
+        (config.quantize == Quantize::None).then_some(())?;
+        if config.lora.is_empty() {
+            (LORA.change)(config, facts)?;
+        }
+        config.quantize = Quantize::Nf4;
+        config.double_quantize = true;
+        Some(())
+    },
+    code: |config, facts| {
+        let adapters = (LORA.code)(config, facts);
+        let compute = config.computes_in();
+        format!(
+            "from transformers import BitsAndBytesConfig\n\n\
+             bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\",\n    \
+             bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.{compute})\n\
+             model = Model.from_pretrained(name, quantization_config=bits, dtype=torch.{compute})\n\
+             {adapters}"
         )
     },
 };

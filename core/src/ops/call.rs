@@ -163,6 +163,11 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Takes back an output that was handed over.
+    pub(super) fn take(&mut self, position: usize) -> Option<Tensor> {
+        self.outputs.get_mut(position)?.take()
+    }
+
     /// The outputs made.
     pub fn finish(self) -> Outputs {
         self.outputs

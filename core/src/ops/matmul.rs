@@ -12,8 +12,8 @@ use super::{Inference, MANY, OpError, Operator, Shaped, op};
 use crate::aten::formula::Value;
 use crate::aten::matmul as aten;
 use crate::aten::matmul::WeightLayout;
-use crate::aten::{elementwise, reduce, view};
-use crate::eager::{Tensor, kernels};
+use crate::aten::{reduce, view};
+use crate::eager::Tensor;
 use crate::tensor::{DType, Dims, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -23,7 +23,6 @@ pub(super) const TABLE: &[Operator] = &[
     op("Det", 1..=1, det).unmodelled(),
     op("Einsum", 1..=MANY, einsum).runs(einsum_rule).unproven(),
     op("Gemm", 2..=3, gemm).runs(gemm_rule),
-    torch("Lora", 4..=4).runs(lora_rule),
     op("MatMul", 2..=2, |i| matmul(i, 1, None)).runs(matmul_rule),
     op("MatMulInteger", 2..=4, |i| matmul(i, 1, Some(DType::Int32))).runs(fresh).unproven(),
     op("QLinearMatMul", 8..=8, |i| matmul(i, 3, None)).runs(fresh).unproven(),
@@ -181,7 +180,7 @@ fn implied(terms: &[Term]) -> Term {
 }
 
 /// `x @ w` or `x @ wᵀ`, with a bias where there is one: `addmm`.
-fn gemm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+pub(super) fn gemm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
     let transposed = |name| call.node.int(name).is_some_and(|n| n != 0);
     let x = if transposed("transA") { view::transpose(call.rt, &x, 0, 1) } else { x };
@@ -204,28 +203,12 @@ fn gemm_rule(call: &mut Call<'_>) -> Result<(), OpError> {
 }
 
 /// `torch.nn.functional.linear`, recovered: x, weight, bias.
-fn linear_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+pub(super) fn linear_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     let (x, weight, bias) = (call.need(0)?, call.need(1)?, call.tensor(2));
     let transposed = call.node.int("transposed").is_some_and(|n| n != 0);
     let layout = if transposed { WeightLayout::OutIn } else { WeightLayout::InOut };
     let y = aten::linear(call.rt, &x, &weight, bias.as_ref(), layout);
     call.set(0, y);
-    Ok(())
-}
-
-/// An adapter next to a linear layer: the layer's result, its input, `A`, `B` (see [`crate::adapt`]).
-fn lora_rule(call: &mut Call<'_>) -> Result<(), OpError> {
-    let (rt, base) = (call.rt, call.need(0)?);
-    let (x, a, b) = (call.need(1)?, call.need(2)?, call.need(3)?);
-    // Autocast casts by itself; otherwise the input is cast to the adapter's type.
-    let x = if rt.autocast_type().is_some() { x } else { kernels::cast(rt, &x, a.dtype()) };
-    let low = aten::linear(rt, &x, &a, None, WeightLayout::OutIn);
-    let update = aten::linear(rt, &low, &b, None, WeightLayout::OutIn);
-    let scaled = elementwise::scale(rt, "aten::mul", &update);
-    drop(update);
-    let sum = elementwise::add(rt, &base, &scaled);
-    drop(scaled);
-    call.set(0, kernels::cast(rt, &sum, base.dtype()));
     Ok(())
 }
 

@@ -60,6 +60,8 @@ const fn rules(optimizer: Optimizer) -> &'static [Rule] {
         Optimizer::Lion => &[lion::LION],
         Optimizer::Adam8bit => &[eight_bit::ADAM],
         Optimizer::AdamW8bit => &[eight_bit::ADAMW],
+        Optimizer::PagedAdamW8bit => &[eight_bit::PAGED_ADAMW],
+        Optimizer::PagedAdamW32bit => &[eight_bit::PAGED_ADAMW_32],
     }
 }
 

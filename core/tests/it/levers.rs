@@ -123,6 +123,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -1.54 GiB  adafactor (training): peak in backward, DoesNotFit
             -0 B  sgd-momentum (training): peak in backward, DoesNotFit
             -2.81 GiB  lora (training): peak in backward, Fits
+            -3.11 GiB  qlora (training): peak in backward, Fits
             the least that fits, of 7:
             -7.14 GiB  accumulate (little): peak in backward, Fits
         "#]],
@@ -148,6 +149,7 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  sgd-momentum (training): peak in backward, DoesNotFit
             -4.99 GiB  bf16 (training): peak in backward, Tight
             -2.81 GiB  lora (training): peak in backward, DoesNotFit
+            -3.11 GiB  qlora (training): peak in backward, DoesNotFit
             the least that fits, of 7:
             -7.14 GiB  accumulate (little): peak in backward, Fits
         "#]],
@@ -183,6 +185,7 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -12.74 GiB  adafactor (training): peak in backward, Fits
             -8.35 GiB  sgd-momentum (training): peak in backward, DoesNotFit
             -18.52 GiB  lora (training): peak in backward, Fits
+            -21.62 GiB  qlora (training): peak in backward, Fits
             the least that fits, of 124:
             -12.74 GiB  adafactor (training): peak in backward, Fits
         "#]],
@@ -208,6 +211,7 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
             -4.54 GiB  sgd-momentum (training): peak in backward, Fits
             -9.85 GiB  bf16 (training): peak in backward, Fits
             -11.94 GiB  lora (training): peak in backward, Fits
+            -15.03 GiB  qlora (training): peak in backward, Fits
             the least that fits, of 28:
             +10.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
             -2.66 GiB  fused (nothing): peak in backward, Tight

@@ -3,6 +3,7 @@
 #![expect(clippy::needless_raw_string_hashes, reason = "`expect-test` writes them so")]
 
 mod accuracy;
+mod adapters;
 mod allocator;
 mod allocator_truth;
 mod attention;

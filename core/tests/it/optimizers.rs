@@ -35,7 +35,7 @@ fn every_optimizer_and_implementation_runs_or_is_refused() {
             let state = optimizer::State::new(&config);
             let is_recorded = recorded.contains(format!("{optimizer} {optimizer_impl}").as_str());
             let is_eight_bit =
-                optimizer.name().ends_with("8bit") && optimizer_impl == Implementation::ForLoop;
+                optimizer.name().ends_with("bit") && optimizer_impl == Implementation::ForLoop;
             if is_recorded || is_eight_bit || optimizer_impl == Implementation::Auto {
                 state.unwrap();
             } else {

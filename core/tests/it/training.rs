@@ -158,6 +158,43 @@ fn adapters_of_language_models_are_trained() {
     }
 }
 
+/// Every kind of adapter and of weights below them, on models whose layers differ: what is left of gradients and of the
+/// optimizer's state when the run ends.
+#[test]
+fn every_adapter_trains() {
+    let settings: &[&[(&str, &str)]] = &[
+        &[("lora-dropout", "true")],
+        &[("lora-model-type", "true"), ("precision", "bf16")],
+        &[("dora", "true")],
+        &[("dora", "true"), ("lora-dropout", "true"), ("precision", "amp-bf16")],
+        &[("input-require-grads", "true"), ("checkpoint", "blocks")],
+        &[("quantize", "nf4"), ("precision", "bf16")],
+        &[("quantize", "fp4"), ("double-quantize", "true"), ("compute-type", "bf16")],
+        &[("quantize", "int8"), ("precision", "fp16"), ("checkpoint", "blocks")],
+        &[("quantize", "nf4"), ("dora", "true"), ("lora-dropout", "true")],
+    ];
+    for name in ["hf_config/gpt2.json", "hf_config/t5_small.json", "zoo/eval/llama_1b.onnx.gz"] {
+        let bytes = fixtures::unpack_or_read(name);
+        let model = highwater_core::open(&mut bytes.as_slice(), name).unwrap();
+        for settings in settings {
+            let loss = model.defaults().loss;
+            let mut config =
+                Config { lora: vec!["all-linear".to_owned()], loss, ..Config::default() };
+            settings.iter().for_each(|(name, value)| config.set(name, value).unwrap());
+            let trace = model.trace(&config).unwrap();
+            if config.input_require_grads {
+                // The embeddings' result has a gradient too, and no state.
+                assert!(
+                    backward_calls(&trace) > 0
+                        && left(&trace, Category::OptimizerState) > Bytes::ZERO
+                );
+            } else {
+                assert_trains(name, &format!("{settings:?}"), &trace);
+            }
+        }
+    }
+}
+
 /// Names that nothing has, and heads that the loss does not see.
 #[test]
 fn settings_that_train_nothing_are_refused() {
@@ -199,6 +236,9 @@ fn what_is_refused_names_the_setting() {
         ("accumulate", "100000", None),
         ("alloc-conf", "colour:red", None),
         ("lora", "q_proj", None),
+        ("quantize", "nf4", None),
+        ("modules-to-save", "lm_head", Some(("lora", "*"))),
+        ("input-require-grads", "true", Some(("lora", "*"))),
     ] {
         let mut config = Config::default();
         for (name, value) in [(setting, value)].into_iter().chain(with) {

@@ -65,7 +65,12 @@ class Loop:
             for parameter in (parameter for parameter in parameters if parameter.requires_grad):
                 self.masters.append((parameter, parameter.detach().float().requires_grad_()))
             parameters = [master for _, master in self.masters]
-        self.optimizer = getattr(torch.optim, name)(parameters, lr=1e-3, **arguments)
+        home = torch.optim
+        if name.endswith('bit'):
+            import bitsandbytes
+
+            home = bitsandbytes.optim
+        self.optimizer = getattr(home, name)(parameters, lr=1e-3, **arguments)
         self.scaler = torch.amp.GradScaler('cuda') if chosen.amp == 'float16' else None
         torch.cuda.synchronize()
 
@@ -83,12 +88,16 @@ class Loop:
             if chosen.in_place and hasattr(module, 'inplace') and not is_dropout(module):
                 module.inplace = chosen.in_place == 'on'
         model.to(getattr(torch, chosen.dtype))
-        if chosen.lora:
-            adapt(model, chosen.lora, chosen.lora_rank)
+        if chosen.lora and not chosen.quantize:
+            adapt(model, chosen)
         if chosen.loss in DENSE:
             self.dense = target_of_numbers(chosen, model)
+        if chosen.quantize:
+            quantize(model, chosen)
         self.mark(0, 'model')
         model.cuda()
+        if chosen.lora and chosen.quantize:
+            adapt(model, chosen)
         if chosen.channels_last:
             model.to(memory_format=torch.channels_last)
         return model
@@ -227,15 +236,58 @@ def is_dropout(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.dropout._DropoutNd)
 
 
-def adapt(model: nn.Module, names: list[str], rank: int) -> None:
-    """Puts peft's adapters in, without dropout and in fp32, as `get_peft_model` does; all else is frozen."""
+def adapt(model: nn.Module, chosen: Namespace) -> None:
+    """Puts peft's adapters in, as `get_peft_model` does; all else is frozen."""
     import peft
 
-    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules=names)
-    peft.inject_adapter_in_model(config, model)
-    for name, parameter in model.named_parameters():
-        if '.lora_' in name:
-            parameter.data = parameter.data.float()
+    names = chosen.lora
+    config = peft.LoraConfig(
+        r=chosen.lora_rank,
+        lora_alpha=2 * chosen.lora_rank,
+        lora_dropout=0.05 * chosen.lora_dropout,
+        target_modules='all-linear' if names == ['all-linear'] else names,
+        modules_to_save=chosen.modules_to_save or None,
+        use_dora=chosen.dora,
+    )
+    peft.get_peft_model(model, config, autocast_adapter_dtype=not chosen.lora_model_type)
+    # Gradient checkpointing makes peft do so by itself, which checkpoints without reentry do not need.
+    if chosen.input_require_grads:
+        model.enable_input_require_grads()
+    elif hasattr(model, '_require_grads_hooks'):
+        model.disable_input_require_grads()
+
+
+def quantize(model: nn.Module, chosen: Namespace) -> None:
+    """Puts bitsandbytes' layers in place of linear ones, as `from_pretrained` does with a
+    `BitsAndBytesConfig`; the weights, which are quantised on their way to the device, come in the
+    type that the model was converted to, else in the type of computation."""
+    import transformers
+    from transformers.integrations.bitsandbytes import replace_with_bnb_linear
+    from transformers.quantizers.base import get_keys_to_not_convert
+
+    own = getattr(torch, chosen.dtype)
+    compute = getattr(torch, chosen.compute_type or chosen.amp or chosen.dtype)
+    bits = dict(load_in_8bit=True) if chosen.quantize == 'int8' else dict(load_in_4bit=True)
+    config = transformers.BitsAndBytesConfig(
+        bnb_4bit_quant_type='nf4' if chosen.quantize == 'int8' else chosen.quantize,
+        bnb_4bit_use_double_quant=chosen.double_quantize,
+        bnb_4bit_compute_dtype=compute,
+        **bits,
+    )
+    skipped = get_keys_to_not_convert(model)
+    # What `from_pretrained` notes, and peft asks for.
+    setattr(model, f'is_loaded_in_{8 if chosen.quantize == "int8" else 4}bit', True)
+    state = dict(model.named_parameters())
+    replace_with_bnb_linear(model, skipped, config)
+    for name, module in model.named_modules():
+        if not hasattr(module, 'source_cls'):
+            continue
+        weight = state[f'{name}.weight'].data.to(compute if own == torch.float32 else own)
+        weight = weight.T if module.source_cls.__name__ == 'Conv1D' else weight
+        given = module.weight.__dict__
+        module.weight = type(module.weight)(weight.contiguous(), requires_grad=False, **given)
+        if module.bias is not None:
+            module.bias = state[f'{name}.bias']
 
 
 def is_meant(name: str, pattern: str) -> bool:
@@ -340,7 +392,8 @@ def describe(loop: Loop) -> dict[str, Any]:
         'buffer_bytes': sum(buffer.nbytes for buffer in loop.model.buffers()),
     }
     same = 'foreach fused amp dtype masters channels_last in_place attn zero_grad style accumulate'
-    same += ' freeze lora lora_rank clip loss'
+    same += ' freeze lora lora_rank lora_dropout lora_model_type dora modules_to_save'
+    same += ' input_require_grads quantize double_quantize compute_type clip loss'
     answer |= {key: getattr(chosen, key) for key in same.split()}
     answer |= {
         'checkpoint': bool(chosen.checkpoint),

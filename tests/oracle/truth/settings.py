@@ -72,6 +72,20 @@ def parser() -> argparse.ArgumentParser:
         help="adapters of peft's in linear layers of this name, nothing else being trained",
     )
     add('--lora-rank', type=int, default=8, metavar='N', help='of these adapters')
+    add('--lora-dropout', action='store_true', help='in front of these adapters')
+    add('--lora-model-type', action='store_true', help="in the model's type: autocast_adapter_dtype=False")
+    add('--dora', action='store_true', help='use_dora=True')
+    add(
+        '--modules-to-save',
+        action='append',
+        default=[],
+        metavar='NAME',
+        help='modules that are trained as a whole besides adapters',
+    )
+    add('--input-require-grads', action='store_true', help='enable_input_require_grads()')
+    add('--quantize', choices=('nf4', 'fp4', 'int8'), help="bitsandbytes' linear layers")
+    add('--double-quantize', action='store_true', help='their statistics once more')
+    add('--compute-type', help="bnb_4bit_compute_dtype; default: autocast's type, else the model's")
     add('--clip', type=float, metavar='NORM', help='clip_grad_norm_ before the step')
     add('--loss', choices=LOSSES, help="computed on the logits; default: the model's own")
     add('--iters', type=int, default=3)
@@ -99,6 +113,15 @@ def literal(text: str) -> Any:
         return text
 
 
+#: Highwater's names of `bnb_4bit_compute_dtype`.
+COMPUTE = {None: 'auto', 'float32': 'fp32', 'float16': 'fp16', 'bfloat16': 'bf16'}
+#: Highwater's names of bitsandbytes' optimizers.
+OF_BITSANDBYTES = {
+    'Adam8bit': 'adam-8bit',
+    'AdamW8bit': 'adamw-8bit',
+    'PagedAdamW8bit': 'paged-adamw-8bit',
+    'PagedAdamW32bit': 'paged-adamw-32bit',
+}
 #: Highwater's names where they are not the lower-case class name.
 DEVICE_IDS = {
     'a100': 'a100-80gb',
@@ -144,6 +167,13 @@ def flags(row: dict[str, Any]) -> list[str] | None:
     for name in row.get('lora') or []:
         say('lora', name, None)
     say('lora-rank', row.get('lora_rank') or 8, 8)
+    for name in row.get('modules_to_save') or []:
+        say('modules-to-save', name, None)
+    for name in ('lora-dropout', 'lora-model-type', 'dora', 'input-require-grads', 'double-quantize'):
+        if row.get(name.replace('-', '_')):
+            said.append(f'--{name}')
+    say('quantize', row.get('quantize') or 'none', 'none')
+    say('compute-type', COMPUTE[row.get('compute_type')], 'auto')
     # How strongly does not matter to memory.
     if optimizer(row['optimizer'])[1].get('weight_decay'):
         said.append('--weight-decay')
@@ -165,6 +195,7 @@ def optimizer_word(text: str) -> str:
     """`sgd-momentum` for SGD with momentum, and so on; anything else said stays visible."""
     name, arguments = optimizer(text)
     arguments.pop('weight_decay', None)
+    name = OF_BITSANDBYTES.get(name, name)
     said = [variant for variant in VARIANTS if arguments.pop(variant, 0)]
     word = '-'.join([name.lower(), *said[-1:]])
     return ':'.join([word, *(f'{key}={value}' for key, value in arguments.items())])
