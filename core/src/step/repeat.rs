@@ -3,7 +3,7 @@
 //! A run passes the trips in sweeps: forward from the first to the last, backward from the last to the first. In each
 //! sweep the events of [`Fold::TEMPLATE`] are repeated. What such an event allocates is a storage of the repeated
 //! trip; what it frees belongs to the same trip or to one near it, at the same distance as in the template. The trips
-//! beside the template must do the same as it does; otherwise the loop is refused.
+//! next to the template must do the same as it does; otherwise the loop is refused.
 //!
 //! Where that would be too many events, one repeated trip stands for several. What it keeps for backward is one
 //! allocation as large as all of theirs; what it frees itself is as large as that of one.
@@ -273,7 +273,7 @@ impl<'t> Repeated<'t> {
         })
     }
 
-    /// Whether the trips beside the template do what it does.
+    /// Whether the trips next to the template do what it does.
     fn are_alike(&self) -> bool {
         let template = Fold::TEMPLATE;
         self.sweeps.iter().all(|sweep| {
