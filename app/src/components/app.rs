@@ -220,7 +220,7 @@ fn Page(
         example: actions.open_example,
         text: actions.open_text,
         names: actions.names,
-        on_focus: actions.ask_names,
+        ask_names: actions.ask_names,
         write: begin,
         cancel: actions.leave_off,
         close: actions.close,

@@ -26,8 +26,8 @@ pub(crate) struct Opens {
     pub(crate) text: Callback<(String, String)>,
     /// The models that need no file: a line for each.
     pub(crate) names: RwSignal<String>,
-    /// The field is used.
-    pub(crate) on_focus: Callback<()>,
+    /// Asks for them, where they are not there.
+    pub(crate) ask_names: Callback<()>,
     /// The user wants to write a model.
     pub(crate) write: Callback<()>,
     /// What is being opened is not wanted any more.
@@ -139,6 +139,7 @@ impl List {
     }
 
     fn type_text(self, text: String) {
+        self.opens.ask_names.run(());
         self.typed.set(text);
         self.is_open.set(true);
         self.active.set(None);
@@ -246,10 +247,7 @@ pub(crate) fn OpenField(
                     aria-activedescendant=move || list.active_id()
                     placeholder=tr("Drop a file, paste a model, or type a name")
                     prop:value=list.typed
-                    on:focus=move |_| {
-                        list.is_open.set(true);
-                        opens.on_focus.run(());
-                    }
+                    on:focus=move |_| list.is_open.set(true)
                     on:click=move |_| list.is_open.set(true)
                     on:blur=move |_| list.close()
                     on:input:target=move |event| list.type_text(event.target().value())
