@@ -1,30 +1,18 @@
-//! The known families: one file each in `families`, and one row here.
+//! The known families: one file each in `families`, in alphabetical order.
 
 use super::language::{Statement, header, parse};
+use super::layouts::Layout;
 use crate::error::Error;
+use crate::sorted;
 
-macro_rules! files {
-    ($($name:literal)*) => {
-        [$(($name, include_str!(concat!("families/", $name, ".family")))),*]
-    };
-}
-
-/// What all families may use.
-const SHARED: [(&str, &str); 2] = files!["torch" "transformers"];
-
-/// All families, by how much they are used.
-const FAMILIES: [(&str, &str); 38] = files![
-    "gpt2" "llama" "mistral" "qwen2" "qwen3" "bert" "roberta" "distilbert" "vit" "opt" "gpt_neox" "phi"
-    "gemma" "gemma2" "gemma3_text" "mixtral" "falcon" "bloom" "gptj" "t5" "bart" "convnext" "albert"
-    "gpt_neo" "deberta-v2" "whisper" "swin" "clip" "clip_text_model" "clip_vision_model" "deit" "electra"
-    "phi3" "olmo2" "starcoder2" "stablelm" "xlm-roberta" "qwen3_moe"
-];
+// What all families may use, and the families: `build.rs` writes both tables from the folder.
+include!(concat!(env!("OUT_DIR"), "/families.rs"));
 
 /// A family of models: one `model_type`.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) model_type: &'static str,
-    /// What such a model is trained for where `architectures` does not say.
+    /// What such a model is trained for if `architectures` does not state it.
     pub(super) task: &'static str,
     /// The model inside of one with a head.
     pub(super) base: &'static str,
@@ -52,18 +40,38 @@ pub(super) fn families() -> Result<Vec<Family>, Error> {
     FAMILIES.iter().map(family).collect()
 }
 
+/// The layouts of all families that state one, in the order in which files of weights are compared with them.
+///
+/// # Errors
+/// With the file, when a layout has a mistake.
+pub(super) fn layouts() -> Result<Vec<Layout>, Error> {
+    let families = families()?;
+    let mut layouts = Vec::new();
+    for family in &families {
+        layouts.extend(Layout::of(family, &family.lineage(&families))?);
+    }
+    // Of families with the same names, the vocabulary tells the one with the larger tables.
+    sorted::by_key(&mut layouts, |layout| std::cmp::Reverse(layout.least_words));
+    Ok(layouts)
+}
+
 impl Family {
-    /// The statements of all files that its programs are made of, in the order in which they count.
-    pub(super) fn files(
-        &self,
-        families: &[Self],
-    ) -> Result<Vec<(&'static str, Vec<Statement<'static>>)>, Error> {
+    /// The files that its programs are made of but for those that all share, the earliest first.
+    fn lineage(&self, families: &[Self]) -> Vec<(&'static str, &'static str)> {
         let like = |family: &&Self| families.iter().find(|other| other.model_type == family.like);
         // What is like itself has no end.
         let lineage = std::iter::successors(Some(self), like).take(families.len());
         let mut lineage: Vec<_> = lineage.map(|family| family.file).collect();
         lineage.reverse();
-        let files = SHARED.into_iter().chain(lineage);
+        lineage
+    }
+
+    /// The statements of all files that its programs are made of, in the order in which they count.
+    pub(super) fn files(
+        &self,
+        families: &[Self],
+    ) -> Result<Vec<(&'static str, Vec<Statement<'static>>)>, Error> {
+        let files = SHARED.iter().copied().chain(self.lineage(families));
         files.map(|(name, text)| Ok((name, parse(name, text)?))).collect()
     }
 }

@@ -13,12 +13,12 @@ mod parser;
 mod run;
 mod value;
 
-pub(super) use parser::{Statement, header, parse};
+pub(super) use parser::{Argument, Expr, Statement, header, layout, parse};
 pub(super) use run::Run;
 
 use crate::error::{Error, ErrorKind};
 
 /// A mistake in the text of a family: no fault of the file that is read.
-fn mistake(file: &str, line: usize, message: &str) -> Error {
+pub(super) fn mistake(file: &str, line: usize, message: &str) -> Error {
     Error::new(ErrorKind::NoGraph, format!("the family `{file}`, line {line}: {message}"))
 }

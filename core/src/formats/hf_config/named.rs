@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
-use super::layouts::{Heads, LAYOUTS, Layout, Setting};
+use super::families::layouts;
+use super::language::Expr;
+use super::layouts::{self, Layout};
 use super::settings::Settings;
 use crate::config::{Attention, Config};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -65,7 +67,8 @@ const UNPRINTED: [&str; 6] = [
 
 /// The program of the family that such parameters are of, where one fits.
 pub(in crate::formats) fn program(named: &Clues) -> Option<(Graph, Config)> {
-    LAYOUTS.iter().filter(|layout| named.may_be(layout)).find_map(|layout| {
+    let layouts = layouts().ok()?;
+    layouts.iter().filter(|layout| named.may_be(layout)).find_map(|layout| {
         let named = named.renamed(layout);
         let sought = Sought { named: &named, layout };
         let configuration = sought.configuration()?;
@@ -94,12 +97,15 @@ impl Clues {
         }
         let named = self.renamed(layout);
         let is_there = |mark: &&str| named.parameters.keys().any(|name| name.ends_with(*mark));
-        let words = named.parameters.iter().find(|(name, _)| name.ends_with("embed_tokens.weight"));
-        let words = words.and_then(|(_, dims)| dims.first()).copied().unwrap_or(0);
-        if words < layout.least_words {
-            return false;
+        if layout.least_words > 0 {
+            let sought = Sought { named: &named, layout };
+            if sought.vocab().is_none_or(|words| words < layout.least_words) {
+                return false;
+            }
         }
-        layout.marks.iter().all(is_there) && !layout.without.iter().any(is_there)
+        !layout.marks.is_empty()
+            && layout.marks.iter().all(is_there)
+            && !layout.without.iter().any(is_there)
     }
 
     /// The same under the names of transformers 5.
@@ -156,32 +162,35 @@ impl Sought<'_> {
         numbers.max()?.checked_add(1)
     }
 
-    fn setting(&self, from: &Setting) -> Option<Json> {
-        match *from {
-            Setting::Size(path, axis) => self.size((path, axis)).map(Json::from),
-            Setting::Less(path, less) => {
-                self.size((path, 0)).and_then(|rows| rows.checked_sub(less)).map(Json::from)
+    /// What a row of the layout asks for.
+    fn shown(&self, name: &str, given: &[Json]) -> Option<Json> {
+        let (path, more) = given.split_first()?;
+        let path = path.as_str()?;
+        match (name, more) {
+            ("size", [axis]) => {
+                self.size((path, usize::try_from(axis.as_u64()?).ok()?)).map(Json::from)
             }
-            Setting::Ratio(whole, part) => {
-                self.size(whole)?.checked_div(self.size(part)?).map(Json::from)
-            }
-            Setting::Side(path, patch, others) => {
-                let places = self.size((path, 1))?.checked_sub(others)?;
-                self.size((patch, 2))?.checked_mul(places.isqrt()).map(Json::from)
-            }
-            Setting::Count(list) => self.count(list).map(Json::from),
-            Setting::Has(path) => {
-                Some(Json::from(self.under(&self.named.parameters, path).is_some()))
-            }
-            Setting::Lacks(path) => {
-                Some(Json::from(self.under(&self.named.parameters, path).is_none()))
-            }
-            Setting::Word(path, word) => self.size((path, 0)).map(|_| Json::from(word)),
-            Setting::Drop(path) => self.under(&self.named.dropouts, path).copied().map(Json::from),
-            Setting::Act(path) => {
-                self.under(&self.named.activations, path).cloned().map(Json::from)
-            }
+            ("count", []) => self.count(path).map(Json::from),
+            ("has", []) => Some(Json::from(self.under(&self.named.parameters, path).is_some())),
+            ("drop", []) => self.under(&self.named.dropouts, path).copied().map(Json::from),
+            ("act", []) => self.under(&self.named.activations, path).cloned().map(Json::from),
+            _ => None,
         }
+    }
+
+    fn value(&self, row: &Expr<'_>) -> Option<Json> {
+        layouts::value(row, &|name, given| self.shown(name, given))
+    }
+
+    /// The width of all heads of a row.
+    fn width(&self, row: &(&'static str, Expr<'_>)) -> Option<u64> {
+        self.value(&row.1)?.as_u64()
+    }
+
+    /// COUNT: rows of the vocabulary.
+    fn vocab(&self) -> Option<u64> {
+        let (_, row) = self.layout.settings.iter().find(|(key, _)| *key == "vocab_size")?;
+        self.value(row)?.as_u64()
     }
 
     fn configuration(&self) -> Option<Map<String, Json>> {
@@ -190,23 +199,25 @@ impl Sought<'_> {
         let class = self.class();
         put("model_type", Json::from(self.layout.model_type));
         put("architectures", Json::from(vec![class]));
-        for (key, from) in self.layout.settings {
-            if let Some(value) = self.setting(from) {
+        for (key, row) in &self.layout.settings {
+            if let Some(value) = self.value(row) {
                 put(key, value);
             }
         }
-        if let Heads::Usual { key, queries, keys, norm, width } = self.layout.heads {
-            let queries = self.size(queries)?;
-            let keys_width = keys.and_then(|(_, keys)| self.size(keys));
-            let stated = norm.and_then(|norm| self.size((norm, 0)));
+        if let Some(row) = self.layout.heads.first() {
+            let queries = self.width(row)?;
+            let keys = self.layout.heads.get(1);
+            let keys_width = keys.and_then(|keys| self.width(keys));
+            let stated = self.layout.norm.and_then(|norm| self.size((norm, 0)));
             let divides = |n: &u64| {
                 *n > 0
                     && queries.is_multiple_of(*n)
                     && keys_width.is_none_or(|k| k.is_multiple_of(*n))
             };
-            let usual = [width(queries), 64, 80, 96, 128, 32, 16, 8];
+            let width = self.layout.head_width(queries, self.vocab());
+            let usual = [width, 64, 80, 96, 128, 32, 16, 8];
             let head = stated.into_iter().chain(usual).find(divides)?;
-            put(key, Json::from(queries.checked_div(head)?));
+            put(row.0, Json::from(queries.checked_div(head)?));
             if let Some(((key, _), keys)) = keys.zip(keys_width) {
                 put(key, Json::from(keys.checked_div(head)?));
                 put("head_dim", Json::from(head));
@@ -242,8 +253,8 @@ impl Sought<'_> {
         } else if has("classifier.") {
             let pools = self.named.parameters.keys().any(|name| name.contains("pooler."));
             if pools { "ForSequenceClassification" } else { "ForTokenClassification" }
-        } else if self.layout.heads_of_files.is_empty()
-            || self.layout.heads_of_files.iter().any(|start| has(start))
+        } else if self.layout.head_parts.is_empty()
+            || self.layout.head_parts.iter().any(|start| has(start))
         {
             self.layout.head
         } else {
@@ -260,7 +271,7 @@ impl Sought<'_> {
             return Some(!self.named.parameters.contains_key("lm_head.weight"));
         }
         let [vocab, width] = [self.size((words, 0))?, self.size((words, 1))?];
-        self.layout.ties.map(|ties| ties(vocab, width))
+        self.layout.ties(vocab, width)
     }
 
     /// What a file has beside the program, if that is all that differs.
@@ -333,9 +344,9 @@ impl Sought<'_> {
         let mut say = |code, message| say_as(Severity::Info, code, message);
         let c = Settings::new(tree);
         let who = if self.named.is_file() { "names of parameters do" } else { "a print does" };
-        if let Heads::Usual { key, queries, norm, .. } = self.layout.heads
-            && norm.is_none_or(|norm| self.size((norm, 0)).is_none())
-            && let (Ok(Some(heads)), Some(width)) = (c.maybe(&[key]), self.size(queries))
+        if let Some(row) = self.layout.heads.first()
+            && self.layout.norm.is_none_or(|norm| self.size((norm, 0)).is_none())
+            && let (Ok(Some(heads)), Some(width)) = (c.maybe(&[row.0]), self.width(row))
         {
             let width = width.checked_div(heads).unwrap_or(0);
             let message = format!(
@@ -357,8 +368,7 @@ impl Sought<'_> {
             let is_one = c.flag(&["tie_word_embeddings"], true);
             let one = if is_one { "one tensor" } else { "two tensors" };
             // Models of one family differ in it by their size.
-            let differs =
-                self.layout.ties.is_some_and(|ties| ties(u64::MAX, 1) != ties(1, u64::MAX));
+            let differs = self.layout.ties(u64::MAX, 1) != self.layout.ties(1, u64::MAX);
             let severity = if differs { Severity::Warning } else { Severity::Info };
             let message = format!(
                 "`lm_head.weight` and `{words}` are assumed to be {one}, as is usual for the family"

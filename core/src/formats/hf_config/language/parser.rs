@@ -42,16 +42,16 @@ pub(super) struct Function<'t> {
 }
 
 #[derive(Debug)]
-pub(super) struct Class<'t> {
+pub(in super::super) struct Class<'t> {
     pub(super) name: &'t str,
     /// The class whose methods and settings it has but for its own.
-    pub(super) base: Option<&'t str>,
-    pub(super) settings: Vec<(Vec<&'t str>, Expr<'t>)>,
+    pub(in super::super) base: Option<&'t str>,
+    pub(in super::super) settings: Vec<(Vec<&'t str>, Expr<'t>)>,
     pub(super) methods: Vec<Function<'t>>,
 }
 
 #[derive(Debug)]
-pub(super) enum Expr<'t> {
+pub(in super::super) enum Expr<'t> {
     None,
     Flag(bool),
     Int(i64),
@@ -72,11 +72,11 @@ pub(super) enum Expr<'t> {
 }
 
 #[derive(Debug)]
-pub(super) struct Argument<'t> {
-    pub(super) name: Option<&'t str>,
+pub(in super::super) struct Argument<'t> {
+    pub(in super::super) name: Option<&'t str>,
     /// `*list`
     pub(super) spreads: bool,
-    pub(super) value: Expr<'t>,
+    pub(in super::super) value: Expr<'t>,
 }
 
 /// Operators of two operands, from those that bind least.
@@ -108,8 +108,7 @@ pub(in super::super) fn parse<'t>(
     Ok(statements)
 }
 
-/// What a file's first statement says, `family("gpt2", task="CausalLM")`: texts by name, the first
-/// without one.
+/// The arguments of a file's first statement, `family("gpt2", task="CausalLM")`: texts by name, the first without one.
 ///
 /// # Errors
 /// When the file begins otherwise.
@@ -117,9 +116,8 @@ pub(in super::super) fn header<'t>(
     file: &'t str,
     text: &'t str,
 ) -> Result<Vec<(&'t str, &'t str)>, Error> {
-    let first = text.split("\n\n").next().unwrap_or_default();
-    let call = parse(file, first)?.into_iter().next().map(|statement| statement.kind);
-    if let Some(StatementKind::Evaluate(Expr::Call(_, arguments))) = call {
+    let first = parse(file, through(text, "\nfamily(").unwrap_or_default())?.into_iter().next();
+    if let Some(StatementKind::Evaluate(Expr::Call(_, arguments))) = first.map(|first| first.kind) {
         let row = |argument: Argument<'t>| match argument.value {
             Expr::Text(text) => Some((argument.name.unwrap_or_default(), text)),
             _ => None,
@@ -127,6 +125,33 @@ pub(in super::super) fn header<'t>(
         return Ok(arguments.into_iter().filter_map(row).collect());
     }
     Err(mistake(file, 1, "a file begins with `family(…)`"))
+}
+
+/// The class `Layout` of a file, which stands near its beginning; the rest of the file is not read.
+///
+/// # Errors
+/// With the line, when the text breaks the grammar.
+pub(in super::super) fn layout<'t>(
+    file: &'t str,
+    text: &'t str,
+) -> Result<Option<Class<'t>>, Error> {
+    let Some(text) = through(text, "\nclass Layout") else { return Ok(None) };
+    Ok(parse(file, text)?.pop().and_then(|last| match last.kind {
+        StatementKind::Class(class) => Some(class),
+        _ => None,
+    }))
+}
+
+/// A text through the end of the statement that begins so.
+fn through<'t>(text: &'t str, start: &str) -> Option<&'t str> {
+    let inside = text.find(start)?.saturating_add(start.len());
+    let rest = text.get(inside..)?;
+    let is_next = |&(at, _): &(usize, &str)| {
+        let next = rest.get(at..).and_then(|rest| rest.chars().nth(1));
+        next.is_some_and(|next| !matches!(next, ' ' | '\n' | '#'))
+    };
+    let end = rest.match_indices('\n').find(is_next).map_or(rest.len(), |(at, _)| at);
+    text.get(..inside.saturating_add(end))
 }
 
 struct Parser<'t> {
