@@ -22,7 +22,7 @@ pub mod hooks;
 pub mod loss;
 pub mod masters;
 pub mod optimizer;
-mod quantized;
+pub mod quantized;
 mod repeat;
 pub mod scaler;
 mod unproven;
@@ -324,11 +324,13 @@ fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Res
 }
 
 /// Next to layers of 4 bits, adapters come to the device in the type of computation, and then are cast up.
+fn is_raised(config: &Config, name: &str, dtype: DType) -> bool {
+    let is_packed = matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4);
+    is_packed && !config.lora_model_type && is_lora(name) && dtype != DType::Float32
+}
+
 fn raise_adapters(rt: &Runtime, loaded: &mut [Loaded<'_>], config: &Config) {
-    if config.lora_model_type || !matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4) {
-        return;
-    }
-    let low = |one: &&mut Loaded<'_>| is_lora(one.name) && one.tensor.dtype() != DType::Float32;
+    let low = |one: &&mut Loaded<'_>| is_raised(config, one.name, one.tensor.dtype());
     for Loaded { tensor, category, name, .. } in loaded.iter_mut().filter(low) {
         let ty = TensorType::new(DType::Float32, tensor.sizes());
         *tensor = rt.place(&ty, *category, name);
@@ -376,6 +378,7 @@ impl Device {
                 Some(Role::Buffer) => Category::Buffer,
                 _ => continue,
             };
+            rt.enter_operator(if is_raised(config, &value.name, ty.dtype) { "aten::to" } else { "" });
             let (tensor, statistics) = if quantized.contains(&id) {
                 quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
             } else {
@@ -403,6 +406,7 @@ impl Device {
                 flat_weights::flatten(rt, module, own.map(|one| &mut one.tensor).collect());
             }
         }
+        rt.enter_operator("");
         convert(rt, &mut loaded, config.memory_format)?;
         raise_adapters(rt, &mut loaded, config);
         let mut values = vec![None; graph.values.len()];
