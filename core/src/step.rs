@@ -378,7 +378,11 @@ impl Device {
                 Some(Role::Buffer) => Category::Buffer,
                 _ => continue,
             };
-            rt.enter_operator(if is_raised(config, &value.name, ty.dtype) { "aten::to" } else { "" });
+            rt.enter_operator(if is_raised(config, &value.name, ty.dtype) {
+                "aten::to"
+            } else {
+                ""
+            });
             let (tensor, statistics) = if quantized.contains(&id) {
                 quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
             } else {
