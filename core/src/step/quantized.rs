@@ -1,5 +1,6 @@
-//! Weights that bitsandbytes quantises on their way to the device (`Params4bit`, `Int8Params`): packed values and
-//! their statistics. Source: `bitsandbytes/nn/modules.py` and `bitsandbytes/functional.py`, 0.50.
+//! Weights that bitsandbytes quantises on their way to the device: packed values and their statistics.
+//!
+//! Source: `Params4bit` and `Int8Params` in `bitsandbytes/nn/modules.py` and `bitsandbytes/functional.py`, 0.50.
 
 use crate::config::{Config, Quantize};
 use crate::eager::{Runtime, Tensor, kernels};
