@@ -337,6 +337,16 @@ fn raise_adapters(rt: &Runtime, loaded: &mut [Loaded<'_>], config: &Config) {
     }
 }
 
+/// Buffers that no operator reads, which come to the device after a value of this type.
+fn unread_buffers(rt: &Runtime, program: &Program<'_>, id: ValueId, own: DType) -> Vec<Tensor> {
+    let unread = program.unread_buffers.get(&id).into_iter().flatten();
+    let unread = unread.map(|(name, ty)| {
+        let dtype = if ty.dtype.is_floating() { own } else { ty.dtype };
+        rt.place(&TensorType::new(dtype, ty.dims.clone()), Category::Buffer, name)
+    });
+    unread.collect()
+}
+
 /// What lies on the device throughout.
 #[derive(Debug)]
 struct Device {
@@ -388,17 +398,12 @@ impl Device {
             } else {
                 (rt.place(&ty, category, &value.name), Vec::new())
             };
-            let unread = program.unread_buffers.get(&id).into_iter().flatten();
-            let unread = unread.map(|(name, ty)| {
-                let dtype = if ty.dtype.is_floating() { tensor.dtype() } else { ty.dtype };
-                let ty = TensorType::new(dtype, ty.dims.clone());
-                rt.place(&ty, Category::Buffer, name)
-            });
+            let unread = unread_buffers(rt, program, id, tensor.dtype());
             loaded.push(Loaded {
                 id,
                 name: &value.name,
                 category,
-                unread: unread.chain(statistics).collect(),
+                unread: unread.into_iter().chain(statistics).collect(),
                 tensor,
             });
             if let Some(weights) = recurrent.get(&id) {
