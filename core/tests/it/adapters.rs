@@ -185,7 +185,7 @@ fn summary(rows: &[Row], what: usize, column: usize) -> String {
         answers.map(|(stated, truth)| runs::error(stated, truth).unsigned_abs()).collect();
     errors.sort_unstable();
     let (lower, upper) = (errors[(errors.len() - 1) / 2], errors[errors.len() / 2]);
-    let median = runs::percent((lower + upper) / 2);
+    let median = runs::percent(u64::midpoint(lower, upper));
     let worst = runs::percent(errors[errors.len() - 1]);
     format!("median {median}, worst {worst} of {}", errors.len())
 }
