@@ -55,7 +55,7 @@ addEventListener("install", (event) => event.waitUntil(fetchAll()));
 addEventListener("activate", (event) => event.waitUntil(takeOver()));
 /** Whether one page alone shows this site. One that is being reloaded still counts for a moment. */
 async function isAlone() {
-  for (let tries = 0; tries < 5; tries += 1) {
+  for (let tries = 0; tries < 20; tries += 1) {
     const pages = await clients.matchAll({ type: "window", includeUncontrolled: true });
     if (pages.length === 1) return true;
     await new Promise((resolve) => setTimeout(resolve, 150));
