@@ -8,9 +8,6 @@ use highwater_core::{Error, ErrorKind, bytes};
 use crate::table::{Align, Cell, Table};
 use crate::text::HEAD;
 
-/// COUNT: names that are suggested for an unknown one.
-const NEAREST: usize = 5;
-
 /// Ends of the names of files, so that a missing file is not taken for a model's name.
 const FILES: [&str; 16] = [
     "onnx",
@@ -46,12 +43,10 @@ pub(crate) fn find(path: &Path) -> Result<Option<Entry>, Error> {
     if ends_as_file || path.has_root() || name.starts_with(['.', '~']) || name.is_empty() {
         return Ok(None);
     }
-    let names = catalogue::nearest(name, NEAREST);
-    let names: Vec<_> = names.iter().map(|entry| entry.id).collect();
+    let nearest = catalogue::nearest(name);
     let message = format!(
-        "there is no file and no model of this name; the nearest names are {}. `highwater models` lists all names; \
-         or give a file, such as the model's `config.json`",
-        names.join(", ")
+        "there is no file and no model of this name; the nearest names are {nearest}. `highwater models` lists all \
+         names; or give a file, such as the model's `config.json`"
     );
     Err(Error::new(ErrorKind::WrongFormat, message))
 }
@@ -60,11 +55,9 @@ pub(crate) fn find(path: &Path) -> Result<Option<Entry>, Error> {
 pub(crate) fn list(text: &str) -> Result<String, String> {
     let found = catalogue::search(text);
     if found.is_empty() {
-        let names = catalogue::nearest(text, NEAREST);
-        let names: Vec<_> = names.iter().map(|entry| entry.id).collect();
+        let nearest = catalogue::nearest(text);
         return Err(format!(
-            "no name of a model has all words of `{text}`; the nearest names are {}",
-            names.join(", ")
+            "no name of a model has all words of `{text}`; the nearest names are {nearest}"
         ));
     }
     let mut table = Table::new([Align::Left, Align::Left, Align::Right, Align::Left, Align::Left]);

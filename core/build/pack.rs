@@ -37,6 +37,12 @@ pub(crate) const MEASURES: [&str; 15] = [
 pub(crate) const EXAMPLES: &str = "examples";
 /// Instead of a plan: the part that a program fetches tells.
 pub(crate) const ELSEWHERE: &str = "?";
+/// Texts that programs for the browser fetch and others carry: the stem of the file, and its source in `src`.
+pub(crate) const FETCHED: [(&str, &str); 3] = [
+    ("formulas", "aten/formula/operators.txt"),
+    ("models", "formats/catalogue/models.txt"),
+    ("families", "formats/hf_config/families"),
+];
 /// Codes below this one are splits.
 const FIRST_PLAN: usize = 16;
 /// The code of a plan that has none of its own.
@@ -77,9 +83,29 @@ pub(crate) fn table(source: &Path) -> Result<String> {
     Ok(rows.flat_map(|row| [row, "\n"]).collect())
 }
 
-/// The file of a table, which programs for the browser fetch: its name, and what is in it.
+/// The `.family` files of a folder, each after a line `# NAME`. Their lines keep their numbers, and comments go.
+fn families(folder: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_stem().ok_or("a family has a name")?.to_string_lossy().into_owned();
+        files.push((name, fs::read_to_string(&path)?));
+    }
+    files.sort();
+    let mut text = String::new();
+    for (name, file) in files {
+        writeln!(text, "# {name}")?;
+        for line in file.lines() {
+            let is_comment = line.trim_start().starts_with('#');
+            writeln!(text, "{}", if is_comment { "" } else { line })?;
+        }
+    }
+    Ok(text)
+}
+
+/// The file of a text, which programs for the browser fetch: its name, and what is in it.
 pub(crate) fn fetched(stem: &str, source: &Path) -> Result<(String, String)> {
-    let text = table(source)?;
+    let text = if source.is_dir() { families(source)? } else { table(source)? };
     Ok((format!("{stem}-{:08x}.bin", fingerprint(text.as_bytes())), text))
 }
 

@@ -8,7 +8,7 @@
 //! [`crate::ops`], the weights' way to the device in [`crate::step`].
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::config::{Config, Quantize, pattern};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
@@ -57,7 +57,7 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
     let head = layers.last().map(|(_, layer)| layer.weight);
     let (mut found, mut others) = (vec![false; config.lora.len()], BTreeSet::new());
     let (mut adapted, mut quantized) = (0_usize, 0_usize);
-    let mut made: Vec<(ValueId, Vec<ValueId>)> = Vec::new();
+    let mut made: BTreeMap<ValueId, Vec<ValueId>> = BTreeMap::new();
     for (at, layer) in &layers {
         let is_head = Some(layer.weight) == head;
         let Some(node) = nodes.get_mut(*at) else { continue };
@@ -69,10 +69,8 @@ pub fn adapt(program: &mut Program<'_>, config: &Config, sink: &Diagnostics) -> 
             others.insert(layer.last().to_owned());
             continue;
         }
-        let known = made.iter().find(|(weight, _)| *weight == layer.weight);
-        let new = known.map_or_else(|| layer.parameters(program, config), |(_, new)| new.clone());
-        adapt_node(node.to_mut(), &new, config);
-        made.push((layer.weight, new));
+        let new = made.entry(layer.weight).or_insert_with(|| layer.parameters(program, config));
+        adapt_node(node.to_mut(), new, config);
         adapted += 1;
     }
     program.nodes = nodes;

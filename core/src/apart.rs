@@ -1,20 +1,29 @@
 //! Files next to the programs for the browser: what a run needs now and then, and what would make a program too
 //! heavy for a first visit. Native programs carry all of it.
 
-use std::sync::OnceLock;
+#[cfg(target_arch = "wasm32")]
+mod loader;
 
-/// How a file is read: its bytes, by its name.
-pub type Loader = fn(&str) -> Option<Vec<u8>>;
+#[cfg(target_arch = "wasm32")]
+pub(crate) use loader::bytes;
+#[cfg(target_arch = "wasm32")]
+pub use loader::{Loader, set_loader};
 
-static LOADER: OnceLock<Loader> = OnceLock::new();
+/// Declares a function for the text of [`FETCHED`](../build/pack.rs) with a stem: native programs carry it, programs
+/// for the browser fetch it. It is `None` where it cannot be had.
+macro_rules! text {
+    ($name:ident, $stem:literal) => {
+        #[cfg(not(target_arch = "wasm32"))]
+        const fn $name() -> Option<&'static str> {
+            Some(include_str!(concat!(env!("OUT_DIR"), "/", $stem, ".txt")))
+        }
 
-/// Sets how files are read that a program does not carry: the function gets a file's name.
-pub fn set_loader(load: Loader) {
-    // A second one would be the same.
-    let _is_first = LOADER.set(load).is_ok();
+        #[cfg(target_arch = "wasm32")]
+        fn $name() -> Option<&'static str> {
+            let file = include_str!(concat!(env!("OUT_DIR"), "/", $stem, ".file"));
+            $crate::apart::bytes(file).and_then(|bytes| str::from_utf8(bytes).ok())
+        }
+    };
 }
 
-/// A file's bytes, which stay; `None` where it cannot be had.
-pub(crate) fn bytes(file: &str) -> Option<&'static [u8]> {
-    LOADER.get().and_then(|load| load(file)).map(|bytes| &*bytes.leak())
-}
+pub(crate) use text;

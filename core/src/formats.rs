@@ -296,7 +296,7 @@ fn from_spec(spec: Spec, recognised: Recognised) -> Result<Opened, Error> {
 /// A printed model: of a known family by its configuration, and of any other by its layers.
 fn from_print(text: &str) -> Result<Opened, Error> {
     let root = printed::parse(text)?;
-    if let Some((graph, defaults)) = hf_config::named::program(&printed::named(&root)) {
+    if let Some((graph, defaults)) = hf_config::named::program(&printed::named(&root))? {
         let recognised = Recognised::new("printed model", Fidelity::Template);
         return Ok(Opened { defaults, ..Opened::of(graph, recognised) });
     }

@@ -48,7 +48,6 @@ pub mod diagnostic;
 pub mod config;
 pub mod source;
 
-#[cfg(target_arch = "wasm32")]
 pub mod apart;
 
 mod unpack;

@@ -65,6 +65,15 @@ pub enum Event {
     Free(StorageId),
 }
 
+impl Event {
+    /// What is allocated or freed.
+    pub const fn storage(self) -> StorageId {
+        match self {
+            Self::Alloc(id) | Self::Free(id) => id,
+        }
+    }
+}
+
 /// Declares [`Category`] and [`ByCategory`] from one row for each: the variant, its key, its place in
 /// stacks counted from the bottom, the name of its colour, and words.
 macro_rules! categories {
@@ -262,8 +271,7 @@ impl Trace {
 
     /// What an event allocates or frees.
     pub fn storage(&self, event: Event) -> Option<&Storage> {
-        let (Event::Alloc(id) | Event::Free(id)) = event;
-        self.storages.get(id.index())
+        self.storages.get(event.storage().index())
     }
 
     /// The same run without some of its allocations.
@@ -281,8 +289,7 @@ impl Trace {
             while let Some(mark) = marks.next_if(|mark| mark.event <= index) {
                 kept.phases.push(PhaseMark { event: kept.events.len(), ..*mark });
             }
-            let (Event::Alloc(id) | Event::Free(id)) = event;
-            if gone.get(id.index()) == Some(&false) {
+            if gone.get(event.storage().index()) == Some(&false) {
                 kept.events.push(*event);
                 kept.operators.extend(self.operators.get(index));
                 kept.modules.extend(self.modules.get(index));

@@ -48,15 +48,13 @@ pub(crate) fn build(flavour: Flavour) -> Result<()> {
     Ok(())
 }
 
-/// Adds what the programs fetch when they need it: cuDNN's choices, the formulas of operators, and the models by name.
+/// Adds what the programs fetch when they need it: cuDNN's choices, and texts.
 fn add_fetched(root: &Path, files: &mut Files) -> Result<()> {
     let core = root.join("core/src");
     let packing = |error| Failure::new(format!("packing what programs fetch: {error}"));
     let parts = pack::parts(&core.join("aten/conv/workspace/choices")).map_err(packing)?;
     files.extend(parts.into_iter().map(|part| (part.file, part.bytes)));
-    for (stem, source) in
-        [("formulas", "aten/formula/operators.txt"), ("models", "formats/catalogue/models.txt")]
-    {
+    for (stem, source) in pack::FETCHED {
         let (file, text) = pack::fetched(stem, &core.join(source)).map_err(packing)?;
         files.insert(file, text.into_bytes());
     }

@@ -41,7 +41,7 @@ use crate::model::language::Language;
 use crate::model::lessons::LESSONS;
 use crate::model::lessons::Teaching;
 use crate::model::section::Section;
-use crate::model::state::{Answer, Arriving, Kept, Notice, State};
+use crate::model::state::{Answer, Arriving, Kept, Notice, SourceText, State, is_name};
 use crate::model::theme::Theme;
 use crate::page::embed;
 use crate::page::engine::Engine;
@@ -355,8 +355,10 @@ fn Workbench(
         state.answer.with(|answer| answer.as_ref().is_some_and(format))
     });
     let suggestions = Memo::new(move |_| what_helps::worthwhile(state.levers));
-    let can_write =
-        Memo::new(move |_| state.source.with(Option::is_some) && !state.is_writing.get());
+    let can_write = Memo::new(move |_| {
+        let has_text = |source: &SourceText| !is_name(&source.text);
+        state.source.with(|source| source.as_ref().is_some_and(has_text)) && !state.is_writing.get()
+    });
     view! {
         <div
             class="workbench"

@@ -33,6 +33,7 @@ pub(crate) fn Fields(
     form: Form,
 ) -> impl IntoView {
     let card = changed(form, Group::Card);
+    let adapters = changed(form, Group::Adapters);
     let training = changed(form, Group::Training);
     let reset = move |_| {
         let mut config = form.config.get_untracked();
@@ -47,7 +48,7 @@ pub(crate) fn Fields(
             {fields(form, Group::Main)}
             <details class="more-settings">
             <summary>
-                {move || match card.get() + training.get() {
+                {move || match card.get() + adapters.get() + training.get() {
                     0 => tr("More settings"),
                     count => fill("More settings ({n} changed)", &[("n", &count)]),
                 }}
@@ -69,6 +70,15 @@ pub(crate) fn Fields(
                 >
                     {tr("Restore the figures of the table")}
                 </button>
+            </details>
+            <details class="training-details" open>
+                <summary>
+                    {move || match adapters.get() {
+                        0 => tr("LoRA and quantised weights"),
+                        count => fill("LoRA and quantised weights ({n} changed)", &[("n", &count)]),
+                    }}
+                </summary>
+                <div class="training-details-fields">{fields(form, Group::Adapters)}</div>
             </details>
             <details class="training-details" open>
                 <summary>
@@ -195,8 +205,12 @@ fn control(
         .into_any(),
         Kind::Size | Kind::Names | Kind::Text => view! {
             <label for=id>{label}</label>
+            <datalist id=["offers-", id].concat()>
+                {setting.offers.iter().map(|text| view! { <option value=*text></option> }).collect_view()}
+            </datalist>
             <input
                 type="text"
+                list=["offers-", id].concat()
                 spellcheck="false"
                 autocapitalize="off"
                 autocomplete="off"

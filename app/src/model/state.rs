@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use highwater_core::estimate::LargestBatch;
+use highwater_core::formats::catalogue::MARK;
 use highwater_core::recorded::WhatIf;
 use highwater_core::report::{DeviceVerdict, Snapshot, Verdict};
 use highwater_core::{Bytes, Config, Report};
@@ -296,6 +297,11 @@ pub(crate) struct SourceText {
     pub(crate) revision: u64,
     /// Why the text as it stands has no answer.
     pub(crate) problem: Option<SourceProblem>,
+}
+
+/// Whether a text only names a model, so that there is nothing to edit.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.starts_with(MARK)
 }
 
 /// What is wrong with a text.

@@ -25,7 +25,7 @@ use crate::model::input::Input;
 use crate::model::protocol::{self, Estimate, FromWorker, OpenDim, ToWorker};
 use crate::model::state::{
     Answer, Arriving, ConfigProblem, DeviceRow, Effected, Ended, Loaded, Message, SearchState,
-    SourceProblem, State,
+    SourceProblem, State, is_name,
 };
 use crate::words;
 use highwater_core::levers::Pulled;
@@ -92,6 +92,8 @@ struct Line {
     good_text: Option<String>,
     /// Whether what the first answer does not need has been asked for.
     has_rest: bool,
+    /// Whether the models that need no file have been asked for.
+    has_names: bool,
     /// COUNT: workers that died since the user last asked for something.
     deaths: usize,
 }
@@ -344,7 +346,11 @@ impl Engine {
                 };
                 Timeout::new(QUIET, fetch).forget();
             }
-            FromWorker::Names { names } => self.names.set(names),
+            FromWorker::Names { names } => {
+                // They could not be had: the next one who types asks again.
+                self.line.borrow_mut().has_names = !names.is_empty();
+                self.names.set(names);
+            }
             FromWorker::Opened { generation, dims, text, spec, estimate, fault } => {
                 self.opened(generation, dims, text, spec, estimate);
                 let taken_back = |fault| ConfigProblem { fault, taken_back: true };
@@ -451,7 +457,7 @@ impl Engine {
             let notice = state.notice.get_untracked().filter(|_| opening.by == By::Page);
             state.forget(Ended::Model);
             state.notice.set(notice);
-            if opening.by == By::Text {
+            if opening.by == By::Text && !text.as_deref().is_some_and(is_name) {
                 state.write(&name, text, None);
             } else {
                 state.is_writing.set(false);
@@ -532,8 +538,9 @@ impl Engine {
 
     /// Asks for the models that need no file, unless they are there.
     pub(crate) fn ask_names(&self) {
-        if self.names.with_untracked(String::is_empty) {
-            self.line.borrow().send(&ToWorker::Names, &JsValue::NULL);
+        let mut line = self.line.borrow_mut();
+        if !std::mem::replace(&mut line.has_names, true) {
+            line.send(&ToWorker::Names, &JsValue::NULL);
         }
     }
 
@@ -553,7 +560,7 @@ impl Engine {
                 });
                 return;
             }
-            By::Text if text.is_some() => {
+            By::Text if text.as_deref().is_some_and(|text| !is_name(text)) => {
                 state.notice.set(None);
                 state.write(&name, text, Some(problem));
                 return;
@@ -625,6 +632,7 @@ impl Engine {
         let under_way = line.under_way.take();
         let good = line.good.clone();
         line.deaths += 1;
+        line.has_names = false;
         let deaths = line.deaths;
         drop(line);
         if let Some(worker) = worker {

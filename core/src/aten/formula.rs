@@ -23,24 +23,14 @@ pub(crate) mod parse;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use crate::apart;
 use crate::basis::Reason;
 use crate::eager::{Gradients, Pass, Runtime, Tensor};
 use crate::sorted;
 use crate::tensor::DType;
 use parse::{Body, Expr};
 
-/// The text of all rows; `None` where it is in a file that cannot be had.
-#[cfg(not(target_arch = "wasm32"))]
-#[expect(clippy::unnecessary_wraps, reason = "the page's programs have it in a file")]
-const fn text() -> Option<&'static str> {
-    Some(include_str!(concat!(env!("OUT_DIR"), "/operators.txt")))
-}
-
-#[cfg(target_arch = "wasm32")]
-fn text() -> Option<&'static str> {
-    let file = include_str!(concat!(env!("OUT_DIR"), "/operators.file"));
-    crate::apart::bytes(file).and_then(|bytes| str::from_utf8(bytes).ok())
-}
+apart::text!(text, "formulas");
 
 type Rows = BTreeMap<&'static str, Row>;
 

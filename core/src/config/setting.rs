@@ -23,6 +23,8 @@ pub struct Setting {
     pub variable: &'static str,
     /// A value that one might write; may be empty.
     pub example: &'static str,
+    /// Texts that a form offers where any may be typed.
+    pub offers: &'static [&'static str],
     /// What it can be.
     pub kind: Kind,
     /// Where forms have it.
@@ -76,6 +78,8 @@ pub enum Group {
     Main,
     /// What is known of the very card that a run has.
     Card,
+    /// What is trained instead of the weights, and how these are kept.
+    Adapters,
     /// How training is written.
     Training,
 }
@@ -219,6 +223,7 @@ impl Setting {
             help: "",
             variable,
             example: "",
+            offers: &[],
             kind,
             group: Group::Training,
             scope: Scope::Training,

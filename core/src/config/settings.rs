@@ -127,7 +127,9 @@ pub const SETTINGS: &[Setting] = &[
         label: "LoRA adapters",
         about: "linear layers with adapters; nothing else is trained",
         help: "Linear layers with LoRA adapters; nothing else is trained: `q_proj`, a path, or `all-linear`",
-        example: "q_proj, v_proj",
+        example: "all-linear",
+        offers: &["all-linear", "q_proj, v_proj"],
+        group: Group::Adapters,
         ..field!(lora)
     },
     Setting {
@@ -135,6 +137,7 @@ pub const SETTINGS: &[Setting] = &[
         label: "LoRA rank",
         about: "rank of each adapter",
         help: "Rank of these adapters",
+        group: Group::Adapters,
         ..field!(lora_rank)
     },
     Setting {
@@ -142,6 +145,7 @@ pub const SETTINGS: &[Setting] = &[
         label: "LoRA dropout",
         about: "in front of each adapter",
         help: "Dropout in front of these adapters",
+        group: Group::Adapters,
         ..field!(lora_dropout)
     },
     Setting {
@@ -149,6 +153,7 @@ pub const SETTINGS: &[Setting] = &[
         label: "LoRA in the model's type",
         about: "instead of fp32: autocast_adapter_dtype=False",
         help: "Adapters in the model's type instead of fp32",
+        group: Group::Adapters,
         ..field!(lora_model_type)
     },
     Setting {
@@ -156,6 +161,7 @@ pub const SETTINGS: &[Setting] = &[
         label: "DoRA",
         about: "adapters that also train the length of each output's weights",
         help: "Adapters of DoRA instead of plain LoRA",
+        group: Group::Adapters,
         ..field!(dora)
     },
     Setting {
@@ -164,6 +170,7 @@ pub const SETTINGS: &[Setting] = &[
         about: "trained as a whole besides adapters",
         help: "Modules that are trained as a whole besides adapters (`modules_to_save`)",
         example: "lm_head",
+        group: Group::Adapters,
         ..field!(modules_to_save)
     },
     Setting {
@@ -171,6 +178,7 @@ pub const SETTINGS: &[Setting] = &[
         label: "input gradients",
         about: "enable_input_require_grads, for checkpointing with reentry",
         help: "The result of the input embeddings requires a gradient (`enable_input_require_grads`)",
+        group: Group::Adapters,
         ..field!(input_require_grads)
     },
     Setting {
@@ -178,6 +186,7 @@ pub const SETTINGS: &[Setting] = &[
         label: "quantised weights",
         about: "of linear layers below adapters, by bitsandbytes",
         help: "Quantise the weights of linear layers, which needs adapters (QLoRA)",
+        group: Group::Adapters,
         ..field!(quantize)
     },
     Setting {
@@ -185,6 +194,7 @@ pub const SETTINGS: &[Setting] = &[
         label: "double quantisation",
         about: "of the statistics of 4-bit weights",
         help: "Quantise the statistics of 4-bit weights once more",
+        group: Group::Adapters,
         ..field!(double_quantize)
     },
     Setting {
@@ -192,6 +202,7 @@ pub const SETTINGS: &[Setting] = &[
         label: "4-bit compute type",
         about: "bnb_4bit_compute_dtype",
         help: "Type in which layers with 4-bit weights compute",
+        group: Group::Adapters,
         ..field!(compute_type)
     },
     Setting {

@@ -104,8 +104,9 @@ impl Asked {
                 .for_each(|storage| storage.requested = size);
         }
         let takes_bytes = |storages: &[crate::trace::Storage], event: &Event| {
-            let (Event::Alloc(id) | Event::Free(id)) = event;
-            storages.get(id.index()).is_some_and(|storage| storage.requested > Bytes::ZERO)
+            storages
+                .get(event.storage().index())
+                .is_some_and(|storage| storage.requested > Bytes::ZERO)
         };
         run.phases.clear();
         let mut marks = trace.phases.iter().peekable();
@@ -113,9 +114,7 @@ impl Asked {
         for index in 0..=trace.events.len() {
             while let Some((_, event)) = skipped.next_if(|(before, _)| *before <= index) {
                 if takes_bytes(&run.storages, event) {
-                    let (Event::Alloc(id) | Event::Free(id)) = event;
-                    let place =
-                        run.storages.get(id.index()).map(|made| (made.operator, made.module));
+                    let place = run.storage(*event).map(|made| (made.operator, made.module));
                     run.events.push(*event);
                     run.operators.extend(place.map(|(operator, _)| operator));
                     run.modules.extend(place.map(|(_, module)| module));

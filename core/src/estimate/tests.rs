@@ -22,9 +22,8 @@ fn events(model: &Model, config: &Config, nodes_max: usize) -> Result<Vec<String
         while let Some(mark) = marks.next_if(|mark| mark.event <= index) {
             lines.push(format!("{} {:?}", mark.iteration, mark.phase));
         }
-        let (Event::Alloc(id) | Event::Free(id)) = event;
         let next = order.len();
-        let at = *order.entry(*id).or_insert(next);
+        let at = *order.entry(event.storage()).or_insert(next);
         let storage = trace.storage(*event).expect("an event is of a storage");
         let what = if matches!(event, Event::Alloc(_)) { "alloc" } else { "free" };
         let operator = trace.label(trace.operators[index]);

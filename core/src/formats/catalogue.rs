@@ -8,6 +8,7 @@ use std::num::NonZeroU64;
 use super::hf_config;
 use super::spec::kinds::distance;
 use super::{Fidelity, Opened, Recognised};
+use crate::apart;
 use crate::config::{Attention, Checkpoint, Config, Precision};
 use crate::error::{Error, ErrorKind};
 use crate::sorted;
@@ -21,18 +22,7 @@ const TOKENS: u64 = 2048;
 /// Words that variants have in their names whose configuration is that of the plain model.
 const VARIANTS: [&str; 4] = ["instruct", "chat", "it", "hf"];
 
-/// The text of all entries; `None` where it is in a file that cannot be had.
-#[cfg(not(target_arch = "wasm32"))]
-#[expect(clippy::unnecessary_wraps, reason = "the page's programs have it in a file")]
-const fn text() -> Option<&'static str> {
-    Some(include_str!(concat!(env!("OUT_DIR"), "/models.txt")))
-}
-
-#[cfg(target_arch = "wasm32")]
-fn text() -> Option<&'static str> {
-    let file = include_str!(concat!(env!("OUT_DIR"), "/models.file"));
-    crate::apart::bytes(file).and_then(|bytes| str::from_utf8(bytes).ok())
-}
+apart::text!(text, "models");
 
 /// A published model.
 #[derive(Clone, Copy, Debug)]
@@ -152,8 +142,10 @@ pub fn search(text: &str) -> Vec<Entry> {
     found
 }
 
-/// The models whose names are nearest to that name, by edits of its words and of the whole.
-pub fn nearest(name: &str, count: usize) -> Vec<Entry> {
+/// The names that are nearest to that name, by edits of its words and of the whole: ids, separated by `, `.
+pub fn nearest(name: &str) -> String {
+    /// COUNT: names.
+    const COUNT: usize = 5;
     /// COUNT: characters of a name that are compared.
     const LONGEST: usize = 64;
     let name: String = plain(name).chars().take(LONGEST).collect();
@@ -164,11 +156,9 @@ pub fn nearest(name: &str, count: usize) -> Vec<Entry> {
         .map(|entry| (4 * edits(&wanted, &entry) + distance(tail, entry.id), entry))
         .collect();
     sorted::by_key(&mut ranked, |(rank, _)| *rank);
-    ranked.into_iter().take(count).map(|(_, entry)| entry).collect()
+    let ids: Vec<&str> = ranked.iter().take(COUNT).map(|(_, entry)| entry.id).collect();
+    ids.join(", ")
 }
-
-/// COUNT: names that are suggested for an unknown one.
-const NEAREST: usize = 5;
 
 /// How a text begins that is the name of a model: `highwater model llama-3.1-8b`.
 pub const MARK: &str = "highwater model ";
@@ -187,10 +177,10 @@ pub(super) fn read(text: &str) -> Option<Result<Opened, Error>> {
 
 /// That there is no such name, and which there are.
 fn unknown(name: &str) -> String {
-    let near: Vec<&str> = nearest(name, NEAREST).iter().map(|entry| entry.id).collect();
+    let nearest = nearest(name);
     format!(
-        "there is no model `{name}` in the catalogue; the nearest names are {}. Or open the model's `config.json`",
-        near.join(", ")
+        "there is no model `{name}` in the catalogue; the nearest names are {nearest}. Or open the model's \
+         `config.json`"
     )
 }
 

@@ -97,9 +97,9 @@ pub fn read(source: &mut dyn Source) -> Result<(Graph, Config, Fidelity), Error>
     }
     sorted::by_key(&mut tensors, |(begin, tensor)| (*begin, tensor.name));
     let tensors: Vec<Tensor<'_>> = tensors.into_iter().map(|(_, tensor)| tensor).collect();
-    let family =
-        (tensors.len() <= TENSORS_MAX).then(|| hf_config::named::program(&named(&tensors)));
-    let (mut graph, config, fidelity) = match family.flatten() {
+    let is_small = tensors.len() <= TENSORS_MAX;
+    let family = if is_small { hf_config::named::program(&named(&tensors))? } else { None };
+    let (mut graph, config, fidelity) = match family {
         Some((graph, config)) => (graph, config, Fidelity::Template),
         None => (states(tensors)?, Config::default(), Fidelity::StatesOnly),
     };

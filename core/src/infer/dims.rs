@@ -72,6 +72,9 @@ pub fn open_dims(graph: &Graph) -> Vec<OpenDim> {
 /// Inputs of one integer on which it depends how often a loop runs, in order.
 pub(crate) fn counts(graph: &Graph) -> Vec<ValueId> {
     let mut found = graph.counts.clone();
+    if graph.nodes.iter().all(|node| node.bodies().next().is_none()) {
+        return found;
+    }
     let mut nodes: Vec<&Node> = graph.nodes.iter().collect();
     let mut at = 0;
     while let Some(node) = nodes.get(at) {

@@ -138,7 +138,7 @@ fn spell(
             let gap = if text.is_empty() { "" } else { "\n" };
             write!(text, "{gap}{operator}:").unwrap();
         }
-        let (Event::Alloc(id) | Event::Free(id)) = trace.events[at];
+        let id = trace.events[at].storage();
         let next = char::from(b'a' + u8::try_from(names.len()).unwrap());
         let name = *names.entry(id.index()).or_insert(next);
         match trace.events[at] {

@@ -65,8 +65,7 @@ impl Ledger {
 
     /// One event passes.
     pub(super) fn apply(&mut self, trace: &Trace, event: Event) {
-        let (Event::Alloc(id) | Event::Free(id)) = event;
-        let Some((bytes, storage)) = self.entry(trace, id) else { return };
+        let Some((bytes, storage)) = self.entry(trace, event.storage()) else { return };
         match event {
             Event::Alloc(_) => *bytes += storage,
             Event::Free(_) => *bytes -= storage,

@@ -25,7 +25,7 @@ const EVENTS_MAX: usize = 1 << 17;
 const KEPT_MAX: u64 = 1 << 55;
 
 /// SIZE: the allocator's blocks are multiples of this.
-const BLOCK: u64 = 512;
+const BLOCK: Bytes = Bytes(512);
 
 /// How far apart two trips are at most of which one frees what the other allocated.
 const NEAR: usize = 2;
@@ -206,6 +206,8 @@ struct Repeated<'t> {
     places: Vec<Option<usize>>,
     /// Storages by sweep, place and order.
     made: Vec<[Vec<StorageId>; Fold::WRITTEN]>,
+    /// Which storages outlive their sweep, by [`StorageId`].
+    outlives: Vec<bool>,
     /// COUNT: trips that did not run.
     lacking: u64,
     /// COUNT: of these, how many a trip stands for that is added; the last one for the rest.
@@ -214,11 +216,6 @@ struct Repeated<'t> {
     times: usize,
     /// The first storage of the added trips of each sweep.
     added: Vec<usize>,
-}
-
-const fn storage(event: Event) -> StorageId {
-    let (Event::Alloc(id) | Event::Free(id)) = event;
-    id
 }
 
 impl<'t> Repeated<'t> {
@@ -243,9 +240,19 @@ impl<'t> Repeated<'t> {
         let each: usize = sweeps.iter().map(|sweep| sweep.template().len()).sum();
         let most = EVENTS_MAX.checked_div(each).map_or(0, |most| most.max(1));
         let lacking = fold.lacking();
-        let added = Vec::new();
-        let mut new =
-            Self { trace, sweeps, origins, places, made, lacking, each: 1, times: 0, added };
+        let outlives = outliving(trace, &sweeps, &origins);
+        let mut new = Self {
+            trace,
+            sweeps,
+            origins,
+            places,
+            made,
+            outlives,
+            lacking,
+            each: 1,
+            times: 0,
+            added: Vec::new(),
+        };
         let most = u64::try_from(most).unwrap_or(u64::MAX);
         if lacking > most && most > 0 {
             let kept = new.kept_sizes().max().unwrap_or_default();
@@ -261,7 +268,7 @@ impl<'t> Repeated<'t> {
 
     /// What an event of a trip does.
     fn deed(&self, place: usize, event: Event) -> Deed {
-        let id = storage(event);
+        let id = event.storage();
         let near = self.origin(id).filter(|origin| origin.place.abs_diff(place) <= NEAR);
         let of_storage = near.zip(self.trace.storage(event));
         of_storage.map_or(Deed::Far(id), |(origin, storage)| Deed::Near {
@@ -289,30 +296,16 @@ impl<'t> Repeated<'t> {
         })
     }
 
-    /// Storages of the template that outlive their sweep.
-    fn outliving(&self) -> Vec<bool> {
-        let mut outlives = vec![true; self.trace.storages.len()];
-        for (sweep, one) in self.sweeps.iter().enumerate() {
-            let of_trips = one.trips.iter().cloned().flatten();
-            for event in of_trips.filter_map(|at| self.trace.events.get(at)) {
-                let Event::Free(id) = *event else { continue };
-                if self.origin(id).is_some_and(|origin| origin.sweep == sweep)
-                    && let Some(slot) = outlives.get_mut(id.index())
-                {
-                    *slot = false;
-                }
-            }
-        }
-        outlives
+    fn outlives(&self, id: StorageId) -> bool {
+        self.outlives.get(id.index()) == Some(&true)
     }
 
     /// SIZE: blocks of the template that outlive their sweep.
     fn kept_sizes(&self) -> impl Iterator<Item = Bytes> {
-        let outlives = self.outliving();
         let templates = self.made.iter().filter_map(|made| made.get(Fold::TEMPLATE)).flatten();
-        let kept = templates.filter(move |id| outlives.get(id.index()) == Some(&true));
+        let kept = templates.filter(|id| self.outlives(**id));
         let storages = kept.filter_map(|id| self.trace.storages.get(id.index()));
-        storages.map(|storage| in_blocks(storage.requested))
+        storages.map(|storage| storage.requested.round_up(BLOCK))
     }
 
     /// SIZE: what the trips that did not run keep beyond their sweeps.
@@ -331,17 +324,13 @@ impl<'t> Repeated<'t> {
             phases: Vec::new(),
             ..old.clone()
         };
-        let outlives = self.outliving();
         let each = |events: Range<usize>| events.len().saturating_mul(self.times);
         let added: usize = self.sweeps.iter().map(|sweep| each(sweep.template())).sum();
         new.events.reserve_exact(old.events.len().saturating_add(added));
         for made in &self.made {
             self.added.push(new.storages.len());
             let template = made.get(Fold::TEMPLATE)?;
-            let like = |id: &StorageId| {
-                let keeps = outlives.get(id.index()) == Some(&true);
-                Some((old.storages.get(id.index())?, keeps))
-            };
+            let like = |id: &StorageId| Some((old.storages.get(id.index())?, self.outlives(*id)));
             let like: Vec<_> = template.iter().filter_map(like).collect();
             let mut left = self.lacking;
             for _ in 0..self.times {
@@ -350,7 +339,7 @@ impl<'t> Repeated<'t> {
                 new.storages.extend(like.iter().map(|&(storage, keeps)| {
                     let mut storage = storage.clone();
                     if keeps && stands_for > 1 {
-                        storage.requested = in_blocks(storage.requested).times(stands_for);
+                        storage.requested = storage.requested.round_up(BLOCK).times(stands_for);
                     }
                     storage
                 }));
@@ -385,7 +374,7 @@ impl<'t> Repeated<'t> {
                 new.phases.push(PhaseMark { event: new.events.len(), ..*mark });
             }
             let event = *self.trace.events.get(at)?;
-            match self.origin(storage(event)) {
+            match self.origin(event.storage()) {
                 None => self.push(new, at, event),
                 Some(origin) => match self.places.get(at).copied().flatten() {
                     Some(place) if place.abs_diff(origin.place) <= NEAR => {
@@ -404,7 +393,7 @@ impl<'t> Repeated<'t> {
     fn again(&self, new: &mut Trace, template: Range<usize>, trip: usize) -> Option<()> {
         for at in template {
             let event = *self.trace.events.get(at)?;
-            let event = match self.origin(storage(event)) {
+            let event = match self.origin(event.storage()) {
                 Some(origin) if origin.place.abs_diff(Fold::TEMPLATE) <= NEAR => {
                     let position = Fold::TEMPLATE + trip;
                     of(event, self.storage(origin, position, Fold::TEMPLATE)?)
@@ -420,7 +409,7 @@ impl<'t> Repeated<'t> {
     /// trips are freed.
     fn free_all(&self, new: &mut Trace, at: usize, event: Event, origin: Origin) -> Option<()> {
         let before = self.trace.events.get(at.checked_sub(1)?)?;
-        let after = self.origin(storage(*before)).map(|before| before.place);
+        let after = self.origin(before.storage()).map(|before| before.place);
         let is_backward = after == Some(Fold::TEMPLATE + 1);
         for step in 0..=self.times {
             let trip = if is_backward { self.times - step } else { step };
@@ -457,6 +446,24 @@ impl<'t> Repeated<'t> {
     }
 }
 
+/// Which storages outlive the sweep that they are made in.
+fn outliving(trace: &Trace, sweeps: &[Sweep], origins: &[Option<Origin>]) -> Vec<bool> {
+    let mut outlives = vec![true; trace.storages.len()];
+    for (number, sweep) in sweeps.iter().enumerate() {
+        let of_trips = sweep.trips.iter().cloned().flatten();
+        for event in of_trips.filter_map(|at| trace.events.get(at)) {
+            let Event::Free(id) = *event else { continue };
+            let origin = origins.get(id.index()).copied().flatten();
+            if origin.is_some_and(|origin| origin.sweep == number)
+                && let Some(slot) = outlives.get_mut(id.index())
+            {
+                *slot = false;
+            }
+        }
+    }
+    outlives
+}
+
 /// COUNT: trips to take together, at least so many: as many as fill a segment of the allocator, or a part of it, so
 /// that as little is left over as between the blocks of single trips.
 fn trips_together(least: u64, kept: Bytes) -> u64 {
@@ -474,11 +481,6 @@ fn trips_together(least: u64, kept: Bytes) -> u64 {
     fills.div_euclid(kept).max(least)
 }
 
-/// What the allocator counts for so many bytes.
-const fn in_blocks(requested: Bytes) -> Bytes {
-    Bytes(requested.0.next_multiple_of(BLOCK))
-}
-
 /// The same of another storage.
 const fn of(event: Event, id: StorageId) -> Event {
     match event {
@@ -492,7 +494,7 @@ fn is_sound(trace: &Trace) -> bool {
     let (mut allocated, mut freed) =
         (vec![false; trace.storages.len()], vec![false; trace.storages.len()]);
     trace.events.iter().all(|event| {
-        let at = storage(*event).index();
+        let at = event.storage().index();
         let (Some(allocated), Some(freed)) = (allocated.get_mut(at), freed.get_mut(at)) else {
             return false;
         };

@@ -52,8 +52,7 @@ fn weights(header: &[u8]) -> Vec<u8> {
 fn left(trace: &Trace, category: Category) -> Bytes {
     let mut left = 0;
     for event in &trace.events {
-        let (Event::Alloc(id) | Event::Free(id)) = event;
-        let storage = &trace.storages[id.index()];
+        let storage = &trace.storages[event.storage().index()];
         match event {
             _ if storage.category != category => {}
             Event::Alloc(_) => left += storage.requested.0,

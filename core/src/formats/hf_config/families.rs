@@ -2,11 +2,24 @@
 
 use super::language::{Statement, header, parse};
 use super::layouts::Layout;
-use crate::error::Error;
+use crate::apart;
+use crate::error::{Error, ErrorKind};
 use crate::sorted;
 
-// What all families may use, and the families: `build.rs` writes both tables from the folder.
-include!(concat!(env!("OUT_DIR"), "/families.rs"));
+apart::text!(text, "families");
+
+/// A file by name, and its text.
+type File = (&'static str, &'static str);
+
+/// What all families may use, and the files of the families.
+fn all() -> Result<(Vec<File>, Vec<File>), Error> {
+    let text = text().ok_or_else(|| {
+        Error::new(ErrorKind::Io, "the families of models could not be fetched: open the model again once the network is there")
+    })?;
+    let files =
+        text.trim_start_matches("# ").split("\n# ").filter_map(|file| file.split_once('\n'));
+    Ok(files.partition(|(_, text)| !text.lines().any(|line| line.starts_with("family("))))
+}
 
 /// A family of models: one `model_type`.
 #[derive(Debug)]
@@ -20,12 +33,12 @@ pub(super) struct Family {
     pub(super) keys: Vec<&'static str>,
     /// The family whose file comes before its own.
     like: &'static str,
-    file: (&'static str, &'static str),
+    file: File,
 }
 
 /// All families, by the first lines of their files.
 pub(super) fn families() -> Result<Vec<Family>, Error> {
-    let family = |&file: &(&'static str, &'static str)| {
+    let family = |file: File| {
         let header = header(file.0, file.1)?;
         let stated = |name: &str| header.iter().find(|row| row.0 == name).map_or("", |row| row.1);
         Ok(Family {
@@ -37,7 +50,7 @@ pub(super) fn families() -> Result<Vec<Family>, Error> {
             file,
         })
     };
-    FAMILIES.iter().map(family).collect()
+    all()?.1.into_iter().map(family).collect()
 }
 
 /// The layouts of all families that state one, in the order in which files of weights are compared with them.
@@ -57,7 +70,7 @@ pub(super) fn layouts() -> Result<Vec<Layout>, Error> {
 
 impl Family {
     /// The files that its programs are made of but for those that all share, the earliest first.
-    fn lineage(&self, families: &[Self]) -> Vec<(&'static str, &'static str)> {
+    fn lineage(&self, families: &[Self]) -> Vec<File> {
         let like = |family: &&Self| families.iter().find(|other| other.model_type == family.like);
         // What is like itself has no end.
         let lineage = std::iter::successors(Some(self), like).take(families.len());
@@ -71,7 +84,7 @@ impl Family {
         &self,
         families: &[Self],
     ) -> Result<Vec<(&'static str, Vec<Statement<'static>>)>, Error> {
-        let files = SHARED.iter().copied().chain(self.lineage(families));
+        let files = all()?.0.into_iter().chain(self.lineage(families));
         files.map(|(name, text)| Ok((name, parse(name, text)?))).collect()
     }
 }

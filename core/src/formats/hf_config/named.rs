@@ -18,6 +18,7 @@ use super::layouts::{self, Layout};
 use super::settings::Settings;
 use crate::config::{Attention, Config};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::error::Error;
 use crate::formats::spec::tree;
 use crate::graph::{Graph, Member};
 use crate::sorted;
@@ -66,25 +67,32 @@ const UNPRINTED: [&str; 6] = [
 ];
 
 /// The program of the family that such parameters are of, where one fits.
-pub(in crate::formats) fn program(named: &Clues) -> Option<(Graph, Config)> {
-    let layouts = layouts().ok()?;
-    layouts.iter().filter(|layout| named.may_be(layout)).find_map(|layout| {
-        let named = named.renamed(layout);
-        let sought = Sought { named: &named, layout };
-        let configuration = sought.configuration()?;
-        let text = Json::Object(configuration).to_string();
-        let tree = tree::parse(&text).ok()?;
-        let (mut graph, config) = super::program(Settings::new(&tree), Attention::Auto).ok()?;
-        let beside = sought.compare(&graph)?;
-        graph.diagnostics.extend(sought.assumptions(&tree));
-        graph.diagnostics.extend(beside);
-        let message = format!(
-            "read as a model of transformers with this configuration, which can be corrected, and \
-             opened in place of this file: {text}"
-        );
-        graph.diagnostics.push(Diagnostic::new(Severity::Info, "derived-configuration", message));
-        Some((graph, config))
-    })
+///
+/// # Errors
+/// When the families cannot be had.
+pub(in crate::formats) fn program(named: &Clues) -> Result<Option<(Graph, Config)>, Error> {
+    let layouts = layouts()?;
+    let mut fitting = layouts.iter().filter(|layout| named.may_be(layout));
+    Ok(fitting.find_map(|layout| of_layout(named, layout)))
+}
+
+/// The program of a family, where it has these parameters.
+fn of_layout(named: &Clues, layout: &Layout) -> Option<(Graph, Config)> {
+    let named = named.renamed(layout);
+    let sought = Sought { named: &named, layout };
+    let configuration = sought.configuration()?;
+    let text = Json::Object(configuration).to_string();
+    let tree = tree::parse(&text).ok()?;
+    let (mut graph, config) = super::program(Settings::new(&tree), Attention::Auto).ok()?;
+    let beside = sought.compare(&graph)?;
+    graph.diagnostics.extend(sought.assumptions(&tree));
+    graph.diagnostics.extend(beside);
+    let message = format!(
+        "read as a model of transformers with this configuration, which can be corrected, and opened in place of \
+         this file: {text}"
+    );
+    graph.diagnostics.push(Diagnostic::new(Severity::Info, "derived-configuration", message));
+    Some((graph, config))
 }
 
 impl Clues {
