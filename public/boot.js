@@ -18,10 +18,13 @@ const offline = navigator.serviceWorker;
 // A newer version that has arrived takes over before anything of the older one runs.
 const newer = (await offline?.getRegistration().catch(() => undefined))?.waiting;
 if (newer) {
-  offline.oncontrollerchange = () => location.reload();
-  await new Promise((resolve) => {
-    offline.onmessage = resolve;
-    setTimeout(resolve, 1000);
+  await new Promise((goOn) => {
+    const late = setTimeout(goOn, 1500);
+    offline.onmessage = ({ data }) => {
+      clearTimeout(late);
+      if (data === "reload") location.reload();
+      else goOn();
+    };
     newer.postMessage("take over");
   });
 }

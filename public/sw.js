@@ -1,5 +1,6 @@
 // Keeps the page, so that after the first visit it needs no network. A version is kept as a whole or
-// not at all, and the one before goes when the new one takes over.
+// not at all. Of two kept versions the older is shown, until the newer one deletes it. Only then does a page see
+// the newer one: to change workers under an open page (`skipWaiting`) can leave its requests without an answer.
 
 // Written by the build: every file and its fingerprint.
 const FILES = {};
@@ -35,10 +36,20 @@ async function fetchAll() {
   }
 }
 
+/** The kept versions of this page, the oldest first. */
+async function versions() {
+  return (await caches.keys()).filter((name) => name.startsWith(OURS));
+}
+
+/** Deletes all other versions; returns whether there were any. */
 async function takeOver() {
-  for (const name of await caches.keys()) {
-    if (name.startsWith(OURS) && name !== CACHE) await caches.delete(name);
-  }
+  const others = (await versions()).filter((name) => name !== CACHE);
+  await Promise.all(others.map((name) => caches.delete(name)));
+  return others.length > 0;
+}
+
+async function activate() {
+  await takeOver();
   // A build for work on the page keeps nothing.
   if (NAMES.length === 0) return registration.unregister();
   return clients.claim();
@@ -46,13 +57,15 @@ async function takeOver() {
 
 async function answer(request) {
   const [place] = request.url.split(/[?#]/);
-  const cache = await caches.open(CACHE);
-  const kept = await cache.match(HOME.includes(place) ? "index.html" : place, { ignoreVary: true });
+  const name = HOME.includes(place) ? "index.html" : place;
+  const [shown] = await versions();
+  const kept = shown && (await caches.match(name, { cacheName: shown, ignoreVary: true }));
   return kept ?? fetch(request);
 }
 
 addEventListener("install", (event) => event.waitUntil(fetchAll()));
-addEventListener("activate", (event) => event.waitUntil(takeOver()));
+addEventListener("activate", (event) => event.waitUntil(activate()));
+
 /** Whether one page alone shows this site. One that is being reloaded still counts for a moment. */
 async function isAlone() {
   for (let tries = 0; tries < 5; tries += 1) {
@@ -63,11 +76,14 @@ async function isAlone() {
   return false;
 }
 
-addEventListener("message", async ({ source }) => {
+/** Lets this version be shown from now on, and tells the page that asked whether it must be reloaded. */
+async function replaceFor(page) {
   // Other tabs may still show the version before, and ask for parts of it.
-  if (await isAlone()) await skipWaiting();
-  else source.postMessage("later");
-});
+  const mustReload = (await isAlone()) && (await takeOver());
+  page.postMessage(mustReload ? "reload" : "go on");
+}
+
+addEventListener("message", (event) => event.waitUntil(replaceFor(event.source)));
 addEventListener("fetch", (event) => {
   const { method, url } = event.request;
   if (method === "GET" && url.startsWith(registration.scope)) event.respondWith(answer(event.request));

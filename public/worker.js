@@ -1,7 +1,7 @@
 // The page posts the address of the main script and its compiled WebAssembly; both halves of the
 // program are the same file, so nothing is downloaded twice.
 
-// What reads other formats than ONNX is a program of its own. It is fetched ahead, once the line has
+// What reads files is a program of its own. It is fetched ahead, once the line has
 // nothing better to do, or when it is needed.
 let reader;
 const readers = () => (reader ??= load('highwater-reader'));
@@ -32,6 +32,8 @@ globalThis.readElsewhere = async (input, name, config) => {
   last = recorders[kind] ??= await load(kind);
   return last.read(input, name, config);
 };
+
+globalThis.namesElsewhere = async () => (await readers()).names();
 
 globalThis.keepElsewhere = (isRecorded) => {
   const next = isRecorded ? last : null;

@@ -12,7 +12,7 @@
 //! | [`components`] | everything visible |
 //!
 //! Events write the state, components read it. The same WebAssembly runs twice: on the page, and in the worker.
-//! Other programs are fetched when they are needed: `bin/highwater-reader` reads all formats other than ONNX,
+//! Other programs are fetched when they are needed: `bin/highwater-reader` reads all files,
 //! `bin/highwater-recorded` reads memory snapshots, `bin/highwater-profiled` reads profiler traces, and
 //! `bin/highwater-export` writes saved answers.
 
@@ -33,6 +33,7 @@ pub use model::explained::Explained;
 pub use model::export::{pickled, written};
 pub use model::protocol::{Ask, Fault, Found, Read};
 pub use page::picture::{painted, palette};
+pub use worker::files::serve as serve_files;
 pub use worker::load::Opening;
 pub use worker::recorder::{Keeper, Recording};
 

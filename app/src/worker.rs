@@ -5,7 +5,7 @@
 //! a newer request comes.
 
 pub(crate) mod estimator;
-mod files;
+pub(crate) mod files;
 pub(crate) mod load;
 pub(crate) mod recorder;
 
@@ -17,6 +17,7 @@ use highwater_core::config::Setting;
 use highwater_core::device;
 use highwater_core::estimate::{BatchLine, LargestBatch, Stages};
 use highwater_core::export::Played;
+use highwater_core::formats::Opened;
 use highwater_core::levers::Plan;
 use highwater_core::recorded::WhatIf;
 use highwater_core::{Config, Error, Report, sorted};
@@ -85,7 +86,7 @@ struct Request {
 
 #[wasm_bindgen]
 extern "C" {
-    /// `public/worker.js` has the readers of all other formats, which arrive behind the program. A
+    /// `public/worker.js` has what reads files, which arrives behind the program. A
     /// recorded run is answered with a packed [`Config`].
     #[wasm_bindgen(js_name = readElsewhere, catch)]
     async fn read_elsewhere_js(
@@ -93,6 +94,10 @@ extern "C" {
         name: &str,
         config: Vec<u8>,
     ) -> Result<JsValue, JsValue>;
+
+    /// The names of all models, as those readers know them.
+    #[wasm_bindgen(js_name = namesElsewhere, catch)]
+    async fn names_elsewhere() -> Result<JsValue, JsValue>;
 
     /// Fetches those readers ahead.
     #[wasm_bindgen(js_name = fetchReaders)]
@@ -107,15 +112,14 @@ extern "C" {
     fn ask_elsewhere(ask: Vec<u8>) -> Result<Vec<u8>, JsValue>;
 }
 
-/// Has an input read that is not ONNX.
+/// Has an input read.
 async fn read_elsewhere(input: &JsValue, name: &str, config: &Config) -> Read {
     let config = postcard::to_stdvec(config).unwrap_or_default();
     let read = read_elsewhere_js(input, name, config).await.ok();
     let bytes = read.and_then(|read| read.dyn_into::<Uint8Array>().ok());
     let read = bytes.and_then(|bytes| postcard::from_bytes::<Read>(&bytes.to_vec()).ok());
     read.unwrap_or_else(|| {
-        let reason = "the readers of formats other than ONNX did not arrive, or stopped; is the page \
-                      still reachable";
+        let reason = "what reads files did not arrive, or stopped; is the page still reachable";
         Err(Fault { reason: reason.to_owned(), place: None, setting: None })
     })
 }
@@ -190,17 +194,13 @@ impl Desk {
                 let mut input = Opening::of(attached.clone());
                 let text = input.text();
                 let request = Request { generation, name, config, edited, text };
-                let read = input.read_by(|source| estimator::open_onnx(source, &request.name));
-                if let Ok(Some(opened)) = read {
-                    self.take(request, Ok(Found { model: Some(opened), ..Found::default() }));
+                if let Some(graph) = input.graph() {
+                    let model = Some(Opened::onnx(graph));
+                    self.take(request, Ok(Found { model, ..Found::default() }));
                     return;
                 }
                 spawn_local(async move {
-                    let mut found = read_elsewhere(&attached, &request.name, &request.config).await;
-                    // What is no model and no text may still be a log, with the colours of a terminal.
-                    if let (Err(fault), Err(error)) = (&mut found, read) {
-                        *fault = Fault::of(&error);
-                    }
+                    let found = read_elsewhere(&attached, &request.name, &request.config).await;
                     DESK.with_borrow_mut(|desk| desk.take(request, found));
                 });
             }
@@ -268,6 +268,10 @@ impl Desk {
                 }
             }
             ToWorker::FetchReaders => fetch_readers(),
+            ToWorker::Names => spawn_local(async {
+                let names = names_elsewhere().await.ok().and_then(|names| names.as_string());
+                post(&FromWorker::Names { names: names.unwrap_or_default() });
+            }),
             ToWorker::Close => {
                 keep_elsewhere(false);
                 *self = Self { sought: self.sought.take(), ..Self::default() };
@@ -289,11 +293,7 @@ impl Desk {
                 post(&FromWorker::Opened { generation, dims, text, spec, estimate, fault });
                 return;
             }
-            Ok(Found { model, written: None, message, .. }) => (Ok(model), message),
-            Ok(Found { written: Some(bytes), message, .. }) => {
-                let opened = estimator::open_written(&bytes);
-                (opened.map(Some).map_err(|error| Fault::of(&error)), message)
-            }
+            Ok(Found { model, message, .. }) => (Ok(model), message),
             Err(fault) => (Err(fault), None),
         };
         let answer = match model {
@@ -339,7 +339,9 @@ impl Desk {
         }
         config.dims.retain(|name, _| dims.iter().any(|dim| dim.name == *name));
         let mut stages = Stages::default();
-        for (name, size) in model.usual_dims(&config, device::USUAL[0], &mut stages) {
+        let stated = model.defaults().dims.clone();
+        let usual = model.usual_dims(&config, device::USUAL[0], &mut stages);
+        for (name, size) in stated.into_iter().chain(usual) {
             dims.iter_mut().filter(|dim| dim.name == name).for_each(|dim| dim.default = size);
             config.dims.entry(name).or_insert(size);
         }

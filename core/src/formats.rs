@@ -157,18 +157,14 @@ impl Opened {
         Self::of(graph, Recognised::new(format, fidelity))
     }
 
+    /// The graph of an ONNX file.
+    pub fn onnx(graph: Graph) -> Self {
+        Self::new(graph, "ONNX", Fidelity::ExactGraph)
+    }
+
     fn of(graph: Graph, recognised: Recognised) -> Self {
         Self { graph, recognised, defaults: Config::default(), spec: None, configuration: None }
     }
-}
-
-/// What is in an input that is no binary ONNX file.
-#[derive(Clone, Debug)]
-pub enum Other {
-    /// A model.
-    Model(Box<Opened>),
-    /// ONNX text, as the bytes of the binary file that says the same: [`open_written`] reads them.
-    Onnx(Vec<u8>),
 }
 
 /// Reads the model in `source`; `name` is what its owner calls it, for messages only.
@@ -180,42 +176,16 @@ pub enum Other {
 pub fn open(source: &mut dyn Source, name: &str) -> Result<Opened, Error> {
     let head = Head::of(source, name)?;
     if head.refusal.is_none() {
-        return from_onnx(source);
+        return onnx::read(source).map(Opened::onnx);
     }
-    match from_other(source, name, &head)? {
-        Other::Model(opened) => Ok(*opened),
-        Other::Onnx(bytes) => open_written(&bytes),
-    }
-}
-
-/// Reads what [`open_onnx`] does not: what the page fetches behind, without a second copy of what
-/// reads binary ONNX.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_other(source: &mut dyn Source, name: &str) -> Result<Other, Error> {
-    let head = Head::of(source, name)?;
-    from_other(source, name, &head)
-}
-
-fn from_other(source: &mut dyn Source, name: &str, head: &Head) -> Result<Other, Error> {
     let beginning = String::from_utf8_lossy(&head.bytes);
     if onnx_text::begins(beginning.trim_start_matches('\u{feff}')) && !head.bytes.starts_with(b"PK")
     {
-        return onnx_text::to_binary(source).map(Other::Onnx);
+        let bytes = onnx_text::to_binary(source)?;
+        let graph = onnx::read(&mut bytes.as_slice())?;
+        return Ok(Opened::new(graph, "ONNX text", Fidelity::ExactGraph));
     }
-    let refusal = head.refusal.unwrap_or(UNKNOWN);
-    let opened = open_translated(source, name, &head.bytes, refusal)?;
-    Ok(Other::Model(Box::new(opened)))
-}
-
-/// Reads ONNX that was text.
-///
-/// # Errors
-/// When the graph contradicts itself.
-pub fn open_written(bytes: &[u8]) -> Result<Opened, Error> {
-    let mut bytes = bytes;
-    Ok(Opened::new(onnx::read(&mut bytes)?, "ONNX text", Fidelity::ExactGraph))
+    open_translated(source, name, &head.bytes, head.refusal.unwrap_or(UNKNOWN))
 }
 
 /// Reads what states layers, calls or sizes.
@@ -237,6 +207,9 @@ fn open_translated(
     if text(head).is_some()
         && let Some(text) = whole_text(source)?
     {
+        if let Some(opened) = catalogue::read(&text) {
+            return opened;
+        }
         if hf_config::is_config(&text) {
             let (graph, defaults) = hf_config::read(&text, Attention::Auto)?;
             let recognised = Recognised::new("Hugging Face configuration", Fidelity::Template);
@@ -290,20 +263,6 @@ fn without_layers(source: &mut dyn Source, head: &[u8]) -> Result<Option<Opened>
 /// When the configuration cannot be read; it could when it was opened.
 pub(crate) fn with_attention(configuration: &str, asked: Attention) -> Result<Graph, Error> {
     hf_config::read(configuration, asked).map(|(graph, _)| graph)
-}
-
-/// Reads ONNX's binary form; nothing where the content is something else, for [`open_other`] to
-/// tell what. The page answers for these files alone at first, and fetches the rest behind.
-///
-/// # Errors
-/// When an ONNX file is damaged or contradicts itself.
-pub fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, Error> {
-    let head = Head::of(source, name)?;
-    head.refusal.is_none().then(|| from_onnx(source)).transpose()
-}
-
-fn from_onnx(source: &mut dyn Source) -> Result<Opened, Error> {
-    Ok(Opened::new(onnx::read(source)?, "ONNX", Fidelity::ExactGraph))
 }
 
 /// The first bytes, of which there must be some.

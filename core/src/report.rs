@@ -152,11 +152,11 @@ pub struct ModelSummary {
     pub producer: String,
     /// What the input was recognised as.
     pub recognised: Recognised,
-    /// COUNT: trained elements.
+    /// COUNT: elements of all parameters, frozen ones and adapters included; quantised weights as before packing.
     pub parameters: u64,
-    /// SIZE: of the trained tensors.
+    /// SIZE: of the parameters on the device, packed where they are quantised.
     pub parameter_bytes: Bytes,
-    /// SIZE: of running statistics and other untrained state.
+    /// SIZE: of running statistics and other untrained state, such as what restores quantised weights.
     pub buffer_bytes: Bytes,
     /// COUNT: operators in the graph.
     pub operators: usize,

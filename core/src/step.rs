@@ -22,7 +22,7 @@ pub mod hooks;
 pub mod loss;
 pub mod masters;
 pub mod optimizer;
-mod quantized;
+pub mod quantized;
 mod repeat;
 pub mod scaler;
 mod unproven;
@@ -324,15 +324,27 @@ fn convert(rt: &Runtime, loaded: &mut [Loaded<'_>], format: MemoryFormat) -> Res
 }
 
 /// Next to layers of 4 bits, adapters come to the device in the type of computation, and then are cast up.
+fn is_raised(config: &Config, name: &str, dtype: DType) -> bool {
+    let is_packed = matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4);
+    is_packed && !config.lora_model_type && is_lora(name) && dtype != DType::Float32
+}
+
 fn raise_adapters(rt: &Runtime, loaded: &mut [Loaded<'_>], config: &Config) {
-    if config.lora_model_type || !matches!(config.quantize, Quantize::Nf4 | Quantize::Fp4) {
-        return;
-    }
-    let low = |one: &&mut Loaded<'_>| is_lora(one.name) && one.tensor.dtype() != DType::Float32;
+    let low = |one: &&mut Loaded<'_>| is_raised(config, one.name, one.tensor.dtype());
     for Loaded { tensor, category, name, .. } in loaded.iter_mut().filter(low) {
         let ty = TensorType::new(DType::Float32, tensor.sizes());
         *tensor = rt.place(&ty, *category, name);
     }
+}
+
+/// Buffers that no operator reads, which come to the device after a value of this type.
+fn unread_buffers(rt: &Runtime, program: &Program<'_>, id: ValueId, own: DType) -> Vec<Tensor> {
+    let unread = program.unread_buffers.get(&id).into_iter().flatten();
+    let unread = unread.map(|(name, ty)| {
+        let dtype = if ty.dtype.is_floating() { own } else { ty.dtype };
+        rt.place(&TensorType::new(dtype, ty.dims.clone()), Category::Buffer, name)
+    });
+    unread.collect()
 }
 
 /// What lies on the device throughout.
@@ -376,22 +388,22 @@ impl Device {
                 Some(Role::Buffer) => Category::Buffer,
                 _ => continue,
             };
+            rt.enter_operator(if is_raised(config, &value.name, ty.dtype) {
+                "aten::to"
+            } else {
+                ""
+            });
             let (tensor, statistics) = if quantized.contains(&id) {
                 quantized::load(rt, &ty, config, &value.name, std::mem::take(&mut is_first))
             } else {
                 (rt.place(&ty, category, &value.name), Vec::new())
             };
-            let unread = program.unread_buffers.get(&id).into_iter().flatten();
-            let unread = unread.map(|(name, ty)| {
-                let dtype = if ty.dtype.is_floating() { tensor.dtype() } else { ty.dtype };
-                let ty = TensorType::new(dtype, ty.dims.clone());
-                rt.place(&ty, Category::Buffer, name)
-            });
+            let unread = unread_buffers(rt, program, id, tensor.dtype());
             loaded.push(Loaded {
                 id,
                 name: &value.name,
                 category,
-                unread: unread.chain(statistics).collect(),
+                unread: unread.into_iter().chain(statistics).collect(),
                 tensor,
             });
             if let Some(weights) = recurrent.get(&id) {
@@ -403,6 +415,7 @@ impl Device {
                 flat_weights::flatten(rt, module, own.map(|one| &mut one.tensor).collect());
             }
         }
+        rt.enter_operator("");
         convert(rt, &mut loaded, config.memory_format)?;
         raise_adapters(rt, &mut loaded, config);
         let mut values = vec![None; graph.values.len()];

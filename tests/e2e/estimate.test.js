@@ -76,7 +76,7 @@ test('an example opens with one request, and its verdict reads', async () => {
   const { page, errors, requests } = await openJudged('ResNet-50');
   assert.match(await verdict(page), / needs [\d.]+ of [\d.]+ GiB\. [\d.]+ GiB are allocated at the peak, in the (forward|backward) pass of \S+\./);
   assert.equal(await page.locator('.chip-text').textContent(), 'resnet50.onnx');
-  assert.deepEqual(requests, [`${browser.address}examples/resnet50.onnx`]);
+  assert.deepEqual(requests, [`${browser.address}examples/resnet50.graph`]);
   assert.deepEqual(errors, []);
   await takePictures(page, 'resnet50');
 });

@@ -66,7 +66,7 @@ test('levers are ranked by what they save, and one can be applied and undone', a
   await page.waitForFunction(() => document.activeElement.id === 'undo');
   assert.equal(await changesPeak(page, () => undo.click()), before);
   assert.equal(await undo.count(), 0);
-  assert.deepEqual(requests, [`${browser.address}examples/resnet50.onnx`]);
+  assert.deepEqual(requests, [`${browser.address}examples/resnet50.graph`]);
   assert.deepEqual(errors, []);
 });
 

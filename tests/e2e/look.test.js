@@ -64,17 +64,30 @@ test('the empty page answers for an example by itself, and makes no entry and no
   await page.close();
 });
 
+test('a model opens by its name, and an unknown name shows the nearest', async () => {
+  const { page, errors } = await openPage(browser);
+  await field(page).fill('llama 3.1 8b');
+  await page.getByRole('option', { name: 'Llama 3.1 8B meta-llama' }).click();
+  await opened(page, 'Llama 3.1 8B');
+  assert.match(await page.locator('.headline-lead').textContent(), /^Llama 3\.1 8B at batch 1 /);
+  assert.equal(await page.getByLabel('precision').inputValue(), 'bf16');
+  await field(page).fill('lama-9');
+  await field(page).press('Enter');
+  await page.getByText('the nearest names are llama-').first().waitFor();
+  assert.deepEqual(errors, []);
+  await page.close();
+});
+
 test('the field filters, says what it does not know, and speaks to the keyboard', async () => {
   const { page, errors } = await openPage(browser);
   await field(page).click();
   assert.deepEqual(await titles(page), ['ResNet-50', 'ViT-B/16', 'DistilGPT-2', 'Write a model']);
   await field(page).fill('Llama-3.1-8B');
-  assert.deepEqual(await titles(page), ['“Llama-3.1-8B” is not in the catalogue yet']);
-  await page.getByText('Drop its config.json or an export').waitFor();
-  await field(page).press('Enter');
-  assert.ok(await page.locator('.hero').isVisible(), 'nothing was opened');
-  await field(page).fill('vit');
-  assert.deepEqual(await titles(page), ['ViT-B/16']);
+  await page.getByRole('option', { name: 'Llama 3.1 8B meta-llama' }).waitFor();
+  await field(page).fill('Llama-9.9-8B');
+  assert.deepEqual(await titles(page), ['“Llama-9.9-8B” is not in the catalogue']);
+  await field(page).fill('resnet');
+  assert.deepEqual(await titles(page), ['ResNet-50']);
   await field(page).press('Escape');
   assert.ok(await page.locator('.open-list').isHidden());
   await field(page).fill('');

@@ -173,6 +173,8 @@ test('a prediction is kept, and the recording is drawn beside it', async () => {
   await opened(page, 'resnet18_expandable.pickle');
   await show(page, 'compare');
   await panel.getByText('Now: resnet18_expandable.pickle').waitFor();
+  // The phases come with the answer's details, a moment after its name and its peaks.
+  await panel.locator('tbody tr', { hasText: /^The highest moment of each phase/ }).waitFor();
   const rows = await panel.locator('tbody tr').evaluateAll((all) => all.map((row) => row.cells[0].textContent));
   assert.ok(rows.some((row) => row.startsWith('The highest moment of each phase')), rows.join());
   assert.ok(rows.includes('backward of iteration 2: mostly in forward'), rows.join());

@@ -26,12 +26,12 @@ struct Later {
 
 const LATER: [Later; 7] = [
     // It must be there when somebody writes a model.
-    Later { what: "the readers behind it", files: &["highwater-reader"], budget: 440_000 },
+    Later { what: "the readers behind it", files: &["highwater-reader"], budget: 470_000 },
     // Also what keeps the page.
     Later {
         what: "what is fetched when asked for",
         files: &["highwater-export", "export.js", "sw.js"],
-        budget: 140_000,
+        budget: 145_000,
     },
     Later { what: "what cuDNN chooses elsewhere", files: &["choices-"], budget: 200_000 },
     Later { what: "the formulas of operators", files: &["formulas-"], budget: 22_000 },

@@ -107,6 +107,8 @@ struct Actions {
     open_example: Callback<Example>,
     /// Open a text from outside: its name and the text.
     open_text: Callback<(String, String)>,
+    names: RwSignal<String>,
+    ask_names: Callback<()>,
     /// Open a text as it stands in the editor.
     edit_text: Callback<(String, String)>,
     /// Put a text into the editor, and open it.
@@ -172,6 +174,8 @@ impl Actions {
             }),
             open_example,
             open_text,
+            names: engine.with_value(|engine| engine.names),
+            ask_names: Callback::new(move |()| engine.with_value(Engine::ask_names)),
             edit_text,
             write,
             openers,
@@ -215,6 +219,8 @@ fn Page(
         file: actions.open_file,
         example: actions.open_example,
         text: actions.open_text,
+        names: actions.names,
+        ask_names: actions.ask_names,
         write: begin,
         cancel: actions.leave_off,
         close: actions.close,

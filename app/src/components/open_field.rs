@@ -1,5 +1,6 @@
 //! The one field that opens everything: a file, pasted text, or a name.
 
+use highwater_core::formats::catalogue::MARK;
 use leptos::ev::{ClipboardEvent, KeyboardEvent, MouseEvent};
 use leptos::html;
 use leptos::prelude::*;
@@ -23,6 +24,10 @@ pub(crate) struct Opens {
     pub(crate) example: Callback<Example>,
     /// A text was pasted: its name and the text.
     pub(crate) text: Callback<(String, String)>,
+    /// The models that need no file: a line for each.
+    pub(crate) names: RwSignal<String>,
+    /// Asks for them, where they are not there.
+    pub(crate) ask_names: Callback<()>,
     /// The user wants to write a model.
     pub(crate) write: Callback<()>,
     /// What is being opened is not wanted any more.
@@ -31,11 +36,24 @@ pub(crate) struct Opens {
     pub(crate) close: Callback<()>,
 }
 
+/// COUNT: models of the catalogue that are offered at once.
+const NAMES_SHOWN: usize = 8;
+
+/// A model of the catalogue.
+#[derive(Clone, Debug, PartialEq)]
+struct Named {
+    id: String,
+    name: String,
+    hub: String,
+}
+
 /// An entry of the list below the field.
 #[derive(Clone, Debug, PartialEq)]
 enum Entry {
     /// A model that travels with the page.
     Example(Example),
+    /// A model of the catalogue.
+    Named(Named),
     /// Something that was opened before, and its place in that list.
     Recent(Recent, i32),
     /// Nothing of the above is to be remembered any more.
@@ -50,22 +68,22 @@ impl Entry {
     fn title(&self) -> String {
         match self {
             Self::Example(example) => example.title.to_owned(),
+            Self::Named(named) => named.name.clone(),
             Self::Recent(recent, _) => recent.name.clone(),
             Self::ForgetAll => tr("Forget all"),
             Self::Write => tr("Write a model"),
-            Self::Unknown(typed) => {
-                fill("“{name}” is not in the catalogue yet", &[("name", typed)])
-            }
+            Self::Unknown(typed) => fill("“{name}” is not in the catalogue", &[("name", typed)]),
         }
     }
 
     fn about(&self) -> String {
         match self {
             Self::Example(example) => tr(example.about),
+            Self::Named(named) => named.hub.clone(),
             Self::Recent(recent, _) => keep::recent_kind(&recent.kind),
             Self::ForgetAll => tr("recent inputs, and the files kept in this browser"),
             Self::Write => tr("as a list of layers, with an answer at every keystroke"),
-            Self::Unknown(_) => tr("Drop its config.json or an export, or choose an example."),
+            Self::Unknown(_) => tr("Press Enter for the nearest names, or drop its config.json."),
         }
     }
 }
@@ -84,7 +102,9 @@ struct List {
 impl List {
     fn of(opens: Opens, keep: Keep) -> Self {
         let typed = RwSignal::new(String::new());
-        let entries = Memo::new(move |_| entries(&typed.get(), &keep.recent.get()));
+        let entries = Memo::new(move |_| {
+            opens.names.with(|names| entries(&typed.get(), &keep.recent.get(), names))
+        });
         Self {
             typed,
             is_open: RwSignal::new(false),
@@ -106,13 +126,20 @@ impl List {
             Entry::Recent(recent, _) => self.keep.on_open.run(recent.fragment),
             Entry::ForgetAll => self.keep.on_forget.run(-1),
             Entry::Write => self.opens.write.run(()),
-            Entry::Unknown(_) => return,
+            Entry::Named(Named { id, name, .. }) => self.open_named(name, &id),
+            Entry::Unknown(typed) => self.open_named(typed.clone(), &typed),
         }
         self.typed.set(String::new());
         self.close();
     }
 
+    /// Opens a model by its name, as a text that a link can hold.
+    fn open_named(self, name: String, id: &str) {
+        self.opens.text.run((name, [MARK, id].concat()));
+    }
+
     fn type_text(self, text: String) {
+        self.opens.ask_names.run(());
         self.typed.set(text);
         self.is_open.set(true);
         self.active.set(None);
@@ -290,7 +317,7 @@ fn FileButton(
 /// An entry of the list.
 fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
     let chosen = entry.clone();
-    let is_dead = matches!(entry, Entry::Unknown(_));
+    let is_unknown = matches!(entry, Entry::Unknown(_));
     let forget = match &entry {
         Entry::Recent(recent, place) => Some((recent.name.clone(), *place)),
         _ => None,
@@ -316,10 +343,9 @@ fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
         <li
             role="option"
             class="open-entry"
-            class:open-entry-dead=is_dead
+            class:open-entry-unknown=is_unknown
             id=entry_id(at)
             aria-selected=move || (list.active.get() == Some(at)).to_string()
-            aria-disabled=is_dead.to_string()
             // The field keeps the focus.
             on:pointerdown=move |event| event.prevent_default()
             on:mousedown=move |event| event.prevent_default()
@@ -333,14 +359,15 @@ fn item(list: List, (at, entry): (usize, Entry)) -> impl IntoView {
 }
 
 /// What the list offers for what was typed.
-fn entries(typed: &str, recent: &[Recent]) -> Vec<Entry> {
+fn entries(typed: &str, recent: &[Recent], names: &str) -> Vec<Entry> {
     let wanted = typed.trim().to_ascii_lowercase();
     let has = |name: &str| name.to_ascii_lowercase().contains(&wanted);
     let examples = EXAMPLES.into_iter().filter(|example| has(example.title)).map(Entry::Example);
     let places = (0..).zip(recent);
     let recent = places.filter(|(_, recent)| has(&recent.name) && recent.kind != "example");
     let recent = recent.map(|(place, recent)| Entry::Recent(recent.clone(), place));
-    let mut entries: Vec<_> = examples.chain(recent).collect();
+    let named = named(&wanted, names).into_iter().take(NAMES_SHOWN).map(Entry::Named);
+    let mut entries: Vec<_> = examples.chain(recent).chain(named).collect();
     if wanted.is_empty() {
         if entries.len() > EXAMPLES.len() {
             entries.push(Entry::ForgetAll);
@@ -350,6 +377,23 @@ fn entries(typed: &str, recent: &[Recent]) -> Vec<Entry> {
         entries.push(Entry::Unknown(typed.trim().to_owned()));
     }
     entries
+}
+
+/// The models whose names have all of these words; those whose id begins with the text come first.
+fn named(wanted: &str, names: &str) -> Vec<Named> {
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for line in names.lines().filter(|_| !wanted.is_empty()) {
+        let lower = line.to_ascii_lowercase();
+        if wanted.split_whitespace().all(|word| lower.contains(word)) {
+            let mut cells = line.split('|').map(str::to_owned);
+            let mut cell = || cells.next().unwrap_or_default();
+            let (id, name, hub) = (cell(), cell(), cell());
+            let list = if id.starts_with(wanted) { &mut first } else { &mut rest };
+            list.push(Named { id, name, hub });
+        }
+    }
+    first.append(&mut rest);
+    first
 }
 
 /// What is on its way in, and how far it is.
@@ -407,10 +451,13 @@ mod tests {
             fragment: String::new(),
         };
         let check = |typed: &str, expected: &[&str]| {
-            let titles: Vec<_> = entries(typed, std::slice::from_ref(&mine))
+            let names = "llama-3.1-8b|Llama 3.1 8B|meta-llama/Llama-3.1-8B|8030261248\n\
+                         llama-2-7b|Llama 2 7B|meta-llama/Llama-2-7b-hf|6738415616\n";
+            let titles: Vec<_> = entries(typed, std::slice::from_ref(&mine), names)
                 .iter()
                 .map(|entry| match entry {
                     Entry::Example(example) => example.title.to_owned(),
+                    Entry::Named(named) => ["= ", &named.id].concat(),
                     Entry::Recent(recent, _) => recent.name.clone(),
                     Entry::ForgetAll => "forget".to_owned(),
                     Entry::Write => "write".to_owned(),
@@ -421,6 +468,8 @@ mod tests {
         };
         check("", &["ResNet-50", "ViT-B/16", "DistilGPT-2", "my-resnet.onnx", "forget", "write"]);
         check(" resnet", &["ResNet-50", "my-resnet.onnx"]);
-        check("Llama-3.1-8B", &["? Llama-3.1-8B"]);
+        check("Llama-3.1-8B", &["= llama-3.1-8b"]);
+        check("7b llama", &["= llama-2-7b"]);
+        check("Llama-9", &["? Llama-9"]);
     }
 }

@@ -71,7 +71,7 @@ mod tests {
     /// An answer as the page packs it: parts by reference, in the order of [`Answer`].
     #[test]
     fn what_the_page_packs_is_written_in_every_form() {
-        let path = format!("{}/../public/examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
         let bytes = std::fs::read(path).expect("the example travels with the page");
         let model = open(&mut bytes.as_slice(), "resnet50.onnx").expect("it opens");
         let report = model.estimate(&Config::default()).expect("it is estimated");

@@ -28,8 +28,6 @@ pub type Read = Result<Found, Fault>;
 pub struct Found {
     /// A model.
     pub model: Option<Opened>,
-    /// A model as the bytes of a binary ONNX file, which only the page's own program reads.
-    pub written: Option<Vec<u8>>,
     /// A message that memory ran out, or `nvidia-smi`.
     pub message: Option<Explained>,
     /// A run that was recorded.
@@ -128,8 +126,10 @@ pub(crate) enum ToWorker {
         /// Whether to begin with the last estimate, because no other follows.
         at_once: bool,
     },
-    /// Fetch the readers of other formats than ONNX, so that they are there when they are needed.
+    /// Fetch what reads files, so that they are there when they are needed.
     FetchReaders,
+    /// Tell the names of the models that need no file.
+    Names,
     /// Forget the open model.
     Close,
 }
@@ -141,6 +141,11 @@ pub(crate) enum FromWorker {
     Ready {
         /// Every device it knows.
         devices: Vec<Device>,
+    },
+    /// The models that need no file: a line `id|name|names on the Hub|parameters` for each.
+    Names {
+        /// The lines; none where they did not arrive.
+        names: String,
     },
     /// The model is open.
     Opened {

@@ -65,6 +65,8 @@ extern "C" {
 pub(crate) struct Engine {
     state: State,
     line: Rc<RefCell<Line>>,
+    /// The models that need no file, a line for each, once they were asked for.
+    pub(crate) names: RwSignal<String>,
 }
 
 /// The line's own memory; the user never sees it.
@@ -141,7 +143,7 @@ impl Opening {
 impl Engine {
     /// Starts the worker.
     pub(crate) fn start(state: State) -> Self {
-        let engine = Self { state, line: Rc::default() };
+        let engine = Self { state, line: Rc::default(), names: RwSignal::new(String::new()) };
         engine.start_worker();
         engine
     }
@@ -342,6 +344,7 @@ impl Engine {
                 };
                 Timeout::new(QUIET, fetch).forget();
             }
+            FromWorker::Names { names } => self.names.set(names),
             FromWorker::Opened { generation, dims, text, spec, estimate, fault } => {
                 self.opened(generation, dims, text, spec, estimate);
                 let taken_back = |fault| ConfigProblem { fault, taken_back: true };
@@ -524,6 +527,13 @@ impl Engine {
         if !std::mem::replace(&mut line.has_rest, true) {
             line.send(&ToWorker::FetchReaders, &JsValue::NULL);
             link::keep_offline();
+        }
+    }
+
+    /// Asks for the models that need no file, unless they are there.
+    pub(crate) fn ask_names(&self) {
+        if self.names.with_untracked(String::is_empty) {
+            self.line.borrow().send(&ToWorker::Names, &JsValue::NULL);
         }
     }
 

@@ -49,7 +49,7 @@ mod tests {
     use crate::words::language::tr;
 
     fn described(example: &str, config: &Config) -> String {
-        let path = format!("{}/../public/examples/{example}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../examples/{example}", env!("CARGO_MANIFEST_DIR"));
         let bytes = std::fs::read(path).expect("the example travels with the page");
         let model = highwater_core::open(&mut bytes.as_slice(), example).expect("it opens");
         let report = model.estimate(config).expect("it is estimated");

@@ -115,7 +115,7 @@ mod tests {
     use highwater_draw::stack::Stack;
 
     fn snapshot() -> Vec<u8> {
-        let path = format!("{}/../public/examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
         let bytes = std::fs::read(path).expect("the example travels with the page");
         let model = highwater_core::open(&mut bytes.as_slice(), "resnet50").expect("it opens");
         let run =
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn origins_are_called_what_they_are() {
-        let path = format!("{}/../public/examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../examples/resnet50.onnx", env!("CARGO_MANIFEST_DIR"));
         let bytes = std::fs::read(path).expect("the example travels with the page");
         let model = highwater_core::open(&mut bytes.as_slice(), "resnet50").expect("it opens");
         let report = model.estimate(&Config::default()).expect("it is estimated");

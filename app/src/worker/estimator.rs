@@ -2,13 +2,12 @@
 
 use highwater_core::config::{Kind, SETTINGS, Scope};
 use highwater_core::sorted;
-use highwater_core::{Config, Error, Source, device, formats};
+use highwater_core::{Config, device};
 
 use crate::model::protocol::{Device, OpenDim};
 
 pub(crate) use highwater_core::Model;
 pub(crate) use highwater_core::estimate::{Match, Simulation};
-use highwater_core::formats::Opened;
 pub(crate) use highwater_core::levers::{Facts, LEVERS, Search, Searched};
 
 /// Every device.
@@ -36,16 +35,6 @@ pub(crate) fn ids_by_interest(chosen: &str) -> Vec<String> {
         }
     }
     ids
-}
-
-/// Reads the structure of an ONNX file; nothing where the input is something else.
-pub(crate) fn open_onnx(source: &mut dyn Source, name: &str) -> Result<Option<Opened>, Error> {
-    formats::open_onnx(source, name)
-}
-
-/// Reads ONNX that was text.
-pub(crate) fn open_written(bytes: &[u8]) -> Result<Opened, Error> {
-    formats::open_written(bytes)
 }
 
 /// Dimensions that the file leaves open, the batch first.
@@ -88,8 +77,8 @@ mod tests {
     #[test]
     fn every_example_opens_and_reads_as_a_sentence() {
         for example in EXAMPLES {
-            let path = format!("{}/../public/{}", env!("CARGO_MANIFEST_DIR"), example.path);
-            let bytes = std::fs::read(&path).expect("the example travels with the page");
+            let path = format!("{}/../examples/{}", env!("CARGO_MANIFEST_DIR"), example.file);
+            let bytes = std::fs::read(&path).expect("the example is there");
             let model =
                 highwater_core::open(&mut bytes.as_slice(), example.file).expect("it opens");
             let dims = open_dims(&model);

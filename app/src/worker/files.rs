@@ -10,7 +10,7 @@ extern "C" {
 }
 
 /// Lets `highwater_core` have them.
-pub(crate) fn serve() {
+pub fn serve() {
     #[cfg(target_arch = "wasm32")]
     highwater_core::apart::set_loader(|name| file_of(name).map(|bytes| bytes.to_vec()));
 }

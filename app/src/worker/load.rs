@@ -1,5 +1,6 @@
 //! Sources for the worker: files in slices, and bytes in memory.
 
+use highwater_core::graph::Graph;
 use highwater_core::source::Source;
 use highwater_core::{Error, ErrorKind};
 use js_sys::{ArrayBuffer, Date, Uint8Array};
@@ -13,6 +14,8 @@ use super::files;
 const BLOCK: u64 = 64 << 10;
 /// Milliseconds between two words of how much of a file was read.
 const NEWS: f64 = 150.0;
+/// What packed graphs begin with.
+pub(crate) const GRAPH: &[u8] = b"highwater graph\n";
 /// SIZE: of texts that the page shows in its editor.
 const TEXT_MAX: usize = 256 << 10;
 
@@ -43,6 +46,12 @@ impl Opening {
             Self::File(file) => reader(file),
             Self::Bytes(bytes) => reader(&mut bytes.as_slice()),
         }
+    }
+
+    /// The graph of an example, which needs no reader.
+    pub(crate) fn graph(&self) -> Option<Graph> {
+        let Self::Bytes(bytes) = self else { return None };
+        postcard::from_bytes(bytes.strip_prefix(GRAPH)?).ok()
     }
 
     /// Its contents, if they are a text that a person could edit.

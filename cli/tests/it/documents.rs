@@ -37,7 +37,7 @@ fn commands_print_what_documents_show() {
         for (command, shown) in examples {
             let place = |word: &str| {
                 let is_model = Path::new(word).extension().is_some_and(|ending| ending == "onnx");
-                if is_model { format!("{ROOT}/public/examples/{word}") } else { word.to_owned() }
+                if is_model { format!("{ROOT}/examples/{word}") } else { word.to_owned() }
             };
             let words: Vec<String> = command.split(' ').map(place).collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();

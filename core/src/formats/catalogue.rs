@@ -9,7 +9,7 @@ use super::hf_config;
 use super::spec::kinds::distance;
 use super::{Fidelity, Opened, Recognised};
 use crate::config::{Attention, Checkpoint, Config, Precision};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::sorted;
 
 /// COUNT: parameters from which a model is large.
@@ -165,6 +165,33 @@ pub fn nearest(name: &str, count: usize) -> Vec<Entry> {
         .collect();
     sorted::by_key(&mut ranked, |(rank, _)| *rank);
     ranked.into_iter().take(count).map(|(_, entry)| entry).collect()
+}
+
+/// COUNT: names that are suggested for an unknown one.
+const NEAREST: usize = 5;
+
+/// How a text begins that is the name of a model: `highwater model llama-3.1-8b`.
+pub const MARK: &str = "highwater model ";
+
+/// The model that a text names; `None` for any other text.
+///
+/// # Errors
+/// When there is no model of that name, with the nearest names.
+pub(super) fn read(text: &str) -> Option<Result<Opened, Error>> {
+    let name = text.strip_prefix(MARK)?.trim();
+    Some(match find(name) {
+        Some(entry) => entry.open(),
+        None => Err(Error::new(ErrorKind::WrongFormat, unknown(name))),
+    })
+}
+
+/// That there is no such name, and which there are.
+fn unknown(name: &str) -> String {
+    let near: Vec<&str> = nearest(name, NEAREST).iter().map(|entry| entry.id).collect();
+    format!(
+        "there is no model `{name}` in the catalogue; the nearest names are {}. Or open the model's `config.json`",
+        near.join(", ")
+    )
 }
 
 /// All names as compact text, for a field that finds as you type: a line `id|name|names on the Hub|parameters` for

@@ -20,7 +20,8 @@ use crate::formats::Recognised;
 use crate::graph::Graph;
 use crate::infer::open_dims;
 use crate::sorted;
-use crate::tensor::TensorType;
+use crate::step::quantized::QUANTIZE;
+use crate::tensor::DType;
 use crate::trace::{Category, LabelId, Phase, Storage, Trace};
 
 impl DeviceVerdict {
@@ -84,10 +85,15 @@ impl ModelSummary {
     pub(crate) fn placed(trace: &Trace) -> Self {
         let placed = |category| {
             trace.storages.iter().filter(move |storage| {
-                storage.category == category && trace.label(storage.operator).is_empty()
+                let operator = trace.label(storage.operator);
+                storage.category == category && (operator.is_empty() || operator == QUANTIZE)
             })
         };
-        let elements = |storage: &Storage| storage.tensor.as_ref().map_or(0, TensorType::numel);
+        // A byte of a parameter has two packed weights.
+        let elements = |storage: &Storage| {
+            let tensor = storage.tensor.as_ref();
+            tensor.map_or(0, |ty| ty.numel() << u32::from(ty.dtype == DType::UInt8))
+        };
         Self {
             parameters: placed(Category::Parameter).map(elements).fold(0, u64::saturating_add),
             parameter_bytes: placed(Category::Parameter).map(|s| s.requested).sum(),

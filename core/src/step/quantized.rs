@@ -1,5 +1,6 @@
-//! Weights that bitsandbytes quantises on their way to the device (`Params4bit`, `Int8Params`): packed values and
-//! their statistics. Source: `bitsandbytes/nn/modules.py` and `bitsandbytes/functional.py`, 0.50.
+//! Weights that bitsandbytes quantises on their way to the device: packed values and their statistics.
+//!
+//! Source: `Params4bit` and `Int8Params` in `bitsandbytes/nn/modules.py` and `bitsandbytes/functional.py`, 0.50.
 
 use crate::config::{Config, Quantize};
 use crate::eager::{Runtime, Tensor, kernels};
@@ -10,6 +11,9 @@ use crate::trace::Category;
 /// COUNT: values that 4 bits and that 8 bits stand for.
 const VALUES: [u64; 2] = [16, 256];
 
+/// The operator that quantises a weight.
+pub const QUANTIZE: &str = "bitsandbytes::quantize";
+
 /// A weight of this type on the device, and what is needed to restore it; the `first` brings a table that all share.
 pub(super) fn load(
     rt: &Runtime,
@@ -18,7 +22,7 @@ pub(super) fn load(
     name: &str,
     first: bool,
 ) -> (Tensor, Vec<Tensor>) {
-    rt.enter_operator("bitsandbytes::quantize");
+    rt.enter_operator(QUANTIZE);
     let place =
         |dtype, sizes: &[u64], category| rt.place(&TensorType::new(dtype, sizes), category, name);
     let keep = |dtype, sizes: &[u64]| place(dtype, sizes, Category::Buffer);

@@ -255,9 +255,9 @@ mod tests {
                 assert!(value(row, &all).is_some(), "{}: {key}", layout.model_type);
             }
             assert!(layout.head_width(768, Some(100)) >= 8, "{}", layout.model_type);
-            let same = layouts.iter().find(|other| {
-                other.class == layout.class && other.model_type != layout.model_type
-            });
+            let same = layouts
+                .iter()
+                .find(|other| other.class == layout.class && other.model_type != layout.model_type);
             assert!(same.is_none(), "{same:?}");
         }
     }

@@ -248,8 +248,8 @@ mod tests {
 
     /// Those with convolutions.
     const EXAMPLES: [&[u8]; 2] = [
-        include_bytes!("../../../../../public/examples/resnet50.onnx"),
-        include_bytes!("../../../../../public/examples/vit_b_16.onnx"),
+        include_bytes!("../../../../../examples/resnet50.onnx"),
+        include_bytes!("../../../../../examples/vit_b_16.onnx"),
     ];
 
     thread_local! {
