@@ -10,7 +10,7 @@
 use crate::config::{Attention, Config, LossChoice, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::graph::Graph;
+use crate::graph::{Graph, ValueId};
 use crate::sorted;
 
 use super::spec::tree;
@@ -100,7 +100,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     }
     diagnostics.extend(unread::report(c, &run.seen)?);
     let defaults = Config {
-        loss: loss(task),
+        loss: if computes_loss(&run.builder.graph, &outputs) { LossChoice::Own } else { loss(task) },
         precision: precision(c),
         freeze: run.frozen,
         ..Config::default()
@@ -125,6 +125,12 @@ fn loss(task: &str) -> LossChoice {
         "QuestionAnswering" | "Contrastive" => LossChoice::Own,
         _ => LossChoice::Auto,
     }
+}
+
+/// Whether the program's first result is a loss, which many classes compute themselves.
+fn computes_loss(graph: &Graph, outputs: &[ValueId]) -> bool {
+    let first = outputs.first().copied();
+    graph.nodes.iter().any(|node| node.op == "SoftmaxCrossEntropyLoss" && node.output(0) == first)
 }
 
 /// The family of a configuration; or of its `text_config`, where the whole is not known, and then what
