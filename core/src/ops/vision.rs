@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn autocast_upsamples_in_single_precision() {
         let call = "Resize bfloat16[1,4,8,8] - - int64[2]:16,16 axes=[2,3]";
-        expect![[r#"
+        expect![[r"
             aten::to: +a 1024
             aten::upsample: +b 4096 -a
             drop: -b
@@ -246,7 +246,7 @@ mod tests {
             aten::upsample: +e 1024 -d
             aten::to: +f 512 -e
             AccumulateGrad: -c
-        "#]]
+        "]]
         .assert_eq(&events_under(call, Some(DType::BFloat16)));
     }
 
