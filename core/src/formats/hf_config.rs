@@ -10,7 +10,7 @@
 use crate::config::{Attention, Config, LossChoice, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
-use crate::graph::Graph;
+use crate::graph::{Graph, ValueId};
 use crate::sorted;
 
 use super::spec::tree;
@@ -69,7 +69,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     let task = architecture.map_or(Some(family.task), |name| task_of(name, family.task));
     let task = task.ok_or_else(|| {
         let name = architecture.unwrap_or_default();
-        c.fault(&["architectures"], &format!("`{name}` has a head that is not supported; supported are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, ForImageClassification and the bare model"))
+        c.fault(&["architectures"], &format!("`{name}` has a head that is not supported; supported are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, ForImageClassification, ForSemanticSegmentation and the bare model"))
     })?;
     let name = architecture.unwrap_or(family.model_type);
     if architecture.is_some_and(|class| !is_class_of(class, family.model_type)) {
@@ -98,9 +98,16 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     if task == "QuestionAnswering" && !matches!(family.task, "CausalLM" | "MaskedLM") {
         return Err(c.fault(&["architectures"], "this family answers no questions here"));
     }
+    if task == "SemanticSegmentation" && family.task != task {
+        return Err(c.fault(&["architectures"], "this family has no head for segmentation here"));
+    }
     diagnostics.extend(unread::report(c, &run.seen)?);
     let defaults = Config {
-        loss: loss(task),
+        loss: if computes_loss(&run.builder.graph, &outputs) {
+            LossChoice::Own
+        } else {
+            loss(task)
+        },
         precision: precision(c),
         freeze: run.frozen,
         ..Config::default()
@@ -125,6 +132,12 @@ fn loss(task: &str) -> LossChoice {
         "QuestionAnswering" | "Contrastive" => LossChoice::Own,
         _ => LossChoice::Auto,
     }
+}
+
+/// Whether the program's first result is a loss, which many classes compute themselves.
+fn computes_loss(graph: &Graph, outputs: &[ValueId]) -> bool {
+    let first = outputs.first().copied();
+    graph.nodes.iter().any(|node| node.op == "SoftmaxCrossEntropyLoss" && node.output(0) == first)
 }
 
 /// The family of a configuration; or of its `text_config`, where the whole is not known, and then what
@@ -266,7 +279,7 @@ fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
 
 /// What a class is for, by the end of its name.
 fn task_of(architecture: &str, usual: &'static str) -> Option<&'static str> {
-    const TASKS: [&str; 7] = [
+    const TASKS: [&str; 8] = [
         "CausalLM",
         "MaskedLM",
         "ConditionalGeneration",
@@ -274,6 +287,7 @@ fn task_of(architecture: &str, usual: &'static str) -> Option<&'static str> {
         "TokenClassification",
         "QuestionAnswering",
         "ImageClassification",
+        "SemanticSegmentation",
     ];
     let (_, end) = architecture.rsplit_once("For").unwrap_or((architecture, ""));
     if let Some(task) = TASKS.iter().find(|task| **task == end) {

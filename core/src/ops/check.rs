@@ -87,6 +87,11 @@ const HARDWARE: Hardware = Hardware {
 /// allocations as `+name bytes` and its frees as `-name`: the forward, then after `drop` what is not
 /// saved once nobody holds the output, then the backward. All floating inputs are parameters.
 pub(super) fn events(call: &str) -> String {
+    events_under(call, None)
+}
+
+/// The same, with the forward under autocast to a type.
+pub(super) fn events_under(call: &str, autocast: Option<DType>) -> String {
     let Case { mut node, opset, mut types, mut elements, row } = read(call, 1);
     let rt = Runtime::new(HARDWARE, PyTorch::V2_15);
     let place = |ty: &TensorType| {
@@ -106,7 +111,7 @@ pub(super) fn events(call: &str) -> String {
     elements.push(None);
     let placed = rt.events();
     let mut call = Call::new(&rt, &node, opset, (&types, &elements), inputs.clone().into());
-    row.run.expect("the operator runs")(&mut call).unwrap();
+    rt.autocast(autocast, || row.run.expect("the operator runs")(&mut call)).unwrap();
     let output = call.finish().remove(0).expect("an output");
     let ran = rt.events();
     let (dtype, sizes) = (output.dtype(), output.sizes().to_vec());

@@ -27,7 +27,7 @@ pub(super) fn without_gradient(call: &mut Call<'_>, name: &'static str) -> Resul
 
 /// A kernel that fills a tensor of other sizes, and one that fills the gradient.
 pub(super) fn resampled(call: &mut Call<'_>, name: &'static str) -> Result<(), OpError> {
-    let x = call.need(0)?;
+    let [x] = call.rt.for_operator(name, [&call.need(0)?]);
     let dims = &call.output_type(0)?.dims;
     let y = view::resample(call.rt, name, &x, dims);
     let kernel = call.node.string("kernel").or_else(|| {

@@ -229,7 +229,26 @@ fn stft(inference: &mut Inference<'_>) -> Result<(), OpError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::ops::check::check;
+    use expect_test::expect;
+
+    use crate::ops::check::{check, events_under};
+    use crate::tensor::DType;
+
+    #[test]
+    fn autocast_upsamples_in_single_precision() {
+        let call = "Resize bfloat16[1,4,8,8] - - int64[2]:16,16 axes=[2,3]";
+        expect![[r"
+            aten::to: +a 1024
+            aten::upsample: +b 4096 -a
+            drop: -b
+            aten::ones_like: +c 4
+            gradient: +d 4096
+            aten::upsample: +e 1024 -d
+            aten::to: +f 512 -e
+            AccumulateGrad: -c
+        "]]
+        .assert_eq(&events_under(call, Some(DType::BFloat16)));
+    }
 
     #[test]
     fn shapes() {

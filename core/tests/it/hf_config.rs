@@ -124,11 +124,12 @@ fn every_family_runs() {
             "decoder_attention_heads": 4, "embed_dim": 24, "hidden_sizes": [16, 32], "depths": [1, 2],
             "num_heads": [3, 6], "text_config": {}, "vision_config": {}"#;
         let sizes = if family == "swin" { sizes } else { &sizes.replace("[3, 6]", "4") };
-        let sizes = if family == "swin" {
-            &sizes.replace(r#""num_attention_heads": 4,"#, "")
-        } else {
-            sizes
+        let heads = match family {
+            "swin" => "",
+            "segformer" => r#""num_encoder_blocks": 2, "num_attention_heads": [1, 2],"#,
+            _ => r#""num_attention_heads": 4,"#,
         };
+        let sizes = &sizes.replace(r#""num_attention_heads": 4,"#, heads);
         // Classes are called after their family: `Gemma3ForCausalLM` is of `gemma3_text`.
         let class_name = family.replace(['_', '-'], "");
         let stem = ["model", "text"].iter().find_map(|end| class_name.strip_suffix(end));
@@ -146,6 +147,7 @@ fn every_family_runs() {
                 "ForTokenClassification",
                 "ForQuestionAnswering",
                 "ForImageClassification",
+                "ForSemanticSegmentation",
             ] {
                 let text = format!(
                     r#"{{"model_type": "{family}", "architectures": ["{stem}{class}"], "_attn_implementation": "{attention}", {sizes}}}"#
@@ -165,7 +167,7 @@ fn every_family_runs() {
         }
         assert!(answered >= 2, "{family}: {answered} answered");
     }
-    assert_eq!(count, 38);
+    assert_eq!(count, 42);
 }
 
 /// An attention that is asked for goes before that of the file, and is said where it cannot be.

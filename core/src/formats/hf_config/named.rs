@@ -57,8 +57,9 @@ const BESIDE: [&str; 3] =
     ["pooler.", "cls.seq_relationship.", "EncDecAttention.relative_attention_bias"];
 
 /// Parameters that are not of a module of their own, so that no print has them.
-const UNPRINTED: [&str; 6] = [
+const UNPRINTED: [&str; 7] = [
     "cls_token",
+    "mask_token",
     "distillation_token",
     "position_embeddings",
     "predictions.bias",

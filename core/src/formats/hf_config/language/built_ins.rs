@@ -56,7 +56,7 @@ impl<'t> Run<'t> {
             ("Buffer", sizes) => self.state(Member::Buffer, sizes, &named),
             ("tokens", [Value::Int(longest)]) => Ok(self.tokens(*longest)),
             ("numbers", sizes) => self.numbers(DType::Float32, sizes),
-            ("labels", []) => self.numbers(DType::Int64, &[]),
+            ("labels", sizes) => self.numbers(DType::Int64, sizes),
             ("family", [Value::Text(..)]) => Ok(Value::None),
             ("range", [Value::Int(end)]) => Ok(Value::List((0..*end).map(Value::Int).collect())),
             ("len", [list]) => {
