@@ -4,14 +4,19 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use highwater_core::config::Attention;
-use highwater_core::formats::Fidelity;
+use highwater_core::formats::{Fidelity, catalogue};
 use highwater_core::{Config, Error, Model};
 use proptest::prelude::*;
 
 use crate::fixtures;
 use crate::runs::{self, Run, table};
 
+/// A configuration of the fixtures, or that of torchvision's network of that name.
 fn text(name: &str) -> String {
+    let entry = catalogue::find(name).filter(|entry| entry.family().starts_with("torchvision."));
+    if let Some(entry) = entry {
+        return entry.configuration();
+    }
     String::from_utf8(fixtures::read(&format!("hf_config/{name}.json"))).unwrap()
 }
 
@@ -26,7 +31,7 @@ fn with(name: &str, key: &str, value: &str) -> String {
 
 /// Every family that was recorded, with what is predicted for it.
 #[test]
-fn peaks_are_those_of_transformers() {
+fn peaks_are_those_of_the_libraries() {
     let mut page = String::new();
     let (mut exact, mut count, mut worst) = (0, 0, 0);
     for cells in &table("hf_config/truth.csv") {
@@ -117,7 +122,9 @@ fn every_family_runs() {
     for file in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         let head = text.lines().find_map(|line| line.strip_prefix("family(\"")?.split_once('"'));
-        let Some((family, _)) = head else { continue };
+        let Some((family, rest)) = head else { continue };
+        // The only class of a family of torchvision's, whose settings all have defaults.
+        let own = rest.split_once("model=\"").and_then(|(_, rest)| rest.split('"').next());
         let sizes = r#""hidden_size": 64, "d_model": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
             "intermediate_size": 64, "vocab_size": 100, "rotary_dim": 8, "d_kv": 16, "encoder_attention_heads": 4,
             "num_key_value_heads": 4, "relative_attention": true, "pos_att_type": "c2p|p2c", "conv_kernel_size": 3,
@@ -129,6 +136,7 @@ fn every_family_runs() {
         } else {
             sizes
         };
+        let sizes = if own.is_some() { r#""num_classes": 10"# } else { sizes };
         // Classes are called after their family: `Gemma3ForCausalLM` is of `gemma3_text`.
         let class_name = family.replace(['_', '-'], "");
         let stem = ["model", "text"].iter().find_map(|end| class_name.strip_suffix(end));
@@ -137,6 +145,7 @@ fn every_family_runs() {
         count += 1;
         for attention in ["sdpa", "eager"] {
             for class in [
+                "",
                 "Model",
                 "ModelWithProjection",
                 "ForCausalLM",
@@ -147,8 +156,12 @@ fn every_family_runs() {
                 "ForQuestionAnswering",
                 "ForImageClassification",
             ] {
+                let class = match own {
+                    Some(own) if class.is_empty() => own.to_owned(),
+                    _ => format!("{stem}{class}"),
+                };
                 let text = format!(
-                    r#"{{"model_type": "{family}", "architectures": ["{stem}{class}"], "_attn_implementation": "{attention}", {sizes}}}"#
+                    r#"{{"model_type": "{family}", "architectures": ["{class}"], "_attn_implementation": "{attention}", {sizes}}}"#
                 );
                 match open(&text) {
                     Ok(model) => {
@@ -165,7 +178,7 @@ fn every_family_runs() {
         }
         assert!(answered >= 2, "{family}: {answered} answered");
     }
-    assert_eq!(count, 38);
+    assert_eq!(count, 51);
 }
 
 /// An attention that is asked for goes before that of the file, and is said where it cannot be.
@@ -239,6 +252,15 @@ fn what_is_not_known_is_refused() {
             r#"{"model_type": "llava", "text_config": {"model_type": "mamba", "hidden_size": 64}}"#,
             "neither of which is known",
         ),
+        (
+            r#"{"model_type": "torchvision.resnet", "architectures": ["VGG"]}"#,
+            "no class of the family `torchvision.resnet` in torchvision",
+        ),
+        (
+            r#"{"model_type": "torchvision.resnet", "layers": [3, 4]}"#,
+            "for each of the four stages",
+        ),
+        (r#"{"model_type": "torchvision.vgg", "convolutions": [1, 1, 1, 1, 9]}"#, "at most 8"),
         (
             r#"{"model_type": "mixtral", "hidden_size": 64, "num_local_experts": 1}"#,
             "fewer experts",
