@@ -114,6 +114,28 @@ fn families_are_found() {
     }
 }
 
+/// Modules of torchvision's networks have the names that torchvision gives them, in lists and outside.
+#[test]
+fn networks_have_the_names_of_torchvision() {
+    for (network, expected) in [
+        ("resnet50", "layer4.0.downsample.1.bias"),
+        ("vgg16_bn", "features.41.weight"),
+        ("mobilenet_v2", "features.18.0.weight"),
+        ("mobilenet_v3_small", "features.1.block.1.fc2.bias"),
+        ("efficientnet_b0", "features.7.0.block.3.0.weight"),
+        ("densenet121", "features.denseblock4.denselayer16.conv2.weight"),
+        ("shufflenet_v2_x1_0", "stage4.3.branch2.6.weight"),
+        ("mnasnet1_0", "layers.13.0.layers.7.weight"),
+        ("regnet_y_400mf", "trunk_output.block4.block4-5.f.se.fc1.weight"),
+        ("convnext_tiny", "features.7.2.layer_scale"),
+        ("inception_v3", "Mixed_7c.branch3x3dbl_3b.conv.weight"),
+    ] {
+        let model = open(&text(network)).unwrap();
+        let members = &model.graph().members;
+        assert!(members.iter().any(|(name, _)| name == expected), "{network}: {expected}");
+    }
+}
+
 /// A file of a family that breaks the grammar, or runs into a mistake, is told by its name and line.
 #[test]
 fn every_family_runs() {
@@ -178,7 +200,7 @@ fn every_family_runs() {
         }
         assert!(answered >= 2, "{family}: {answered} answered");
     }
-    assert_eq!(count, 51);
+    assert_eq!(count, 52);
 }
 
 /// An attention that is asked for goes before that of the file, and is said where it cannot be.
