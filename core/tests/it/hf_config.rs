@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use highwater_core::config::Attention;
-use highwater_core::formats::{Fidelity, catalogue};
+use highwater_core::formats::Fidelity;
+use highwater_core::formats::catalogue::{self, Entry};
 use highwater_core::{Config, Error, Model};
 use proptest::prelude::*;
 
 use crate::fixtures;
 use crate::runs::{self, Run, table};
 
-/// A configuration of the fixtures, or that of torchvision's network of that name.
+/// A configuration of the fixtures, or that of an entry of torchvision's in the catalogue, by its exact name.
 fn text(name: &str) -> String {
-    let entry = catalogue::find(name).filter(|entry| entry.family().starts_with("torchvision."));
+    let is_network = |entry: &Entry| entry.id == name && entry.family().starts_with("torchvision.");
+    let entry = catalogue::find(name).filter(is_network);
     if let Some(entry) = entry {
         return entry.configuration();
     }
@@ -119,16 +121,16 @@ fn families_are_found() {
 fn networks_have_the_names_of_torchvision() {
     for (network, expected) in [
         ("resnet50", "layer4.0.downsample.1.bias"),
-        ("vgg16_bn", "features.41.weight"),
-        ("mobilenet_v2", "features.18.0.weight"),
-        ("mobilenet_v3_small", "features.1.block.1.fc2.bias"),
-        ("efficientnet_b0", "features.7.0.block.3.0.weight"),
+        ("vgg16-bn", "features.41.weight"),
+        ("mobilenet-v2", "features.18.0.weight"),
+        ("mobilenet-v3-small", "features.1.block.1.fc2.bias"),
+        ("efficientnet-b0", "features.7.0.block.3.0.weight"),
         ("densenet121", "features.denseblock4.denselayer16.conv2.weight"),
-        ("shufflenet_v2_x1_0", "stage4.3.branch2.6.weight"),
-        ("mnasnet1_0", "layers.13.0.layers.7.weight"),
-        ("regnet_y_400mf", "trunk_output.block4.block4-5.f.se.fc1.weight"),
-        ("convnext_tiny", "features.7.2.layer_scale"),
-        ("inception_v3", "Mixed_7c.branch3x3dbl_3b.conv.weight"),
+        ("shufflenet-v2-x1-0", "stage4.3.branch2.6.weight"),
+        ("mnasnet1-0", "layers.13.0.layers.7.weight"),
+        ("regnet-y-400mf", "trunk_output.block4.block4-5.f.se.fc1.weight"),
+        ("convnext-tiny", "features.7.2.layer_scale"),
+        ("inception-v3", "Mixed_7c.branch3x3dbl_3b.conv.weight"),
     ] {
         let model = open(&text(network)).unwrap();
         let members = &model.graph().members;

@@ -16,6 +16,9 @@ const NODES_MAX: usize = 400_000;
 /// COUNT: items of a list that is repeated, at most.
 const REPEATED_MAX: usize = 64;
 
+/// COUNT: items of a list to which another is added, at most.
+const ADDED_MAX: usize = 1024;
+
 /// COUNT: copies of one value in a list.
 const COPIES_MAX: i64 = 8;
 
@@ -395,7 +398,7 @@ impl<'t> Run<'t> {
         let result = match (sign, a, b) {
             ("==", a, b) => Some(Value::Flag(a.equals(b))),
             ("!=", a, b) => Some(Value::Flag(!a.equals(b))),
-            ("+", Value::List(a), Value::List(b)) if a.len().max(b.len()) <= REPEATED_MAX => {
+            ("+", Value::List(a), Value::List(b)) if a.len().max(b.len()) <= ADDED_MAX => {
                 Some(Value::List(a.iter().chain(b.iter()).cloned().collect()))
             }
             ("*", Value::List(list), Value::Int(n)) => usize::try_from(*n).ok().and_then(|n| {
