@@ -1,4 +1,4 @@
-"""Counts the parameters of every model in the catalogue with transformers' own classes, on the meta device.
+"""Counts the parameters of every model in the catalogue with its library's own classes, on the meta device.
 
 `./oracle python catalogue.py` prints the entries whose number differs; with `--write`, it corrects the file.
 """
@@ -31,8 +31,11 @@ def entries(text):
         yield name, number, model_type, architecture, json.loads('{' + ' '.join(lines) + '}')
 
 
-def count(model_type, architecture, settings):
+def count(name, model_type, architecture, settings):
     """Parameters of a model, tied ones once."""
+    if model_type.startswith('torchvision.'):
+        model = network(name, architecture)
+        return sum(parameter.numel() for parameter in model.parameters())
     import torch
     import transformers
 
@@ -44,11 +47,27 @@ def count(model_type, architecture, settings):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def network(name, architecture):
+    """A network of torchvision, by the name of its function; without second classifiers and random weights."""
+    from unittest import mock
+
+    from torch import nn
+    from torchvision import models
+
+    given = dict(aux_logits=False, init_weights=False) if architecture in ('GoogLeNet', 'Inception3') else {}
+    fillers = [name for name in dir(nn.init) if name.endswith('_') and not name.startswith('_')]
+    with mock.patch.multiple(nn.init, **{filler: lambda tensor, *_, **__: tensor for filler in fillers}):
+        model = models.get_model(name.replace('-', '_'), weights=None, **given)
+    if type(model).__name__ != architecture:
+        sys.exit(f'{name}: a {type(model).__name__}, not a {architecture}')
+    return model
+
+
 def main():
     text = FILE.read_text()
     wrong = 0
     for name, stated, *model in entries(text):
-        counted = count(*model)
+        counted = count(name, *model)
         if counted != stated:
             wrong += 1
             print(f'{name}: {stated} is stated, {counted} are counted', flush=True)

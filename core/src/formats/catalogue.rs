@@ -9,7 +9,7 @@ use super::hf_config;
 use super::spec::kinds::distance;
 use super::{Fidelity, Opened, Recognised};
 use crate::apart;
-use crate::config::{Attention, Checkpoint, Config, Precision};
+use crate::config::{Attention, Checkpoint, Config, Optimizer, Precision};
 use crate::error::{Error, ErrorKind};
 use crate::sorted;
 
@@ -18,6 +18,9 @@ const LARGE: u64 = 3_000_000_000;
 
 /// COUNT: tokens of a sample of a model that writes text.
 const TOKENS: u64 = 2048;
+
+/// COUNT: images of a batch of torchvision's script.
+const IMAGES: u64 = 32;
 
 /// Words that variants have in their names whose configuration is that of the plain model.
 const VARIANTS: [&str; 4] = ["instruct", "chat", "it", "hf"];
@@ -42,9 +45,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Names on the Hub.
+    /// Names on the Hub; a network of torchvision has none there.
     pub fn hub(&self) -> impl Iterator<Item = &'static str> {
-        self.hub.split(", ")
+        self.hub.split(", ").filter(|name| !name.is_empty())
+    }
+
+    /// Whether the model is one of torchvision's.
+    fn is_of_torchvision(&self) -> bool {
+        self.model_type.starts_with("torchvision.")
     }
 
     /// The family: `model_type` of the configuration.
@@ -62,8 +70,17 @@ impl Entry {
     }
 
     /// How people train the model: in bf16 where it is large or its weights are published in half precision, else with
-    /// autocast; a model that writes text on one sample of [`TOKENS`]; a large model with checkpointing.
+    /// autocast; a model that writes text on one sample of [`TOKENS`]; a large model with checkpointing. torchvision's
+    /// networks have the defaults of its own script, `references/classification/train.py`.
     pub fn settings(&self) -> Config {
+        if self.is_of_torchvision() {
+            return Config {
+                optimizer: Optimizer::SgdMomentum,
+                weight_decay: true,
+                dims: sorted::map([("batch".to_owned(), IMAGES)]),
+                ..Config::default()
+            };
+        }
         let is_large = self.parameters >= LARGE;
         let is_half = ["bfloat16", "float16"].iter().any(|name| self.word("dtype") == Some(name));
         let mut config = Config {
@@ -261,6 +278,7 @@ fn parse(text: &'static str) -> Vec<Entry> {
         else {
             continue;
         };
+        let hub = if hub == "-" { "" } else { hub };
         let parameters = count.parse().unwrap_or(0);
         let own = Entry { id, name, parameters, hub, model_type, class, members };
         let like = count.strip_prefix("= ");

@@ -57,30 +57,38 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     let (c, family, left_out) = find_with_parts(&families, whole)?;
     unread::refuse_quantized(whole)?;
     let architecture = c.words("architectures").first().copied().filter(|_| left_out.is_none());
+    let is_own = !family.class.is_empty();
     // What transformers saves always has a width: defaults alone are no model of anybody's.
     let has_parts = PARTS.iter().any(|name| c.part(name).is_some());
-    if !has_parts && !WIDTHS.iter().any(|name| c.has(name)) {
+    if !is_own && !has_parts && !WIDTHS.iter().any(|name| c.has(name)) {
         let message = format!(
             "the configuration states no width ({}), so that it is no model's",
             WIDTHS.join(", ")
         );
         return Err(Error::new(ErrorKind::WrongFormat, message));
     }
-    let task = architecture.map_or(Some(family.task), |name| task_of(name, family.task));
+    let task = match architecture {
+        Some(name) if !is_own => task_of(name, family.task),
+        _ => Some(family.task),
+    };
     let task = task.ok_or_else(|| {
         let name = architecture.unwrap_or_default();
         c.fault(&["architectures"], &format!("`{name}` has a head that is not supported; supported are ForCausalLM, ForMaskedLM, ForConditionalGeneration, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering, ForImageClassification, ForSemanticSegmentation and the bare model"))
     })?;
     let name = architecture.unwrap_or(family.model_type);
-    if architecture.is_some_and(|class| !is_class_of(class, family.model_type)) {
+    let is_known = |class| {
+        if is_own { class == family.class } else { is_class_of(class, family.model_type) }
+    };
+    if architecture.is_some_and(|class| !is_known(class)) {
+        let library = if is_own { "torchvision" } else { "transformers" };
         let message =
-            format!("`{name}` is no class of the family `{}` in transformers", family.model_type);
+            format!("`{name}` is no class of the family `{}` in {library}", family.model_type);
         return Err(c.fault(&["architectures"], &message));
     }
     let mut diagnostics = Vec::new();
     if let Some(left_out) = left_out {
         diagnostics.push(Diagnostic::new(Severity::Error, "text-part", left_out));
-    } else if architecture.is_none() {
+    } else if architecture.is_none() && !is_own {
         let message = format!(
             "`architectures` is not stated, and {name} is assumed to be trained with its usual head"
         );
@@ -262,10 +270,11 @@ fn find<'f>(
 
 /// That there is no such family, and which is the nearest.
 fn unknown(families: &[Family], c: Settings<'_>, name: &str) -> Error {
-    let known: Vec<&str> = families.iter().map(|family| family.model_type).collect();
+    let families = families.iter().filter(|family| family.class.is_empty());
+    let known: Vec<&str> = families.clone().map(|family| family.model_type).collect();
     let keys = sorted::set(c.keys());
     let shared = |family: &&Family| family.keys.iter().filter(|key| keys.contains(**key)).count();
-    let nearest = families.iter().rev().max_by_key(shared).filter(|family| shared(family) > 1);
+    let nearest = families.rev().max_by_key(shared).filter(|family| shared(family) > 1);
     let nearest = nearest.map_or_else(String::new, |family| {
         format!("; by what it states, {} is the nearest: with that as `model_type`, sizes are read and operators are those of {0}", family.model_type)
     });

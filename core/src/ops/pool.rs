@@ -7,12 +7,13 @@
 use super::Call;
 use super::formula::{run_as, spelled};
 use super::shape_math::{Windows, before, dim, from, signed, sizes};
-use super::{Inference, OpError, Operator, op};
+use super::{Inference, OpError, Operator, Shaped, op, torch};
 use crate::aten::formula::Value;
 use crate::aten::pool as aten;
 use crate::tensor::{DType, Dims, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
+    Shaped { infer: adaptive, ..torch("AdaptiveAveragePool", 1..=1) }.runs(adaptive_pool_rule),
     op("AveragePool", 1..=1, pool).runs(average_pool_rule),
     op("GlobalAveragePool", 1..=1, global).runs(global_average_pool),
     op("GlobalLpPool", 1..=1, global).runs(spelled),
@@ -53,6 +54,20 @@ fn global(inference: &mut Inference<'_>) -> Result<(), OpError> {
     let x = inference.input(0)?;
     let mut dims = before(&x.dims, 2).to_vec();
     dims.resize(x.rank(), 1);
+    inference.set_dims(0, x.dtype, dims);
+    Ok(())
+}
+
+/// `adaptive_avg_pool2d`, with the sizes that it makes in `output_size`.
+fn adaptive(inference: &mut Inference<'_>) -> Result<(), OpError> {
+    let x = inference.input(0)?;
+    let made = inference.node.ints("output_size");
+    let made = sizes(made.ok_or_else(|| OpError::new("`output_size` is missing"))?)?;
+    let mut dims = before(&x.dims, 2).to_vec();
+    dims.extend(made.iter().copied());
+    if dims.len() != x.rank() {
+        return Err(OpError::new(format!("{}-d output of {x}", made.len())));
+    }
     inference.set_dims(0, x.dtype, dims);
     Ok(())
 }
@@ -107,6 +122,19 @@ fn average_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
     Ok(())
 }
 
+fn adaptive_pool_rule(call: &mut Call<'_>) -> Result<(), OpError> {
+    let x = call.need(0)?;
+    let dims = &call.output_type(0)?.dims;
+    let is_mean = from(dims, 2).iter().all(|&n| n == 1);
+    let y = if is_mean {
+        aten::global_average_pool(call.rt, &x)
+    } else {
+        aten::average_pool(call.rt, &x, dims, true)
+    };
+    call.set(0, y);
+    Ok(())
+}
+
 /// `adaptive_avg_pool2d` to one element is a mean.
 fn global_average_pool(call: &mut Call<'_>) -> Result<(), OpError> {
     let x = call.need(0)?;
@@ -140,6 +168,8 @@ mod tests {
             ("MaxPool float32[2,8,7,7] kernel_shape=[2]", "error: 1-d kernel"),
             ("MaxPool float32[2,8,7,7] kernel_shape=[2,2] strides=[0,0]", "error: stride 0"),
             ("GlobalAveragePool float32[2,512,7,7]", "float32[2,512,1,1]"),
+            ("torch.AdaptiveAveragePool float32[2,8,9,9] output_size=[7,7]", "float32[2,8,7,7]"),
+            ("torch.AdaptiveAveragePool float32[2,8,9,9] output_size=[7]", "error: 1-d output"),
             (
                 "MaxUnpool float32[1,1,2,2] int64[1,1,2,2] kernel_shape=[2,2] strides=[2,2]",
                 "float32[1,1,4,4]",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use highwater_core::config::{Checkpoint, Precision};
+use highwater_core::config::{Checkpoint, Optimizer, Precision};
 use highwater_core::formats::catalogue::{self, Entry};
 use highwater_core::graph::{Graph, Member};
 use highwater_core::{Config, Error, Severity};
@@ -20,7 +20,7 @@ fn parameters(graph: &Graph) -> u64 {
     literals.map(|literal| literal.dims.iter().product::<u64>()).sum()
 }
 
-/// Parameters are those that transformers counts; no key is unread, and the settings that an entry opens with are those
+/// Parameters are those that the library counts; no key is unread, and the settings that an entry opens with are those
 /// of its model.
 #[test]
 fn every_entry_has_its_published_number_of_parameters() {
@@ -96,6 +96,13 @@ fn names_are_found_as_people_write_them() {
         ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"),
         ("gpt2", "gpt2"),
         ("openai/whisper-tiny.en", "whisper-tiny.en"),
+        ("resnet50", "resnet50"),
+        ("ResNet-50", "resnet50"),
+        ("wide_resnet50_2", "wide-resnet50-2"),
+        ("vgg16_bn", "vgg16-bn"),
+        ("efficientnet_v2_s", "efficientnet-v2-s"),
+        ("EfficientNet-B0", "efficientnet-b0"),
+        ("regnet_y_1_6gf", "regnet-y-1-6gf"),
     ] {
         assert_eq!(found(name).id, id, "{name}");
     }
@@ -147,4 +154,19 @@ fn entries_open_with_the_settings_of_their_users() {
         let expected = Config { precision, checkpoint, dims, ..Config::default() };
         assert_eq!(found(name).settings(), expected, "{name}");
     }
+}
+
+/// torchvision's networks open with the defaults of its script, and have no name on the Hub.
+#[test]
+fn networks_open_with_the_settings_of_torchvision() {
+    let entry = found("resnet50");
+    let expected = Config {
+        optimizer: Optimizer::SgdMomentum,
+        weight_decay: true,
+        dims: [("batch".to_owned(), 32)].into(),
+        ..Config::default()
+    };
+    assert_eq!(entry.settings(), expected);
+    assert_eq!(entry.hub().count(), 0);
+    assert!(catalogue::names().contains("resnet50|ResNet-50||25557032\n"));
 }

@@ -5,13 +5,20 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 use highwater_core::config::Attention;
 use highwater_core::formats::Fidelity;
+use highwater_core::formats::catalogue::{self, Entry};
 use highwater_core::{Config, Error, Model};
 use proptest::prelude::*;
 
 use crate::fixtures;
 use crate::runs::{self, Run, table};
 
+/// A configuration of the fixtures, or that of an entry of torchvision's in the catalogue, by its exact name.
 fn text(name: &str) -> String {
+    let is_network = |entry: &Entry| entry.id == name && entry.family().starts_with("torchvision.");
+    let entry = catalogue::find(name).filter(is_network);
+    if let Some(entry) = entry {
+        return entry.configuration();
+    }
     String::from_utf8(fixtures::read(&format!("hf_config/{name}.json"))).unwrap()
 }
 
@@ -26,7 +33,7 @@ fn with(name: &str, key: &str, value: &str) -> String {
 
 /// Every family that was recorded, with what is predicted for it.
 #[test]
-fn peaks_are_those_of_transformers() {
+fn peaks_are_those_of_the_libraries() {
     let mut page = String::new();
     let (mut exact, mut count, mut worst) = (0, 0, 0);
     for cells in &table("hf_config/truth.csv") {
@@ -109,6 +116,28 @@ fn families_are_found() {
     }
 }
 
+/// Modules of torchvision's networks have the names that torchvision gives them, in lists and outside.
+#[test]
+fn networks_have_the_names_of_torchvision() {
+    for (network, expected) in [
+        ("resnet50", "layer4.0.downsample.1.bias"),
+        ("vgg16-bn", "features.41.weight"),
+        ("mobilenet-v2", "features.18.0.weight"),
+        ("mobilenet-v3-small", "features.1.block.1.fc2.bias"),
+        ("efficientnet-b0", "features.7.0.block.3.0.weight"),
+        ("densenet121", "features.denseblock4.denselayer16.conv2.weight"),
+        ("shufflenet-v2-x1-0", "stage4.3.branch2.6.weight"),
+        ("mnasnet1-0", "layers.13.0.layers.7.weight"),
+        ("regnet-y-400mf", "trunk_output.block4.block4-5.f.se.fc1.weight"),
+        ("convnext-tiny", "features.7.2.layer_scale"),
+        ("inception-v3", "Mixed_7c.branch3x3dbl_3b.conv.weight"),
+    ] {
+        let model = open(&text(network)).unwrap();
+        let members = &model.graph().members;
+        assert!(members.iter().any(|(name, _)| name == expected), "{network}: {expected}");
+    }
+}
+
 /// A file of a family that breaks the grammar, or runs into a mistake, is told by its name and line.
 #[test]
 fn every_family_runs() {
@@ -117,7 +146,9 @@ fn every_family_runs() {
     for file in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         let head = text.lines().find_map(|line| line.strip_prefix("family(\"")?.split_once('"'));
-        let Some((family, _)) = head else { continue };
+        let Some((family, rest)) = head else { continue };
+        // The only class of a family of torchvision's, whose settings all have defaults.
+        let own = rest.split_once("model=\"").and_then(|(_, rest)| rest.split('"').next());
         let sizes = r#""hidden_size": 64, "d_model": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
             "intermediate_size": 64, "vocab_size": 100, "rotary_dim": 8, "d_kv": 16, "encoder_attention_heads": 4,
             "num_key_value_heads": 4, "relative_attention": true, "pos_att_type": "c2p|p2c", "conv_kernel_size": 3,
@@ -130,6 +161,7 @@ fn every_family_runs() {
             _ => r#""num_attention_heads": 4,"#,
         };
         let sizes = &sizes.replace(r#""num_attention_heads": 4,"#, heads);
+        let sizes = if own.is_some() { r#""num_classes": 10"# } else { sizes };
         // Classes are called after their family: `Gemma3ForCausalLM` is of `gemma3_text`.
         let class_name = family.replace(['_', '-'], "");
         let stem = ["model", "text"].iter().find_map(|end| class_name.strip_suffix(end));
@@ -138,6 +170,7 @@ fn every_family_runs() {
         count += 1;
         for attention in ["sdpa", "eager"] {
             for class in [
+                "",
                 "Model",
                 "ModelWithProjection",
                 "ForCausalLM",
@@ -149,8 +182,12 @@ fn every_family_runs() {
                 "ForImageClassification",
                 "ForSemanticSegmentation",
             ] {
+                let class = match own {
+                    Some(own) if class.is_empty() => own.to_owned(),
+                    _ => format!("{stem}{class}"),
+                };
                 let text = format!(
-                    r#"{{"model_type": "{family}", "architectures": ["{stem}{class}"], "_attn_implementation": "{attention}", {sizes}}}"#
+                    r#"{{"model_type": "{family}", "architectures": ["{class}"], "_attn_implementation": "{attention}", {sizes}}}"#
                 );
                 match open(&text) {
                     Ok(model) => {
@@ -167,7 +204,7 @@ fn every_family_runs() {
         }
         assert!(answered >= 2, "{family}: {answered} answered");
     }
-    assert_eq!(count, 42);
+    assert_eq!(count, 56);
 }
 
 /// An attention that is asked for goes before that of the file, and is said where it cannot be.
@@ -241,6 +278,15 @@ fn what_is_not_known_is_refused() {
             r#"{"model_type": "llava", "text_config": {"model_type": "mamba", "hidden_size": 64}}"#,
             "neither of which is known",
         ),
+        (
+            r#"{"model_type": "torchvision.resnet", "architectures": ["VGG"]}"#,
+            "no class of the family `torchvision.resnet` in torchvision",
+        ),
+        (
+            r#"{"model_type": "torchvision.resnet", "layers": [3, 4]}"#,
+            "for each of the four stages",
+        ),
+        (r#"{"model_type": "torchvision.vgg", "convolutions": [1, 1, 1, 1, 9]}"#, "at most 8"),
         (
             r#"{"model_type": "mixtral", "hidden_size": 64, "num_local_experts": 1}"#,
             "fewer experts",

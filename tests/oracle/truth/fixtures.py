@@ -35,7 +35,7 @@ def main_results(arguments: list[str]) -> None:
     for row in (row for path in arguments for row in lines(Path(path))):
         said = settings.flags(row)
         # Exports have free batches and lengths, not free image sizes.
-        if said is None or row['size'] not in (None, 224, 299):
+        if said is None or row['size'] not in (None, 224, 299, 300):
             print(f'left out: {row.get("arguments", row["model"])}', file=sys.stderr)
             continue
         cells = [row['model'], row['batch'], row['seq'], ' '.join(said)]

@@ -27,6 +27,8 @@ pub(super) struct Family {
     pub(super) model_type: &'static str,
     /// What such a model is trained for if `architectures` does not state it.
     pub(super) task: &'static str,
+    /// The only class of the family, if it is one of torchvision's; else classes have names as in transformers.
+    pub(super) class: &'static str,
     /// The model inside of one with a head.
     pub(super) base: &'static str,
     /// Keys that its configurations have and few others.
@@ -44,6 +46,7 @@ pub(super) fn families() -> Result<Vec<Family>, Error> {
         Ok(Family {
             model_type: stated(""),
             task: stated("task"),
+            class: stated("model"),
             base: stated("base"),
             keys: stated("keys").split(' ').collect(),
             like: stated("like"),

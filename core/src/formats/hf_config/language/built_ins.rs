@@ -6,6 +6,7 @@ use super::run::{Run, called};
 use super::value::{Arguments, Value};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
+use crate::formats::builder::joined;
 use crate::graph::{Attribute, Dim, Member, ValueId};
 use crate::tensor::DType;
 
@@ -15,13 +16,21 @@ const NODES_MAX: usize = 400_000;
 /// COUNT: items of a list that is repeated, at most.
 const REPEATED_MAX: usize = 64;
 
+/// COUNT: items of a list to which another is added, at most.
+const ADDED_MAX: usize = 1024;
+
+/// COUNT: copies of one value in a list.
+const COPIES_MAX: i64 = 8;
+
 /// COUNT: tokens and batch where nobody says.
 const USUAL: [u64; 2] = [512, 8];
 
 /// Functions of every text: lists, settings and what is said about them, inputs, state, operators.
-const BUILT_INS: [&str; 17] = [
+const BUILT_INS: [&str; 19] = [
     "range",
     "len",
+    "each",
+    "add_module",
     "scaled",
     "setting",
     "stated",
@@ -62,6 +71,17 @@ impl<'t> Run<'t> {
             ("len", [list]) => {
                 let count = self.items(list)?.len();
                 Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+            }
+            ("each", [list @ Value::List(_), Value::Int(_)]) => Ok(list.clone()),
+            ("each", [value, Value::Int(count @ 0..=COPIES_MAX)]) => {
+                Ok(Value::List((0..*count).map(|_| value.clone()).collect()))
+            }
+            (
+                "add_module",
+                [owner, Value::Text(name, _), Value::List(numbers), class, plain @ ..],
+            ) => {
+                let made = Arguments { plain: plain.to_vec(), named };
+                self.add_module(owner, (name, numbers), class, made)
             }
             ("scaled", [Value::Int(n), Value::Float(factor)]) => {
                 Ok(Value::Int(scaled(*n, *factor)))
@@ -190,6 +210,27 @@ impl<'t> Run<'t> {
         let sizes = self.sizes(sizes)?.into_iter().map(Dim::Known);
         let dims = [Dim::Named("batch".to_owned())].into_iter().chain(sizes).collect();
         Ok(Value::Tensor(self.builder.input(self.input, dtype, dims)))
+    }
+
+    /// A module of that class, under a name with numbers in it: `block{}-{}`.
+    fn add_module(
+        &mut self,
+        owner: &Value<'t>,
+        (name, numbers): (&str, &[Value<'t>]),
+        class: &Value<'t>,
+        arguments: Arguments<'t>,
+    ) -> Result<Value<'t>, Error> {
+        let Some(path) = self.path_of(owner) else {
+            return Err(self.mistake(&format!("{} has no modules", owner.kind())));
+        };
+        let mut path = joined(path, name);
+        for number in self.ints(numbers)? {
+            path = path.replacen("{}", &number.to_string(), 1);
+        }
+        let outside = std::mem::replace(&mut self.naming, path);
+        let made = self.call(class.clone(), arguments);
+        self.naming = outside;
+        made
     }
 
     fn sizes(&self, sizes: &[Value<'t>]) -> Result<Vec<u64>, Error> {
@@ -324,7 +365,7 @@ impl<'t> Run<'t> {
             "or" | "and" => return self.value(right),
             _ => {}
         }
-        let b = self.value(right)?;
+        let b = if sign == "+" { self.added_to(&a, right)? } else { self.value(right)? };
         match (sign, &a, &b) {
             ("is", a, b) => Ok(Value::Flag(a.equals(b))),
             ("in", a, b) => Ok(Value::Flag(self.items(b)?.iter().any(|item| item.equals(a)))),
@@ -357,7 +398,7 @@ impl<'t> Run<'t> {
         let result = match (sign, a, b) {
             ("==", a, b) => Some(Value::Flag(a.equals(b))),
             ("!=", a, b) => Some(Value::Flag(!a.equals(b))),
-            ("+", Value::List(a), Value::List(b)) if a.len().max(b.len()) <= REPEATED_MAX => {
+            ("+", Value::List(a), Value::List(b)) if a.len().max(b.len()) <= ADDED_MAX => {
                 Some(Value::List(a.iter().chain(b.iter()).cloned().collect()))
             }
             ("*", Value::List(list), Value::Int(n)) => usize::try_from(*n).ok().and_then(|n| {

@@ -45,6 +45,8 @@ pub(in super::super) struct Run<'t> {
     pub(super) path: String,
     /// Path of what is being made.
     pub(super) naming: String,
+    /// COUNT: items in front of the list that is being made.
+    in_front: usize,
     /// Name of the parameter that is being given its default: an input of the model.
     pub(super) input: &'t str,
     file: &'t str,
@@ -76,6 +78,7 @@ impl<'t> Run<'t> {
             seen: Vec::new(),
             path: String::new(),
             naming: String::new(),
+            in_front: 0,
             input: "",
             file: "",
             line: 0,
@@ -182,7 +185,8 @@ impl<'t> Run<'t> {
         match &statement.kind {
             StatementKind::Assign(targets, value) => self.assign_all(targets, value)?,
             StatementKind::Increase(target, value) => {
-                let (old, more) = (self.value(target)?, self.value(value)?);
+                let old = self.value(target)?;
+                let more = self.added_to(&old, value)?;
                 let sum = self.increased(old, more)?;
                 self.assign(target, sum)?;
             }
@@ -440,8 +444,10 @@ impl<'t> Run<'t> {
                 self.list(&items, |run, item| run.value(item))?
             }
             Expr::Each(item, name, list) => {
+                let in_front = std::mem::take(&mut self.in_front);
                 let list = self.value(list)?;
                 let list = self.items(&list)?;
+                self.in_front = in_front;
                 self.list(&list, |run, value| {
                     run.bind(name, value.clone());
                     run.value(item)
@@ -478,6 +484,18 @@ impl<'t> Run<'t> {
             .ok_or_else(|| self.mistake(&format!("`{name}` is not defined")))
     }
 
+    /// What is added to a value; a list that is added to a list continues its numbers.
+    pub(super) fn added_to(
+        &mut self,
+        value: &Value<'t>,
+        more: &'t Expr<'t>,
+    ) -> Result<Value<'t>, Error> {
+        if let (Value::List(list), Expr::List(_) | Expr::Each(..)) = (value, more) {
+            self.in_front = list.len();
+        }
+        self.value(more)
+    }
+
     /// A list, whose modules have its numbers in their paths.
     fn list<T>(
         &mut self,
@@ -485,9 +503,11 @@ impl<'t> Run<'t> {
         mut value: impl FnMut(&mut Self, &T) -> Result<Value<'t>, Error>,
     ) -> Result<Value<'t>, Error> {
         let path = self.naming.clone();
+        let in_front = std::mem::take(&mut self.in_front);
         let mut list = Vec::new();
         for (index, item) in items.iter().enumerate() {
             self.step()?;
+            let index = index.saturating_add(in_front);
             if !path.is_empty() {
                 self.naming = format!("{path}.{index}");
             }
