@@ -1,4 +1,4 @@
-"""Counts the parameters of every model in the catalogue with transformers' own classes, on the meta device.
+"""Counts the parameters of every model in the catalogue with the libraries' own classes, on the meta device.
 
 `./oracle python catalogue.py` prints the entries whose number differs; with `--write`, it corrects the file.
 """
@@ -18,7 +18,7 @@ def entries(text):
     current = None
     for line in text.splitlines():
         if line.startswith('family '):
-            family = line.split()[1:]
+            family = (line.split() * 2)[1::2] if line.count(' ') == 1 else line.split()[1:]
         elif line.startswith('  ') and current:
             found[current][3].append(line)
         elif match := ENTRY.match(line):
@@ -37,10 +37,22 @@ def count(model_type, architecture, settings):
     import transformers
 
     settings.pop('dtype', None)
+    if model_type == architecture:
+        return count_of_diffusers(architecture, settings)
     family = transformers.AutoConfig.for_model(model_type, **settings)
     with torch.device('meta'):
         model = getattr(transformers, architecture)(family)
     model.tie_weights()
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def count_of_diffusers(architecture, settings):
+    """Parameters of a model of diffusers, whose configuration states the class alone."""
+    import diffusers
+    import torch
+
+    with torch.device('meta'):
+        model = getattr(diffusers, architecture).from_config(settings)
     return sum(parameter.numel() for parameter in model.parameters())
 
 

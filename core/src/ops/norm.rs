@@ -8,7 +8,7 @@
 use super::Call;
 use super::formula::{run_as, spelled};
 use super::shape_math::{self, dim, dtype_attribute, like_first};
-use super::{Inference, OpError, Operator, op};
+use super::{Inference, OpError, Operator, op, torch};
 use crate::aten::formula::Value;
 use crate::aten::norm as aten;
 use crate::tensor::{DType, TensorType};
@@ -18,6 +18,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("GroupNormalization", 3..=3, like_first).runs(group_norm_rule),
     op("InstanceNormalization", 1..=3, like_first).runs(instance_norm_rule),
     op("LRN", 1..=1, like_first).runs(spelled),
+    torch("LayerNorm", 1..=3).runs(layer_norm_rule),
     op("LayerNormalization", 2..=3, layer_norm).runs(layer_norm_rule),
     op("LpNormalization", 1..=1, like_first).runs(lp_normalization_rule).unproven(),
     op("MeanVarianceNormalization", 1..=1, like_first).runs(spelled),
