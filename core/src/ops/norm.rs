@@ -139,6 +139,15 @@ mod tests {
         "]]
         .assert_eq(&events("LayerNormalization float32[2,3,8] float32[8]"));
         expect![[r"
+            aten::native_layer_norm: +a 192 +b 24 +c 24
+            drop: -a
+            aten::ones_like: +d 4
+            gradient: +e 192
+            NativeLayerNormBackward0: +f 192 -e -b -c
+            AccumulateGrad: -d
+        "]]
+        .assert_eq(&events("LayerNorm float32[2,3,8]"));
+        expect![[r"
             aten::_fused_rms_norm: +a 192 +b 24
             drop: -a
             aten::ones_like: +c 4
@@ -204,6 +213,7 @@ mod tests {
                 "float32[2,32,8,8]",
             ),
             ("RMSNormalization float32[2,64,768] float32[768]", "float32[2,64,768]"),
+            ("LayerNorm float16[2,64,768]", "float16[2,64,768]"),
         ] {
             check(call, expected);
         }
