@@ -278,8 +278,9 @@ fn parse(text: &'static str) -> Vec<Entry> {
         let end = members.map(str::len).sum();
         let (members, after) = after.split_at_checked(end).unwrap_or((after, ""));
         rest = after;
-        if let Some((family, its_class)) =
-            line.strip_prefix("family ").map(|family| family.split_once(' ').unwrap_or((family, family)))
+        if let Some((family, its_class)) = line
+            .strip_prefix("family ")
+            .map(|family| family.split_once(' ').unwrap_or((family, family)))
         {
             (model_type, class) = (family, its_class);
             continue;

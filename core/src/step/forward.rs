@@ -329,7 +329,11 @@ impl Forward<'_> {
 }
 
 /// The parts that run again in backward.
-fn regions(steps: &[&Node], stated: &[String], checkpoint: Checkpoint) -> Vec<RangeInclusive<usize>> {
+fn regions(
+    steps: &[&Node],
+    stated: &[String],
+    checkpoint: Checkpoint,
+) -> Vec<RangeInclusive<usize>> {
     let every = match checkpoint {
         Checkpoint::None => return Vec::new(),
         Checkpoint::Blocks => 1,

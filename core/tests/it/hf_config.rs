@@ -121,7 +121,8 @@ fn every_family_runs() {
         if family.ends_with("2DModel") {
             let stated = if family == "Transformer2DModel" { "ada_norm_zero" } else { "" };
             let sizes = r#""block_out_channels": [32, 64, 64, 64], "attention_head_dim": 8, "sample_size": 16"#;
-            let text = format!(r#"{{"_class_name": "{family}", "norm_type": "{stated}", {sizes}}}"#);
+            let text =
+                format!(r#"{{"_class_name": "{family}", "norm_type": "{stated}", {sizes}}}"#);
             let text = text.replace(r#""norm_type": "", "#, "");
             assert!(open(&text).unwrap().trace(&Config::default()).is_ok(), "{family}");
             count += 1;

@@ -150,7 +150,8 @@ mod tests {
     fn modules_that_a_family_states() {
         let node = |module: &str| Node { module: module.to_owned(), ..Node::default() };
         let modules = ["down.0.conv.0", "down.0.attn.0", "down.1.conv.0", "down.0.conv.0.norm"];
-        let nodes: Vec<Node> = modules.iter().flat_map(|module| [(); 3].map(|()| node(module))).collect();
+        let nodes: Vec<Node> =
+            modules.iter().flat_map(|module| [(); 3].map(|()| node(module))).collect();
         let steps: Vec<&Node> = nodes.iter().collect();
         let stated = ["down.0.conv.0", "down.1.conv.0"].map(str::to_owned);
         assert_eq!(find(&steps, &stated), [0..=2, 6..=8]);
