@@ -146,7 +146,7 @@ mod tests {
             NativeLayerNormBackward0: +f 192 -e -b -c
             AccumulateGrad: -d
         "]]
-        .assert_eq(&events("LayerNorm float32[2,3,8]"));
+        .assert_eq(&events("torch.LayerNorm float32[2,3,8]"));
         expect![[r"
             aten::_fused_rms_norm: +a 192 +b 24
             drop: -a
@@ -213,7 +213,7 @@ mod tests {
                 "float32[2,32,8,8]",
             ),
             ("RMSNormalization float32[2,64,768] float32[768]", "float32[2,64,768]"),
-            ("LayerNorm float16[2,64,768]", "float16[2,64,768]"),
+            ("torch.LayerNorm float16[2,64,768]", "float16[2,64,768]"),
         ] {
             check(call, expected);
         }
