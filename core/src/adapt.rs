@@ -137,10 +137,11 @@ fn layer(program: &Program<'_>, node: &Node) -> Option<Layer> {
     Some(Layer { name: name.to_owned(), weight, inner: last(x)?, outer: last(y)? })
 }
 
-/// Whether a pattern names a module: `q_proj` names all that are called so, as `target_modules` does.
+/// Whether a pattern names a module: `q_proj` names all that are called so, and `to_out.0` all whose paths end so, as
+/// `target_modules` does.
 fn names(pattern: &str, module: &str) -> bool {
-    let last = module.rsplit('.').next().unwrap_or_default();
-    pattern::matches(pattern, module) || pattern::matches(pattern, last)
+    let ends = module.match_indices('.').filter_map(|(at, _)| module.get(at.saturating_add(1)..));
+    std::iter::once(module).chain(ends).any(|end| pattern::matches(pattern, end))
 }
 
 impl Layer {

@@ -249,13 +249,16 @@ fn why(tensor: &LiveTensor, marks: &[PhaseMark], running: Phase) -> Why {
 
 impl Scores {
     /// The largest tensor of the loss has the number of classes in its last dimension. Other tensors of
-    /// that size with the same last dimension are logits or made of them.
+    /// that size with the same last dimension are logits or made of them. A squared error has no classes.
     fn of(report: &Report) -> Option<Self> {
         let passing = |tensor: &&LiveTensor| {
             matches!(tensor.category, Category::Activation | Category::Temporary)
         };
         let live = || report.live_at_peak.iter().filter(passing);
         let largest = live().find(|tensor| tensor.module == "loss")?;
+        if largest.operator == "aten::mse_loss" {
+            return None;
+        }
         let tensor = largest.tensor.clone()?;
         let classes = tensor.dims.last().copied().filter(|_| tensor.rank() > 1)?;
         let is_score = |live: &&LiveTensor| {

@@ -59,6 +59,10 @@ pub struct Graph {
     pub is_traced: bool,
     /// In a program: values that a Python name holds until another value has been made.
     pub held: Vec<(ValueId, ValueId)>,
+    /// In a program: paths of the modules that its library runs again in backward where a user asks for that. Empty
+    /// where the library is not known to choose.
+    #[serde(default)]
+    pub recomputed: Vec<String>,
     /// Values of `Constant` nodes, in order: numbers of the code, which are trained only where they are used as
     /// weights.
     pub constants: Vec<ValueId>,

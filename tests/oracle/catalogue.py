@@ -1,4 +1,4 @@
-"""Counts the parameters of every model in the catalogue with its library's own classes, on the meta device.
+"""Counts the parameters of every model in the catalogue with the libraries' own classes, on the meta device.
 
 `./oracle python catalogue.py` prints the entries whose number differs; with `--write`, it corrects the file.
 """
@@ -18,7 +18,7 @@ def entries(text):
     current = None
     for line in text.splitlines():
         if line.startswith('family '):
-            family = line.split()[1:]
+            family = (line.split() * 2)[1::2] if line.count(' ') == 1 else line.split()[1:]
         elif line.startswith('  ') and current:
             found[current][3].append(line)
         elif match := ENTRY.match(line):
@@ -40,6 +40,8 @@ def count(name, model_type, architecture, settings):
     import transformers
 
     settings.pop('dtype', None)
+    if model_type == architecture:
+        return count_of_diffusers(architecture, settings)
     family = transformers.AutoConfig.for_model(model_type, **settings)
     with torch.device('meta'):
         model = getattr(transformers, architecture)(family)
@@ -61,6 +63,16 @@ def network(name, architecture):
     if type(model).__name__ != architecture:
         sys.exit(f'{name}: a {type(model).__name__}, not a {architecture}')
     return model
+
+
+def count_of_diffusers(architecture, settings):
+    """Parameters of a model of diffusers, whose configuration states the class alone."""
+    import diffusers
+    import torch
+
+    with torch.device('meta'):
+        model = getattr(diffusers, architecture).from_config(settings)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def main():

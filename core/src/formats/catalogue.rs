@@ -16,6 +16,9 @@ use crate::sorted;
 /// COUNT: parameters from which a model is large.
 const LARGE: u64 = 3_000_000_000;
 
+/// COUNT: parameters from which a model that denoises is trained with checkpointing.
+const LARGE_DENOISER: u64 = 2_000_000_000;
+
 /// COUNT: tokens of a sample of a model that writes text.
 const TOKENS: u64 = 2048;
 
@@ -63,15 +66,18 @@ impl Entry {
     /// The text of a `config.json`.
     pub fn configuration(&self) -> String {
         let Self { model_type, class, members, .. } = self;
-        format!(
-            "{{\n  \"model_type\": \"{model_type}\", \"architectures\": [\"{class}\"],\n{}\n}}\n",
-            members.trim_end()
-        )
+        let kind = if self.is_of_diffusers() {
+            format!("\"_class_name\": \"{class}\"")
+        } else {
+            format!("\"model_type\": \"{model_type}\", \"architectures\": [\"{class}\"]")
+        };
+        format!("{{\n  {kind},\n{}\n}}\n", members.trim_end())
     }
 
     /// How people train the model: in bf16 where it is large or its weights are published in half precision, else with
-    /// autocast; a model that writes text on one sample of [`TOKENS`]; a large model with checkpointing. torchvision's
-    /// networks have the defaults of its own script, `references/classification/train.py`.
+    /// autocast; a model that writes text on one sample of [`TOKENS`], one that denoises on one sample; a large model
+    /// with checkpointing. torchvision's networks have the defaults of its own script,
+    /// `references/classification/train.py`.
     pub fn settings(&self) -> Config {
         if self.is_of_torchvision() {
             return Config {
@@ -82,12 +88,20 @@ impl Entry {
             };
         }
         let is_large = self.parameters >= LARGE;
+        let denoises = self.is_of_diffusers();
         let is_half = ["bfloat16", "float16"].iter().any(|name| self.word("dtype") == Some(name));
         let mut config = Config {
             precision: if is_large || is_half { Precision::Bf16 } else { Precision::AmpBf16 },
-            checkpoint: if is_large { Checkpoint::Blocks } else { Checkpoint::None },
+            checkpoint: if is_large || denoises && self.parameters >= LARGE_DENOISER {
+                Checkpoint::Blocks
+            } else {
+                Checkpoint::None
+            },
             ..Config::default()
         };
+        if denoises {
+            config.dims.insert("batch".to_owned(), 1);
+        }
         if self.class.ends_with("ForCausalLM") || self.class.ends_with("LMHeadModel") {
             let longest = ["max_position_embeddings", "n_positions"]
                 .iter()
@@ -112,6 +126,11 @@ impl Entry {
             spec: None,
             configuration: Some(configuration),
         })
+    }
+
+    /// Whether the family is a class of diffusers, whose configurations state that alone.
+    fn is_of_diffusers(&self) -> bool {
+        self.model_type == self.class
     }
 
     /// What the configuration states under a key: a number, or a text without its quotes.
@@ -266,8 +285,9 @@ fn parse(text: &'static str) -> Vec<Entry> {
         let end = members.map(str::len).sum();
         let (members, after) = after.split_at_checked(end).unwrap_or((after, ""));
         rest = after;
-        if let Some((family, its_class)) =
-            line.strip_prefix("family ").and_then(|family| family.split_once(' '))
+        if let Some((family, its_class)) = line
+            .strip_prefix("family ")
+            .map(|family| family.split_once(' ').unwrap_or((family, family)))
         {
             (model_type, class) = (family, its_class);
             continue;

@@ -1,11 +1,12 @@
-//! Hugging Face `config.json` → the program that transformers runs for it.
+//! Hugging Face `config.json` → the program that transformers or diffusers runs for it.
 //!
 //! - A configuration states sizes; the operators are those of the family's `modeling_*.py`, written
 //!   out in `families/*.family` as that file writes them, and run by [`language`].
+//! - A configuration of diffusers states its class, `_class_name`, which is the name of its family. It has no head.
 //! - A configuration of another family is refused, because sizes alone do not determine operators. The refusal
 //!   names the family with the most similar keys.
 //!
-//! Sources: transformers 5.23, `models/*/modeling_*.py` and `configuration_*.py`.
+//! Sources: transformers 5.23, `models/*/modeling_*.py` and `configuration_*.py`; diffusers 0.42, `models`.
 
 use crate::config::{Attention, Config, LossChoice, Precision};
 use crate::diagnostic::{Diagnostic, Severity};
@@ -26,8 +27,23 @@ mod settings;
 mod unread;
 
 /// Names of a model's width.
-const WIDTHS: [&str; 7] =
-    ["hidden_size", "n_embd", "n_embed", "d_model", "dim", "hidden_sizes", "embed_dim"];
+const WIDTHS: [&str; 9] = [
+    "hidden_size",
+    "n_embd",
+    "n_embed",
+    "d_model",
+    "dim",
+    "hidden_sizes",
+    "embed_dim",
+    "block_out_channels",
+    "attention_head_dim",
+];
+
+/// Where transformers and diffusers state the family.
+const FAMILY: [&str; 2] = ["model_type", CLASS];
+
+/// Where diffusers states the class.
+const CLASS: &str = "_class_name";
 
 /// Names of the configurations that a configuration of two models has.
 const PARTS: [&str; 2] = ["text_config", "vision_config"];
@@ -35,10 +51,10 @@ const PARTS: [&str; 2] = ["text_config", "vision_config"];
 /// Whether a text is such a configuration.
 pub(super) fn is_config(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
-        && (text.contains("\"model_type\"") || text.contains("\"architectures\""))
+        && ["architectures"].iter().chain(&FAMILY).any(|key| text.contains(key))
         && tree::parse(text).is_ok_and(|tree| {
             let c = Settings::new(&tree);
-            c.has("model_type") || c.has("architectures")
+            ["architectures"].iter().chain(&FAMILY).any(|key| c.has(key))
         })
 }
 
@@ -88,7 +104,7 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     let mut diagnostics = Vec::new();
     if let Some(left_out) = left_out {
         diagnostics.push(Diagnostic::new(Severity::Error, "text-part", left_out));
-    } else if architecture.is_none() && !is_own {
+    } else if architecture.is_none() && !is_own && !c.has(CLASS) {
         let message = format!(
             "`architectures` is not stated, and {name} is assumed to be trained with its usual head"
         );
@@ -138,6 +154,7 @@ fn loss(task: &str) -> LossChoice {
             LossChoice::CrossEntropy
         }
         "QuestionAnswering" | "Contrastive" => LossChoice::Own,
+        "Denoising" => LossChoice::Mse,
         _ => LossChoice::Auto,
     }
 }
@@ -255,7 +272,7 @@ fn find<'f>(
     c: Settings<'_>,
     architecture: Option<&str>,
 ) -> Result<&'f Family, Error> {
-    let stated = c.word(&["model_type"]);
+    let stated = c.word(&FAMILY);
     let found = families.iter().find(|family| match (stated, architecture) {
         (Some(stated), _) => stated == family.model_type,
         (None, Some(name)) => {

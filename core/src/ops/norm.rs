@@ -8,7 +8,7 @@
 use super::Call;
 use super::formula::{run_as, spelled};
 use super::shape_math::{self, dim, dtype_attribute, like_first};
-use super::{Inference, OpError, Operator, op};
+use super::{Inference, OpError, Operator, op, torch};
 use crate::aten::formula::Value;
 use crate::aten::norm as aten;
 use crate::tensor::{DType, TensorType};
@@ -18,6 +18,7 @@ pub(super) const TABLE: &[Operator] = &[
     op("GroupNormalization", 3..=3, like_first).runs(group_norm_rule),
     op("InstanceNormalization", 1..=3, like_first).runs(instance_norm_rule),
     op("LRN", 1..=1, like_first).runs(spelled),
+    torch("LayerNorm", 1..=3).runs(layer_norm_rule),
     op("LayerNormalization", 2..=3, layer_norm).runs(layer_norm_rule),
     op("LpNormalization", 1..=1, like_first).runs(lp_normalization_rule).unproven(),
     op("MeanVarianceNormalization", 1..=1, like_first).runs(spelled),
@@ -138,6 +139,15 @@ mod tests {
         "]]
         .assert_eq(&events("LayerNormalization float32[2,3,8] float32[8]"));
         expect![[r"
+            aten::native_layer_norm: +a 192 +b 24 +c 24
+            drop: -a
+            aten::ones_like: +d 4
+            gradient: +e 192
+            NativeLayerNormBackward0: +f 192 -e -b -c
+            AccumulateGrad: -d
+        "]]
+        .assert_eq(&events("torch.LayerNorm float32[2,3,8]"));
+        expect![[r"
             aten::_fused_rms_norm: +a 192 +b 24
             drop: -a
             aten::ones_like: +c 4
@@ -203,6 +213,7 @@ mod tests {
                 "float32[2,32,8,8]",
             ),
             ("RMSNormalization float32[2,64,768] float32[768]", "float32[2,64,768]"),
+            ("torch.LayerNorm float16[2,64,768]", "float16[2,64,768]"),
         ] {
             check(call, expected);
         }

@@ -127,7 +127,7 @@ impl<'a> Forward<'a> {
         let mut last_holder =
             frames::last_holders(&on_device, graph.values.len(), habits, is_alias);
         frames::hold(&mut last_holder, &on_device, &program.names);
-        let regions = regions(&on_device, checkpoint);
+        let regions = regions(&on_device, &graph.recomputed, checkpoint);
         let mut trips = Trips::new();
         let steps =
             on_device.into_iter().map(|node| Step::new(rt, program, typed, node, &mut trips));
@@ -329,13 +329,17 @@ impl Forward<'_> {
 }
 
 /// The parts that run again in backward.
-fn regions(steps: &[&Node], checkpoint: Checkpoint) -> Vec<RangeInclusive<usize>> {
+fn regions(
+    steps: &[&Node],
+    stated: &[String],
+    checkpoint: Checkpoint,
+) -> Vec<RangeInclusive<usize>> {
     let every = match checkpoint {
         Checkpoint::None => return Vec::new(),
         Checkpoint::Blocks => 1,
         Checkpoint::Every(n) => usize::try_from(n.get()).unwrap_or(usize::MAX),
     };
-    blocks::find(steps).into_iter().step_by(every).collect()
+    blocks::find(steps, stated).into_iter().step_by(every).collect()
 }
 
 /// Why what a node makes is not simply proven.

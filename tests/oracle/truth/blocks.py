@@ -1,6 +1,6 @@
 """Activation checkpointing, block by block, without reentrance.
 
-Models of transformers bring their own. For the others a block is an instance of one of the classes
+Models of transformers and diffusers bring their own. For the others a block is an instance of one of the classes
 below: what their papers call a block and repeat.
 """
 
@@ -22,6 +22,9 @@ def checkpoint_blocks(model: nn.Module, which: str) -> None:
     if which == 'blocks' and hasattr(model, 'gradient_checkpointing_enable'):
         arguments = dict(use_reentrant=False)
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=arguments)
+        return
+    if which == 'blocks' and hasattr(model, 'enable_gradient_checkpointing'):
+        model.enable_gradient_checkpointing()
         return
     names = BLOCKS if which == 'blocks' else [which]
     blocks = [module for module in model.modules() if type(module).__name__ in names]

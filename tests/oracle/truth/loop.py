@@ -114,7 +114,8 @@ class Loop:
             batch, target = example(chosen.batch)
             self.mark(0, 'input')
             if isinstance(batch, dict):
-                return tuple(tensor.cuda() for tensor in batch.values()), target.cuda()
+                given = (tensor.to(type_of(chosen, tensor)) for tensor in batch.values())
+                return tuple(tensor.cuda() for tensor in given), target.to(type_of(chosen, target)).cuda()
             batch_on_device = batch.cuda()
             return batch_on_device, batch_on_device if target is batch else target.cuda()
         batch = zoo.batch(chosen.model, chosen.batch, chosen.size, chosen.seq)
@@ -295,6 +296,11 @@ def is_meant(name: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, pattern + '.*')
 
 
+def type_of(chosen: Namespace, tensor: Tensor) -> torch.dtype:
+    """The type of an input: numbers are in the model's."""
+    return getattr(torch, chosen.dtype) if tensor.is_floating_point() else tensor.dtype
+
+
 def several(batch: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """What a model is called with."""
     return batch if isinstance(batch, tuple) else (batch,)
@@ -323,6 +329,9 @@ def forward(
         if out.dim() > 3 and not chosen.loss:
             return functional.cross_entropy(out, target), out
         return criterion(chosen.loss or 'cross-entropy', out, target), out
+    if kind == 'denoiser':
+        out = model(*several(batch))
+        return functional.mse_loss(out.float(), target.float(), reduction='mean'), out
     if kind == 'image':
         out = model(batch)
         return criterion(chosen.loss or 'cross-entropy', out, target), out

@@ -2,7 +2,8 @@
 
 Kinds: `image` (logits over classes), `clm` and `mlm` (transformers models that compute their own
 loss from `labels=input_ids`), `seq2seq` (T5 and BART, likewise), `example` (anything else: the entry
-makes the batch, of one tensor or of several by name, and its targets).
+makes the batch, of one tensor or of several by name, and its targets), `denoiser` (likewise, and the
+targets are numbers).
 
 ORACLE_ZOO names a file with further models; it calls `add`, `torchvision`, `timm` and
 `transformers` as this one does.

@@ -31,7 +31,10 @@ pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, 
     };
     for (part, key) in c.keys_and_those_of(seen) {
         if seen.contains(&key)
-            || matches!(key, "model_type" | "architectures" | "dtype" | "torch_dtype")
+            || matches!(
+                key,
+                "model_type" | "_class_name" | "architectures" | "dtype" | "torch_dtype"
+            )
         {
             continue;
         }

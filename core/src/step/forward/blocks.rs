@@ -1,7 +1,8 @@
 //! Blocks: parts of a model that repeat, as a person would checkpoint them.
 //!
 //! They are found by names and by operators: numbered siblings (`h.0`, `h.1`, `encoder_layer_3`) of which at least
-//! two run the same operators. Stages that themselves consist of such blocks do not count.
+//! two run the same operators. Stages that themselves consist of such blocks do not count. A family may state
+//! instead which modules its library runs again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -12,9 +13,19 @@ use crate::sorted;
 /// COUNT: steps that make a block; fewer are a layer.
 const LEAST: usize = 3;
 
-/// The blocks of a forward, by its steps.
-pub(super) fn find(steps: &[&Node]) -> Vec<RangeInclusive<usize>> {
+/// The blocks of a forward, by its steps: the modules of these paths, if any are stated.
+pub(super) fn find(steps: &[&Node], stated: &[String]) -> Vec<RangeInclusive<usize>> {
     let calls = calls(steps);
+    let stated = sorted::set(stated.iter().map(String::as_str));
+    if !stated.is_empty() {
+        // What calls only a part of a module does not run the module.
+        let runs = |call: &Call<'_>| {
+            let mut steps = steps.get(call.steps.clone()).unwrap_or_default().iter();
+            steps.any(|step| step.module == call.path)
+        };
+        let calls = calls.iter().filter(|call| stated.contains(call.path) && runs(call));
+        return calls.map(|call| call.steps.clone()).collect();
+    }
     let mut siblings: BTreeMap<&str, Vec<&Call<'_>>> = BTreeMap::new();
     for call in &calls {
         siblings.entry(stem(call.path)).or_default().push(call);
@@ -106,7 +117,7 @@ mod tests {
                 ..Node::default()
             })
             .collect();
-        assert_eq!(find(&nodes.iter().collect::<Vec<_>>()), expected, "{modules:?}");
+        assert_eq!(find(&nodes.iter().collect::<Vec<_>>(), &[]), expected, "{modules:?}");
     }
 
     #[test]
@@ -133,5 +144,16 @@ mod tests {
             &[0..=6, 7..=13],
         );
         check(&[("features.0", "Conv"), ("features.1", "Relu"), ("features.2", "Conv")], &[]);
+    }
+
+    #[test]
+    fn modules_that_a_family_states() {
+        let node = |module: &str| Node { module: module.to_owned(), ..Node::default() };
+        let modules = ["down.0.conv.0", "down.0.attn.0", "down.1.conv.0", "down.0.conv.0.norm"];
+        let nodes: Vec<Node> =
+            modules.iter().flat_map(|module| [(); 3].map(|()| node(module))).collect();
+        let steps: Vec<&Node> = nodes.iter().collect();
+        let stated = ["down.0.conv.0", "down.1.conv.0"].map(str::to_owned);
+        assert_eq!(find(&steps, &stated), [0..=2, 6..=8]);
     }
 }

@@ -26,7 +26,7 @@ const COPIES_MAX: i64 = 8;
 const USUAL: [u64; 2] = [512, 8];
 
 /// Functions of every text: lists, settings and what is said about them, inputs, state, operators.
-const BUILT_INS: [&str; 19] = [
+const BUILT_INS: [&str; 20] = [
     "range",
     "len",
     "each",
@@ -44,6 +44,7 @@ const BUILT_INS: [&str; 19] = [
     "Parameter",
     "Buffer",
     "freeze",
+    "recomputes",
     "op",
     "family",
 ];
@@ -108,6 +109,12 @@ impl<'t> Run<'t> {
             ("freeze", [module]) => {
                 let path = self.path_of(module).unwrap_or_default().to_owned();
                 self.frozen.push(path);
+                Ok(Value::None)
+            }
+            ("recomputes", [Value::List(modules)]) => {
+                let paths = modules.iter().filter_map(|module| self.path_of(module));
+                let paths: Vec<String> = paths.map(str::to_owned).collect();
+                self.builder.graph.recomputed.extend(paths);
                 Ok(Value::None)
             }
             _ => Err(self.mistake(&format!("`{name}` is not given what it takes"))),
@@ -320,6 +327,9 @@ impl<'t> Run<'t> {
                 if let Ok(ints) = self.ints(list) {
                     return Ok(self.builder.ints(&ints));
                 }
+                if let Some(floats) = floats(list) {
+                    return Ok(self.builder.floats(floats));
+                }
                 let mut parts = Vec::new();
                 for item in list.iter() {
                     parts.push(Some(match item {
@@ -413,6 +423,15 @@ impl<'t> Run<'t> {
         result
             .ok_or_else(|| self.mistake(&format!("{} {sign} {} means nothing", a.kind(), b.kind())))
     }
+}
+
+/// The numbers of a list that are all numbers with fractions.
+fn floats(list: &[Value<'_>]) -> Option<Vec<f64>> {
+    let float = |value: &Value<'_>| match value {
+        Value::Float(x) => Some(*x),
+        _ => None,
+    };
+    list.iter().map(float).collect()
 }
 
 fn whole<'t>(sign: &str, a: i64, b: i64) -> Option<Value<'t>> {
