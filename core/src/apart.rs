@@ -20,8 +20,12 @@ macro_rules! text {
 
         #[cfg(target_arch = "wasm32")]
         fn $name() -> Option<&'static str> {
-            let file = include_str!(concat!(env!("OUT_DIR"), "/", $stem, ".file"));
-            $crate::apart::bytes(file).and_then(|bytes| str::from_utf8(bytes).ok())
+            static TEXT: std::sync::OnceLock<&str> = std::sync::OnceLock::new();
+            TEXT.get().copied().or_else(|| {
+                let file = include_str!(concat!(env!("OUT_DIR"), "/", $stem, ".file"));
+                let text = str::from_utf8($crate::apart::bytes(file)?).ok()?;
+                Some(*TEXT.get_or_init(|| text))
+            })
         }
     };
 }

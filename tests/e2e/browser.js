@@ -79,7 +79,8 @@ function isThere(path) {
  * Opens the page in a new tab and waits for its heading.
  *
  * The result keeps watching: `errors` fills with what the console and uncaught exceptions say,
- * `requests` with the address of every request but for the readers and cuDNN's choices, `loaded()` forgets those made so far.
+ * `requests` with the address of every request but for the readers, cuDNN's choices and the families of models,
+ * `loaded()` forgets those made so far.
  */
 export async function openPage({ context, address }, path = '') {
   const page = await context.newPage();
@@ -91,8 +92,8 @@ export async function openPage({ context, address }, path = '') {
   page.on('pageerror', (error) => errors.push(String(error)));
   // Of the context, so that the worker's requests are seen as well.
   // The readers of models come by themselves, once the first answer is there or the page is idle; cuDNN's choices
-  // for other cards when they are judged.
-  const itself = ['highwater-reader', 'choices-'].map((begins) => address + begins);
+  // for other cards when they are judged; the families of models for the first configuration or print.
+  const itself = ['highwater-reader', 'choices-', 'families-'].map((begins) => address + begins);
   const isAsked = (url) => !itself.some((begins) => url.startsWith(begins));
   context.on('request', (request) => isAsked(request.url()) && requests.push(request.url()));
   await page.addInitScript(watchLongTasks);

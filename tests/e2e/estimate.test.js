@@ -162,7 +162,8 @@ test('how it trains: each setting lowers the peak, and what PyTorch refuses is s
     await page.getByLabel('LoRA adapters').fill('*mlp*');
     await page.getByLabel('LoRA adapters').press('Tab');
   });
-  await page.getByText('How it trains (2 changed)').waitFor();
+  await page.getByText('How it trains (1 changed)').waitFor();
+  await page.getByText('LoRA and quantised weights (1 changed)').waitFor();
   await page.getByText('More settings (2 changed)').waitFor();
   await takePictures(page, 'training');
   await page.getByLabel('optimizer', { exact: true }).selectOption('rmsprop');

@@ -86,8 +86,8 @@ test('the field filters, says what it does not know, and speaks to the keyboard'
   await page.getByRole('option', { name: 'Llama 3.1 8B meta-llama' }).waitFor();
   await field(page).fill('Llama-9.9-8B');
   assert.deepEqual(await titles(page), ['“Llama-9.9-8B” is not in the catalogue']);
-  await field(page).fill('resnet');
-  assert.deepEqual(await titles(page), ['ResNet-50']);
+  await field(page).fill('distilgpt');
+  assert.deepEqual(await titles(page), ['DistilGPT-2', 'DistilGPT2']);
   await field(page).press('Escape');
   assert.ok(await page.locator('.open-list').isHidden());
   await field(page).fill('');
@@ -114,9 +114,9 @@ test('a paste of several lines into the field is a model; one line is a name', a
     await field(page).click();
     await page.keyboard.press('Control+V');
   };
-  await pasteInto('resnet');
-  assert.equal(await field(page).inputValue(), 'resnet');
-  assert.deepEqual(await titles(page), ['ResNet-50']);
+  await pasteInto('resnet50');
+  assert.equal(await field(page).inputValue(), 'resnet50');
+  assert.match((await titles(page)).join(), /^ResNet-50/);
   await field(page).fill('');
   await pasteInto(SPEC);
   await opened(page, 'pasted text');

@@ -205,12 +205,10 @@ fn control(
         .into_any(),
         Kind::Size | Kind::Names | Kind::Text => view! {
             <label for=id>{label}</label>
-            <datalist id=["offers-", id].concat()>
-                {setting.offers.iter().map(|text| view! { <option value=*text></option> }).collect_view()}
-            </datalist>
+            {(!setting.offers.is_empty()).then(|| offers(setting))}
             <input
                 type="text"
-                list=["offers-", id].concat()
+                list=(!setting.offers.is_empty()).then(|| ["offers-", id].concat())
                 spellcheck="false"
                 autocapitalize="off"
                 autocomplete="off"
@@ -226,6 +224,16 @@ fn control(
             />
         }
         .into_any(),
+    }
+}
+
+/// What may be typed among other things.
+fn offers(setting: &'static Setting) -> impl IntoView {
+    let option = |text: &&'static str| view! { <option value=*text></option> };
+    view! {
+        <datalist id=["offers-", setting.name].concat()>
+            {setting.offers.iter().map(option).collect_view()}
+        </datalist>
     }
 }
 

@@ -224,7 +224,8 @@ fn unknown(name: &str) -> String {
 /// each model.
 pub fn names() -> String {
     let line = |entry: Entry| {
-        let Entry { id, name, hub, parameters, .. } = entry;
+        let Entry { id, name, parameters, .. } = entry;
+        let hub = if entry.is_of_torchvision() { "torchvision" } else { entry.hub };
         format!("{id}|{name}|{hub}|{parameters}\n")
     };
     entries().into_iter().map(line).collect()
