@@ -32,7 +32,8 @@ Examples:
   nvidia-smi | highwater explain
   highwater replay snapshot.pickle --alloc-conf max_split_size_mb:256
   highwater replay trace.json.gz --device t4
-  highwater estimate resnet18.onnx --batch 8 --compare snapshot.pickle";
+  highwater estimate resnet18.onnx --batch 8 --compare snapshot.pickle
+  highwater compare resnet50 --batch 64";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
@@ -42,6 +43,8 @@ pub(crate) enum Task {
     Advise(Advise),
     /// Explain an out-of-memory message or the output of `nvidia-smi`
     Explain(Explain),
+    /// Show what published estimators say of the same training
+    Compare(Compare),
     /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
     Replay(Replay),
     /// Print a model as a layer spec, to be edited
@@ -79,6 +82,24 @@ impl Dims {
         let short = short.into_iter().filter_map(|(name, size)| Some((name.to_owned(), size?)));
         self.named.iter().cloned().chain(short)
     }
+}
+
+/// A model, and the training that all estimators are asked about.
+#[derive(Args, Debug)]
+pub(crate) struct Compare {
+    /// A model, as for `estimate`
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) dims: Dims,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// Print JSON, bytes as integers
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A model and how it is trained.

@@ -11,6 +11,7 @@ mod args;
 mod autopsy;
 mod catalogue;
 mod compare;
+mod estimators;
 mod explain;
 mod file;
 mod named;
@@ -60,6 +61,10 @@ fn main() -> ExitCode {
         Task::Replay(arguments) => match replay::replay(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.snapshot, &error), BAD_INPUT),
+        },
+        Task::Compare(arguments) => match compare_all(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
         },
         Task::Spec(arguments) => match spec(&arguments.model) {
             Ok(text) => (text, ExitCode::SUCCESS),
@@ -173,6 +178,11 @@ fn open(path: &Path) -> Result<Model, Error> {
         return highwater_core::open_named(&entry);
     }
     highwater_core::open(&mut FileSource::open(path)?, &path.to_string_lossy())
+}
+
+/// What all estimators say of a model.
+fn compare_all(arguments: &args::Compare) -> Result<String, Error> {
+    estimators::compare(&open(&arguments.model)?, arguments)
 }
 
 /// The name of a model in answers: that of its file without folders, or its name in the catalogue.

@@ -212,6 +212,11 @@ impl Precision {
         }
     }
 
+    /// Whether products are computed in half precision.
+    pub const fn is_half(self) -> bool {
+        !matches!(self, Self::Fp32)
+    }
+
     /// Whether the optimizer holds copies of the parameters in single precision.
     pub const fn has_masters(self) -> bool {
         matches!(self, Self::Fp16Master | Self::Bf16Master)

@@ -3,6 +3,7 @@
 //! The stages are those of the crate's table, in their order; [`Stages`] keeps what they made.
 
 mod largest;
+mod layers;
 mod locate;
 mod simulation;
 mod stages;
@@ -32,6 +33,7 @@ use crate::unroll;
 use crate::unused;
 
 pub use self::largest::{BatchLine, LargestBatch};
+pub use self::layers::{Layer, LayerKind};
 pub use self::locate::{Candidate, Located, Match};
 pub use self::simulation::Simulation;
 use self::stages::OnDevice;

@@ -51,6 +51,9 @@ use self::loss::{Loss, Target};
 use self::masters::Masters;
 use self::scaler::Scaler;
 
+/// The module of what the loss allocates.
+pub const LOSS: &str = "loss";
+
 /// COUNT: iterations; the first has no optimizer state and an empty cache, the third is steady.
 pub const ITERATIONS: usize = 3;
 
@@ -92,7 +95,7 @@ pub fn record(
         rt.autocast(autocast, || forward.run_again(&rt, &device.values, region, hooks));
     };
     let loss_reason = loss.reason().map(|reason| rt.reason(&reason));
-    let (loss_label, optimizer_label) = (rt.label("loss"), rt.label("optimizer"));
+    let (loss_label, optimizer_label) = (rt.label(LOSS), rt.label("optimizer"));
     let mut training = Training::begin(&rt, config, &device, hooks)?;
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;

@@ -13,6 +13,7 @@ mod categories;
 mod certainty;
 mod control_flow;
 mod documents;
+mod estimators;
 mod fixtures;
 mod hf_config;
 mod hooks;

@@ -82,8 +82,17 @@ fn settings(flags: &str, defaults: &Config) -> Result<Config, String> {
 }
 
 /// Predictions of those runs of whose models there is an export in `tests/fixtures/zoo/FOLDER`, in
-/// order, each with the run's index. Runs of one model stand together; threads share the models.
+/// order, each with the run's index.
 pub(crate) fn predict(folder: &str, runs: &[Run]) -> Vec<(usize, Result<Report, String>)> {
+    of_each(folder, runs, |model, config| model.estimate(config))
+}
+
+/// What a function says of those runs. Runs of one model stand together; threads share the models.
+pub(crate) fn of_each<T: Send>(
+    folder: &str,
+    runs: &[Run],
+    say: impl Fn(&Model, &Config) -> Result<T, Error> + Sync,
+) -> Vec<(usize, Result<T, String>)> {
     let indexed: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
     let queue = Mutex::new(indexed.chunk_by(|(_, a), (_, b)| a.model == b.model));
     let predicted = Mutex::new(Vec::new());
@@ -99,11 +108,9 @@ pub(crate) fn predict(folder: &str, runs: &[Run]) -> Vec<(usize, Result<Report, 
                     let Some(bytes) = files.next() else { continue };
                     let model = highwater_core::open(&mut bytes.as_slice(), name).unwrap();
                     for &(index, run) in chunk {
-                        let estimate = |config| {
-                            model.estimate(&config).map_err(|error: Error| error.to_string())
-                        };
-                        let report = run.configuration(&model).and_then(estimate);
-                        predicted.lock().unwrap().push((index, report));
+                        let say = |config| say(&model, &config).map_err(|error| error.to_string());
+                        let said = run.configuration(&model).and_then(say);
+                        predicted.lock().unwrap().push((index, said));
                     }
                 }
             });

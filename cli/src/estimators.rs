@@ -1,0 +1,71 @@
+//! `highwater compare`: what published estimators say of a run.
+
+use highwater_core::estimate::{Simulation, Stages};
+use highwater_core::estimators::{ALL, About, Evidence, Means};
+use highwater_core::{Bytes, Error, Model};
+use serde::Serialize;
+
+use crate::args::Compare;
+use crate::table::{Align, Cell, Table};
+use crate::text::{FAINT, HEAD};
+
+/// An estimator's answer: a figure, or why it has none.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    about: &'static About,
+    bytes: Option<Bytes>,
+    /// Why there is no figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<&'static str>,
+}
+
+/// All answers about a model, as a table or as JSON.
+pub(crate) fn compare(model: &Model, arguments: &Compare) -> Result<String, Error> {
+    let config = arguments.training.over(model.defaults(), &arguments.dims)?;
+    let simulation = model.simulate(&config, &mut Stages::default())?;
+    let evidence = Evidence::of(model, &simulation)?;
+    let row = |estimator: &&dyn highwater_core::estimators::Estimator| {
+        let answer = estimator.estimate(&evidence);
+        Row { about: estimator.about(), bytes: answer.ok(), why_not: answer.err() }
+    };
+    let rows: Vec<Row> = ALL.iter().map(row).collect();
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&rows).expect("rows are plain data");
+        return Ok(text + "\n");
+    }
+    Ok(table(&rows, &simulation))
+}
+
+fn table(rows: &[Row], simulation: &Simulation) -> String {
+    let mut table = Table::new([Align::Left, Align::Right, Align::Right, Align::Left, Align::Left]);
+    let heads = ["estimator", "estimate", "to ours", "needs", "leaves out"];
+    table.row(heads.map(|head| Cell::styled(head, HEAD)));
+    let ours = |means| match means {
+        Means::Process => rows.first().and_then(|row| row.bytes).unwrap_or_default(),
+        Means::Tensors => simulation.replay().allocated.bytes,
+    };
+    for row in rows {
+        let About { name, needs, means, leaves_out, .. } = *row.about;
+        let (figure, difference, note) = match (row.bytes, row.why_not) {
+            (Some(bytes), _) => (bytes.to_string(), percent(bytes, ours(means)), leaves_out),
+            (None, why_not) => ("-".to_owned(), String::new(), why_not.unwrap_or_default()),
+        };
+        let note = Cell::styled(note, FAINT);
+        table.row([name.into(), figure.into(), difference.into(), needs.name().into(), note]);
+    }
+    let device = &simulation.verdict().name;
+    format!(
+        "{}\nA figure for tensors is compared with our allocated memory, all others with the process on {device}.\n",
+        table.render("")
+    )
+}
+
+/// How far a figure lies from another: `+12 %`.
+fn percent(bytes: Bytes, other: Bytes) -> String {
+    if other == Bytes::ZERO {
+        return String::new();
+    }
+    let (bytes, other) = (i128::from(bytes.0), i128::from(other.0));
+    format!("{:+} %", (bytes - other) * 100 / other)
+}

@@ -1,0 +1,110 @@
+//! [`Layer`]: a model as formulas and learned estimators see it, a list of layers with their sizes.
+
+use super::Model;
+use crate::config::Config;
+use crate::diagnostic::Diagnostics;
+use crate::error::Error;
+use crate::graph::{Node, ValueId};
+use crate::recover::{self, Program};
+
+/// What a layer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LayerKind {
+    /// `nn.Conv2d` and its kin, transposed ones too.
+    Convolution,
+    /// `nn.Linear`.
+    Linear,
+    /// Normalisation over anything.
+    Norm,
+    /// An activation function.
+    Activation,
+    /// Pooling of any kind.
+    Pooling,
+    /// `nn.Dropout`.
+    Dropout,
+    /// A table of vectors, one for each word or position.
+    Embedding,
+    /// LSTM, GRU or a plain recurrence.
+    Recurrent,
+    /// Attention: its product of queries and keys, and all behind it up to the product with values.
+    Attention,
+}
+
+/// One layer that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// What it is.
+    pub kind: LayerKind,
+    /// Dimensions of its result; of attention, those of the queries.
+    pub dims: Vec<u64>,
+    /// Dimensions of its parameters, the weight first.
+    pub parameters: Vec<Vec<u64>>,
+}
+
+impl Layer {
+    /// COUNT: elements of its result.
+    pub fn outputs(&self) -> u64 {
+        crate::tensor::numel(&self.dims)
+    }
+}
+
+impl Model {
+    /// The layers that a run has, in the order in which they run.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn layers(&self, config: &Config) -> Result<Vec<Layer>, Error> {
+        let shaped = self.shape(config)?;
+        let graph = shaped.graph.as_ref().unwrap_or(&self.graph);
+        let sink = Diagnostics::default();
+        let program = recover::recover(graph, &shaped.typed, config, &sink);
+        let layers: Vec<Layer> =
+            program.nodes.iter().filter_map(|node| layer(node, &program)).collect();
+        Ok(layers)
+    }
+}
+
+/// The layer that a node is; `None` for arithmetic and views.
+fn layer(node: &Node, program: &Program<'_>) -> Option<Layer> {
+    let dims_of = |id: ValueId| program.typed.ty(id).map(|ty| ty.dims.to_vec());
+    let is_weight = |id: &ValueId| {
+        let value = program.graph.value(*id);
+        let is_stored = value.is_some_and(|value| value.initializer.is_some());
+        is_stored && program.typed.ty(*id).is_some_and(|ty| ty.dtype.is_floating() && ty.rank() > 0)
+    };
+    let weights: Vec<ValueId> = node.inputs.iter().flatten().copied().filter(is_weight).collect();
+    let parameters: Vec<Vec<u64>> = weights.iter().copied().filter_map(dims_of).collect();
+    let of_first_input = || node.input(0).and_then(dims_of);
+    let dims = node.output(0).and_then(dims_of)?;
+    let kind = match node.op.as_str() {
+        "Conv" | "ConvTranspose" => LayerKind::Convolution,
+        "Gemm" | "MatMul" | "Linear" | "Adapted" | "Quantized" if !weights.is_empty() => {
+            LayerKind::Linear
+        }
+        "Gather" | "TableRows" if node.input(0).as_ref().is_some_and(is_weight) => {
+            LayerKind::Embedding
+        }
+        "LSTM" | "GRU" | "RNN" => LayerKind::Recurrent,
+        "Attention" => {
+            return of_first_input().map(|dims| Layer {
+                kind: LayerKind::Attention,
+                dims,
+                parameters,
+            });
+        }
+        "Softmax" if dims.len() == 4 => LayerKind::Attention,
+        "Dropout" => LayerKind::Dropout,
+        "Relu" | "Gelu" | "Silu" | "Swish" | "Sigmoid" | "Tanh" | "HardSigmoid" | "HardSwish"
+        | "LeakyRelu" | "Elu" | "Selu" | "Celu" | "Mish" | "Softplus" | "Softsign" | "PRelu"
+        | "Softmax" | "LogSoftmax" | "LogSigmoid" | "Glu" | "SwiGLU" => LayerKind::Activation,
+        op if op.ends_with("Pool") => LayerKind::Pooling,
+        op if op.ends_with("Normalization") || op == "LRN" => LayerKind::Norm,
+        _ => return None,
+    };
+    // What PyTorch takes apart keeps the statistics of a norm out of its parameters.
+    let parameters = match kind {
+        LayerKind::Norm => parameters.into_iter().take(2).collect(),
+        _ => parameters,
+    };
+    Some(Layer { kind, dims, parameters })
+}

@@ -1,0 +1,113 @@
+//! Published estimators, each asked about the open model: what others would say of the same run.
+//!
+//! A system is a file with an [`Estimator`], and a row of [`ALL`]. All look at the same [`Evidence`], which is made
+//! once. `docs/estimators.md` compares them with measured runs.
+
+mod accelerate;
+mod decoder;
+mod dnnmem;
+mod eleuther;
+mod evidence;
+mod fake_tensor;
+mod highwater;
+mod horus;
+mod llmem;
+mod megatron;
+mod mem_tracker;
+mod xmem;
+mod zero;
+
+use serde::Serialize;
+
+pub use self::evidence::Evidence;
+use crate::bytes::Bytes;
+
+/// Who estimates.
+pub trait Estimator: Sync {
+    /// What there is to know of it.
+    fn about(&self) -> &'static About;
+
+    /// What it says of a run.
+    ///
+    /// # Errors
+    /// When the model is none that it estimates: why, as a sentence without its full stop.
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str>;
+}
+
+/// What there is to know of an estimator. All texts are for people, without a full stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct About {
+    /// Stable name: `horus`.
+    pub id: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Who published it, where and when.
+    pub source: &'static str,
+    /// What it must be given.
+    pub needs: Needs,
+    /// What its figure is to be compared with.
+    pub means: Means,
+    /// What it counts.
+    pub counts: &'static str,
+    /// What it leaves out.
+    pub leaves_out: &'static str,
+}
+
+/// What an estimator must be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Needs {
+    /// Sizes of a configuration, or the number of parameters.
+    Sizes,
+    /// The layers of the model.
+    Layers,
+    /// The operators of the model.
+    Graph,
+    /// A recording of a few steps of the training, without a GPU.
+    Trace,
+}
+
+impl Needs {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sizes => "sizes",
+            Self::Layers => "layers",
+            Self::Graph => "graph",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// What a figure is to be compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Means {
+    /// What the process has in use on the GPU.
+    Process,
+    /// The most that tensors have at once.
+    Tensors,
+}
+
+/// All estimators: ours first, then those that follow a run, then formulas.
+pub const ALL: &[&dyn Estimator] = &[
+    &highwater::Highwater,
+    &xmem::Xmem,
+    &dnnmem::DnnMem,
+    &mem_tracker::MemTracker,
+    &fake_tensor::FakeTensor,
+    &llmem::LlMem,
+    &horus::HORUS,
+    &horus::HORUS_FLAT,
+    &accelerate::Accelerate,
+    &eleuther::Eleuther,
+    &megatron::Megatron,
+    &zero::ZERO_2,
+    &zero::ZERO_2_OFFLOAD,
+    &zero::ZERO_3,
+    &zero::ZERO_3_OPTIMIZER_OFFLOAD,
+    &zero::ZERO_3_OFFLOAD,
+];
+
+#[cfg(test)]
+mod tests;

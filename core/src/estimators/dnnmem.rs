@@ -1,0 +1,30 @@
+//! DNNMem: Gao and others, ESEC/FSE '20, doi 10.1145/3368089.3417050.
+
+use super::{About, Estimator, Evidence, Means, Needs};
+use crate::allocator;
+use crate::bytes::Bytes;
+use crate::trace::Phase;
+
+pub(super) struct DnnMem;
+
+impl Estimator for DnnMem {
+    fn about(&self) -> &'static About {
+        &About {
+            id: "dnnmem",
+            name: "DNNMem",
+            source: "Gao et al., ESEC/FSE 2020, doi 10.1145/3368089.3417050",
+            needs: Needs::Graph,
+            means: Means::Process,
+            counts: "weights, their gradients, inputs and results of operators by liveness, workspaces, in a caching \
+                     allocator, and a resident context",
+            leaves_out: "the optimizer: neither its state nor its temporaries",
+        }
+    }
+
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+        let events = evidence.until_end_of(1, Phase::Backward);
+        let run = evidence.part(events, |_, life| life.phase != Phase::Optimizer);
+        let replay = allocator::replay(&run, evidence.simulation.settings(), None);
+        Ok(replay.reserved.bytes + evidence.simulation.verdict().context)
+    }
+}

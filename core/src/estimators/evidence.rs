@@ -1,0 +1,177 @@
+//! [`Evidence`]: what estimators may look at.
+
+use std::collections::BTreeMap;
+
+use crate::bytes::Bytes;
+use crate::config::Config;
+use crate::error::Error;
+use crate::estimate::{Layer, Model, Simulation};
+use crate::tensor::numel;
+use crate::trace::{Category, Event, Phase, PhaseMark, Storage, Trace};
+
+/// A run, and the layers of its model.
+#[derive(Debug)]
+pub struct Evidence<'s> {
+    pub(super) simulation: &'s Simulation,
+    pub(super) layers: Vec<Layer>,
+    /// COUNT: samples of a batch.
+    pub(super) batch: u64,
+    /// By position in [`Trace::storages`].
+    lives: Vec<Life>,
+}
+
+/// When a storage was alive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    /// The phase that made it.
+    pub(super) phase: Phase,
+    /// Whether the operator that made it also freed it.
+    pub(super) is_scratch: bool,
+}
+
+impl<'s> Evidence<'s> {
+    /// What there is to know of a run of a model.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn of(model: &Model, simulation: &'s Simulation) -> Result<Self, Error> {
+        let config = simulation.config();
+        let batch = model.open_dims().into_iter().find(|dim| dim.batch);
+        let batch =
+            batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
+        let layers = model.layers(config)?;
+        Ok(Self { simulation, layers, batch: batch.max(1), lives: lives(simulation.trace()) })
+    }
+
+    pub(super) const fn config(&self) -> &Config {
+        self.simulation.config()
+    }
+
+    pub(super) fn trace(&self) -> &'s Trace {
+        self.simulation.trace()
+    }
+
+    /// Parameters on the device, each once.
+    fn parameters(&self) -> impl Iterator<Item = &'s Storage> {
+        let storages = self.trace().storages.iter();
+        storages.filter(|storage| storage.category == Category::Parameter)
+    }
+
+    /// COUNT: elements of all parameters.
+    pub(super) fn parameter_count(&self) -> u64 {
+        self.parameters().map(elements).sum()
+    }
+
+    /// Sizes of all parameters.
+    pub(super) fn parameter_sizes(&self) -> impl Iterator<Item = Bytes> {
+        self.parameters().map(|storage| storage.requested)
+    }
+
+    /// COUNT: parameters of the module that has most.
+    pub(super) fn largest_module(&self) -> u64 {
+        let mut by_module = BTreeMap::new();
+        for storage in self.parameters() {
+            *by_module.entry(storage.module).or_insert(0_u64) += elements(storage);
+        }
+        by_module.into_values().max().unwrap_or(0)
+    }
+
+    /// COUNT: elements of the results of all layers for one sample.
+    pub(super) fn activations(&self) -> u64 {
+        let all: u64 = self.layers.iter().map(Layer::outputs).fold(0, u64::saturating_add);
+        all.checked_div(self.batch).unwrap_or(all)
+    }
+
+    /// The events up to the end of a phase of an iteration.
+    pub(super) fn until_end_of(&self, iteration: usize, last: Phase) -> usize {
+        let trace = self.trace();
+        let is_later = |mark: &&PhaseMark| {
+            mark.iteration > iteration || mark.iteration == iteration && mark.phase > last
+        };
+        trace.phases.iter().find(is_later).map_or(trace.events.len(), |mark| mark.event)
+    }
+
+    /// A run up to an event, of those storages that count.
+    pub(super) fn part(&self, events: usize, counts: impl Fn(&Storage, Life) -> bool) -> Trace {
+        let trace = self.trace();
+        let counts: Vec<bool> = trace
+            .storages
+            .iter()
+            .zip(&self.lives)
+            .map(|(storage, life)| counts(storage, *life))
+            .collect();
+        let mut part = Trace {
+            storages: trace.storages.clone(),
+            labels: trace.labels.clone(),
+            ..Trace::default()
+        };
+        let made = trace.events.iter().zip(&trace.operators).zip(&trace.modules).take(events);
+        for ((event, operator), module) in made {
+            if counts.get(event.storage().index()) == Some(&true) {
+                part.events.push(*event);
+                part.operators.push(*operator);
+                part.modules.push(*module);
+            }
+        }
+        part
+    }
+
+    /// SUM: the most that those storages have at once which count, as tensors ask for it.
+    pub(super) fn peak_of_tensors(
+        &self,
+        events: usize,
+        counts: impl Fn(&Storage, Life) -> bool,
+    ) -> Bytes {
+        let (mut now, mut most) = (Bytes::ZERO, Bytes::ZERO);
+        let trace = self.trace();
+        for event in trace.events.iter().take(events) {
+            let at = event.storage().index();
+            let (Some(storage), Some(life)) = (trace.storages.get(at), self.lives.get(at)) else {
+                continue;
+            };
+            if counts(storage, *life) {
+                match event {
+                    Event::Alloc(_) => now += storage.requested,
+                    Event::Free(_) => now = now.saturating_sub(storage.requested),
+                }
+                most = most.max(now);
+            }
+        }
+        most
+    }
+}
+
+/// COUNT: elements of a parameter.
+fn elements(storage: &Storage) -> u64 {
+    storage.tensor.as_ref().map_or(0, |ty| numel(&ty.dims))
+}
+
+/// When each storage is alive.
+fn lives(trace: &Trace) -> Vec<Life> {
+    let none = Life { phase: Phase::Setup, is_scratch: false };
+    let mut lives = vec![none; trace.storages.len()];
+    let mut born = vec![None; trace.storages.len()];
+    let mut marks = trace.phases.iter().peekable();
+    let mut phase = Phase::Setup;
+    // A call is a stretch of events of one operator in one module.
+    let (mut call, mut last) = (0_usize, None);
+    for (at, event) in trace.events.iter().enumerate() {
+        while let Some(mark) = marks.next_if(|mark| mark.event <= at) {
+            phase = mark.phase;
+        }
+        let here = (trace.operators.get(at), trace.modules.get(at));
+        if last != Some(here) {
+            (call, last) = (call + 1, Some(here));
+        }
+        let id = event.storage().index();
+        let (Some(life), Some(born)) = (lives.get_mut(id), born.get_mut(id)) else { continue };
+        match event {
+            Event::Alloc(_) => {
+                *born = Some(call);
+                *life = Life { phase, is_scratch: false };
+            }
+            Event::Free(_) => life.is_scratch = *born == Some(call),
+        }
+    }
+    lives
+}

@@ -1,0 +1,24 @@
+//! Highwater itself, for comparison.
+
+use super::{About, Estimator, Evidence, Means, Needs};
+use crate::bytes::Bytes;
+
+pub(super) struct Highwater;
+
+impl Estimator for Highwater {
+    fn about(&self) -> &'static About {
+        &About {
+            id: "highwater",
+            name: "Highwater",
+            source: "this program",
+            needs: Needs::Graph,
+            means: Means::Process,
+            counts: "every allocation of three steps, in PyTorch's caching allocator, and the CUDA context",
+            leaves_out: "what a script allocates outside of the step",
+        }
+    }
+
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+        Ok(evidence.simulation.replay().reserved.bytes + evidence.simulation.verdict().context)
+    }
+}

@@ -1,0 +1,26 @@
+//! PyTorch's own `MemTracker`, which counts the tensors of two iterations without running them.
+
+use super::{About, Estimator, Evidence, Means, Needs};
+use crate::bytes::Bytes;
+use crate::trace::{Category, Phase};
+
+pub(super) struct MemTracker;
+
+impl Estimator for MemTracker {
+    fn about(&self) -> &'static About {
+        &About {
+            id: "mem-tracker",
+            name: "PyTorch MemTracker",
+            source: "torch.distributed._tools.mem_tracker, PyTorch 2.5 and later",
+            needs: Needs::Trace,
+            means: Means::Tensors,
+            counts: "all tensors of two iterations, by category",
+            leaves_out: "rounding, segments and fragments of the allocator, workspaces, and the CUDA context",
+        }
+    }
+
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+        let events = evidence.until_end_of(2, Phase::Optimizer);
+        Ok(evidence.peak_of_tensors(events, |storage, _| storage.category != Category::Workspace))
+    }
+}
