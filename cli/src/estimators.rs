@@ -67,5 +67,8 @@ fn percent(bytes: Bytes, other: Bytes) -> String {
         return String::new();
     }
     let (bytes, other) = (i128::from(bytes.0), i128::from(other.0));
-    format!("{:+} %", (bytes - other) * 100 / other)
+    match (bytes - other) * 100 / other {
+        0 => "0 %".to_owned(),
+        difference => format!("{difference:+} %"),
+    }
 }

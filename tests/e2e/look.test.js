@@ -116,7 +116,7 @@ test('a paste of several lines into the field is a model; one line is a name', a
   };
   await pasteInto('resnet50');
   assert.equal(await field(page).inputValue(), 'resnet50');
-  assert.match((await titles(page)).join(), /^ResNet-50/);
+  await page.getByRole('option', { name: 'ResNet-50 torchvision' }).waitFor();
   await field(page).fill('');
   await pasteInto(SPEC);
   await opened(page, 'pasted text');

@@ -373,7 +373,7 @@ fn entries(typed: &str, recent: &[Recent], names: &str) -> Vec<Entry> {
             entries.push(Entry::ForgetAll);
         }
         entries.push(Entry::Write);
-    } else if entries.is_empty() {
+    } else if entries.is_empty() && !names.is_empty() {
         entries.push(Entry::Unknown(typed.trim().to_owned()));
     }
     entries
@@ -382,8 +382,9 @@ fn entries(typed: &str, recent: &[Recent], names: &str) -> Vec<Entry> {
 /// The models whose names have all of these words; those whose id begins with the text come first.
 fn named(wanted: &str, names: &str) -> Vec<Named> {
     let (mut first, mut rest) = (Vec::new(), Vec::new());
+    let wanted = &wanted.replace('_', "-");
     for line in names.lines().filter(|_| !wanted.is_empty()) {
-        let lower = line.to_ascii_lowercase();
+        let lower = line.to_ascii_lowercase().replace('_', "-");
         if wanted.split_whitespace().all(|word| lower.contains(word)) {
             let mut cells = line.split('|').map(str::to_owned);
             let mut cell = || cells.next().unwrap_or_default();

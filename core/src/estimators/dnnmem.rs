@@ -1,4 +1,4 @@
-//! DNNMem: Gao and others, ESEC/FSE '20, doi 10.1145/3368089.3417050.
+//! `DNNMem`: Gao and others, ESEC/FSE '20, doi 10.1145/3368089.3417050.
 
 use super::{About, Estimator, Evidence, Means, Needs};
 use crate::allocator;

@@ -1,4 +1,4 @@
-//! EleutherAI's calculator, `calc_transformer_mem.py`.
+//! The calculator of `EleutherAI`, `calc_transformer_mem.py`.
 
 use super::decoder::Decoder;
 use super::{About, Estimator, Evidence, Means, Needs};

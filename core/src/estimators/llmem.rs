@@ -1,4 +1,4 @@
-//! LLMem: Kim and others, IJCAI '24, arXiv 2404.10933. Its formula for one GPU under Colossal-AI's Gemini.
+//! `LLMem`: Kim and others, IJCAI '24, arXiv 2404.10933. Its formula for one GPU under Colossal-AI's Gemini.
 
 use super::decoder::Decoder;
 use super::{About, Estimator, Evidence, Means, Needs};

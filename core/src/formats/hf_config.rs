@@ -74,14 +74,8 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     unread::refuse_quantized(whole)?;
     let architecture = c.words("architectures").first().copied().filter(|_| left_out.is_none());
     let is_own = !family.class.is_empty();
-    // What transformers saves always has a width: defaults alone are no model of anybody's.
-    let has_parts = PARTS.iter().any(|name| c.part(name).is_some());
-    if !is_own && !has_parts && !WIDTHS.iter().any(|name| c.has(name)) {
-        let message = format!(
-            "the configuration states no width ({}), so that it is no model's",
-            WIDTHS.join(", ")
-        );
-        return Err(Error::new(ErrorKind::WrongFormat, message));
+    if !is_own {
+        refuse_without_width(c)?;
     }
     let task = match architecture {
         Some(name) if !is_own => task_of(name, family.task),
@@ -143,6 +137,17 @@ fn program(whole: Settings<'_>, asked: Attention) -> Result<(Graph, Config), Err
     graph.diagnostics = diagnostics;
     graph.diagnostics.extend(run.diagnostics);
     Ok((graph, defaults))
+}
+
+/// Refuses what states no width. transformers and diffusers always save one: defaults alone are no model of anybody's.
+fn refuse_without_width(c: Settings<'_>) -> Result<(), Error> {
+    let has_parts = PARTS.iter().any(|name| c.part(name).is_some());
+    if has_parts || WIDTHS.iter().any(|name| c.has(name)) {
+        return Ok(());
+    }
+    let widths = WIDTHS.join(", ");
+    let message = format!("the configuration states no width ({widths}), so that it is no model's");
+    Err(Error::new(ErrorKind::WrongFormat, message))
 }
 
 /// What a loss is computed of.

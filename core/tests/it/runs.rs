@@ -84,7 +84,7 @@ fn settings(flags: &str, defaults: &Config) -> Result<Config, String> {
 /// Predictions of those runs of whose models there is an export in `tests/fixtures/zoo/FOLDER`, in
 /// order, each with the run's index.
 pub(crate) fn predict(folder: &str, runs: &[Run]) -> Vec<(usize, Result<Report, String>)> {
-    of_each(folder, runs, |model, config| model.estimate(config))
+    of_each(folder, runs, Model::estimate)
 }
 
 /// What a function says of those runs. Runs of one model stand together; threads share the models.
