@@ -1,3 +1,5 @@
+//! Tests of the table of estimators, and of formulas against what their authors publish.
+
 use std::collections::BTreeSet;
 
 use super::horus::horus;

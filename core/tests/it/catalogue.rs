@@ -168,5 +168,5 @@ fn networks_open_with_the_settings_of_torchvision() {
     };
     assert_eq!(entry.settings(), expected);
     assert_eq!(entry.hub().count(), 0);
-    assert!(catalogue::names().contains("resnet50|ResNet-50||25557032\n"));
+    assert!(catalogue::names().contains("resnet50|ResNet-50|torchvision|25557032\n"));
 }
