@@ -4,6 +4,7 @@
 
 mod advise;
 mod documents;
+mod estimators;
 mod explain;
 mod export;
 mod json;

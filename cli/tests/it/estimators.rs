@@ -1,0 +1,66 @@
+//! `highwater compare`: other estimators about the same training.
+
+use expect_test::expect;
+use serde_json::Value;
+
+use crate::run::highwater;
+
+/// The name and the figure of each row, and the sentence behind them.
+#[test]
+fn all_estimators_answer_about_a_model() {
+    let outcome = highwater(&["compare", "resnet18", "--batch", "8", "--optimizer", "adam"]);
+    assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+    let figures = outcome.stdout.lines().map(|line| line.get(..61).unwrap_or(line).trim_end());
+    expect![[r#"
+        estimator                                  estimate  to ours
+        Highwater                                958.72 MiB      0 %
+        xMem                                     920.72 MiB     -3 %
+        DNNMem                                   900.72 MiB     -6 %
+        PyTorch MemTracker                       333.98 MiB     -5 %
+        FakeTensor                               244.79 MiB    -30 %
+        LLMem                                             -
+        Horus                                    629.53 MiB    -34 %
+        Horus + 1,000 MB                           1.55 GiB    +65 %
+        accelerate estimate-memory               178.37 MiB    -81 %
+        EleutherAI calculator                             -
+        Megatron-LM                                       -
+        DeepSpeed ZeRO-2                         222.96 MiB    -76 %
+        DeepSpeed ZeRO-2, optimizer on the host   22.30 MiB    -97 %
+        DeepSpeed ZeRO-3                         245.26 MiB    -74 %
+        DeepSpeed ZeRO-3, optimizer on the host   66.89 MiB    -93 %
+        DeepSpeed ZeRO-3, all on the host         44.59 MiB    -95 %
+
+        A figure for tensors is compared with our allocated memory, a
+    "#]]
+    .assert_eq(&(figures.collect::<Vec<_>>().join("\n") + "\n"));
+}
+
+/// Whoever has no figure says why; settings change what they say.
+#[test]
+fn answers_are_written_as_json() {
+    let rows = |arguments: &[&str]| -> Vec<Value> {
+        let outcome = highwater(&[&["compare", "--json"], arguments].concat());
+        assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).unwrap()
+    };
+    let of_images = rows(&["resnet18"]);
+    let llmem = of_images.iter().find(|row| row["id"] == "llmem").unwrap();
+    assert!(llmem["bytes"].is_null() && llmem["why_not"].is_string(), "{llmem}");
+    let bytes = |rows: &[Value], id: &str| {
+        let row = rows.iter().find(|row| row["id"] == id).unwrap();
+        row["bytes"].as_u64().unwrap()
+    };
+    let (short, long) = (rows(&["gpt2", "--seq", "64"]), rows(&["gpt2", "--seq", "512"]));
+    for row in &short {
+        let id = row["id"].as_str().unwrap();
+        let counts_states_alone = id.starts_with("zero-") || id == "accelerate";
+        assert_eq!(bytes(&short, id) == bytes(&long, id), counts_states_alone, "{id}");
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused() {
+    let outcome = highwater(&["compare", "gtp2"]);
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(2), ""));
+    assert!(outcome.stderr.contains("the nearest names are gpt2"), "{}", outcome.stderr);
+}
