@@ -40,7 +40,7 @@ pub(crate) fn advise(arguments: &Advise) -> Result<String, String> {
 
 fn ask(arguments: &Advise) -> Result<Advice, Error> {
     let model = crate::open(&arguments.model)?;
-    let mut config = arguments.training.over(model.defaults(), &arguments.dims)?;
+    let mut config = arguments.training.over(model.defaults())?;
     if let Some(device) = &arguments.fit {
         config.device.clone_from(device);
     }

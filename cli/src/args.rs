@@ -61,7 +61,7 @@ pub(crate) enum Task {
 
 /// Sizes of what the model leaves open.
 #[derive(Args, Debug)]
-pub(crate) struct Dims {
+struct Dims {
     /// Size of an open dimension of the model, such as `height=384`; may be repeated
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
     named: Vec<(String, u64)>,
@@ -92,9 +92,6 @@ pub(crate) struct Compare {
     pub(crate) model: PathBuf,
 
     #[command(flatten)]
-    pub(crate) dims: Dims,
-
-    #[command(flatten)]
     pub(crate) training: Training,
 
     /// Print JSON, bytes as integers
@@ -111,9 +108,6 @@ pub(crate) struct Estimate {
     /// published model, such as `llama-3.1-8b`; `highwater models` lists them
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-
-    #[command(flatten)]
-    pub(crate) dims: Dims,
 
     #[command(flatten)]
     pub(crate) training: Training,
@@ -198,9 +192,6 @@ pub(crate) struct Advise {
     pub(crate) model: PathBuf,
 
     #[command(flatten)]
-    pub(crate) dims: Dims,
-
-    #[command(flatten)]
     pub(crate) training: Training,
 
     /// Target GPU (default: the one given by `--device`)
@@ -222,9 +213,6 @@ pub(crate) struct Explain {
     /// File with the message, or a log that contains it (default: standard input)
     #[arg(long, value_name = "FILE")]
     pub(crate) message: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) dims: Dims,
 
     #[command(flatten)]
     pub(crate) training: Training,
@@ -275,26 +263,36 @@ pub(crate) struct Models {
     pub(crate) text: Vec<String>,
 }
 
-/// How PyTorch trains: the settings that the command line has.
-#[derive(Debug)]
-pub(crate) struct Training(Vec<(&'static Setting, String)>);
+/// One training run: the sizes of its dimensions, and its settings.
+#[derive(Args, Debug)]
+pub(crate) struct Training {
+    #[command(flatten)]
+    dims: Dims,
 
-/// A flag without a value that is short for a setting.
-const SHORT: (&str, &str, &str) = ("channels-last", "memory-format", "channels-last");
+    #[command(flatten)]
+    settings: Settings,
+}
 
 impl Training {
-    /// The values of the command line, else those that the model suggests.
-    pub(crate) fn over(&self, defaults: &Config, dims: &Dims) -> Result<Config, Error> {
+    /// What the command line says, else what the model suggests.
+    pub(crate) fn over(&self, defaults: &Config) -> Result<Config, Error> {
         let mut config = defaults.clone();
-        config.dims.extend(dims.all());
-        for (setting, text) in &self.0 {
+        config.dims.extend(self.dims.all());
+        for (setting, text) in &self.settings.0 {
             setting.set(&mut config, text)?;
         }
         Ok(config)
     }
 }
 
-impl Args for Training {
+/// How PyTorch trains: the settings that the command line has.
+#[derive(Debug)]
+struct Settings(Vec<(&'static Setting, String)>);
+
+/// A flag without a value that is short for a setting.
+const SHORT: (&str, &str, &str) = ("channels-last", "memory-format", "channels-last");
+
+impl Args for Settings {
     fn augment_args(command: Command) -> Command {
         let (short, of, value) = SHORT;
         command.next_help_heading("Training").args(SETTINGS.iter().flat_map(|setting| {
@@ -311,7 +309,7 @@ impl Args for Training {
     }
 }
 
-impl FromArgMatches for Training {
+impl FromArgMatches for Settings {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
         let given = SETTINGS.iter().filter(|setting| is_given(setting.name));

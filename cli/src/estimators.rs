@@ -22,7 +22,7 @@ struct Row {
 
 /// All answers about a model, as a table or as JSON.
 pub(crate) fn compare(model: &Model, arguments: &Compare) -> Result<String, Error> {
-    let config = arguments.training.over(model.defaults(), &arguments.dims)?;
+    let config = arguments.training.over(model.defaults())?;
     let simulation = model.simulate(&config, &mut Stages::default())?;
     let evidence = Evidence::of(model, &simulation)?;
     let row = |estimator: &&dyn highwater_core::estimators::Estimator| {

@@ -72,7 +72,7 @@ fn locate(
     };
     let model = crate::open(path)?;
     let known = explanation.known.apply(model.defaults().clone());
-    let config = arguments.training.over(&known, &arguments.dims)?;
+    let config = arguments.training.over(&known)?;
     let located = model.locate(&config, message, &mut Stages::default())?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch).map(|dim| dim.name);
     let name = crate::called(&model);

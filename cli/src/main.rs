@@ -101,7 +101,7 @@ fn print(text: &str) -> Result<(), String> {
 fn estimate(arguments: &Estimate) -> Result<(String, ExitCode), String> {
     let of_model = |error: Error| locate(&arguments.model, &error);
     let model = open(&arguments.model).map_err(of_model)?;
-    let config = arguments.training.over(model.defaults(), &arguments.dims).map_err(of_model)?;
+    let config = arguments.training.over(model.defaults()).map_err(of_model)?;
     let mut stages = Stages::default();
     let simulation = model.simulate(&config, &mut stages).map_err(of_model)?;
     let report = simulation.report();

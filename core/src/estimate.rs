@@ -23,7 +23,7 @@ use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
 use crate::graph::Graph;
 use crate::infer::{self, OpenDim, Typed};
-use crate::recover;
+use crate::recover::{self, Program};
 use crate::report::{Band, DeviceVerdict, Report};
 use crate::source::Source;
 use crate::step::{self, loss::Loss};
@@ -228,11 +228,7 @@ impl Model {
         let typed = &shaped.typed;
         let sink = Diagnostics::default();
         sink.extend(shaped.diagnostics.iter().cloned());
-        // A configuration was written out with the attention that is asked for.
-        let written = self.configuration.as_ref().map(|_| Config::default().attention);
-        let followed = written.map(|attention| Config { attention, ..config.clone() });
-        let mut program =
-            recover::recover(graph, typed, followed.as_ref().unwrap_or(config), &sink);
+        let mut program = self.recover(graph, typed, config, &sink);
         if let Some(dtype) = config.precision.converts_to().filter(|_| !graph.is_program) {
             program.typed.to_mut().convert_floats(dtype);
         }
@@ -252,6 +248,20 @@ impl Model {
             lacks_parts: typed.lower_bound,
             is_exact,
         })
+    }
+
+    /// The operators that PyTorch runs.
+    fn recover<'a>(
+        &self,
+        graph: &'a Graph,
+        typed: &'a Typed,
+        config: &Config,
+        sink: &'a Diagnostics,
+    ) -> Program<'a> {
+        // A configuration was written out with the attention that is asked for.
+        let written = self.configuration.as_ref().map(|_| Config::default().attention);
+        let followed = written.map(|attention| Config { attention, ..config.clone() });
+        recover::recover(graph, typed, followed.as_ref().unwrap_or(config), sink)
     }
 
     /// What is to be said of the settings themselves.

@@ -277,7 +277,14 @@ impl Trace {
     /// The same run without some of its allocations.
     #[must_use]
     pub fn without(&self, leave_out: impl Fn(&Storage) -> bool) -> Self {
-        let gone: Vec<bool> = self.storages.iter().map(leave_out).collect();
+        self.part(self.events.len(), |_, storage| !leave_out(storage))
+    }
+
+    /// The run up to an event, of those storages that count, by their id.
+    #[must_use]
+    pub fn part(&self, events: usize, counts: impl Fn(StorageId, &Storage) -> bool) -> Self {
+        let storages = self.storages.iter().enumerate();
+        let counts: Vec<bool> = storages.map(|(at, one)| counts(StorageId::new(at), one)).collect();
         let mut kept = Self {
             storages: self.storages.clone(),
             labels: self.labels.clone(),
@@ -285,11 +292,11 @@ impl Trace {
             ..Self::default()
         };
         let mut marks = self.phases.iter().peekable();
-        for (index, event) in self.events.iter().enumerate() {
+        for (index, event) in self.events.iter().enumerate().take(events) {
             while let Some(mark) = marks.next_if(|mark| mark.event <= index) {
                 kept.phases.push(PhaseMark { event: kept.events.len(), ..*mark });
             }
-            if gone.get(event.storage().index()) == Some(&false) {
+            if counts.get(event.storage().index()) == Some(&true) {
                 kept.events.push(*event);
                 kept.operators.extend(self.operators.get(index));
                 kept.modules.extend(self.modules.get(index));

@@ -72,7 +72,7 @@ impl Model {
         line
     }
 
-    fn batch(&self) -> Option<OpenDim> {
+    pub(crate) fn batch(&self) -> Option<OpenDim> {
         self.open_dims().into_iter().find(|dim| dim.batch)
     }
 

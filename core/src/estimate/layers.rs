@@ -5,7 +5,8 @@ use crate::config::Config;
 use crate::diagnostic::Diagnostics;
 use crate::error::Error;
 use crate::graph::{Node, ValueId};
-use crate::recover::{self, Program};
+use crate::recover::Program;
+use crate::tensor::numel;
 
 /// What a layer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,7 +45,7 @@ pub struct Layer {
 impl Layer {
     /// COUNT: elements of its result.
     pub fn outputs(&self) -> u64 {
-        crate::tensor::numel(&self.dims)
+        numel(&self.dims)
     }
 }
 
@@ -57,10 +58,8 @@ impl Model {
         let shaped = self.shape(config)?;
         let graph = shaped.graph.as_ref().unwrap_or(&self.graph);
         let sink = Diagnostics::default();
-        let program = recover::recover(graph, &shaped.typed, config, &sink);
-        let layers: Vec<Layer> =
-            program.nodes.iter().filter_map(|node| layer(node, &program)).collect();
-        Ok(layers)
+        let program = self.recover(graph, &shaped.typed, config, &sink);
+        Ok(program.nodes.iter().filter_map(|node| layer(node, &program)).collect())
     }
 }
 

@@ -36,7 +36,7 @@ impl<'s> Evidence<'s> {
     /// As [`Model::estimate`].
     pub fn of(model: &Model, simulation: &'s Simulation) -> Result<Self, Error> {
         let config = simulation.config();
-        let batch = model.open_dims().into_iter().find(|dim| dim.batch);
+        let batch = model.batch();
         let batch =
             batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
         let layers = model.layers(config)?;
@@ -91,29 +91,11 @@ impl<'s> Evidence<'s> {
         trace.phases.iter().find(is_later).map_or(trace.events.len(), |mark| mark.event)
     }
 
-    /// A run up to an event, of those storages that count.
+    /// The run up to an event, of those storages that count.
     pub(super) fn part(&self, events: usize, counts: impl Fn(&Storage, Life) -> bool) -> Trace {
-        let trace = self.trace();
-        let counts: Vec<bool> = trace
-            .storages
-            .iter()
-            .zip(&self.lives)
-            .map(|(storage, life)| counts(storage, *life))
-            .collect();
-        let mut part = Trace {
-            storages: trace.storages.clone(),
-            labels: trace.labels.clone(),
-            ..Trace::default()
-        };
-        let made = trace.events.iter().zip(&trace.operators).zip(&trace.modules).take(events);
-        for ((event, operator), module) in made {
-            if counts.get(event.storage().index()) == Some(&true) {
-                part.events.push(*event);
-                part.operators.push(*operator);
-                part.modules.push(*module);
-            }
-        }
-        part
+        self.trace().part(events, |id, storage| {
+            self.lives.get(id.index()).is_some_and(|life| counts(storage, *life))
+        })
     }
 
     /// SUM: the most that those storages have at once which count, as tensors ask for it.

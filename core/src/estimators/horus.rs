@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 
 /// The formula, with a sum for CUDA and its libraries or without.
 pub(super) struct Horus {
-    about: About,
+    about: &'static About,
     flat: Bytes,
 }
 
@@ -19,10 +19,10 @@ const AS_PUBLISHED: About = About {
     leaves_out: "optimizer, allocator and context; and it counts gradients once for each sample",
 };
 
-pub(super) const HORUS: Horus = Horus { about: AS_PUBLISHED, flat: Bytes::ZERO };
+pub(super) const HORUS: Horus = Horus { about: &AS_PUBLISHED, flat: Bytes::ZERO };
 
 pub(super) const HORUS_FLAT: Horus = Horus {
-    about: About {
+    about: &About {
         id: "horus-flat",
         name: "Horus + 1,000 MB",
         counts: "as Horus, and 1,000 MB for CUDA and its libraries",
@@ -34,8 +34,7 @@ pub(super) const HORUS_FLAT: Horus = Horus {
 
 impl Estimator for Horus {
     fn about(&self) -> &'static About {
-        // Both rows are constants.
-        if self.flat == Bytes::ZERO { &HORUS.about } else { &HORUS_FLAT.about }
+        self.about
     }
 
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {

@@ -10,11 +10,11 @@ use highwater_core::estimators::{ALL, Evidence};
 use highwater_core::{Config, Error, Model};
 
 use crate::fixtures;
-use crate::runs::{self, Cells, Run, error, percent};
+use crate::measured::{CARMA, XMEM};
+use crate::runs::{self, Cells, Run, error, median, percent};
 
 /// The measured runs of a source, and what holds for all of them.
-const SOURCES: [(&str, &str); 2] =
-    [("carma", "--pytorch 2.8 --device a100-40gb"), ("xmem", "--pytorch 2.8 --device rtx-3060")];
+const SOURCES: [(&str, &str); 2] = [("carma", CARMA), ("xmem", XMEM)];
 
 /// Columns of those tables with estimates that were published beside the measurements, by our names.
 const PUBLISHED: [(&str, &str); 4] =
@@ -36,11 +36,7 @@ fn scores(source: &str, shared: &str) -> String {
     let cells = runs::table(&format!("measured/{source}.csv"));
     let is_scored = |cells: &&Cells| cells.get("oom").is_none_or(|oom| oom == "no");
     let cells: Vec<&Cells> = cells.iter().filter(is_scored).collect();
-    let complete = |cells: &&Cells| {
-        let run = Run::of(cells);
-        Run { settings: format!("{} {shared}", run.settings), ..run }
-    };
-    let runs: Vec<Run> = cells.iter().map(complete).collect();
+    let runs: Vec<Run> = cells.iter().map(|cells| Run::sharing(cells, shared)).collect();
     let said: Vec<_> = ["train", "measured"]
         .into_iter()
         .flat_map(|folder| runs::of_each(folder, &runs, all))
@@ -54,7 +50,7 @@ fn scores(source: &str, shared: &str) -> String {
     for (at, estimator) in ALL.iter().enumerate() {
         let id = estimator.about().id;
         let pairs = said.iter().filter_map(|(index, said)| Some((said[at]?, truth(*index))));
-        let mut errors: Vec<i64> = pairs.map(|(ours, truth)| error(ours, truth)).collect();
+        let errors: Vec<i64> = pairs.map(|(ours, truth)| error(ours, truth)).collect();
         let published = PUBLISHED.iter().find(|(ours, _)| *ours == id);
         let published = published.map(|(_, column)| {
             let stated = said.iter().filter_map(|(index, _)| {
@@ -63,32 +59,34 @@ fn scores(source: &str, shared: &str) -> String {
             });
             stated.collect::<Vec<_>>()
         });
-        let line = line(id, &mut errors, published.filter(|stated| !stated.is_empty()));
+        let line = line(id, &errors, published.filter(|stated| !stated.is_empty()));
         writeln!(text, "{}", line.trim_end()).unwrap();
     }
     text
 }
 
-fn line(id: &str, errors: &mut [i64], published: Option<Vec<i64>>) -> String {
+fn line(id: &str, errors: &[i64], published: Option<Vec<i64>>) -> String {
     let runs = errors.len();
     if runs == 0 {
         return format!("{id:<26} {runs:>4}");
     }
     let under = errors.iter().filter(|error| **error < 0).count() * 100 / runs;
-    let worst = errors.iter().map(|error| error.unsigned_abs()).max().unwrap_or(0);
-    let published = published.map(|mut stated| percent(median(&mut stated)));
+    let published = published.map(|stated| percent(median(&sizes(&stated))));
+    let sizes = sizes(errors);
+    let worst = sizes.last().copied().unwrap_or(0);
     format!(
         "{id:<26} {runs:>4} {:>9} {:>9} {under:>4} % {:>10}",
-        percent(median(errors)),
+        percent(median(&sizes)),
         percent(worst),
         published.unwrap_or_default()
     )
 }
 
-/// The median of absolute errors.
-fn median(errors: &mut [i64]) -> u64 {
-    errors.sort_unstable_by_key(|error| error.unsigned_abs());
-    errors.get(errors.len() / 2).map_or(0, |error| error.unsigned_abs())
+/// Sizes of errors, sorted.
+fn sizes(errors: &[i64]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = errors.iter().map(|error| error.unsigned_abs()).collect();
+    sizes.sort_unstable();
+    sizes
 }
 
 /// What all say of a run.

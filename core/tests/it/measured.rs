@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 use highwater_core::{Bytes, Report};
 
-use crate::runs::{self, Cells, Run, error, mib, percent};
+use crate::runs::{self, Cells, Run, error, median, mib, percent};
 
 /// What holds for every run of a source: the card, and the nearest version of PyTorch.
-const CARMA: &str = "--pytorch 2.8 --device a100-40gb";
-const XMEM: &str = "--pytorch 2.8 --device rtx-3060";
+pub(crate) const CARMA: &str = "--pytorch 2.8 --device a100-40gb";
+pub(crate) const XMEM: &str = "--pytorch 2.8 --device rtx-3060";
 /// Adam with weight decay, `zero_grad` last, and only the loss survives the step.
 const MEMRUN: &str = "--optimizer adam --weight-decay --zero-grad end --loop function \
                       --pytorch 2.8 --device h100-80gb";
@@ -103,11 +103,7 @@ impl Row {
 /// The rows of a fixture with our predictions, and how wide their settings are.
 fn rows(source: &str, shared: &str) -> (Vec<Row>, usize) {
     let cells = runs::table(&format!("measured/{source}.csv"));
-    let complete = |cells: &Cells| {
-        let run = Run::of(cells);
-        Run { settings: format!("{} {shared}", run.settings), ..run }
-    };
-    let runs: Vec<Run> = cells.iter().map(complete).collect();
+    let runs: Vec<Run> = cells.iter().map(|cells| Run::sharing(cells, shared)).collect();
     let mut reports: Vec<Result<Predicted, String>> =
         runs.iter().map(|_| Err("not exported".to_owned())).collect();
     for folder in ["train", "measured"] {
@@ -136,10 +132,6 @@ fn summary(name: &str, mut errors: Vec<u64>) -> String {
         percent(median(&errors)),
         percent(errors.last().copied().unwrap_or(0))
     )
-}
-
-fn median(sorted: &[u64]) -> u64 {
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
 }
 
 fn carma() -> String {

@@ -41,6 +41,12 @@ impl Run {
         }
     }
 
+    /// The same, with settings that all runs of a source share.
+    pub(crate) fn sharing(cells: &Cells, settings: &str) -> Self {
+        let run = Self::of(cells);
+        Self { settings: format!("{} {settings}", run.settings), ..run }
+    }
+
     /// The batch goes into the dimension that is the batch, the recorded length into all others.
     /// An error says which setting is not modelled.
     pub(crate) fn configuration(&self, model: &Model) -> Result<Config, String> {
@@ -136,6 +142,11 @@ pub(crate) fn signed(predicted: u64, truth: u64) -> String {
         error if error < 0 => format!("-{}", percent(error.unsigned_abs())),
         error => format!("+{}", percent(error.unsigned_abs())),
     }
+}
+
+/// The one in the middle, of sorted numbers.
+pub(crate) fn median(sorted: &[u64]) -> u64 {
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
 }
 
 pub(crate) fn percent(hundredths: u64) -> String {

@@ -2,6 +2,7 @@
 //! warning; a key that is not there is a warning, too.
 
 use super::super::spec::kinds::did_you_mean;
+use super::FAMILY;
 use super::settings::Settings;
 use crate::config::pattern;
 use crate::diagnostic::{Diagnostic, Severity};
@@ -31,10 +32,8 @@ pub(super) fn report(c: Settings<'_>, seen: &[&str]) -> Result<Vec<Diagnostic>, 
     };
     for (part, key) in c.keys_and_those_of(seen) {
         if seen.contains(&key)
-            || matches!(
-                key,
-                "model_type" | "_class_name" | "architectures" | "dtype" | "torch_dtype"
-            )
+            || FAMILY.contains(&key)
+            || matches!(key, "architectures" | "dtype" | "torch_dtype")
         {
             continue;
         }
