@@ -1,7 +1,7 @@
 //! `highwater compare`: what published estimators say of a run.
 
 use highwater_core::estimate::{Simulation, Stages};
-use highwater_core::estimators::{ALL, About, Evidence, Means};
+use highwater_core::estimators::{ALL, About, Estimate, Evidence, Means};
 use highwater_core::{Bytes, Error, Model};
 use serde::Serialize;
 
@@ -14,7 +14,8 @@ use crate::text::{FAINT, HEAD};
 struct Row {
     #[serde(flatten)]
     about: &'static About,
-    bytes: Option<Bytes>,
+    #[serde(flatten)]
+    estimate: Option<Estimate>,
     /// Why there is no figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     why_not: Option<&'static str>,
@@ -27,7 +28,7 @@ pub(crate) fn compare(model: &Model, arguments: &Compare) -> Result<String, Erro
     let evidence = Evidence::of(model, &simulation)?;
     let row = |estimator: &&dyn highwater_core::estimators::Estimator| {
         let answer = estimator.estimate(&evidence);
-        Row { about: estimator.about(), bytes: answer.ok(), why_not: answer.err() }
+        Row { about: estimator.about(), estimate: answer.ok(), why_not: answer.err() }
     };
     let rows: Vec<Row> = ALL.iter().map(row).collect();
     if arguments.json {
@@ -42,13 +43,18 @@ fn table(rows: &[Row], simulation: &Simulation) -> String {
     let heads = ["estimator", "estimate", "to ours", "needs", "leaves out"];
     table.row(heads.map(|head| Cell::styled(head, HEAD)));
     let ours = |means| match means {
-        Means::Process => rows.first().and_then(|row| row.bytes).unwrap_or_default(),
+        Means::Process => {
+            rows.first().and_then(|row| row.estimate).map_or(Bytes::ZERO, |ours| ours.bytes)
+        }
         Means::Tensors => simulation.replay().allocated.bytes,
     };
     for row in rows {
         let About { name, needs, means, leaves_out, .. } = *row.about;
-        let (figure, difference, note) = match (row.bytes, row.why_not) {
-            (Some(bytes), _) => (bytes.to_string(), percent(bytes, ours(means)), leaves_out),
+        let (figure, difference, note) = match (row.estimate, row.why_not) {
+            (Some(Estimate { bytes, from }), _) => {
+                let from = from.map(|from| format!("{from} to ")).unwrap_or_default();
+                (format!("{from}{bytes}"), percent(bytes, ours(means)), leaves_out)
+            }
             (None, why_not) => ("-".to_owned(), String::new(), why_not.unwrap_or_default()),
         };
         let note = Cell::styled(note, FAINT);

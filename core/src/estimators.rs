@@ -31,7 +31,23 @@ pub trait Estimator: Sync {
     ///
     /// # Errors
     /// When the model is none that it estimates: why, as a sentence without its full stop.
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str>;
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str>;
+}
+
+/// What an estimator says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Estimate {
+    /// Its figure; of a class or a range, the upper end.
+    pub bytes: Bytes,
+    /// The lower end of a class or a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Bytes>,
+}
+
+impl From<Bytes> for Estimate {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, from: None }
+    }
 }
 
 /// What there is to know of an estimator. All texts are for people, without a full stop.

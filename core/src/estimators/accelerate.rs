@@ -1,6 +1,6 @@
 //! `accelerate estimate-memory`, in the precision of the run.
 
-use super::{About, Estimator, Evidence, Means, Needs};
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::bytes::Bytes;
 
 pub(super) struct Accelerate;
@@ -18,9 +18,9 @@ impl Estimator for Accelerate {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let single = Bytes(evidence.parameter_count()).times(4);
         // Under half precision it states the largest of its parts, which is that of the optimizer.
-        Ok(single.times(if evidence.config().precision.is_half() { 2 } else { 4 }))
+        Ok(single.times(if evidence.config().precision.is_half() { 2 } else { 4 }).into())
     }
 }

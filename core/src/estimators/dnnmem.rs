@@ -1,8 +1,7 @@
 //! `DNNMem`: Gao and others, ESEC/FSE '20, doi 10.1145/3368089.3417050.
 
-use super::{About, Estimator, Evidence, Means, Needs};
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::allocator;
-use crate::bytes::Bytes;
 use crate::trace::Phase;
 
 pub(super) struct DnnMem;
@@ -21,10 +20,10 @@ impl Estimator for DnnMem {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let events = evidence.until_end_of(1, Phase::Backward);
         let run = evidence.part(events, |_, life| life.phase != Phase::Optimizer);
         let replay = allocator::replay(&run, evidence.simulation.settings(), None);
-        Ok(replay.reserved.bytes + evidence.simulation.verdict().context)
+        Ok((replay.reserved.bytes + evidence.simulation.verdict().context).into())
     }
 }

@@ -1,7 +1,7 @@
 //! The calculator of `EleutherAI`, `calc_transformer_mem.py`.
 
 use super::decoder::Decoder;
-use super::{About, Estimator, Evidence, Means, Needs};
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::bytes::Bytes;
 use crate::config::Checkpoint;
 
@@ -21,7 +21,7 @@ impl Estimator for Eleuther {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let decoder = Decoder::of(evidence)?;
         let Decoder { vocabulary, width, inner, blocks, heads, tokens, length, .. } = decoder;
         // It counts parameters itself, from these sizes.
@@ -37,6 +37,6 @@ impl Estimator for Eleuther {
         let runs_again = evidence.config().checkpoint != Checkpoint::None;
         let kept = if runs_again { of_block } else { of_block + scores };
         let bytes = parameters * each + u128::from(tokens) * blocks * kept;
-        Ok(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)))
+        Ok(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).into())
     }
 }

@@ -1,8 +1,7 @@
 //! PyTorch's `FakeTensorMode` as the studies of 2025 and 2026 use it: the tensors of one forward pass, and of the
 //! backward pass of the sum of its results.
 
-use super::{About, Estimator, Evidence, Means, Needs};
-use crate::bytes::Bytes;
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::step;
 use crate::trace::{Category, Phase};
 
@@ -21,11 +20,13 @@ impl Estimator for FakeTensor {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let events = evidence.until_end_of(1, Phase::Backward);
         let trace = evidence.trace();
-        Ok(evidence.peak_of_tensors(events, |storage, _| {
-            storage.category != Category::Workspace && trace.label(storage.module) != step::LOSS
-        }))
+        Ok(evidence
+            .peak_of_tensors(events, |storage, _| {
+                storage.category != Category::Workspace && trace.label(storage.module) != step::LOSS
+            })
+            .into())
     }
 }

@@ -1,7 +1,6 @@
 //! Highwater itself, for comparison.
 
-use super::{About, Estimator, Evidence, Means, Needs};
-use crate::bytes::Bytes;
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 
 pub(super) struct Highwater;
 
@@ -18,7 +17,8 @@ impl Estimator for Highwater {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
-        Ok(evidence.simulation.replay().reserved.bytes + evidence.simulation.verdict().context)
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
+        Ok((evidence.simulation.replay().reserved.bytes + evidence.simulation.verdict().context)
+            .into())
     }
 }

@@ -1,6 +1,6 @@
 //! Horus: Yeung and others, TPDS 2021, doi 10.1109/TPDS.2021.3079202, as the comparison of 2026 evaluates it.
 
-use super::{About, Estimator, Evidence, Means, Needs};
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::bytes::Bytes;
 
 /// The formula, with a sum for CUDA and its libraries or without.
@@ -37,9 +37,9 @@ impl Estimator for Horus {
         self.about
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let bytes = horus(evidence.activations(), evidence.parameter_count(), evidence.batch);
-        Ok(bytes + self.flat)
+        Ok((bytes + self.flat).into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `LLMem`: Kim and others, IJCAI '24, arXiv 2404.10933. Its formula for one GPU under Colossal-AI's Gemini.
 
 use super::decoder::Decoder;
-use super::{About, Estimator, Evidence, Means, Needs};
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::bytes::Bytes;
 use crate::estimate::LayerKind;
 use crate::tensor::numel;
@@ -28,7 +28,7 @@ impl Estimator for LlMem {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let decoder = Decoder::of(evidence)?;
         let Decoder { vocabulary, width, blocks, tokens, length, embeddings, .. } = decoder;
         let in_pages = |bytes: u64| Bytes(bytes).round_up(PAGE);
@@ -50,6 +50,6 @@ impl Estimator for LlMem {
         let head = in_pages(vocabulary.saturating_mul(width).saturating_mul(2));
         let loss = logits(tokens) + shifted + shifted + head;
         let base = evidence.simulation.verdict().context;
-        Ok(base + parameters + state + hidden + loss)
+        Ok((base + parameters + state + hidden + loss).into())
     }
 }

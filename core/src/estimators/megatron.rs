@@ -1,7 +1,7 @@
 //! Megatron-LM's report of theoretical memory, without parallelism.
 
 use super::decoder::Decoder;
-use super::{About, Estimator, Evidence, Means, Needs};
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::bytes::Bytes;
 
 pub(super) struct Megatron;
@@ -19,7 +19,7 @@ impl Estimator for Megatron {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let decoder = Decoder::of(evidence)?;
         let Decoder { vocabulary, width, inner, blocks, tokens, .. } = decoder;
         let parameters = 18 * u128::from(evidence.parameter_count());
@@ -27,6 +27,6 @@ impl Estimator for Megatron {
         let of_head = 4 * (u128::from(width) + u128::from(vocabulary));
         let of_token = of_block * u128::from(blocks) + 8 + u128::from(width) + of_head;
         let bytes = parameters + u128::from(tokens) * of_token;
-        Ok(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)))
+        Ok(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).into())
     }
 }

@@ -1,7 +1,6 @@
 //! PyTorch's own `MemTracker`, which counts the tensors of two iterations without running them.
 
-use super::{About, Estimator, Evidence, Means, Needs};
-use crate::bytes::Bytes;
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::trace::{Category, Phase};
 
 pub(super) struct MemTracker;
@@ -19,8 +18,10 @@ impl Estimator for MemTracker {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let events = evidence.until_end_of(2, Phase::Optimizer);
-        Ok(evidence.peak_of_tensors(events, |storage, _| storage.category != Category::Workspace))
+        Ok(evidence
+            .peak_of_tensors(events, |storage, _| storage.category != Category::Workspace)
+            .into())
     }
 }

@@ -5,9 +5,8 @@
 //! allocates, filtered by xMem's rules. The framework's share, which xMem measures on the card, is the context of our
 //! table.
 
-use super::{About, Estimator, Evidence, Means, Needs};
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::allocator;
-use crate::bytes::Bytes;
 use crate::sorted;
 use crate::trace::{Category, Phase};
 
@@ -30,7 +29,7 @@ impl Estimator for Xmem {
         }
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let sizes = sorted::set(evidence.parameter_sizes());
         let events = evidence.until_end_of(STEPS, Phase::Optimizer);
         let run = evidence.part(events, |storage, life| match (storage.category, life.phase) {
@@ -40,6 +39,6 @@ impl Estimator for Xmem {
             _ => !life.is_scratch,
         });
         let replay = allocator::replay(&run, evidence.simulation.settings(), None);
-        Ok(replay.reserved.bytes + evidence.simulation.verdict().context)
+        Ok((replay.reserved.bytes + evidence.simulation.verdict().context).into())
     }
 }

@@ -1,6 +1,6 @@
 //! `DeepSpeed`'s estimators of ZeRO-2 and ZeRO-3 for one GPU.
 
-use super::{About, Estimator, Evidence, Means, Needs};
+use super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use crate::bytes::Bytes;
 
 /// A stage, and what of it lies on the host.
@@ -72,9 +72,9 @@ impl Estimator for Zero {
         self.about
     }
 
-    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Bytes, &'static str> {
+    fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let all = Bytes(evidence.parameter_count()).times(self.each);
         let largest = if self.has_largest { evidence.largest_module() } else { 0 };
-        Ok(all + Bytes(largest).times(4))
+        Ok((all + Bytes(largest).times(4)).into())
     }
 }

@@ -93,7 +93,7 @@ fn sizes(errors: &[i64]) -> Vec<u64> {
 fn all(model: &Model, config: &Config) -> Result<Vec<Option<u64>>, Error> {
     let simulation = model.simulate(config, &mut Stages::default())?;
     let evidence = Evidence::of(model, &simulation)?;
-    Ok(ALL.iter().map(|one| one.estimate(&evidence).ok().map(|bytes| bytes.0)).collect())
+    Ok(ALL.iter().map(|one| one.estimate(&evidence).ok().map(|said| said.bytes.0)).collect())
 }
 
 /// Those that need no transformer answer for any model, and those for transformers where there is one.
