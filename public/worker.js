@@ -20,6 +20,15 @@ globalThis.fileOf = (name) => {
   return request.status === 200 ? new Uint8Array(request.response) : undefined;
 };
 
+// Other estimators, once somebody asks them.
+let estimators;
+globalThis.othersElsewhere = async (run) => {
+  estimators ??= load('highwater-compare');
+  // What did not arrive is asked for again.
+  estimators.catch(() => (estimators = undefined));
+  return (await estimators).compare(run);
+};
+
 // What reads recorded runs, once there is one, by the names of the programs; the one that read last,
 // and the one whose run is on the page.
 const recorders = {};

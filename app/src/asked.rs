@@ -9,6 +9,7 @@ use highwater_core::basis::{Basis, Reason};
 use highwater_core::config::SETTINGS;
 use highwater_core::device::Class;
 use highwater_core::estimate::Match;
+use highwater_core::estimators::{ALL, WHY_NOT};
 use highwater_core::formats::Fidelity;
 use highwater_core::levers::LEVERS;
 use highwater_core::observed::Cause;
@@ -205,6 +206,11 @@ fn from_tables() -> BTreeSet<String> {
             asked.extend(step.ask.as_ref().map(|ask| ask.question.to_owned()));
         }
     }
+    for about in ALL.iter().map(|estimator| estimator.about()) {
+        let texts = [about.needs.name(), about.counts, about.leaves_out];
+        asked.extend(texts.map(str::to_owned));
+    }
+    asked.extend(WHY_NOT.map(str::to_owned));
     for phase in [Phase::Setup, Phase::ZeroGrad, Phase::Forward, Phase::Backward, Phase::Optimizer]
     {
         asked.insert(place::phase(phase).to_owned());

@@ -33,6 +33,7 @@ mod model_facts;
 mod module_tree;
 mod notice;
 mod open_field;
+mod others;
 mod parts;
 mod phase_table;
 mod readings;

@@ -13,8 +13,8 @@
 //!
 //! Events write the state, components read it. The same WebAssembly runs twice: on the page, and in the worker.
 //! Other programs are fetched when they are needed: `bin/highwater-reader` reads all files,
-//! `bin/highwater-recorded` reads memory snapshots, `bin/highwater-profiled` reads profiler traces, and
-//! `bin/highwater-export` writes saved answers.
+//! `bin/highwater-recorded` reads memory snapshots, `bin/highwater-profiled` reads profiler traces,
+//! `bin/highwater-export` writes saved answers, and `bin/highwater-compare` asks other estimators.
 
 mod model;
 
@@ -31,7 +31,7 @@ mod asked;
 
 pub use model::explained::Explained;
 pub use model::export::{pickled, written};
-pub use model::protocol::{Ask, Fault, Found, Read};
+pub use model::protocol::{Ask, Fault, Found, Others, Read, Said};
 pub use page::picture::{painted, palette};
 pub use worker::files::serve as serve_files;
 pub use worker::load::Opening;

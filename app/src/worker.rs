@@ -16,6 +16,7 @@ use gloo::timers::callback::Timeout;
 use highwater_core::config::Setting;
 use highwater_core::device;
 use highwater_core::estimate::{BatchLine, LargestBatch, Stages};
+use highwater_core::estimators::Run;
 use highwater_core::export::Played;
 use highwater_core::formats::Opened;
 use highwater_core::levers::Plan;
@@ -98,6 +99,10 @@ extern "C" {
     /// The names of all models, as those readers know them.
     #[wasm_bindgen(js_name = namesElsewhere, catch)]
     async fn names_elsewhere() -> Result<JsValue, JsValue>;
+
+    /// What other estimators say of a packed run, packed.
+    #[wasm_bindgen(js_name = othersElsewhere, catch)]
+    async fn others_elsewhere(run: Vec<u8>) -> Result<JsValue, JsValue>;
 
     /// Fetches those readers ahead.
     #[wasm_bindgen(js_name = fetchReaders)]
@@ -256,6 +261,7 @@ impl Desk {
                     self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
                 }
             }
+            ToWorker::Others { generation } => self.ask_others(generation),
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
                 self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));
@@ -277,6 +283,23 @@ impl Desk {
                 *self = Self { sought: self.sought.take(), ..Self::default() };
             }
         }
+    }
+
+    /// Asks other estimators about the newest run.
+    fn ask_others(&self, generation: u64) {
+        let run = self
+            .model
+            .as_ref()
+            .zip(self.newest.as_ref())
+            .filter(|_| self.sweep.generation == generation);
+        let Some((model, newest)) = run else { return };
+        let run = Run::of(model, newest).ok().and_then(|run| postcard::to_stdvec(&run).ok());
+        spawn_local(async move {
+            let said = others_elsewhere(run.unwrap_or_default()).await.ok();
+            let said = said.and_then(|said| said.dyn_into::<Uint8Array>().ok());
+            let packed = said.map(|said| said.to_vec()).unwrap_or_default();
+            post(&FromWorker::Others { generation, packed });
+        });
     }
 
     /// Answers a request to open something.

@@ -1,7 +1,7 @@
 //! `highwater compare`: what published estimators say of a run.
 
 use highwater_core::estimate::{Simulation, Stages};
-use highwater_core::estimators::{ALL, About, Estimate, Evidence, Means};
+use highwater_core::estimators::{ALL, About, Estimate, Estimator, Evidence, Means, Run};
 use highwater_core::{Bytes, Error, Model};
 use serde::Serialize;
 
@@ -25,8 +25,9 @@ struct Row {
 pub(crate) fn compare(model: &Model, arguments: &Compare) -> Result<String, Error> {
     let config = arguments.training.over(model.defaults())?;
     let simulation = model.simulate(&config, &mut Stages::default())?;
-    let evidence = Evidence::of(model, &simulation)?;
-    let row = |estimator: &&dyn highwater_core::estimators::Estimator| {
+    let run = Run::of(model, &simulation)?;
+    let evidence = Evidence::of(&run);
+    let row = |estimator: &&dyn Estimator| {
         let answer = estimator.estimate(&evidence);
         Row { about: estimator.about(), estimate: answer.ok(), why_not: answer.err() }
     };

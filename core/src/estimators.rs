@@ -12,14 +12,16 @@ mod fake_tensor;
 mod highwater;
 mod horus;
 mod llmem;
+mod measured;
 mod megatron;
 mod mem_tracker;
 mod xmem;
 mod zero;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-pub use self::evidence::Evidence;
+pub use self::evidence::{Evidence, Run};
+pub use self::measured::Measured;
 use crate::bytes::Bytes;
 
 /// Who estimates.
@@ -35,12 +37,11 @@ pub trait Estimator: Sync {
 }
 
 /// What an estimator says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Its figure; of a class or a range, the upper end.
     pub bytes: Bytes,
     /// The lower end of a class or a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Bytes>,
 }
 
@@ -96,7 +97,7 @@ impl Needs {
 }
 
 /// What a figure is to be compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Means {
     /// What the process has in use on the GPU.
@@ -124,6 +125,9 @@ pub const ALL: &[&dyn Estimator] = &[
     &zero::ZERO_3_OPTIMIZER_OFFLOAD,
     &zero::ZERO_3_OFFLOAD,
 ];
+
+/// All reasons for which one has no figure.
+pub const WHY_NOT: [&str; 1] = [decoder::NONE];
 
 #[cfg(test)]
 mod tests;

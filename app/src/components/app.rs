@@ -26,6 +26,7 @@ use super::message::MessageView;
 use super::model_facts::ModelFacts;
 use super::notice::NoticeView;
 use super::open_field::Opens;
+use super::others::OthersView;
 use super::readings::Readings;
 use super::recorded::RecordedView;
 use super::source_editor::SourceEditor;
@@ -40,6 +41,7 @@ use crate::model::input::Input;
 use crate::model::language::Language;
 use crate::model::lessons::LESSONS;
 use crate::model::lessons::Teaching;
+use crate::model::protocol::Others;
 use crate::model::section::Section;
 use crate::model::state::{Answer, Arriving, Kept, Notice, SourceText, State, is_name};
 use crate::model::theme::Theme;
@@ -127,6 +129,10 @@ struct Actions {
     search: Callback<bool>,
     /// Show how the newest answer grows along a dimension.
     trend: Callback<String>,
+    /// What other estimators say.
+    others: RwSignal<Option<Others>>,
+    /// Ask them about the newest answer.
+    ask_others: Callback<()>,
     /// Speak another language.
     speak: Callback<Language>,
     /// Give lessons.
@@ -188,6 +194,8 @@ impl Actions {
                 engine.with_value(|engine| if go { engine.search() } else { engine.stop_search() });
             }),
             trend: Callback::new(move |dim| engine.with_value(|engine| engine.trend(dim))),
+            others: engine.with_value(|engine| engine.others),
+            ask_others: Callback::new(move |()| engine.with_value(Engine::ask_others)),
             speak: Callback::new(move |language| {
                 preferences::choose_language(state.language, language);
             }),
@@ -392,7 +400,7 @@ fn Workbench(
                 </div>
                 <TimelineSection state derived actions sections />
                 <Variations state derived actions sections />
-                <Details state derived sections />
+                <Details state derived actions sections />
             </div>
         </div>
     }
@@ -532,13 +540,15 @@ fn Variations(
     }
 }
 
-/// Every GPU, two answers next to each other, and what was assumed.
+/// Every GPU, what others say, two answers next to each other, and what was assumed.
 #[component]
 fn Details(
     /// The page's state.
     state: State,
     /// What follows from it.
     derived: Derived,
+    /// What the user can ask for.
+    actions: Actions,
     /// The sections.
     sections: Sections,
 ) -> impl IntoView {
@@ -554,6 +564,14 @@ fn Details(
                 on_choose=Callback::new(move |id: String| {
                     state.config.update(|config| config.choose_device(&id));
                 })
+            />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Others>
+            <OthersView
+                others=actions.others
+                report=follow(Section::Others)
+                devices=state.devices
+                on_ask=actions.ask_others
             />
         </SectionPanel>
         <SectionPanel sections section=Section::Compare>

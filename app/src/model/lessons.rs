@@ -15,7 +15,7 @@ pub(crate) struct Lesson {
     pub(crate) id: &'static str,
     /// What it answers.
     pub(crate) title: &'static str,
-    /// Its model, a layer spec.
+    /// Its model, a layer spec or the name of a published one.
     pub(crate) model: &'static str,
     /// Its steps, at least one.
     pub(crate) steps: &'static [Step],
@@ -24,6 +24,8 @@ pub(crate) struct Lesson {
 /// One step of a lesson.
 #[derive(Debug)]
 pub(crate) struct Step {
+    /// The model from this step on, where it is another one: a layer spec, or a name.
+    pub(crate) model: Option<&'static str>,
     /// What there is to know before.
     pub(crate) text: &'static str,
     /// Settings other than the defaults, named as on the command line; those of open dimensions begin
@@ -70,6 +72,7 @@ impl Step {
             ".timeline" => Some(Section::Timeline),
             ".segment-map" => Some(Section::Allocator),
             ".rests-on" => Some(Section::Assumptions),
+            ".others" => Some(Section::Others),
             _ => None,
         }
     }
@@ -85,6 +88,13 @@ impl Teaching {
     pub(crate) fn step(self) -> &'static Step {
         let steps = self.lesson().steps;
         steps.get(self.step).unwrap_or(&steps[0])
+    }
+
+    /// The model of the step.
+    pub(crate) fn model(self) -> &'static str {
+        let lesson = self.lesson();
+        let mut so_far = lesson.steps.iter().take(self.step + 1).rev();
+        so_far.find_map(|step| step.model).unwrap_or(lesson.model)
     }
 
     /// Iteration that the timeline shows.
@@ -180,6 +190,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         model: LANGUAGE_MODEL,
         steps: &[
             Step {
+                model: None,
                 text: "The answer is at the top: what the run needs, where it peaks, and which GPUs it fits on. It follows every setting at once.",
                 settings: &[],
                 ask: None,
@@ -189,6 +200,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".headline",
             },
             Step {
+                model: None,
                 text: "Drag the batch, and see how the answer and the picture change. Precision, optimizer and device are below; the training loop is under “How it trains”.",
                 settings: &[],
                 ask: None,
@@ -198,6 +210,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".settings",
             },
             Step {
+                model: None,
                 text: "Memory over three iterations: forward climbs, backward falls, the optimizer steps. The line above is what PyTorch has taken from the GPU. Move over it, or use the arrow keys; a click pins a moment.",
                 settings: &[],
                 ask: None,
@@ -207,6 +220,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".timeline",
             },
             Step {
+                model: None,
                 text: "Every GPU, with what it needs there and the largest batch. Choose one, and everything is computed for it.",
                 settings: &[],
                 ask: None,
@@ -216,6 +230,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".gpu-strip",
             },
             Step {
+                model: None,
                 text: "The assumptions at the end list everything that was recognised, assumed or omitted.",
                 settings: &[],
                 ask: None,
@@ -232,6 +247,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         model: PERCEPTRON,
         steps: &[
             Step {
+                model: None,
                 text: "Four linear layers, 1024 wide, each with a ReLU, and a batch of 4096 rows. The weights take {parameters}. The backward pass needs what the forward pass computed.",
                 settings: &[("optimizer", "sgd")],
                 ask: Some(Ask {
@@ -245,6 +261,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".timeline",
             },
             Step {
+                model: None,
                 text: "Now the batch is twice as large: 8192 rows.",
                 settings: &[("optimizer", "sgd"), ("dim:N", "8192")],
                 ask: Some(Ask {
@@ -265,6 +282,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         model: PERCEPTRON,
         steps: &[
             Step {
+                model: None,
                 text: "A multilayer perceptron, trained with AdamW. Its first iteration peaks at {first}. The second does exactly the same work on another batch.",
                 settings: &[],
                 ask: Some(Ask {
@@ -278,6 +296,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".timeline",
             },
             Step {
+                model: None,
                 text: "Plain SGD keeps nothing between its steps.",
                 settings: &[("optimizer", "sgd")],
                 ask: Some(Ask {
@@ -297,6 +316,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         title: "Why does PyTorch hold more than tensors need?",
         model: CONVOLUTIONS,
         steps: &[Step {
+            model: None,
             text: "Three convolutions over small pictures. Tensors take {allocated} at most. PyTorch does not ask the GPU for each of them: it takes larger segments and cuts blocks from them, because asking is slow.",
             settings: &[],
             ask: Some(Ask {
@@ -315,6 +335,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         title: "What does checkpointing trade?",
         model: LANGUAGE_MODEL,
         steps: &[Step {
+            model: None,
             text: "A small GPT of eight blocks. Without checkpointing, everything that its blocks compute waits for the backward pass, and memory peaks at 1.90 GiB. With it, each block keeps its input only, and runs once more when backward reaches it.",
             settings: &[("checkpoint", "blocks")],
             ask: Some(Ask {
@@ -334,6 +355,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
         model: CONVOLUTIONS,
         steps: &[
             Step {
+                model: None,
                 text: "The same convolutions. At the peak, tensors take {allocated} of {reserved}: the rest lies in holes between them, or in segments that nobody uses at that moment.",
                 settings: &[],
                 ask: None,
@@ -343,6 +365,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".segment-map",
             },
             Step {
+                model: None,
                 text: "A hole serves a tensor only if it is large enough, and memory is never moved together. So a request may need a new segment although enough is free in all.",
                 settings: &[],
                 ask: None,
@@ -352,6 +375,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".segment-map",
             },
             Step {
+                model: None,
                 text: "Now the GPU is small: CUDA and this run together get 650 MiB of an A100, less than the run would like to reserve.",
                 settings: &[("capacity", "681574400")],
                 ask: None,
@@ -361,6 +385,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".headline",
             },
             Step {
+                model: None,
                 text: "It survives: when the GPU has no memory left, PyTorch releases all empty segments and tries again. That costs time, and helps only against empty segments, not against holes.",
                 settings: &[("capacity", "681574400")],
                 ask: None,
@@ -368,6 +393,53 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 guessing: None,
                 iteration: None,
                 about: ".gpu-strip",
+            },
+        ],
+    },
+    Lesson {
+        id: "other-estimators",
+        title: "Why do estimators differ?",
+        model: "resnet50",
+        steps: &[
+            Step {
+                model: None,
+                text: "Estimators differ by what they look at. This is ResNet-50 in batches of 32, trained with Adam. Formulas take the sizes of layers, FakeTensor follows the tensors of one pass, xMem and Highwater rebuild what PyTorch’s allocator does.",
+                settings: &[("optimizer", "adam"), ("device", "a100-40gb"), ("dim:batch", "32")],
+                ask: None,
+                reveal: "",
+                guessing: None,
+                iteration: None,
+                about: ".others",
+            },
+            Step {
+                model: None,
+                text: "A run is as large as what its process takes from the GPU: tensors, what the allocator holds on top, and the CUDA context. Whoever counts tensors alone lies below it, by more than a gigabyte here. Horus lies far above: it counts the gradients of all weights once for each picture.",
+                settings: &[("optimizer", "adam"), ("device", "a100-40gb"), ("dim:batch", "32")],
+                ask: None,
+                reveal: "",
+                guessing: None,
+                iteration: None,
+                about: ".others",
+            },
+            Step {
+                model: None,
+                text: "Now the batch is four times as large. What counts activations grows with it; what counts parameters only (accelerate, ZeRO) does not move. The lines are what GPUs have: an estimate on the wrong side of one is a wrong answer to the question whether the run fits.",
+                settings: &[("optimizer", "adam"), ("device", "a100-40gb"), ("dim:batch", "128")],
+                ask: None,
+                reveal: "",
+                guessing: None,
+                iteration: None,
+                about: ".others",
+            },
+            Step {
+                model: Some("gpt2"),
+                text: "This is GPT-2, 8 texts of 512 words. Now the calculators for transformers answer, too. Each assumes a training of its own: LLMem half precision and blocks that run twice, Megatron-LM fused attention and 18 bytes per parameter. None of them knows how you train; read what they leave out before you believe a figure.",
+                settings: &[("device", "a100-40gb"), ("dim:batch", "8"), ("dim:seq", "512")],
+                ask: None,
+                reveal: "",
+                guessing: None,
+                iteration: None,
+                about: ".others",
             },
         ],
     },
@@ -382,14 +454,23 @@ mod tests {
 
     use super::*;
 
-    fn lesson(id: &str) -> (Model, &'static Lesson) {
-        let lesson = LESSONS.iter().find(|lesson| lesson.id == id).expect("it is there");
-        let model = highwater_core::open(&mut lesson.model.as_bytes(), id).expect("it opens");
-        (model, lesson)
+    fn open(model: &str) -> Model {
+        highwater_core::open(&mut model.as_bytes(), "lesson").expect("it opens")
     }
 
     fn estimate(id: &str, config: &Config) -> Report {
-        lesson(id).0.estimate(config).expect("it is estimated")
+        let lesson = LESSONS.iter().find(|lesson| lesson.id == id).expect("it is there");
+        open(lesson.model).estimate(config).expect("it is estimated")
+    }
+
+    /// The models of all steps of all lessons.
+    fn models() -> impl Iterator<Item = (&'static str, &'static Step)> {
+        let of_lesson =
+            |lesson: usize| (0..LESSONS[lesson].steps.len()).map(move |step| (lesson, step));
+        (0..LESSONS.len()).flat_map(of_lesson).map(|(lesson, step)| {
+            let at = Teaching { lesson, step, revealed: false };
+            (at.model(), at.step())
+        })
     }
 
     #[test]
@@ -422,31 +503,35 @@ mod tests {
 
     /// What a model suggests would take the place of what its lesson sets.
     #[test]
-    fn no_model_of_a_lesson_suggests_settings() {
-        for known in LESSONS {
-            assert_eq!(*lesson(known.id).0.defaults(), Config::default(), "{}", known.id);
+    fn no_model_of_a_lesson_suggests_other_settings() {
+        for (model, step) in models() {
+            let opened = open(model);
+            let suggested = opened.defaults().changed().map(|setting| setting.name);
+            let of_lesson: Vec<_> = step.settings.iter().map(|(name, _)| *name).collect();
+            let lost: Vec<_> = suggested.filter(|name| of_lesson.contains(name)).collect();
+            assert!(lost.is_empty(), "{model}: {lost:?}");
         }
     }
 
     #[test]
     fn every_answer_can_be_guessed_and_every_setting_is_one() {
-        for lesson in LESSONS {
-            assert!(!lesson.steps.is_empty());
-            for step in lesson.steps {
-                let mut config = Config::default();
-                for (name, value) in step.settings {
-                    match name.strip_prefix("dim:") {
-                        Some(dim) => {
-                            config.dims.insert(dim.to_owned(), value.parse().expect("a size"));
-                        }
-                        None => assert_eq!(config.set(name, value).err(), None, "{name}"),
+        assert!(LESSONS.iter().all(|lesson| !lesson.steps.is_empty()));
+        for (model, step) in models() {
+            let model = open(model);
+            let mut config = Config::default();
+            for (name, value) in step.settings {
+                match name.strip_prefix("dim:") {
+                    Some(dim) => {
+                        assert!(model.open_dims().iter().any(|open| open.name == dim), "{dim}");
+                        config.dims.insert(dim.to_owned(), value.parse().expect("a size"));
                     }
+                    None => assert_eq!(config.set(name, value).err(), None, "{name}"),
                 }
-                let report = estimate(lesson.id, &config);
-                if let Some(ask) = &step.ask {
-                    let answer = (ask.of)(&report);
-                    assert!(answer > Bytes::ZERO && answer < ask.most, "{}", lesson.id);
-                }
+            }
+            let report = model.estimate(&config).expect("it is estimated");
+            if let Some(ask) = &step.ask {
+                let answer = (ask.of)(&report);
+                assert!(answer > Bytes::ZERO && answer < ask.most, "{}", step.text);
             }
         }
     }

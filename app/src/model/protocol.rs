@@ -6,6 +6,7 @@
 
 use highwater_core::device::Class;
 use highwater_core::estimate::{Candidate, LargestBatch, Located, Match};
+use highwater_core::estimators::Means;
 use highwater_core::formats::Opened;
 use highwater_core::levers::{Plan, Pulled};
 use highwater_core::recorded::WhatIf;
@@ -118,6 +119,11 @@ pub(crate) enum ToWorker {
         generation: u64,
         /// The dimension.
         dim: String,
+    },
+    /// Ask other estimators about the newest run.
+    Others {
+        /// Number of the request whose run it is.
+        generation: u64,
     },
     /// Look for a message's allocation in every step that is estimated, or for none any more.
     Seek {
@@ -256,6 +262,13 @@ pub(crate) enum FromWorker {
         /// All that is known of it.
         trend: Trend,
     },
+    /// What other estimators say.
+    Others {
+        /// Number of the request whose run it is.
+        generation: u64,
+        /// [`Others`], packed; empty where they cannot be asked.
+        packed: Vec<u8>,
+    },
     /// How far the search for what makes it fit has come.
     Searched {
         /// Number of the request that it belongs to.
@@ -300,6 +313,38 @@ pub(crate) struct Trend {
     pub(crate) dim: String,
     /// Sizes, the smallest first.
     pub(crate) points: Vec<TrendPoint>,
+}
+
+/// What other estimators say of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Others {
+    /// One for each estimator, ours first.
+    pub rows: Vec<Said>,
+    /// SIZE: what we say is allocated, to compare figures for tensors with.
+    pub allocated: Bytes,
+    /// What was measured of the same training: the process's memory, the card, and the source.
+    pub measured: Vec<(Bytes, String, String)>,
+}
+
+/// What one estimator says. Its texts have no full stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// Its stable name.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Who published it, where and when.
+    pub source: String,
+    /// What it must be given.
+    pub needs: String,
+    /// What its figure is to be compared with.
+    pub means: Means,
+    /// What it counts.
+    pub counts: String,
+    /// What it leaves out.
+    pub leaves_out: String,
+    /// Its estimate, or why it has none.
+    pub answer: Result<highwater_core::estimators::Estimate, String>,
 }
 
 /// How a search ended.

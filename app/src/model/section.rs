@@ -16,6 +16,8 @@ pub(crate) enum Section {
     Growth,
     /// Tensors and segments at one moment.
     Allocator,
+    /// What other estimators say.
+    Others,
     /// Two answers next to each other.
     Compare,
     /// Assumptions and diagnostics.
@@ -24,13 +26,14 @@ pub(crate) enum Section {
 
 impl Section {
     /// All of them, in the order of the tabs.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Timeline,
         Self::Peak,
         Self::Suggestions,
         Self::Gpus,
         Self::Growth,
         Self::Allocator,
+        Self::Others,
         Self::Compare,
         Self::Assumptions,
     ];
@@ -44,6 +47,7 @@ impl Section {
             Self::Gpus => "gpus",
             Self::Growth => "growth",
             Self::Allocator => "allocator",
+            Self::Others => "others",
             Self::Compare => "compare",
             Self::Assumptions => "assumptions",
         }
@@ -58,6 +62,7 @@ impl Section {
             Self::Gpus => "All GPUs",
             Self::Growth => "Growth",
             Self::Allocator => "Allocator",
+            Self::Others => "Other estimators",
             Self::Compare => "Compare",
             Self::Assumptions => "Assumptions",
         }
@@ -65,7 +70,7 @@ impl Section {
 
     /// Whether a recorded run has it: such a run has no model to vary.
     pub(crate) const fn has_recorded(self) -> bool {
-        !matches!(self, Self::Peak | Self::Suggestions | Self::Growth)
+        !matches!(self, Self::Peak | Self::Suggestions | Self::Growth | Self::Others)
     }
 
     /// Whether a printed page has it.

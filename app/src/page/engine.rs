@@ -22,7 +22,7 @@ use web_sys::{
 
 use crate::model::explained::Explained;
 use crate::model::input::Input;
-use crate::model::protocol::{self, Estimate, FromWorker, OpenDim, ToWorker};
+use crate::model::protocol::{self, Estimate, FromWorker, OpenDim, Others, ToWorker};
 use crate::model::state::{
     Answer, Arriving, ConfigProblem, DeviceRow, Effected, Ended, Loaded, Message, SearchState,
     SourceProblem, State, is_name,
@@ -67,6 +67,8 @@ pub(crate) struct Engine {
     line: Rc<RefCell<Line>>,
     /// The models that need no file, a line for each, once they were asked for.
     pub(crate) names: RwSignal<String>,
+    /// What other estimators say of the newest run for which they were asked; without rows where they did not arrive.
+    pub(crate) others: RwSignal<Option<Others>>,
 }
 
 /// The line's own memory; the user never sees it.
@@ -145,7 +147,12 @@ impl Opening {
 impl Engine {
     /// Starts the worker.
     pub(crate) fn start(state: State) -> Self {
-        let engine = Self { state, line: Rc::default(), names: RwSignal::new(String::new()) };
+        let engine = Self {
+            state,
+            line: Rc::default(),
+            names: RwSignal::new(String::new()),
+            others: RwSignal::new(None),
+        };
         engine.start_worker();
         engine
     }
@@ -270,6 +277,13 @@ impl Engine {
     pub(crate) fn trend(&self, dim: String) {
         if let Some(generation) = self.answered() {
             self.line.borrow().send(&ToWorker::Trend { generation, dim }, &JsValue::NULL);
+        }
+    }
+
+    /// Asks other estimators about the newest run.
+    pub(crate) fn ask_others(&self) {
+        if let Some(generation) = self.answered() {
+            self.line.borrow().send(&ToWorker::Others { generation }, &JsValue::NULL);
         }
     }
 
@@ -405,6 +419,11 @@ impl Engine {
                     self.state.trend.set(trend);
                 }
             }
+            FromWorker::Others { generation, packed } => {
+                if self.answered() == Some(generation) {
+                    self.others.set(Some(postcard::from_bytes(&packed).unwrap_or_default()));
+                }
+            }
             FromWorker::Searched { generation, tried, outcome } => {
                 let is_wanted = self.state.search.with_untracked(Option::is_some);
                 if is_wanted && self.answered() == Some(generation) {
@@ -466,6 +485,7 @@ impl Engine {
             state.config.set(config);
             if let Some(at) = state.lesson.get_untracked() {
                 state.show_iteration(at.iteration());
+                state.section.set(at.step().section().unwrap_or_default());
             }
         }
         let is_new = matches!(opening.by, By::File | By::Text);

@@ -7,7 +7,7 @@ use leptos::prelude::*;
 use super::engine::Engine;
 use super::focus::focus_later;
 use crate::model::input::Input;
-use crate::model::lessons::{Lesson, Step, Teaching};
+use crate::model::lessons::{Step, Teaching};
 use crate::model::state::State;
 
 /// What the user can ask of lessons.
@@ -26,25 +26,32 @@ pub(crate) struct Lessons {
 impl Lessons {
     /// Lessons on this page.
     pub(crate) fn of(state: State, engine: StoredValue<Engine, LocalStorage>) -> Self {
+        let open = move |at: Teaching| {
+            let config = config(at.step(), Config::default());
+            let dims = config.dims.clone();
+            state.config.set(config);
+            let input = Input::text(name(at), at.model());
+            engine.with_value(|engine| engine.open(input, dims));
+        };
         let go = Callback::new(move |step: usize| {
-            let Some(at) = state.lesson.get_untracked() else { return };
-            let at = Teaching { step, revealed: false, ..at };
+            let Some(before) = state.lesson.get_untracked() else { return };
+            let at = Teaching { step, revealed: false, ..before };
             state.lesson.set(Some(at));
             state.show_iteration(at.iteration());
-            let dims = state.config.with_untracked(|config| config.dims.clone());
-            state.config.set(config(at.step(), Config { dims, ..Config::default() }));
+            if at.model() == before.model() {
+                let dims = state.config.with_untracked(|config| config.dims.clone());
+                state.config.set(config(at.step(), Config { dims, ..Config::default() }));
+            } else {
+                open(at);
+            }
             show(state, at.step());
             focus_later("#lesson-title");
         });
         Self {
             begin: Callback::new(move |lesson: usize| {
                 let at = Teaching { lesson, step: 0, revealed: false };
-                let config = config(at.step(), Config::default());
-                let dims = config.dims.clone();
                 state.lesson.set(Some(at));
-                state.config.set(config);
-                let input = Input::text(name(at.lesson()), at.lesson().model);
-                engine.with_value(|engine| engine.open(input, dims));
+                open(at);
             }),
             go,
             reveal: Callback::new(move |()| {
@@ -66,10 +73,10 @@ impl Lessons {
     }
 }
 
-/// What the model of a lesson is called: its text begins with it.
-fn name(lesson: &Lesson) -> &'static str {
-    let first = lesson.model.lines().next().unwrap_or_default();
-    first.strip_prefix("name: ").unwrap_or(lesson.title)
+/// What the model of a lesson is called: its text begins with it, or is it.
+fn name(at: Teaching) -> &'static str {
+    let first = at.model().lines().next().unwrap_or_default();
+    first.strip_prefix("name: ").unwrap_or(first)
 }
 
 /// The settings of a step over others.

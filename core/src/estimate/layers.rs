@@ -1,5 +1,7 @@
 //! [`Layer`]: a model as formulas and learned estimators see it, a list of layers with their sizes.
 
+use serde::{Deserialize, Serialize};
+
 use super::Model;
 use crate::config::Config;
 use crate::diagnostic::Diagnostics;
@@ -9,7 +11,7 @@ use crate::recover::Program;
 use crate::tensor::numel;
 
 /// What a layer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LayerKind {
     /// `nn.Conv2d` and its kin, transposed ones too.
     Convolution,
@@ -32,7 +34,7 @@ pub enum LayerKind {
 }
 
 /// One layer that runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// What it is.
     pub kind: LayerKind,

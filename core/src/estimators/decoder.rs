@@ -33,7 +33,7 @@ impl Decoder {
     /// # Errors
     /// When it is no transformer that reads words.
     pub(super) fn of(evidence: &Evidence<'_>) -> Result<Self, &'static str> {
-        let of_kind = |kind| evidence.layers.iter().filter(move |layer| layer.kind == kind);
+        let of_kind = |kind| evidence.run.layers.iter().filter(move |layer| layer.kind == kind);
         let tables = of_kind(LayerKind::Embedding).filter_map(|layer| layer.parameters.first());
         let words = tables.max_by_key(|dims| dims.first().copied()).ok_or(NONE)?;
         let &[vocabulary, width] = words.as_slice() else { return Err(NONE) };

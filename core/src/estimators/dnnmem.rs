@@ -23,7 +23,7 @@ impl Estimator for DnnMem {
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         let events = evidence.until_end_of(1, Phase::Backward);
         let run = evidence.part(events, |_, life| life.phase != Phase::Optimizer);
-        let replay = allocator::replay(&run, evidence.simulation.settings(), None);
-        Ok((replay.reserved.bytes + evidence.simulation.verdict().context).into())
+        let replay = allocator::replay(&run, &evidence.run.settings, None);
+        Ok((replay.reserved.bytes + evidence.run.context).into())
     }
 }

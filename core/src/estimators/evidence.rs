@@ -1,7 +1,11 @@
-//! [`Evidence`]: what estimators may look at.
+//! [`Run`] and [`Evidence`]: what estimators may look at.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
+use crate::allocator::Settings;
 use crate::bytes::Bytes;
 use crate::config::Config;
 use crate::error::Error;
@@ -9,13 +13,54 @@ use crate::estimate::{Layer, Model, Simulation};
 use crate::tensor::numel;
 use crate::trace::{Category, Event, Phase, PhaseMark, Storage, Trace};
 
-/// A run, and the layers of its model.
-#[derive(Debug)]
-pub struct Evidence<'s> {
-    pub(super) simulation: &'s Simulation,
+/// A run and the layers of its model, as plain data: another program can be asked about it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run<'s> {
+    trace: Cow<'s, Trace>,
+    config: Cow<'s, Config>,
+    pub(super) settings: Settings,
     pub(super) layers: Vec<Layer>,
     /// COUNT: samples of a batch.
     pub(super) batch: u64,
+    /// SIZE: the CUDA context on its device.
+    pub(super) context: Bytes,
+    pub(super) allocated: Bytes,
+    pub(super) reserved: Bytes,
+}
+
+impl<'s> Run<'s> {
+    /// What was simulated of a model.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn of(model: &Model, simulation: &'s Simulation) -> Result<Self, Error> {
+        let config = simulation.config();
+        let batch = model.batch();
+        let batch =
+            batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
+        let replay = simulation.replay();
+        Ok(Self {
+            trace: Cow::Borrowed(simulation.trace()),
+            config: Cow::Borrowed(config),
+            settings: *simulation.settings(),
+            layers: model.layers(config)?,
+            batch: batch.max(1),
+            context: simulation.verdict().context,
+            allocated: replay.allocated.bytes,
+            reserved: replay.reserved.bytes,
+        })
+    }
+
+    /// SIZE: the most that we say is allocated.
+    pub const fn allocated(&self) -> Bytes {
+        self.allocated
+    }
+}
+
+/// A run, and what all estimators want to know of it.
+#[derive(Debug)]
+pub struct Evidence<'r> {
+    pub(super) run: &'r Run<'r>,
     /// By position in [`Trace::storages`].
     lives: Vec<Life>,
 }
@@ -29,30 +74,22 @@ pub(super) struct Life {
     pub(super) is_scratch: bool,
 }
 
-impl<'s> Evidence<'s> {
-    /// What there is to know of a run of a model.
-    ///
-    /// # Errors
-    /// As [`Model::estimate`].
-    pub fn of(model: &Model, simulation: &'s Simulation) -> Result<Self, Error> {
-        let config = simulation.config();
-        let batch = model.batch();
-        let batch =
-            batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
-        let layers = model.layers(config)?;
-        Ok(Self { simulation, layers, batch: batch.max(1), lives: lives(simulation.trace()) })
+impl<'r> Evidence<'r> {
+    /// What there is to know of a run.
+    pub fn of(run: &'r Run<'r>) -> Self {
+        Self { run, lives: lives(&run.trace) }
     }
 
-    pub(super) const fn config(&self) -> &Config {
-        self.simulation.config()
+    pub(super) fn config(&self) -> &'r Config {
+        &self.run.config
     }
 
-    pub(super) fn trace(&self) -> &'s Trace {
-        self.simulation.trace()
+    pub(super) fn trace(&self) -> &'r Trace {
+        &self.run.trace
     }
 
     /// Parameters on the device, each once.
-    fn parameters(&self) -> impl Iterator<Item = &'s Storage> {
+    fn parameters(&self) -> impl Iterator<Item = &'r Storage> {
         let storages = self.trace().storages.iter();
         storages.filter(|storage| storage.category == Category::Parameter)
     }
@@ -78,8 +115,8 @@ impl<'s> Evidence<'s> {
 
     /// COUNT: elements of the results of all layers for one sample.
     pub(super) fn activations(&self) -> u64 {
-        let all: u64 = self.layers.iter().map(Layer::outputs).fold(0, u64::saturating_add);
-        all.checked_div(self.batch).unwrap_or(all)
+        let all: u64 = self.run.layers.iter().map(Layer::outputs).fold(0, u64::saturating_add);
+        all.checked_div(self.run.batch).unwrap_or(all)
     }
 
     /// The events up to the end of a phase of an iteration.

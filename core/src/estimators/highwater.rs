@@ -18,7 +18,6 @@ impl Estimator for Highwater {
     }
 
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
-        Ok((evidence.simulation.replay().reserved.bytes + evidence.simulation.verdict().context)
-            .into())
+        Ok((evidence.run.reserved + evidence.run.context).into())
     }
 }

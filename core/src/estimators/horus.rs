@@ -38,7 +38,7 @@ impl Estimator for Horus {
     }
 
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
-        let bytes = horus(evidence.activations(), evidence.parameter_count(), evidence.batch);
+        let bytes = horus(evidence.activations(), evidence.parameter_count(), evidence.run.batch);
         Ok((bytes + self.flat).into())
     }
 }

@@ -33,7 +33,7 @@ impl Estimator for LlMem {
         let Decoder { vocabulary, width, blocks, tokens, length, embeddings, .. } = decoder;
         let in_pages = |bytes: u64| Bytes(bytes).round_up(PAGE);
         let weights = |kind: LayerKind| {
-            let layers = evidence.layers.iter().filter(move |layer| layer.kind == kind);
+            let layers = evidence.run.layers.iter().filter(move |layer| layer.kind == kind);
             layers.flat_map(|layer| &layer.parameters).map(|dims| numel(dims))
         };
         let tables: u64 = weights(LayerKind::Embedding).sum();
@@ -49,7 +49,7 @@ impl Estimator for LlMem {
         let shifted = logits(tokens.saturating_sub(samples));
         let head = in_pages(vocabulary.saturating_mul(width).saturating_mul(2));
         let loss = logits(tokens) + shifted + shifted + head;
-        let base = evidence.simulation.verdict().context;
+        let base = evidence.run.context;
         Ok((base + parameters + state + hidden + loss).into())
     }
 }

@@ -38,7 +38,7 @@ impl Estimator for Xmem {
             (Category::Parameter | Category::Buffer | Category::Input, _) => true,
             _ => !life.is_scratch,
         });
-        let replay = allocator::replay(&run, evidence.simulation.settings(), None);
-        Ok((replay.reserved.bytes + evidence.simulation.verdict().context).into())
+        let replay = allocator::replay(&run, &evidence.run.settings, None);
+        Ok((replay.reserved.bytes + evidence.run.context).into())
     }
 }

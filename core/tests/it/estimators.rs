@@ -6,15 +6,16 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use highwater_core::estimate::Stages;
-use highwater_core::estimators::{ALL, Evidence};
+use highwater_core::estimators::{self, ALL, Evidence};
 use highwater_core::{Config, Error, Model};
 
 use crate::fixtures;
 use crate::measured::{CARMA, XMEM};
 use crate::runs::{self, Cells, Run, error, median, percent};
 
-/// The measured runs of a source, and what holds for all of them.
-const SOURCES: [(&str, &str); 2] = [("carma", CARMA), ("xmem", XMEM)];
+/// The measured runs of a source, what holds for all of them, and what people call it.
+const SOURCES: [(&str, &str, &str); 2] =
+    [("carma", CARMA, "CARMA, 2025"), ("xmem", XMEM, "xMem, 2025")];
 
 /// Columns of those tables with estimates that were published beside the measurements, by our names.
 const PUBLISHED: [(&str, &str); 4] =
@@ -26,7 +27,7 @@ fn estimators_score_as_the_table_says() {
                     is the\nshare of runs with an estimate below the truth; `published` is the median error of what \
                     the system's own\nauthors, or those of the measurements, published for the same runs.\n"
         .to_owned();
-    for (source, shared) in SOURCES {
+    for (source, shared, _) in SOURCES {
         text += &scores(source, shared);
     }
     expect_file!["../../../tests/estimators.txt"].assert_eq(&text);
@@ -92,8 +93,40 @@ fn sizes(errors: &[i64]) -> Vec<u64> {
 /// What all say of a run.
 fn all(model: &Model, config: &Config) -> Result<Vec<Option<u64>>, Error> {
     let simulation = model.simulate(config, &mut Stages::default())?;
-    let evidence = Evidence::of(model, &simulation)?;
+    let run = estimators::Run::of(model, &simulation)?;
+    let evidence = Evidence::of(&run);
     Ok(ALL.iter().map(|one| one.estimate(&evidence).ok().map(|said| said.bytes.0)).collect())
+}
+
+/// The same runs, by what tells them from others, for the answer to "and what was measured?".
+#[test]
+fn measured_runs_are_known_by_what_they_are() {
+    let mut text = String::new();
+    for (source, shared, name) in SOURCES {
+        let cells = runs::table(&format!("measured/{source}.csv"));
+        let is_whole = |cells: &&Cells| cells.get("oom").is_none_or(|oom| oom == "no");
+        let cells: Vec<Cells> = cells.iter().filter(is_whole).cloned().collect();
+        let runs: Vec<Run> = cells.iter().map(|cells| Run::sharing(cells, shared)).collect();
+        let found = ["train", "measured"]
+            .into_iter()
+            .flat_map(|folder| runs::of_each(folder, &runs, identity))
+            .filter_map(|(index, identity)| Some((index, identity.ok()?)));
+        let device = shared.rsplit(' ').next().expect("a device");
+        let mut lines: Vec<String> = found
+            .map(|(index, identity)| {
+                format!("{}\t{device}\t{name}\t{identity}\n", cells[index]["process"])
+            })
+            .collect();
+        lines.sort();
+        text.extend(lines);
+    }
+    expect_file!["../../src/estimators/measured.txt"].assert_eq(&text);
+}
+
+fn identity(model: &Model, config: &Config) -> Result<String, Error> {
+    let simulation = model.simulate(config, &mut Stages::default())?;
+    let run = estimators::Run::of(model, &simulation)?;
+    Ok(Evidence::of(&run).identity())
 }
 
 /// Those that need no transformer answer for any model, and those for transformers where there is one.

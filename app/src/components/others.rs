@@ -1,0 +1,254 @@
+//! What other estimators say of the run, and what was measured: a bar each, against what GPUs have.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use highwater_core::estimators::{Estimate, Means};
+use highwater_core::{Bytes, Report};
+use leptos::prelude::*;
+
+use super::parts::{FoldedTable, column, size};
+use crate::model::protocol::{Others, Said};
+use crate::model::state::DeviceRow;
+use crate::words::format::{length, share};
+use crate::words::language::{fill, tr};
+use crate::words::short_name;
+
+/// A figure to compare with: what a GPU has, or what was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    name: String,
+    bytes: Bytes,
+    class: &'static str,
+}
+
+/// Every estimator's answer for the run that is on the page.
+#[component]
+pub(crate) fn OthersView(
+    /// What they say; empty where they could not be asked.
+    others: RwSignal<Option<Others>>,
+    /// The run.
+    report: Signal<Option<Arc<Report>>>,
+    /// Every device.
+    devices: RwSignal<Vec<DeviceRow>>,
+    /// They are to be asked.
+    on_ask: Callback<()>,
+) -> impl IntoView {
+    Effect::new(move |_| {
+        if report.with(Option::is_some) {
+            on_ask.run(());
+        }
+    });
+    let body = move || match others.get() {
+        None => view! { <p>{tr("Asking…")}</p> }.into_any(),
+        Some(others) if others.rows.is_empty() => {
+            let text = tr(
+                "Other estimators did not arrive. Is the page still reachable? Choose another tab, then this one.",
+            );
+            view! { <p>{text}</p> }.into_any()
+        }
+        Some(others) => answers(&others, devices).into_any(),
+    };
+    view! {
+        <section class="panel others" aria-labelledby="others-title">
+            <h2 id="others-title">{tr("What other estimators would say")}</h2>
+            <p class="panel-note">
+                {tr("The same training, as published systems estimate it. Each is written anew from its paper or its code.")}
+            </p>
+            {body}
+        </section>
+    }
+}
+
+fn answers(others: &Others, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + use<> {
+    let ours = others.rows.first().and_then(|row| row.answer.as_ref().ok()).map(|ours| ours.bytes);
+    let ours = ours.unwrap_or_default();
+    let marks = marks(others, devices);
+    let cards: Vec<&Mark> = marks.iter().filter(|mark| mark.class == CARD).collect();
+    let largest = others.measured.iter().map(|(bytes, ..)| *bytes).fold(ours, Bytes::max);
+    let end = end(largest, cards.iter().map(|mark| mark.bytes));
+    let measured = others.measured.iter().map(|(bytes, card, source)| {
+        let parts: [(&str, &dyn Display); 3] =
+            [("size", &bytes.short()), ("gpu", card), ("source", source)];
+        view! { <p class="others-measured">{fill("Measured: {size} on {gpu} ({source}).", &parts)}</p> }
+    });
+    let measured = measured.collect_view();
+    let rows = others.rows.iter().filter_map(|row| {
+        let estimate = *row.answer.as_ref().ok()?;
+        let to = if row.means == Means::Tensors { others.allocated } else { ours };
+        Some(answer(row, estimate, to, &marks, end))
+    });
+    let rows = rows.collect_view();
+    let scale = marks.iter().filter(|mark| mark.bytes <= end).map(|mark| {
+        let class = ["others-label ", mark.class].concat();
+        view! { <span class=class style:left=at(mark.bytes, end)>{mark.name.clone()}</span> }
+    });
+    let scale = scale.collect_view();
+    view! {
+        {measured}
+        <div class="scroll-sideways">
+            <table class="table others-table">
+                <thead>
+                    <tr>
+                        {column(tr("estimator"), false)}
+                        <th scope="col" class="others-bar-head">
+                            <span class="visually-hidden">{tr("usable memory of GPUs")}</span>
+                            <span class="others-scale">{scale}</span>
+                        </th>
+                        {column(tr("estimate"), true)}
+                        {column(tr("to ours"), true)}
+                        {column(tr("leaves out"), false)}
+                    </tr>
+                </thead>
+                <tbody>{rows}</tbody>
+            </table>
+        </div>
+        <p class="others-note">
+            {tr("A lighter bar is of tensors alone: its figure is compared with our allocated memory, all others with the process.")}
+        </p>
+        {silent(&others.rows)}
+        {explained(&others.rows)}
+    }
+}
+
+/// The class of a GPU's mark.
+const CARD: &str = "others-card";
+
+/// The usual GPUs' usable memory, each size once, and what was measured.
+fn marks(others: &Others, devices: RwSignal<Vec<DeviceRow>>) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::new();
+    devices.with_untracked(|rows| {
+        for row in rows {
+            let known = row.verdict.with_untracked(|known| {
+                let (_, known) = known.as_ref()?;
+                let is_usual = highwater_core::device::USUAL.contains(&known.id.as_str());
+                is_usual.then(|| (short_name(&known.name).to_owned(), known.usable()))
+            });
+            let Some((name, bytes)) = known else { continue };
+            // Cards of one size share a label.
+            let near = |mark: &&mut Mark| mark.bytes.0.abs_diff(bytes.0) < Bytes::mib(1536).0;
+            match marks.iter_mut().find(near) {
+                Some(mark) => mark.name = [&mark.name, ", ", &name].concat(),
+                None => marks.push(Mark { name, bytes, class: CARD }),
+            }
+        }
+    });
+    marks.extend(others.measured.iter().map(|(bytes, ..)| Mark {
+        name: tr("measured"),
+        bytes: *bytes,
+        class: "others-truth",
+    }));
+    marks
+}
+
+/// SIZE: where the bars end: behind the first GPU that has clearly more than is needed.
+fn end(largest: Bytes, cards: impl Iterator<Item = Bytes>) -> Bytes {
+    let wanted = Bytes(largest.0 / 4 * 5);
+    let next = cards.filter(|card| *card >= wanted).min().unwrap_or(wanted);
+    Bytes(next.0 / 20 * 21)
+}
+
+/// A place along a bar, as the style sheet takes it.
+fn at(bytes: Bytes, end: Bytes) -> String {
+    length(share(bytes, end).min(100.0)) + "%"
+}
+
+fn answer(
+    row: &Said,
+    estimate: Estimate,
+    to: Bytes,
+    marks: &[Mark],
+    end: Bytes,
+) -> impl IntoView + use<> {
+    let Estimate { bytes, from } = estimate;
+    let mut class = String::from("others-bar");
+    if row.means == Means::Tensors {
+        class += " others-tensors";
+    }
+    if row.id == "highwater" {
+        class += " others-ours";
+    }
+    if bytes > end {
+        class += " others-beyond";
+    }
+    let lines = marks.iter().filter(|mark| mark.bytes <= end).map(|mark| {
+        let class = ["others-line ", mark.class].concat();
+        view! { <span class=class style:left=at(mark.bytes, end)></span> }
+    });
+    let lines = lines.collect_view();
+    let from = from.map(|from| view! { {size(from)} "\u{a0}– " });
+    view! {
+        <tr>
+            <th scope="row" title=row.source.clone()>
+                {row.name.clone()}
+            </th>
+            <td class="others-bar-cell" aria-hidden="true">
+                <span class="others-track">
+                    <span class=class style:width=at(bytes, end)></span>
+                    {lines}
+                </span>
+            </td>
+            <td class="number">{from} {size(bytes)}</td>
+            <td class="number">{difference(bytes, to)}</td>
+            <td class="others-why">{tr(&row.leaves_out)}</td>
+        </tr>
+    }
+}
+
+/// How far a figure lies from another: `+12 %`.
+fn difference(bytes: Bytes, to: Bytes) -> String {
+    let percent = (share(bytes, to) - 100.0).round();
+    match percent {
+        _ if to == Bytes::ZERO => String::new(),
+        0.0 => "0\u{a0}%".to_owned(),
+        more if more > 0.0 => ["+", &length(more), "\u{a0}%"].concat(),
+        less => ["−", &length(-less), "\u{a0}%"].concat(),
+    }
+}
+
+/// Those that estimate no such model, by their reasons.
+fn silent(rows: &[Said]) -> impl IntoView + use<> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in rows {
+        let Err(reason) = &row.answer else { continue };
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(&row.name),
+            None => reasons.push((reason, vec![&row.name])),
+        }
+    }
+    let lines = reasons.into_iter().map(|(reason, names)| {
+        let parts: [(&str, &dyn Display); 2] = [("names", &names.join(", ")), ("why", &tr(reason))];
+        view! { <p class="others-note">{fill("No figure from {names}: {why}.", &parts)}</p> }
+    });
+    lines.collect_view()
+}
+
+/// What each needs and counts, and where it was published.
+fn explained(rows: &[Said]) -> impl IntoView + use<> {
+    let rows = rows.iter().map(|row| {
+        view! {
+            <tr>
+                <th scope="row">{row.name.clone()}</th>
+                <td>{tr(&row.needs)}</td>
+                <td class="others-why">{tr(&row.counts)}</td>
+                <td>{row.source.clone()}</td>
+            </tr>
+        }
+    });
+    let rows = rows.collect_view();
+    let summary = tr("What each needs and counts");
+    let label = summary.clone();
+    view! {
+        <FoldedTable id="others-sources" summary label>
+            <table class="table">
+                <thead>
+                    <tr>
+                        {column(tr("estimator"), false)} {column(tr("needs"), false)} {column(tr("counts"), false)}
+                        {column(tr("published"), false)}
+                    </tr>
+                </thead>
+                <tbody>{rows}</tbody>
+            </table>
+        </FoldedTable>
+    }
+}
