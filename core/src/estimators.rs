@@ -1,7 +1,7 @@
 //! Published estimators, each asked about the open model: what others would say of the same run.
 //!
 //! A system is a file with an [`Estimator`], and a row of [`ALL`]. All look at the same [`Evidence`], which is made
-//! once. `docs/estimators.md` compares them with measured runs.
+//! once. [`scores`] compares them with measured runs; `docs/scoreboard.md` has the result.
 
 mod accelerate;
 mod decoder;
@@ -14,6 +14,7 @@ mod horus;
 mod llmem;
 mod megatron;
 mod mem_tracker;
+pub mod scores;
 mod xmem;
 mod zero;
 
@@ -32,6 +33,11 @@ pub trait Estimator: Sync {
     /// # Errors
     /// When the model is none that it estimates: why, as a sentence without its full stop.
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str>;
+
+    /// Whether the run survives on its device: by default, if the figure is at most what the process may use.
+    fn survives(&self, evidence: &Evidence<'_>, estimate: Estimate) -> bool {
+        estimate.bytes <= evidence.simulation.verdict().usable()
+    }
 }
 
 /// What an estimator says.

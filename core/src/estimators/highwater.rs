@@ -21,4 +21,9 @@ impl Estimator for Highwater {
         Ok((evidence.simulation.replay().reserved.bytes + evidence.simulation.verdict().context)
             .into())
     }
+
+    /// The allocator may free its cache at the limit, and the run goes on.
+    fn survives(&self, evidence: &Evidence<'_>, _: Estimate) -> bool {
+        evidence.simulation.verdict().verdict.survives()
+    }
 }
