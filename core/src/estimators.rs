@@ -11,6 +11,7 @@ mod evidence;
 mod fake_tensor;
 mod highwater;
 mod horus;
+mod learned;
 mod llmem;
 mod megatron;
 mod mem_tracker;
@@ -20,6 +21,7 @@ mod zero;
 use serde::Serialize;
 
 pub use self::evidence::Evidence;
+pub use self::learned::{Domain, Features, Seen};
 use crate::bytes::Bytes;
 
 /// Who estimates.
@@ -81,6 +83,8 @@ pub enum Needs {
     Graph,
     /// A recording of a few steps of the training, without a GPU.
     Trace,
+    /// Weights that were trained with measured runs, and the layers of the model.
+    Weights,
 }
 
 impl Needs {
@@ -91,6 +95,7 @@ impl Needs {
             Self::Layers => "layers",
             Self::Graph => "graph",
             Self::Trace => "trace",
+            Self::Weights => "trained weights",
         }
     }
 }
@@ -105,7 +110,7 @@ pub enum Means {
     Tensors,
 }
 
-/// All estimators: ours first, then those that follow a run, then formulas.
+/// All estimators: ours first, then those that follow a run, then formulas, then those that learned.
 pub const ALL: &[&dyn Estimator] = &[
     &highwater::Highwater,
     &xmem::Xmem,
@@ -123,6 +128,10 @@ pub const ALL: &[&dyn Estimator] = &[
     &zero::ZERO_3,
     &zero::ZERO_3_OPTIMIZER_OFFLOAD,
     &zero::ZERO_3_OFFLOAD,
+    &learned::SchedTune,
+    &learned::PERCEPTRONS,
+    &learned::TRANSFORMERS,
+    &learned::DnnPerf,
 ];
 
 #[cfg(test)]
