@@ -11,6 +11,7 @@ mod evidence;
 mod fake_tensor;
 mod highwater;
 mod horus;
+mod learned;
 mod llmem;
 mod megatron;
 mod mem_tracker;
@@ -21,6 +22,7 @@ mod zero;
 use serde::Serialize;
 
 pub use self::evidence::Evidence;
+pub use self::learned::{Domain, Features, Seen};
 use crate::bytes::Bytes;
 
 /// Who estimates.
@@ -87,6 +89,8 @@ pub enum Needs {
     Graph,
     /// A recording of a few steps of the training, without a GPU.
     Trace,
+    /// Weights that were trained with measured runs, and the layers of the model.
+    Weights,
 }
 
 impl Needs {
@@ -97,6 +101,7 @@ impl Needs {
             Self::Layers => "layers",
             Self::Graph => "graph",
             Self::Trace => "trace",
+            Self::Weights => "trained weights",
         }
     }
 }
@@ -111,7 +116,7 @@ pub enum Means {
     Tensors,
 }
 
-/// All estimators: ours first, then those that follow a run, then formulas.
+/// All estimators: ours first, then those that follow a run, then formulas, then those that learned.
 pub const ALL: &[&dyn Estimator] = &[
     &highwater::Highwater,
     &xmem::Xmem,
@@ -129,6 +134,10 @@ pub const ALL: &[&dyn Estimator] = &[
     &zero::ZERO_3,
     &zero::ZERO_3_OPTIMIZER_OFFLOAD,
     &zero::ZERO_3_OFFLOAD,
+    &learned::SchedTune,
+    &learned::PERCEPTRONS,
+    &learned::TRANSFORMERS,
+    &learned::DnnPerf,
 ];
 
 #[cfg(test)]

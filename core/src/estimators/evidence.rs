@@ -76,6 +76,13 @@ impl<'s> Evidence<'s> {
         by_module.into_values().max().unwrap_or(0)
     }
 
+    /// SIZE: the largest tensor that a batch brings.
+    pub(super) fn input_bytes(&self) -> Bytes {
+        let storages = self.trace().storages.iter();
+        let inputs = storages.filter(|storage| storage.category == Category::Input);
+        inputs.map(|storage| storage.requested).max().unwrap_or(Bytes::ZERO)
+    }
+
     /// COUNT: elements of the results of all layers for one sample.
     pub(super) fn activations(&self) -> u64 {
         let all: u64 = self.layers.iter().map(Layer::outputs).fold(0, u64::saturating_add);
