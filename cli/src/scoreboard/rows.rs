@@ -77,9 +77,11 @@ fn perceptron(cells: &Cells<'_>) -> Result<String, String> {
         if has("batch_norm") {
             text += "  - batchnorm1d\n";
         }
-        writeln!(text, "  - {activation}").ok();
+        if activation != "identity" {
+            writeln!(text, "  - {activation}").ok();
+        }
         if has("dropout") {
-            text += "  - dropout: 0.5\n";
+            text += "  - dropout\n";
         }
     }
     Ok(text)

@@ -1,101 +1,14 @@
-//! Published estimators, as we have written them, against measured runs.
-//!
-//! `tests/estimators.txt` is the table, reviewed like code; `UPDATE_EXPECT=1 cargo test` rewrites it.
+//! Published estimators, as we have written them. `cli/tests/it/scoreboard.rs` scores them over measured runs.
 
-use std::fmt::Write as _;
-
-use expect_test::expect_file;
 use highwater_core::estimate::Stages;
 use highwater_core::estimators::{ALL, Evidence};
 use highwater_core::{Config, Error, Model};
 
 use crate::fixtures;
-use crate::measured::{CARMA, XMEM};
-use crate::runs::{self, Cells, Run, error, median, percent};
-
-/// The measured runs of a source, and what holds for all of them.
-const SOURCES: [(&str, &str); 2] = [("carma", CARMA), ("xmem", XMEM)];
-
-/// Columns of those tables with estimates that were published beside the measurements, by our names.
-const PUBLISHED: [(&str, &str); 5] = [
-    ("fake-tensor", "faketensor"),
-    ("xmem", "xmem"),
-    ("dnnmem", "dnnmem"),
-    ("llmem", "llmem"),
-    ("schedtune", "schedtune"),
-];
+use crate::runs::{self, Cells, Run};
 
 /// Those that learned.
 const LEARNED: [&str; 4] = ["schedtune", "gpumemnet-mlp", "gpumemnet-transformer", "dnnperf"];
-
-#[test]
-fn estimators_score_as_the_table_says() {
-    let mut text = "Published estimators as Highwater has them, against the process memory of measured runs. `under` \
-                    is the\nshare of runs with an estimate below the truth; `published` is the median error of what \
-                    the system's own\nauthors, or those of the measurements, published for the same runs.\n"
-        .to_owned();
-    for (source, shared) in SOURCES {
-        text += &scores(source, shared);
-    }
-    expect_file!["../../../tests/estimators.txt"].assert_eq(&text);
-}
-
-fn scores(source: &str, shared: &str) -> String {
-    let cells = runs::table(&format!("measured/{source}.csv"));
-    let is_scored = |cells: &&Cells| cells.get("oom").is_none_or(|oom| oom == "no");
-    let cells: Vec<&Cells> = cells.iter().filter(is_scored).collect();
-    let runs: Vec<Run> = cells.iter().map(|cells| Run::sharing(cells, shared)).collect();
-    let said: Vec<_> = ["train", "measured"]
-        .into_iter()
-        .flat_map(|folder| runs::of_each(folder, &runs, all))
-        .filter_map(|(index, said)| Some((index, said.ok()?)))
-        .collect();
-    let truth = |index: usize| cells[index]["process"].parse::<u64>().expect("a size");
-    let mut text = format!(
-        "\n{source}, {shared}\n{:<26} {:>4} {:>9} {:>9} {:>6} {:>10}\n",
-        "estimator", "runs", "median", "worst", "under", "published"
-    );
-    for (at, estimator) in ALL.iter().enumerate() {
-        let id = estimator.about().id;
-        let pairs = said.iter().filter_map(|(index, said)| Some((said[at]?, truth(*index))));
-        let errors: Vec<i64> = pairs.map(|(ours, truth)| error(ours, truth)).collect();
-        let published = PUBLISHED.iter().find(|(ours, _)| *ours == id);
-        let published = published.map(|(_, column)| {
-            let stated = said.iter().filter_map(|(index, _)| {
-                let theirs: u64 = cells[*index].get(*column)?.parse().ok()?;
-                Some(error(theirs, truth(*index)))
-            });
-            stated.collect::<Vec<_>>()
-        });
-        let line = line(id, &errors, published.filter(|stated| !stated.is_empty()));
-        writeln!(text, "{}", line.trim_end()).unwrap();
-    }
-    text
-}
-
-fn line(id: &str, errors: &[i64], published: Option<Vec<i64>>) -> String {
-    let runs = errors.len();
-    if runs == 0 {
-        return format!("{id:<26} {runs:>4}");
-    }
-    let under = errors.iter().filter(|error| **error < 0).count() * 100 / runs;
-    let published = published.map(|stated| percent(median(&sizes(&stated))));
-    let sizes = sizes(errors);
-    let worst = sizes.last().copied().unwrap_or(0);
-    format!(
-        "{id:<26} {runs:>4} {:>9} {:>9} {under:>4} % {:>10}",
-        percent(median(&sizes)),
-        percent(worst),
-        published.unwrap_or_default()
-    )
-}
-
-/// Sizes of errors, sorted.
-fn sizes(errors: &[i64]) -> Vec<u64> {
-    let mut sizes: Vec<u64> = errors.iter().map(|error| error.unsigned_abs()).collect();
-    sizes.sort_unstable();
-    sizes
-}
 
 /// What all say of a run.
 fn all(model: &Model, config: &Config) -> Result<Vec<Option<u64>>, Error> {
