@@ -104,12 +104,27 @@ fn a_bad_table_is_refused() {
         assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(2), ""), "{runs}");
         assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
     };
-    check("model,process\n", "bad.csv: there is no column `batch`; the first line names the columns: model, process");
+    check(
+        "model,process\n",
+        "bad.csv: there is no column `batch`; the first line names the columns: model, process",
+    );
     check("model,batch,process\n", "bad.csv: the table has no runs");
-    check("model,batch,process\nresnet18,8,1 GB\n", "bad.csv:2: column `process`: `1 GB` is no size; write it as 23.6GiB");
-    check("model,batch,process\nresnet18,0,1GiB\n", "bad.csv:2: column `batch`: `0` is no whole number above 0");
-    check("model,batch,process\nresnet18,8,0\n", "bad.csv:2: column `process`: a run needs more than 0 bytes");
-    check("model,batch,process\nresnet18,8,\n", "bad.csv:2: nothing was measured: fill in `process`");
+    check(
+        "model,batch,process\nresnet18,8,1 GB\n",
+        "bad.csv:2: column `process`: `1 GB` is no size; write it as 23.6GiB",
+    );
+    check(
+        "model,batch,process\nresnet18,0,1GiB\n",
+        "bad.csv:2: column `batch`: `0` is no whole number above 0",
+    );
+    check(
+        "model,batch,process\nresnet18,8,0\n",
+        "bad.csv:2: column `process`: a run needs more than 0 bytes",
+    );
+    check(
+        "model,batch,process\nresnet18,8,\n",
+        "bad.csv:2: nothing was measured: fill in `process`",
+    );
     check("model,batch,oom\nresnet18,8,perhaps\n", "column `oom`: `perhaps` is neither yes nor no");
     check("model,batch,oom\nresnet18,8\n", "bad.csv: CSV error: record 1 (line: 2");
     check(
@@ -123,5 +138,9 @@ fn kept_estimates_are_of_the_same_runs() {
     let kept = run::file("kept.csv", b"source,line,model,batch,context,capacity,left_out\n");
     let outcome = scoreboard("other.csv", RUNS, &["--kept", kept.to_str().unwrap()]);
     assert_eq!(outcome.status, Some(2));
-    assert!(outcome.stderr.contains("there is no estimate of other, 3, resnet18, 8 in it"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("there is no estimate of other, 3, resnet18, 8 in it"),
+        "{}",
+        outcome.stderr
+    );
 }
