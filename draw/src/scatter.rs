@@ -238,14 +238,14 @@ impl Axes {
         for octave in whole(self.x[0].ceil())..=whole(self.x[1].floor()) {
             let (x, _) = self.place(f64::from(octave), 0.0);
             pen.bars([Area { left: x, width: 1, ..PLOT }], pen.colour(Ink::Grid))?;
-            let label = self.label(octave, self.chart != Chart::ErrorByBatch);
+            let label = Self::label(octave, self.chart != Chart::ErrorByBatch);
             pen.text(&label, (x, PLOT.bottom() + 18), HPos::Center, soft)?;
         }
         let is_size = self.chart == Chart::Predicted;
         for octave in whole(self.y[0].ceil())..=whole(self.y[1].floor()) {
             let (_, y) = self.place(0.0, f64::from(octave));
             pen.bars([PLOT.across(y, 1)], pen.colour(Ink::Grid))?;
-            let label = if is_size { self.label(octave, true) } else { ratio(octave) };
+            let label = if is_size { Self::label(octave, true) } else { ratio(octave) };
             pen.text(&label, (PLOT.left - 10, y), HPos::Right, soft)?;
         }
         let (below, aside) = self.chart.names();
@@ -266,7 +266,7 @@ impl Axes {
         pen.line(along(0.0).into(), 1, colour)
     }
 
-    fn label(&self, octave: i32, is_size: bool) -> String {
+    fn label(octave: i32, is_size: bool) -> String {
         let power = |octave: i32| 1_u64 << octave.clamp(0, 62);
         match octave {
             _ if !is_size => power(octave).to_string(),
@@ -345,7 +345,7 @@ mod tests {
         let (_, y) = axes.place(0.0, dot(1, 5, 5).ratio());
         assert_eq!(y, PLOT.top + PLOT.height / 2);
         assert_eq!([ratio(-2), ratio(0), ratio(1)], ["1/4", "equal", "2 \u{d7}"]);
-        assert_eq!(axes.label(33, true), "8 GiB");
+        assert_eq!(Axes::label(33, true), "8 GiB");
     }
 
     /// Everything that has no dots is left out, and nothing fails on an empty picture.

@@ -150,7 +150,7 @@ fn of_run<'a>(source: &'a Source, run: &'a Run, answer: &Answer) -> Vec<Point<'a
 }
 
 /// A line for each estimator: the smallest median error first, then those without one.
-pub(crate) fn lines<'a>(points: impl Iterator<Item = &'a Point<'a>> + Clone) -> Vec<Line> {
+pub(crate) fn lines<'a>(points: &(impl Iterator<Item = &'a Point<'a>> + Clone)) -> Vec<Line> {
     let mut all: Vec<By> = (0..ALL.len()).map(By::Us).collect();
     for point in points.clone() {
         if !all.contains(&point.by) {

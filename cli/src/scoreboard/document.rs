@@ -25,7 +25,8 @@ pub(crate) fn filled(text: &str, tables: &BTreeMap<&str, String>) -> Result<Stri
         let (_, after) = after
             .split_once(END)
             .ok_or_else(|| format!("the table `{name}` has no end; write `{END}` behind it"))?;
-        filled += &format!("{before}{BEGIN}{name}{CLOSE}\n\n{}\n\n{END}", table.trim_end());
+        let table = table.trim_end();
+        filled.extend([before, BEGIN, name, CLOSE, "\n\n", table, "\n\n", END]);
         (rest, found) = (after, true);
     }
     if !found {

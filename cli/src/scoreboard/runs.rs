@@ -51,7 +51,8 @@ impl Sizes {
     /// What an estimate should be, and the word for it. `context` is added to reserved memory.
     pub(crate) fn need(self, means: Means, context: Bytes) -> Option<(Bytes, &'static str)> {
         let process = self.process.map(|bytes| (bytes, "process"));
-        let process = process.or(self.reserved.map(|bytes| (bytes + context, "reserved+context")));
+        let reserved = self.reserved.map(|bytes| (bytes + context, "reserved+context"));
+        let process = if process.is_some() { process } else { reserved };
         match means {
             Means::Process => process,
             Means::Tensors => self.allocated.map(|bytes| (bytes, "allocated")).or(process),
@@ -64,13 +65,13 @@ impl Sizes {
 pub(crate) struct Cells<'a> {
     file: &'a Path,
     line: u64,
-    cells: BTreeMap<&'a str, &'a str>,
+    by_name: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Cells<'a> {
     /// A cell with content.
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
-        self.cells.get(name).copied().filter(|cell| !cell.is_empty())
+        self.by_name.get(name).copied().filter(|cell| !cell.is_empty())
     }
 
     /// What stands in a cell that every run needs.
@@ -135,7 +136,7 @@ pub(crate) fn read(
     for record in reader.records() {
         let record = record.map_err(|error| format!("{shown}: {error}"))?;
         let line = record.position().map_or(0, csv::Position::line);
-        let cells = Cells { file, line, cells: cells(&heads, &record) };
+        let cells = Cells { file, line, by_name: cells(&heads, &record) };
         runs.extend(run(&cells, rows, &columns(&heads, published))?);
     }
     if runs.is_empty() {
@@ -165,7 +166,7 @@ fn run(cells: &Cells<'_>, rows: Rows, columns: &[(&str, String)]) -> Result<Vec<
     let batch = cells.count("batch")?;
     let batch = batch.ok_or_else(|| cells.wrong("column `batch` is empty"))?;
     let (oom, fails_at) = (cells.flag("oom")?, cells.count("fails_at")?);
-    if !measured.is_known() && oom.is_none() && !cells.cells.contains_key("fails_at") {
+    if !measured.is_known() && oom.is_none() && !cells.by_name.contains_key("fails_at") {
         return Err(cells.wrong(
             "nothing was measured: fill in `process`, `allocated`, `reserved`, `oom` or `fails_at`",
         ));

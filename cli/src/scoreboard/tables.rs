@@ -27,10 +27,10 @@ pub(crate) fn text(sources: &[Source], answers: &[Vec<Answered>], points: &[Poin
     let mut text = String::new();
     for source in sources {
         let of_source = points.iter().filter(|point| is_of(point, source));
-        text += &section(&title(source), &board::lines(of_source));
+        text += &section(&title(source), &board::lines(&of_source));
     }
     if sources.len() > 1 {
-        text += &section("All runs", &board::lines(points.iter()));
+        text += &section("All runs", &board::lines(&points.iter()));
     }
     let left_out = left_out(sources, answers);
     if !left_out.is_empty() {
@@ -163,12 +163,12 @@ pub(crate) fn json(sources: &[Source], answers: &[Vec<Answered>], points: &[Poin
         let super::sources::About { id, name, from, settings, .. } = &source.about;
         json!({
             "id": id, "name": name, "from": from, "settings": settings,
-            "runs": source.runs.len(), "scores": scores(&board::lines(of_it)),
+            "runs": source.runs.len(), "scores": scores(&board::lines(&of_it)),
         })
     };
     let value = json!({
         "sources": sources.iter().map(of_source).collect::<Vec<_>>(),
-        "all": scores(&board::lines(points.iter())),
+        "all": scores(&board::lines(&points.iter())),
         "left_out": left_out(sources, answers),
     });
     format!("{value:#}\n")
@@ -256,11 +256,11 @@ pub(crate) fn markdown(
     let mut each = String::new();
     for source in sources {
         let of_it = points.iter().filter(|point| is_of(point, source));
-        write!(each, "### {}\n\n{}\n", source.about.name, scored(&board::lines(of_it))).ok();
+        write!(each, "### {}\n\n{}\n", source.about.name, scored(&board::lines(&of_it))).ok();
     }
     BTreeMap::from([
         ("sources", listed(sources, answers)),
-        ("all", scored(&board::lines(points.iter()))),
+        ("all", scored(&board::lines(&points.iter()))),
         ("each", each),
         ("published", published(sources, points)),
     ])
