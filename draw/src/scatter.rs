@@ -142,15 +142,15 @@ impl Chart {
         match self {
             Self::Predicted => (
                 "Estimated and measured memory",
-                "A dot is a run. On the black line both are equal; in the band they differ by at most 20 %. Coloured lines are medians.",
+                "A dot is a run. The black line is equality, with a band of 20 % around it. Coloured lines are medians.",
             ),
             Self::ErrorByNeed => (
                 "Error by size of the run",
-                "A dot is a run, and the band is within 20 %. Lines are medians of runs of similar size; at an edge, they lie beyond it.",
+                "A dot is a run. The band is within 20 %. Lines are medians of similar sizes; at an edge they lie beyond.",
             ),
             Self::ErrorByBatch => (
                 "Error by batch",
-                "A dot is a run, and the band is within 20 %. Lines are medians of similar batches; at an edge, they lie beyond it.",
+                "A dot is a run. The band is within 20 %. Lines are medians of similar batches; at an edge they lie beyond.",
             ),
         }
     }

@@ -47,8 +47,8 @@ pub(crate) fn text(sources: &[Source], answers: &[Vec<Answered>], points: &[Poin
 }
 
 fn legend(answers: &[Vec<Answered>]) -> String {
-    let mut text = "Errors are absolute and of runs that survived. under: estimates below the measured need. fails: PEF, runs \
-                    lost by trusting the\nestimate; conserved: MCP, memory left for others per run. Both count a need \
+    let mut text = "Errors are absolute and of runs that survived. under: estimates below the measured need. fails: \
+                    PEF, runs lost by trusting the\nestimate; conserved: MCP, memory left for others per run. Both count a need \
                     above the estimate as a failure; nothing was run again.\nverdicts: right answers to whether the \
                     run survives. time: of an estimate, after the simulation that all share.\n"
         .to_owned();
@@ -286,7 +286,9 @@ fn scored(lines: &[Line]) -> String {
 
 /// The sources, and how many of their runs have an estimate.
 fn listed(sources: &[Source], answers: &[Vec<Answered>]) -> String {
-    let mut text = "| source | from | settings of all runs | runs | with an estimate |\n|---|---|---|---:|---:|\n".to_owned();
+    let mut text =
+        "| source | from | settings of all runs | runs | with an estimate |\n".to_owned();
+    text += "|---|---|---|---:|---:|\n";
     for (source, answers) in sources.iter().zip(answers) {
         let super::sources::About { name, from, settings, .. } = &source.about;
         let answered = answers.iter().filter(|answer| answer.is_ok()).count();
@@ -298,9 +300,11 @@ fn listed(sources: &[Source], answers: &[Vec<Answered>]) -> String {
 
 /// Published figures next to ours of the same runs.
 fn published(sources: &[Source], points: &[Point<'_>]) -> String {
-    let mut text = "| estimator | source | runs | median error, as published | median error, ours | median distance of ours \
-                    from theirs |\n|---|---|---:|---:|---:|---:|\n"
-        .to_owned();
+    let mut text =
+        "| estimator | source | runs | median error, as published | median error, ours | median \
+                    distance of ours from theirs |\n"
+            .to_owned();
+    text += "|---|---|---:|---:|---:|---:|\n";
     for agreement in board::agreements(sources, points) {
         let name = ALL[agreement.estimator].about().name;
         let source = sources.iter().find(|source| source.about.id == agreement.source);
