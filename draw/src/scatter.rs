@@ -142,15 +142,15 @@ impl Chart {
         match self {
             Self::Predicted => (
                 "Estimated and measured memory",
-                "A dot is a run. The black line is equality, with a band of 20 % around it. Coloured lines are medians.",
+                "A dot is a run. On the black line both are equal; the band is within 20 %. Lines are medians.",
             ),
             Self::ErrorByNeed => (
                 "Error by size of the run",
-                "A dot is a run. The band is within 20 %. Lines are medians of similar sizes; at an edge they lie beyond.",
+                "A dot is a run. The band is within 20 %. Lines are medians; at an edge they lie beyond it.",
             ),
             Self::ErrorByBatch => (
                 "Error by batch",
-                "A dot is a run. The band is within 20 %. Lines are medians of similar batches; at an edge they lie beyond.",
+                "A dot is a run. The band is within 20 %. Lines are medians; at an edge they lie beyond it.",
             ),
         }
     }
