@@ -1,6 +1,6 @@
 //! The arguments of the command line.
 
-use std::num::{IntErrorKind, ParseIntError};
+use std::num::{IntErrorKind, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -33,7 +33,8 @@ Examples:
   highwater replay snapshot.pickle --alloc-conf max_split_size_mb:256
   highwater replay trace.json.gz --device t4
   highwater estimate resnet18.onnx --batch 8 --compare snapshot.pickle
-  highwater compare resnet50 --batch 64";
+  highwater compare resnet50 --batch 64
+  highwater scoreboard runs.csv --device rtx-3090";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
@@ -45,6 +46,8 @@ pub(crate) enum Task {
     Explain(Explain),
     /// Show what published estimators say of the same training
     Compare(Compare),
+    /// Score published estimators, and ours, over measured runs
+    Scoreboard(Scoreboard),
     /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
     Replay(Replay),
     /// Print a model as a layer spec, to be edited
@@ -97,6 +100,50 @@ pub(crate) struct Compare {
     /// Print JSON, bytes as integers
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Measured runs, and where their scores go.
+#[derive(Args, Debug)]
+pub(crate) struct Scoreboard {
+    /// Measured runs, a line each, as CSV (columns: docs/scoreboard.md), or a `.toml` file that lists several
+    /// such tables
+    #[arg(value_name = "RUNS", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// Take at most N runs of each table, evenly spread
+    #[arg(long, value_name = "N")]
+    pub(crate) sample: Option<NonZeroUsize>,
+
+    /// Print JSON, bytes as integers and errors in hundredths of a percent
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write a line per run and estimator as CSV; `-` prints it instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Draw pictures into this folder as `scoreboard-*.svg`
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) plots: Option<PathBuf>,
+
+    /// Replace the tables in a Markdown document, between `<!-- scoreboard: NAME -->` and `<!-- end -->`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) document: Option<PathBuf>,
+
+    /// Write all estimates, a line per run; `-` prints them instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keep: Option<PathBuf>,
+
+    /// Score the estimates that `--keep` wrote, without simulating
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["keep", "sample"])]
+    pub(crate) kept: Option<PathBuf>,
+
+    /// Replace files that have another format
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// A model and how it is trained.
@@ -273,7 +320,28 @@ pub(crate) struct Training {
     settings: Settings,
 }
 
+/// Only the flags of a training.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Flags {
+    #[command(flatten)]
+    training: Training,
+}
+
 impl Training {
+    /// The training that a text such as `--optimizer adam --precision fp16` states.
+    ///
+    /// # Errors
+    /// The first line of the message about a flag or a value that is unknown.
+    pub(crate) fn read(flags: &str) -> Result<Self, String> {
+        let read = Flags::try_parse_from(flags.split_whitespace());
+        read.map(|flags| flags.training).map_err(|error| {
+            let message = error.to_string();
+            let line = message.lines().next().unwrap_or_default();
+            line.strip_prefix("error: ").unwrap_or(line).to_owned()
+        })
+    }
+
     /// What the command line says, else what the model suggests.
     pub(crate) fn over(&self, defaults: &Config) -> Result<Config, Error> {
         let mut config = defaults.clone();

@@ -18,6 +18,7 @@ mod named;
 mod output;
 mod picture;
 mod replay;
+mod scoreboard;
 mod table;
 mod text;
 
@@ -65,6 +66,10 @@ fn main() -> ExitCode {
         Task::Compare(arguments) => match compare_all(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
+        },
+        Task::Scoreboard(arguments) => match scoreboard::scoreboard(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(message) => return complain(&message, BAD_INPUT),
         },
         Task::Spec(arguments) => match spec(&arguments.model) {
             Ok(text) => (text, ExitCode::SUCCESS),

@@ -38,10 +38,14 @@ pub(crate) const EXAMPLES: &str = "examples";
 /// Instead of a plan: the part that a program fetches tells.
 pub(crate) const ELSEWHERE: &str = "?";
 /// Texts that programs for the browser fetch and others carry: the stem of the file, and its source in `src`.
-pub(crate) const FETCHED: [(&str, &str); 3] = [
+pub(crate) const FETCHED: [(&str, &str); 7] = [
     ("formulas", "aten/formula/operators.txt"),
     ("models", "formats/catalogue/models.txt"),
     ("families", "formats/hf_config/families"),
+    ("schedtune", "estimators/learned/schedtune.txt"),
+    ("gpumemnet-mlp", "estimators/learned/gpumemnet-mlp.txt"),
+    ("gpumemnet-transformer", "estimators/learned/gpumemnet-transformer.txt"),
+    ("dnnperf", "estimators/learned/dnnperf.txt"),
 ];
 /// Codes below this one are splits.
 const FIRST_PLAN: usize = 16;

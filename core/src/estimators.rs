@@ -1,7 +1,7 @@
 //! Published estimators, each asked about the open model: what others would say of the same run.
 //!
 //! A system is a file with an [`Estimator`], and a row of [`ALL`]. All look at the same [`Evidence`], which is made
-//! once. `docs/estimators.md` compares them with measured runs.
+//! once. [`scores`] compares them with measured runs; `docs/scoreboard.md` has the result.
 
 mod accelerate;
 mod decoder;
@@ -11,16 +11,20 @@ mod evidence;
 mod fake_tensor;
 mod highwater;
 mod horus;
+mod learned;
 mod llmem;
 mod measured;
 mod megatron;
 mod mem_tracker;
+pub mod scores;
+mod veritas;
 mod xmem;
 mod zero;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::evidence::{Evidence, Run};
+pub use self::learned::{Domain, Features, Seen};
 pub use self::measured::Measured;
 use crate::bytes::Bytes;
 
@@ -34,6 +38,11 @@ pub trait Estimator: Sync {
     /// # Errors
     /// When the model is none that it estimates: why, as a sentence without its full stop.
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str>;
+
+    /// Whether the run survives on its device: by default, if the figure is at most what the process may use.
+    fn survives(&self, evidence: &Evidence<'_>, estimate: Estimate) -> bool {
+        estimate.bytes <= evidence.simulation.verdict().usable()
+    }
 }
 
 /// What an estimator says.
@@ -82,6 +91,8 @@ pub enum Needs {
     Graph,
     /// A recording of a few steps of the training, without a GPU.
     Trace,
+    /// Weights that were trained with measured runs, and the layers of the model.
+    Weights,
 }
 
 impl Needs {
@@ -92,6 +103,7 @@ impl Needs {
             Self::Layers => "layers",
             Self::Graph => "graph",
             Self::Trace => "trace",
+            Self::Weights => "trained weights",
         }
     }
 }
@@ -106,10 +118,11 @@ pub enum Means {
     Tensors,
 }
 
-/// All estimators: ours first, then those that follow a run, then formulas.
+/// All estimators: ours first, then those that follow a run, then formulas, then those that learned.
 pub const ALL: &[&dyn Estimator] = &[
     &highwater::Highwater,
     &xmem::Xmem,
+    &veritas::VeritasEst,
     &dnnmem::DnnMem,
     &mem_tracker::MemTracker,
     &fake_tensor::FakeTensor,
@@ -124,10 +137,20 @@ pub const ALL: &[&dyn Estimator] = &[
     &zero::ZERO_3,
     &zero::ZERO_3_OPTIMIZER_OFFLOAD,
     &zero::ZERO_3_OFFLOAD,
+    &learned::SchedTune,
+    &learned::PERCEPTRONS,
+    &learned::TRANSFORMERS,
+    &learned::DnnPerf,
 ];
 
 /// All reasons for which one has no figure.
-pub const WHY_NOT: [&str; 1] = [decoder::NONE];
+pub const WHY_NOT: [&str; 5] = [
+    decoder::NONE,
+    veritas::NO_CONVOLUTION,
+    learned::NOT_LOADED,
+    learned::LANGUAGE,
+    learned::NO_LAYERS,
+];
 
 #[cfg(test)]
 mod tests;

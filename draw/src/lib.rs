@@ -12,6 +12,7 @@
 //! | [`timeline`], [`segments`], [`trend`], [`ladder`] | charts |
 //! | [`labels`] | names inside the areas of the timeline, and of limits |
 //! | [`blocks`] | single tensors in the stack |
+//! | [`scatter`] | estimates of many runs, compared with measurements |
 //! | [`picture`] | the timeline as a picture of its own, with all its labels |
 
 pub mod bands;
@@ -29,6 +30,7 @@ pub mod picture;
 pub mod pyramid;
 #[cfg(test)]
 mod samples;
+pub mod scatter;
 pub mod scene;
 pub mod segments;
 pub mod span;

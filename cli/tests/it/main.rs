@@ -11,5 +11,6 @@ mod json;
 mod models;
 mod replay;
 mod run;
+mod scoreboard;
 mod text;
 mod usage;

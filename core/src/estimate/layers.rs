@@ -1,5 +1,7 @@
 //! [`Layer`]: a model as formulas and learned estimators see it, a list of layers with their sizes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Model;
@@ -33,11 +35,18 @@ pub enum LayerKind {
     Attention,
 }
 
+/// COUNT: layers that a layer can read. Sums reach back to every layer of a residual stream; the nearest count.
+const MOST_SOURCES: usize = 2;
+
 /// One layer that runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// What it is.
     pub kind: LayerKind,
+    /// The operator that it is: `Relu`.
+    pub op: String,
+    /// The layers whose results it reads, by position, through arithmetic and views; at most the nearest two.
+    pub sources: Vec<usize>,
     /// Dimensions of its result; of attention, those of the queries.
     pub dims: Vec<u64>,
     /// Dimensions of its parameters, the weight first.
@@ -48,6 +57,11 @@ impl Layer {
     /// COUNT: elements of its result.
     pub fn outputs(&self) -> u64 {
         numel(&self.dims)
+    }
+
+    /// COUNT: its parameters.
+    pub fn parameter_count(&self) -> u64 {
+        self.parameters.iter().map(|dims| numel(dims)).fold(0, u64::saturating_add)
     }
 }
 
@@ -61,7 +75,22 @@ impl Model {
         let graph = shaped.graph.as_ref().unwrap_or(&self.graph);
         let sink = Diagnostics::default();
         let program = self.recover(graph, &shaped.typed, config, &sink);
-        Ok(program.nodes.iter().filter_map(|node| layer(node, &program)).collect())
+        let mut layers = Vec::new();
+        let mut makers: BTreeMap<ValueId, Vec<usize>> = BTreeMap::new();
+        for node in &program.nodes {
+            let read = node.inputs.iter().flatten().filter_map(|id| makers.get(id)).flatten();
+            let mut sources: Vec<usize> = read.copied().collect();
+            sources.sort_unstable();
+            sources.dedup();
+            sources.drain(..sources.len().saturating_sub(MOST_SOURCES));
+            if let Some(layer) = layer(node, &program) {
+                let at = layers.len();
+                layers.push(Layer { sources, ..layer });
+                sources = vec![at];
+            }
+            makers.extend(node.outputs.iter().flatten().map(|id| (*id, sources.clone())));
+        }
+        Ok(layers)
     }
 }
 
@@ -77,6 +106,7 @@ fn layer(node: &Node, program: &Program<'_>) -> Option<Layer> {
     let parameters: Vec<Vec<u64>> = weights.iter().copied().filter_map(dims_of).collect();
     let of_first_input = || node.input(0).and_then(dims_of);
     let dims = node.output(0).and_then(dims_of)?;
+    let (op, sources) = (node.op.to_string(), Vec::new());
     let kind = match node.op.as_str() {
         "Conv" | "ConvTranspose" => LayerKind::Convolution,
         "Gemm" | "MatMul" | "Linear" | "Adapted" | "Quantized" if !weights.is_empty() => {
@@ -89,6 +119,8 @@ fn layer(node: &Node, program: &Program<'_>) -> Option<Layer> {
         "Attention" => {
             return of_first_input().map(|dims| Layer {
                 kind: LayerKind::Attention,
+                op,
+                sources,
                 dims,
                 parameters,
             });
@@ -107,5 +139,5 @@ fn layer(node: &Node, program: &Program<'_>) -> Option<Layer> {
         LayerKind::Norm => parameters.into_iter().take(2).collect(),
         _ => parameters,
     };
-    Some(Layer { kind, dims, parameters })
+    Some(Layer { kind, op, sources, dims, parameters })
 }

@@ -26,6 +26,8 @@ pub struct Run<'s> {
     pub(super) context: Bytes,
     pub(super) allocated: Bytes,
     pub(super) reserved: Bytes,
+    /// Whether it survives on its device.
+    pub(super) survives: bool,
 }
 
 impl<'s> Run<'s> {
@@ -38,16 +40,17 @@ impl<'s> Run<'s> {
         let batch = model.batch();
         let batch =
             batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
-        let replay = simulation.replay();
+        let (replay, verdict) = (simulation.replay(), simulation.verdict());
         Ok(Self {
             trace: Cow::Borrowed(simulation.trace()),
             config: Cow::Borrowed(config),
             settings: *simulation.settings(),
             layers: model.layers(config)?,
             batch: batch.max(1),
-            context: simulation.verdict().context,
+            context: verdict.context,
             allocated: replay.allocated.bytes,
             reserved: replay.reserved.bytes,
+            survives: verdict.verdict.survives(),
         })
     }
 
@@ -111,6 +114,13 @@ impl<'r> Evidence<'r> {
             *by_module.entry(storage.module).or_insert(0_u64) += elements(storage);
         }
         by_module.into_values().max().unwrap_or(0)
+    }
+
+    /// SIZE: the largest tensor that a batch brings.
+    pub(super) fn input_bytes(&self) -> Bytes {
+        let storages = self.trace().storages.iter();
+        let inputs = storages.filter(|storage| storage.category == Category::Input);
+        inputs.map(|storage| storage.requested).max().unwrap_or(Bytes::ZERO)
     }
 
     /// COUNT: elements of the results of all layers for one sample.

@@ -20,4 +20,9 @@ impl Estimator for Highwater {
     fn estimate(&self, evidence: &Evidence<'_>) -> Result<Estimate, &'static str> {
         Ok((evidence.run.reserved + evidence.run.context).into())
     }
+
+    /// The allocator may free its cache at the limit, and the run goes on.
+    fn survives(&self, evidence: &Evidence<'_>, _: Estimate) -> bool {
+        evidence.run.survives
+    }
 }

@@ -39,8 +39,8 @@ impl Evidence<'_> {
     /// What tells a run from others, whatever the name of its file: parameters, bytes of its inputs, and the settings
     /// of training that are not the defaults.
     pub fn identity(&self) -> String {
-        let storages = self.trace().storages.iter();
-        let inputs = storages.filter(|storage| storage.category == Category::Input);
+        let inputs = self.trace().storages.iter();
+        let inputs = inputs.filter(|storage| storage.category == Category::Input);
         let inputs: Bytes = inputs.map(|storage| storage.requested).sum();
         let mut identity = format!("{} {}", self.parameter_count(), inputs.0);
         for setting in self.config().changed().filter(|known| known.scope == Scope::Training) {

@@ -7,16 +7,19 @@
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
+use highwater_core::estimators::scores::{Estimated, Measured, Scores};
 use highwater_core::{Bytes, Report};
 
+use crate::fixtures;
 use crate::runs::{self, Cells, Run, error, median, mib, percent};
 
-/// What holds for every run of a source: the card, and the nearest version of PyTorch.
-pub(crate) const CARMA: &str = "--pytorch 2.8 --device a100-40gb";
-pub(crate) const XMEM: &str = "--pytorch 2.8 --device rtx-3060";
-/// Adam with weight decay, `zero_grad` last, and only the loss survives the step.
-const MEMRUN: &str = "--optimizer adam --weight-decay --zero-grad end --loop function \
-                      --pytorch 2.8 --device h100-80gb";
+/// What holds for every run of a source, as `sources.toml` states it.
+pub(crate) fn shared(source: &str) -> String {
+    let list = String::from_utf8(fixtures::read("measured/sources.toml")).expect("text");
+    let (_, about) = list.split_once(&format!("id = \"{source}\"")).expect(source);
+    let (_, settings) = about.split_once("settings = \"").expect("settings");
+    settings.split('"').next().unwrap_or_default().to_owned()
+}
 
 /// Estimates by other systems of xMem's runs, as published beside them.
 const SYSTEMS: [&str; 4] = ["xmem", "dnnmem", "schedtune", "llmem"];
@@ -101,7 +104,8 @@ impl Row {
 }
 
 /// The rows of a fixture with our predictions, and how wide their settings are.
-fn rows(source: &str, shared: &str) -> (Vec<Row>, usize) {
+fn rows(source: &str) -> (Vec<Row>, usize) {
+    let shared = &shared(source);
     let cells = runs::table(&format!("measured/{source}.csv"));
     let runs: Vec<Run> = cells.iter().map(|cells| Run::sharing(cells, shared)).collect();
     let mut reports: Vec<Result<Predicted, String>> =
@@ -135,9 +139,10 @@ fn summary(name: &str, mut errors: Vec<u64>) -> String {
 }
 
 fn carma() -> String {
-    let (rows, wide) = rows("carma", CARMA);
+    let (rows, wide) = rows("carma");
     let mut text = format!(
-        "CARMA, {CARMA}\n{} {:>10} {:>10} {:>10} {:>9} {:>11}\n",
+        "CARMA, {}\n{} {:>10} {:>10} {:>10} {:>9} {:>11}\n",
+        shared("carma"),
         head(wide),
         "without",
         "predicted",
@@ -178,9 +183,10 @@ fn carma() -> String {
 }
 
 fn memrun() -> String {
-    let (rows, wide) = rows("memrun", MEMRUN);
+    let (rows, wide) = rows("memrun");
     let mut text = format!(
-        "MemRun, {MEMRUN}\n{} {:>10} {:>10} {:>9} {:>10} {:>10} {:>10} {:>9}\n",
+        "MemRun, {}\n{} {:>10} {:>10} {:>9} {:>10} {:>10} {:>10} {:>9}\n",
+        shared("memrun"),
         head(wide),
         "allocated",
         "active",
@@ -192,7 +198,7 @@ fn memrun() -> String {
     );
     let (mut active, mut reserved) = (Vec::new(), Vec::new());
     for row in &rows {
-        let truth = (row.measured("active"), row.measured("reserved"));
+        let truth = (row.measured("allocated"), row.measured("reserved"));
         match &row.predicted {
             Ok(predicted) => {
                 active.push(error(predicted.allocated.0, truth.0).unsigned_abs());
@@ -218,9 +224,10 @@ fn memrun() -> String {
 }
 
 fn xmem() -> String {
-    let (rows, wide) = rows("xmem", XMEM);
+    let (rows, wide) = rows("xmem");
     let mut text = format!(
-        "xMem, {XMEM}\n{} {:>10} {:>10} {:>10} {:>9}",
+        "xMem, {}\n{} {:>10} {:>10} {:>10} {:>9}",
+        shared("xmem"),
         head(wide),
         "without",
         "predicted",
@@ -260,65 +267,29 @@ fn xmem() -> String {
         text.push('\n');
     }
     let predicted = |row: &Row| row.predicted.as_ref().ok().copied();
-    text += &Score::of(&rows, |row| Some(predicted(row)?.process())).line("with workspaces");
-    text += &Score::of(&rows, |row| Some(predicted(row)?.least_process())).line("without");
+    text += &score("with workspaces", &rows, |row| Some(predicted(row)?.process()));
+    text += &score("without", &rows, |row| Some(predicted(row)?.least_process()));
     for system in SYSTEMS {
-        text += &Score::of(&rows, |row| row.number(system)).line(system);
+        text += &score(system, &rows, |row| row.number(system));
     }
     text
 }
 
 /// What xMem's authors count of a system.
-#[derive(Default)]
-struct Score {
-    /// Absolute errors of runs that did not run out of memory, in hundredths of a percent.
-    errors: Vec<u64>,
-    /// COUNT: runs that were estimated.
-    runs: u64,
-    /// COUNT: those that a scheduler would have lost by trusting the estimate.
-    failures: u64,
-    /// SIZE: what it could have given to others, summed over runs.
-    conserved: u64,
-}
-
-impl Score {
-    fn of(rows: &[Row], estimate: impl Fn(&Row) -> Option<u64>) -> Self {
-        let mut score = Self::default();
-        for row in rows {
-            let Some(estimate) = estimate(row) else { continue };
-            let (truth, capacity) = (row.measured("process"), row.measured("capacity"));
-            score.runs += 1;
-            if !row.out_of_memory() {
-                score.errors.push(error(estimate, truth).unsigned_abs());
-            }
-            match (estimate > capacity, row.out_of_memory()) {
-                (true, true) => score.conserved += capacity,
-                (false, false) if granted(estimate, capacity) >= truth => {
-                    score.conserved += capacity - estimate;
-                }
-                _ => score.failures += 1,
-            }
-        }
-        score.errors.sort_unstable();
-        score
-    }
-
-    fn line(&self, name: &str) -> String {
-        let failed = self.failures * 10_000 / self.runs.max(1);
-        let conserved = self.conserved / self.runs.max(1);
-        format!(
-            "{name:<15} {:>2} runs: median error {:>7}, worst {:>7}; estimation failure {:>7}; \
-             conserved {:>6} MiB\n",
-            self.runs,
-            percent(median(&self.errors)),
-            percent(self.errors.last().copied().unwrap_or(0)),
-            percent(failed),
-            mib(conserved)
-        )
-    }
-}
-
-/// What a run is given that was estimated so: `set_per_process_memory_fraction` with two decimals.
-fn granted(estimate: u64, capacity: u64) -> u64 {
-    (estimate * 100 + capacity / 2) / capacity * capacity / 100
+fn score(name: &str, rows: &[Row], estimate: impl Fn(&Row) -> Option<u64>) -> String {
+    let pairs = rows.iter().filter_map(|row| {
+        let (bytes, capacity) = (Bytes(estimate(row)?), Bytes(row.measured("capacity")));
+        let need = Some(Bytes(row.measured("process")));
+        let estimated = Estimated { bytes, survives: bytes <= capacity };
+        Some((estimated, Measured { need, survived: !row.out_of_memory(), capacity }))
+    });
+    let scores = Scores::of(pairs);
+    format!(
+        "{name:<15} {:>2} runs: median error {:>7}, worst {:>7}; estimation failure {:>7}; conserved {:>6} MiB\n",
+        scores.runs,
+        percent(scores.errors.median().unwrap_or(0)),
+        percent(scores.errors.worst().unwrap_or(0)),
+        percent(scores.failures.hundredths().unwrap_or(0)),
+        mib(scores.conserved().0)
+    )
 }

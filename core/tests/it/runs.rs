@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::thread;
 
+use highwater_core::estimators::scores;
+pub(crate) use highwater_core::estimators::scores::{median, percent};
 use highwater_core::{Bytes, Config, Error, Model, Report};
 use serde_json::Value;
 
@@ -129,10 +131,7 @@ pub(crate) fn of_each<T: Send>(
 
 /// Hundredths of a percent by which the prediction is off, to the nearest.
 pub(crate) fn error(predicted: u64, truth: u64) -> i64 {
-    let off = i128::from(predicted) - i128::from(truth);
-    let truth = i128::from(truth);
-    let hundredths = (off.abs() * 10_000 + truth / 2) / truth * off.signum();
-    i64::try_from(hundredths).expect("a sane error")
+    scores::error(Bytes(predicted), Bytes(truth))
 }
 
 /// `+0.61 %`; `=` where it is equal to the byte.
@@ -142,15 +141,6 @@ pub(crate) fn signed(predicted: u64, truth: u64) -> String {
         error if error < 0 => format!("-{}", percent(error.unsigned_abs())),
         error => format!("+{}", percent(error.unsigned_abs())),
     }
-}
-
-/// The one in the middle, of sorted numbers.
-pub(crate) fn median(sorted: &[u64]) -> u64 {
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
-}
-
-pub(crate) fn percent(hundredths: u64) -> String {
-    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
 pub(crate) fn mib(bytes: u64) -> String {

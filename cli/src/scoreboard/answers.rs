@@ -1,0 +1,197 @@
+//! What all estimators say about each run. They share one simulation.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use flate2::read::GzDecoder;
+use highwater_core::estimate::Stages;
+use highwater_core::estimators::{self, ALL, Estimate, Estimator, Evidence};
+use highwater_core::{Bytes, Config, Error, Model};
+use rayon::prelude::*;
+
+use super::runs::Run;
+use super::sources::Source;
+use crate::args::Training;
+
+/// What all estimators say about a run, or why there is no estimate of it.
+pub(crate) type Answered = Result<Answer, String>;
+
+/// What all estimators say about a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// What the process has in use besides the allocator's memory.
+    pub(crate) context: Bytes,
+    /// What the process may use on the GPU.
+    pub(crate) capacity: Bytes,
+    /// By position in [`ALL`]; `None` where an estimator does not answer about such a model.
+    pub(crate) said: Vec<Option<Said>>,
+    /// How long the simulation took.
+    pub(crate) took: Option<Duration>,
+}
+
+/// What one of them says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    pub(crate) estimate: Estimate,
+    /// Whether it expects the run to survive.
+    pub(crate) survives: bool,
+    /// How long it took after the simulation.
+    pub(crate) took: Option<Duration>,
+}
+
+/// A run, by the positions of its source and in it.
+type Place = (usize, usize);
+
+/// Ends of the names of model files, in the order in which they are tried.
+const ENDINGS: [&str; 8] =
+    ["", ".onnx", ".onnx.gz", ".pt2", ".pt2.gz", ".yaml", ".json", ".safetensors"];
+
+/// The answers about all runs, in their order.
+pub(crate) fn all(sources: &[Source], training: &Training) -> Vec<Vec<Answered>> {
+    let mut by_model: BTreeMap<(usize, &str), Vec<Place>> = BTreeMap::new();
+    for (at, source) in sources.iter().enumerate() {
+        for (place, run) in source.runs.iter().enumerate() {
+            by_model.entry((at, run.model.as_str())).or_default().push((at, place));
+        }
+    }
+    let progress = Progress::over(sources.iter().map(|source| source.runs.len()).sum());
+    let groups: Vec<Vec<Place>> = by_model.into_values().collect();
+    let answers: Vec<(Place, Answered)> = groups
+        .into_par_iter()
+        .flat_map(|group| of_model(sources, group, training, &progress))
+        .collect();
+    progress.end();
+    let mut table: Vec<Vec<Answered>> = sources
+        .iter()
+        .map(|source| source.runs.iter().map(|_| Err(String::new())).collect())
+        .collect();
+    for ((source, run), answer) in answers {
+        if let Some(slot) = table.get_mut(source).and_then(|runs| runs.get_mut(run)) {
+            *slot = answer;
+        }
+    }
+    table
+}
+
+/// The answers about runs of one model.
+fn of_model(
+    sources: &[Source],
+    group: Vec<Place>,
+    training: &Training,
+    progress: &Progress,
+) -> Vec<(Place, Answered)> {
+    let Some(&(at, first)) = group.first() else { return Vec::new() };
+    let source = &sources[at];
+    let model = open(source, &source.runs[first]);
+    let answer = |&(_, place): &Place| {
+        let run = &source.runs[place];
+        let model = model.as_ref().map_err(Clone::clone)?;
+        let config = configuration(model, run, &[&source.training, training])?;
+        of(model, &config).map_err(|error| error.to_string())
+    };
+    let answered = group.into_par_iter().map(|place| {
+        let answered = answer(&place);
+        progress.step();
+        (place, answered)
+    });
+    answered.collect()
+}
+
+fn of(model: &Model, config: &Config) -> Result<Answer, Error> {
+    let start = Instant::now();
+    let simulation = model.simulate(config, &mut Stages::default())?;
+    let run = estimators::Run::of(model, &simulation)?;
+    let evidence = Evidence::of(&run);
+    let took = Some(start.elapsed());
+    let say = |estimator: &&dyn Estimator| {
+        let start = Instant::now();
+        let estimate = estimator.estimate(&evidence).ok()?;
+        let took = Some(start.elapsed());
+        Some(Said { estimate, survives: estimator.survives(&evidence, estimate), took })
+    };
+    let verdict = simulation.verdict();
+    let said = ALL.iter().map(say).collect();
+    Ok(Answer { context: verdict.context, capacity: verdict.usable(), said, took })
+}
+
+/// The run's own settings come after those of all runs, and these after what the model suggests.
+fn configuration(model: &Model, run: &Run, shared: &[&Training]) -> Result<Config, String> {
+    let of_run = Training::read(&run.settings)?;
+    let mut config = model.defaults().clone();
+    for training in shared.iter().copied().chain([&of_run]) {
+        config = training.over(&config).map_err(|error| error.to_string())?;
+    }
+    for dim in model.open_dims() {
+        let size = if dim.batch { Some(run.batch) } else { run.seq };
+        config.dims.extend(size.map(|size| (dim.name, size)));
+    }
+    config.capacity = run.capacity.or(config.capacity);
+    Ok(config)
+}
+
+/// The model of a run: its own description, a file, or a name of the catalogue.
+fn open(source: &Source, run: &Run) -> Result<Model, String> {
+    if let Some(spec) = &run.spec {
+        let read = highwater_core::open(&mut spec.as_bytes(), "row.yaml");
+        return read.map_err(|error| error.to_string());
+    }
+    let folder = source.file.parent().map(Path::to_owned).unwrap_or_default();
+    let folders = [folder].into_iter().chain(source.about.models.iter().cloned());
+    let names: Vec<PathBuf> = folders
+        .flat_map(|folder| ENDINGS.map(|end| folder.join(format!("{}{end}", run.model))))
+        .collect();
+    let Some(path) = names.iter().find(|path| path.is_file()) else {
+        // There is no such file, so that it is a name; or the message states what is known.
+        let name = Path::new(&run.model);
+        return crate::open(name).map_err(|error| crate::locate(name, &error));
+    };
+    let opened = if path.extension().is_some_and(|end| end == "gz") {
+        unpacked(path).and_then(|bytes| {
+            let name = path.with_extension("");
+            highwater_core::open(&mut bytes.as_slice(), &name.to_string_lossy())
+                .map_err(|error| error.to_string())
+        })
+    } else {
+        crate::open(path).map_err(|error| error.to_string())
+    };
+    opened.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn unpacked(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| GzDecoder::new(file).read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(|error| format!("cannot unpack: {error}"))
+}
+
+/// A line on a terminal that counts the runs.
+#[derive(Debug)]
+struct Progress {
+    done: AtomicUsize,
+    all: usize,
+    is_shown: bool,
+}
+
+impl Progress {
+    fn over(all: usize) -> Self {
+        Self { done: AtomicUsize::new(0), all, is_shown: io::stderr().is_terminal() }
+    }
+
+    fn step(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.is_shown {
+            let mut stderr = anstream::stderr().lock();
+            // A terminal that cannot show it loses nothing.
+            write!(stderr, "\r{done} of {} runs", self.all).and_then(|()| stderr.flush()).ok();
+        }
+    }
+
+    fn end(&self) {
+        if self.is_shown {
+            write!(anstream::stderr(), "\r\u{1b}[K").ok();
+        }
+    }
+}

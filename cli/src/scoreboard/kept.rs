@@ -1,0 +1,124 @@
+//! Estimates that are kept: a line per run, with a column for each estimator.
+//!
+//! A cell has the estimate in bytes, both ends where it is a range (`8000-16000`), and `fits` where the figure exceeds
+//! the GPU's memory and the estimator expects the run to survive.
+
+use std::collections::BTreeMap;
+
+use csv::ReaderBuilder;
+use highwater_core::Bytes;
+use highwater_core::estimators::{ALL, Estimate};
+
+use super::answers::{Answer, Answered, Said};
+use super::sources::Source;
+
+/// The table of all answers.
+pub(crate) fn write(sources: &[Source], answers: &[Vec<Answered>]) -> String {
+    let ids = ALL.iter().map(|one| one.about().id);
+    let heads = ["source", "line", "model", "batch", "context", "capacity"];
+    let mut lines =
+        vec![heads.into_iter().chain(ids).chain(["left_out"]).map(str::to_owned).collect()];
+    for (source, answers) in sources.iter().zip(answers) {
+        for (run, answered) in source.runs.iter().zip(answers) {
+            let mut line: Vec<String> = vec![
+                source.about.id.clone(),
+                run.line.to_string(),
+                run.model.clone(),
+                run.batch.to_string(),
+            ];
+            match answered {
+                Ok(answer) => {
+                    line.extend([answer.context, answer.capacity].map(|bytes| bytes.0.to_string()));
+                    line.extend(answer.said.iter().map(|said| cell(*said, answer.capacity)));
+                    line.push(String::new());
+                }
+                Err(reason) => {
+                    line.extend(vec![String::new(); ALL.len() + 2]);
+                    line.push(reason.lines().next().unwrap_or_default().to_owned());
+                }
+            }
+            lines.push(line);
+        }
+    }
+    super::csv(&lines)
+}
+
+fn cell(said: Option<Said>, capacity: Bytes) -> String {
+    let Some(Said { estimate: Estimate { bytes, from }, survives, .. }) = said else {
+        return String::new();
+    };
+    let from = from.map(|from| format!("{}-", from.0)).unwrap_or_default();
+    let fits = if survives && bytes > capacity { " fits" } else { "" };
+    format!("{from}{}{fits}", bytes.0)
+}
+
+/// The answers that a table has about these runs.
+///
+/// # Errors
+/// Where it was made from other runs or by other estimators.
+pub(crate) fn read(text: &str, sources: &[Source]) -> Result<Vec<Vec<Answered>>, String> {
+    let mut reader = ReaderBuilder::new().from_reader(text.as_bytes());
+    let heads = reader.headers().map_err(|error| error.to_string())?.clone();
+    let mut known: BTreeMap<[String; 4], Answered> = BTreeMap::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| error.to_string())?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let cells: BTreeMap<&str, &str> = heads.iter().zip(&record).collect();
+        let key = ["source", "line", "model", "batch"]
+            .map(|name| cells.get(name).copied().unwrap_or_default().to_owned());
+        known.insert(key, answer(&cells).map_err(|error| format!("line {line}: {error}"))?);
+    }
+    let of_run = |source: &Source| -> Result<Vec<Answered>, String> {
+        let runs = source.runs.iter().map(|run| {
+            let key = [
+                source.about.id.clone(),
+                run.line.to_string(),
+                run.model.clone(),
+                run.batch.to_string(),
+            ];
+            known.get(&key).cloned().ok_or_else(|| {
+                format!(
+                    "there is no estimate of {} in it; write it anew with --keep",
+                    key.join(", ")
+                )
+            })
+        });
+        runs.collect()
+    };
+    sources.iter().map(of_run).collect()
+}
+
+fn answer(cells: &BTreeMap<&str, &str>) -> Result<Answered, String> {
+    let get = |name: &str| {
+        cells
+            .get(name)
+            .copied()
+            .ok_or_else(|| format!("there is no column `{name}`; write it anew with --keep"))
+    };
+    let reason = get("left_out")?;
+    if !reason.is_empty() {
+        return Ok(Err(reason.to_owned()));
+    }
+    let (context, capacity) = (bytes(get("context")?)?, bytes(get("capacity")?)?);
+    let mut said = Vec::new();
+    for estimator in ALL {
+        said.push(self::said(get(estimator.about().id)?, capacity)?);
+    }
+    Ok(Ok(Answer { context, capacity, said, took: None }))
+}
+
+fn said(cell: &str, capacity: Bytes) -> Result<Option<Said>, String> {
+    if cell.is_empty() {
+        return Ok(None);
+    }
+    let (figure, fits) = cell.split_once(' ').map_or((cell, false), |(figure, _)| (figure, true));
+    let (from, figure) =
+        figure.split_once('-').map_or((None, figure), |(from, to)| (Some(from), to));
+    let estimate = Estimate { bytes: bytes(figure)?, from: from.map(bytes).transpose()? };
+    let survives = fits || estimate.bytes <= capacity;
+    Ok(Some(Said { estimate, survives, took: None }))
+}
+
+fn bytes(cell: &str) -> Result<Bytes, String> {
+    cell.parse().map_err(|error: highwater_core::Error| error.to_string())
+}

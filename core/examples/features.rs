@@ -1,0 +1,93 @@
+//! What learned estimators see of measured models, a line of CSV for each, for the programs that train them.
+//!
+//! `cargo run --release --example features -- tests/fixtures/measured/mlp.csv tests/fixtures/zoo/timm/*.onnx.gz`
+//!
+//! A line of `mlp.csv` is a perceptron, and is called by its number. Layers are `kind:outputs:parameters:sources`.
+#![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
+#![expect(clippy::disallowed_methods, reason = "an example does I/O")]
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+use highwater_core::estimate::Stages;
+use highwater_core::estimators::{Evidence, Features, Run};
+use highwater_core::{Config, Model};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// COUNT: samples of the batch at which models of images are seen; what is printed is for each sample.
+const BATCH: u64 = 8;
+
+fn main() -> Result<()> {
+    println!("model,domain,parameters,activations,inputs,activation,layers");
+    for path in std::env::args().skip(1) {
+        let path = Path::new(&path);
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.ends_with(".csv") {
+            for (number, line) in std::fs::read_to_string(path)?.lines().skip(1).enumerate() {
+                let (spec, batch) = perceptron(line)?;
+                let model = highwater_core::open(&mut spec.as_bytes(), "mlp.yaml")?;
+                see(&number.to_string(), &model, batch)?;
+            }
+        } else {
+            let mut bytes = Vec::new();
+            GzDecoder::new(File::open(path)?).read_to_end(&mut bytes)?;
+            let name = name.trim_end_matches(".onnx.gz");
+            let model = highwater_core::open(&mut bytes.as_slice(), name)?;
+            if let Err(error) = see(name, &model, BATCH) {
+                println!("# {name}: {error}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The spec of a measured perceptron, and its batch.
+fn perceptron(line: &str) -> Result<(String, u64)> {
+    let cells: Vec<&str> = line.split(',').collect();
+    let &[inputs, widths, activation, norm, dropout, batch, ..] = cells.as_slice() else {
+        return Err(format!("`{line}` is no perceptron").into());
+    };
+    let mut spec = format!("input: [N, {inputs}]\nlayers:\n");
+    let widths: Vec<&str> = widths.split(' ').collect();
+    for (at, width) in widths.iter().enumerate() {
+        writeln!(spec, "  - linear: {width}")?;
+        if at + 1 < widths.len() {
+            let between = [
+                (norm == "yes").then_some("batchnorm1d"),
+                Some(activation).filter(|name| *name != "Identity"),
+                (dropout == "yes").then_some("dropout"),
+            ];
+            for layer in between.into_iter().flatten() {
+                writeln!(spec, "  - {}", layer.to_ascii_lowercase())?;
+            }
+        }
+    }
+    Ok((spec, batch.parse()?))
+}
+
+fn see(name: &str, model: &Model, batch: u64) -> Result<()> {
+    let batch_dims = model.open_dims().into_iter().filter(|dim| dim.batch);
+    let dims = batch_dims.map(|dim| (dim.name, batch)).collect();
+    let config = Config { dims, ..model.defaults().clone() };
+    let simulation = model.simulate(&config, &mut Stages::default())?;
+    let features = Features::of(&Evidence::of(&Run::of(model, &simulation)?))?;
+    let layers = features.layers.iter().map(|layer| {
+        let sources: Vec<String> = layer.sources.iter().map(usize::to_string).collect();
+        format!("{}:{}:{}:{}", layer.kind, layer.outputs, layer.parameters, sources.join("+"))
+    });
+    println!(
+        "{name},{:?},{},{},{},{},{}",
+        features.domain,
+        features.parameters,
+        features.activations,
+        features.inputs,
+        features.activation,
+        layers.collect::<Vec<_>>().join(" ")
+    );
+    Ok(())
+}
