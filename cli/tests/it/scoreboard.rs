@@ -39,7 +39,10 @@ fn kept_estimates_are_those_of_a_sample() {
     let kept = read("tests/scoreboard.csv");
     let known: Vec<&str> = kept.lines().collect();
     for line in outcome.stdout.lines() {
-        assert!(known.contains(&line), "tests/scoreboard.csv has another line than\n{line}");
+        assert!(
+            known.contains(&line),
+            "make tests/scoreboard.csv anew, see docs/scoreboard.md: it has another line than\n{line}"
+        );
     }
     assert!(outcome.stdout.lines().count() > 12, "{}", outcome.stdout);
 }
