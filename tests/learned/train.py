@@ -42,7 +42,8 @@ class Run:
     """One measured run and its features."""
 
     def __init__(self, seen: dict[str, str], batch: int, mib: int, held_out: bool) -> None:
-        self.name, self.domain, self.batch, self.mib, self.held_out = seen['model'], seen['domain'], batch, mib, held_out
+        self.name, self.domain = seen['model'], seen['domain']
+        self.batch, self.mib, self.held_out = batch, mib, held_out
         self.parameters, self.activations, self.inputs, self.activation = (
             int(seen[key]) for key in ('parameters', 'activations', 'inputs', 'activation')
         )
@@ -62,9 +63,8 @@ class Run:
 
     def megabytes(self) -> list[int]:
         """SchedTune's features in tenths of a MiB: activations and their gradients, parameters, input."""
-        return [
-            n * 10 // MIB for n in (self.activations * self.batch * 8, self.parameters * 4, self.inputs * self.batch * 4)
-        ]
+        activations, inputs = self.activations * self.batch * 8, self.inputs * self.batch * 4
+        return [n * 10 // MIB for n in (activations, self.parameters * 4, inputs)]
 
     def label(self) -> int:
         size, first, classes, _ = DOMAINS[self.domain]
@@ -512,7 +512,8 @@ def main() -> None:
     text += [line for report, _ in answers for line in ['', *report]]
     (HERE / 'results.txt').write_text('\n'.join(text) + '\n')
     rows = zip(sample(runs, own), *(said for _, said in answers))
-    table = [','.join(['model', 'batch', *names]), *(','.join([run.name, str(run.batch), *said]) for run, *said in rows)]
+    table = [','.join(['model', 'batch', *names])]
+    table += [','.join([run.name, str(run.batch), *said]) for run, *said in rows]
     (FIXTURES / 'learned/predictions.csv').write_text('\n'.join(table) + '\n')
 
 

@@ -1,7 +1,8 @@
 """Models of timm that others measured on real GPUs (`fixtures/measured/timm.csv`): `ORACLE_ZOO=timm_a100.py`.
 
 About two for each family, small and large, at the resolution that each has by default. Left out are those whose
-constants do not compress below 60 kB (Swin), and those that the exporter does not know (halo attention, VOLO).
+constants do not compress below 60 kB (Swin, most of MaxViT), and those that the exporter refuses (halo attention,
+VOLO, conditional convolutions, rotary embeddings).
 """
 
 #: Names by resolution.
