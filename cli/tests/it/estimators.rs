@@ -51,7 +51,7 @@ fn answers_are_written_as_json() {
         row["bytes"].as_u64().unwrap()
     };
     let (short, long) = (rows(&["gpt2", "--seq", "64"]), rows(&["gpt2", "--seq", "512"]));
-    for row in &short {
+    for row in short.iter().filter(|row| row["bytes"].is_u64()) {
         let id = row["id"].as_str().unwrap();
         let counts_states_alone = id.starts_with("zero-") || id == "accelerate";
         assert_eq!(bytes(&short, id) == bytes(&long, id), counts_states_alone, "{id}");
