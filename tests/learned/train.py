@@ -30,6 +30,9 @@ KINDS, ACTIVATIONS = 8, 12
 CONVOLUTION, LINEAR, BATCH_NORM, OTHER_NORM, DROPOUT, ATTENTION = 0, 1, 2, 3, 6, 7
 #: COUNT: layers that the transformer ensemble reads; longer models are cut.
 LONGEST = 128
+#: Families with results that do not grow with the batch; features are those at the batch of `features.rs`.
+UNEVEN = {'beit', 'efficientformer', 'levit', 'maxxvit', 'nfnet', 'vision_transformer_hybrid'}
+SEEN_AT = 8
 #: For each domain: MiB of a class, MiB where the first begins, classes, and features by place in `numbers`.
 DOMAINS = {
     'Perceptron': (1000, 1000, 4, [0, 4, 3, 1, 6, 7, 11, 12]),
@@ -496,7 +499,8 @@ def made(path: str, name: str) -> tuple[list[str], list[str]]:
 def sample(runs: list[Run], own: list[Run]) -> list[Run]:
     """Runs that a test predicts again: one each of some models."""
     chosen = [run for run in runs if run.domain != 'Perceptron'][::11] + own[::3]
-    return list({run.name: run for run in chosen}.values())
+    is_even = lambda run: run.batch == SEEN_AT or _model_to_module.get(run.name) not in UNEVEN
+    return list({run.name: run for run in chosen if is_even(run)}.values())
 
 
 def main() -> None:
