@@ -4,7 +4,6 @@
 //!
 //! A line of `mlp.csv` is a perceptron, and is called by its number. Layers are `kind:outputs:parameters:sources`.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
-#![expect(clippy::disallowed_methods, reason = "an example does I/O")]
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -27,7 +26,7 @@ fn main() -> Result<()> {
     for path in std::env::args().skip(1) {
         let path = Path::new(&path);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.ends_with(".csv") {
+        if path.extension().is_some_and(|ending| ending == "csv") {
             for (number, line) in std::fs::read_to_string(path)?.lines().skip(1).enumerate() {
                 let (spec, batch) = perceptron(line)?;
                 let model = highwater_core::open(&mut spec.as_bytes(), "mlp.yaml")?;

@@ -8,6 +8,7 @@ import collections
 import csv
 import functools
 import math
+import multiprocessing
 import random
 import sys
 import zlib
@@ -28,7 +29,10 @@ ONE = 1 << 16
 KINDS, ACTIVATIONS = 8, 12
 CONVOLUTION, LINEAR, BATCH_NORM, OTHER_NORM, DROPOUT, ATTENTION = 0, 1, 2, 3, 6, 7
 #: COUNT: layers that the transformer ensemble reads; longer models are cut.
-LONGEST = 192
+LONGEST = 128
+#: Families with results that do not grow with the batch; features are those at the batch of `features.rs`.
+UNEVEN = {'beit', 'efficientformer', 'levit', 'maxxvit', 'nfnet', 'vision_transformer_hybrid'}
+SEEN_AT = 8
 #: For each domain: MiB of a class, MiB where the first begins, classes, and features by place in `numbers`.
 DOMAINS = {
     'Perceptron': (1000, 1000, 4, [0, 4, 3, 1, 6, 7, 11, 12]),
@@ -41,7 +45,8 @@ class Run:
     """One measured run and its features."""
 
     def __init__(self, seen: dict[str, str], batch: int, mib: int, held_out: bool) -> None:
-        self.name, self.domain, self.batch, self.mib, self.held_out = seen['model'], seen['domain'], batch, mib, held_out
+        self.name, self.domain = seen['model'], seen['domain']
+        self.batch, self.mib, self.held_out = batch, mib, held_out
         self.parameters, self.activations, self.inputs, self.activation = (
             int(seen[key]) for key in ('parameters', 'activations', 'inputs', 'activation')
         )
@@ -61,9 +66,8 @@ class Run:
 
     def megabytes(self) -> list[int]:
         """SchedTune's features in tenths of a MiB: activations and their gradients, parameters, input."""
-        return [
-            n * 10 // MIB for n in (self.activations * self.batch * 8, self.parameters * 4, self.inputs * self.batch * 4)
-        ]
+        activations, inputs = self.activations * self.batch * 8, self.inputs * self.batch * 4
+        return [n * 10 // MIB for n in (activations, self.parameters * 4, inputs)]
 
     def label(self) -> int:
         size, first, classes, _ = DOMAINS[self.domain]
@@ -247,11 +251,11 @@ def split(runs: list[Run]) -> tuple[list[Run], list[Run]]:
     return [run for run in runs if not is_stop(run)], [run for run in runs if is_stop(run)]
 
 
-def fit(model: nn.Module, loss, learn: list[Run], stop: list[Run], batch: int, rate: float, most: int) -> None:
-    """Adam until the loss of `stop` has not become better for 30 rounds."""
+def fit(model: nn.Module, loss, learn: list[Run], stop: list[Run], rate: float, most: int) -> None:
+    """Adam, eight steps a round, until the loss of `stop` has not become better for 20 rounds."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=1e-4)
     best, kept, since = math.inf, None, 0
-    learn = list(learn)
+    learn, batch = list(learn), -(-len(learn) // 8)
     for _ in range(most):
         model.train()
         random.shuffle(learn)
@@ -270,7 +274,7 @@ def fit(model: nn.Module, loss, learn: list[Run], stop: list[Run], batch: int, r
             kept = {key: value.clone() for key, value in model.state_dict().items()}
         else:
             since += 1
-            if since > 30:
+            if since > 20:
                 break
     model.load_state_dict(kept)
     model.eval()
@@ -296,7 +300,7 @@ def mlp_ensemble(train: dict[str, list[Run]]):
         for at in range(16):
             member = Mlp(len(chosen), classes, at % 8 + 1).double()
             loss = lambda model, part: nn.functional.cross_entropy(model(scale(part)), labels(part))
-            fit(member, loss, learn, stop, 64, 0.01, 300)
+            fit(member, loss, learn, stop, 0.02, 60)
             member.fold()
             rounded(member)
             members.append(member)
@@ -346,7 +350,7 @@ def transformer_ensemble(train: dict[str, list[Run]]):
         loss = lambda model, part: nn.functional.cross_entropy(
             model(*sequence_batch(part, kept), scale(part)), labels(part)
         )
-        fit(model, loss, learn, stop, 64, 0.01, 150)
+        fit(model, loss, learn, stop, 0.01, 50)
         for head in model.heads:
             head.fold()
         rounded(model)
@@ -387,7 +391,7 @@ def graph_network(train: list[Run]):
         truth = torch.tensor([math.log2(run.mib) - middle for run in part], dtype=torch.float64)
         return nn.functional.smooth_l1_loss(model(*graphs(part, kept), scale(part)), truth, beta=0.1)
 
-    fit(model, loss, learn, stop, 64, 0.005, 120)
+    fit(model, loss, learn, stop, 0.005, 100)
     rounded(model)
 
     def predict(run: Run) -> int:
@@ -461,12 +465,20 @@ def judged(name: str, predict, groups: dict[str, list[Run]], is_class: bool) -> 
     return lines
 
 
-def main() -> None:
+MAKERS = {
+    'schedtune': lambda by_domain, fewer: forest(fewer),
+    'gpumemnet-mlp': lambda by_domain, fewer: mlp_ensemble(by_domain),
+    'gpumemnet-transformer': lambda by_domain, fewer: transformer_ensemble(by_domain),
+    'dnnperf': lambda by_domain, fewer: graph_network(fewer),
+}
+
+
+def made(path: str, name: str) -> tuple[list[str], list[str]]:
+    """Trains one and writes its weights; what is to report, and predictions for the sample."""
     torch.manual_seed(0)
     random.seed(0)
-    torch.set_num_threads(2)
-    runs, own = read(sys.argv[1])
-    wanted = sys.argv[2].split(',') if len(sys.argv) > 2 else ['schedtune', 'gpumemnet-mlp', 'gpumemnet-transformer', 'dnnperf']
+    torch.set_num_threads(1)
+    runs, own = read(path)
     train = [run for run in runs if not run.held_out]
     by_domain = {domain: [run for run in train if run.domain == domain] for domain in DOMAINS}
     # A quarter of the perceptrons is enough for what answers for all domains.
@@ -476,28 +488,36 @@ def main() -> None:
         groups[f'{domain}, held out'] = [run for run in runs if run.domain == domain and run.held_out]
         groups[f'{domain}, learned'] = by_domain[domain]
     groups['own six CNNs'] = own
-    groups = {name: members for name, members in groups.items() if members}
-    makers = {
-        'schedtune': lambda: forest(fewer),
-        'gpumemnet-mlp': lambda: mlp_ensemble(by_domain),
-        'gpumemnet-transformer': lambda: transformer_ensemble(by_domain),
-        'dnnperf': lambda: graph_network(fewer),
-    }
+    lines, predict = MAKERS[name](by_domain, fewer)
+    head = '// Written by tests/learned/train.py; its README describes the format.'
+    (WEIGHTS / f'{name}.txt').write_text('\n'.join([head, *lines]) + '\n')
+    report = judged(name, predict, groups, name.startswith('gpumemnet'))
+    print('\n'.join(report), flush=True)
+    return report, [str(predict(run)) for run in sample(runs, own)]
+
+
+def sample(runs: list[Run], own: list[Run]) -> list[Run]:
+    """Runs that a test predicts again: one each of some models."""
     chosen = [run for run in runs if run.domain != 'Perceptron'][::11] + own[::3]
-    sample = {(run.name, run.batch): [run.name, str(run.batch)] for run in chosen}
+    is_even = lambda run: run.batch == SEEN_AT or _model_to_module.get(run.name) not in UNEVEN
+    return list({run.name: run for run in chosen if is_even(run)}.values())
+
+
+def main() -> None:
+    path, *wanted = sys.argv[1:]
+    names = wanted or list(MAKERS)
+    with multiprocessing.Pool(len(names)) as pool:
+        answers = pool.starmap(made, [(path, name) for name in names])
+    if wanted:
+        return
+    runs, own = read(path)
     families = sorted({_model_to_module[run.name] for run in runs if run.held_out and run.domain != 'Perceptron'})
-    text = [f'Held out: a third of the perceptrons, and of timm {", ".join(families)}.', '']
-    for name in wanted:
-        lines, predict = makers[name]()
-        head = f'// Written by tests/learned/train.py; its README describes the format.'
-        (WEIGHTS / f'{name}.txt').write_text('\n'.join([head, *lines]) + '\n')
-        report = [*judged(name, predict, groups, name.startswith('gpumemnet')), '']
-        print('\n'.join(report), flush=True)
-        text += report
-        for run in chosen:
-            sample[run.name, run.batch].append(str(predict(run)))
-    (HERE / 'results.txt').write_text('\n'.join(text).rstrip('\n') + '\n')
-    table = [','.join(['model', 'batch', *wanted]), *(','.join(row) for row in sample.values())]
+    text = [f'Held out: a third of the perceptrons, and these families of timm: {", ".join(families)}.']
+    text += [line for report, _ in answers for line in ['', *report]]
+    (HERE / 'results.txt').write_text('\n'.join(text) + '\n')
+    rows = zip(sample(runs, own), *(said for _, said in answers))
+    table = [','.join(['model', 'batch', *names])]
+    table += [','.join([run.name, str(run.batch), *said]) for run, *said in rows]
     (FIXTURES / 'learned/predictions.csv').write_text('\n'.join(table) + '\n')
 
 

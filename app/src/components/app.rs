@@ -571,6 +571,7 @@ fn Details(
                 others=actions.others
                 report=follow(Section::Others)
                 devices=state.devices
+                shown=sections.is_shown(Section::Others)
                 on_ask=actions.ask_others
             />
         </SectionPanel>

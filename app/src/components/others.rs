@@ -31,11 +31,13 @@ pub(crate) fn OthersView(
     report: Signal<Option<Arc<Report>>>,
     /// Every device.
     devices: RwSignal<Vec<DeviceRow>>,
+    /// Whether the panel is seen.
+    shown: Signal<bool>,
     /// They are to be asked.
     on_ask: Callback<()>,
 ) -> impl IntoView {
     Effect::new(move |_| {
-        if report.with(Option::is_some) {
+        if shown.get() && report.with(Option::is_some) {
             on_ask.run(());
         }
     });
@@ -86,13 +88,13 @@ fn answers(others: &Others, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView 
     let scale = scale.collect_view();
     view! {
         {measured}
-        <div class="scroll-sideways">
+        <div class="scroll-sideways" tabindex="0" role="region" aria-labelledby="others-title">
             <table class="table others-table">
                 <thead>
                     <tr>
                         {column(tr("estimator"), false)}
                         <th scope="col" class="others-bar-head">
-                            <span class="visually-hidden">{tr("usable memory of GPUs")}</span>
+                            <span class="hidden-text">{tr("usable memory of GPUs")}</span>
                             <span class="others-scale">{scale}</span>
                         </th>
                         {column(tr("estimate"), true)}
@@ -176,7 +178,7 @@ fn answer(
         view! { <span class=class style:left=at(mark.bytes, end)></span> }
     });
     let lines = lines.collect_view();
-    let from = from.map(|from| view! { {size(from)} "\u{a0}– " });
+    let from = from.map(|from| view! { {size(from)} " – " });
     view! {
         <tr>
             <th scope="row" title=row.source.clone()>
@@ -197,12 +199,13 @@ fn answer(
 
 /// How far a figure lies from another: `+12 %`.
 fn difference(bytes: Bytes, to: Bytes) -> String {
-    let percent = (share(bytes, to) - 100.0).round();
-    match percent {
-        _ if to == Bytes::ZERO => String::new(),
-        0.0 => "0\u{a0}%".to_owned(),
-        more if more > 0.0 => ["+", &length(more), "\u{a0}%"].concat(),
-        less => ["−", &length(-less), "\u{a0}%"].concat(),
+    let (bytes, to) = (i128::from(bytes.0), i128::from(to.0));
+    let percent = ((bytes - to) * 100).checked_div(to);
+    let text = percent.map(|percent| [&percent.unsigned_abs().to_string(), "\u{a0}%"].concat());
+    match (percent.unwrap_or_default(), text.unwrap_or_default()) {
+        (1.., text) => ["+", &text].concat(),
+        (0, text) => text,
+        (_, text) => ["−", &text].concat(),
     }
 }
 

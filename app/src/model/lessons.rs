@@ -399,7 +399,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
     Lesson {
         id: "other-estimators",
         title: "Why do estimators differ?",
-        model: "resnet50",
+        model: "highwater model resnet50",
         steps: &[
             Step {
                 model: None,
@@ -432,7 +432,7 @@ pub(crate) const LESSONS: &[Lesson] = &[
                 about: ".others",
             },
             Step {
-                model: Some("gpt2"),
+                model: Some("highwater model gpt2"),
                 text: "This is GPT-2, 8 texts of 512 words. Now the calculators for transformers answer, too. Each assumes a training of its own: LLMem half precision and blocks that run twice, Megatron-LM fused attention and 18 bytes per parameter. None of them knows how you train; read what they leave out before you believe a figure.",
                 settings: &[("device", "a100-40gb"), ("dim:batch", "8"), ("dim:seq", "512")],
                 ask: None,

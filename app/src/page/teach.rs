@@ -2,6 +2,7 @@
 
 use gloo::timers::callback::Timeout;
 use highwater_core::Config;
+use highwater_core::formats::catalogue::MARK;
 use leptos::prelude::*;
 
 use super::engine::Engine;
@@ -76,7 +77,8 @@ impl Lessons {
 /// What the model of a lesson is called: its text begins with it, or is it.
 fn name(at: Teaching) -> &'static str {
     let first = at.model().lines().next().unwrap_or_default();
-    first.strip_prefix("name: ").unwrap_or(first)
+    let name = first.strip_prefix("name: ").or_else(|| first.strip_prefix(MARK));
+    name.unwrap_or(first)
 }
 
 /// The settings of a step over others.

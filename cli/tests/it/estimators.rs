@@ -10,27 +10,31 @@ use crate::run::highwater;
 fn all_estimators_answer_about_a_model() {
     let outcome = highwater(&["compare", "resnet18", "--batch", "8", "--optimizer", "adam"]);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
-    let figures = outcome.stdout.lines().map(|line| line.get(..61).unwrap_or(line).trim_end());
+    let figures = outcome.stdout.lines().map(|line| line.get(..66).unwrap_or(line).trim_end());
     expect![[r#"
-        estimator                                  estimate  to ours
-        Highwater                                958.72 MiB      0 %
-        xMem                                     920.72 MiB     -3 %
-        DNNMem                                   900.72 MiB     -6 %
-        PyTorch MemTracker                       333.98 MiB     -5 %
-        FakeTensor                               244.79 MiB    -30 %
-        LLMem                                             -
-        Horus                                    629.53 MiB    -34 %
-        Horus + 1,000 MB                           1.55 GiB    +65 %
-        accelerate estimate-memory               178.37 MiB    -81 %
-        EleutherAI calculator                             -
-        Megatron-LM                                       -
-        DeepSpeed ZeRO-2                         222.96 MiB    -76 %
-        DeepSpeed ZeRO-2, optimizer on the host   22.30 MiB    -97 %
-        DeepSpeed ZeRO-3                         245.26 MiB    -74 %
-        DeepSpeed ZeRO-3, optimizer on the host   66.89 MiB    -93 %
-        DeepSpeed ZeRO-3, all on the host         44.59 MiB    -95 %
+        estimator                                       estimate  to ours
+        Highwater                                     958.72 MiB      0 %
+        xMem                                          920.72 MiB     -3 %
+        DNNMem                                        900.72 MiB     -6 %
+        PyTorch MemTracker                            333.98 MiB     -5 %
+        FakeTensor                                    244.79 MiB    -30 %
+        LLMem                                                  -
+        Horus                                         629.53 MiB    -34 %
+        Horus + 1,000 MB                                1.55 GiB    +65 %
+        accelerate estimate-memory                    178.37 MiB    -81 %
+        EleutherAI calculator                                  -
+        Megatron-LM                                            -
+        DeepSpeed ZeRO-2                              222.96 MiB    -76 %
+        DeepSpeed ZeRO-2, optimizer on the host        22.30 MiB    -97 %
+        DeepSpeed ZeRO-3                              245.26 MiB    -74 %
+        DeepSpeed ZeRO-3, optimizer on the host        66.89 MiB    -93 %
+        DeepSpeed ZeRO-3, all on the host              44.59 MiB    -95 %
+        SchedTune                                       2.16 GiB   +130 %
+        GPUMemNet, perceptrons                   0 B to 7.81 GiB   +734 %
+        GPUMemNet, transformers                  0 B to 7.81 GiB   +734 %
+        DNNPerf                                         2.05 GiB   +119 %
 
-        A figure for tensors is compared with our allocated memory, a
+        A figure for tensors is compared with our allocated memory, all ot
     "#]]
     .assert_eq(&(figures.collect::<Vec<_>>().join("\n") + "\n"));
 }
@@ -51,7 +55,7 @@ fn answers_are_written_as_json() {
         row["bytes"].as_u64().unwrap()
     };
     let (short, long) = (rows(&["gpt2", "--seq", "64"]), rows(&["gpt2", "--seq", "512"]));
-    for row in &short {
+    for row in short.iter().filter(|row| row["bytes"].is_u64()) {
         let id = row["id"].as_str().unwrap();
         let counts_states_alone = id.starts_with("zero-") || id == "accelerate";
         assert_eq!(bytes(&short, id) == bytes(&long, id), counts_states_alone, "{id}");

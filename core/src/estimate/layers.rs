@@ -106,7 +106,7 @@ fn layer(node: &Node, program: &Program<'_>) -> Option<Layer> {
     let parameters: Vec<Vec<u64>> = weights.iter().copied().filter_map(dims_of).collect();
     let of_first_input = || node.input(0).and_then(dims_of);
     let dims = node.output(0).and_then(dims_of)?;
-    let (op, sources) = (node.op.to_string(), Vec::new());
+    let (op, sources) = (node.op.clone(), Vec::new());
     let kind = match node.op.as_str() {
         "Conv" | "ConvTranspose" => LayerKind::Convolution,
         "Gemm" | "MatMul" | "Linear" | "Adapted" | "Quantized" if !weights.is_empty() => {

@@ -132,7 +132,7 @@ impl Features {
 /// The commonest activation function.
 fn activation(layers: &[Layer]) -> u64 {
     let times = |name: &&str| layers.iter().filter(|layer| layer.op == **name).count();
-    let all = ACTIVATIONS.iter().zip(1_u64..).map(|(name, place)| (times(&name), place));
+    let all = ACTIVATIONS.iter().zip(1_u64..).map(|(name, place)| (times(name), place));
     let commonest = all.max_by_key(|&(times, place)| (times, std::cmp::Reverse(place)));
     commonest.filter(|(times, _)| *times > 0).map_or(0, |(_, place)| place)
 }

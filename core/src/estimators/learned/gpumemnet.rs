@@ -11,7 +11,7 @@ apart::text!(perceptrons, "gpumemnet-mlp");
 apart::text!(transformers, "gpumemnet-transformer");
 
 /// COUNT: layers that its transformers read.
-const LONGEST: usize = 192;
+const LONGEST: usize = 128;
 /// COUNT: encoders, and networks behind them.
 const ENCODERS: usize = 2;
 const HEADS: usize = 4;

@@ -102,7 +102,7 @@ impl Linear {
     }
 }
 
-/// Linear layers with ReLU between them.
+/// Linear layers with `ReLU` between them.
 pub(super) struct Mlp(Vec<Linear>);
 
 impl Mlp {

@@ -1,4 +1,4 @@
-//! `SchedTune`: Albahar and others, CCGrid '22: a random forest.
+//! `SchedTune`: Albahar and others, `CCGrid` '22: a random forest.
 
 use super::super::{About, Estimate, Estimator, Evidence, Means, Needs};
 use super::{Features, NOT_LOADED};
