@@ -41,7 +41,7 @@ pub trait Estimator: Sync {
 
     /// Whether the run survives on its device: by default, if the figure is at most what the process may use.
     fn survives(&self, evidence: &Evidence<'_>, estimate: Estimate) -> bool {
-        estimate.bytes <= evidence.simulation.verdict().usable()
+        estimate.bytes <= evidence.run.usable
     }
 }
 

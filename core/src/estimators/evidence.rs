@@ -26,7 +26,9 @@ pub struct Run<'s> {
     pub(super) context: Bytes,
     pub(super) allocated: Bytes,
     pub(super) reserved: Bytes,
-    /// Whether it survives on its device.
+    /// SIZE: what the process may use on its device.
+    pub(super) usable: Bytes,
+    /// Whether it survives there.
     pub(super) survives: bool,
 }
 
@@ -48,6 +50,7 @@ impl<'s> Run<'s> {
             layers: model.layers(config)?,
             batch: batch.max(1),
             context: verdict.context,
+            usable: verdict.usable(),
             allocated: replay.allocated.bytes,
             reserved: replay.reserved.bytes,
             survives: verdict.verdict.survives(),
