@@ -19,7 +19,7 @@ impl Estimator for DnnPerf {
             needs: Needs::Weights,
             means: Means::Process,
             counts: "memory, learned from the graph of layers with their sizes by rounds of attention",
-            leaves_out: "optimizer, precision, GPU and whatever else the training sets",
+            leaves_out: "optimizer, precision, GPU and all other settings",
         }
     }
 

@@ -33,7 +33,7 @@ pub(in super::super) const PERCEPTRONS: GpuMemNet = GpuMemNet {
         means: Means::Process,
         counts: "a class of 8,000 MiB (perceptrons: 1,000), learned from depth, activations, parameters, batch and \
                  numbers of layers",
-        leaves_out: "optimizer, precision, GPU and whatever else the training sets",
+        leaves_out: "optimizer, precision, GPU and all other settings",
     },
     reads_layers: false,
 };
