@@ -15,6 +15,7 @@ fn all_estimators_answer_about_a_model() {
         estimator                                       estimate  to ours
         Highwater                                     958.72 MiB      0 %
         xMem                                          920.72 MiB     -3 %
+        VeritasEst                                    920.72 MiB     -3 %
         DNNMem                                        900.72 MiB     -6 %
         PyTorch MemTracker                            333.98 MiB     -5 %
         FakeTensor                                    244.79 MiB    -30 %

@@ -96,7 +96,7 @@ impl Scores {
     /// MCP: the memory that a scheduler conserves per run.
     pub fn conserved(&self) -> Bytes {
         let runs = u128::from(self.failures.of.max(1));
-        Bytes(u64::try_from(self.conserved / runs).unwrap_or(u64::MAX))
+        Bytes(u64::try_from(self.conserved.div_euclid(runs)).unwrap_or(u64::MAX))
     }
 }
 
@@ -143,25 +143,25 @@ impl Share {
 pub fn error(estimate: Bytes, truth: Bytes) -> i64 {
     let off = i128::from(estimate.0) - i128::from(truth.0);
     let truth = i128::from(truth.0).max(1);
-    let hundredths = (off.abs() * 10_000 + truth / 2) / truth * off.signum();
+    let hundredths = (off.abs() * 10_000 + truth.div_euclid(2)).div_euclid(truth) * off.signum();
     i64::try_from(hundredths).unwrap_or(i64::MAX)
 }
 
 /// The element in the middle of sorted numbers, the larger of two; 0 if there is none.
 pub fn median(sorted: &[u64]) -> u64 {
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    sorted.get(sorted.len().div_euclid(2)).copied().unwrap_or(0)
 }
 
 /// Hundredths of a percent as text: `0.61 %`.
 pub fn percent(hundredths: u64) -> String {
-    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+    format!("{}.{:02} %", hundredths.div_euclid(100), hundredths.rem_euclid(100))
 }
 
 /// The limit for a run with such an estimate: `set_per_process_memory_fraction` with two decimals.
 fn granted(estimate: Bytes, capacity: Bytes) -> Bytes {
     let (estimate, capacity) = (u128::from(estimate.0), u128::from(capacity.0).max(1));
-    let parts = (estimate * 100 + capacity / 2) / capacity;
-    Bytes(u64::try_from(parts * capacity / 100).unwrap_or(u64::MAX))
+    let parts = (estimate * 100 + capacity.div_euclid(2)).div_euclid(capacity);
+    Bytes(u64::try_from((parts * capacity).div_euclid(100)).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
