@@ -137,8 +137,16 @@ fn stages_of(name: &str, dims: &[(&str, u64)], times: &mut Times) -> Result<()> 
     let typed = infer::infer(&graph, &config.dims, &sink)?;
     let program = recover::recover(&graph, &typed, &config, &sink);
     let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
-    let run =
-        || step::record(&program, &loss, &config, device.hardware(config.pytorch), &(), &sink);
+    let run = || {
+        step::record(
+            &program,
+            &loss,
+            &config,
+            device.hardware(config.pytorch, config.cudnn),
+            &(),
+            &sink,
+        )
+    };
     let (trace, _) = run()?;
     let model = highwater_core::open(&mut bytes.as_slice(), name)?;
 
@@ -213,8 +221,14 @@ fn curve_of(
         let program = recover::recover(model.graph(), &typed, config, &sink);
         lap();
         let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
-        let (trace, _) =
-            step::record(&program, &loss, config, device.hardware(config.pytorch), &(), &sink)?;
+        let (trace, _) = step::record(
+            &program,
+            &loss,
+            config,
+            device.hardware(config.pytorch, config.cudnn),
+            &(),
+            &sink,
+        )?;
         lap();
         drop(black_box(replay_series(&trace, &Settings::default(), None)));
         lap();

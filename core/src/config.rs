@@ -83,6 +83,8 @@ pub struct Config {
     pub attention: Attention,
     /// The PyTorch version to simulate.
     pub pytorch: PyTorch,
+    /// Version of cuDNN, which chooses workspaces of convolutions.
+    pub cudnn: Cudnn,
     /// Whether dropout runs.
     pub dropout: Dropout,
     /// Whether activations overwrite their input.
@@ -160,6 +162,7 @@ impl Default for Config {
             loss: LossChoice::Auto,
             attention: Attention::Auto,
             pytorch: PyTorch::V2_15,
+            cudnn: Cudnn::V9,
             dropout: Dropout::Auto,
             in_place: InPlace::Auto,
             recover: Recover::Auto,
@@ -477,6 +480,16 @@ choice! {
         V2_9 = "2.9", "2.9 to 2.14", "2.9 to 2.14: cuBLAS workspaces stay",
         /// 2.8 and before: those, and `RMSNorm` is a composite.
         V2_8 = "2.8", "2.8 and before", "2.8 and before: cuBLAS workspaces stay, and RMSNorm is not fused",
+    }
+}
+
+choice! {
+    /// Versions of cuDNN that choose other workspaces.
+    pub enum Cudnn ("version of cuDNN") {
+        /// 9: as 9.26, whose heuristics were asked.
+        V9 = "9", "9", "9: as 9.26 chooses",
+        /// 8: in single precision, only dense filters of 3 × 3 and larger have a workspace.
+        V8 = "8", "8", "8: pointwise, grouped and depthwise layers take no workspace",
     }
 }
 

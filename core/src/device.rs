@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocator::Replay;
 use crate::bytes::Bytes;
-use crate::config::PyTorch;
+use crate::config::{Cudnn, PyTorch};
 use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
 
@@ -70,12 +70,13 @@ impl Device {
     }
 
     /// What PyTorch's choice of kernels and workspaces depends on.
-    pub const fn hardware(&self, pytorch: PyTorch) -> Hardware {
+    pub const fn hardware(&self, pytorch: PyTorch, cudnn: Cudnn) -> Hardware {
         Hardware {
             capability: self.compute_capability,
             multiprocessors: self.multiprocessors,
             threads_per_multiprocessor: self.threads_per_multiprocessor,
             cublas_workspace: self.cublas_workspace(pytorch),
+            cudnn,
         }
     }
 

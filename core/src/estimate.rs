@@ -192,7 +192,7 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn trace(&self, config: &Config) -> Result<Trace, Error> {
-        let hardware = device::find(&config.device)?.hardware(config.pytorch);
+        let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
         Ok(self.record(&self.shape(config)?, config, hardware)?.trace)
     }
 

@@ -25,7 +25,7 @@ pub use self::annotations::{AnnotatedRole, Annotation};
 pub use self::answer::{Traced, verdict};
 pub use self::history::{History, TracedBlock};
 use crate::allocator::{Conf, Replay, replay};
-use crate::config::PyTorch;
+use crate::config::{Cudnn, PyTorch};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::error::{Error, ErrorKind};
@@ -209,7 +209,7 @@ pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<P
         return Err(Error::new(ErrorKind::BadConfig, message));
     }
     let pytorch = PyTorch::V2_15;
-    let hardware = device.hardware(pytorch);
+    let hardware = device.hardware(pytorch, Cudnn::V9);
     let (trace, mut diagnostics) = match rules {
         Rules::Xmem => xmem::trace(history),
         Rules::Highwater => highwater::trace(history, hardware, pytorch),

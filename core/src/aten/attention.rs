@@ -459,7 +459,7 @@ impl Tiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::PyTorch;
+    use crate::config::{Cudnn, PyTorch};
     use crate::eager::Hardware;
 
     /// As `can_use_flash_attention` and `can_use_efficient_attention` of PyTorch 2.15 answer on an A100, of
@@ -474,6 +474,7 @@ mod tests {
             multiprocessors: 108,
             threads_per_multiprocessor: 2048,
             cublas_workspace: Bytes::mib(8),
+            cudnn: Cudnn::V9,
         };
         let rt = Runtime::new(hardware, PyTorch::V2_15);
         for (dtype, rows, width, lie, expected) in [

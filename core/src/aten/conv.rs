@@ -196,8 +196,9 @@ fn take_workspace(rt: &Runtime, layer: &Rc<Layer>, direction: Direction) {
         return;
     }
     let layer = Rc::clone(layer);
-    let is_known =
-        rt.workspace_by(move |hardware| workspace::size(hardware.capability, &layer, direction));
+    let is_known = rt.workspace_by(move |hardware| {
+        workspace::size(hardware.capability, hardware.cudnn, &layer, direction)
+    });
     if !is_known {
         rt.set_lacks_workspaces();
     }

@@ -293,4 +293,13 @@ pub const SETTINGS: &[Setting] = &[
         stated: true,
         ..field!(pytorch)
     },
+    Setting {
+        name: "cudnn",
+        label: "cuDNN",
+        about: "version to simulate",
+        help: "Version of cuDNN: 9 or 8, which gives most convolutions in single precision no workspace",
+        variable: "VERSION",
+        scope: Scope::Machine,
+        ..field!(cudnn)
+    },
 ];

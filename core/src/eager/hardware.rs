@@ -12,6 +12,7 @@ use std::rc::Rc;
 use super::Runtime;
 use super::recorder::{Recorder, Storage};
 use crate::bytes::Bytes;
+use crate::config::Cudnn;
 use crate::trace::{Event, PhaseMark, StorageId, Trace};
 
 /// Properties of a device that decide which kernels run and what scratch they take.
@@ -25,6 +26,8 @@ pub struct Hardware {
     pub threads_per_multiprocessor: u64,
     /// SIZE: workspace of a cuBLAS call.
     pub cublas_workspace: Bytes,
+    /// Which chooses workspaces of convolutions.
+    pub cudnn: Cudnn,
 }
 
 /// Whether a device gives the answer that the run's own device gave.

@@ -133,7 +133,7 @@ impl Stages {
         config: &Config,
         device: &Device,
     ) -> Result<(Rc<Run>, Rc<Variant>), Error> {
-        let hardware = device.hardware(config.pytorch);
+        let hardware = device.hardware(config.pytorch, config.cudnn);
         let training = config.of_training();
         let mut alike = self.runs.iter_mut().filter(|known| known.training == training);
         if let Some(found) = alike.find_map(|known| known.on(&hardware)) {

@@ -13,7 +13,7 @@ const HEAD: &str = r#"<ir_version: 9, opset_import: ["" : 18]>"#;
 /// Every event: what it does, to which storage in order of allocation, how large and what that is, and what runs.
 fn events(model: &Model, config: &Config, nodes_max: usize) -> Result<Vec<String>, Error> {
     let shaped = model.shape_to(config, nodes_max)?;
-    let hardware = device::find(&config.device)?.hardware(config.pytorch);
+    let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
     let trace = model.record(&shaped, config, hardware)?.trace;
     let mut order = BTreeMap::new();
     let mut marks = trace.phases.iter().peekable();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::bytes::Bytes;
-use crate::config::PyTorch;
+use crate::config::{Cudnn, PyTorch};
 use crate::eager::{Hardware, Runtime};
 use crate::graph::{Attribute, Elements, Literal, Node, ValueId};
 use crate::ops::{Call, Inference, Made, Operand, Operator, lookup};
@@ -81,6 +81,7 @@ const HARDWARE: Hardware = Hardware {
     multiprocessors: 108,
     threads_per_multiprocessor: 2048,
     cublas_workspace: Bytes::mib(8),
+    cudnn: Cudnn::V9,
 };
 
 /// What the operator in `call` with one output does to memory, an operator of PyTorch's a line, its

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::{Call, Inference, MANY, OpError, Operand, Operator, shape_math};
 use crate::aten::formula::{self, Row, Value};
 use crate::bytes::Bytes;
-use crate::config::PyTorch;
+use crate::config::{Cudnn, PyTorch};
 use crate::eager::{Hardware, Runtime, Tensor};
 use crate::graph::{Attribute, Node};
 use crate::tensor::{DType, TensorType};
@@ -19,6 +19,7 @@ const ANY: Hardware = Hardware {
     multiprocessors: 1,
     threads_per_multiprocessor: 1024,
     cublas_workspace: Bytes::ZERO,
+    cudnn: Cudnn::V9,
 };
 
 /// The operator of each formula, by name; none where the formulas cannot be had.

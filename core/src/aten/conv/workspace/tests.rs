@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::*;
 
 fn size(capability: (u32, u32), layer: &Layer, direction: Direction) -> Bytes {
-    super::size(capability, layer, direction).expect("the trees are there")
+    super::size(capability, Cudnn::V9, layer, direction).expect("the trees are there")
 }
 
 /// Input, weight, output, stride.
