@@ -10,6 +10,7 @@ use crate::diagnostic::Diagnostics;
 use crate::error::Error;
 use crate::graph::{Node, ValueId};
 use crate::recover::Program;
+use crate::sorted;
 use crate::tensor::numel;
 
 /// What a layer is.
@@ -79,9 +80,7 @@ impl Model {
         let mut makers: BTreeMap<ValueId, Vec<usize>> = BTreeMap::new();
         for node in &program.nodes {
             let read = node.inputs.iter().flatten().filter_map(|id| makers.get(id)).flatten();
-            let mut sources: Vec<usize> = read.copied().collect();
-            sources.sort_unstable();
-            sources.dedup();
+            let mut sources: Vec<usize> = sorted::set(read.copied()).into_iter().collect();
             sources.drain(..sources.len().saturating_sub(MOST_SOURCES));
             if let Some(layer) = layer(node, &program) {
                 let at = layers.len();
