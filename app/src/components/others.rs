@@ -52,13 +52,13 @@ pub(crate) fn OthersView(
         Some(others) => answers(&others, devices).into_any(),
     };
     view! {
-        <section class="panel others" aria-labelledby="others-title">
+        <div class="panel others">
             <h2 id="others-title">{tr("What other estimators would say")}</h2>
             <p class="panel-note">
                 {tr("The same training, as published systems estimate it. Each is written anew from its paper or its code.")}
             </p>
             {body}
-        </section>
+        </div>
     }
 }
 

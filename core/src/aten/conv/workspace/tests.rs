@@ -174,6 +174,28 @@ fn pytorchs_own_kernels_take_none() {
     assert_eq!(size((8, 0), &native, Forward), Bytes::ZERO);
 }
 
+/// In single precision only dense filters from 3 × 3 on have a workspace.
+#[test]
+fn cudnn_8_gives_most_layers_none() {
+    let check = |layer: Layer, is_bare: bool| {
+        for direction in [Forward, BackwardData, BackwardFilter] {
+            let new = size((8, 0), &layer, direction);
+            let old = super::size((8, 0), Cudnn::V8, &layer, direction);
+            let expected = if is_bare { Bytes::ZERO } else { new };
+            assert_eq!(old, Some(expected), "{layer:?}");
+        }
+    };
+    check(layer(POINTWISE), true);
+    check(layer(Case([32, 64, 56, 56], [64, 64, 2, 2], [32, 64, 28, 28], 2)), true);
+    check(
+        Layer { groups: 32, ..layer(Case([8, 64, 14, 14], [64, 2, 3, 3], [8, 64, 14, 14], 1)) },
+        true,
+    );
+    check(layer(WIDE), false);
+    check(layer(STEM), false);
+    check(Layer { element: Bytes(2), ..layer(POINTWISE) }, false);
+}
+
 #[test]
 fn a_transposed_convolution_runs_as_the_others_gradient() {
     let transposed = Layer { transposed: true, ..layer(LAST) };
