@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use highwater_core::Bytes;
+use highwater_core::config::Cudnn;
 use highwater_core::eager::Hardware;
 use highwater_core::trace::{Event, Trace};
 
@@ -16,6 +17,7 @@ pub(crate) const A100: Hardware = Hardware {
     multiprocessors: 108,
     threads_per_multiprocessor: 2048,
     cublas_workspace: Bytes(8_519_680),
+    cudnn: Cudnn::V9,
 };
 
 /// Compares every case of a fixture with what `ours` makes of its name: events by phase.
