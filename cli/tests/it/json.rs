@@ -83,6 +83,7 @@ fn keys_are_those_of_the_contract() {
             "capacity",
             "other_processes",
             "context",
+            "cudnn",
             "allowed",
             "alloc_conf",
             "iterations"
@@ -216,6 +217,7 @@ fn every_setting_is_told_also_defaults() {
         "capacity": null,
         "other_processes": 0,
         "context": null,
+        "cudnn": "9",
         "allowed": null,
         "alloc_conf": "",
         "iterations": 3,

@@ -46,6 +46,7 @@ fn setting_text(kind: config::Kind, tree: &Tree) -> Result<String, String> {
 fn word(values: &'static [Named], tree: &Tree) -> Result<String, String> {
     let text = match &tree.content {
         Content::Text(text) => text.clone(),
+        Content::Int(n) => n.to_string(),
         Content::Number(x) => x.to_string(),
         // YAML reads `off` as a text, but `true` as none.
         Content::Flag(true) => "on".to_owned(),
