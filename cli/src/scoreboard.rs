@@ -63,8 +63,7 @@ pub(crate) fn scoreboard(arguments: &Scoreboard) -> Result<String, String> {
     }
     if let Some(path) = &arguments.document {
         let shown = path.display();
-        let text =
-            fs::read_to_string(path).map_err(|error| format!("{shown}: cannot read: {error}"))?;
+        let text = sources::read(path)?;
         let blocks = tables::markdown(&sources, &answers, &points);
         let text = document::filled(&text, &blocks).map_err(|error| format!("{shown}: {error}"))?;
         write(path, text)?;
@@ -79,10 +78,8 @@ fn inputs(arguments: &Scoreboard, sources: &[Source]) -> Vec<PathBuf> {
 }
 
 fn kept(path: &Path, sources: &[Source]) -> Result<Vec<Vec<Answered>>, String> {
-    let shown = path.display();
-    let text =
-        fs::read_to_string(path).map_err(|error| format!("{shown}: cannot read: {error}"))?;
-    kept::read(&text, sources).map_err(|error| format!("{shown}: {error}"))
+    let text = sources::read(path)?;
+    kept::read(&text, sources).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Lines as CSV. Writing to memory does not fail.

@@ -44,6 +44,11 @@ impl<const N: usize> Table<N> {
         Self { columns, rows: Vec::new() }
     }
 
+    /// Some columns of words, and numbers in all others.
+    pub(crate) fn of_numbers_behind(words: usize) -> Self {
+        Self::new(std::array::from_fn(|at| if at < words { Align::Left } else { Align::Right }))
+    }
+
     pub(crate) fn row(&mut self, cells: [Cell; N]) {
         self.rows.push(cells);
     }

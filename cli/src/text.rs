@@ -196,15 +196,7 @@ fn modules(report: &Report) -> String {
 
 /// Devices, the smallest first.
 fn devices(answer: &Answer) -> String {
-    let mut table = Table::new([
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-    ]);
+    let mut table = Table::of_numbers_behind(2);
     let batch = answer.batch.as_deref().map_or_else(String::new, |dim| format!("largest {dim}"));
     let flushes = if answer.batch.is_some() { "with flushes" } else { "" };
     let heads = ["", "verdict", "need", "capacity", "margin", &batch, flushes];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use highwater_core::Bytes;
 use highwater_core::estimators::scores::{Estimated, Measured, Scores, error, median};
-use highwater_core::estimators::{ALL, Means};
+use highwater_core::estimators::{ALL, About, Means};
 
 use super::answers::{Answer, Answered};
 use super::runs::Run;
@@ -71,16 +71,14 @@ impl By {
         match self {
             Self::Us(at) => ALL[*at].about().name.to_owned(),
             Self::Others(id) => {
-                let ours = ALL.iter().map(|one| one.about()).find(|about| about.id == id);
-                format!("{}, as published", ours.map_or(id.as_str(), |about| about.name))
+                format!("{}, as published", about(id).map_or(id.as_str(), |about| about.name))
             }
         }
     }
 
     /// What it needs, where that is known.
     pub(crate) fn needs(&self) -> &'static str {
-        let about = ALL.iter().map(|one| one.about()).find(|about| about.id == self.id());
-        about.map_or("", |about| about.needs.name())
+        about(self.id()).map_or("", |about| about.needs.name())
     }
 
     pub(crate) const fn is_published(&self) -> bool {
@@ -102,6 +100,18 @@ impl Point<'_> {
         let (need, _) = self.need.filter(|_| self.run.survived)?;
         Some(error(self.estimated.bytes, need))
     }
+}
+
+/// The estimator with an id, where it is one of ours.
+fn about(id: &str) -> Option<&'static About> {
+    ALL.iter().map(|one| one.about()).find(|about| about.id == id)
+}
+
+/// The time that half of them do not exceed.
+pub(crate) fn middle(times: impl Iterator<Item = Duration>) -> Option<Duration> {
+    let mut times: Vec<Duration> = times.collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied()
 }
 
 /// All estimates of all runs, in the order of the runs.
@@ -131,8 +141,7 @@ fn of_run<'a>(source: &'a Source, run: &'a Run, answer: &Answer) -> Vec<Point<'a
         took: said.took,
     });
     let published = run.published.iter().map(|(id, bytes)| {
-        let about = ALL.iter().map(|one| one.about()).find(|about| about.id == id);
-        let means = about.map_or(Means::Process, |about| about.means);
+        let means = about(id).map_or(Means::Process, |about| about.means);
         Point {
             source,
             run,
@@ -160,9 +169,8 @@ pub(crate) fn lines<'a>(points: &(impl Iterator<Item = &'a Point<'a>> + Clone)) 
     let line = |by: By| {
         let of_it = points.clone().filter(|point| point.by == by);
         let scores = Scores::of(of_it.clone().map(|point| (point.estimated, point.measured())));
-        let mut times: Vec<Duration> = of_it.filter_map(|point| point.took).collect();
-        times.sort_unstable();
-        Line { by, scores, took: times.get(times.len() / 2).copied() }
+        let took = middle(of_it.filter_map(|point| point.took));
+        Line { by, scores, took }
     };
     let mut lines: Vec<Line> = all.into_iter().map(line).collect();
     let rank = |line: &Line| {

@@ -10,22 +10,24 @@ use highwater_core::Bytes;
 use highwater_core::estimators::{ALL, Estimate};
 
 use super::answers::{Answer, Answered, Said};
+use super::runs::Run;
 use super::sources::Source;
+
+/// Columns that tell runs apart: those of [`key`].
+const KEY: [&str; 4] = ["source", "line", "model", "batch"];
+
+fn key(source: &Source, run: &Run) -> [String; 4] {
+    [source.about.id.clone(), run.line.to_string(), run.model.clone(), run.batch.to_string()]
+}
 
 /// The table of all answers.
 pub(crate) fn write(sources: &[Source], answers: &[Vec<Answered>]) -> String {
     let ids = ALL.iter().map(|one| one.about().id);
-    let heads = ["source", "line", "model", "batch", "context", "capacity"];
-    let mut lines =
-        vec![heads.into_iter().chain(ids).chain(["left_out"]).map(str::to_owned).collect()];
+    let heads = KEY.into_iter().chain(["context", "capacity"]).chain(ids).chain(["left_out"]);
+    let mut lines = vec![heads.map(str::to_owned).collect()];
     for (source, answers) in sources.iter().zip(answers) {
         for (run, answered) in source.runs.iter().zip(answers) {
-            let mut line: Vec<String> = vec![
-                source.about.id.clone(),
-                run.line.to_string(),
-                run.model.clone(),
-                run.batch.to_string(),
-            ];
+            let mut line = key(source, run).to_vec();
             match answered {
                 Ok(answer) => {
                     line.extend([answer.context, answer.capacity].map(|bytes| bytes.0.to_string()));
@@ -64,18 +66,12 @@ pub(crate) fn read(text: &str, sources: &[Source]) -> Result<Vec<Vec<Answered>>,
         let record = record.map_err(|error| error.to_string())?;
         let line = record.position().map_or(0, csv::Position::line);
         let cells: BTreeMap<&str, &str> = heads.iter().zip(&record).collect();
-        let key = ["source", "line", "model", "batch"]
-            .map(|name| cells.get(name).copied().unwrap_or_default().to_owned());
+        let key = KEY.map(|name| cells.get(name).copied().unwrap_or_default().to_owned());
         known.insert(key, answer(&cells).map_err(|error| format!("line {line}: {error}"))?);
     }
     let of_run = |source: &Source| -> Result<Vec<Answered>, String> {
         let runs = source.runs.iter().map(|run| {
-            let key = [
-                source.about.id.clone(),
-                run.line.to_string(),
-                run.model.clone(),
-                run.batch.to_string(),
-            ];
+            let key = key(source, run);
             known.get(&key).cloned().ok_or_else(|| {
                 format!(
                     "there is no estimate of {} in it; write it anew with --keep",

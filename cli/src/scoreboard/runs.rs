@@ -132,12 +132,13 @@ pub(crate) fn read(
             ));
         }
     }
+    let columns = columns(&heads, published);
     let mut runs = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| format!("{shown}: {error}"))?;
         let line = record.position().map_or(0, csv::Position::line);
         let cells = Cells { file, line, by_name: cells(&heads, &record) };
-        runs.extend(run(&cells, rows, &columns(&heads, published))?);
+        runs.extend(run(&cells, rows, &columns)?);
     }
     if runs.is_empty() {
         return Err(format!("{shown}: the table has no runs"));

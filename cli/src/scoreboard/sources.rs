@@ -95,6 +95,7 @@ fn source(
     Ok(Source { about, file, training, runs })
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// The text of a file.
+pub(super) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: cannot read: {error}", path.display()))
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::answers::Answered;
 use super::board::{self, By, Line, Point};
 use super::sources::Source;
-use crate::table::{Align, Cell, Table};
+use crate::table::{Cell, Table};
 use crate::text::{FAINT, HEAD};
 
 /// COUNT: runs without an estimate that are listed.
@@ -52,11 +52,9 @@ fn legend(answers: &[Vec<Answered>]) -> String {
                     above the estimate as a failure; nothing was run again.\nverdicts: right answers to whether the \
                     run survives. time: of an estimate, after the simulation that all share.\n"
         .to_owned();
-    let mut times: Vec<Duration> =
-        answers.iter().flatten().flatten().filter_map(|it| it.took).collect();
-    times.sort_unstable();
-    if let Some(median) = times.get(times.len() / 2) {
-        writeln!(text, "The simulation takes {} at the median.", duration(*median)).ok();
+    let times = answers.iter().flatten().flatten().filter_map(|it| it.took);
+    if let Some(median) = board::middle(times) {
+        writeln!(text, "The simulation takes {} at the median.", duration(median)).ok();
     }
     text
 }
@@ -73,19 +71,7 @@ fn is_of(point: &Point<'_>, source: &Source) -> bool {
 }
 
 fn section(title: &str, lines: &[Line]) -> String {
-    let mut table = Table::new([
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-    ]);
+    let mut table = Table::of_numbers_behind(2);
     let [a, b, c, d, e, f, g, h, i, j] = HEADS.map(|head| Cell::styled(head, HEAD));
     table.row([Cell::styled("estimator", HEAD), a, b, c, d, e, f, g, h, i, j]);
     for line in lines.iter().filter(|line| line.scores.runs > 0) {

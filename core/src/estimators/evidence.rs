@@ -94,10 +94,14 @@ impl<'r> Evidence<'r> {
         &self.run.trace
     }
 
+    /// All storages of a category.
+    pub(super) fn storages(&self, category: Category) -> impl Iterator<Item = &'r Storage> {
+        self.trace().storages.iter().filter(move |storage| storage.category == category)
+    }
+
     /// Parameters on the device, each once.
     fn parameters(&self) -> impl Iterator<Item = &'r Storage> {
-        let storages = self.trace().storages.iter();
-        storages.filter(|storage| storage.category == Category::Parameter)
+        self.storages(Category::Parameter)
     }
 
     /// COUNT: elements of all parameters.
@@ -121,8 +125,7 @@ impl<'r> Evidence<'r> {
 
     /// SIZE: the largest tensor that a batch brings.
     pub(super) fn input_bytes(&self) -> Bytes {
-        let storages = self.trace().storages.iter();
-        let inputs = storages.filter(|storage| storage.category == Category::Input);
+        let inputs = self.storages(Category::Input);
         inputs.map(|storage| storage.requested).max().unwrap_or(Bytes::ZERO)
     }
 

@@ -39,9 +39,7 @@ impl Evidence<'_> {
     /// What tells a run from others, whatever the name of its file: parameters, bytes of its inputs, and the settings
     /// of training that are not the defaults.
     pub fn identity(&self) -> String {
-        let inputs = self.trace().storages.iter();
-        let inputs = inputs.filter(|storage| storage.category == Category::Input);
-        let inputs: Bytes = inputs.map(|storage| storage.requested).sum();
+        let inputs: Bytes = self.storages(Category::Input).map(|storage| storage.requested).sum();
         let mut identity = format!("{} {}", self.parameter_count(), inputs.0);
         for setting in self.config().changed().filter(|known| known.scope == Scope::Training) {
             let value = setting.value(self.config()).text();
