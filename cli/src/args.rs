@@ -404,11 +404,11 @@ impl FromArgMatches for Settings {
 
 /// The argument of a setting.
 fn argument(setting: &'static Setting) -> Arg {
-    let argument = Arg::new(setting.name).long(setting.name).help(setting.help);
+    let argument = Arg::new(setting.name).long(setting.name).help(setting.help());
     if setting.kind == Kind::Flag {
         return argument.action(ArgAction::SetTrue);
     }
-    let argument = argument.value_name(setting.variable);
+    let argument = argument.value_name(setting.variable());
     let usual = setting.value(&Config::default()).text();
     match setting.kind {
         Kind::Choice(values) => {
@@ -423,7 +423,7 @@ fn argument(setting: &'static Setting) -> Arg {
             argument.value_parser(checked(setting)).default_value(usual)
         }
         Kind::Names => {
-            let help = format!("{}; may be repeated", setting.help);
+            let help = format!("{}; may be repeated", setting.help());
             argument.action(ArgAction::Append).help(help)
         }
         _ => argument.value_parser(checked(setting)),

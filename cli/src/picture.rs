@@ -38,9 +38,10 @@ fn gpu(answer: &Answer, device: &DeviceAnswer) -> Gpu {
     let (need, usable) = (verdict.need, verdict.usable());
     let word = match verdict.verdict {
         Verdict::Fits => "\u{2713} fits",
-        Verdict::Tight => "\u{2248} tight",
+        Verdict::LikelyFits => "\u{2248} likely fits",
         Verdict::FitsAfterFlush => "\u{21bb} fits after cache flush",
         Verdict::NotKnown => "? not known",
+        Verdict::LikelyDoesNotFit => "\u{2715} likely does not fit",
         Verdict::DoesNotFit => "\u{2715} does not fit",
     };
     let largest = answer.largest(device).with_flush;

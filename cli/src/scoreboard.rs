@@ -2,6 +2,7 @@
 
 mod answers;
 mod board;
+mod confidence;
 mod document;
 mod kept;
 mod pictures;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use highwater_core::autopsy::Autopsy;
-use highwater_core::device::Verdict;
+use highwater_core::device::{Interval, Verdict};
 use highwater_core::export::{Answer, DeviceAnswer};
 use highwater_core::report::{Band, ByCategory, ModuleBytes, Part, Report};
 use highwater_core::wording::answer::{largest_batch, lead, peak_or_end};
@@ -116,7 +116,7 @@ fn setting(report: &Report) -> String {
     for (name, value) in config.unusual() {
         table.row(["".into(), format!("{name} {value}").into()]);
     }
-    let version = config.pytorch.label();
+    let version = config.pytorch;
     table.row(["simulated".into(), format!("{}, PyTorch {version}", report.verdict.name).into()]);
     table.render("  ")
 }
@@ -132,6 +132,11 @@ fn peaks(report: &Report) -> String {
     ];
     for (name, bytes, meaning) in rows {
         table.row([name.into(), bytes.to_string().into(), Cell::styled(meaning, FAINT)]);
+    }
+    if let Some(Interval { low, high }) = report.verdict.interval {
+        let meaning = "process, in nine runs of ten like this one: at least and at most";
+        let range = format!("{low} \u{2013} {high}");
+        table.row(["  range".into(), range.into(), Cell::styled(meaning, FAINT)]);
     }
     let below = |band: &&Band| band.reserved < peak.reserved;
     if let Some(band) = report.without_workspaces.as_ref().filter(below) {
@@ -199,7 +204,7 @@ fn devices(answer: &Answer) -> String {
     let mut table = Table::of_numbers_behind(2);
     let batch = answer.batch.as_deref().map_or_else(String::new, |dim| format!("largest {dim}"));
     let flushes = if answer.batch.is_some() { "with flushes" } else { "" };
-    let heads = ["", "verdict", "need", "capacity", "margin", &batch, flushes];
+    let heads = ["", "verdict", "chance", "need", "capacity", "margin", &batch, flushes];
     table.row(heads.map(|head| Cell::styled(head, FAINT)));
     let mut devices: Vec<_> = answer.devices.iter().collect();
     devices.sort_by_key(|device| device.verdict.capacity);
@@ -220,6 +225,7 @@ fn devices(answer: &Answer) -> String {
         table.row([
             device.name.clone().into(),
             Cell::styled(verdict, style),
+            device.chance.map_or_else(String::new, chance).into(),
             device.need.to_string().into(),
             device.capacity.to_string().into(),
             margin.into(),
@@ -230,12 +236,22 @@ fn devices(answer: &Answer) -> String {
     table.render("  ")
 }
 
+/// A chance in percent; nothing is certain.
+fn chance(percent: u64) -> String {
+    match percent {
+        0 => "< 1 %".to_owned(),
+        100.. => "> 99 %".to_owned(),
+        _ => format!("{percent} %"),
+    }
+}
+
 pub(crate) const fn verdict_words(verdict: Verdict) -> (&'static str, Style) {
     match verdict {
         Verdict::Fits => ("fits", GOOD),
-        Verdict::Tight => ("tight", CAUTION),
+        Verdict::LikelyFits => ("likely fits", CAUTION),
         Verdict::FitsAfterFlush => ("fits after cache flush", CAUTION),
         Verdict::NotKnown => ("unknown", CAUTION),
+        Verdict::LikelyDoesNotFit => ("likely does not fit", BAD),
         Verdict::DoesNotFit => ("does not fit", BAD),
     }
 }

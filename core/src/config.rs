@@ -4,7 +4,9 @@
 //! names is one [`choice!`] table: the command line, JSON, layer specs, links and the page are derived from these.
 
 mod choice;
+mod help;
 pub mod pattern;
+mod pytorch;
 mod setting;
 mod settings;
 
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use self::choice::choice;
 pub use self::choice::{Choice, Named};
+pub use self::pytorch::PyTorch;
 use self::setting::Typed;
 pub use self::setting::{Group, Kind, Scope, Setting, Value};
 pub use self::settings::SETTINGS;
@@ -50,6 +53,12 @@ pub struct Config {
     pub zero_grad: ZeroGrad,
     /// Whether logits and loss survive into the next iteration.
     pub loop_style: LoopStyle,
+    /// When batches come to the device.
+    pub batches: Batches,
+    /// COUNT: steps whose outputs stay on the device, as for metrics (`1` for each alone).
+    pub keep_outputs: NonZeroU64,
+    /// Whether a validation pass stands between steps.
+    pub evaluation: bool,
     /// What is recomputed in backward instead of being kept.
     pub checkpoint: Checkpoint,
     /// COUNT: batches per optimizer step (`1` for none accumulated).
@@ -85,6 +94,8 @@ pub struct Config {
     pub pytorch: PyTorch,
     /// Version of cuDNN, which chooses workspaces of convolutions.
     pub cudnn: Cudnn,
+    /// When CUDA loads kernels.
+    pub module_loading: ModuleLoading,
     /// Whether dropout runs.
     pub dropout: Dropout,
     /// Whether activations overwrite their input.
@@ -146,6 +157,9 @@ impl Default for Config {
             ema: false,
             zero_grad: ZeroGrad::Start,
             loop_style: LoopStyle::Inline,
+            batches: Batches::Resident,
+            keep_outputs: NonZeroU64::MIN,
+            evaluation: false,
             checkpoint: Checkpoint::None,
             accumulate: NonZeroU64::MIN,
             freeze: Vec::new(),
@@ -161,8 +175,9 @@ impl Default for Config {
             compute_type: ComputeType::Auto,
             loss: LossChoice::Auto,
             attention: Attention::Auto,
-            pytorch: PyTorch::V2_15,
-            cudnn: Cudnn::V9,
+            pytorch: PyTorch::LATEST,
+            cudnn: Cudnn::Auto,
+            module_loading: ModuleLoading::Auto,
             dropout: Dropout::Auto,
             in_place: InPlace::Auto,
             recover: Recover::Auto,
@@ -360,6 +375,18 @@ choice! {
     }
 }
 
+choice! {
+    /// When a loop moves batches to the device.
+    pub enum Batches ("place of batches") {
+        /// One batch stays there.
+        Resident = "resident", "one stays", "one batch stays on the GPU, as in benchmarks",
+        /// A new one before each step, while names still hold the last.
+        Moved = "moved", "moved", "each is moved before its step, while the last one is still there",
+        /// The next one while a step runs.
+        Prefetched = "prefetched", "prefetched", "the next batch is on the GPU while a step runs",
+    }
+}
+
 /// Activation checkpointing (`torch.utils.checkpoint`, non-reentrant).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -472,24 +499,49 @@ choice! {
 }
 
 choice! {
-    /// Versions of PyTorch whose rules differ.
-    pub enum PyTorch ("version of PyTorch") {
-        /// 2.15: cuBLAS workspaces live for one call.
-        V2_15 = "2.15", "2.15", "2.15 and later",
-        /// 2.9 to 2.14: cuBLAS workspaces stay once they are made.
-        V2_9 = "2.9", "2.9 to 2.14", "2.9 to 2.14: cuBLAS workspaces stay",
-        /// 2.8 and before: those, and `RMSNorm` is a composite.
-        V2_8 = "2.8", "2.8 and before", "2.8 and before: cuBLAS workspaces stay, and RMSNorm is not fused",
-    }
-}
-
-choice! {
     /// Versions of cuDNN that choose other workspaces.
     pub enum Cudnn ("version of cuDNN") {
+        /// The one that the version of PyTorch came with.
+        Auto = "auto", "automatic", "the one that this version of PyTorch came with",
         /// 9: as 9.26, whose heuristics were asked.
         V9 = "9", "9", "9: as 9.26 chooses",
         /// 8: in single precision, only dense filters of 3 × 3 and larger have a workspace.
         V8 = "8", "8", "8: pointwise, grouped and depthwise layers take no workspace",
+    }
+}
+
+impl Cudnn {
+    /// The version with a release of PyTorch: never [`Cudnn::Auto`].
+    #[must_use]
+    pub fn of(self, pytorch: PyTorch) -> Self {
+        match self {
+            Self::Auto if pytorch.has_cudnn_9() => Self::V9,
+            Self::Auto => Self::V8,
+            known => known,
+        }
+    }
+}
+
+choice! {
+    /// When CUDA loads kernels (`CUDA_MODULE_LOADING`), which decides over the size of its context.
+    pub enum ModuleLoading ("loading of kernels") {
+        /// As the version of PyTorch does.
+        Auto = "auto", "automatic", "at first use; before PyTorch 1.13 all at the start",
+        /// At first use.
+        Lazy = "lazy", "lazy", "each kernel when it is first used",
+        /// All at the start.
+        Eager = "eager", "eager", "all kernels at the start: a context of about three times the size",
+    }
+}
+
+impl ModuleLoading {
+    /// Whether all kernels are loaded at the start.
+    pub fn is_eager(self, pytorch: PyTorch) -> bool {
+        match self {
+            Self::Auto => !pytorch.loads_lazily(),
+            Self::Lazy => false,
+            Self::Eager => true,
+        }
     }
 }
 

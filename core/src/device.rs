@@ -15,16 +15,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocator::Replay;
 use crate::bytes::Bytes;
 use crate::config::{Cudnn, PyTorch};
 use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
 
+mod confidence;
 mod room;
 mod seen;
 mod table;
 
+pub use self::confidence::{Doubt, Interval};
 pub use self::room::Room;
 pub use self::seen::{Fit, Suspect, Totals, named_as, suspects};
 
@@ -70,13 +71,13 @@ impl Device {
     }
 
     /// What PyTorch's choice of kernels and workspaces depends on.
-    pub const fn hardware(&self, pytorch: PyTorch, cudnn: Cudnn) -> Hardware {
+    pub fn hardware(&self, pytorch: PyTorch, cudnn: Cudnn) -> Hardware {
         Hardware {
             capability: self.compute_capability,
             multiprocessors: self.multiprocessors,
             threads_per_multiprocessor: self.threads_per_multiprocessor,
             cublas_workspace: self.cublas_workspace(pytorch),
-            cudnn,
+            cudnn: cudnn.of(pytorch),
         }
     }
 
@@ -84,13 +85,28 @@ impl Device {
     /// 100 MiB and 1.92 KiB for each thread that can be resident.
     ///
     /// The straight line that fits 14 models of GPU best (RMSE 46 MiB); the points are the medians
-    /// of [`Device::context_seen`]. Nothing is known of other loading: all kernels loaded at the
-    /// start (`CUDA_MODULE_LOADING=EAGER`, PyTorch before 1.13) took two to three times as much,
-    /// and NCCL takes its own.
+    /// of [`Device::context_seen`]. NCCL takes its own.
     pub const fn context(&self) -> Bytes {
         let threads = self.multiprocessors.saturating_mul(self.threads_per_multiprocessor);
         let per_thread = Bytes::kib(192).times(threads).0.div_euclid(100);
         Bytes(Bytes::mib(100).0.saturating_add(per_thread))
+    }
+
+    /// What the context may be: with lazy loading what messages tell of this card, or 100 MiB to either side.
+    ///
+    /// With eager loading (`CUDA_MODULE_LOADING=EAGER`, PyTorch before 1.13), 2.8 times as much, from 2.3 to 4.9
+    /// times: 667 MB instead of 287 on the machine of <https://github.com/pytorch/pytorch/issues/86509>, 1,429 MiB on
+    /// an A100 (`GPUMemNet`), 1,035 MiB on an RTX 2080 Ti and 1,644 MiB on an RTX 3090
+    /// (<https://github.com/pytorch/pytorch/issues/49877>).
+    pub fn context_range(&self, is_eager: bool) -> Context {
+        let likely = self.context();
+        let times = |tenths: u64| Bytes(likely.times(tenths).0.div_euclid(10));
+        if is_eager {
+            return Context { least: times(23), likely: times(28), most: times(49) };
+        }
+        let Context { least, most, .. } = Context::about(likely);
+        let seen = self.context_seen.map_or((least, most), |seen| (seen.least, seen.most));
+        Context { least: least.min(seen.0), likely, most: most.max(seen.1) }
     }
 
     /// Where [`Device::context`] comes from.
@@ -100,9 +116,10 @@ impl Device {
 
     /// The workspace that PyTorch gives cuBLAS: 32 MiB on Hopper, since 2.12 also on what came
     /// after, 8.125 MiB else. `getChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`.
-    pub const fn cublas_workspace(&self, pytorch: PyTorch) -> Bytes {
+    pub fn cublas_workspace(&self, pytorch: PyTorch) -> Bytes {
         match (self.compute_capability, pytorch) {
-            ((9, 0), _) | ((9..=12, _), PyTorch::V2_15 | PyTorch::V2_9) => Bytes::mib(32),
+            ((9, 0), _) => Bytes::mib(32),
+            ((9..=12, _), pytorch) if pytorch >= PyTorch::new(2, 9) => Bytes::mib(32),
             _ => Bytes::kib(2 * 4096 + 8 * 16),
         }
     }
@@ -130,6 +147,28 @@ impl Class {
             Self::Workstation => "workstation",
             Self::DataCentre => "data centre",
         }
+    }
+}
+
+/// SIZE: how far a context may be from the fit. The largest distance among the cards of the fit is 74 MiB, and the base
+/// of `GPUMemNet`'s machine differs by 105 MiB to either side between models.
+const CONTEXT_DOUBT: Bytes = Bytes::mib(100);
+
+/// What a process has in use besides the allocator's memory: the CUDA context and libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// SIZE: one process in twenty has less.
+    pub least: Bytes,
+    /// SIZE: what is expected.
+    pub likely: Bytes,
+    /// SIZE: one process in twenty has more.
+    pub most: Bytes,
+}
+
+impl Context {
+    /// One that was measured, of this model or another: models differ in the kernels that they load.
+    pub fn about(size: Bytes) -> Self {
+        Self { least: size - CONTEXT_DOUBT, likely: size, most: size + CONTEXT_DOUBT }
     }
 }
 
@@ -216,51 +255,35 @@ pub fn find(id: &str) -> Result<&'static Device, Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Process peak at most 95 % of the usable capacity.
+    /// It fits, with a chance of 95 % or more.
     Fits,
-    /// Process peak at most 100 %.
-    Tight,
+    /// What is expected fits.
+    LikelyFits,
     /// The allocator hits the limit, frees cached segments, retries and survives.
     FitsAfterFlush,
     /// What could be counted fits, and not everything could be counted.
     NotKnown,
-    /// The allocator raises out of memory.
+    /// The allocator raises out of memory where the process needs what is expected.
+    LikelyDoesNotFit,
+    /// The same, and the chance that it fits is below 5 %.
     DoesNotFit,
 }
 
 impl Verdict {
-    /// Percent of the usable capacity up to which a run fits without a word of caution.
-    const COMFORTABLE_PERCENT: u64 = 95;
+    /// Percent: the chance from which a run fits without a word of caution.
+    const SURE: u64 = 95;
 
-    /// The verdict on a run that never had to give cached segments back.
-    ///
-    /// ```
-    /// use highwater_core::Bytes;
-    /// use highwater_core::device::Verdict;
-    /// assert_eq!(Verdict::of(Bytes(95), Bytes(100)), Some(Verdict::Fits));
-    /// assert_eq!(Verdict::of(Bytes(96), Bytes(100)), Some(Verdict::Tight));
-    /// assert_eq!(Verdict::of(Bytes(101), Bytes(100)), None);
-    /// ```
-    ///
-    /// `None` where the peak exceeds the capacity: replay the run with [`Room::limit`], and ask
-    /// [`Verdict::under_limit`].
-    pub fn of(process_peak: Bytes, capacity: Bytes) -> Option<Self> {
-        let percent = |bytes: Bytes, n: u64| u128::from(bytes.0) * u128::from(n);
-        if percent(process_peak, 100) <= percent(capacity, Self::COMFORTABLE_PERCENT) {
-            Some(Self::Fits)
-        } else if process_peak <= capacity {
-            Some(Self::Tight)
-        } else {
-            None
-        }
+    /// The verdict on a run that never has to give cached segments back, from the chance that it fits.
+    pub const fn of_chance(chance: u64) -> Self {
+        if chance >= Self::SURE { Self::Fits } else { Self::LikelyFits }
     }
 
-    /// The verdict on a run that was replayed with the device's limit, because without one it
-    /// needs more.
-    pub const fn under_limit(replay: &Replay) -> Self {
-        match replay.out_of_memory {
-            Some(_) => Self::DoesNotFit,
-            None => Self::FitsAfterFlush,
+    /// The verdict on a run that is expected to fail, from the chance that it fits.
+    pub const fn of_failure(chance: u64) -> Self {
+        if chance.saturating_add(Self::SURE) >= 100 {
+            Self::LikelyDoesNotFit
+        } else {
+            Self::DoesNotFit
         }
     }
 
@@ -268,16 +291,22 @@ impl Verdict {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fits => "fits",
-            Self::Tight => "tight",
+            Self::LikelyFits => "likely-fits",
             Self::FitsAfterFlush => "fits-after-flush",
             Self::NotKnown => "not-known",
+            Self::LikelyDoesNotFit => "likely-does-not-fit",
             Self::DoesNotFit => "does-not-fit",
         }
     }
 
-    /// Whether the run is known to survive.
+    /// Whether the run is expected to run out of memory.
+    pub const fn fails(self) -> bool {
+        matches!(self, Self::LikelyDoesNotFit | Self::DoesNotFit)
+    }
+
+    /// Whether the run is expected to survive.
     pub const fn survives(self) -> bool {
-        matches!(self, Self::Fits | Self::Tight | Self::FitsAfterFlush)
+        matches!(self, Self::Fits | Self::LikelyFits | Self::FitsAfterFlush)
     }
 
     /// The same of a lower bound or an uncertain answer, which do not prove that a run fits.
@@ -321,7 +350,7 @@ mod tests {
     fn the_table_reads_as_pytorch_reports_it() {
         let row = |device: &Device| {
             let Device { id, capacity, .. } = device;
-            let (context, workspace) = (device.context(), device.cublas_workspace(PyTorch::V2_15));
+            let (context, workspace) = (device.context(), device.cublas_workspace(PyTorch::LATEST));
             format!("{id}: {capacity}, context {context}, cuBLAS {workspace}\n")
         };
         let table: String = all().iter().map(row).collect();

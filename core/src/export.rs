@@ -74,7 +74,7 @@ pub struct DeviceAnswer {
 mod tests {
     use super::*;
     use crate::bytes::Bytes;
-    use crate::device::{Provenance, Verdict};
+    use crate::device::{Interval, Provenance, Verdict};
     use crate::report::{ByCategory, LiveTensor, Peak, Timeline};
     use crate::trace::{Category, Phase, PhaseMark};
     use crate::{Config, Diagnostic, Severity};
@@ -95,6 +95,8 @@ mod tests {
             context_from: Provenance::Fitted,
             other_processes: Bytes::ZERO,
             allowed: None,
+            interval: Some(Interval { low: Bytes::mib(110), high: Bytes::mib(130) }),
+            chance: Some(3),
             verdict,
             out_of_memory: None,
         }

@@ -456,12 +456,14 @@ impl Explanation {
     }
 }
 
-/// Whose rules an estimate should follow, if all versions agree on them.
+/// The newest version that it may be, if the rules of cuBLAS's workspaces are the same in all.
 fn rules(versions: Versions) -> Option<PyTorch> {
     match (versions.from, versions.until) {
-        (_, Some(until)) if until <= (2, 8) => Some(PyTorch::V2_8),
-        (Some(from), Some(until)) if (2, 9) <= from && until <= (2, 14) => Some(PyTorch::V2_9),
-        (Some(from), _) if (2, 15) <= from => Some(PyTorch::V2_15),
+        (_, Some((major, minor))) if (major, minor) <= (2, 8) => Some(PyTorch::new(major, minor)),
+        (Some(from), Some((major, minor))) if (2, 9) <= from && (major, minor) <= (2, 14) => {
+            Some(PyTorch::new(major, minor))
+        }
+        (Some(from), _) if (2, 15) <= from => Some(PyTorch::LATEST),
         _ => None,
     }
 }

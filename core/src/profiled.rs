@@ -208,7 +208,7 @@ pub fn predict(history: &History<'_>, rules: Rules, target: &Target) -> Result<P
         let message = format!("not simulated: {}", conf.not_modelled.join(", "));
         return Err(Error::new(ErrorKind::BadConfig, message));
     }
-    let pytorch = PyTorch::V2_15;
+    let pytorch = PyTorch::LATEST;
     let hardware = device.hardware(pytorch, Cudnn::V9);
     let (trace, mut diagnostics) = match rules {
         Rules::Xmem => xmem::trace(history),

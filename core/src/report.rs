@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::allocator::Pool;
 use crate::bytes::Bytes;
 use crate::config::Config;
-use crate::device::Provenance;
+use crate::device::{Interval, Provenance};
 use crate::diagnostic::Diagnostic;
 use crate::formats::Recognised;
 use crate::tensor::TensorType;
@@ -317,6 +317,10 @@ pub struct DeviceVerdict {
     pub other_processes: Bytes,
     /// What the process may reserve, where it is limited to a fraction.
     pub allowed: Option<Bytes>,
+    /// What nine runs in ten like this one need; `None` where the answer may be far off.
+    pub interval: Option<Interval>,
+    /// Percent: the chance that it fits; `None` likewise.
+    pub chance: Option<u64>,
     /// How it ends.
     pub verdict: Verdict,
     /// Where it ends, if it does.

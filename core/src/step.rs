@@ -1,7 +1,8 @@
 //! Training iterations: set-up, then three times `zero_grad`, forward, loss, backward, optimizer.
 //!
 //! The loop is the plain one, with the batch already on the device. [`Config`] states where `zero_grad` is, how
-//! many batches make a step, and whether `out` and `loss` outlive it:
+//! many batches make a step, whether `out` and `loss` outlive it, when batches come to the device, and whether a
+//! validation pass stands between steps:
 //!
 //! ```python
 //! for _ in range(3):
@@ -25,16 +26,16 @@ pub mod optimizer;
 pub mod quantized;
 mod repeat;
 pub mod scaler;
+mod script;
 mod unproven;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::adapt::{is_lora, quantized_weights};
-use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, Quantize, ZeroGrad};
+use crate::config::{Batches, Checkpoint, Config, MemoryFormat, Quantize};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
-use crate::eager::checkpoint::Region;
 use crate::eager::{Asked, Hardware, Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
@@ -46,10 +47,11 @@ use crate::trace::{Category, Phase, Trace};
 
 use self::forward::Forward;
 use self::freeze::Frozen;
-use self::hooks::{Direction, Hooks, InBackward, Modules};
+use self::hooks::Hooks;
 use self::loss::{Loss, Target};
 use self::masters::Masters;
 use self::scaler::Scaler;
+use self::script::Script;
 
 /// The module of what the loss allocates.
 pub const LOSS: &str = "loss";
@@ -87,62 +89,20 @@ pub fn record(
     let rt = Runtime::new(hardware, config.pytorch);
     rt.expect_operators(program.nodes.len());
     let mut device = Device::load(&rt, program, config, hooks, sink)?;
-    let target = device.load_batch(&rt, &program.graph, typed, loss, config.memory_format);
+    let plan = BatchPlan { graph: &program.graph, typed, loss, format: config.memory_format };
+    let batch = device.new_batch(&rt, &plan);
+    device.bind(batch);
     let forward = Forward::plan(&rt, program, typed, &device.roles, config.checkpoint);
-    let autocast = config.precision.autocast();
-    // Backward runs checkpointed regions again, under the autocast that they first ran under.
-    let recompute = |region: &Region| {
-        rt.autocast(autocast, || forward.run_again(&rt, &device.values, region, hooks));
-    };
-    let loss_reason = loss.reason().map(|reason| rt.reason(&reason));
-    let (loss_label, optimizer_label) = (rt.label(LOSS), rt.label("optimizer"));
-    let mut training = Training::begin(&rt, config, &device, hooks)?;
-    // What Python's names hold from one iteration to the next.
-    let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
+    let training = Training::begin(&rt, config, &device, hooks)?;
+    let mut script = Script::new((&rt, config), plan, &forward, hooks, (device, training));
     for iteration in 1..=ITERATIONS {
-        rt.enter_phase(iteration, Phase::ZeroGrad);
-        if config.zero_grad == ZeroGrad::Start {
-            training.zero_grad(&device.parameters);
-        }
-        for batch in 0..batches {
-            rt.enter_phase(iteration, Phase::Forward);
-            let (value, outputs) = rt.autocast(autocast, || {
-                let outputs = forward.run(&rt, &device.values, hooks);
-                rt.enter_module(loss_label);
-                rt.enter_reason(loss_reason);
-                let value = loss.run(&rt, &outputs, target.as_ref());
-                unbind(bound.take());
-                (value, outputs)
-            });
-            rt.enter_reason(None);
-            rt.enter_phase(iteration, Phase::Backward);
-            if config.zero_grad == ZeroGrad::BeforeBackward && batch == 0 {
-                training.zero_grad(&device.parameters);
-            }
-            if let Some(value) = &value {
-                let scaled = training.scaler.as_mut().map(|scaler| scaler.scale(&rt, value));
-                let modules = Modules::begin(&rt, hooks, Direction::Backward);
-                let observer = InBackward { modules, loss: loss_label, recompute };
-                rt.backward(scaled.as_ref().unwrap_or(value), &observer);
-                observer.modules.end();
-            }
-            bound = value.map(|value| (value, outputs));
-        }
+        script.iterate(iteration, batches);
         if iteration == 1 {
-            freeze::check_gradients(&device.parameters, config, sink)?;
-        }
-        rt.enter_phase(iteration, Phase::Optimizer);
-        rt.enter_module(optimizer_label);
-        rt.aside(|| hooks.before_optimizer(&rt, &device.parameters));
-        training.step(&rt, config, &device.parameters);
-        rt.aside(|| hooks.after_optimizer(&rt, &device.parameters));
-        if config.zero_grad == ZeroGrad::End {
-            training.zero_grad(&device.parameters);
-        }
-        if config.loop_style == LoopStyle::Function {
-            unbind(bound.take());
+            freeze::check_gradients(&script.device.parameters, config, sink)?;
         }
     }
+    let held = script.end();
+    let training = &held.training;
     sink.extend(forward.diagnostics());
     sink.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
     sink.extend(training.optimizer.diagnostics());
@@ -180,6 +140,8 @@ struct Training {
     masters: Option<Masters>,
     scaler: Option<Scaler>,
     average: Option<average::Model>,
+    /// Whether `zero_grad` frees gradients.
+    frees_gradients: bool,
 }
 
 impl Training {
@@ -198,10 +160,14 @@ impl Training {
         optimizer.construct(rt, updated);
         let average = config.ema.then(|| average::Model::of(rt, &device.state));
         let scaler = config.precision.scales_gradients().then(Scaler::default);
-        Ok(Self { substitutes, optimizer, masters, scaler, average })
+        let frees_gradients = config.pytorch.frees_gradients();
+        Ok(Self { substitutes, optimizer, masters, scaler, average, frees_gradients })
     }
 
     fn zero_grad(&self, parameters: &[Parameter]) {
+        if !self.frees_gradients {
+            return;
+        }
         let masters = self.masters.iter().flat_map(|masters| &masters.parameters);
         let substitutes = self.substitutes.iter().flatten();
         for parameter in parameters.iter().chain(substitutes).chain(masters) {
@@ -211,7 +177,7 @@ impl Training {
 
     /// What stands between `backward` and the next `zero_grad`.
     fn step(&mut self, rt: &Runtime, config: &Config, parameters: &[Parameter]) {
-        let Self { substitutes, optimizer, masters, scaler, average } = self;
+        let Self { substitutes, optimizer, masters, scaler, average, .. } = self;
         let parameters = substitutes.as_deref().unwrap_or(parameters);
         if let Some(masters) = masters {
             masters.take_gradients(rt, parameters);
@@ -284,14 +250,6 @@ fn format_diagnostic(program: &Program<'_>, config: &Config) -> Option<Diagnosti
     Some(Diagnostic::new(Severity::Info, "channels-last", message))
 }
 
-/// The loop's names are bound again, or go with their function: the loss, then the outputs.
-fn unbind(names: Option<(Tensor, Vec<Tensor>)>) {
-    if let Some((loss, outputs)) = names {
-        drop(loss);
-        outputs.into_iter().for_each(drop);
-    }
-}
-
 /// A parameter or a buffer on the device.
 struct Loaded<'a> {
     id: ValueId,
@@ -350,12 +308,32 @@ fn unread_buffers(rt: &Runtime, program: &Program<'_>, id: ValueId, own: DType) 
     unread.collect()
 }
 
-/// What lies on the device throughout.
+/// What a batch is made of.
+#[derive(Clone, Copy)]
+struct BatchPlan<'a> {
+    graph: &'a Graph,
+    typed: &'a Typed,
+    loss: &'a Loss,
+    format: MemoryFormat,
+}
+
+/// A batch on the device.
+#[derive(Debug)]
+struct Batch {
+    inputs: Vec<(ValueId, Tensor)>,
+    target: Option<Tensor>,
+}
+
+/// What lies on the device.
 #[derive(Debug)]
 struct Device {
     roles: Vec<Role>,
-    /// By [`ValueId`]: parameters, buffers and inputs.
+    /// By [`ValueId`]: parameters, buffers and the inputs of the batch.
     values: Vec<Option<Tensor>>,
+    /// What the outputs of the batch are compared with.
+    target: Option<Tensor>,
+    /// A batch that came early.
+    next: Option<Batch>,
     parameters: Vec<Parameter>,
     /// Parameters and buffers, those that no operator of the graph reads among them.
     state: Vec<Tensor>,
@@ -441,32 +419,59 @@ impl Device {
         let parameters: Vec<Parameter> = order.iter().filter_map(|id| trained.remove(id)).collect();
         let state = order.iter().filter_map(|id| placed.remove(id)).flatten().collect();
         frozen.check(parameters.is_empty(), sink)?;
-        Ok(Self { roles, values, parameters, state })
+        Ok(Self { roles, values, target: None, next: None, parameters, state })
     }
 
-    /// The batch: the model's inputs, then labels where the loss needs their own.
-    fn load_batch(
-        &mut self,
-        rt: &Runtime,
-        graph: &Graph,
-        typed: &Typed,
-        loss: &Loss,
-        format: MemoryFormat,
-    ) -> Option<Tensor> {
-        for input in &graph.inputs {
-            let ty = typed.types.get(input.0).and_then(Option::as_ref);
+    /// A batch: the model's inputs, then labels where the loss needs their own.
+    fn new_batch(&self, rt: &Runtime, plan: &BatchPlan<'_>) -> Batch {
+        let mut inputs = Vec::new();
+        for &input in &plan.graph.inputs {
+            let ty = plan.typed.types.get(input.0).and_then(Option::as_ref);
             if self.roles.get(input.0) != Some(&Role::Input) {
                 continue;
             }
-            if let (Some(ty), Some(slot)) = (ty, self.values.get_mut(input.0)) {
-                let format = if ty.rank() == 4 { format } else { MemoryFormat::Contiguous };
-                *slot = Some(rt.place_in(ty, format, Category::Input, graph.value_name(*input)));
+            if let Some(ty) = ty {
+                let format = if ty.rank() == 4 { plan.format } else { MemoryFormat::Contiguous };
+                let name = plan.graph.value_name(input);
+                inputs.push((input, rt.place_in(ty, format, Category::Input, name)));
             }
         }
-        match &loss.target {
+        let target = match &plan.loss.target {
             Target::None => None,
-            Target::SameAs(ValueId(input)) => self.values.get(*input).cloned().flatten(),
+            Target::SameAs(source) => {
+                inputs.iter().find(|(id, _)| id == source).map(|(_, tensor)| tensor.clone())
+            }
             Target::New(ty) => Some(rt.place(ty, Category::Input, "labels")),
+        };
+        Batch { inputs, target }
+    }
+
+    /// Names of the batch before are bound to this one.
+    fn bind(&mut self, batch: Batch) {
+        for (id, tensor) in batch.inputs {
+            if let Some(slot) = self.values.get_mut(id.0) {
+                *slot = Some(tensor);
+            }
+        }
+        self.target = batch.target;
+    }
+
+    /// What a loop moves to the device before a step.
+    fn next_batch(&mut self, rt: &Runtime, plan: &BatchPlan<'_>, batches: Batches) {
+        match batches {
+            Batches::Resident => {}
+            Batches::Moved => {
+                let batch = self.new_batch(rt, plan);
+                self.bind(batch);
+            }
+            Batches::Prefetched => self.next = Some(self.new_batch(rt, plan)),
+        }
+    }
+
+    /// The batch that came early takes the place of the one before.
+    fn end_batch(&mut self) {
+        if let Some(batch) = self.next.take() {
+            self.bind(batch);
         }
     }
 }

@@ -167,9 +167,9 @@ fn gpus<B: DrawingBackend>(pen: &mut Pen<'_, B>, gpus: &[Gpu], top: i32) -> Draw
         let (edge, thick) = if gpu.is_chosen { (Ink::Accent, 2) } else { (Ink::Grid, 1) };
         pen.bars(card.frame(thick), pen.colour(edge))?;
         let ink = match gpu.verdict {
-            Verdict::DoesNotFit => Ink::Fails,
+            Verdict::LikelyDoesNotFit | Verdict::DoesNotFit => Ink::Fails,
             Verdict::NotKnown => Ink::Soft,
-            Verdict::Fits | Verdict::Tight | Verdict::FitsAfterFlush => Ink::Fits,
+            Verdict::Fits | Verdict::LikelyFits | Verdict::FitsAfterFlush => Ink::Fits,
         };
         let (inner, right) = (left + 10, card.right() - 10);
         let room = right - inner;

@@ -78,8 +78,11 @@ test('a model opens by its name, and an unknown name shows the nearest', async (
   await page.close();
 });
 
-test('the field filters, says what it does not know, and speaks to the keyboard', async () => {
-  const { page, errors } = await openPage(browser);
+test('the field filters, says what it does not know, and speaks to the keyboard', async (context) => {
+  // One that has opened nothing yet, so that nothing recent is offered.
+  const fresh = await startBrowser();
+  context.after(() => fresh.close());
+  const { page, errors } = await openPage(fresh);
   await field(page).click();
   assert.deepEqual(await titles(page), ['ResNet-50', 'ViT-B/16', 'DistilGPT-2', 'Write a model']);
   await field(page).fill('Llama-3.1-8B');

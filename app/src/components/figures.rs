@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use highwater_core::device::Provenance;
+use highwater_core::device::{Interval, Provenance};
 use highwater_core::{Bytes, Report};
 use leptos::prelude::*;
 
@@ -22,27 +22,28 @@ fn inside(report: &Report) -> impl IntoView + use<> {
     let (peak, device) = (&report.peak, &report.verdict);
     let (allocated, reserved) = ("max_memory_\u{200b}allocated()", "max_memory_\u{200b}reserved()");
     let low = report.without_workspaces.map(|band| band.reserved);
+    let low = low.filter(|&low| low < peak.reserved);
+    let low = low.map(|low| fill("{size} if cuDNN needs no workspace", &[("size", &low)]));
+    let range = device.interval.map(|Interval { low, high }| {
+        fill("{low} to {high} in 9 of 10 runs", &[("low", &low.short()), ("high", &high.short())])
+    });
     [
         figure(tr("Peak allocated"), allocated.to_owned(), peak.allocated, None),
         figure(tr("Peak reserved"), reserved.to_owned(), peak.reserved, low),
-        figure(tr("Process peak"), tr("≈ what nvidia-smi shows"), peak.process, None),
+        figure(tr("Process peak"), tr("≈ what nvidia-smi shows"), peak.process, range),
         figure(tr("CUDA context"), context_from(device.context_from), device.context, None),
     ]
     .collect_view()
 }
 
-/// A value, where else one meets it, and its lower end where it is the upper end of a band.
-fn figure(name: String, says: String, bytes: Bytes, low: Option<Bytes>) -> impl IntoView {
-    let low = low.filter(|&low| low < bytes).map(|low| {
-        let why = tr("What convolutions take for scratch depends on cuDNN's version");
-        let low = fill("{size} if cuDNN needs no workspace", &[("size", &low)]);
-        view! { <dd class="figure-says" title=why>{low}</dd> }
-    });
+/// A value, where else one meets it, and how far it may be off.
+fn figure(name: String, says: String, bytes: Bytes, range: Option<String>) -> impl IntoView {
+    let range = range.map(|range| view! { <dd class="figure-says">{range}</dd> });
     view! {
         <div class="figure">
             <dt class="label">{name}</dt>
             <dd class="figure-value">{size(bytes)}</dd>
-            {low}
+            {range}
             <dd class="figure-says">{says}</dd>
         </div>
     }

@@ -101,7 +101,7 @@ impl Shown {
         match self {
             Self::Near | Self::All => true,
             Self::Survive => verdict.is_none_or(Verdict::survives),
-            Self::Fail => verdict.is_none_or(|verdict| verdict == Verdict::DoesNotFit),
+            Self::Fail => verdict.is_none_or(Verdict::fails),
         }
     }
 }
@@ -367,10 +367,10 @@ fn known_cells(known: &DeviceVerdict) -> impl IntoView + use<> {
 pub(super) const fn verdict_class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Fits => "verdict-fits",
-        Verdict::Tight => "verdict-tight",
+        Verdict::LikelyFits => "verdict-tight",
         Verdict::FitsAfterFlush => "verdict-flush",
         Verdict::NotKnown => "verdict-not-known",
-        Verdict::DoesNotFit => "verdict-fails",
+        Verdict::LikelyDoesNotFit | Verdict::DoesNotFit => "verdict-fails",
     }
 }
 

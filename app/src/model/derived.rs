@@ -116,7 +116,7 @@ fn count(state: State) -> Count {
             all: rows.len(),
             known: verdicts.len(),
             survive: verdicts.iter().filter(|verdict| verdict.survives()).count(),
-            fail: verdicts.iter().filter(|verdict| **verdict == Verdict::DoesNotFit).count(),
+            fail: verdicts.iter().filter(|verdict| verdict.fails()).count(),
         }
     })
 }

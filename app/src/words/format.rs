@@ -65,9 +65,10 @@ pub(crate) fn length(length: f64) -> String {
 pub(crate) fn verdict(verdict: Verdict) -> String {
     tr(match verdict {
         Verdict::Fits => "fits",
-        Verdict::Tight => "tight",
+        Verdict::LikelyFits => "likely fits",
         Verdict::FitsAfterFlush => "fits after cache flush",
         Verdict::NotKnown => "unknown",
+        Verdict::LikelyDoesNotFit => "likely does not fit",
         Verdict::DoesNotFit => "does not fit",
     })
 }
@@ -76,7 +77,7 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 pub(crate) fn verdict_short(verdict: Verdict) -> String {
     tr(match verdict {
         Verdict::FitsAfterFlush => "flushes",
-        Verdict::DoesNotFit => "too big",
+        Verdict::LikelyDoesNotFit | Verdict::DoesNotFit => "too big",
         _ => return self::verdict(verdict),
     })
 }
@@ -85,10 +86,10 @@ pub(crate) fn verdict_short(verdict: Verdict) -> String {
 pub(crate) const fn verdict_symbol(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Fits => "✓",
-        Verdict::Tight => "≈",
+        Verdict::LikelyFits => "≈",
         Verdict::FitsAfterFlush => "↻",
         Verdict::NotKnown => "?",
-        Verdict::DoesNotFit => "✕",
+        Verdict::LikelyDoesNotFit | Verdict::DoesNotFit => "✕",
     }
 }
 

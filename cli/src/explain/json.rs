@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use highwater_core::bytes::Printed;
-use highwater_core::config::PyTorch;
 use highwater_core::device::Fit;
 use highwater_core::estimate;
 use highwater_core::observed::{Cause, Gpu, Known, Machine, Message};
@@ -106,7 +105,7 @@ struct JsonSettings<'a> {
     context: Option<u64>,
     allowed: Option<u64>,
     alloc_conf: Option<&'a str>,
-    pytorch: Option<&'static str>,
+    pytorch: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -272,7 +271,7 @@ fn settings(known: &Known) -> JsonSettings<'_> {
         context: bytes(context),
         allowed: bytes(allowed),
         alloc_conf: alloc_conf.as_deref(),
-        pytorch: pytorch.map(PyTorch::name),
+        pytorch: pytorch.map(|version| version.to_string()),
     }
 }
 

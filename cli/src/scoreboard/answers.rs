@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
+use highwater_core::device::Interval;
 use highwater_core::estimate::Stages;
 use highwater_core::estimators::{self, ALL, Estimate, Estimator, Evidence};
 use highwater_core::{Bytes, Config, Error, Model};
@@ -27,6 +28,8 @@ pub(crate) struct Answer {
     pub(crate) context: Bytes,
     /// What the process may use on the GPU.
     pub(crate) capacity: Bytes,
+    /// What we expect nine runs in ten to need.
+    pub(crate) interval: Option<Interval>,
     /// By position in [`ALL`]; `None` where an estimator does not answer about such a model.
     pub(crate) said: Vec<Option<Said>>,
     /// How long the simulation took.
@@ -115,7 +118,8 @@ fn of(model: &Model, config: &Config) -> Result<Answer, Error> {
     };
     let verdict = simulation.verdict();
     let said = ALL.iter().map(say).collect();
-    Ok(Answer { context: verdict.context, capacity: verdict.usable(), said, took })
+    let (context, capacity, interval) = (verdict.context, verdict.usable(), verdict.interval);
+    Ok(Answer { context, capacity, interval, said, took })
 }
 
 /// The run's own settings come after those of all runs, and these after what the model suggests.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use csv::ReaderBuilder;
 use highwater_core::Bytes;
+use highwater_core::device::Interval;
 use highwater_core::estimators::{ALL, Estimate};
 
 use super::answers::{Answer, Answered, Said};
@@ -23,7 +24,11 @@ fn key(source: &Source, run: &Run) -> [String; 4] {
 /// The table of all answers.
 pub(crate) fn write(sources: &[Source], answers: &[Vec<Answered>]) -> String {
     let ids = ALL.iter().map(|one| one.about().id);
-    let heads = KEY.into_iter().chain(["context", "capacity"]).chain(ids).chain(["left_out"]);
+    let heads = KEY
+        .into_iter()
+        .chain(["context", "capacity", "low", "high"])
+        .chain(ids)
+        .chain(["left_out"]);
     let mut lines = vec![heads.map(str::to_owned).collect()];
     for (source, answers) in sources.iter().zip(answers) {
         for (run, answered) in source.runs.iter().zip(answers) {
@@ -31,11 +36,16 @@ pub(crate) fn write(sources: &[Source], answers: &[Vec<Answered>]) -> String {
             match answered {
                 Ok(answer) => {
                     line.extend([answer.context, answer.capacity].map(|bytes| bytes.0.to_string()));
+                    let ends = answer.interval.map(|Interval { low, high }| [low, high]);
+                    line.extend(ends.map_or_else(
+                        || [String::new(), String::new()],
+                        |ends| ends.map(|bytes| bytes.0.to_string()),
+                    ));
                     line.extend(answer.said.iter().map(|said| cell(*said, answer.capacity)));
                     line.push(String::new());
                 }
                 Err(reason) => {
-                    line.extend(vec![String::new(); ALL.len() + 2]);
+                    line.extend(vec![String::new(); ALL.len() + 4]);
                     line.push(reason.lines().next().unwrap_or_default().to_owned());
                 }
             }
@@ -100,7 +110,11 @@ fn answer(cells: &BTreeMap<&str, &str>) -> Result<Answered, String> {
     for estimator in ALL {
         said.push(self::said(get(estimator.about().id)?, capacity)?);
     }
-    Ok(Ok(Answer { context, capacity, said, took: None }))
+    let interval = match (get("low")?, get("high")?) {
+        ("", _) => None,
+        (low, high) => Some(Interval { low: bytes(low)?, high: bytes(high)? }),
+    };
+    Ok(Ok(Answer { context, capacity, interval, said, took: None }))
 }
 
 fn said(cell: &str, capacity: Bytes) -> Result<Option<Said>, String> {

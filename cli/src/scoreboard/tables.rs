@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::answers::Answered;
 use super::board::{self, By, Line, Point};
+use super::confidence;
 use super::sources::Source;
 use crate::table::{Cell, Table};
 use crate::text::{FAINT, HEAD};
@@ -43,7 +44,7 @@ pub(crate) fn text(sources: &[Source], answers: &[Vec<Answered>], points: &[Poin
         }
         text.push('\n');
     }
-    text + &legend(answers)
+    text + &legend(answers) + &confidence::sentence(sources, answers)
 }
 
 fn legend(answers: &[Vec<Answered>]) -> String {
@@ -109,7 +110,7 @@ fn cells(line: &Line) -> [String; 9] {
 }
 
 /// Hundredths of a percent with three digits, without decimals from 10 % on: `0.61 %`, `5.9 %`, `27 %`.
-fn short(hundredths: u64) -> String {
+pub(crate) fn short(hundredths: u64) -> String {
     match hundredths {
         0..100 => percent(hundredths),
         100..995 => {
@@ -249,6 +250,8 @@ pub(crate) fn markdown(
         ("all", scored(&board::lines(&points.iter()))),
         ("each", each),
         ("published", published(sources, points)),
+        ("intervals", confidence::intervals(sources, answers)),
+        ("families", confidence::families(sources, answers)),
     ])
 }
 

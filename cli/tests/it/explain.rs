@@ -55,7 +55,7 @@ fn a_message_is_explained() {
               2. inputs of one size, or the largest one first: segments of many sizes are what leaves holes
 
             For an estimate on this machine
-              --device rtx-4090 --capacity 23.65GiB --context 3.88GiB --other-processes 1.18GiB --pytorch 2.8
+              --device rtx-4090 --capacity 23.65GiB --context 3.88GiB --other-processes 1.18GiB --pytorch 2.1
         "#]],
     );
 }

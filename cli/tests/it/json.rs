@@ -60,6 +60,9 @@ fn keys_are_those_of_the_contract() {
             "ema",
             "zero_grad",
             "loop",
+            "batches",
+            "keep_outputs",
+            "evaluation",
             "checkpoint",
             "accumulate",
             "freeze",
@@ -84,6 +87,7 @@ fn keys_are_those_of_the_contract() {
             "other_processes",
             "context",
             "cudnn",
+            "module_loading",
             "allowed",
             "alloc_conf",
             "iterations"
@@ -128,6 +132,8 @@ fn keys_are_those_of_the_contract() {
             "context_from",
             "other_processes",
             "allowed",
+            "interval",
+            "chance",
             "verdict",
             "max_batch",
             "max_batch_with_flush"
@@ -163,13 +169,16 @@ fn devices_are_judged_by_what_they_have() {
     for device in json["devices"].as_array().unwrap() {
         let number = |key: &str| device[key].as_u64().unwrap();
         let (need, capacity) = (number("need"), number("capacity"));
-        let expected: &[&str] = match () {
-            () if need * 100 <= capacity * 95 => &["fits"],
-            () if need <= capacity => &["tight"],
-            () => &["fits-after-flush", "does-not-fit"],
+        let expected: &[&str] = match number("chance") {
+            95.. => &["fits"],
+            50.. => &["likely-fits"],
+            5.. => &["fits-after-flush", "likely-does-not-fit"],
+            _ => &["fits-after-flush", "does-not-fit"],
         };
+        let interval = |end: &str| device["interval"][end].as_u64().unwrap();
+        assert!(interval("low") < need && need < interval("high"), "{device}");
         assert!(expected.contains(&device["verdict"].as_str().unwrap()), "{device}");
-        let fits = device["verdict"] != "does-not-fit";
+        let fits = !device["verdict"].as_str().unwrap().ends_with("does-not-fit");
         let [roomy, flushing] =
             ["max_batch", "max_batch_with_flush"].map(|key| device[key].as_u64().unwrap());
         assert!(roomy <= flushing, "{device}");
@@ -194,6 +203,9 @@ fn every_setting_is_told_also_defaults() {
         "ema": false,
         "zero_grad": "start",
         "loop": "inline",
+        "batches": "resident",
+        "keep_outputs": 1,
+        "evaluation": false,
         "checkpoint": "none",
         "accumulate": 1,
         "freeze": [],
@@ -217,7 +229,8 @@ fn every_setting_is_told_also_defaults() {
         "capacity": null,
         "other_processes": 0,
         "context": null,
-        "cudnn": "9",
+        "cudnn": "auto",
+        "module_loading": "auto",
         "allowed": null,
         "alloc_conf": "",
         "iterations": 3,

@@ -193,11 +193,11 @@ fn fewer_devices_can_be_asked_for() {
     let gpus: String =
         gpus.lines().map(|line| [line.get(2..).unwrap_or_default(), "\n"].concat()).collect();
     expect![[r#"
-          Fits on all 3 GPUs.
-                      verdict      need    capacity      margin
-          T4          fits     1.66 GiB   14.56 GiB   12.90 GiB
-          A100 80 GB  fits     1.97 GiB   79.14 GiB   77.17 GiB
-          H200        fits     2.04 GiB  139.80 GiB  137.76 GiB
+        Fits on all 3 GPUs.
+                    verdict  chance      need    capacity      margin
+        T4          fits     > 99 %  1.66 GiB   14.56 GiB   12.90 GiB
+        A100 80 GB  fits     > 99 %  1.97 GiB   79.14 GiB   77.17 GiB
+        H200        fits     > 99 %  2.04 GiB  139.80 GiB  137.76 GiB
     "#]]
     .assert_eq(&gpus);
     let only = ask(&["--devices", "t4", "--device", "t4", "--no-max-batch"]).stdout;

@@ -74,7 +74,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         _ => ZeroGrad::Start,
     };
     let function = text("style") == Some("function");
-    let old = text("torch").is_some_and(|version| version.starts_with("2.6"));
+    let pytorch = text("torch").map_or(Ok(PyTorch::LATEST), str::parse)?;
     Ok(Config {
         dims: dims.collect(),
         accumulate: size("accumulate").and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
@@ -92,7 +92,7 @@ pub(crate) fn configuration(model: &Model, row: &Value) -> Result<Config> {
         zero_grad,
         loop_style: if function { LoopStyle::Function } else { LoopStyle::Inline },
         checkpoint: if row["checkpoint"] == true { Checkpoint::Blocks } else { Checkpoint::None },
-        pytorch: if old { PyTorch::V2_8 } else { PyTorch::V2_15 },
+        pytorch,
         device: device(row)?,
         ..adapted(row)?
     })

@@ -145,7 +145,8 @@ fn math_attention(
 ) -> Tensor {
     rt.enter_operator("aten::_scaled_dot_product_attention_math");
     let dtype = operands[0].dtype();
-    let [q, k, v] = operands.map(|operand| kernels::cast(rt, operand, DType::Float32));
+    let raised = if rt.pytorch.raises_attention() { DType::Float32 } else { dtype };
+    let [q, k, v] = operands.map(|operand| kernels::cast(rt, operand, raised));
     let query = elementwise::scale(rt, "aten::mul", &q);
     let last = k.rank().saturating_sub(1);
     let key =
@@ -155,7 +156,11 @@ fn math_attention(
     if let Some(bias) = bias {
         scores = elementwise::add_in_place(rt, &scores, bias);
     }
-    let mut weights = softmax::safe_softmax(rt, &scores);
+    let mut weights = if rt.pytorch.raises_attention() {
+        softmax::safe_softmax(rt, &scores)
+    } else {
+        softmax::softmax(rt, &scores)
+    };
     drop(scores);
     if drops {
         weights = dropout::dropout(rt, &weights);
@@ -476,7 +481,7 @@ mod tests {
             cublas_workspace: Bytes::mib(8),
             cudnn: Cudnn::V9,
         };
-        let rt = Runtime::new(hardware, PyTorch::V2_15);
+        let rt = Runtime::new(hardware, PyTorch::LATEST);
         for (dtype, rows, width, lie, expected) in [
             (SINGLE, 49, 32, "rrr", MemoryEfficient),
             (SINGLE, 49, 32, "ttt", Math),

@@ -6,7 +6,7 @@
 use super::elementwise::{self, Unary};
 use super::{reduce, view};
 use crate::bytes::Bytes;
-use crate::config::{MemoryFormat, PyTorch};
+use crate::config::MemoryFormat;
 use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
 use crate::tensor::{DType, Dims};
 
@@ -192,7 +192,7 @@ pub fn layer_norm(
 pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -> Tensor {
     // Channels last is not for the kernel.
     let is_composite = x.rank() >= 4 && x.suggested_format() != MemoryFormat::Contiguous;
-    if rt.pytorch == PyTorch::V2_8 || is_composite {
+    if !rt.pytorch.fuses_rms_norm() || is_composite {
         return composite_rms_norm(rt, x, width, weight);
     }
     let [x] = &rt.for_operator("aten::rms_norm", [x]);

@@ -17,10 +17,6 @@ pub struct Setting {
     pub label: &'static str,
     /// What it means, below its field: no full stop. Empty where each value has its own explanation.
     pub about: &'static str,
-    /// What it does, in the help of the command line and in the schema of specs: no full stop.
-    pub help: &'static str,
-    /// Placeholder of the value in that help.
-    pub variable: &'static str,
     /// A value that one might write; may be empty.
     pub example: &'static str,
     /// Texts that a form offers where any may be typed.
@@ -206,22 +202,10 @@ impl Setting {
         set: fn(&mut Config, &str) -> Result<(), Error>,
         copy: fn(&Config, &mut Config),
     ) -> Self {
-        let variable = match kind {
-            Kind::Choice(_) => "NAME",
-            Kind::Suggestion(_) => "WHAT",
-            Kind::Device => "DEVICE",
-            Kind::Flag => "",
-            Kind::Count => "N",
-            Kind::Size => "SIZE",
-            Kind::Names => "PATTERN",
-            Kind::Text => "TEXT",
-        };
         Self {
             name: "",
             label: "",
             about: "",
-            help: "",
-            variable,
             example: "",
             offers: &[],
             kind,
@@ -410,7 +394,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), SETTINGS.len());
         for setting in SETTINGS {
-            assert!(!setting.label.is_empty() && !setting.help.is_empty(), "{setting:?}");
+            assert!(!setting.label.is_empty(), "{setting:?}");
             let explained = setting.kind.values().iter().all(|value| !value.about.is_empty());
             assert!(!setting.about.is_empty() || explained, "{setting:?}");
         }

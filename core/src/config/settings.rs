@@ -1,6 +1,7 @@
 //! The table of settings. A new one is a field of [`Config`], a row here, and its use.
 //!
-//! The same order is used in forms, in the command line's help and in all output.
+//! The same order is used in forms, in the command line's help and in all output. What the command line reports of each
+//! is in `help.rs`, which the page does not carry.
 
 use super::setting::{Group, Kind, Scope, Setting, Typed, kind_of};
 
@@ -21,7 +22,6 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "precision",
         label: "precision",
-        help: "Number format of parameters and of arithmetic",
         group: Group::Main,
         stated: true,
         ..field!(precision)
@@ -29,7 +29,6 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "optimizer",
         label: "optimizer",
-        help: "Optimizer",
         group: Group::Main,
         stated: true,
         ..field!(optimizer)
@@ -38,9 +37,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "device",
         label: "device",
         about: "estimated for this GPU",
-        help: "GPU to estimate for; `highwater devices` lists them",
         kind: Kind::Device,
-        variable: "DEVICE",
         group: Group::Card,
         scope: Scope::Machine,
         stated: true,
@@ -50,7 +47,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "capacity",
         label: "total memory",
         about: "of the GPU, as PyTorch reports it",
-        help: "Total memory of that GPU as PyTorch reports it, such as `23.64GiB`",
         group: Group::Card,
         scope: Scope::Card,
         ..field!(capacity)
@@ -59,7 +55,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "context",
         label: "CUDA context",
         about: "CUDA and its libraries in the training process",
-        help: "CUDA context and libraries of the training process there",
         group: Group::Card,
         scope: Scope::Card,
         ..field!(context)
@@ -68,7 +63,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "other-processes",
         label: "other processes",
         about: "memory that they use on the GPU",
-        help: "Memory that other processes use on it",
         group: Group::Card,
         scope: Scope::Card,
         ..field!(other_processes)
@@ -77,7 +71,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "allowed",
         label: "limit of the process",
         about: "as set_per_process_memory_fraction gives it",
-        help: "What the process may reserve, under `set_per_process_memory_fraction`",
         group: Group::Card,
         scope: Scope::Card,
         ..field!(allowed)
@@ -86,39 +79,28 @@ pub const SETTINGS: &[Setting] = &[
         name: "alloc-conf",
         label: "allocator settings",
         about: "PYTORCH_CUDA_ALLOC_CONF",
-        help: "Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`",
-        variable: "SETTINGS",
         example: "max_split_size_mb:512",
         group: Group::Card,
         scope: Scope::Machine,
         ..field!(alloc_conf)
     },
-    Setting {
-        name: "loss",
-        label: "loss",
-        help: "What the outputs are compared with",
-        settles: &["assumed-loss"],
-        ..field!(loss)
-    },
+    Setting { name: "loss", label: "loss", settles: &["assumed-loss"], ..field!(loss) },
     Setting {
         name: "checkpoint",
         label: "checkpointing",
         about: "blocks are run again in backward instead of being kept",
-        help: "Activation checkpointing: `none`, `blocks`, or N for every Nth block",
         ..field!(checkpoint)
     },
     Setting {
         name: "accumulate",
         label: "gradient accumulation",
         about: "batches per optimizer step",
-        help: "Batches per optimizer step",
         ..field!(accumulate)
     },
     Setting {
         name: "freeze",
         label: "frozen",
         about: "modules or parameters that are not trained",
-        help: "Parameters that are not trained: `layer1`, `*.embeddings`",
         example: "encoder, *.embeddings",
         ..field!(freeze)
     },
@@ -126,7 +108,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "lora",
         label: "LoRA adapters",
         about: "linear layers with adapters; nothing else is trained",
-        help: "Linear layers with LoRA adapters; nothing else is trained: `q_proj`, a path, or `all-linear`",
         example: "all-linear",
         offers: &["all-linear", "q_proj, v_proj"],
         group: Group::Adapters,
@@ -136,7 +117,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "lora-rank",
         label: "LoRA rank",
         about: "rank of each adapter",
-        help: "Rank of these adapters",
         group: Group::Adapters,
         ..field!(lora_rank)
     },
@@ -144,7 +124,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "lora-dropout",
         label: "LoRA dropout",
         about: "in front of each adapter",
-        help: "Dropout in front of these adapters",
         group: Group::Adapters,
         ..field!(lora_dropout)
     },
@@ -152,7 +131,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "lora-model-type",
         label: "LoRA in the model's type",
         about: "instead of fp32: autocast_adapter_dtype=False",
-        help: "Adapters in the model's type instead of fp32",
         group: Group::Adapters,
         ..field!(lora_model_type)
     },
@@ -160,7 +138,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "dora",
         label: "DoRA",
         about: "adapters that also train the length of each output's weights",
-        help: "Adapters of DoRA instead of plain LoRA",
         group: Group::Adapters,
         ..field!(dora)
     },
@@ -168,7 +145,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "modules-to-save",
         label: "modules to save",
         about: "trained as a whole besides adapters",
-        help: "Modules that are trained as a whole besides adapters (`modules_to_save`)",
         example: "lm_head",
         group: Group::Adapters,
         ..field!(modules_to_save)
@@ -177,7 +153,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "input-require-grads",
         label: "input gradients",
         about: "enable_input_require_grads, for checkpointing with reentry",
-        help: "The result of the input embeddings requires a gradient (`enable_input_require_grads`)",
         group: Group::Adapters,
         ..field!(input_require_grads)
     },
@@ -185,7 +160,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "quantize",
         label: "quantised weights",
         about: "of linear layers below adapters, by bitsandbytes",
-        help: "Quantise the weights of linear layers, which needs adapters (QLoRA)",
         group: Group::Adapters,
         ..field!(quantize)
     },
@@ -193,7 +167,6 @@ pub const SETTINGS: &[Setting] = &[
         name: "double-quantize",
         label: "double quantisation",
         about: "of the statistics of 4-bit weights",
-        help: "Quantise the statistics of 4-bit weights once more",
         group: Group::Adapters,
         ..field!(double_quantize)
     },
@@ -201,94 +174,67 @@ pub const SETTINGS: &[Setting] = &[
         name: "compute-type",
         label: "4-bit compute type",
         about: "bnb_4bit_compute_dtype",
-        help: "Type in which layers with 4-bit weights compute",
         group: Group::Adapters,
         ..field!(compute_type)
     },
-    Setting {
-        name: "optimizer-impl",
-        label: "optimizer implementation",
-        help: "Implementation of the optimizer",
-        ..field!(optimizer_impl)
-    },
+    Setting { name: "optimizer-impl", label: "optimizer implementation", ..field!(optimizer_impl) },
     Setting {
         name: "weight-decay",
         label: "weight decay",
         about: "for optimizers whose default is off",
-        help: "Use weight decay in optimizers whose default is off",
         ..field!(weight_decay)
     },
     Setting {
         name: "clip-grad-norm",
         label: "clip gradients",
         about: "by their total norm",
-        help: "Clip the norm of all gradients before the step",
         ..field!(clip_grad_norm)
     },
     Setting {
         name: "ema",
         label: "EMA of weights",
         about: "kept next to the weights",
-        help: "Keep an exponential moving average (EMA) of the weights",
         ..field!(ema)
     },
+    Setting { name: "zero-grad", label: "zero_grad", ..field!(zero_grad) },
+    Setting { name: "loop", label: "loop", ..field!(loop_style) },
+    Setting { name: "batches", label: "batches", ..field!(batches) },
     Setting {
-        name: "zero-grad",
-        label: "zero_grad",
-        help: "Where gradients are cleared",
-        variable: "WHERE",
-        ..field!(zero_grad)
+        name: "keep-outputs",
+        label: "outputs kept",
+        about: "steps whose outputs stay on the GPU, as for metrics",
+        ..field!(keep_outputs)
     },
     Setting {
-        name: "loop",
-        label: "loop",
-        help: "Whether the step is a function, so that logits and loss are freed when it returns",
-        variable: "STYLE",
-        ..field!(loop_style)
+        name: "evaluation",
+        label: "validation",
+        about: "without gradients, between steps",
+        ..field!(evaluation)
     },
-    Setting {
-        name: "memory-format",
-        label: "memory format",
-        help: "Memory format of images and convolution weights",
-        ..field!(memory_format)
-    },
+    Setting { name: "memory-format", label: "memory format", ..field!(memory_format) },
     Setting {
         name: "attention",
         label: "attention",
-        help: "How attention runs: fused or eager",
         settles: &["attention-mask", "spelled-out-attention"],
         ..field!(attention)
     },
     Setting {
         name: "dropout",
         label: "dropout",
-        help: "Whether dropout runs; exports for inference do not have it",
-        variable: "WHETHER",
         settles: &["assumed-dropout", "no-dropout"],
         ..field!(dropout)
     },
     Setting {
         name: "in-place",
         label: "in-place activations",
-        help: "Whether activations overwrite their input; `auto` follows torchvision's models",
-        variable: "WHETHER",
         settles: &["assumed-in-place"],
         ..field!(in_place)
     },
-    Setting {
-        name: "recover",
-        label: "recovery",
-        help: "Whether to recover what the exporter removed or decomposed",
-        variable: "WHETHER",
-        scope: Scope::Export,
-        ..field!(recover)
-    },
+    Setting { name: "recover", label: "recovery", scope: Scope::Export, ..field!(recover) },
     Setting {
         name: "pytorch",
         label: "PyTorch",
         about: "version to simulate",
-        help: "Version of PyTorch: 2.15, 2.9 (to 2.14) or 2.8 (and before)",
-        variable: "VERSION",
         scope: Scope::Machine,
         stated: true,
         ..field!(pytorch)
@@ -297,9 +243,15 @@ pub const SETTINGS: &[Setting] = &[
         name: "cudnn",
         label: "cuDNN",
         about: "version to simulate",
-        help: "Version of cuDNN: 9 or 8, which gives most convolutions in single precision no workspace",
-        variable: "VERSION",
         scope: Scope::Machine,
         ..field!(cudnn)
+    },
+    Setting {
+        name: "module-loading",
+        label: "loading of kernels",
+        about: "CUDA_MODULE_LOADING",
+        group: Group::Card,
+        scope: Scope::Machine,
+        ..field!(module_loading)
     },
 ];

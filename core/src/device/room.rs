@@ -1,6 +1,6 @@
 //! [`Room`]: the memory of one device that one process may use.
 
-use super::{Device, Provenance, Verdict};
+use super::{Context, Device, Provenance};
 use crate::bytes::Bytes;
 use crate::config::Config;
 
@@ -12,8 +12,8 @@ pub struct Room {
     pub capacity: Bytes,
     /// Where that comes from.
     pub capacity_from: Provenance,
-    /// SIZE: CUDA context and libraries of this process.
-    pub context: Bytes,
+    /// CUDA context and libraries of this process.
+    pub context: Context,
     /// Where that comes from.
     pub context_from: Provenance,
     /// SIZE: what other processes hold.
@@ -28,7 +28,7 @@ impl Room {
         let table = Self {
             capacity: device.capacity,
             capacity_from: device.capacity_from,
-            context: device.context(),
+            context: device.context_range(config.module_loading.is_eager(config.pytorch)),
             context_from: device.context_provenance(),
             other_processes: Bytes::ZERO,
             allowed: None,
@@ -37,7 +37,8 @@ impl Room {
             return table;
         }
         let (capacity, capacity_from) = given(config.capacity, table.capacity, table.capacity_from);
-        let (context, context_from) = given(config.context, table.context, table.context_from);
+        let context = config.context.map(Context::about);
+        let (context, context_from) = given(context, table.context, table.context_from);
         Self {
             capacity,
             capacity_from,
@@ -59,7 +60,7 @@ impl Room {
 
     /// What the driver can give to the allocator.
     pub fn left(&self) -> Bytes {
-        self.capacity - self.context - self.other_processes
+        self.capacity - self.context.likely - self.other_processes
     }
 
     /// What the allocator may reserve: no more than is left, or than a fraction allows.
@@ -68,17 +69,14 @@ impl Room {
         self.allowed.map_or(left, |allowed| left.min(allowed))
     }
 
-    /// The verdict on a run that reserves so much and never has to give cached segments back;
-    /// `None` where it would have to.
-    pub fn verdict(&self, reserved: Bytes) -> Option<Verdict> {
-        let allowed = self.allowed.is_none_or(|allowed| reserved <= allowed);
-        let in_use = reserved + self.context + self.other_processes;
-        Verdict::of(in_use, self.capacity).filter(|_| allowed)
+    /// What this process may use, its context included.
+    pub fn usable(&self) -> Bytes {
+        self.limit() + self.context.likely
     }
 }
 
-fn given(size: Option<Bytes>, known: Bytes, from: Provenance) -> (Bytes, Provenance) {
-    size.map_or((known, from), |size| (size, Provenance::Given))
+fn given<T>(value: Option<T>, known: T, from: Provenance) -> (T, Provenance) {
+    value.map_or((known, from), |value| (value, Provenance::Given))
 }
 
 #[cfg(test)]
@@ -110,9 +108,7 @@ mod tests {
             ..Config::default()
         };
         let room = device::lookup(&config.device).map(|device| Room::of(device, &config));
-        let verdict = |reserved| room.and_then(|room| room.verdict(Bytes::mib(reserved)));
         assert_eq!(room.map(|room| room.limit()), Some(Bytes::mib(600)));
-        assert_eq!(verdict(600), Some(Verdict::Fits));
-        assert_eq!(verdict(601), None);
+        assert_eq!(room.map(|room| room.usable()), Some(Bytes::mib(700)));
     }
 }

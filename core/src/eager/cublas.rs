@@ -10,7 +10,6 @@ use std::rc::Rc;
 use super::Runtime;
 use super::recorder::Storage;
 use crate::bytes::Bytes;
-use crate::config::PyTorch;
 
 /// SIZE: workspace of a cuBLASLt call (`CUBLASLT_WORKSPACE_SIZE`).
 const LT_WORKSPACE: Bytes = Bytes::mib(1);
@@ -27,7 +26,7 @@ impl Runtime {
     /// A product by cuBLAS, its output made already.
     pub fn cublas(&self) {
         let made = || self.scratch_by(|hardware| Some(hardware.cublas_workspace));
-        if self.pytorch == PyTorch::V2_15 {
+        if !self.pytorch.keeps_cublas_workspaces() {
             return drop(made());
         }
         let state = &self.cublas;
@@ -39,14 +38,12 @@ impl Runtime {
 
     /// A product by cuBLASLt, which fuses the bias. From 2.9 to 2.14 it uses cuBLAS's workspace.
     pub fn cublas_lt(&self) {
-        match self.pytorch {
-            PyTorch::V2_15 => self.workspace(LT_WORKSPACE),
-            PyTorch::V2_9 => self.cublas(),
+        if self.pytorch.keeps_cublas_workspaces() {
             // Its handle is cuBLAS's, whose workspace comes with it.
-            PyTorch::V2_8 => {
-                self.cublas();
-                self.workspace(LT_WORKSPACE);
-            }
+            self.cublas();
+        }
+        if !self.pytorch.shares_cublas_workspaces() {
+            self.workspace(LT_WORKSPACE);
         }
     }
 

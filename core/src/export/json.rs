@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 use super::{Answer, DeviceAnswer};
 use crate::bytes::Bytes;
 use crate::config::{Config, SETTINGS};
+use crate::device::Interval;
 use crate::diagnostic::Diagnostic;
 use crate::estimate::LargestBatch;
 use crate::formats::Recognised;
@@ -123,9 +124,18 @@ struct JsonDevice<'a> {
     context_from: &'a str,
     other_processes: u64,
     allowed: Option<u64>,
+    interval: Option<JsonInterval>,
+    chance: Option<u64>,
     verdict: &'a str,
     max_batch: Option<u64>,
     max_batch_with_flush: Option<u64>,
+}
+
+/// What nine runs in ten need.
+#[derive(Serialize)]
+struct JsonInterval {
+    low: u64,
+    high: u64,
 }
 
 #[derive(Serialize)]
@@ -305,6 +315,8 @@ impl<'a> JsonDevice<'a> {
             context_from,
             other_processes: Bytes(other_processes),
             allowed,
+            interval,
+            chance,
             verdict,
             out_of_memory: _,
         } = verdict;
@@ -318,6 +330,9 @@ impl<'a> JsonDevice<'a> {
             context_from: context_from.name(),
             other_processes: *other_processes,
             allowed: allowed.map(|Bytes(bytes)| bytes),
+            interval: interval
+                .map(|Interval { low: Bytes(low), high: Bytes(high) }| JsonInterval { low, high }),
+            chance: *chance,
             verdict: verdict.name(),
             max_batch: largest.without_flush,
             max_batch_with_flush: largest.with_flush,

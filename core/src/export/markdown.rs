@@ -59,7 +59,7 @@ fn settings(text: &mut String, report: &Report) {
     rows.extend(unusual.map(|(name, value)| (name.to_owned(), line(&value))));
     rows.push((
         "simulated".to_owned(),
-        format!("{}, PyTorch {}", line(&report.verdict.name), config.pytorch.label()),
+        format!("{}, PyTorch {}", line(&report.verdict.name), config.pytorch),
     ));
     *text += "\n## Settings\n\n| | |\n|---|---|\n";
     for (name, value) in rows {

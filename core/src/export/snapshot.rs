@@ -43,7 +43,7 @@ impl<'a> Played<'a> {
             settings: *simulation.settings(),
             alloc_conf: Cow::Borrowed(&simulation.config().alloc_conf),
             limit: room.limit(),
-            free: room.capacity - room.context - room.other_processes,
+            free: room.left(),
         }
     }
 }

@@ -102,14 +102,14 @@ impl Search {
         let Ok(outcome) = model.outcome(&candidate.config, stages) else { return Ok(Searched::On) };
         let need = outcome.verdict.need;
         match outcome.verdict.verdict {
-            Verdict::Fits | Verdict::Tight | Verdict::NotKnown => {
+            verdict if is_at_ease(verdict) => {
                 return self.found(model, stages, candidate.levers, is_at_ease);
             }
             Verdict::FitsAfterFlush => {
                 self.flushing.get_or_insert(candidate);
                 return Ok(Searched::On);
             }
-            Verdict::DoesNotFit => {}
+            _ => {}
         }
         // Less by what fragmentation alone may do is not less.
         let noise = Bytes(candidate.before.0.div_euclid(512));
@@ -209,5 +209,5 @@ impl Search {
 
 /// Whether a run never has to give cached memory back.
 const fn is_at_ease(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Fits | Verdict::Tight | Verdict::NotKnown)
+    matches!(verdict, Verdict::Fits | Verdict::LikelyFits | Verdict::NotKnown)
 }

@@ -125,7 +125,7 @@ const UPDATE: Lever = Lever {
     title: "Update PyTorch",
     cost: Cost::Little,
     change: |config, _| {
-        config.pytorch = PyTorch::V2_15;
+        config.pytorch = PyTorch::LATEST;
         Some(())
     },
     code: |_, _| "# pip install \"torch>=2.15\"\n".to_owned(),

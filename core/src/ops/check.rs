@@ -94,7 +94,7 @@ pub(super) fn events(call: &str) -> String {
 /// The same, with the forward under autocast to a type.
 pub(super) fn events_under(call: &str, autocast: Option<DType>) -> String {
     let Case { mut node, opset, mut types, mut elements, row } = read(call, 1);
-    let rt = Runtime::new(HARDWARE, PyTorch::V2_15);
+    let rt = Runtime::new(HARDWARE, PyTorch::LATEST);
     let place = |ty: &TensorType| {
         let tensor = rt.place(ty, Category::Parameter, "");
         if ty.dtype.is_floating() { rt.parameter(&tensor, "").0 } else { tensor }

@@ -51,7 +51,7 @@ pub(super) fn lookup(name: &str) -> Option<&'static Operator> {
 }
 
 fn shapes(inference: &mut Inference<'_>) -> Result<(), OpError> {
-    let rt = Runtime::new(ANY, PyTorch::V2_15);
+    let rt = Runtime::new(ANY, PyTorch::LATEST);
     let node = inference.node;
     let row = formula::lookup(&node.op).ok_or_else(|| OpError::new("it has no formula"))?;
     let placed = |position: usize| {

@@ -8,7 +8,7 @@ use super::{Action, Recorded};
 use crate::allocator::{Allocator, BlockId, Conf, Settings, Stream};
 use crate::bytes::Bytes;
 use crate::config::Config;
-use crate::device::{self, Room, Verdict};
+use crate::device::{self, Doubt, Room, Verdict};
 use crate::error::{Error, ErrorKind};
 use crate::report::DeviceVerdict;
 use crate::sorted;
@@ -164,7 +164,7 @@ impl Calls {
         device: &str,
     ) -> Result<DeviceVerdict, Error> {
         let mut verdict = by_peak(reserved, config, device)?;
-        if verdict.verdict == Verdict::DoesNotFit {
+        if verdict.verdict.fails() {
             let own = Conf::read(self.alloc_conf.as_deref().unwrap_or_default());
             let settings = own.unwrap_or_default().on(Some(verdict.capacity), verdict.allowed);
             let left = verdict.usable() - verdict.context;
@@ -183,7 +183,10 @@ pub(super) fn by_peak(
     device: &str,
 ) -> Result<DeviceVerdict, Error> {
     let device = device::find(device)?;
-    Ok(DeviceVerdict::by_peak(reserved, device, &Room::of(device, config)))
+    let room = Room::of(device, config);
+    let (context, workspace) = (room.context, Bytes::ZERO);
+    let doubt = Doubt { reserved, context, workspace, is_recorded: true };
+    Ok(DeviceVerdict::by_peak(&doubt, device, &room))
 }
 
 /// Streams by small numbers, in the order in which they come; the default one, whose handle is null, first.

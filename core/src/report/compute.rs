@@ -13,9 +13,8 @@ use super::{
 use crate::allocator::{
     self, Allocator, BlockId, DeviceMemory, Failure, Replay, SegmentView, Series, Settings,
 };
-use crate::bytes::Bytes;
 use crate::config::Config;
-use crate::device::{Device, Room};
+use crate::device::{Device, Doubt, Room};
 use crate::formats::Recognised;
 use crate::graph::Graph;
 use crate::infer::open_dims;
@@ -25,20 +24,23 @@ use crate::tensor::DType;
 use crate::trace::{Category, LabelId, Phase, Storage, Trace};
 
 impl DeviceVerdict {
-    /// How a run that reserves so much ends where there is room enough, and that it does not fit
-    /// anywhere else.
-    pub(crate) fn by_peak(reserved: Bytes, device: &Device, room: &Room) -> Self {
+    /// How a run ends where there is room enough, and that it does not fit anywhere else.
+    pub(crate) fn by_peak(doubt: &Doubt, device: &Device, room: &Room) -> Self {
+        let chance = doubt.chance(room.usable());
+        let fits = doubt.reserved <= room.limit();
         Self {
             id: device.id.to_owned(),
             name: room.named(device),
             capacity: room.capacity,
             capacity_from: room.capacity_from,
-            need: reserved + room.context,
-            context: room.context,
+            need: doubt.need(),
+            context: room.context.likely,
             context_from: room.context_from,
             other_processes: room.other_processes,
             allowed: room.allowed,
-            verdict: room.verdict(reserved).unwrap_or(Verdict::DoesNotFit),
+            interval: Some(doubt.interval()),
+            chance: Some(chance),
+            verdict: if fits { Verdict::of_chance(chance) } else { Verdict::of_failure(chance) },
             out_of_memory: None,
         }
     }
@@ -51,10 +53,19 @@ impl DeviceVerdict {
         unlimited: &Replay,
         (device, room): (&Device, &Room),
     ) -> Self {
-        let mut verdict = Self::by_peak(unlimited.reserved.bytes, device, room);
-        if verdict.verdict == Verdict::DoesNotFit {
+        let workspaces = trace.storages.iter().filter(|it| trace.is_convolution_workspace(it));
+        let doubt = Doubt {
+            reserved: unlimited.reserved.bytes,
+            context: room.context,
+            workspace: workspaces.map(|storage| storage.requested).max().unwrap_or_default(),
+            is_recorded: false,
+        };
+        let mut verdict = Self::by_peak(&doubt, device, room);
+        if verdict.verdict.fails() {
             let limited = allocator::replay(trace, settings, Some(room.left()));
-            verdict.verdict = Verdict::under_limit(&limited);
+            if limited.out_of_memory.is_none() {
+                verdict.verdict = Verdict::FitsAfterFlush;
+            }
             verdict.out_of_memory =
                 limited.out_of_memory.map(|failure| OutOfMemory::of(trace, &failure, room));
         }
@@ -199,7 +210,7 @@ impl OutOfMemory {
         let memory = DeviceMemory {
             index: 0,
             capacity: room.capacity,
-            context: room.context,
+            context: room.context.likely,
             other_processes: room.other_processes,
             allowed: room.allowed,
         };

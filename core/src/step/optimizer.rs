@@ -30,7 +30,7 @@ mod sgd;
 use self::frame::Frame;
 use self::rule::{Rule, Slot, Update};
 use super::Parameter;
-use crate::config::{Config, Implementation, Optimizer};
+use crate::config::{Config, Implementation, Optimizer, PyTorch};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::eager::{Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
@@ -143,7 +143,8 @@ impl State {
                 let message = format!("{} knows no weight decay: leave it out", rule.class);
                 return Err(Error::new(ErrorKind::BadConfig, message).about("weight-decay"));
             }
-            let (walk, slots) = implementation(rule, config.optimizer_impl)?;
+            let (walk, slots) =
+                implementation(rule, config.optimizer_impl, usual(rule, config.pytorch))?;
             Ok(Part { rule, walk, slots, steps: 0, state: Vec::new() })
         });
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, decays: config.weight_decay })
@@ -187,18 +188,30 @@ impl State {
     }
 }
 
+/// What a version of PyTorch takes by itself.
+fn usual(rule: &Rule, pytorch: PyTorch) -> Implementation {
+    match rule.usual {
+        Implementation::Foreach if !pytorch.prefers_foreach() => Implementation::ForLoop,
+        usual => usual,
+    }
+}
+
 /// What runs, and the state it works on; an error where PyTorch refuses.
-fn implementation(rule: &Rule, chosen: Implementation) -> Result<(Walk, &'static [Slot]), Error> {
+fn implementation(
+    rule: &Rule,
+    chosen: Implementation,
+    usual: Implementation,
+) -> Result<(Walk, &'static [Slot]), Error> {
     let walk = match chosen {
-        Implementation::Auto => return implementation(rule, rule.usual),
+        Implementation::Auto => return implementation(rule, usual, usual),
         Implementation::ForLoop => Some((Walk::ForLoop(rule.for_loop), rule.state)),
         Implementation::Foreach => rule.foreach.map(|update| (Walk::Foreach(update), rule.state)),
         Implementation::Fused => rule.fused.map(|slots| (Walk::Fused, slots)),
     };
     walk.ok_or_else(|| {
         let message = format!(
-            "{} has no {chosen} implementation: choose another, or auto for {}",
-            rule.class, rule.usual
+            "{} has no {chosen} implementation: choose another, or auto for {usual}",
+            rule.class
         );
         Error::new(ErrorKind::BadConfig, message).about("optimizer-impl")
     })

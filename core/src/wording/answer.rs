@@ -88,7 +88,7 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
     let verdict = if report.is_open() { device.verdict.of_lower_bound() } else { device.verdict };
     let english = match verdict {
         Verdict::Fits => "{run} fits on {gpu}: it needs {need}.",
-        Verdict::Tight => "{run} is a tight fit on {gpu}: it needs {need}.",
+        Verdict::LikelyFits => "{run} likely fits on {gpu} ({chance} %): it needs {need}.",
         Verdict::FitsAfterFlush if looks_equal => {
             "{run} fits on {gpu} only if PyTorch flushes its cache every step (slow): without, it needs \
              {over} more than {usable}."
@@ -99,6 +99,12 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
         }
         Verdict::NotKnown if is_uncertain => "{run} needs about {need} on {gpu}.",
         Verdict::NotKnown => "{run} needs at least {need} on {gpu}.",
+        Verdict::LikelyDoesNotFit if looks_equal => {
+            "Likely does not fit on {gpu} ({chance} % chance): {run} needs {over} more than {usable}."
+        }
+        Verdict::LikelyDoesNotFit => {
+            "Likely does not fit on {gpu} ({chance} % chance): {run} needs {need}."
+        }
         Verdict::DoesNotFit if need <= usable => "{run} does not fit on {gpu}.",
         Verdict::DoesNotFit if looks_equal => {
             "Does not fit on {gpu}: {run} needs {over} more than {usable}."
@@ -113,6 +119,7 @@ pub fn lead(report: &Report, device: &DeviceVerdict) -> Sentence {
         .with("need", Part::Of(need, usable))
         .with("over", need - usable)
         .with("usable", usable)
+        .with("chance", device.chance.unwrap_or_default())
 }
 
 /// `resnet50 at batch 32`.
@@ -225,7 +232,7 @@ impl Devices {
             if verdict.survives() {
                 count.survive = count.survive.saturating_add(1);
             }
-            if verdict == Verdict::DoesNotFit {
+            if verdict.fails() {
                 count.fail = count.fail.saturating_add(1);
             }
         }

@@ -114,16 +114,16 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  in-place (nothing): peak in backward, DoesNotFit
             +892.00 MiB  expandable-segments (nothing): peak in backward, DoesNotFit
             -0 B  for-loop (little): peak in backward, DoesNotFit
-            -970.00 MiB  amp-fp16 (little): peak in backward, DoesNotFit
+            -970.00 MiB  amp-fp16 (little): peak in backward, LikelyDoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
             -3.89 GiB  checkpoint-half (little): peak in backward, Fits
             -7.31 GiB  checkpoint (time): peak in backward, Fits
             +18.00 MiB  adamw-8bit (training): peak in backward, DoesNotFit
             -0 B  lion (training): peak in backward, DoesNotFit
-            -1.54 GiB  adafactor (training): peak in backward, DoesNotFit
+            -1.54 GiB  adafactor (training): peak in backward, LikelyDoesNotFit
             -0 B  sgd-momentum (training): peak in backward, DoesNotFit
-            -2.81 GiB  lora (training): peak in backward, Fits
-            -3.11 GiB  qlora (training): peak in backward, Fits
+            -2.81 GiB  lora (training): peak in backward, LikelyFits
+            -3.11 GiB  qlora (training): peak in backward, LikelyFits
             the least that fits, of 7:
             -7.14 GiB  accumulate (little): peak in backward, Fits
         "#]],
@@ -141,13 +141,13 @@ fn the_least_that_makes_a_language_model_fit_on_a_small_card() {
             -0 B  for-loop (little): peak in backward, DoesNotFit
             -970.00 MiB  amp-bf16 (little): peak in backward, DoesNotFit
             -7.14 GiB  accumulate (little): peak in backward, Fits
-            -3.89 GiB  checkpoint-half (little): peak in backward, DoesNotFit
+            -3.89 GiB  checkpoint-half (little): peak in backward, LikelyDoesNotFit
             -7.31 GiB  checkpoint (time): peak in backward, Fits
             +18.00 MiB  adamw-8bit (training): peak in backward, DoesNotFit
             -0 B  lion (training): peak in backward, DoesNotFit
             -1.54 GiB  adafactor (training): peak in backward, DoesNotFit
             -0 B  sgd-momentum (training): peak in backward, DoesNotFit
-            -4.99 GiB  bf16 (training): peak in backward, Tight
+            -4.99 GiB  bf16 (training): peak in backward, LikelyFits
             -2.81 GiB  lora (training): peak in backward, DoesNotFit
             -3.11 GiB  qlora (training): peak in backward, DoesNotFit
             the least that fits, of 7:
@@ -195,26 +195,26 @@ fn a_model_that_is_far_too_large_needs_more_than_one_lever() {
         "rtx-4090",
         4,
         &expect![[r#"
-            needs 25.44 GiB: DoesNotFit
-            -0 B  step-function (nothing): peak in optimizer, DoesNotFit
-            +12.00 MiB  fused (nothing): peak in backward, DoesNotFit
-            -0 B  in-place (nothing): peak in optimizer, DoesNotFit
-            -76.00 MiB  expandable-segments (nothing): peak in optimizer, DoesNotFit
-            -202.00 MiB  for-loop (little): peak in backward, DoesNotFit
+            needs 25.44 GiB: LikelyDoesNotFit
+            -0 B  step-function (nothing): peak in optimizer, LikelyDoesNotFit
+            +12.00 MiB  fused (nothing): peak in backward, LikelyDoesNotFit
+            -0 B  in-place (nothing): peak in optimizer, LikelyDoesNotFit
+            -76.00 MiB  expandable-segments (nothing): peak in optimizer, LikelyDoesNotFit
+            -202.00 MiB  for-loop (little): peak in backward, LikelyDoesNotFit
             +2.53 GiB  amp-bf16 (little): peak in backward, DoesNotFit
             +1.59 GiB  accumulate (little): peak in optimizer, DoesNotFit
-            +10.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
-            -1002.00 MiB  checkpoint (time): peak in optimizer, DoesNotFit
+            +10.00 MiB  checkpoint-half (little): peak in optimizer, LikelyDoesNotFit
+            -1002.00 MiB  checkpoint (time): peak in optimizer, LikelyDoesNotFit
             -7.10 GiB  adamw-8bit (training): peak in backward, Fits
-            -4.07 GiB  lion (training): peak in optimizer, Fits
+            -4.07 GiB  lion (training): peak in optimizer, LikelyFits
             -9.15 GiB  adafactor (training): peak in backward, Fits
             -4.54 GiB  sgd-momentum (training): peak in backward, Fits
             -9.85 GiB  bf16 (training): peak in backward, Fits
             -11.94 GiB  lora (training): peak in backward, Fits
             -15.03 GiB  qlora (training): peak in backward, Fits
             the least that fits, of 28:
-            +10.00 MiB  checkpoint-half (little): peak in optimizer, DoesNotFit
-            -2.66 GiB  fused (nothing): peak in backward, Tight
+            +10.00 MiB  checkpoint-half (little): peak in optimizer, LikelyDoesNotFit
+            -2.66 GiB  fused (nothing): peak in backward, LikelyFits
         "#]],
     );
 }

@@ -19,7 +19,7 @@ fn events(case: &str) -> Vec<String> {
     let sizes: Vec<u64> = words[1].split('x').map(|size| size.parse().unwrap()).collect();
     let precision: Precision = words[2].parse().unwrap();
 
-    let rt = Runtime::new(recording::A100, PyTorch::V2_15);
+    let rt = Runtime::new(recording::A100, PyTorch::LATEST);
     let dtype = precision.converts_to().unwrap_or(DType::Float32);
     let place =
         |dtype, sizes: &[u64]| rt.place(&TensorType::new(dtype, sizes), Category::Input, "");

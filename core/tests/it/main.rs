@@ -36,10 +36,12 @@ mod recording;
 mod replay;
 mod robustness;
 mod runs;
+mod scripts;
 mod settings;
 mod sharing;
 mod snapshots;
 mod spec;
 mod streams;
 mod training;
+
 mod wording;

@@ -110,7 +110,7 @@ fn run(config: &Config, dtype: DType, shapes: &[&[u64]]) -> Vec<String> {
 
 /// The loop around an optimizer, without a model.
 fn run_steps(config: &Config, dtype: DType, shapes: &[&[u64]], steps: usize) -> Vec<String> {
-    let rt = Runtime::new(recording::A100, PyTorch::V2_15);
+    let rt = Runtime::new(recording::A100, PyTorch::LATEST);
     let parameters: Vec<Parameter> =
         shapes.iter().map(|sizes| with_grad(&rt, dtype, sizes)).collect();
     let tensors: Vec<Tensor> =

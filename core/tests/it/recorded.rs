@@ -9,7 +9,7 @@ use highwater_core::estimate::Stages;
 use highwater_core::export::{self, Played};
 use highwater_core::recorded::{self, Action, MemorySnapshot, Recorded};
 use highwater_core::report::difference::by_phase;
-use highwater_core::report::{By, Fragmentation, Gap, Peak, Verdict};
+use highwater_core::report::{By, DeviceVerdict, Fragmentation, Gap, Peak, Verdict};
 use highwater_core::trace::Category;
 use highwater_core::{Bytes, Config, Error, ErrorKind, Model, Report};
 use proptest::prelude::*;
@@ -348,12 +348,12 @@ fn a_run_that_ends_says_so() {
     let report = recorded.report("it", &config).unwrap();
     assert_eq!(report.recorded.unwrap().gap, Some(Gap::RunsOut));
     let verdict = recorded.calls().verdict(recorded.needed, &config, &config.device).unwrap();
-    assert_eq!([report.verdict.verdict, verdict.verdict], [Verdict::DoesNotFit; 2]);
+    assert!([report.verdict.verdict, verdict.verdict].into_iter().all(Verdict::fails));
     assert!(recorded.reserved_peak.0 + verdict.context <= verdict.capacity);
     let failed =
         recorded.entries().iter().find(|entry| entry.action == Action::OutOfMemory).unwrap();
     let room = simulation.room();
-    let free = room.capacity - room.context - recorded.end.reserved;
+    let free = room.capacity - room.context.likely - recorded.end.reserved;
     assert_eq!((failed.address, failed.size > free), (free.0, true));
 }
 
@@ -535,7 +535,9 @@ fn a_simulated_run_comes_back_as_it_was() {
     assert_eq!(report.peak.allocated, ours.peak.allocated);
     assert_eq!(report.peak.reserved, ours.peak.reserved);
     assert_eq!(report.peak.process, ours.peak.process);
-    assert_eq!(report.verdict, ours.verdict);
+    // What was recorded is known better.
+    let verdict = DeviceVerdict { interval: ours.verdict.interval, ..report.verdict.clone() };
+    assert_eq!(verdict, ours.verdict);
     assert_eq!((report.peak.phase, report.peak.iteration), (ours.peak.phase, ours.peak.iteration));
     assert_eq!(report.iterations.len(), ours.iterations.len());
     let names = |report: &Report| -> Vec<String> {
@@ -561,7 +563,7 @@ fn verdicts_are_by_what_was_reserved() {
     };
     assert_eq!(
         [600, 490, 460, 200].map(ends),
-        ["fits", "tight", "fits-after-flush", "does-not-fit"]
+        ["fits", "likely-fits", "fits-after-flush", "does-not-fit"]
     );
     assert!(calls.verdict(reserved, &Config::default(), "abacus").is_err());
 }

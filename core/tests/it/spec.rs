@@ -285,6 +285,19 @@ fn what_is_no_spec_is_refused_as_before() {
 }
 
 #[test]
+fn a_version_that_may_be_another_is_refused() {
+    let read = |version: &str| {
+        let text = format!("input: [N, 8]\nlayers: [relu]\ntrain: {{pytorch: {version}}}");
+        let model = highwater_core::open(&mut text.as_bytes(), "");
+        model.map(|model| model.defaults().pytorch.to_string()).map_err(|error| error.to_string())
+    };
+    assert_eq!(read("2.9"), Ok("2.9".to_owned()));
+    assert_eq!(read("\"2.10\""), Ok("2.10".to_owned()));
+    assert_eq!(read("2023"), Ok("2.0".to_owned()));
+    assert!(read("2.10").is_err_and(|error| error.contains("2.1 or 2.10")));
+}
+
+#[test]
 fn train_says_what_the_command_line_does_not() {
     let text = "
 input: [N, 8]
@@ -301,7 +314,7 @@ train: {optimizer: sgd_momentum, precision: amp-bf16, checkpoint: blocks, accumu
         "checkpoint blocks, accumulate 2, freeze head, ema true, in-place off"
     );
     assert_eq!((config.optimizer.name(), config.precision.name()), ("sgd-momentum", "amp-bf16"));
-    assert_eq!(config.pytorch.name(), "2.9");
+    assert_eq!(config.pytorch.to_string(), "2.9");
     assert_eq!(model.open_dims()[0].default, 32);
     let report = model.estimate(&config).unwrap();
     assert!(report.diagnostics.iter().all(|it| it.code != "assumed-dimension"));

@@ -14,7 +14,7 @@ const SIDE: Stream = Stream(1);
 
 /// Events as `+storage stream`, then what is reserved at most.
 fn check(script: impl FnOnce(&Runtime), expected: &Expect) {
-    let rt = Runtime::new(recording::A100, PyTorch::V2_15);
+    let rt = Runtime::new(recording::A100, PyTorch::LATEST);
     script(&rt);
     let trace = rt.into_trace();
     let event = |&event: &Event| match event {

@@ -36,6 +36,7 @@ fn setting_text(kind: config::Kind, tree: &Tree) -> Result<String, String> {
     match kind {
         config::Kind::Choice(values) => word(values, tree),
         config::Kind::Suggestion(_) if tree.content == Content::Null => Ok("none".to_owned()),
+        config::Kind::Suggestion(_) => version(tree),
         config::Kind::Flag => flag(tree).map(|flag| flag.to_string()),
         config::Kind::Count => count(tree).map(|count| count.to_string()),
         config::Kind::Names => texts(tree).map(|names| names.join("\n")),
@@ -60,6 +61,18 @@ fn word(values: &'static [Named], tree: &Tree) -> Result<String, String> {
         let meant = did_you_mean(&text, names.iter().copied());
         format!("`{}` is none of {}{meant}", shortened(&text), names.join(", "))
     })
+}
+
+/// A text, or a version that reads as a number.
+fn version(tree: &Tree) -> Result<String, String> {
+    let Content::Number(number) = tree.content else { return text(tree) };
+    let text = number.to_string();
+    if text.ends_with(".1") {
+        return Err(format!(
+            "the number {text} may be {text} or {text}0: write it in quotation marks"
+        ));
+    }
+    Ok(text)
 }
 
 fn flag(tree: &Tree) -> Result<bool, String> {

@@ -181,9 +181,10 @@ fn train() -> String {
             Kind::Flag => "\"type\": \"boolean\"".to_owned(),
             Kind::Count => "\"type\": \"integer\", \"minimum\": 1".to_owned(),
             Kind::Names => "\"$ref\": \"#/$defs/names\"".to_owned(),
+            Kind::Suggestion(_) => "\"type\": [\"string\", \"number\"]".to_owned(),
             _ => "\"type\": [\"string\", \"integer\"]".to_owned(),
         };
-        let about = quoted(setting.help);
+        let about = quoted(setting.help());
         line(&setting.key(), &format!("{shape}, \"description\": {about}"))
     });
     format!(

@@ -1,0 +1,132 @@
+//! What the command line and the schema of specs say of each setting; the page has shorter texts.
+
+use super::setting::{Kind, Setting};
+
+/// Help on one setting.
+struct Help {
+    /// Its name.
+    setting: &'static str,
+    /// Placeholder of its value; empty for that of its kind.
+    variable: &'static str,
+    /// What it does: no full stop.
+    text: &'static str,
+}
+
+const fn help(setting: &'static str, variable: &'static str, text: &'static str) -> Help {
+    Help { setting, variable, text }
+}
+
+const HELP: &[Help] = &[
+    help("precision", "", "Number format of parameters and of arithmetic"),
+    help("optimizer", "", "Optimizer"),
+    help("device", "", "GPU to estimate for; `highwater devices` lists them"),
+    help("capacity", "", "Total memory of that GPU as PyTorch reports it, such as `23.64GiB`"),
+    help("context", "", "CUDA context and libraries of the training process there"),
+    help("other-processes", "", "Memory that other processes use on it"),
+    help("allowed", "", "What the process may reserve, under `set_per_process_memory_fraction`"),
+    help("alloc-conf", "SETTINGS", "Settings of the allocator, as in `PYTORCH_CUDA_ALLOC_CONF`"),
+    help("loss", "", "What the outputs are compared with"),
+    help("checkpoint", "", "Activation checkpointing: `none`, `blocks`, or N for every Nth block"),
+    help("accumulate", "", "Batches per optimizer step"),
+    help("freeze", "", "Parameters that are not trained: `layer1`, `*.embeddings`"),
+    help(
+        "lora",
+        "",
+        "Linear layers with LoRA adapters; nothing else is trained: `q_proj`, a path, or `all-linear`",
+    ),
+    help("lora-rank", "", "Rank of these adapters"),
+    help("lora-dropout", "", "Dropout in front of these adapters"),
+    help("lora-model-type", "", "Adapters in the model's type instead of fp32"),
+    help("dora", "", "Adapters of DoRA instead of plain LoRA"),
+    help(
+        "modules-to-save",
+        "",
+        "Modules that are trained as a whole besides adapters (`modules_to_save`)",
+    ),
+    help(
+        "input-require-grads",
+        "",
+        "The result of the input embeddings requires a gradient (`enable_input_require_grads`)",
+    ),
+    help("quantize", "", "Quantise the weights of linear layers, which needs adapters (QLoRA)"),
+    help("double-quantize", "", "Quantise the statistics of 4-bit weights once more"),
+    help("compute-type", "", "Type in which layers with 4-bit weights compute"),
+    help("optimizer-impl", "", "Implementation of the optimizer"),
+    help("weight-decay", "", "Use weight decay in optimizers whose default is off"),
+    help("clip-grad-norm", "", "Clip the norm of all gradients before the step"),
+    help("ema", "", "Keep an exponential moving average (EMA) of the weights"),
+    help("zero-grad", "WHERE", "Where gradients are cleared"),
+    help(
+        "loop",
+        "STYLE",
+        "Whether the step is a function, so that logits and loss are freed when it returns",
+    ),
+    help(
+        "batches",
+        "WHEN",
+        "When batches come to the GPU: one stays, each is moved, or the next is prefetched",
+    ),
+    help("keep-outputs", "", "Steps whose outputs stay on the GPU, as for metrics"),
+    help("evaluation", "", "Run a validation pass without gradients between steps"),
+    help("memory-format", "", "Memory format of images and convolution weights"),
+    help("attention", "", "How attention runs: fused or eager"),
+    help("dropout", "WHETHER", "Whether dropout runs; exports for inference do not have it"),
+    help(
+        "in-place",
+        "WHETHER",
+        "Whether activations overwrite their input; `auto` follows torchvision's models",
+    ),
+    help("recover", "WHETHER", "Whether to recover what the exporter removed or decomposed"),
+    help("pytorch", "VERSION", "Version of PyTorch, such as `2.6`, or a date, such as `2023-10`"),
+    help(
+        "cudnn",
+        "VERSION",
+        "Version of cuDNN: 9 or 8, which gives most convolutions in single precision no workspace",
+    ),
+    help(
+        "module-loading",
+        "WHEN",
+        "When CUDA loads kernels: lazily, or eagerly with a larger context",
+    ),
+];
+
+impl Setting {
+    /// What it does: no full stop.
+    pub fn help(&self) -> &'static str {
+        self.find_help().map_or("", |help| help.text)
+    }
+
+    /// Placeholder of its value on the command line.
+    pub fn variable(&self) -> &'static str {
+        let own = self.find_help().map_or("", |help| help.variable);
+        match self.kind {
+            _ if !own.is_empty() => own,
+            Kind::Choice(_) => "NAME",
+            Kind::Suggestion(_) => "WHAT",
+            Kind::Device => "DEVICE",
+            Kind::Flag => "",
+            Kind::Count => "N",
+            Kind::Size => "SIZE",
+            Kind::Names => "PATTERN",
+            Kind::Text => "TEXT",
+        }
+    }
+
+    fn find_help(&self) -> Option<&'static Help> {
+        HELP.iter().find(|help| help.setting == self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SETTINGS;
+
+    #[test]
+    fn every_setting_has_its_help() {
+        let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+        let helped: Vec<&str> = HELP.iter().map(|help| help.setting).collect();
+        assert_eq!(names, helped);
+        assert!(HELP.iter().all(|help| !help.text.is_empty()));
+    }
+}

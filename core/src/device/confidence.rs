@@ -1,0 +1,155 @@
+//! How far a process may be from its estimate: an interval that holds nine runs in ten, and the chance that a run fits.
+//!
+//! `docs/confidence.md` shows where the figures come from, and how many runs fell inside that they were not taken from.
+
+use serde::{Deserialize, Serialize};
+
+use super::Context;
+use crate::bytes::Bytes;
+
+/// What the uncertainty of an estimate comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// SIZE: what is expected to be reserved.
+    pub reserved: Bytes,
+    /// What the process is expected to have in use besides.
+    pub context: Context,
+    /// SIZE: the largest workspace of a convolution, which another cuDNN may not take.
+    pub workspace: Bytes,
+    /// Whether the reserved memory was recorded, so that only the context is uncertain.
+    pub is_recorded: bool,
+}
+
+/// What nine runs in ten need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// SIZE: one run in twenty needs less.
+    pub low: Bytes,
+    /// SIZE: one run in twenty needs more.
+    pub high: Bytes,
+}
+
+/// A share of runs, and how far from their estimates those at its end are.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// Percent of runs that need no more.
+    percent: u64,
+    /// Thousandths of the distance to the end of the interval.
+    distance: u64,
+}
+
+/// Below the estimate, the farthest first.
+const BELOW: [Level; 4] = [
+    Level { percent: 1, distance: 3000 },
+    Level { percent: 5, distance: 1000 },
+    Level { percent: 10, distance: 740 },
+    Level { percent: 25, distance: 420 },
+];
+
+/// Above the estimate, the nearest first.
+const ABOVE: [Level; 4] = [
+    Level { percent: 75, distance: 230 },
+    Level { percent: 90, distance: 600 },
+    Level { percent: 95, distance: 1000 },
+    Level { percent: 99, distance: 5000 },
+];
+
+/// Thousandths of the reserved memory: how far below the estimate one run in twenty is.
+const RESERVED_BELOW: u64 = 90;
+
+/// Thousandths of the reserved memory: how far above the estimate one run in twenty is.
+const RESERVED_ABOVE: u64 = 110;
+
+impl Doubt {
+    /// SIZE: what is expected.
+    pub fn need(&self) -> Bytes {
+        self.reserved + self.context.likely
+    }
+
+    /// What nine runs in ten need.
+    pub fn interval(&self) -> Interval {
+        Interval { low: self.need() - self.below(), high: self.need() + self.above() }
+    }
+
+    /// Percent: the chance that the process needs no more than this.
+    pub fn chance(&self, usable: Bytes) -> u64 {
+        let need = self.need();
+        let (below, above) = (self.below(), self.above());
+        let at = |level: &Level, off: Bytes| part(off, level.distance);
+        let less = BELOW.iter().map(|level| (level.percent, need - at(level, below)));
+        let more = ABOVE.iter().map(|level| (level.percent, need + at(level, above)));
+        let mut last: Option<(u64, Bytes)> = None;
+        for (percent, bytes) in less.chain([(50, need)]).chain(more) {
+            if usable < bytes {
+                let Some((from, least)) = last else { return 0 };
+                let part = (usable - least).parts_of(bytes - least, percent.saturating_sub(from));
+                return from.saturating_add(part);
+            }
+            last = Some((percent, bytes));
+        }
+        100
+    }
+
+    /// SIZE: how far below the estimate one run in twenty is.
+    fn below(&self) -> Bytes {
+        let context = self.context.likely - self.context.least;
+        together([self.reserved_off(RESERVED_BELOW), self.workspace, context])
+    }
+
+    /// SIZE: how far above the estimate one run in twenty is.
+    fn above(&self) -> Bytes {
+        let context = self.context.most - self.context.likely;
+        together([self.reserved_off(RESERVED_ABOVE), Bytes::ZERO, context])
+    }
+
+    fn reserved_off(&self, thousandths: u64) -> Bytes {
+        if self.is_recorded { Bytes::ZERO } else { part(self.reserved, thousandths) }
+    }
+}
+
+fn part(bytes: Bytes, thousandths: u64) -> Bytes {
+    let part = (u128::from(bytes.0) * u128::from(thousandths)).div_euclid(1000);
+    Bytes(u64::try_from(part).unwrap_or(u64::MAX))
+}
+
+/// SIZE: causes that are independent of each other.
+fn together(causes: [Bytes; 3]) -> Bytes {
+    let squares = causes.map(|cause| u128::from(cause.0).saturating_mul(cause.0.into()));
+    let sum = squares.into_iter().fold(0, u128::saturating_add);
+    Bytes(u64::try_from(sum.isqrt()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn doubt(reserved: u64, context: [u64; 3]) -> Doubt {
+        let [least, likely, most] = context;
+        let context = Context { least: Bytes(least), likely: Bytes(likely), most: Bytes(most) };
+        Doubt { reserved: Bytes(reserved), context, workspace: Bytes::ZERO, is_recorded: false }
+    }
+
+    #[test]
+    fn the_chance_rises_with_the_memory() {
+        let doubt = doubt(10_000, [400, 500, 650]);
+        assert_eq!(doubt.chance(Bytes(10_500)), 50);
+        assert_eq!((doubt.chance(Bytes::ZERO), doubt.chance(Bytes(20_000))), (0, 100));
+        let chances: Vec<u64> = (50..190).map(|part| doubt.chance(Bytes(part * 100))).collect();
+        assert!(chances.is_sorted() && chances.contains(&0) && chances.contains(&100));
+        let Interval { low, high } = doubt.interval();
+        assert_eq!((doubt.chance(low), doubt.chance(high)), (5, 95));
+    }
+
+    #[test]
+    fn causes_add_up_as_independent_ones() {
+        let exact = Doubt { is_recorded: true, ..doubt(10_000, [500; 3]) };
+        assert_eq!(exact.interval(), Interval { low: exact.need(), high: exact.need() });
+        assert_eq!((exact.chance(Bytes(10_499)), exact.chance(Bytes(10_500))), (0, 100));
+        let both = doubt(10_000, [0, 600, 1200]).interval();
+        let alone = doubt(10_000, [600; 3]).interval();
+        assert!(both.low < alone.low && both.low > alone.low - Bytes(600));
+        let convolutional = Doubt { workspace: Bytes(3000), ..doubt(10_000, [500; 3]) }.interval();
+        assert!(convolutional.low < Bytes(10_500 - 3000));
+        assert_eq!(convolutional.high, doubt(10_000, [500; 3]).interval().high);
+    }
+}

@@ -1,0 +1,72 @@
+//! What versions of PyTorch and habits of training loops allocate: three iterations of `nn.Sequential` with
+//! `cross_entropy` on a fake A100.
+
+use std::num::NonZeroU64;
+
+use highwater_core::config::{Batches, Config, LossChoice, Optimizer, PyTorch};
+
+const PERCEPTRON: &str = "\
+input: [N, 512]
+dims: {N: 4096}
+layers:
+  - linear: 2048
+  - relu
+  - linear: 2048
+  - relu
+  - linear: 1000
+";
+
+/// The peaks of allocated and reserved memory under changed settings, and these.
+fn peaks(change: impl FnOnce(&mut Config)) -> ([u64; 2], String) {
+    let model =
+        highwater_core::open(&mut PERCEPTRON.as_bytes(), "perceptron.yaml").expect("it is a spec");
+    let (optimizer, loss) = (Optimizer::Adam, LossChoice::CrossEntropy);
+    let mut config = Config { optimizer, loss, ..model.defaults().clone() };
+    change(&mut config);
+    let peak = model.estimate(&config).expect("it runs").peak;
+    let changed = config.changed().map(|setting| (setting.name, setting.value(&config).text()));
+    ([peak.allocated.0, peak.reserved.0], format!("{:?}", changed.collect::<Vec<_>>()))
+}
+
+/// The peaks are those that PyTorch reported.
+fn check(change: impl FnOnce(&mut Config), expected: [u64; 2]) {
+    let (found, settings) = peaks(change);
+    assert_eq!(found, expected, "{settings}");
+}
+
+#[test]
+fn versions_allocate_as_they_did() {
+    let check = |major, minor, optimizer, expected| {
+        let pytorch = PyTorch::new(major, minor);
+        check(|config| *config = Config { pytorch, optimizer, ..config.clone() }, expected);
+    };
+    check(2, 15, Optimizer::SgdMomentum, [276_715_008, 312_475_648]);
+    check(2, 15, Optimizer::Adam, [306_488_832, 379_584_512]);
+    check(2, 3, Optimizer::SgdMomentum, [293_754_368, 333_447_168]);
+    check(2, 3, Optimizer::Adam, [323_528_192, 400_556_032]);
+    // 2.3.1 with `zero_grad(set_to_none=False)` and `foreach=False`, as 1.13 does by itself.
+    check(1, 13, Optimizer::SgdMomentum, [314_545_664, 400_556_032]);
+    check(1, 13, Optimizer::Adam, [344_712_704, 367_001_600]);
+}
+
+#[test]
+fn loops_allocate_as_they_are_written() {
+    let kept = |steps| NonZeroU64::new(steps).expect("it is above 0");
+    check(|config| config.batches = Batches::Moved, [306_488_832, 333_447_168]);
+    check(|config| config.batches = Batches::Prefetched, [314_516_992, 400_556_032]);
+    check(|config| config.evaluation = true, [306_488_832, 379_584_512]);
+    check(|config| config.keep_outputs = kept(3), [339_650_048, 379_584_512]);
+    check(
+        |config| {
+            config.batches = Batches::Moved;
+            config.keep_outputs = kept(3);
+            config.evaluation = true;
+        },
+        [339_453_440, 434_110_464],
+    );
+    // Outputs of steps that are not simulated come all at once.
+    let (found, _) = peaks(|config| config.keep_outputs = kept(10));
+    for (found, truth) in found.into_iter().zip([457_090_560, 513_802_240]) {
+        assert!(found.abs_diff(truth) * 100 < truth, "{found} instead of {truth}");
+    }
+}
