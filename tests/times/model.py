@@ -78,8 +78,9 @@ GEMM = [
     Constant('tile_64x64', 0.9, '1', 'efficiency beside a 128x128 tile'),
     Constant('tile_128x32', 0.8, '1', 'efficiency beside a 128x128 tile'),
     Constant('tile_latency', 1, 'us', 'time of a tile before the first and after the last product'),
-    Constant('work_per_joule', 60, 'GFLOP/J', 'work that the power limit allows, before capability 8.9'),
-    Constant('work_per_joule_4n', 100, 'GFLOP/J', 'work that the power limit allows, since capability 8.9'),
+    Constant('work_per_joule', 60, 'GFLOP/J', 'work for energy at the boost clock, before capability 8.9'),
+    Constant('work_per_joule_4n', 120, 'GFLOP/J', 'work for energy at the boost clock, since capability 8.9'),
+    Constant('throttle', 0.9, '1', 'slowdown when a kernel needs twice the power that the GPU may take'),
     Constant('exposed', 0.1, '1', 'part of the shorter of arithmetic and memory time that is not hidden by the other'),
 ]
 ALL = [*ELEMENTWISE, *ROWS, *GEMM]
@@ -154,9 +155,9 @@ def gemm_us(C, gpu, batch, rows, inner, columns, batched):
 
 
 def tile_us(C, gpu, tile, batch, rows, inner, columns):
-    """Arithmetic time in tiles of one size: of the busiest multiprocessor, and no faster than the power limit allows.
+    """Arithmetic time in tiles of one size, that of the busiest multiprocessor.
 
-    At its limit a GPU lowers its clock, but not below the base clock.
+    A GPU that would need too much power lowers its clock, and its voltage with it, but not below the base clock.
     """
     efficiency = C.get(TILES[tile], 1)
     tiles = batch * ceil(rows / tile[0]) * ceil(columns / tile[1])
@@ -165,8 +166,9 @@ def tile_us(C, gpu, tile, batch, rows, inner, columns):
     lanes = gpu.lanes * where(gpu.lanes == 64, C['peak_64'], C['peak_128'])
     clocks = waves * work / (2 * lanes)
     per_joule = where(gpu.capability < FRUGAL_CAPABILITY, C['work_per_joule'], C['work_per_joule_4n'])
-    limit = tiles * work / (gpu.watts * per_joule * MEGA)
-    return maximum(clocks / gpu.boost_mhz, minimum(limit, clocks / gpu.base_mhz)) + waves * C['tile_latency']
+    boost = clocks / gpu.boost_mhz
+    excess = maximum(tiles * work / (boost * gpu.watts * per_joule * MEGA) - 1, 0)
+    return minimum(boost * (1 + C['throttle'] * excess * excess), clocks / gpu.base_mhz) + waves * C['tile_latency']
 
 
 def has_tile(gpu, tile, batched):

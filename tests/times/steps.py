@@ -116,10 +116,10 @@ class Step:
         self.add_gradient(states)
 
     def bert(self) -> None:
-        """BertModel: no head."""
-        hidden = self.model.hidden
+        """Training: BertForPreTraining. Else a classifier, whose head is too small to see."""
+        hidden, vocabulary = self.model.hidden, self.model.vocabulary
         states = self.tokens * hidden
-        for rows in (self.model.vocabulary, 2, self.length):
+        for rows in (vocabulary, 2, self.length):
             self.embedding(rows)
         self.each(states, 3)
         self.each(states, 3)
@@ -139,9 +139,15 @@ class Step:
             self.linear(4 * hidden, hidden)
             self.residual()
             self.norm()
+        if self.train:
+            self.linear(hidden, hidden)
+            self.each(states, 2, 3)  # gelu
+            self.norm()
+            self.linear(hidden, vocabulary)
+            self.loss()
 
     def gpt(self) -> None:
-        """GPT2LMHeadModel with labels when training."""
+        """GPT2LMHeadModel."""
         hidden, vocabulary = self.model.hidden, self.model.vocabulary
         states = self.tokens * hidden
         for rows in (vocabulary, self.length):
@@ -164,7 +170,6 @@ class Step:
         self.norm()
         self.linear(hidden, vocabulary, bias=False)
         if self.train:
-            self.add_gradient(vocabulary * hidden)  # the head shares the embedding's table
             self.loss()
 
     def gelu_new(self, elements: int) -> None:
@@ -181,9 +186,8 @@ class Step:
         self.add_gradient(elements)
 
     def loss(self) -> None:
-        """Cross-entropy of the logits without the last token."""
-        logits = self.tokens * self.model.vocabulary
-        self.each(logits, 2, 3)  # a copy; backward zeros and a copy into them
-        self.softmax(self.tokens, self.model.vocabulary)
-        if self.train:
-            self.backward.append(('elementwise', logits, 1))  # zeros of the negative log likelihood
+        """Backward of the cross-entropy, and of the table that head and embedding share; forward is not timed."""
+        hidden, vocabulary = self.model.hidden, self.model.vocabulary
+        self.backward.append(('softmax', self.tokens, vocabulary, 2))
+        self.backward.append(('elementwise', self.tokens * vocabulary, 1))  # zeros, then one number in each row
+        self.add_gradient(vocabulary * hidden)
