@@ -6,7 +6,6 @@ Writes constants.toml and results.txt. Whole steps are only compared, never fitt
 import csv
 import sys
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import model
@@ -27,7 +26,14 @@ OUTLIER = 0.1
 FIRMNESS = 0.3
 #: One shape in so many is held out.
 HELD_OUT = 3
-QUICK = len(sys.argv) > 3
+
+
+FUNCTIONS = {
+    'elementwise': model.elementwise_us,
+    'softmax': model.softmax_us,
+    'norm': model.norm_us,
+    'gemm': model.gemm_us,
+}
 
 
 class Kernels:
@@ -37,15 +43,11 @@ class Kernels:
         self.rows, self.devices = rows, devices
         self.op = np.array([row['op'] for row in rows])
         self.device = np.array([row['device'] for row in rows])
-        self.us = 1000 * self.numbers('ms')
-        self.gpu = gpu_of([devices[name] for name in self.device])
+        self.column = {key: np.array([float(row[key] or 0) for row in rows]) for key in 'bmnkh'}
+        self.us = np.array([1000 * float(row['ms']) for row in rows])
         self.kind = np.array([KINDS.get(op, 'elementwise') for op in self.op])
         shapes = [','.join(row[key] for key in ('op', 'b', 'm', 'n', 'k', 'h')) for row in rows]
         self.hash = np.array([zlib.crc32(shape.encode()) for shape in shapes])
-
-    def numbers(self, key: str) -> np.ndarray:
-        """A column; empty cells are zero."""
-        return np.array([float(row[key] or 0) for row in self.rows])
 
     def of(self, mask: np.ndarray) -> 'Kernels':
         """Some of them."""
@@ -60,19 +62,23 @@ class Kernels:
         return self.of(keep)
 
     def predict(self, C: dict[str, float]) -> np.ndarray:
-        """Microseconds, with the launch. In the data, `n` is the inner dimension and `k` the columns of the result."""
-        b, m, n, k, h = (self.numbers(key) for key in 'bmnkh')
-        tensors = np.where(np.isin(self.op, list(TWO_OPERANDS)), 3, 2)
-        times = {
-            'elementwise': lambda: model.elementwise_us(C, self.gpu, b * h, tensors),
-            'softmax': lambda: model.softmax_us(C, self.gpu, b, h),
-            'norm': lambda: model.norm_us(C, self.gpu, b, h),
-            'gemm': lambda: model.gemm_us(C, self.gpu, b, m, n, k, self.op == 'bmm'),
-        }
+        """Microseconds, with the launch."""
         total = np.zeros(len(self.rows))
         for kind in sorted(set(self.kind)):
-            total = np.where(self.kind == kind, times[kind]() + C[model.LAUNCH[kind]], total)
+            mask = self.kind == kind
+            gpu = gpu_of([self.devices[name] for name in self.device[mask]])
+            total[mask] = FUNCTIONS[kind](C, gpu, *self.shapes(kind, mask)) + C[model.LAUNCH[kind]]
         return total
+
+    def shapes(self, kind: str, mask: np.ndarray) -> list[np.ndarray]:
+        """What the function of this kind takes. In the data, `n` is the inner dimension, `k` the result's columns."""
+        b, m, n, k, h = (self.column[key][mask] for key in 'bmnkh')
+        op = self.op[mask]
+        if kind == 'gemm':
+            return [b, m, n, k, op == 'bmm']
+        if kind == 'elementwise':
+            return [b * h, np.where(np.isin(op, list(TWO_OPERANDS)), 3, 2)]
+        return [b, h]
 
 
 def gpu_of(rows: list[dict[str, str]]) -> model.Gpu:
@@ -84,11 +90,10 @@ def gpu_of(rows: list[dict[str, str]]) -> model.Gpu:
 
 
 def fit(kernels: Kernels) -> dict[str, float]:
-    """All constants: first the bandwidth, then what needs it."""
+    """All constants: first of memory, then of products, which need it."""
     C = {}
     groups = [
-        (model.ELEMENTWISE, ['elementwise']),
-        (model.ROWS, ['softmax', 'norm']),
+        (model.MEMORY, ['elementwise', 'softmax', 'norm']),
         (model.GEMM, ['gemm']),
     ]
     for constants, kinds in groups:
@@ -111,16 +116,13 @@ def fit_group(kernels: Kernels, constants: list[model.Constant], known: dict[str
     return values(found.x)
 
 
-def step_us(C: dict[str, float], gpu: model.Gpu, kernels: list[tuple]) -> tuple[float, float]:
-    """Time of a list of kernels on the device, and time in which the host launches them."""
-    functions = {
-        'elementwise': model.elementwise_us,
-        'softmax': model.softmax_us,
-        'norm': model.norm_us,
-        'gemm': model.gemm_us,
-    }
-    device = sum(functions[kind](C, gpu, *shape).item() for kind, *shape in kernels)
-    return device, sum(C[model.LAUNCH[kind]] for kind, *_ in kernels)
+def step_ms(C: dict[str, float], gpu: model.Gpu, row: dict[str, str]) -> float:
+    """A whole step: kernels follow each other on the device, while the host launches those to come."""
+    step = steps.Step(steps.MODELS[row['model']], int(row['batch']), int(row['seq']), row['mode'] == 'train')
+    kernels = step.forward + step.backward
+    device = sum(FUNCTIONS[kind](C, gpu, *shape).item() for kind, *shape in kernels)
+    host = sum(C[model.LAUNCH[kind]] for kind, *_ in kernels)
+    return max(device, host) / 1000
 
 
 def error_line(label: str, predicted: np.ndarray, measured: np.ndarray) -> str:
@@ -145,40 +147,36 @@ def error_table(title: str, C: dict[str, float], kernels: Kernels) -> list[str]:
     return [*lines, '']
 
 
-def judge(kernels: Kernels) -> list[str]:
-    """The tables of what was not fitted to."""
+def judge_devices(kernels: Kernels, without: dict[str, dict[str, float]]) -> list[str]:
+    """Kernels of each GPU by constants that are fitted without that GPU: `APART` first."""
     lines = []
-    apart = kernels.device == APART
-    lines += error_table(f'Held out: {APART}', fit(kernels.of(~apart)), kernels.of(apart))
-    for device in [name for name in kernels.devices if name in kernels.device and name != APART]:
-        mask = kernels.device == device
-        lines += error_table(f'Held out: {device}', fit(kernels.of(~mask)), kernels.of(mask))
-    mask = kernels.hash % HELD_OUT == 0
-    lines += error_table('Held out: a third of the shapes, on all devices', fit(kernels.of(~mask)), kernels.of(mask))
+    for device in sorted(without, key=lambda name: name != APART):
+        lines += error_table(f'Held out: {device}', without[device], kernels.of(kernels.device == device))
     return lines
 
 
-def judge_steps(title: str, C: dict[str, float], rows: list[dict[str, str]], devices: list[dict[str, str]]) -> list[str]:
-    """Whole steps beside NeuSight and a roofline."""
-    known = {row['step_name']: gpu_of([row]) for row in devices}
-    rows = [row for row in rows if not row['option'] and row['device'] in known]
-    lines = [title]
-    table = {}
-    for row in rows:
-        train = row['mode'] == 'train'
-        step = steps.Step(steps.MODELS[row['model']], int(row['batch']), int(row['seq']), train)
-        device, host = step_us(C, known[row['device']], step.forward + step.backward)
-        numbers = [float(row['ms']), max(device, host) / 1000, float(row['neusight_ms']), float(row['roofline_ms'])]
-        parts = ''
-        if train:
-            forward, _ = step_us(C, known[row['device']], step.forward)
-            parts = f'   forward {forward / 1000 / float(row["forward_ms"]) - 1:+.1%}'
-        name = f'{row["model"]} {row["batch"]} x {row["seq"]} {row["mode"]} {row["device"]}'
-        errors = ' '.join(f'{number / numbers[0] - 1:>+7.1%}' for number in numbers[1:])
-        lines.append(f'  {name:<44} {numbers[0]:>8.1f} {errors}   host {host / 1000:>6.1f}{parts}')
-        table.setdefault(row['mode'], []).append(numbers)
-        table.setdefault(row['device'], []).append(numbers)
-        table.setdefault('all', []).append(numbers)
+def judge_shapes(kernels: Kernels) -> list[str]:
+    """Kernels with shapes that no kernel of the fit has."""
+    mask = kernels.hash % HELD_OUT == 0
+    return error_table('Held out: a third of the shapes, on all devices', fit(kernels.of(~mask)), kernels.of(mask))
+
+
+def judge_steps(title: str, constants: dict[str, dict[str, float]], steps_path: Path) -> list[str]:
+    """Whole steps beside NeuSight and a roofline, by the constants of each GPU."""
+    devices = {row['step_name']: row for row in read(HERE / 'devices.csv')}
+    lines = [title, f'  {"":<44} {"measured ms":>11} {"ours":>7} {"NeuSight":>8} {"roofline":>8}']
+    table = {'all': [], 'train': [], 'inf': []}
+    for row in read(steps_path):
+        if row['option'] or row['device'] not in devices:
+            continue
+        facts = devices[row['device']]
+        measured, ours = float(row['ms']), step_ms(constants[facts['device']], gpu_of([facts]), row)
+        numbers = [measured, ours, float(row['neusight_ms']), float(row['roofline_ms'])]
+        errors = [number / measured - 1 for number in numbers[1:]]
+        name = f'{row["model"]} {row["batch"]}x{row["seq"]} {row["mode"]} {facts["device"]}'
+        lines.append(f'  {name:<44} {measured:>11.1f} {errors[0]:>+7.1%} {errors[1]:>+8.1%} {errors[2]:>+8.1%}')
+        for label in ('all', row['mode'], facts['device']):
+            table.setdefault(label, []).append(numbers)
     for label, numbers in table.items():
         columns = np.array(numbers).T
         for name, column in zip(('ours', 'NeuSight', 'roofline'), columns[1:], strict=True):
@@ -202,17 +200,20 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def main(kernels_path: str, steps_path: str) -> None:
     """Fits, judges and writes."""
-    devices = read(HERE / 'devices.csv')
-    kernels = Kernels(read(Path(kernels_path)), {row['device']: row for row in devices})
+    kernels = Kernels(read(Path(kernels_path)), {row['device']: row for row in read(HERE / 'devices.csv')})
+    measured = sorted(set(kernels.device))
     C = fit(kernels)
-    (HERE / 'constants.toml').write_text(constants_text(C))
+    without = {device: fit(kernels.of(kernels.device != device)) for device in measured}
     lines = [f'  {"":<44} {"count":>5}   {"median":>6}  {"90th %":>6}  {"signed":>6}', '']
-    lines += error_table('Fitted to all', C, kernels)
-    lines += judge_steps('Whole steps', C, read(Path(steps_path)), devices)
-    lines += [] if QUICK else judge(kernels)
+    lines += judge_devices(kernels, without)
+    lines += judge_shapes(kernels)
+    lines += judge_steps('Whole steps, the GPU held out', without, Path(steps_path))
+    lines += judge_steps('Whole steps, all GPUs in the fit', dict.fromkeys(measured, C), Path(steps_path))
+    lines += error_table('Kernels that are fitted to', C, kernels)
+    (HERE / 'constants.toml').write_text(constants_text(C))
     (HERE / 'results.txt').write_text('\n'.join(lines))
-    print(constants_text(C) + '\n' + '\n'.join(lines))
+    print(constants_text(C), *lines, sep='\n')
 
 
 if __name__ == '__main__':
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])

@@ -57,12 +57,13 @@ class Constant:
     meaning: str
 
 
-ELEMENTWISE = [
+MEMORY = [
     Constant('launch_elementwise', 17, 'us', 'host: one elementwise operator, from Python to the device'),
     Constant('share_hbm', 0.85, '1', 'part of the DRAM bandwidth that is reached, HBM of capability 7.0 and later'),
     Constant('share_other', 0.85, '1', 'part of the DRAM bandwidth that is reached, GDDR and the HBM of Pascal'),
-]
-ROWS = [
+    Constant('l2_free', 0.7, '1', 'bytes of a kernel beside the L2 cache, up to which it needs no DRAM'),
+    Constant('l2_span', 1.5, '1', 'further bytes beside the L2 cache, after which all go to DRAM'),
+    Constant('l2_rate', 20, 'B', 'bytes from L2 in a clock of a multiprocessor'),
     Constant('launch_softmax', 17, 'us', 'host: one softmax operator'),
     Constant('launch_norm', 17, 'us', 'host: one layer norm operator'),
     Constant('cache_free', 0.15, '1', 'part of the caches (L1 and L2) that rows in flight can fill without a miss'),
@@ -83,7 +84,7 @@ GEMM = [
     Constant('throttle', 0.9, '1', 'slowdown when a kernel needs twice the power that the GPU may take'),
     Constant('exposed', 0.1, '1', 'part of the shorter of arithmetic and memory time that is not hidden by the other'),
 ]
-ALL = [*ELEMENTWISE, *ROWS, *GEMM]
+ALL = [*MEMORY, *GEMM]
 LAUNCH = {'elementwise': 'launch_elementwise', 'softmax': 'launch_softmax', 'norm': 'launch_norm', 'gemm': 'launch_gemm'}
 
 
@@ -103,10 +104,15 @@ class Gpu:
     threads: np.ndarray
     watts: np.ndarray
 
-    def memory_us(self, C, size):
+    def dram_us(self, C, size):
         """Time to move `size` bytes to or from DRAM."""
         share = where(self.hbm & (self.capability >= FAST_HBM_CAPABILITY), C['share_hbm'], C['share_other'])
         return size / (self.bandwidth_gbs * MEGA * share)
+
+    def memory_us(self, C, size):
+        """Time of a kernel that moves `size` bytes, each once: what L2 still holds of them stays there."""
+        miss = clip((size / (KIB * self.l2_kib) - C['l2_free']) / C['l2_span'], 0, 1)
+        return maximum(self.dram_us(C, size * miss), size / (self.multiprocessors * self.boost_mhz * C['l2_rate']))
 
 
 def elementwise_us(C, gpu, elements, tensors):
@@ -122,7 +128,8 @@ def rows_us(C, gpu, rows, width, once, again, resident):
     cache = KIB * (gpu.l2_kib + gpu.multiprocessors * gpu.l1_kib)
     in_flight = BYTES * width * resident * gpu.multiprocessors
     miss = clip((in_flight / cache - C['cache_free']) / C['cache_span'], 0, 1)
-    return gpu.memory_us(C, BYTES * rows * width * (once + again * miss))
+    size = BYTES * rows * width
+    return gpu.memory_us(C, size * once) + gpu.dram_us(C, size * again * miss)
 
 
 def softmax_us(C, gpu, rows, width, inputs=1):
