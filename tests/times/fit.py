@@ -4,6 +4,7 @@ Writes constants.toml and results.txt. Whole steps are only compared, never fitt
 """
 
 import csv
+import dataclasses
 import sys
 import zlib
 from pathlib import Path
@@ -22,7 +23,7 @@ KINDS = {'linear': 'gemm', 'bmm': 'gemm', 'softmax': 'softmax', 'ln': 'norm'}
 SAMPLE = 300
 #: Relative errors beyond this count less and less: clocks wander, and some kernels are odd.
 OUTLIER = 0.1
-#: How firmly a constant stays where its search starts, beside one kernel: decides what no kernel shows.
+#: How firmly a constant stays where its search starts, against one kernel: it decides only what no kernel shows.
 FIRMNESS = 0.3
 #: One shape in so many is held out.
 HELD_OUT = 3
@@ -83,9 +84,8 @@ class Kernels:
 
 def gpu_of(rows: list[dict[str, str]]) -> model.Gpu:
     """The facts of devices, one for each row."""
-    numbers = {
-        key: np.array([float(row[key]) for row in rows]) for key in model.Gpu.__annotations__ if key != 'hbm'
-    }
+    names = [field.name for field in dataclasses.fields(model.Gpu) if field.name != 'hbm']
+    numbers = {name: np.array([float(row[name]) for row in rows]) for name in names}
     return model.Gpu(hbm=np.array([row['memory'] == 'HBM' for row in rows]), **numbers)
 
 

@@ -82,10 +82,15 @@ GEMM = [
     Constant('work_per_joule', 60, 'GFLOP/J', 'work for energy at the boost clock, before capability 8.9'),
     Constant('work_per_joule_4n', 120, 'GFLOP/J', 'work for energy at the boost clock, since capability 8.9'),
     Constant('throttle', 0.9, '1', 'slowdown when a kernel needs twice the power that the GPU may take'),
-    Constant('exposed', 0.1, '1', 'part of the shorter of arithmetic and memory time that is not hidden by the other'),
+    Constant('exposed', 0.5, '1', 'part of the time to write the result that products do not hide'),
 ]
 ALL = [*MEMORY, *GEMM]
-LAUNCH = {'elementwise': 'launch_elementwise', 'softmax': 'launch_softmax', 'norm': 'launch_norm', 'gemm': 'launch_gemm'}
+LAUNCH = {
+    'elementwise': 'launch_elementwise',
+    'softmax': 'launch_softmax',
+    'norm': 'launch_norm',
+    'gemm': 'launch_gemm',
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,11 +157,12 @@ def norm_us(C, gpu, rows, width, inputs=1):
 
 def gemm_us(C, gpu, batch, rows, inner, columns, batched):
     """`batch` products of rows x inner with inner x columns: the tile with the least time."""
+    write = gpu.memory_us(C, BYTES * batch * rows * columns)
     memory = gpu.memory_us(C, BYTES * batch * (rows * inner + inner * columns + rows * columns))
     best = np.inf
     for tile in TILES:
         arithmetic = tile_us(C, gpu, tile, batch, rows, inner, columns)
-        time = maximum(arithmetic, memory) + C['exposed'] * minimum(arithmetic, memory)
+        time = maximum(arithmetic + C['exposed'] * write, memory)
         best = minimum(best, where(has_tile(gpu, tile, batched), time, np.inf))
     return best
 
