@@ -9,10 +9,11 @@ import sys
 import zlib
 from pathlib import Path
 
-import model
 import numpy as np
-import steps
 from scipy.optimize import least_squares
+
+import model
+import steps
 
 HERE = Path(__file__).resolve().parent
 APART = 'H100 80GB SXM'
