@@ -35,7 +35,7 @@ use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, Quantize, ZeroG
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
-use crate::eager::{Asked, Hardware, Runtime, Tensor};
+use crate::eager::{Asked, Hardware, Launches, Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
@@ -82,6 +82,34 @@ pub fn record(
     hooks: &dyn Hooks,
     sink: &Diagnostics,
 ) -> Result<(Trace, Asked), Error> {
+    run(program, loss, config, hardware, hooks, sink, false).map(|(trace, asked, _)| (trace, asked))
+}
+
+/// Runs the iterations and returns the kernels of the last one, in the order of their launches.
+///
+/// # Errors
+/// As [`record`].
+pub fn launches(
+    program: &Program<'_>,
+    loss: &Loss,
+    config: &Config,
+    hardware: Hardware,
+    hooks: &dyn Hooks,
+    sink: &Diagnostics,
+) -> Result<Launches, Error> {
+    run(program, loss, config, hardware, hooks, sink, true).map(|(_, _, launches)| launches)
+}
+
+/// What the iterations did, and their last one's kernels if it is `launching`.
+fn run(
+    program: &Program<'_>,
+    loss: &Loss,
+    config: &Config,
+    hardware: Hardware,
+    hooks: &dyn Hooks,
+    sink: &Diagnostics,
+    launching: bool,
+) -> Result<(Trace, Asked, Launches), Error> {
     let typed = &*program.typed;
     let batches = batches(config)?;
     let rt = Runtime::new(hardware, config.pytorch);
@@ -100,6 +128,9 @@ pub fn record(
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     for iteration in 1..=ITERATIONS {
+        if launching && iteration == ITERATIONS {
+            rt.record_launches();
+        }
         rt.enter_phase(iteration, Phase::ZeroGrad);
         if config.zero_grad == ZeroGrad::Start {
             training.zero_grad(&device.parameters);
@@ -150,10 +181,15 @@ pub fn record(
     sink.extend(format_diagnostic(program, config));
     sink.extend(rt.lacking_gradients().into_iter().map(lacking_gradient));
     sink.extend(rt.lacks_workspaces().then(missing_workspaces));
+    let mut launches = Launches { list: rt.take_launches(), labels: Vec::new() };
+    repeat::count(&mut launches.list, &forward.trips(), &program.graph.folds);
     let (mut trace, mut asked) = rt.into_parts();
     sink.extend(repeat::all(&mut trace, &mut asked, &forward.trips(), &program.graph.folds)?);
     sink.extend(unproven::mark(program, typed, &mut trace));
-    Ok((trace, asked))
+    if launching {
+        launches.labels.clone_from(&trace.labels);
+    }
+    Ok((trace, asked, launches))
 }
 
 /// That convolutions ran without their workspaces.
@@ -219,20 +255,30 @@ impl Training {
         let updated = masters.as_ref().map_or(parameters, |masters| &masters.parameters);
         if config.clip_grad_norm {
             if let Some(scaler) = scaler {
-                scaler.unscale(rt);
+                scaler.unscale(rt, &gradients(rt, updated));
             }
             clip::grad_norm(rt, updated);
         }
         if let Some(scaler) = scaler {
-            scaler.step(rt, optimizer.is_fused(), || optimizer.step(rt, updated));
+            let gradients = gradients(rt, updated);
+            scaler.step(rt, optimizer.is_fused(), &gradients, || optimizer.step(rt, updated));
             scaler.update();
         } else {
             optimizer.step(rt, updated);
+        }
+        if let Some(masters) = masters {
+            masters.hand_back(rt, parameters);
         }
         if let Some(average) = average {
             average.update(rt);
         }
     }
+}
+
+/// Gradients that there are; none where launches are not recorded, which alone ask for them.
+fn gradients(rt: &Runtime, parameters: &[Parameter]) -> Vec<Tensor> {
+    let parameters = if rt.is_launching() { parameters } else { &[] };
+    parameters.iter().filter_map(|parameter| parameter.leaf.grad()).collect()
 }
 
 /// COUNT: batches of one step.

@@ -4,7 +4,7 @@ use crate::config::MemoryFormat;
 use crate::eager::kernels::promote;
 use crate::eager::layout::{contiguous_strides, format_strides, view_strides};
 use crate::eager::{Runtime, Tensor};
-use crate::tensor::{Dims, numel};
+use crate::tensor::{DType, Dims, numel};
 
 /// `aten::clone` into row-major order; a contiguous tensor is itself.
 pub fn contiguous(rt: &Runtime, x: &Tensor) -> Tensor {
@@ -27,6 +27,7 @@ pub fn contiguous_in(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
 /// A copy of its own in a memory format.
 pub(super) fn copy(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
     let y = rt.empty_in(x.dtype(), x.sizes(), format);
+    rt.launch_elementwise(&[x], &[&y]);
     rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
@@ -132,8 +133,15 @@ pub fn slice(rt: &Runtime, x: &Tensor, dim: usize, length: u64, step: u64) -> Te
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("SliceBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::slice_backward");
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+        vec![pass.grad().map(|grad| into_zeros(pass.rt, grad, dtype, &sizes))]
     })
+}
+
+/// Zeros of these sizes, into a part of which a gradient is copied.
+pub(super) fn into_zeros(rt: &Runtime, grad: &Tensor, dtype: DType, sizes: &[u64]) -> Tensor {
+    let whole = rt.empty(dtype, sizes);
+    rt.launch_into_zeros(grad, &whole);
+    whole
 }
 
 /// `aten::select`: a slice of one, without its dimension.
@@ -145,7 +153,7 @@ pub fn select(rt: &Runtime, x: &Tensor, dim: usize) -> Tensor {
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("SelectBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::select_backward");
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+        vec![pass.grad().map(|grad| into_zeros(pass.rt, grad, dtype, &sizes))]
     })
 }
 
@@ -203,6 +211,7 @@ pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
 /// (`CopySlices`, `torch/csrc/autograd/functions/tensor.cpp`).
 pub fn assign(rt: &Runtime, x: &Tensor, piece: &Tensor, is_whole: bool) -> Tensor {
     rt.enter_operator("aten::copy_");
+    rt.launch_copy(piece, piece);
     let (y, sizes) = (x.alias_in_place(), piece.sizes().to_vec());
     if is_whole {
         return rt.differentiable("CopyBackwards", y, &[x, piece], &[], |pass| {
@@ -255,7 +264,7 @@ fn part(rt: &Runtime, x: &Tensor, dim: usize, length: u64) -> Tensor {
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("SliceBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::slice_backward");
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+        vec![pass.grad().map(|grad| into_zeros(pass.rt, grad, dtype, &sizes))]
     })
 }
 
@@ -269,7 +278,7 @@ pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
 pub fn cat_to(rt: &Runtime, pieces: &[&Tensor], dim: usize, total: u64) -> Tensor {
     rt.enter_operator("aten::cat");
     let Some(first) = pieces.first() else {
-        return rt.empty(crate::tensor::DType::Float32, &[0]);
+        return rt.empty(DType::Float32, &[0]);
     };
     let sizes = replaced(first.sizes(), dim, total);
     let widest = |dtype, piece: &&Tensor| promote(dtype, piece.dtype());
@@ -323,10 +332,16 @@ fn resample_keeping(
     // A pad that adds nothing is a clone.
     let is_clone = name == "aten::constant_pad_nd" && x.sizes() == sizes;
     let y = if is_clone { rt.empty_like(x) } else { rt.empty_in(x.dtype(), sizes, format(x)) };
+    rt.launch_elementwise(&[x], &[&y]);
     let (before, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("ResampleBackward0", y, &[x], saved, move |pass| {
         pass.rt.enter_operator(name);
-        vec![pass.grad().map(|grad| pass.rt.empty_in(dtype, &before, format(grad)))]
+        vec![pass.grad().map(|grad| {
+            let result = pass.rt.empty_in(dtype, &before, format(grad));
+            let reads: Vec<&Tensor> = [grad].into_iter().chain(pass.saved(0)).collect();
+            pass.rt.launch_elementwise(&reads, &[&result]);
+            result
+        })]
     })
 }
 

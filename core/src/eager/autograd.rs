@@ -437,7 +437,10 @@ impl<'a> Engine<'a> {
         let Some(slot) = buffer.get_mut(edge.output) else { return };
         *slot = Some(match slot.take() {
             None => grad,
-            Some(first) if first.owns_storage_alone() && first.is_dense() => first,
+            Some(first) if first.owns_storage_alone() && first.is_dense() => {
+                self.rt.launch_in_place(&[&grad], &first);
+                first
+            }
             Some(first) => kernels::add_gradients(self.rt, &first, &grad),
         });
     }
@@ -455,6 +458,8 @@ impl<'a> Engine<'a> {
             };
             self.rt.becomes_gradient(&kept, &leaf.name);
             leaf.set(kept);
+        } else if let Some(first) = leaf.grad() {
+            self.rt.launch_in_place(&[&grad], &first);
         }
         leaf.reached.set(true);
         self.observer.after_accumulation(leaf);
