@@ -21,10 +21,12 @@ use crate::config::{Cudnn, PyTorch};
 use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
 
+mod rates;
 mod room;
 mod seen;
 mod table;
 
+pub use self::rates::{MemoryKind, Rates};
 pub use self::room::Room;
 pub use self::seen::{Fit, Suspect, Totals, named_as, suspects};
 
@@ -57,6 +59,8 @@ pub struct Device {
     pub multiprocessors: u64,
     /// COUNT: threads that can be resident on one multiprocessor.
     pub threads_per_multiprocessor: u64,
+    /// How fast it is, where the vendor publishes all of it.
+    pub rates: Option<Rates>,
 }
 
 impl Device {

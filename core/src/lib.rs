@@ -83,6 +83,8 @@ pub mod allocator;
 
 pub mod device;
 
+pub mod time;
+
 pub mod observed;
 
 pub mod report;
