@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use highwater_core::config::SETTINGS;
@@ -71,7 +72,8 @@ fn open(name: &str) -> Result<Model> {
     if let Some(entry) = catalogue::find(name) {
         return Ok(highwater_core::open_named(&entry)?);
     }
-    let bytes = fs::read(name)?;
+    let mut bytes = Vec::new();
+    fs::File::open(name)?.read_to_end(&mut bytes)?;
     let name = Path::new(name).file_name().unwrap_or_default().to_string_lossy();
     Ok(highwater_core::open(&mut bytes.as_slice(), &name)?)
 }
@@ -174,8 +176,7 @@ fn check(table: &str) -> Result<()> {
             let time = StepTime::of(&launches, *gpu);
             (time.step().0 as f64 / 1e9, time.all)
         });
-        let measured =
-            ["ms", "forward_ms", "backward_ms"].map(|column| row[column].parse::<f64>());
+        let measured = ["ms", "forward_ms", "backward_ms"].map(|column| row[column].parse::<f64>());
         let [whole, forward, backward] = measured;
         let measured = [whole?, forward?, backward?];
         print!("{name:<12} {:>3}x{:<5} {:<18}", row["batch"], row["seq"], row["device"]);
@@ -183,7 +184,11 @@ fn check(table: &str) -> Result<()> {
             print!(" {ms:>8.1} of {measured:>8.1} {:>+6.1}%", (ms / measured - 1.0) * 100.0);
         }
         let [(whole_ms, parts), ..] = predicted;
-        println!(" {:>5} kernels {:>8.1} G multiply-adds", parts.kernels, parts.multiply_adds as f64 / 1e9);
+        println!(
+            " {:>5} kernels {:>8.1} G multiply-adds",
+            parts.kernels,
+            parts.multiply_adds as f64 / 1e9
+        );
         errors.push((whole_ms / measured[0] - 1.0).abs() * 100.0);
     }
     errors.sort_by(f64::total_cmp);

@@ -202,9 +202,18 @@ impl Model {
     /// As [`Model::estimate`].
     pub fn launches(&self, config: &Config) -> Result<Launches, Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-        let shaped = self.shape(config)?;
+        self.launches_of(&self.shape(config)?, config, hardware)
+    }
+
+    /// The same of shapes that are known.
+    fn launches_of(
+        &self,
+        shaped: &Shaped,
+        config: &Config,
+        hardware: Hardware,
+    ) -> Result<Launches, Error> {
         let sink = Diagnostics::default();
-        let (program, loss) = self.program(&shaped, config, &sink)?;
+        let (program, loss) = self.program(shaped, config, &sink)?;
         step::launches(&program, &loss, config, hardware, &(), &sink)
     }
 

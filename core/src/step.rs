@@ -35,6 +35,7 @@ use crate::config::{Checkpoint, Config, LoopStyle, MemoryFormat, Quantize, ZeroG
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
 use crate::eager::checkpoint::Region;
+use crate::eager::launch::Passes;
 use crate::eager::{Asked, Hardware, Launches, Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
@@ -82,7 +83,8 @@ pub fn record(
     hooks: &dyn Hooks,
     sink: &Diagnostics,
 ) -> Result<(Trace, Asked), Error> {
-    run(program, loss, config, hardware, hooks, sink, false).map(|(trace, asked, _)| (trace, asked))
+    let rt = Runtime::new(hardware, config.pytorch);
+    run(rt, program, loss, config, hooks, sink).map(|(trace, asked, _)| (trace, asked))
 }
 
 /// Runs the iterations and returns the kernels of the last one, in the order of their launches.
@@ -97,22 +99,22 @@ pub fn launches(
     hooks: &dyn Hooks,
     sink: &Diagnostics,
 ) -> Result<Launches, Error> {
-    run(program, loss, config, hardware, hooks, sink, true).map(|(_, _, launches)| launches)
+    let rt = Runtime::new(hardware, config.pytorch);
+    rt.record_launches(ITERATIONS);
+    run(rt, program, loss, config, hooks, sink).map(|(_, _, launches)| launches)
 }
 
-/// What the iterations did, and their last one's kernels if it is `launching`.
-fn run(
+/// What the iterations did, and the kernels that the process was asked to record.
+pub(crate) fn run(
+    rt: Runtime,
     program: &Program<'_>,
     loss: &Loss,
     config: &Config,
-    hardware: Hardware,
     hooks: &dyn Hooks,
     sink: &Diagnostics,
-    launching: bool,
 ) -> Result<(Trace, Asked, Launches), Error> {
     let typed = &*program.typed;
     let batches = batches(config)?;
-    let rt = Runtime::new(hardware, config.pytorch);
     rt.expect_operators(program.nodes.len());
     let mut device = Device::load(&rt, program, config, hooks, sink)?;
     let target = device.load_batch(&rt, &program.graph, typed, loss, config.memory_format);
@@ -128,9 +130,6 @@ fn run(
     // What Python's names hold from one iteration to the next.
     let mut bound: Option<(Tensor, Vec<Tensor>)> = None;
     for iteration in 1..=ITERATIONS {
-        if launching && iteration == ITERATIONS {
-            rt.record_launches();
-        }
         rt.enter_phase(iteration, Phase::ZeroGrad);
         if config.zero_grad == ZeroGrad::Start {
             training.zero_grad(&device.parameters);
@@ -174,6 +173,24 @@ fn run(
             unbind(bound.take());
         }
     }
+    diagnose(&rt, program, config, (&forward, &training), sink);
+    let mut list = rt.take_launches();
+    repeat::count(&mut list, &forward.trips(), &program.graph.folds);
+    let (mut trace, mut asked) = rt.into_parts();
+    let labels = if list.is_empty() { Vec::new() } else { trace.labels.clone() };
+    sink.extend(repeat::all(&mut trace, &mut asked, &forward.trips(), &program.graph.folds)?);
+    sink.extend(unproven::mark(program, typed, &mut trace));
+    Ok((trace, asked, Launches { list, labels }))
+}
+
+/// What the user should know of the run.
+fn diagnose(
+    rt: &Runtime,
+    program: &Program<'_>,
+    config: &Config,
+    (forward, training): (&Forward<'_>, &Training),
+    sink: &Diagnostics,
+) {
     sink.extend(forward.diagnostics());
     sink.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
     sink.extend(training.optimizer.diagnostics());
@@ -181,15 +198,6 @@ fn run(
     sink.extend(format_diagnostic(program, config));
     sink.extend(rt.lacking_gradients().into_iter().map(lacking_gradient));
     sink.extend(rt.lacks_workspaces().then(missing_workspaces));
-    let mut launches = Launches { list: rt.take_launches(), labels: Vec::new() };
-    repeat::count(&mut launches.list, &forward.trips(), &program.graph.folds);
-    let (mut trace, mut asked) = rt.into_parts();
-    sink.extend(repeat::all(&mut trace, &mut asked, &forward.trips(), &program.graph.folds)?);
-    sink.extend(unproven::mark(program, typed, &mut trace));
-    if launching {
-        launches.labels.clone_from(&trace.labels);
-    }
-    Ok((trace, asked, launches))
 }
 
 /// That convolutions ran without their workspaces.
@@ -255,13 +263,14 @@ impl Training {
         let updated = masters.as_ref().map_or(parameters, |masters| &masters.parameters);
         if config.clip_grad_norm {
             if let Some(scaler) = scaler {
-                scaler.unscale(rt, &gradients(rt, updated));
+                scaler.unscale(rt);
             }
             clip::grad_norm(rt, updated);
         }
         if let Some(scaler) = scaler {
-            let gradients = gradients(rt, updated);
-            scaler.step(rt, optimizer.is_fused(), &gradients, || optimizer.step(rt, updated));
+            // One operator scales gradients and looks for what is not finite.
+            rt.launch_foreach(&gradients(rt, updated), Passes { reads: 1, writes: 1 });
+            scaler.step(rt, optimizer.is_fused(), || optimizer.step(rt, updated));
             scaler.update();
         } else {
             optimizer.step(rt, updated);

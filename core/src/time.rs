@@ -172,7 +172,11 @@ impl StepTime {
             return Bound::Launches;
         }
         let of = |bound| self.by_bound.get(&bound).map(|part: &Part| part.device);
-        if of(Bound::Arithmetic) > of(Bound::Bandwidth) { Bound::Arithmetic } else { Bound::Bandwidth }
+        if of(Bound::Arithmetic) > of(Bound::Bandwidth) {
+            Bound::Arithmetic
+        } else {
+            Bound::Bandwidth
+        }
     }
 
     fn add(&mut self, launch: &Launch, model: &Model) {
@@ -194,6 +198,48 @@ impl StepTime {
         }
         if launch.is_assumed() {
             self.assumed.add(&part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device;
+
+    /// A device without rates has no time, and says so.
+    #[test]
+    fn devices_without_rates_are_refused() {
+        let of = |id| Gpu::of(device::find(id).expect("it is in the table"));
+        assert!(of("t4").is_ok());
+        let error = of("h20").expect_err("its rates contradict each other");
+        assert_eq!(error.to_string(), "no time: H20 has no published rates");
+    }
+
+    /// Rates are those of the vendor: products in half precision at the boost clock, in TFLOP/s, rounded.
+    #[test]
+    fn rates_give_the_published_peaks() {
+        for (id, peak) in [
+            ("t4", 65),
+            ("rtx-2080-ti", 53),
+            ("a30", 165),
+            ("a100-40gb", 311),
+            ("a10", 124),
+            ("rtx-3090", 71),
+            ("rtx-a4000", 76),
+            ("rtx-a5000", 111),
+            ("a40", 149),
+            ("rtx-a6000", 154),
+            ("l4", 121),
+            ("rtx-4090", 165),
+            ("l40", 181),
+            ("rtx-6000-ada", 364),
+            ("rtx-5090", 209),
+        ] {
+            let device = device::find(id).expect("it is in the table");
+            let rates = device.rates.expect("it has rates");
+            let flop = u64::from(rates.half_flop) * u64::from(rates.boost_mhz);
+            assert_eq!((device.multiprocessors * flop).div_euclid(1_000_000), peak, "{id}");
         }
     }
 }

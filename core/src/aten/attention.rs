@@ -245,9 +245,12 @@ pub fn flash_attention(
         let seed = rt.empty(DType::Int64, &[2]);
         (seed, rt.empty(DType::Int64, &[]))
     };
-    let writes: Vec<&Tensor> =
-        [&y, &lse, &seed, &offset].into_iter().chain(&state).chain(partial.iter().flatten()).collect();
-    rt.launch(&writes, fused([q, k], causal, false), q.dtype());
+    let writes: Vec<&Tensor> = [&y, &lse, &seed, &offset]
+        .into_iter()
+        .chain(&state)
+        .chain(partial.iter().flatten())
+        .collect();
+    rt.launch(&writes, fused([q, k], [causal, false]), q.dtype());
     drop((state, partial));
     let saved = [q, k, v, &lse, &y, &seed, &offset];
     let name = "ScaledDotProductFlashAttentionBackward0";
@@ -336,7 +339,7 @@ fn flash_backward(pass: &Pass<'_>, causal: bool) -> Gradients {
     };
     let writes: Vec<&Tensor> =
         gradients.iter().chain([&sums, &accumulator]).chain(&repeated).collect();
-    rt.launch(&writes, fused([q, k], causal, true), q.dtype());
+    rt.launch(&writes, fused([q, k], [causal, true]), q.dtype());
     drop(repeated);
     drop(accumulator);
     drop(sums);
@@ -345,7 +348,7 @@ fn flash_backward(pass: &Pass<'_>, causal: bool) -> Gradients {
 }
 
 /// The kernel for all heads.
-fn fused([q, k]: [&Tensor; 2], causal: bool, backward: bool) -> launch::Kernel {
+fn fused([q, k]: [&Tensor; 2], [causal, backward]: [bool; 2]) -> launch::Kernel {
     launch::Kernel::Attention {
         batch: q.size(0),
         heads: q.size(1),
@@ -380,7 +383,7 @@ pub fn efficient_attention(
         vec![rows * heads * width, width, heads * width, 1],
     );
     let writes: Vec<&Tensor> = [&out, &lse].into_iter().chain(&seed).chain(&offset).collect();
-    rt.launch(&writes, fused([q, k], causal, false), q.dtype());
+    rt.launch(&writes, fused([q, k], [causal, false]), q.dtype());
     drop(out);
     let mut saved: Vec<&Tensor> = bias.into_iter().collect();
     saved.extend([q, k, v, &lse, &y]);
@@ -438,7 +441,7 @@ fn backward(pass: &Pass<'_>, at: usize, causal: bool) -> Gradients {
     let delta = rt.empty(DType::Float32, &[batch, heads, rows]);
     let writes: Vec<&Tensor> =
         [&for_q, &for_k, &for_v].into_iter().chain(&for_bias).chain(&repeated).collect();
-    rt.launch(&writes, fused([q, k], causal, true), q.dtype());
+    rt.launch(&writes, fused([q, k], [causal, true]), q.dtype());
     drop(products);
     let (dtype, columns) = (q.dtype(), k.size(2));
     let scratch = rt.scratch_by(move |hardware| {

@@ -152,8 +152,12 @@ fn native_gradients(
     rt.enter_operator("aten::convolution_backward");
     let for_weight = pass.needs(1).then(|| rt.empty(grad.dtype(), weight.sizes()));
     let for_input = pass.needs(0).then(|| rt.empty(grad.dtype(), x.sizes()));
-    for_weight.iter().for_each(|y| launch(rt, y, layer, Direction::BackwardFilter));
-    for_input.iter().for_each(|y| launch(rt, y, layer, Direction::BackwardData));
+    for y in &for_weight {
+        launch(rt, y, layer, Direction::BackwardFilter);
+    }
+    for y in &for_input {
+        launch(rt, y, layer, Direction::BackwardData);
+    }
     drop((copy, grad_copy));
     (for_input, for_weight)
 }
@@ -219,6 +223,7 @@ fn launch(rt: &Runtime, y: &Tensor, layer: &Layer, direction: Direction) {
         input_positions: spatial(&layer.input),
         positions: spatial(&layer.output),
         taps: spatial(&layer.weight),
+        channels_last: layer.channels_last,
     });
     rt.launch(&[y], kernel, y.dtype());
 }

@@ -59,7 +59,8 @@ pub fn grouped_mm(rt: &Runtime, x: &Tensor, weight: &Tensor, ends: &Tensor) -> T
     rt.differentiable("GroupedMmBackward0", y, &[x, weight], &saved, move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
         pass.rt.enter_operator("aten::_grouped_mm");
-        let for_weight = pass.needs(1).then(|| product(pass.rt, grad, &weight_sizes, &weight_sizes));
+        let for_weight =
+            pass.needs(1).then(|| product(pass.rt, grad, &weight_sizes, &weight_sizes));
         let for_x = pass.needs(0).then(|| product(pass.rt, grad, &x_sizes, &weight_sizes));
         vec![for_x, for_weight]
     })

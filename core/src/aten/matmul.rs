@@ -93,9 +93,7 @@ fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -
         let Some(grad) = pass.grad() else { return Vec::new() };
         pass.rt.enter_operator("aten::mm");
         // mat1, mat2, then the bias, which the engine sums.
-        let for_x = pass
-            .needs(0)
-            .then(|| for_operand(pass.rt, grad, &weight_sizes));
+        let for_x = pass.needs(0).then(|| for_operand(pass.rt, grad, &weight_sizes));
         let for_weight = pass.needs(1).then(|| weight_gradient(pass.rt, grad, &weight_sizes));
         vec![for_x, for_weight, Some(grad.clone())]
     })
@@ -123,14 +121,11 @@ fn mm(rt: &Runtime, x: &Tensor, weight: &Tensor, width: u64) -> Tensor {
         // `mat2` sorts before `self`.
         // The gradient of what lies by columns lies by columns (`mm_mat2_grad`).
         let for_weight = pass.needs(1).then(|| match weight_sizes.as_slice() {
-            &[rows, columns] if by_column => {
-                product(pass.rt, grad, &[columns, rows], grad.size(0)).view_of(vec![rows, columns], vec![1, rows])
-            }
+            &[rows, columns] if by_column => product(pass.rt, grad, &[columns, rows], grad.size(0))
+                .view_of(vec![rows, columns], vec![1, rows]),
             _ => weight_gradient(pass.rt, grad, &weight_sizes),
         });
-        let for_x = pass
-            .needs(0)
-            .then(|| for_operand(pass.rt, grad, &weight_sizes));
+        let for_x = pass.needs(0).then(|| for_operand(pass.rt, grad, &weight_sizes));
         vec![for_x, for_weight]
     })
 }

@@ -284,10 +284,13 @@ enum Part {
 /// The kernels of a call: for each layer and direction a product for all inputs at once and one for the state of
 /// each step; the gradients of weights are two products. The cell's arithmetic is counted with the states' bytes.
 fn launch(rt: &Runtime, run: &Run, writes: &[&Tensor], part: Part) {
-    let Some(dtype) = writes.first().map(|first| first.dtype()).filter(|_| rt.is_launching()) else {
+    let Some(dtype) = writes.first().map(|first| first.dtype()).filter(|_| rt.is_launching())
+    else {
         return;
     };
-    let Run { module: Recurrent { cell, hidden, layers, directions, .. }, time, batch, input, .. } = *run;
+    let Run {
+        module: Recurrent { cell, hidden, layers, directions, .. }, time, batch, input, ..
+    } = *run;
     let gates = cell.gates().saturating_mul(hidden);
     let tokens = time.saturating_mul(batch);
     let product = |writes: &[&Tensor], rows, inner, columns| {

@@ -1,6 +1,6 @@
 //! Launches: the kernels that a step runs on the device, in order, next to its allocations.
 //!
-//! Off by default; [`Runtime::record_launches`] turns it on. It reads what the rules of operators do, and changes no
+//! Off by default; [`Runtime::record_launches`] asks for it. It reads what the rules of operators do, and changes no
 //! event.
 //!
 //! A rule states its kernel by [`Runtime::launch`] or one of its short forms, with the tensors that the kernel
@@ -99,6 +99,8 @@ pub struct Convolution {
     pub positions: u64,
     /// COUNT: taps of the kernel.
     pub taps: u64,
+    /// Whether the tensors have their channels innermost, as kernels for tensor cores want them.
+    pub channels_last: bool,
 }
 
 impl Convolution {
@@ -206,10 +208,14 @@ impl Kernel {
         match *self {
             Self::Gemm { batch, rows, inner, columns, .. } => times(&[batch, rows, inner, columns]),
             Self::Convolution(Convolution {
-                batch, groups, inputs, outputs, positions, taps, ..
-            }) => {
-                times(&[batch, positions, outputs, inputs.div_euclid(groups.max(1)), taps])
-            }
+                batch,
+                groups,
+                inputs,
+                outputs,
+                positions,
+                taps,
+                ..
+            }) => times(&[batch, positions, outputs, inputs.div_euclid(groups.max(1)), taps]),
             Self::Attention { batch, heads, queries, keys, width, causal, backward } => {
                 // The scores and the result; the gradients take five products.
                 let products = if backward { 5 } else { 2 };
@@ -227,11 +233,19 @@ impl Kernel {
             | Self::Reduction { read, written }
             | Self::Foreach { read, written, .. } => return read + written,
             Self::Gemm { batch, rows, inner, columns, .. } => {
-                let sides = [times(&[rows, inner]), times(&[inner, columns]), times(&[rows, columns])];
+                let sides =
+                    [times(&[rows, inner]), times(&[inner, columns]), times(&[rows, columns])];
                 times(&[batch, sides.into_iter().fold(0, u64::saturating_add)])
             }
             Self::Convolution(Convolution {
-                batch, groups, inputs, outputs, input_positions, positions, taps, ..
+                batch,
+                groups,
+                inputs,
+                outputs,
+                input_positions,
+                positions,
+                taps,
+                ..
             }) => {
                 let weight = times(&[outputs, inputs.div_euclid(groups.max(1)), taps]);
                 times(&[batch, inputs, input_positions])
@@ -389,9 +403,9 @@ impl Recorder {
 }
 
 impl Runtime {
-    /// Records launches from here on.
-    pub fn record_launches(&self) {
-        self.recorder.borrow_mut().launches.get_or_insert_default();
+    /// Records launches from this iteration on.
+    pub fn record_launches(&self, iteration: usize) {
+        self.recorder.borrow_mut().launching_from = Some(iteration);
     }
 
     /// Launches since [`Runtime::record_launches`], which end here.
@@ -416,7 +430,8 @@ impl Runtime {
     /// A kernel of elements of this type that writes new tensors.
     pub fn launch(&self, writes: &[&Tensor], kernel: Kernel, dtype: DType) {
         if self.is_launching() {
-            let storages: Vec<StorageId> = writes.iter().map(|tensor| tensor.storage_id()).collect();
+            let storages: Vec<StorageId> =
+                writes.iter().map(|tensor| tensor.storage_id()).collect();
             self.recorder.borrow_mut().launch(&storages, kernel, dtype);
         }
     }

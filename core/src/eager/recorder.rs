@@ -56,6 +56,8 @@ pub struct Recorder {
     pub(super) asked: Asked,
     /// Kernels, where they are recorded.
     pub(super) launches: Option<Vec<Launch>>,
+    /// The iteration from which on they are.
+    pub(super) launching_from: Option<usize>,
     /// Labels by a key of their text; the next key is taken where two texts have the same.
     ids: BTreeMap<u64, LabelId>,
     /// Labels of operators by the address of their names, which is quicker to compare.
@@ -80,6 +82,7 @@ impl Default for Recorder {
             trace: Trace { labels: vec![String::new()], ..Trace::default() },
             asked: Asked::default(),
             launches: None,
+            launching_from: None,
             ids: BTreeMap::new(),
             operators: BTreeMap::new(),
             place: Place { operator: nothing, module: nothing, reason: None },
@@ -288,6 +291,9 @@ impl Recorder {
 
     pub(super) fn set_phase(&mut self, iteration: usize, phase: Phase) {
         (self.iteration, self.phase) = (iteration, phase);
+        if self.launching_from == Some(iteration) {
+            self.launches.get_or_insert_default();
+        }
         let event = self.trace.events.len();
         self.trace.phases.push(PhaseMark { event, iteration, phase });
     }

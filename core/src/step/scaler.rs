@@ -1,7 +1,6 @@
 //! `torch.amp.GradScaler`: a handful of numbers on the device (`torch/amp/grad_scaler.py`).
 
 use crate::aten::elementwise;
-use crate::eager::launch::Passes;
 use crate::eager::{Runtime, Tensor, kernels};
 use crate::tensor::DType;
 
@@ -26,7 +25,7 @@ impl Scaler {
     }
 
     /// `scaler.unscale_`: gradients are scaled in place, by the reciprocal in double precision.
-    pub fn unscale(&mut self, rt: &Runtime, gradients: &[Tensor]) {
+    pub fn unscale(&mut self, rt: &Runtime) {
         let Some([scale, _]) = &self.state else { return };
         let double = kernels::cast(rt, scale, DType::Float64);
         rt.enter_operator("aten::reciprocal");
@@ -34,17 +33,16 @@ impl Scaler {
         drop(double);
         let inverse = kernels::cast(rt, &reciprocal, DType::Float32);
         drop(reciprocal);
-        self.look(rt, inverse, gradients);
+        self.look(rt, inverse);
     }
 
     /// `_unscale_grads_`: each device gets copies of its own, the one that has them too.
-    fn look(&mut self, rt: &Runtime, inverse: Tensor, gradients: &[Tensor]) {
+    fn look(&mut self, rt: &Runtime, inverse: Tensor) {
         rt.enter_operator("aten::full");
         let found_inf = rt.empty(DType::Float32, &[]);
         rt.enter_operator("aten::to");
         self.found_inf = Some(rt.empty_like(&found_inf));
         let for_device = rt.empty_like(&inverse);
-        rt.launch_foreach(gradients, Passes { reads: 1, writes: 1 });
         drop(for_device);
         drop(inverse);
         drop(found_inf);
@@ -52,17 +50,11 @@ impl Scaler {
 
     /// `scaler.step(optimizer)`: gradients are unscaled before `step`, unless they are already. Fused
     /// kernels are told the scale instead, and whether a gradient overflowed.
-    pub fn step(
-        &mut self,
-        rt: &Runtime,
-        fused: bool,
-        gradients: &[Tensor],
-        step: impl FnOnce(),
-    ) {
+    pub fn step(&mut self, rt: &Runtime, fused: bool, step: impl FnOnce()) {
         let is_unscaled = self.found_inf.is_some();
         if !fused {
             if !is_unscaled {
-                self.unscale(rt, gradients);
+                self.unscale(rt);
             }
             return step();
         }
@@ -72,7 +64,7 @@ impl Scaler {
         };
         if !is_unscaled {
             // `_check_inf_per_device` scales by one.
-            self.look(rt, number("aten::full"), gradients);
+            self.look(rt, number("aten::full"));
         }
         let found_inf = number("aten::add");
         let grad_scale = (!is_unscaled).then(|| number("aten::mul"));

@@ -174,7 +174,8 @@ impl Model {
         let l1 = self.multiprocessors * f64::from(self.gpu.rates.l1_kib);
         let cache = KIB * (f64::from(self.gpu.rates.l2_kib) + l1);
         let in_flight = row * resident * self.multiprocessors;
-        let miss = part((in_flight / cache - self.constants.cache_free) / self.constants.cache_span);
+        let miss =
+            part((in_flight / cache - self.constants.cache_free) / self.constants.cache_span);
         self.memory(size * once) + self.dram(size * again * miss)
     }
 
@@ -281,7 +282,8 @@ impl Model {
         slowed.min(clocks / self.base) + latency
     }
 
-    /// A convolution as the product of its unfolded input; a depthwise one moves its tensors.
+    /// A convolution as the product of its unfolded input; a depthwise one moves its tensors
+    /// (`docs/convolution-workspaces.md`).
     fn convolution(&self, convolution: Convolution, launch: &Launch) -> Time {
         let Convolution { product, batch, groups, inputs, outputs, .. } = convolution;
         let Convolution { input_positions, positions, taps, .. } = convolution;
@@ -291,8 +293,7 @@ impl Model {
         }
         let groups = groups.max(1);
         let (inputs, outputs) = (inputs.div_euclid(groups), outputs.div_euclid(groups));
-        let (rows, seen) =
-            (batch.saturating_mul(positions), batch.saturating_mul(input_positions));
+        let (rows, seen) = (batch.saturating_mul(positions), batch.saturating_mul(input_positions));
         let unfolded = inputs.saturating_mul(taps);
         let sizes = match product {
             Product::Forward => [groups, rows, unfolded, outputs],
@@ -316,7 +317,19 @@ impl Model {
         let memory = self.memory(bytes(launch.bytes()));
         let arithmetic = self.least(shape, unit, false);
         let bound = if arithmetic > memory { Bound::Arithmetic } else { Bound::Bandwidth };
-        Time { us: arithmetic.max(memory), bound, is_fitted: false }
+        let is_turned = unit.flop > 2.0 * self.lanes && !convolution.channels_last;
+        let turning = if is_turned { self.turning(convolution, launch.dtype) } else { 0.0 };
+        Time { us: arithmetic.max(memory) + turning, bound, is_fitted: false }
+    }
+
+    /// Kernels for tensor cores want channels innermost: cuDNN copies input and output of others, or their gradients.
+    fn turning(&self, convolution: Convolution, dtype: DType) -> f64 {
+        let Convolution { batch, inputs, outputs, input_positions, positions, .. } = convolution;
+        let copy = |channels: u64, positions: u64| {
+            let elements = batch.saturating_mul(channels).saturating_mul(positions);
+            self.memory(bytes(dtype.size().times(elements).times(2)))
+        };
+        copy(inputs, input_positions) + copy(outputs, positions)
     }
 
     /// Attention in one kernel: its products one after another, and the operands from memory.
@@ -355,7 +368,7 @@ mod tests {
     use super::*;
     use crate::device::{self, Rates};
 
-    /// A100 40 GB PCIe, H100 SXM and T4.
+    /// A100 40 GB as a card, H100 SXM and T4.
     fn gpus() -> [Gpu; 3] {
         let of = |id| Gpu::of(device::find(id).unwrap()).unwrap();
         let a100 = of("a100-40gb");
@@ -366,6 +379,7 @@ mod tests {
     /// As `tests/times/model.py` gives them.
     #[test]
     fn times_are_those_of_the_fitted_model() {
+        type Time<'a> = &'a dyn Fn(&Model) -> f64;
         let single = Unit { flop: 0.0, is_fitted: true };
         let product = |model: &Model| {
             let shape = Shape::new([1, 4096, 1024, 4096], false);
@@ -374,7 +388,7 @@ mod tests {
         let elementwise = |model: &Model| model.memory(4.0 * 3.0 * 16_777_216.0);
         let softmax = |model: &Model| model.softmax(65_536.0, 1024.0, 1.0, Bytes(4));
         let norm = |model: &Model| model.norm(8192.0, 4096.0, 1.0, Bytes(4));
-        let kernels: [(&dyn Fn(&Model) -> f64, [f64; 3]); 4] = [
+        let kernels: [(Time<'_>, [f64; 3]); 4] = [
             (&product, [2147.74, 710.73, 8675.78]),
             (&elementwise, [143.25, 66.45, 839.08]),
             (&softmax, [382.00, 177.21, 2237.56]),
