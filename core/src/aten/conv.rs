@@ -152,10 +152,10 @@ fn native_gradients(
     rt.enter_operator("aten::convolution_backward");
     let for_weight = pass.needs(1).then(|| rt.empty(grad.dtype(), weight.sizes()));
     let for_input = pass.needs(0).then(|| rt.empty(grad.dtype(), x.sizes()));
-    for y in &for_weight {
+    if let Some(y) = &for_weight {
         launch(rt, y, layer, Direction::BackwardFilter);
     }
-    for y in &for_input {
+    if let Some(y) = &for_input {
         launch(rt, y, layer, Direction::BackwardData);
     }
     drop((copy, grad_copy));

@@ -113,6 +113,9 @@ pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
 pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
     rt.enter_operator(op.name);
     let clone = (op.in_place == Reads::Input && rt.requires_grad(&[x])).then(|| rt.empty_like(x));
+    if let Some(clone) = &clone {
+        rt.launch_elementwise(&[x], &[clone]);
+    }
     rt.launch_in_place(&[], x);
     let y = x.alias_in_place();
     let saved: Vec<&Tensor> = match op.in_place {
@@ -156,6 +159,9 @@ pub fn sub(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     let y = output(rt, promote(a, b), &[a, b]);
     rt.differentiable("SubBackward0", y, &[a, b], &[], |pass| {
         let negated = pass.grad().filter(|_| pass.needs(1)).map(|grad| pass.rt.empty_like(grad));
+        if let (Some(grad), Some(negated)) = (pass.grad(), &negated) {
+            pass.rt.launch_elementwise(&[grad], &[negated]);
+        }
         vec![pass.grad().cloned(), negated]
     })
 }
@@ -237,6 +243,7 @@ pub fn scale_in_place(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
 pub fn shift(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
     rt.enter_operator(name);
     let y = rt.empty_like(x);
+    rt.launch_elementwise(&[x], &[&y]);
     rt.differentiable("AddBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
@@ -250,11 +257,16 @@ pub fn pow_scalar(rt: &Runtime, x: &Tensor) -> Tensor {
     let [x] = &rt.for_operator("aten::pow", [x]);
     rt.enter_operator("aten::pow");
     let y = rt.empty_like(x);
+    rt.launch_elementwise(&[x], &[&y]);
     rt.differentiable("PowBackward0", y, &[x], &[x], |pass| {
         let Some(grad) = pass.grad() else { return vec![None] };
         let power = pass.rt.empty_like(grad);
         let scaled = pass.rt.empty_like(grad);
         let result = pass.rt.empty_like(grad);
+        if let Some(x) = pass.saved(0) {
+            pass.rt.launch_elementwise(&[x], &[&power]);
+            pass.rt.launch_elementwise(&[&power], &[&scaled]);
+        }
         pass.rt.launch_elementwise(&[grad, &scaled], &[&result]);
         drop(scaled);
         drop(power);

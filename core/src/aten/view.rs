@@ -35,6 +35,7 @@ pub(super) fn copy(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
 pub fn duplicate(rt: &Runtime, x: &Tensor) -> Tensor {
     rt.enter_operator("aten::clone");
     let y = rt.empty_like(x);
+    rt.launch_elementwise(&[x], &[&y]);
     rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
@@ -176,6 +177,8 @@ pub fn split(rt: &Runtime, x: &Tensor, dim: usize, lengths: &[u64]) -> Vec<Tenso
             .collect();
         let format = common_format(pass.grads.iter().flatten().chain(&zeros));
         let whole = pass.rt.empty_in(dtype, &sizes, format);
+        let reads: Vec<&Tensor> = pass.grads.iter().flatten().chain(&zeros).collect();
+        pass.rt.launch_elementwise(&reads, &[&whole]);
         drop(zeros);
         vec![Some(whole)]
     })
@@ -200,6 +203,8 @@ pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
             .map(|_| pass.rt.empty(dtype, &piece_sizes))
             .collect();
         let whole = pass.rt.empty(dtype, &sizes);
+        let reads: Vec<&Tensor> = pass.grads.iter().flatten().chain(&zeros).collect();
+        pass.rt.launch_elementwise(&reads, &[&whole]);
         drop(zeros);
         vec![Some(whole)]
     })
@@ -284,6 +289,7 @@ pub fn cat_to(rt: &Runtime, pieces: &[&Tensor], dim: usize, total: u64) -> Tenso
     let widest = |dtype, piece: &&Tensor| promote(dtype, piece.dtype());
     let format = common_format(pieces.iter().copied());
     let y = rt.empty_in(pieces.iter().fold(first.dtype(), widest), &sizes, format);
+    rt.launch_elementwise(pieces, &[&y]);
     let lengths: Vec<u64> = pieces.iter().map(|piece| piece.size(dim)).collect();
     rt.differentiable("CatBackward0", y, pieces, &[], move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
