@@ -91,7 +91,7 @@ impl Picoseconds {
         Self((microseconds * 1e6 + 0.5) as u64)
     }
 
-    /// So many of it.
+    /// A multiple of it.
     const fn times(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::device;
 
-    /// A device without rates has no time, and says so.
+    /// A device without rates has no time, and the error names it.
     #[test]
     fn devices_without_rates_are_refused() {
         let of = |id| Gpu::of(device::find(id).expect("it is in the table"));

@@ -191,7 +191,7 @@ pub fn layer_norm(
     })
 }
 
-/// The kernel over so many rows of `x`, or channels, that reads this many tensors of its size.
+/// The kernel over this many rows of `x`, or channels, that reads `inputs` tensors of its size.
 fn rows_of(x: &Tensor, rows: u64, inputs: u64) -> Kernel {
     let width = x.numel().checked_div(rows).unwrap_or_default();
     Kernel::Norm { rows, width, inputs }

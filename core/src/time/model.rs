@@ -160,7 +160,7 @@ impl Model {
         size / (f64::from(self.gpu.rates.bandwidth) * MEGA * share)
     }
 
-    /// Time of a kernel that moves so many bytes, each once: what L2 still holds of them stays there.
+    /// Time of a kernel that moves this many bytes, each once: what L2 still holds of them stays there.
     fn memory(&self, size: f64) -> f64 {
         let l2 = KIB * f64::from(self.gpu.rates.l2_kib);
         let miss = part((size / l2 - self.constants.l2_free) / self.constants.l2_span);

@@ -61,7 +61,7 @@ pub(super) const TORCH: Rule = Rule {
     assumed_of_loop: "",
 };
 
-/// An operator that reads and writes so many tensors of a parameter's size.
+/// An operator that reads and writes these counts of tensors, each as large as a parameter.
 pub(super) const fn passes(reads: u64, writes: u64) -> Passes {
     Passes { reads, writes }
 }
