@@ -1,6 +1,7 @@
 //! The page's state and data. Nothing here touches the document.
 
 pub(crate) mod derived;
+pub(crate) mod distances;
 pub(crate) mod examples;
 pub(crate) mod explained;
 pub(crate) mod export;

@@ -46,6 +46,8 @@ pub(crate) enum Task {
     Explain(Explain),
     /// Show what published estimators say of the same training
     Compare(Compare),
+    /// Estimate how long a training step takes on each GPU
+    Time(Time),
     /// Score published estimators, and ours, over measured runs
     Scoreboard(Scoreboard),
     /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
@@ -98,6 +100,21 @@ pub(crate) struct Compare {
     pub(crate) training: Training,
 
     /// Print JSON, bytes as integers
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A model, and the training whose steps are timed.
+#[derive(Args, Debug)]
+pub(crate) struct Time {
+    /// A model, as for `estimate`
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) training: Training,
+
+    /// Print JSON: times in picoseconds, bytes as integers
     #[arg(long)]
     pub(crate) json: bool,
 }

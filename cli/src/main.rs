@@ -21,6 +21,7 @@ mod replay;
 mod scoreboard;
 mod table;
 mod text;
+mod time;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -64,6 +65,10 @@ fn main() -> ExitCode {
             Err(error) => return complain(&locate(&arguments.snapshot, &error), BAD_INPUT),
         },
         Task::Compare(arguments) => match compare_all(&arguments) {
+            Ok(output) => (output, ExitCode::SUCCESS),
+            Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
+        },
+        Task::Time(arguments) => match time_steps(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
             Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
         },
@@ -188,6 +193,10 @@ fn open(path: &Path) -> Result<Model, Error> {
 /// What all estimators say of a model.
 fn compare_all(arguments: &args::Compare) -> Result<String, Error> {
     estimators::compare(&open(&arguments.model)?, arguments)
+}
+
+fn time_steps(arguments: &args::Time) -> Result<String, Error> {
+    time::time(&open(&arguments.model)?, arguments)
 }
 
 /// The name of a model in answers: that of its file without folders, or its name in the catalogue.

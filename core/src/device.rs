@@ -21,11 +21,13 @@ use crate::eager::Hardware;
 use crate::error::{Error, ErrorKind};
 
 mod confidence;
+mod rates;
 mod room;
 mod seen;
 mod table;
 
 pub use self::confidence::{Doubt, Interval};
+pub use self::rates::{MemoryKind, Rates};
 pub use self::room::Room;
 pub use self::seen::{Fit, Suspect, Totals, named_as, suspects};
 
@@ -58,6 +60,8 @@ pub struct Device {
     pub multiprocessors: u64,
     /// COUNT: threads that can be resident on one multiprocessor.
     pub threads_per_multiprocessor: u64,
+    /// How fast it is, where the vendor publishes all of it.
+    pub rates: Option<Rates>,
 }
 
 impl Device {

@@ -18,6 +18,7 @@ pub mod checkpoint;
 pub mod cublas;
 pub mod hardware;
 pub mod kernels;
+pub mod launch;
 pub mod layout;
 pub mod recorder;
 pub mod tensor;
@@ -28,6 +29,7 @@ use std::rc::Rc;
 
 pub use autograd::{Edge, GradNode, Gradients, Pass};
 pub use hardware::{Asked, Elsewhere, Hardware};
+pub use launch::{Kernel, Launch, Launches};
 pub use tensor::Tensor;
 
 use self::recorder::{Recorder, Storage};

@@ -17,7 +17,7 @@ use crate::allocator::{self, Conf};
 use crate::config::{Attention, Config, Precision};
 use crate::device;
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
-use crate::eager::{Asked, Hardware};
+use crate::eager::{Asked, Hardware, Launches};
 use crate::error::Error;
 use crate::formats::catalogue::Entry;
 use crate::formats::{self, Opened, Recognised};
@@ -196,6 +196,27 @@ impl Model {
         Ok(self.record(&self.shape(config)?, config, hardware)?.trace)
     }
 
+    /// The kernels of a steady iteration, as PyTorch would launch them on a device.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn launches(&self, config: &Config) -> Result<Launches, Error> {
+        let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
+        self.launches_of(&self.shape(config)?, config, hardware)
+    }
+
+    /// The same of shapes that are known.
+    fn launches_of(
+        &self,
+        shaped: &Shaped,
+        config: &Config,
+        hardware: Hardware,
+    ) -> Result<Launches, Error> {
+        let sink = Diagnostics::default();
+        let (program, loss) = self.program(shaped, config, &sink)?;
+        step::launches(&program, &loss, config, hardware, &(), &sink)
+    }
+
     /// Shapes: what depends on the dimensions, and hardly on anything else.
     fn shape(&self, config: &Config) -> Result<Shaped, Error> {
         self.shape_to(config, unroll::NODES_MAX)
@@ -228,16 +249,8 @@ impl Model {
         let typed = &shaped.typed;
         let sink = Diagnostics::default();
         sink.extend(shaped.diagnostics.iter().cloned());
-        let mut program = self.recover(graph, typed, config, &sink);
-        if let Some(dtype) = config.precision.converts_to().filter(|_| !graph.is_program) {
-            program.typed.to_mut().convert_floats(dtype);
-        }
-        if let Some(reason) = self.recognised.fidelity.reason() {
-            program.rests_on(&reason);
-        }
-        adapt::adapt(&mut program, config, &sink)?;
+        let (program, loss) = self.program(shaped, config, &sink)?;
         let is_exact = program.reasons.is_empty();
-        let loss = Loss::choose(config.loss, &program.graph, &program.typed, &sink)?;
         let (trace, asked) = step::record(&program, &loss, config, hardware, &(), &sink)?;
         Ok(Run {
             trace,
@@ -248,6 +261,26 @@ impl Model {
             lacks_parts: typed.lower_bound,
             is_exact,
         })
+    }
+
+    /// The program of a configuration, and its loss.
+    fn program<'a>(
+        &'a self,
+        shaped: &'a Shaped,
+        config: &Config,
+        sink: &'a Diagnostics,
+    ) -> Result<(Program<'a>, Loss), Error> {
+        let graph = shaped.graph.as_ref().unwrap_or(&self.graph);
+        let mut program = self.recover(graph, &shaped.typed, config, sink);
+        if let Some(dtype) = config.precision.converts_to().filter(|_| !graph.is_program) {
+            program.typed.to_mut().convert_floats(dtype);
+        }
+        if let Some(reason) = self.recognised.fidelity.reason() {
+            program.rests_on(&reason);
+        }
+        adapt::adapt(&mut program, config, sink)?;
+        let loss = Loss::choose(config.loss, &program.graph, &program.typed, sink)?;
+        Ok((program, loss))
     }
 
     /// The operators that PyTorch runs.

@@ -14,6 +14,7 @@
 //! | [`eager`], [`step`] | training iterations → [`Trace`](trace::Trace) of allocations and frees | addresses |
 //! | [`allocator`] | trace → segments, blocks, statistics | tensors |
 //! | [`device`] | a GPU's memory, and the memory outside the allocator | models |
+//! | [`time`] | the kernels of a step → how long it takes on a GPU | models |
 //! | [`observed`] | a message of PyTorch, or `nvidia-smi` → facts about the machine | models |
 //! | [`report`] | plain data of the answer | the UI |
 //! | [`recorded`] | a memory snapshot of PyTorch → its history, also under other settings | models |
@@ -82,6 +83,8 @@ pub mod step;
 pub mod allocator;
 
 pub mod device;
+
+pub mod time;
 
 pub mod observed;
 

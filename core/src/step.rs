@@ -36,7 +36,8 @@ use crate::adapt::{is_lora, quantized_weights};
 use crate::config::{Batches, Checkpoint, Config, MemoryFormat, Quantize};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::eager::autograd::Leaf;
-use crate::eager::{Asked, Hardware, Runtime, Tensor};
+use crate::eager::launch::Passes;
+use crate::eager::{Asked, Hardware, Launches, Runtime, Tensor};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Graph, ValueId};
 use crate::infer::Typed;
@@ -84,9 +85,38 @@ pub fn record(
     hooks: &dyn Hooks,
     sink: &Diagnostics,
 ) -> Result<(Trace, Asked), Error> {
+    let rt = Runtime::new(hardware, config.pytorch);
+    run(rt, program, loss, config, hooks, sink).map(|(trace, asked, _)| (trace, asked))
+}
+
+/// Runs the iterations and returns the kernels of the last one, in the order of their launches.
+///
+/// # Errors
+/// As [`record`].
+pub fn launches(
+    program: &Program<'_>,
+    loss: &Loss,
+    config: &Config,
+    hardware: Hardware,
+    hooks: &dyn Hooks,
+    sink: &Diagnostics,
+) -> Result<Launches, Error> {
+    let rt = Runtime::new(hardware, config.pytorch);
+    rt.record_launches(ITERATIONS);
+    run(rt, program, loss, config, hooks, sink).map(|(_, _, launches)| launches)
+}
+
+/// What the iterations did, and the kernels that the process was asked to record.
+pub(crate) fn run(
+    rt: Runtime,
+    program: &Program<'_>,
+    loss: &Loss,
+    config: &Config,
+    hooks: &dyn Hooks,
+    sink: &Diagnostics,
+) -> Result<(Trace, Asked, Launches), Error> {
     let typed = &*program.typed;
     let batches = batches(config)?;
-    let rt = Runtime::new(hardware, config.pytorch);
     rt.expect_operators(program.nodes.len());
     let mut device = Device::load(&rt, program, config, hooks, sink)?;
     let plan = BatchPlan { graph: &program.graph, typed, loss, format: config.memory_format };
@@ -102,7 +132,24 @@ pub fn record(
         }
     }
     let held = script.end();
-    let training = &held.training;
+    diagnose(&rt, program, config, (&forward, &held.training), sink);
+    let mut list = rt.take_launches();
+    repeat::count(&mut list, &forward.trips(), &program.graph.folds);
+    let (mut trace, mut asked) = rt.into_parts();
+    let labels = if list.is_empty() { Vec::new() } else { trace.labels.clone() };
+    sink.extend(repeat::all(&mut trace, &mut asked, &forward.trips(), &program.graph.folds)?);
+    sink.extend(unproven::mark(program, typed, &mut trace));
+    Ok((trace, asked, Launches { list, labels }))
+}
+
+/// What the user should know of the run.
+fn diagnose(
+    rt: &Runtime,
+    program: &Program<'_>,
+    config: &Config,
+    (forward, training): (&Forward<'_>, &Training),
+    sink: &Diagnostics,
+) {
     sink.extend(forward.diagnostics());
     sink.extend(checkpoint_diagnostic(config.checkpoint, forward.regions()));
     sink.extend(training.optimizer.diagnostics());
@@ -110,10 +157,6 @@ pub fn record(
     sink.extend(format_diagnostic(program, config));
     sink.extend(rt.lacking_gradients().into_iter().map(lacking_gradient));
     sink.extend(rt.lacks_workspaces().then(missing_workspaces));
-    let (mut trace, mut asked) = rt.into_parts();
-    sink.extend(repeat::all(&mut trace, &mut asked, &forward.trips(), &program.graph.folds)?);
-    sink.extend(unproven::mark(program, typed, &mut trace));
-    Ok((trace, asked))
 }
 
 /// That convolutions ran without their workspaces.
@@ -190,15 +233,26 @@ impl Training {
             clip::grad_norm(rt, updated);
         }
         if let Some(scaler) = scaler {
+            // One operator scales gradients and looks for what is not finite.
+            rt.launch_foreach(&gradients(rt, updated), Passes { reads: 1, writes: 1 });
             scaler.step(rt, optimizer.is_fused(), || optimizer.step(rt, updated));
             scaler.update();
         } else {
             optimizer.step(rt, updated);
         }
+        if let Some(masters) = masters {
+            masters.hand_back(rt, parameters);
+        }
         if let Some(average) = average {
             average.update(rt);
         }
     }
+}
+
+/// Gradients that there are; none where launches are not recorded, which alone ask for them.
+fn gradients(rt: &Runtime, parameters: &[Parameter]) -> Vec<Tensor> {
+    let parameters = if rt.is_launching() { parameters } else { &[] };
+    parameters.iter().filter_map(|parameter| parameter.leaf.grad()).collect()
 }
 
 /// COUNT: batches of one step.

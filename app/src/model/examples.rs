@@ -55,6 +55,7 @@ pub(crate) const EXAMPLES: [Example; 3] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::distances;
     use crate::worker::load::GRAPH;
 
     /// The packed graphs are those of the files; `UPDATE_EXPECT=1` writes them.
@@ -65,7 +66,10 @@ mod tests {
             let bytes = std::fs::read(format!("{root}/examples/{}", example.file)).expect("a file");
             let model = highwater_core::open(&mut bytes.as_slice(), example.file).expect("a model");
             let mut packed = GRAPH.to_vec();
-            packed.extend(postcard::to_stdvec(model.graph()).expect("it packs"));
+            let graph = distances::taken(model.graph().clone());
+            packed.extend(postcard::to_stdvec(&graph).expect("it packs"));
+            let again = format!("{:?}", distances::restored(graph));
+            assert_eq!(again, format!("{:?}", model.graph()), "{}", example.path);
             let path = format!("{root}/public/{}", example.path);
             if std::env::var_os("UPDATE_EXPECT").is_some() {
                 std::fs::write(&path, &packed).expect("it is written");

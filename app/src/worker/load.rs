@@ -8,6 +8,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync};
 
 use super::files;
+use crate::model::distances;
 
 /// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
 /// few bytes of each; a block saves a round trip through the browser for each of them.
@@ -51,7 +52,7 @@ impl Opening {
     /// The graph of an example, which needs no reader.
     pub(crate) fn graph(&self) -> Option<Graph> {
         let Self::Bytes(bytes) = self else { return None };
-        postcard::from_bytes(bytes.strip_prefix(GRAPH)?).ok()
+        postcard::from_bytes(bytes.strip_prefix(GRAPH)?).ok().map(distances::restored)
     }
 
     /// Its contents, if they are a text that a person could edit.

@@ -13,4 +13,5 @@ mod replay;
 mod run;
 mod scoreboard;
 mod text;
+mod time;
 mod usage;

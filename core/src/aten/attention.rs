@@ -6,7 +6,7 @@
 
 use super::{dropout, elementwise, matmul, softmax, view};
 use crate::bytes::Bytes;
-use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
+use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels, launch};
 use crate::tensor::DType;
 
 /// COUNT: elements that a row of the bias is padded to a multiple of, and its gradient's likewise
@@ -94,10 +94,10 @@ pub fn attention(
     // No kernel runs under autocast any more.
     let is_plain = bias.is_none() && !(causal && q.sizes().get(2) != k.sizes().get(2));
     rt.autocast(None, || match Kernel::choose(rt, [q, k, v], is_plain) {
-        Kernel::Flash => padded_flash_attention(rt, [q, k, v], drops),
+        Kernel::Flash => padded_flash_attention(rt, [q, k, v], [drops, causal]),
         Kernel::MemoryEfficient => {
             let padded = bias.as_ref().map(|bias| padded_bias(rt, bias, [q, k]));
-            efficient_attention(rt, [q, k, v], padded.as_ref(), drops)
+            efficient_attention(rt, [q, k, v], padded.as_ref(), [drops, causal])
         }
         Kernel::Math => math_attention(rt, [q, k, v], bias.as_ref(), drops),
     })
@@ -126,13 +126,17 @@ fn padded_to(rt: &Runtime, x: &Tensor, alignment: u64) -> Tensor {
 }
 
 /// Heads are padded to a multiple of eight elements, and the result is cut (`pad_last_dim`).
-fn padded_flash_attention(rt: &Runtime, operands: [&Tensor; 3], drops: bool) -> Tensor {
+fn padded_flash_attention(
+    rt: &Runtime,
+    operands: [&Tensor; 3],
+    [drops, causal]: [bool; 2],
+) -> Tensor {
     let width = operands[0].size(3);
     if width.is_multiple_of(HEAD_ALIGNMENT) {
-        return flash_attention(rt, operands, drops);
+        return flash_attention(rt, operands, [drops, causal]);
     }
     let [q, k, v] = operands.map(|operand| padded_to(rt, operand, HEAD_ALIGNMENT));
-    view::slice(rt, &flash_attention(rt, [&q, &k, &v], drops), 3, width, 1)
+    view::slice(rt, &flash_attention(rt, [&q, &k, &v], [drops, causal]), 3, width, 1)
 }
 
 /// `_scaled_dot_product_attention_math`: in single precision whatever the operands are in. It gives the
@@ -227,7 +231,11 @@ fn as_bias(rt: &Runtime, mask: Tensor, dtype: DType) -> Tensor {
 ///
 /// Saved: q, k, v, the logarithm of the row sums, the output, and the random state: a seed of two
 /// words and an offset, also where nothing is dropped.
-pub fn flash_attention(rt: &Runtime, [q, k, v]: [&Tensor; 3], drops: bool) -> Tensor {
+pub fn flash_attention(
+    rt: &Runtime,
+    [q, k, v]: [&Tensor; 3],
+    [drops, causal]: [bool; 2],
+) -> Tensor {
     rt.enter_operator("aten::_flash_attention_forward");
     let y = like_by_row(rt, q);
     let lse = rt.empty(DType::Float32, &[q.size(0), q.size(1), q.size(2)]);
@@ -242,10 +250,18 @@ pub fn flash_attention(rt: &Runtime, [q, k, v]: [&Tensor; 3], drops: bool) -> Te
         let seed = rt.empty(DType::Int64, &[2]);
         (seed, rt.empty(DType::Int64, &[]))
     };
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> = [&y, &lse, &seed, &offset]
+            .into_iter()
+            .chain(&state)
+            .chain(partial.iter().flatten())
+            .collect();
+        rt.launch(&writes, fused([q, k], [causal, false]), q.dtype());
+    }
     drop((state, partial));
     let saved = [q, k, v, &lse, &y, &seed, &offset];
     let name = "ScaledDotProductFlashAttentionBackward0";
-    rt.differentiable(name, y.clone(), &[q, k, v], &saved, flash_backward)
+    rt.differentiable(name, y.clone(), &[q, k, v], &saved, move |pass| flash_backward(pass, causal))
 }
 
 /// COUNT: parts that the keys are split into, so that few queries still fill the device
@@ -306,7 +322,7 @@ fn like_by_row(rt: &Runtime, like: &Tensor) -> Tensor {
     })
 }
 
-fn flash_backward(pass: &Pass<'_>) -> Gradients {
+fn flash_backward(pass: &Pass<'_>, causal: bool) -> Gradients {
     let (Some(grad), Some(q), Some(k), Some(v)) =
         (pass.grad(), pass.saved(0), pass.saved(1), pass.saved(2))
     else {
@@ -328,11 +344,29 @@ fn flash_backward(pass: &Pass<'_>) -> Gradients {
     } else {
         Vec::new()
     };
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> =
+            gradients.iter().chain([&sums, &accumulator]).chain(&repeated).collect();
+        rt.launch(&writes, fused([q, k], [causal, true]), q.dtype());
+    }
     drop(repeated);
     drop(accumulator);
     drop(sums);
     drop((out_copy, grad_copy));
     gradients.map(Some).into()
+}
+
+/// The kernel for all heads.
+fn fused([q, k]: [&Tensor; 2], [causal, backward]: [bool; 2]) -> launch::Kernel {
+    launch::Kernel::Attention {
+        batch: q.size(0),
+        heads: q.size(1),
+        queries: q.size(2),
+        keys: k.size(2),
+        width: q.size(3),
+        causal,
+        backward,
+    }
 }
 
 /// Memory-efficient attention over `q, k, v [B, H, S, D]`.
@@ -343,7 +377,7 @@ pub fn efficient_attention(
     rt: &Runtime,
     [q, k, v]: [&Tensor; 3],
     bias: Option<&Tensor>,
-    drops: bool,
+    [drops, causal]: [bool; 2],
 ) -> Tensor {
     rt.enter_operator("aten::_efficient_attention_forward");
     let seed = (!drops).then(|| rt.empty(DType::Int64, &[]));
@@ -357,6 +391,10 @@ pub fn efficient_attention(
         vec![batch, heads, rows, width],
         vec![rows * heads * width, width, heads * width, 1],
     );
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> = [&out, &lse].into_iter().chain(&seed).chain(&offset).collect();
+        rt.launch(&writes, fused([q, k], [causal, false]), q.dtype());
+    }
     drop(out);
     let mut saved: Vec<&Tensor> = bias.into_iter().collect();
     saved.extend([q, k, v, &lse, &y]);
@@ -367,11 +405,11 @@ pub fn efficient_attention(
     inputs.extend(bias);
     let name = "ScaledDotProductEfficientAttentionBackward0";
     let behind_bias = usize::from(bias.is_some());
-    rt.differentiable(name, y, &inputs, &saved, move |pass| backward(pass, behind_bias))
+    rt.differentiable(name, y, &inputs, &saved, move |pass| backward(pass, behind_bias, causal))
 }
 
 /// The queries are the saved tensor at `at`, keys and values follow.
-fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
+fn backward(pass: &Pass<'_>, at: usize, causal: bool) -> Gradients {
     let (Some(grad), Some(q), Some(k), Some(v)) =
         (pass.grad(), pass.saved(at), pass.saved(at + 1), pass.saved(at + 2))
     else {
@@ -412,6 +450,11 @@ fn backward(pass: &Pass<'_>, at: usize) -> Gradients {
         (rt.empty(DType::Float32, &[batch, rows, heads]), product)
     });
     let delta = rt.empty(DType::Float32, &[batch, heads, rows]);
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> =
+            [&for_q, &for_k, &for_v].into_iter().chain(&for_bias).chain(&repeated).collect();
+        rt.launch(&writes, fused([q, k], [causal, true]), q.dtype());
+    }
     drop(products);
     let (dtype, columns) = (q.dtype(), k.size(2));
     let scratch = rt.scratch_by(move |hardware| {

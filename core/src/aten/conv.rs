@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 use super::view;
 use crate::config::MemoryFormat;
 use crate::eager::kernels;
-use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::eager::launch::{self, Product};
+use crate::eager::{Gradients, Kernel, Pass, Runtime, Tensor};
 use crate::tensor::{DType, Dims};
 
 pub mod workspace;
@@ -62,6 +63,11 @@ pub fn convolution(
     let weight_copy = rt.no_grad(|| view::contiguous_in(rt, weight, format));
     rt.enter_operator("aten::convolution");
     take_workspace(rt, &layer, Direction::Forward);
+    launch(rt, &y, &layer, Direction::Forward);
+    if let Some(bias) = bias.as_ref().filter(|_| !layer.native) {
+        // `output.add_(bias)`.
+        rt.launch_in_place(&[bias], &y);
+    }
     drop((weight_copy, copy));
     let y = if is_line { as_line(y) } else { y };
     let inputs: SmallVec<[&Tensor; 3]> = given.iter().chain(&bias).collect();
@@ -118,7 +124,7 @@ fn gradients(pass: &Pass<'_>, layer: &Rc<Layer>, grad: &Tensor, has_bias: bool) 
     let (Some(x), Some(weight)) = (pass.saved(0), pass.saved(1)) else { return Vec::new() };
     let rt = pass.rt;
     let (for_input, for_weight) = if layer.native {
-        native_gradients(pass, grad, x, weight)
+        native_gradients(pass, layer, grad, x, weight)
     } else {
         cudnn_gradients(pass, layer, grad, x, weight)
     };
@@ -135,6 +141,7 @@ fn gradients(pass: &Pass<'_>, layer: &Rc<Layer>, grad: &Tensor, has_bias: bool) 
 /// weight's gradient first.
 fn native_gradients(
     pass: &Pass<'_>,
+    layer: &Rc<Layer>,
     grad: &Tensor,
     x: &Tensor,
     weight: &Tensor,
@@ -145,6 +152,12 @@ fn native_gradients(
     rt.enter_operator("aten::convolution_backward");
     let for_weight = pass.needs(1).then(|| rt.empty(grad.dtype(), weight.sizes()));
     let for_input = pass.needs(0).then(|| rt.empty(grad.dtype(), x.sizes()));
+    if let Some(y) = &for_weight {
+        launch(rt, y, layer, Direction::BackwardFilter);
+    }
+    if let Some(y) = &for_input {
+        launch(rt, y, layer, Direction::BackwardData);
+    }
     drop((copy, grad_copy));
     (for_input, for_weight)
 }
@@ -174,6 +187,7 @@ fn cudnn_gradients(
         let grad = view::contiguous_in(rt, &grad, format);
         rt.enter_operator("aten::convolution_backward");
         take_workspace(rt, layer, Direction::BackwardData);
+        launch(rt, &result, layer, Direction::BackwardData);
         drop((grad, weight));
         result
     });
@@ -184,10 +198,37 @@ fn cudnn_gradients(
         rt.enter_operator("aten::convolution_backward");
         let result = rt.empty_in(grad.dtype(), weight.sizes(), format);
         take_workspace(rt, layer, Direction::BackwardFilter);
+        launch(rt, &result, layer, Direction::BackwardFilter);
         drop((x, grad));
         result
     });
     (for_input, for_weight)
+}
+
+/// The kernel of one of a layer's products, which writes `y`.
+fn launch(rt: &Runtime, y: &Tensor, layer: &Layer, direction: Direction) {
+    if !rt.is_launching() {
+        return;
+    }
+    let product = match (layer.transposed, direction) {
+        (false, Direction::Forward) | (true, Direction::BackwardData) => Product::Forward,
+        (false, Direction::BackwardData) | (true, Direction::Forward) => Product::Data,
+        (_, Direction::BackwardFilter) => Product::Filter,
+    };
+    let spatial = |dims: &[u64]| dims.iter().skip(2).copied().fold(1, u64::saturating_mul);
+    let first = |dims: &[u64], at: usize| dims.get(at).copied().unwrap_or(1);
+    let kernel = Kernel::Convolution(launch::Convolution {
+        product,
+        batch: first(&layer.input, 0),
+        groups: layer.groups,
+        inputs: first(&layer.weight, 1).saturating_mul(layer.groups),
+        outputs: first(&layer.weight, 0),
+        input_positions: spatial(&layer.input),
+        positions: spatial(&layer.output),
+        taps: spatial(&layer.weight),
+        channels_last: layer.channels_last,
+    });
+    rt.launch(&[y], kernel, y.dtype());
 }
 
 /// Allocates and frees what cuDNN asks for.

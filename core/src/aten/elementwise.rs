@@ -113,6 +113,10 @@ pub fn unary(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
 pub fn unary_in_place(rt: &Runtime, op: Unary, x: &Tensor) -> Tensor {
     rt.enter_operator(op.name);
     let clone = (op.in_place == Reads::Input && rt.requires_grad(&[x])).then(|| rt.empty_like(x));
+    if let Some(clone) = &clone {
+        rt.launch_elementwise(&[x], &[clone]);
+    }
+    rt.launch_in_place(&[], x);
     let y = x.alias_in_place();
     let saved: Vec<&Tensor> = match op.in_place {
         Reads::Input => clone.iter().collect(),
@@ -155,6 +159,9 @@ pub fn sub(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     let y = output(rt, promote(a, b), &[a, b]);
     rt.differentiable("SubBackward0", y, &[a, b], &[], |pass| {
         let negated = pass.grad().filter(|_| pass.needs(1)).map(|grad| pass.rt.empty_like(grad));
+        if let (Some(grad), Some(negated)) = (pass.grad(), &negated) {
+            pass.rt.launch_elementwise(&[grad], &[negated]);
+        }
         vec![pass.grad().cloned(), negated]
     })
 }
@@ -162,6 +169,7 @@ pub fn sub(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
 /// `a += b`: no memory of its own.
 pub fn add_in_place(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator("aten::add_");
+    rt.launch_in_place(&[b], a);
     rt.differentiable("AddBackward0", a.alias_in_place(), &[a, b], &[], |pass| {
         vec![pass.grad().cloned(), pass.grad().cloned()]
     })
@@ -197,6 +205,7 @@ pub fn div(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
 pub fn div_in_place(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator("aten::div_");
     let clone = rt.requires_grad(&[b]).then(|| rt.empty_like(a));
+    rt.launch_in_place(&[b], a);
     let saved: Vec<&Tensor> = [Some(b), clone.as_ref()].into_iter().flatten().collect();
     rt.differentiable("DivBackward0", a.alias_in_place(), &[a, b], &saved, div_gradients)
 }
@@ -212,6 +221,9 @@ fn div_gradients(pass: &Pass<'_>) -> Gradients {
         result
     });
     let for_a = pass.needs(0).then(fresh);
+    if let (Some(for_a), Some(divisor)) = (&for_a, pass.saved(0)) {
+        pass.rt.launch_elementwise(&[grad, divisor], &[for_a]);
+    }
     vec![for_a, for_b]
 }
 
@@ -231,6 +243,7 @@ pub fn scale_in_place(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
 pub fn shift(rt: &Runtime, name: &'static str, x: &Tensor) -> Tensor {
     rt.enter_operator(name);
     let y = rt.empty_like(x);
+    rt.launch_elementwise(&[x], &[&y]);
     rt.differentiable("AddBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
@@ -244,11 +257,17 @@ pub fn pow_scalar(rt: &Runtime, x: &Tensor) -> Tensor {
     let [x] = &rt.for_operator("aten::pow", [x]);
     rt.enter_operator("aten::pow");
     let y = rt.empty_like(x);
+    rt.launch_elementwise(&[x], &[&y]);
     rt.differentiable("PowBackward0", y, &[x], &[x], |pass| {
         let Some(grad) = pass.grad() else { return vec![None] };
         let power = pass.rt.empty_like(grad);
         let scaled = pass.rt.empty_like(grad);
         let result = pass.rt.empty_like(grad);
+        if let Some(x) = pass.saved(0) {
+            pass.rt.launch_elementwise(&[x], &[&power]);
+            pass.rt.launch_elementwise(&[&power], &[&scaled]);
+        }
+        pass.rt.launch_elementwise(&[grad, &scaled], &[&result]);
         drop(scaled);
         drop(power);
         vec![Some(result)]
@@ -301,9 +320,14 @@ pub fn select(rt: &Runtime, condition: &Tensor, a: Option<&Tensor>, b: Option<&T
 pub fn masked_fill(rt: &Runtime, x: &Tensor, mask: &Tensor, in_place: bool) -> Tensor {
     rt.enter_operator("aten::masked_fill");
     let y = if in_place { x.alias_in_place() } else { rt.empty(x.dtype(), x.sizes()) };
+    rt.launch_in_place(&[mask], &y);
     rt.differentiable("MaskedFillBackward0", y, &[x], &[mask], |pass| {
         pass.rt.enter_operator("aten::masked_fill");
-        vec![pass.grad().map(|grad| pass.rt.empty(grad.dtype(), grad.sizes()))]
+        let filled = pass.grad().map(|grad| pass.rt.empty(grad.dtype(), grad.sizes()));
+        if let (Some(filled), Some(mask)) = (&filled, pass.saved(0)) {
+            pass.rt.launch_in_place(&[mask], filled);
+        }
+        vec![filled]
     })
 }
 

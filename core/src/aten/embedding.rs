@@ -2,7 +2,7 @@
 
 use super::{cub, view};
 use crate::bytes::Bytes;
-use crate::eager::{Runtime, Tensor};
+use crate::eager::{Kernel, Runtime, Tensor};
 use crate::tensor::DType;
 
 /// COUNT: indices up to which one simple kernel makes the gradient.
@@ -15,12 +15,19 @@ pub fn embedding(rt: &Runtime, weight: &Tensor, indices: &Tensor) -> Tensor {
     let mut sizes = indices.sizes().to_vec();
     sizes.extend(weight.sizes().iter().skip(1));
     let y = rt.empty(weight.dtype(), &sizes);
+    let (rows, width) = (indices.numel(), weight.sizes().iter().skip(1).product());
+    rt.launch(&[&y], Kernel::Embedding { rows, width, backward: false }, y.dtype());
     drop(flat);
     let table = weight.sizes().to_vec();
     rt.differentiable("EmbeddingBackward0", y, &[weight], &[indices], move |pass| {
         let (Some(grad), Some(indices)) = (pass.grad(), pass.saved(0)) else { return vec![None] };
         pass.rt.enter_operator("aten::embedding_dense_backward");
-        vec![Some(gradient(pass.rt, grad, indices, &table))]
+        let result = gradient(pass.rt, grad, indices, &table);
+        // The table's gradient begins as zeros, to which those of the rows are added.
+        pass.rt.launch_elementwise(&[], &[&result]);
+        let (rows, width) = (indices.numel(), table.iter().skip(1).product());
+        pass.rt.launch(&[], Kernel::Embedding { rows, width, backward: true }, grad.dtype());
+        vec![Some(result)]
     })
 }
 

@@ -4,7 +4,7 @@
 
 use super::cub;
 use crate::bytes::Bytes;
-use crate::eager::{Runtime, Tensor};
+use crate::eager::{Kernel, Runtime, Tensor};
 use crate::tensor::{DType, numel};
 
 /// COUNT: numbers that are sorted in place, without a workspace (`should_use_small_sort`).
@@ -52,24 +52,31 @@ pub fn inverse(rt: &Runtime, order: &Tensor) -> Tensor {
 /// sizes of groups make no difference to anything that is allocated.
 pub fn grouped_mm(rt: &Runtime, x: &Tensor, weight: &Tensor, ends: &Tensor) -> Tensor {
     rt.enter_operator("aten::_grouped_mm");
-    let y = product(rt, x, &[x.size(0), weight.size(1)]);
+    let y = product(rt, x, &[x.size(0), weight.size(1)], weight.sizes());
     let (x_sizes, weight_sizes) = (x.sizes().to_vec(), weight.sizes().to_vec());
     // `mat2`, `offs`, `self`.
     let saved = [weight, ends, x];
     rt.differentiable("GroupedMmBackward0", y, &[x, weight], &saved, move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
         pass.rt.enter_operator("aten::_grouped_mm");
-        let for_weight = pass.needs(1).then(|| product(pass.rt, grad, &weight_sizes));
-        let for_x = pass.needs(0).then(|| product(pass.rt, grad, &x_sizes));
+        let for_weight =
+            pass.needs(1).then(|| product(pass.rt, grad, &weight_sizes, &weight_sizes));
+        let for_x = pass.needs(0).then(|| product(pass.rt, grad, &x_sizes, &weight_sizes));
         vec![for_x, for_weight]
     })
 }
 
 /// The output of all groups' products, and the workspace of one of them.
-fn product(rt: &Runtime, like: &Tensor, sizes: &[u64]) -> Tensor {
+fn product(rt: &Runtime, like: &Tensor, sizes: &[u64], weight: &[u64]) -> Tensor {
     let y = rt.empty(like.dtype(), sizes);
     if like.dtype() == DType::Float32 && numel(sizes) > 0 {
         rt.cublas();
+    }
+    if let &[groups, columns, inner] = weight {
+        // Rows are assumed to be shared out evenly.
+        let rows = like.size(0).checked_div(groups).unwrap_or_default().max(1);
+        let kernel = Kernel::Gemm { batch: groups, rows, inner, columns, batched: true };
+        rt.launch(&[&y], kernel, y.dtype());
     }
     y
 }

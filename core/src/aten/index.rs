@@ -1,6 +1,7 @@
 //! Gathering and scattering by index: the indices are saved, the gradient is the whole input.
 
 use super::cub;
+use super::view::into_zeros;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -10,7 +11,7 @@ pub fn pick(rt: &Runtime, x: &Tensor, indices: &Tensor, output: &[u64]) -> Tenso
     let y = rt.empty(x.dtype(), output);
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("IndexBackward0", y, &[x], &[indices], move |pass| {
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+        vec![pass.grad().map(|grad| into_zeros(pass.rt, grad, dtype, &sizes))]
     })
 }
 
@@ -106,7 +107,7 @@ pub fn values_and_indices(
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     let values =
         rt.differentiable("ValueSelectingBackward0", values, &[x], &[&indices], move |pass| {
-            vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+            vec![pass.grad().map(|grad| into_zeros(pass.rt, grad, dtype, &sizes))]
         });
     (values, indices)
 }

@@ -44,9 +44,19 @@ pub fn nll_losses(
     } else {
         (empty(sizes), empty(&[]), "NllLossBackward0")
     };
+    // One number of each row is read.
+    rt.launch_reduction(&[target], &[&loss, &total_weight]);
     let saved = [&log_probabilities, target, &total_weight];
     rt.differentiable(node, loss, &[&log_probabilities], &saved, |pass| {
-        vec![pass.saved(0).map(|x| pass.rt.empty(x.dtype(), x.sizes()))]
+        let Some(x) = pass.saved(0) else { return vec![None] };
+        let result = pass.rt.empty(x.dtype(), x.sizes());
+        // Zeros, and one number in each row.
+        pass.rt.launch_elementwise(&[], &[&result]);
+        if pass.rt.is_launching() {
+            let target: Vec<&Tensor> = pass.saved(1).into_iter().collect();
+            pass.rt.launch_reduction(&target, &[]);
+        }
+        vec![Some(result)]
     })
 }
 
@@ -156,6 +166,8 @@ pub fn mse_loss(rt: &Runtime, output: &Tensor, target: &Tensor) -> Tensor {
     let loss = kernels::pointwise(rt, output.dtype(), &[&output, &target]);
     let squares = rt.empty_like(&loss);
     reduce_into_place(rt, &squares, &vec![true; squares.rank()]);
+    rt.launch_elementwise(&[&output, &target], &[&squares]);
+    rt.launch_reduction(&[&squares], &[]);
     drop(squares);
     let loss = loss.alias_sole(Vec::new(), Vec::new());
     rt.differentiable("MseLossBackward0", loss, &[&output, &target], &[&output, &target], |pass| {
@@ -199,6 +211,7 @@ fn count_of(rt: &Runtime, mask: &Tensor) -> Tensor {
     let count = rt.empty(DType::Int64, &[]);
     let ones = rt.empty(DType::Int64, mask.sizes());
     reduce_into_place(rt, &ones, &vec![true; ones.rank()]);
+    rt.launch_reduction(&[&ones], &[&count]);
     drop(ones);
     count
 }

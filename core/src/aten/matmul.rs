@@ -86,15 +86,14 @@ fn addmm(rt: &Runtime, x: &Tensor, weight: &Tensor, bias: &Tensor, width: u64) -
     rt.enter_operator("aten::addmm");
     let y = rt.empty(x.dtype(), &[x.size(0), width]);
     addmm_workspace(rt, width, x.size(1));
+    rt.launch_products(&y, x.size(1));
     let saved = Operands::saved(x, weight);
     let weight_sizes = weight.sizes().to_vec();
     rt.differentiable("AddmmBackward0", y, &[x, weight, bias], &saved.tensors(), move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
         pass.rt.enter_operator("aten::mm");
         // mat1, mat2, then the bias, which the engine sums.
-        let for_x = pass
-            .needs(0)
-            .then(|| product(pass.rt, grad, &[grad.size(0), x_width(&weight_sizes, grad)]));
+        let for_x = pass.needs(0).then(|| for_operand(pass.rt, grad, &weight_sizes));
         let for_weight = pass.needs(1).then(|| weight_gradient(pass.rt, grad, &weight_sizes));
         vec![for_x, for_weight, Some(grad.clone())]
     })
@@ -112,7 +111,7 @@ pub fn addmm_workspace(rt: &Runtime, columns: u64, inner: u64) {
 
 fn mm(rt: &Runtime, x: &Tensor, weight: &Tensor, width: u64) -> Tensor {
     rt.enter_operator("aten::mm");
-    let y = product(rt, x, &[x.size(0), width]);
+    let y = product(rt, x, &[x.size(0), width], x.size(1));
     let saved = Operands::saved(x, weight);
     let weight_sizes = weight.sizes().to_vec();
     let by_column = !weight.is_contiguous() && weight.strides() == [1, weight.size(0)];
@@ -122,14 +121,11 @@ fn mm(rt: &Runtime, x: &Tensor, weight: &Tensor, width: u64) -> Tensor {
         // `mat2` sorts before `self`.
         // The gradient of what lies by columns lies by columns (`mm_mat2_grad`).
         let for_weight = pass.needs(1).then(|| match weight_sizes.as_slice() {
-            &[rows, columns] if by_column => {
-                product(pass.rt, grad, &[columns, rows]).view_of(vec![rows, columns], vec![1, rows])
-            }
+            &[rows, columns] if by_column => product(pass.rt, grad, &[columns, rows], grad.size(0))
+                .view_of(vec![rows, columns], vec![1, rows]),
             _ => weight_gradient(pass.rt, grad, &weight_sizes),
         });
-        let for_x = pass
-            .needs(0)
-            .then(|| product(pass.rt, grad, &[grad.size(0), x_width(&weight_sizes, grad)]));
+        let for_x = pass.needs(0).then(|| for_operand(pass.rt, grad, &weight_sizes));
         vec![for_x, for_weight]
     })
 }
@@ -143,16 +139,22 @@ fn x_width(weight: &[u64], grad: &Tensor) -> u64 {
     }
 }
 
+/// The gradient of what a weight is multiplied with.
+fn for_operand(rt: &Runtime, grad: &Tensor, weight: &[u64]) -> Tensor {
+    product(rt, grad, &[grad.size(0), x_width(weight, grad)], grad.size(1))
+}
+
 /// The weight's gradient reaches the weight through a transposing view.
 fn weight_gradient(rt: &Runtime, grad: &Tensor, sizes: &[u64]) -> Tensor {
-    let result = product(rt, grad, sizes);
+    let result = product(rt, grad, sizes, grad.size(0));
     result.view_of(result.sizes(), result.strides())
 }
 
-/// The output of a cuBLAS product, and its workspace.
-fn product(rt: &Runtime, like: &Tensor, sizes: &[u64]) -> Tensor {
+/// The output of a cuBLAS product that sums over `inner`, and its workspace.
+fn product(rt: &Runtime, like: &Tensor, sizes: &[u64], inner: u64) -> Tensor {
     let y = rt.empty(like.dtype(), sizes);
     rt.cublas();
+    rt.launch_products(&y, inner);
     y
 }
 
@@ -231,7 +233,8 @@ fn vector_product(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator("aten::mv");
     let rows = if a.rank() > 1 { a.sizes() } else { b.sizes() };
     let kept: Vec<u64> = rows.iter().take(rows.len().saturating_sub(1)).copied().collect();
-    let y = product(rt, a, &kept);
+    let inner = a.sizes().last().copied().unwrap_or(1);
+    let y = product(rt, a, &kept, inner);
     if a.rank() > 1 && b.rank() == 1 {
         // Each is saved for the other; a matrix gets an outer product, the vector a product.
         let (for_other, for_self) =
@@ -245,6 +248,7 @@ fn vector_product(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
             let for_b = pass.needs(1).then(|| {
                 let result = pass.rt.empty(dtype, b);
                 pass.rt.cublas();
+                pass.rt.launch_products(&result, a.first().copied().unwrap_or(1));
                 result
             });
             vec![for_a, for_b]
@@ -283,7 +287,7 @@ fn batched(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
 /// `aten::bmm`: `a [B, M, K]`, `b [B, K, N]` to `[B, M, N]`.
 pub fn bmm(rt: &Runtime, a: &Tensor, b: &Tensor) -> Tensor {
     rt.enter_operator("aten::bmm");
-    let y = product(rt, a, &[a.size(0), a.size(1), b.size(2)]);
+    let y = product(rt, a, &[a.size(0), a.size(1), b.size(2)], a.size(2));
     let saved = Operands::saved(a, b);
     let (a_sizes, b_sizes) = (a.sizes().to_vec(), b.sizes().to_vec());
     rt.differentiable("BmmBackward0", y, &[a, b], &saved.tensors(), move |pass| {
@@ -299,7 +303,7 @@ pub fn baddbmm(
 ) -> Tensor {
     let [bias, a, b] = &rt.for_operator("aten::baddbmm", [bias, a, b]);
     rt.enter_operator("aten::baddbmm");
-    let y = product(rt, a, &[a.size(0), a.size(1), b.size(2)]);
+    let y = product(rt, a, &[a.size(0), a.size(1), b.size(2)], a.size(2));
     let saved = Operands::saved(a, b);
     let (a_sizes, b_sizes) = (a.sizes().to_vec(), b.sizes().to_vec());
     let inputs = [bias, a, b];
@@ -311,7 +315,9 @@ pub fn baddbmm(
         };
         let gradient = |sizes: &[u64]| {
             pass.rt.enter_operator("aten::bmm");
-            times(product(pass.rt, grad, sizes), scales)
+            // Summed over the dimension that this operand has not.
+            let inner = if sizes == a_sizes { grad.size(2) } else { grad.size(1) };
+            times(product(pass.rt, grad, sizes, inner), scales)
         };
         let for_a = pass.needs(1).then(|| gradient(&a_sizes));
         let for_b = pass.needs(2).then(|| gradient(&b_sizes));
@@ -323,8 +329,8 @@ pub fn baddbmm(
 fn bmm_gradients(pass: &Pass<'_>, a_sizes: &[u64], b_sizes: &[u64]) -> Gradients {
     let Some(grad) = pass.grad() else { return Vec::new() };
     pass.rt.enter_operator("aten::bmm");
-    let for_b = pass.needs(1).then(|| product(pass.rt, grad, b_sizes));
-    let for_a = pass.needs(0).then(|| product(pass.rt, grad, a_sizes));
+    let for_b = pass.needs(1).then(|| product(pass.rt, grad, b_sizes, grad.size(1)));
+    let for_a = pass.needs(0).then(|| product(pass.rt, grad, a_sizes, grad.size(2)));
     vec![for_a, for_b]
 }
 

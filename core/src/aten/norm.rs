@@ -7,7 +7,7 @@ use super::elementwise::{self, Unary};
 use super::{reduce, view};
 use crate::bytes::Bytes;
 use crate::config::MemoryFormat;
-use crate::eager::{Gradients, Pass, Runtime, Tensor, kernels};
+use crate::eager::{Gradients, Kernel, Pass, Runtime, Tensor, kernels};
 use crate::tensor::{DType, Dims};
 
 /// `aten::batch_norm` in training: `x [N, C, …]`, `weight [C]`, `bias [C]`.
@@ -50,6 +50,7 @@ fn batch_norm_with(
     let channels = x.size(1);
     let mean = rt.empty(DType::Float32, &[channels]);
     let deviation = rt.empty(DType::Float32, &[channels]);
+    rt.launch(&[&y, &mean, &deviation], rows_of(x, channels, 1), x.dtype());
     let saved: Vec<&Tensor> = [x, &mean, &deviation].into_iter().chain(statistics).collect();
     let saved = saved.as_slice();
     let parameters = (weight, bias);
@@ -154,6 +155,11 @@ fn channels_last_gradients(pass: &Pass<'_>, own: &Parameters) -> Gradients {
     }
     let one = (is_turned && own.0.is_empty()).then(|| rt.empty(DType::Float32, &[]));
     let for_x = pass.needs(0).then(|| rt.empty_like(x));
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> =
+            sums.iter().chain(&for_x).chain(parameters.iter().flatten()).collect();
+        rt.launch(&writes, rows_of(x, channels, 2), x.dtype());
+    }
     drop(one);
     sums.into_iter().rev().for_each(drop);
     std::iter::once(for_x).chain(parameters).collect()
@@ -176,6 +182,7 @@ pub fn layer_norm(
     let rows = x.numel().checked_div(width).unwrap_or(0);
     let mean = rt.empty(DType::Float32, &[rows]);
     let deviation = rt.empty(DType::Float32, &[rows]);
+    rt.launch(&[&y, &mean, &deviation], rows_of(x, rows, 1), x.dtype());
     drop(dense);
     let inputs: Vec<&Tensor> = std::iter::once(x).chain(weight).chain(bias).collect();
     let saved: Vec<&Tensor> =
@@ -184,6 +191,12 @@ pub fn layer_norm(
     rt.differentiable("NativeLayerNormBackward0", y, &inputs, &saved, move |pass| {
         row_gradients(pass, &own)
     })
+}
+
+/// The kernel over this many rows of `x`, or channels, that reads `inputs` tensors of its size.
+fn rows_of(x: &Tensor, rows: u64, inputs: u64) -> Kernel {
+    let width = x.numel().checked_div(rows).unwrap_or_default();
+    Kernel::Norm { rows, width, inputs }
 }
 
 /// `aten::rms_norm`: `x [rows…, width…]`, weight `[width…]`, in one kernel; until PyTorch 2.8 a composite.
@@ -201,6 +214,7 @@ pub fn rms_norm(rt: &Runtime, x: &Tensor, width: u64, weight: Option<&Tensor>) -
     let y = rt.empty(x.dtype(), x.sizes());
     let rows = x.numel().checked_div(width).unwrap_or(0);
     let deviation = rt.empty(DType::Float32, &[rows]);
+    rt.launch(&[&y, &deviation], rows_of(x, rows, 1), x.dtype());
     drop(dense);
     let inputs: Vec<&Tensor> = std::iter::once(x).chain(weight).collect();
     let saved: Vec<&Tensor> = [x, &deviation].into_iter().chain(weight).collect();
@@ -259,6 +273,10 @@ pub fn group_norm(
         scratch.extend([[batch, channels]; 2]);
     }
     let scratch: Vec<_> = scratch.iter().map(|sizes| rt.empty(DType::Float32, sizes)).collect();
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> = [&y, &mean, &deviation].into_iter().chain(&scratch).collect();
+        rt.launch(&writes, rows_of(&x, batch.saturating_mul(groups), 1), x.dtype());
+    }
     drop(scratch);
     let has_weight = weight.is_some();
     affine(
@@ -283,6 +301,12 @@ pub fn group_norm(
             }
             let scratch: Vec<_> =
                 sums.iter().map(|&n| pass.rt.empty(DType::Float32, &[batch, n])).collect();
+            if pass.rt.is_launching() {
+                let writes: Vec<&Tensor> =
+                    for_x.iter().chain(parameters.iter().flatten()).chain(&scratch).collect();
+                let rows = batch.saturating_mul(groups);
+                pass.rt.launch(&writes, rows_of(x, rows, 2), x.dtype());
+            }
             drop((scratch, grad_copy));
             std::iter::once(for_x).chain(parameters).collect()
         },
@@ -329,6 +353,10 @@ fn channel_gradients(pass: &Pass<'_>, own: &Parameters, all: bool) -> Gradients 
     let grad_copy = view::contiguous_in(pass.rt, grad, x.suggested_format());
     let for_x = (all || pass.needs(0)).then(|| pass.rt.empty_like(x));
     let parameters = own.gradients(pass, all);
+    if pass.rt.is_launching() {
+        let writes: Vec<&Tensor> = for_x.iter().chain(parameters.iter().flatten()).collect();
+        pass.rt.launch(&writes, rows_of(x, x.size(1), 2), x.dtype());
+    }
     drop(grad_copy);
     std::iter::once(for_x).chain(parameters).collect()
 }
@@ -342,6 +370,14 @@ fn row_gradients(pass: &Pass<'_>, own: &Parameters) -> Gradients {
     let for_x = pass.needs(0).then(|| dense(x));
     let parameters = own.gradients(pass, false);
     let grad_copy = (!grad.is_contiguous()).then(|| dense(grad));
+    if let Some(for_x) = &for_x {
+        let rows = pass.saved(1).map_or(1, Tensor::numel);
+        pass.rt.launch(&[for_x], rows_of(x, rows, 2), x.dtype());
+    }
+    let written: Vec<&Tensor> = parameters.iter().flatten().collect();
+    if !written.is_empty() {
+        pass.rt.launch_reduction(&[grad, x], &written);
+    }
     drop(grad_copy);
     drop(x_copy);
     std::iter::once(for_x).chain(parameters).collect()

@@ -16,6 +16,7 @@ pub fn max_pool(rt: &Runtime, x: &Tensor, output: &[u64]) -> (Tensor, Tensor) {
     let y = rt.empty_in(x.dtype(), output, format);
     let indices = rt.empty_in(DType::Int64, output, format);
     drop(rt.no_grad(|| view::contiguous_in(rt, x, format)));
+    rt.launch_elementwise(&[x], &[&y, &indices]);
     let saved = [x, &indices];
     let y = rt.differentiable("MaxPool2DWithIndicesBackward0", y, &[x], &saved, input_gradient);
     (y, indices)
@@ -29,6 +30,7 @@ pub fn average_pool(rt: &Runtime, x: &Tensor, output: &[u64], adaptive: bool) ->
     let format = x.suggested_format();
     let y = rt.empty_in(x.dtype(), output, format);
     drop(rt.no_grad(|| view::contiguous_in(rt, x, format)));
+    rt.launch_elementwise(&[x], &[&y]);
     if adaptive {
         return rt.differentiable("AdaptiveAvgPool2DBackward0", y, &[x], &[x], |pass| {
             let like = |x: &Tensor| pass.rt.empty_in(x.dtype(), x.sizes(), x.suggested_format());
@@ -45,6 +47,10 @@ fn input_gradient(pass: &Pass<'_>) -> Gradients {
     let result = pass.rt.empty_in(x.dtype(), x.sizes(), format);
     let grad_copy = view::contiguous_in(pass.rt, grad, format);
     let copy = view::contiguous_in(pass.rt, x, format);
+    if pass.rt.is_launching() {
+        let reads: Vec<&Tensor> = [grad].into_iter().chain(pass.saved(1)).collect();
+        pass.rt.launch_elementwise(&reads, &[&result]);
+    }
     drop((copy, grad_copy));
     vec![Some(result)]
 }

@@ -9,7 +9,7 @@ pub mod cell;
 use super::view;
 use crate::bytes::Bytes;
 use crate::eager::kernels;
-use crate::eager::{Gradients, Pass, Runtime, Tensor};
+use crate::eager::{Gradients, Kernel, Pass, Runtime, Tensor};
 use crate::tensor::DType;
 
 /// What a cell computes (`cudnnRNNMode_t`).
@@ -202,6 +202,10 @@ pub fn recurrent(
         flat.or_else(|| is_apart.then(|| rt.empty(x.dtype(), &[elements(&weights, module)])));
     let scratch = rt.scratch(run.workspace());
     let reserve = rt.empty(DType::UInt8, &[run.reserve().0]);
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> = [&y, &hy, &reserve].into_iter().chain(&cy).collect();
+        launch(rt, &run, &writes, Part::Forward);
+    }
     drop((scratch, copy));
     let y = as_given(y, module);
     let mut saved = vec![x];
@@ -271,6 +275,54 @@ fn as_given(y: Tensor, module: &Recurrent) -> Tensor {
     y.alias_sole(vec![batch, time, width], vec![width, batch.saturating_mul(width), 1])
 }
 
+/// Which of cuDNN's calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Forward,
+    Data,
+    Weights,
+}
+
+/// The kernels of a call: for each layer and direction a product for all inputs at once and one for the state of
+/// each step; the gradients of weights are two products. The cell's arithmetic is counted with the states' bytes.
+fn launch(rt: &Runtime, run: &Run, writes: &[&Tensor], part: Part) {
+    let Some(dtype) = writes.first().map(|first| first.dtype()).filter(|_| rt.is_launching())
+    else {
+        return;
+    };
+    let Run {
+        module: Recurrent { cell, hidden, layers, directions, .. }, time, batch, input, ..
+    } = *run;
+    let gates = cell.gates().saturating_mul(hidden);
+    let tokens = time.saturating_mul(batch);
+    let product = |writes: &[&Tensor], rows, inner, columns| {
+        rt.launch(writes, Kernel::Gemm { batch: 1, rows, inner, columns, batched: false }, dtype);
+    };
+    let mut writes = writes;
+    for layer in 0..layers {
+        let width = if layer == 0 { input } else { directions.saturating_mul(hidden) };
+        for _ in 0..directions {
+            match part {
+                Part::Forward => product(writes, tokens, width, gates),
+                Part::Data => product(writes, tokens, gates, width),
+                Part::Weights => {
+                    product(writes, gates, tokens, width);
+                    product(&[], gates, tokens, hidden);
+                }
+            }
+            writes = &[];
+            let steps = if part == Part::Weights { 0 } else { time };
+            for _ in 0..steps {
+                product(&[], batch, hidden, gates);
+            }
+            if steps > 0 {
+                let read = run.element.times(tokens).times(gates);
+                rt.launch(&[], Kernel::Elementwise { read, written: read }, dtype);
+            }
+        }
+    }
+}
+
 /// `_cudnn_rnn_backward`: the gradient of the input is made whether it is needed or not, since that
 /// call completes the reserve; then all weights' gradients as pieces of one tensor.
 fn gradients(
@@ -296,6 +348,10 @@ fn gradients(
     let for_state = rt.empty(dtype, states);
     let for_cell = has_cell.then(|| rt.empty(dtype, states));
     rt.workspace(run.workspace());
+    if rt.is_launching() {
+        let writes: Vec<&Tensor> = [&for_input, &for_state].into_iter().chain(&for_cell).collect();
+        launch(rt, run, &writes, Part::Data);
+    }
     drop((grad_copy, copy));
     let copy = by_time(rt, x, module);
     rt.enter_operator("aten::_cudnn_rnn_backward");
@@ -306,6 +362,9 @@ fn gradients(
     let biases = if has_bias { 0 } else { module.biases() };
     let flat = rt.empty(dtype, &[all.saturating_add(biases)]);
     let scratch = rt.scratch(run.workspace());
+    if rt.is_launching() {
+        launch(rt, run, &[&flat], Part::Weights);
+    }
     drop(copy);
     let mut gradients = vec![Some(as_given(for_input, module))];
     let piece = |(sizes, strides): &(Vec<u64>, Vec<u64>)| {

@@ -2,7 +2,7 @@
 
 use super::view;
 use crate::eager::layout::like_strides;
-use crate::eager::{Runtime, Tensor, kernels};
+use crate::eager::{Kernel, Runtime, Tensor, kernels};
 use crate::tensor::DType;
 
 /// `aten::softmax` of `x` of any shape, along any dimension; the result is saved.
@@ -66,6 +66,13 @@ fn run(
     kernel(rt, &x, dtype, name, node, temporaries)
 }
 
+/// The kernel over rows, of this many tensors: the last dimension is assumed, since no caller states it.
+fn rows_of(x: &Tensor, inputs: u64) -> Kernel {
+    let width = if x.rank() == 0 { 1 } else { x.size(x.rank().saturating_sub(1)) };
+    let rows = x.numel().checked_div(width).unwrap_or_default();
+    Kernel::Softmax { rows, width, inputs }
+}
+
 fn kernel(
     rt: &Runtime,
     x: &Tensor,
@@ -77,10 +84,18 @@ fn kernel(
     rt.enter_operator(name);
     let y = rt.empty_strided(dtype, x.sizes(), like_strides(x));
     let from = x.dtype();
+    rt.launch(&[&y], rows_of(x, 1), from);
     rt.differentiable(node, y.clone(), &[x], &[&y], move |pass| {
         let Some(grad) = pass.grad() else { return vec![None] };
         let temporaries: Vec<_> = (0..temporaries).map(|_| pass.rt.empty_like(grad)).collect();
+        for product in &temporaries {
+            if pass.rt.is_launching() {
+                let reads: Vec<&Tensor> = pass.saved(0).into_iter().chain([grad]).collect();
+                pass.rt.launch_elementwise(&reads, &[product]);
+            }
+        }
         let result = pass.rt.empty_strided(from, grad.sizes(), like_strides(grad));
+        pass.rt.launch(&[&result], rows_of(grad, 2), grad.dtype());
         drop(temporaries);
         vec![Some(result)]
     })

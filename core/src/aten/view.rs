@@ -4,7 +4,7 @@ use crate::config::MemoryFormat;
 use crate::eager::kernels::promote;
 use crate::eager::layout::{contiguous_strides, format_strides, view_strides};
 use crate::eager::{Runtime, Tensor};
-use crate::tensor::{Dims, numel};
+use crate::tensor::{DType, Dims, numel};
 
 /// `aten::clone` into row-major order; a contiguous tensor is itself.
 pub fn contiguous(rt: &Runtime, x: &Tensor) -> Tensor {
@@ -27,6 +27,7 @@ pub fn contiguous_in(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
 /// A copy of its own in a memory format.
 pub(super) fn copy(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
     let y = rt.empty_in(x.dtype(), x.sizes(), format);
+    rt.launch_elementwise(&[x], &[&y]);
     rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
@@ -34,6 +35,7 @@ pub(super) fn copy(rt: &Runtime, x: &Tensor, format: MemoryFormat) -> Tensor {
 pub fn duplicate(rt: &Runtime, x: &Tensor) -> Tensor {
     rt.enter_operator("aten::clone");
     let y = rt.empty_like(x);
+    rt.launch_elementwise(&[x], &[&y]);
     rt.differentiable("CloneBackward0", y, &[x], &[], |pass| vec![pass.grad().cloned()])
 }
 
@@ -132,8 +134,15 @@ pub fn slice(rt: &Runtime, x: &Tensor, dim: usize, length: u64, step: u64) -> Te
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("SliceBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::slice_backward");
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+        vec![pass.grad().map(|grad| into_zeros(pass.rt, grad, dtype, &sizes))]
     })
+}
+
+/// Zeros of these sizes, into a part of which a gradient is copied.
+pub(super) fn into_zeros(rt: &Runtime, grad: &Tensor, dtype: DType, sizes: &[u64]) -> Tensor {
+    let whole = rt.empty(dtype, sizes);
+    rt.launch_into_zeros(grad, &whole);
+    whole
 }
 
 /// `aten::select`: a slice of one, without its dimension.
@@ -145,7 +154,7 @@ pub fn select(rt: &Runtime, x: &Tensor, dim: usize) -> Tensor {
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("SelectBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::select_backward");
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+        vec![pass.grad().map(|grad| into_zeros(pass.rt, grad, dtype, &sizes))]
     })
 }
 
@@ -168,6 +177,10 @@ pub fn split(rt: &Runtime, x: &Tensor, dim: usize, lengths: &[u64]) -> Vec<Tenso
             .collect();
         let format = common_format(pass.grads.iter().flatten().chain(&zeros));
         let whole = pass.rt.empty_in(dtype, &sizes, format);
+        if pass.rt.is_launching() {
+            let reads: Vec<&Tensor> = pass.grads.iter().flatten().chain(&zeros).collect();
+            pass.rt.launch_elementwise(&reads, &[&whole]);
+        }
         drop(zeros);
         vec![Some(whole)]
     })
@@ -192,6 +205,10 @@ pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
             .map(|_| pass.rt.empty(dtype, &piece_sizes))
             .collect();
         let whole = pass.rt.empty(dtype, &sizes);
+        if pass.rt.is_launching() {
+            let reads: Vec<&Tensor> = pass.grads.iter().flatten().chain(&zeros).collect();
+            pass.rt.launch_elementwise(&reads, &[&whole]);
+        }
         drop(zeros);
         vec![Some(whole)]
     })
@@ -203,6 +220,7 @@ pub fn unbind(rt: &Runtime, x: &Tensor, dim: usize) -> Vec<Tensor> {
 /// (`CopySlices`, `torch/csrc/autograd/functions/tensor.cpp`).
 pub fn assign(rt: &Runtime, x: &Tensor, piece: &Tensor, is_whole: bool) -> Tensor {
     rt.enter_operator("aten::copy_");
+    rt.launch_copy(piece, piece);
     let (y, sizes) = (x.alias_in_place(), piece.sizes().to_vec());
     if is_whole {
         return rt.differentiable("CopyBackwards", y, &[x, piece], &[], |pass| {
@@ -255,7 +273,7 @@ fn part(rt: &Runtime, x: &Tensor, dim: usize, length: u64) -> Tensor {
     let (sizes, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("SliceBackward0", y, &[x], &[], move |pass| {
         pass.rt.enter_operator("aten::slice_backward");
-        vec![pass.grad().map(|_| pass.rt.empty(dtype, &sizes))]
+        vec![pass.grad().map(|grad| into_zeros(pass.rt, grad, dtype, &sizes))]
     })
 }
 
@@ -269,13 +287,16 @@ pub fn cat(rt: &Runtime, pieces: &[&Tensor], dim: usize) -> Tensor {
 pub fn cat_to(rt: &Runtime, pieces: &[&Tensor], dim: usize, total: u64) -> Tensor {
     rt.enter_operator("aten::cat");
     let Some(first) = pieces.first() else {
-        return rt.empty(crate::tensor::DType::Float32, &[0]);
+        return rt.empty(DType::Float32, &[0]);
     };
     let sizes = replaced(first.sizes(), dim, total);
     let widest = |dtype, piece: &&Tensor| promote(dtype, piece.dtype());
     let format = common_format(pieces.iter().copied());
     let y = rt.empty_in(pieces.iter().fold(first.dtype(), widest), &sizes, format);
     let lengths: Vec<u64> = pieces.iter().map(|piece| piece.size(dim)).collect();
+    if lengths.iter().copied().fold(0, u64::saturating_add) == total {
+        rt.launch_elementwise(pieces, &[&y]);
+    }
     rt.differentiable("CatBackward0", y, pieces, &[], move |pass| {
         let Some(grad) = pass.grad() else { return Vec::new() };
         lengths
@@ -323,10 +344,18 @@ fn resample_keeping(
     // A pad that adds nothing is a clone.
     let is_clone = name == "aten::constant_pad_nd" && x.sizes() == sizes;
     let y = if is_clone { rt.empty_like(x) } else { rt.empty_in(x.dtype(), sizes, format(x)) };
+    rt.launch_elementwise(&[x], &[&y]);
     let (before, dtype) = (x.sizes().to_vec(), x.dtype());
     rt.differentiable("ResampleBackward0", y, &[x], saved, move |pass| {
         pass.rt.enter_operator(name);
-        vec![pass.grad().map(|grad| pass.rt.empty_in(dtype, &before, format(grad)))]
+        vec![pass.grad().map(|grad| {
+            let result = pass.rt.empty_in(dtype, &before, format(grad));
+            if pass.rt.is_launching() {
+                let reads: Vec<&Tensor> = [grad].into_iter().chain(pass.saved(0)).collect();
+                pass.rt.launch_elementwise(&reads, &[&result]);
+            }
+            result
+        })]
     })
 }
 

@@ -108,15 +108,14 @@ impl Doubt {
 }
 
 fn part(bytes: Bytes, thousandths: u64) -> Bytes {
-    let part = (u128::from(bytes.0) * u128::from(thousandths)).div_euclid(1000);
-    Bytes(u64::try_from(part).unwrap_or(u64::MAX))
+    Bytes(bytes.times(thousandths).0.div_euclid(1000))
 }
 
-/// SIZE: causes that are independent of each other.
+/// SIZE: causes that are independent of each other, to a KiB: squares of more bytes would be too large.
 fn together(causes: [Bytes; 3]) -> Bytes {
-    let squares = causes.map(|cause| u128::from(cause.0).saturating_mul(cause.0.into()));
-    let sum = squares.into_iter().fold(0, u128::saturating_add);
-    Bytes(u64::try_from(sum.isqrt()).unwrap_or(u64::MAX))
+    let kib = causes.map(|cause| cause.0.div_euclid(1024));
+    let squares = kib.map(|cause| cause.saturating_mul(cause));
+    Bytes::kib(squares.into_iter().fold(0, u64::saturating_add).isqrt())
 }
 
 #[cfg(test)]
@@ -125,16 +124,23 @@ mod tests {
 
     const fn doubt(reserved: u64, context: [u64; 3]) -> Doubt {
         let [least, likely, most] = context;
-        let context = Context { least: Bytes(least), likely: Bytes(likely), most: Bytes(most) };
-        Doubt { reserved: Bytes(reserved), context, workspace: Bytes::ZERO, is_recorded: false }
+        let [least, likely, most] = [Bytes::mib(least), Bytes::mib(likely), Bytes::mib(most)];
+        let context = Context { least, likely, most };
+        Doubt {
+            reserved: Bytes::mib(reserved),
+            context,
+            workspace: Bytes::ZERO,
+            is_recorded: false,
+        }
     }
 
     #[test]
     fn the_chance_rises_with_the_memory() {
         let doubt = doubt(10_000, [400, 500, 650]);
-        assert_eq!(doubt.chance(Bytes(10_500)), 50);
-        assert_eq!((doubt.chance(Bytes::ZERO), doubt.chance(Bytes(20_000))), (0, 100));
-        let chances: Vec<u64> = (50..190).map(|part| doubt.chance(Bytes(part * 100))).collect();
+        assert_eq!(doubt.chance(Bytes::mib(10_500)), 50);
+        assert_eq!((doubt.chance(Bytes::ZERO), doubt.chance(Bytes::mib(20_000))), (0, 100));
+        let chances: Vec<u64> =
+            (50..190).map(|part| doubt.chance(Bytes::mib(part * 100))).collect();
         assert!(chances.is_sorted() && chances.contains(&0) && chances.contains(&100));
         let Interval { low, high } = doubt.interval();
         assert_eq!((doubt.chance(low), doubt.chance(high)), (5, 95));
@@ -144,12 +150,13 @@ mod tests {
     fn causes_add_up_as_independent_ones() {
         let exact = Doubt { is_recorded: true, ..doubt(10_000, [500; 3]) };
         assert_eq!(exact.interval(), Interval { low: exact.need(), high: exact.need() });
-        assert_eq!((exact.chance(Bytes(10_499)), exact.chance(Bytes(10_500))), (0, 100));
+        assert_eq!((exact.chance(Bytes::mib(10_499)), exact.chance(Bytes::mib(10_500))), (0, 100));
         let both = doubt(10_000, [0, 600, 1200]).interval();
         let alone = doubt(10_000, [600; 3]).interval();
-        assert!(both.low < alone.low && both.low > alone.low - Bytes(600));
-        let convolutional = Doubt { workspace: Bytes(3000), ..doubt(10_000, [500; 3]) }.interval();
-        assert!(convolutional.low < Bytes(10_500 - 3000));
+        assert!(both.low < alone.low && both.low > alone.low - Bytes::mib(600));
+        let convolutional =
+            Doubt { workspace: Bytes::mib(3000), ..doubt(10_000, [500; 3]) }.interval();
+        assert!(convolutional.low < Bytes::mib(10_500 - 3000));
         assert_eq!(convolutional.high, doubt(10_000, [500; 3]).interval().high);
     }
 }

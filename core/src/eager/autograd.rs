@@ -264,6 +264,7 @@ impl Runtime {
         self.no_grad(|| {
             self.enter_operator("aten::ones_like");
             let ones = self.empty_like(loss);
+            self.launch_elementwise(&[], &[&ones]);
             // Python's frame holds the root gradient until the call returns.
             let mut engine = Engine::new(self, &root.node, observer);
             self.in_backward_thread(|| engine.run(root, ones.clone()));
@@ -437,7 +438,10 @@ impl<'a> Engine<'a> {
         let Some(slot) = buffer.get_mut(edge.output) else { return };
         *slot = Some(match slot.take() {
             None => grad,
-            Some(first) if first.owns_storage_alone() && first.is_dense() => first,
+            Some(first) if first.owns_storage_alone() && first.is_dense() => {
+                self.rt.launch_in_place(&[&grad], &first);
+                first
+            }
             Some(first) => kernels::add_gradients(self.rt, &first, &grad),
         });
     }
@@ -451,10 +455,14 @@ impl<'a> Engine<'a> {
             let kept = if grad.is_unique() && grad.is_dense() && obeys_layout {
                 grad.clone()
             } else {
-                self.rt.empty_strided(grad.dtype(), grad.sizes(), leaf.strides.clone())
+                let kept = self.rt.empty_strided(grad.dtype(), grad.sizes(), leaf.strides.clone());
+                self.rt.launch_elementwise(&[&grad], &[&kept]);
+                kept
             };
             self.rt.becomes_gradient(&kept, &leaf.name);
             leaf.set(kept);
+        } else if let Some(first) = leaf.grad() {
+            self.rt.launch_in_place(&[&grad], &first);
         }
         leaf.reached.set(true);
         self.observer.after_accumulation(leaf);

@@ -30,7 +30,9 @@ pub fn pointwise(rt: &Runtime, dtype: DType, operands: &[&Tensor]) -> Tensor {
         .iter()
         .fold(Dims::new(), |sizes, operand| broadcast_sizes(&sizes, operand.sizes()));
     let strides = elementwise_strides(&sizes, operands);
-    rt.empty_strided(dtype, &sizes, strides)
+    let y = rt.empty_strided(dtype, &sizes, strides);
+    rt.launch_elementwise(operands, &[&y]);
+    y
 }
 
 /// Sum of two gradients that may not be added in place.
@@ -46,6 +48,7 @@ pub fn cast(rt: &Runtime, x: &Tensor, dtype: DType) -> Tensor {
     }
     rt.enter_operator("aten::to");
     let y = rt.empty_strided(dtype, x.sizes(), like_strides(x));
+    rt.launch_elementwise(&[x], &[&y]);
     if !dtype.is_floating() {
         return y;
     }
@@ -78,6 +81,7 @@ pub fn sum_to(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
 pub fn reduce(rt: &Runtime, x: &Tensor, reduced: &[bool], dtype: DType) -> Tensor {
     let result = rt.empty(dtype, &kept_sizes(x, reduced));
     reduce_into_place(rt, x, reduced);
+    rt.launch_reduction(&[x], &[&result]);
     result
 }
 

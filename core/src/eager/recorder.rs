@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::hardware::Asked;
+use super::launch::Launch;
 use crate::basis::Reason;
 use crate::bytes::Bytes;
 use crate::tensor::TensorType;
@@ -43,7 +44,7 @@ impl Drop for Storage {
 /// Where in the program something runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    operator: LabelId,
+    pub(super) operator: LabelId,
     pub(super) module: LabelId,
     pub(super) reason: Option<ReasonId>,
 }
@@ -53,6 +54,10 @@ pub(super) struct Place {
 pub struct Recorder {
     pub(super) trace: Trace,
     pub(super) asked: Asked,
+    /// Kernels, where they are recorded.
+    pub(super) launches: Option<Vec<Launch>>,
+    /// The iteration from which on they are.
+    pub(super) launching_from: Option<usize>,
     /// Labels by a key of their text; the next key is taken where two texts have the same.
     ids: BTreeMap<u64, LabelId>,
     /// Labels of operators by the address of their names, which is quicker to compare.
@@ -76,6 +81,8 @@ impl Default for Recorder {
         Self {
             trace: Trace { labels: vec![String::new()], ..Trace::default() },
             asked: Asked::default(),
+            launches: None,
+            launching_from: None,
             ids: BTreeMap::new(),
             operators: BTreeMap::new(),
             place: Place { operator: nothing, module: nothing, reason: None },
@@ -140,6 +147,9 @@ impl Recorder {
         let is_empty = requested == Bytes::ZERO || self.muted;
         if !is_empty {
             self.push(Event::Alloc(id));
+            if let (Some(tensor), None) = (tensor, category) {
+                self.assume_launch(id, tensor.dtype, requested);
+            }
         }
         (id, is_empty)
     }
@@ -243,6 +253,16 @@ impl Recorder {
         self.place.module = module;
     }
 
+    /// Whether storages take no memory.
+    pub(super) const fn is_muted(&self) -> bool {
+        self.muted
+    }
+
+    /// The part of the iteration.
+    pub(super) const fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// What runs.
     pub(super) const fn place(&self) -> Place {
         self.place
@@ -271,6 +291,9 @@ impl Recorder {
 
     pub(super) fn set_phase(&mut self, iteration: usize, phase: Phase) {
         (self.iteration, self.phase) = (iteration, phase);
+        if self.launching_from == Some(iteration) {
+            self.launches.get_or_insert_default();
+        }
         let event = self.trace.events.len();
         self.trace.phases.push(PhaseMark { event, iteration, phase });
     }

@@ -5,7 +5,9 @@ use std::num::NonZeroU64;
 
 use crate::config::{Checkpoint, LoopStyle, Optimizer, Precision};
 use crate::device;
-use crate::trace::Event;
+use crate::eager::{Launch, Runtime};
+use crate::formats::catalogue;
+use crate::trace::{Event, Phase};
 
 const TWICE: NonZeroU64 = NonZeroU64::MIN.saturating_add(1);
 const HEAD: &str = r#"<ir_version: 9, opset_import: ["" : 18]>"#;
@@ -34,6 +36,103 @@ fn events(model: &Model, config: &Config, nodes_max: usize) -> Result<Vec<String
     Ok(lines)
 }
 
+/// How often each operator of each module launches each kernel.
+fn launched(
+    model: &Model,
+    config: &Config,
+    nodes_max: usize,
+) -> Result<BTreeMap<String, u64>, Error> {
+    let shaped = model.shape_to(config, nodes_max)?;
+    let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
+    let launches = model.launches_of(&shaped, config, hardware)?;
+    let mut counts = BTreeMap::new();
+    for launch in &launches.list {
+        let Launch { phase, operator, module, kernel, times, .. } = launch;
+        let [operator, module] = [operator, module].map(|id| launches.label(*id));
+        *counts.entry(format!("{phase:?} {module} {operator} {kernel:?}")).or_default() += times;
+    }
+    Ok(counts)
+}
+
+/// A recorded step is the same with its kernels and without them, to the last event.
+#[test]
+fn launches_change_no_event() {
+    let settings = [
+        ("bert-tiny", ""),
+        ("bert-tiny", "precision=amp-fp16 clip-grad-norm=true optimizer-impl=fused"),
+        ("bert-tiny", "precision=amp-fp16 optimizer=sgd-momentum ema=true accumulate=2"),
+        ("bert-tiny", "precision=bf16-master checkpoint=blocks optimizer=muon"),
+        ("bert-tiny", "attention=eager optimizer=adafactor zero-grad=end"),
+        ("resnet18", "precision=amp-bf16 optimizer-impl=for-loop"),
+        ("resnet18", "memory-format=channels-last weight-decay=true optimizer=adam"),
+    ];
+    for (name, settings) in settings {
+        let entry = catalogue::find(name).expect("the catalogue has it");
+        let model = open_named(&entry).expect("it opens");
+        let mut config = model.defaults().clone();
+        for setting in settings.split_whitespace() {
+            let (name, value) = setting.split_once('=').expect("a value");
+            config.set(name, value).unwrap_or_else(|error| panic!("{setting}: {error}"));
+        }
+        let device = device::find(&config.device).expect("a device");
+        let hardware = device.hardware(config.pytorch, config.cudnn);
+        let shaped = model.shape(&config).expect("shapes");
+        let run = |launching| {
+            let sink = Diagnostics::default();
+            let (program, loss) = model.program(&shaped, &config, &sink).expect("a program");
+            let rt = Runtime::new(hardware, config.pytorch);
+            if launching {
+                rt.record_launches(step::ITERATIONS);
+            }
+            let (trace, _, launches) =
+                step::run(rt, &program, &loss, &config, &(), &sink).expect("it runs");
+            let Trace { events, operators, modules, storages, labels, phases, .. } = trace;
+            ((events, operators, modules, storages, labels, phases), launches.list.len())
+        };
+        let ((plain, none), (ours, some)) = (run(false), run(true));
+        assert!(plain == ours, "{name} {settings}");
+        assert!(none == 0 && some > 100, "{name} {settings}: {some} kernels");
+    }
+}
+
+/// The products of a step are those that arithmetic asks for: of BERT's layers, three times those of the forward.
+#[test]
+fn products_of_a_step_add_up() {
+    let entry = catalogue::find("bert-tiny").expect("the catalogue has it");
+    let model = open_named(&entry).expect("it opens");
+    let mut config = model.defaults().clone();
+    config.set("attention", "eager").expect("a setting");
+    config.dims.extend([("batch".to_owned(), 2), ("seq".to_owned(), 128)]);
+    let launches = model.launches(&config).expect("it runs");
+    let of = |phase| -> u64 {
+        let list = launches.list.iter().filter(|launch| launch.phase == phase);
+        list.map(Launch::multiply_adds).sum()
+    };
+    let (tokens, hidden, vocabulary, layers) = (256, 128, 30_522, 2);
+    let layer = tokens * hidden * hidden * 12 + 2 * tokens * 128 * hidden;
+    let forward = layers * layer + tokens * hidden * (hidden + vocabulary);
+    assert_eq!((of(Phase::Forward), of(Phase::Backward)), (forward, 2 * forward));
+    assert_eq!(of(Phase::Optimizer), 0);
+}
+
+/// The same of convolutions: torchvision states 1.814 billion for `ResNet-18`. Only the first has no gradient of its
+/// input.
+#[test]
+fn convolutions_of_a_step_add_up() {
+    let entry = catalogue::find("resnet18").expect("the catalogue has it");
+    let model = open_named(&entry).expect("it opens");
+    let mut config = model.defaults().clone();
+    config.dims.insert("batch".to_owned(), 2);
+    let launches = model.launches(&config).expect("it runs");
+    let of = |phase| -> u64 {
+        let list = launches.list.iter().filter(|launch| launch.phase == phase);
+        list.map(Launch::multiply_adds).sum()
+    };
+    let (each, first) = (1_814_073_344, 112 * 112 * 64 * 3 * 49);
+    assert_eq!(of(Phase::Forward), 2 * each);
+    assert_eq!(of(Phase::Backward), 2 * (2 * each - first));
+}
+
 /// A loop folded and written out, under several settings.
 #[track_caller]
 fn check(name: &str, text: &str, folded: usize) {
@@ -47,6 +146,9 @@ fn check(name: &str, text: &str, folded: usize) {
         Config { precision: Precision::AmpBf16, accumulate: TWICE, ..plain },
     ];
     for config in settings {
+        let [whole_launches, our_launches] =
+            [usize::MAX, folded].map(|nodes_max| launched(&model, &config, nodes_max));
+        assert_eq!(our_launches.expect("it is folded"), whole_launches.expect("it is written out"));
         let whole = events(&model, &config, usize::MAX).expect("it is written out");
         let ours = events(&model, &config, folded).expect("it is folded");
         let first = ours.iter().zip(&whole).position(|(a, b)| a != b);

@@ -8,7 +8,7 @@ use super::{Call, OpError, Operator, torch};
 use crate::aten::matmul::WeightLayout;
 use crate::aten::{dropout, elementwise, matmul, view};
 use crate::bytes::Bytes;
-use crate::eager::{Runtime, Tensor, kernels};
+use crate::eager::{Kernel, Runtime, Tensor, kernels};
 use crate::tensor::{DType, TensorType};
 
 pub(super) const TABLE: &[Operator] = &[
@@ -213,6 +213,11 @@ fn eight_bits(rt: &Runtime, x: &Tensor, sizes: &[u64]) -> Tensor {
         drop((found, columns, outliers, half));
         rt.enter_operator("bitsandbytes::int8_scaled_mm");
         let sums = rt.empty(DType::Int32, &[rows, out]);
+        rt.launch(
+            &[&sums],
+            Kernel::Gemm { batch: 1, rows, inner, columns: out, batched: false },
+            DType::Int8,
+        );
         let half = rt.empty(DType::Float16, &[rows, out]);
         let y = kernels::cast(rt, &half, dtype);
         drop((half, sums, packed, scales));

@@ -1,5 +1,6 @@
 //! A moving average of the parameters (`torch/optim/swa_utils.py`).
 
+use crate::eager::launch::Passes;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::{DType, TensorType};
 use crate::trace::Category;
@@ -8,7 +9,7 @@ use crate::trace::Category;
 /// place after each step.
 #[derive(Debug)]
 pub struct Model {
-    _copy: Vec<Tensor>,
+    copy: Vec<Tensor>,
     has_updated: bool,
 }
 
@@ -27,7 +28,7 @@ impl Model {
         });
         let copy = copied.collect();
         rt.enter_operator("");
-        Self { _copy: copy, has_updated: false }
+        Self { copy, has_updated: false }
     }
 
     /// `update_parameters(model)`: the first copies, each later one sends its count to the device.
@@ -35,6 +36,7 @@ impl Model {
         if std::mem::replace(&mut self.has_updated, true) {
             rt.enter_operator("aten::to");
             drop(rt.empty(DType::Int64, &[]));
+            rt.launch_foreach(&self.copy, Passes { reads: 2, writes: 1 });
             rt.enter_operator("");
         }
     }

@@ -3,6 +3,7 @@
 use super::Parameter;
 use crate::bytes::Bytes;
 use crate::eager::kernels::reduce;
+use crate::eager::launch::Passes;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::DType;
 
@@ -34,6 +35,7 @@ pub fn grad_norm(rt: &Runtime, parameters: &[Parameter]) {
     drop(sum);
     let clamped = number("aten::clamp");
     drop(coefficient);
+    rt.launch_foreach(&gradients, Passes { reads: 1, writes: 1 });
     drop(clamped);
     drop(total);
 }
@@ -46,7 +48,9 @@ fn norms(rt: &Runtime, gradients: &[Tensor]) -> Vec<Tensor> {
     let chunks = gradients.iter().map(|gradient| gradient.numel().div_ceil(CHUNK)).sum();
     let offsets = rt.scratch(DType::Int64.size().times(count.saturating_add(1)));
     let partial_sums = rt.scratch(Bytes(4).times(chunks));
-    let norms = gradients.iter().map(|gradient| rt.empty(gradient.dtype(), &[])).collect();
+    let numbers = || gradients.iter().map(|gradient| rt.empty(gradient.dtype(), &[])).collect();
+    let norms = rt.without_launches(numbers);
+    rt.launch_foreach(gradients, Passes { reads: 1, writes: 0 });
     drop(partial_sums);
     drop(offsets);
     norms

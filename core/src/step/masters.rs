@@ -62,6 +62,13 @@ impl Masters {
         }
     }
 
+    /// `p.copy_(m)` for each.
+    pub fn hand_back(&self, rt: &Runtime, weights: &[Parameter]) {
+        for (weight, master) in weights.iter().zip(&self.parameters).filter(|_| rt.is_launching()) {
+            rt.launch_copy(&master.tensor, &weight.tensor);
+        }
+    }
+
     /// Which loop is meant.
     pub(super) fn diagnostic() -> Diagnostic {
         let message = "the optimizer holds the parameters once more in fp32, and gradients are copied \

@@ -236,7 +236,12 @@ impl Part {
             self.make_state(rt, parameters);
         }
         let (update, lists) = match self.walk {
-            Walk::Fused => return,
+            Walk::Fused => {
+                for list in by_type(parameters) {
+                    rt.launch_foreach(&list, self.rule.whole());
+                }
+                return;
+            }
             Walk::Foreach(update) => (update, by_type(parameters)),
             Walk::ForLoop(update) => {
                 (update, parameters.iter().map(|one| vec![one.clone()]).collect())
@@ -246,7 +251,17 @@ impl Part {
         frame.decays = decays;
         for list in lists {
             frame.parameters = list;
-            update(&mut frame);
+            let passes = self.rule.passes;
+            if passes.is_empty() {
+                update(&mut frame);
+                rt.launch_foreach(&frame.parameters, self.rule.whole());
+                continue;
+            }
+            rt.without_launches(|| update(&mut frame));
+            let decay = Some(self.rule.decay).filter(|decay| decays && decay.reads > 0);
+            for &each in decay.iter().chain(passes) {
+                rt.launch_foreach(&frame.parameters, each);
+            }
         }
         frame.finish();
     }

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use crate::bytes::Bytes;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::eager::Asked;
+use crate::eager::{Asked, Launch};
 use crate::error::{Error, ErrorKind};
 use crate::graph::{Fold, Trip};
 use crate::trace::{Category, Event, LabelId, PhaseMark, StorageId, Trace};
@@ -70,6 +70,17 @@ pub(super) fn all(
     }
     merge_labels(trace, trips);
     Ok(said)
+}
+
+/// Counts the launches of the trip that stands for others as often as these run.
+pub(super) fn count(launches: &mut [Launch], trips: &[(LabelId, Trip)], folds: &[Fold]) {
+    for launch in launches {
+        let trip = trips.iter().find(|(module, _)| *module == launch.module);
+        let template = trip.map(|(_, trip)| trip).filter(|trip| trip.place == Fold::TEMPLATE);
+        if let Some(fold) = template.and_then(|trip| folds.get(trip.fold)) {
+            launch.times = launch.times.saturating_mul(fold.lacking().saturating_add(1));
+        }
+    }
 }
 
 fn unlike(fold: &Fold) -> Error {

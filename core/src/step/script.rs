@@ -89,7 +89,7 @@ impl<'a, 'f> Script<'a, 'f> {
         }
         if config.evaluation {
             rt.enter_phase(iteration, Phase::Forward);
-            rt.no_grad(|| drop(self.compute(None)));
+            rt.without_launches(|| rt.no_grad(|| drop(self.compute(None))));
         }
     }
 

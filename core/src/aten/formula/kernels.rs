@@ -31,8 +31,10 @@ const KERNELS: &[(&str, Kernel)] = &[
     }),
     // A product by cuBLASLt.
     ("product_lt", |g| {
-        let y = g.rt.empty(g.tensor(0)?.dtype(), &g.sizes(1)?);
+        let x = g.tensor(0)?;
+        let y = g.rt.empty(x.dtype(), &g.sizes(1)?);
         g.rt.cublas_lt();
+        launch_product(g.rt, &x, &y);
         Ok(y.into())
     }),
     // A product of matrices that overwrites what is there.
@@ -516,6 +518,26 @@ pub(super) fn is_known(name: &str) -> bool {
         || lookup(name).is_some()
 }
 
+/// The product of `x` with a matrix that makes `y`: it sums over the dimension of `x` that `y` has not.
+fn launch_product(rt: &Runtime, x: &Tensor, y: &Tensor) {
+    if !rt.is_launching() {
+        return;
+    }
+    let last = x.rank().saturating_sub(1);
+    let (rows, inner) = (x.size(last.saturating_sub(1)), x.size(last));
+    let has_rows = y.size(y.rank().saturating_sub(2)) == rows || y.rank() < x.rank();
+    rt.launch_products(y, if has_rows { inner } else { rows });
+}
+
+/// A kernel that overwrites `x`.
+fn launch_over(rt: &Runtime, values: &[Value], x: &Tensor) {
+    if rt.is_launching() {
+        let operands: Vec<Tensor> = values.iter().flat_map(tensors).collect();
+        let others = operands.iter().filter(|operand| operand.storage_id() != x.storage_id());
+        rt.launch_in_place(&others.collect::<Vec<_>>(), x);
+    }
+}
+
 /// Makes a call.
 pub(super) fn call(
     rt: &Runtime,
@@ -535,6 +557,10 @@ pub(super) fn call(
         };
         if let Some(x) = overwritten {
             (0..products).for_each(|_| rt.cublas());
+            match given.tensor(0) {
+                Ok(operand) if products > 0 => launch_product(rt, &operand, &x),
+                _ => launch_over(rt, &values, &x),
+            }
             return Ok((x.alias_in_place().into(), None));
         }
         let made = match name {
@@ -542,6 +568,7 @@ pub(super) fn call(
                 let x = given.tensor(0)?;
                 let y = rt.empty(x.dtype(), &given.sizes(1)?);
                 (0..products).for_each(|_| rt.cublas());
+                launch_product(rt, &x, &y);
                 y.into()
             }
             "flags" => given.elementwise(Some(DType::Bool))?,

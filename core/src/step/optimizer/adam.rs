@@ -4,7 +4,8 @@
 //! kept. AdamW decays the parameters in place.
 
 use super::frame::Frame;
-use super::rule::{Rule, STEP, TORCH, ZEROS};
+use super::rule::{Rule, STEP, TORCH, ZEROS, passes};
+use crate::eager::launch::Passes;
 
 /// `Adam(lr)`.
 pub(super) const ADAM: Rule = Rule {
@@ -25,6 +26,7 @@ pub(super) const ADAM: Rule = Rule {
         denominator(frame);
     },
     fused: Some(&[STEP, ZEROS, ZEROS]),
+    passes: &UPDATE,
     ..TORCH
 };
 
@@ -33,16 +35,56 @@ pub(super) const ADAM_AMSGRAD: Rule = Rule {
     arguments: ", amsgrad=True",
     state: &[ZEROS, ZEROS, ZEROS],
     fused: Some(&[STEP, ZEROS, ZEROS, ZEROS]),
+    passes: &UPDATE_OF_MAXIMUM,
     ..ADAM
 };
 
 /// `AdamW(lr)`.
-pub(super) const ADAMW: Rule =
-    Rule { class: "AdamW", foreach: Some(roots), for_loop: denominator, ..ADAM };
+pub(super) const ADAMW: Rule = Rule {
+    class: "AdamW",
+    foreach: Some(roots),
+    for_loop: denominator,
+    passes: &DECAYED_UPDATE,
+    // Its own decay is there in any case.
+    decay: passes(0, 0),
+    ..ADAM
+};
 
 /// `AdamW(lr, amsgrad=True)`.
-pub(super) const ADAMW_AMSGRAD: Rule =
-    Rule { class: ADAMW.class, foreach: ADAMW.foreach, for_loop: ADAMW.for_loop, ..ADAM_AMSGRAD };
+pub(super) const ADAMW_AMSGRAD: Rule = Rule {
+    class: ADAMW.class,
+    foreach: ADAMW.foreach,
+    for_loop: ADAMW.for_loop,
+    passes: &DECAYED_UPDATE_OF_MAXIMUM,
+    decay: ADAMW.decay,
+    ..ADAM_AMSGRAD
+};
+
+/// `lerp_`, `mul_`, `addcmul_`, `sqrt`, `div_`, `add_`, `addcdiv_`.
+const UPDATE: [Passes; 7] = [
+    passes(2, 1),
+    passes(1, 1),
+    passes(2, 1),
+    passes(1, 1),
+    passes(1, 1),
+    passes(1, 1),
+    passes(3, 1),
+];
+/// The same, and `maximum_` before the root.
+const UPDATE_OF_MAXIMUM: [Passes; 8] = {
+    let [mean, decay, square, root, correct, shift, update] = UPDATE;
+    [mean, decay, square, passes(2, 1), root, correct, shift, update]
+};
+/// `mul_` of the parameters, and the update.
+const DECAYED_UPDATE: [Passes; 8] = {
+    let [mean, decay, square, root, correct, shift, update] = UPDATE;
+    [passes(1, 1), mean, decay, square, root, correct, shift, update]
+};
+/// The same with `maximum_`.
+const DECAYED_UPDATE_OF_MAXIMUM: [Passes; 9] = {
+    let [mean, decay, square, most, root, correct, shift, update] = UPDATE_OF_MAXIMUM;
+    [passes(1, 1), mean, decay, square, most, root, correct, shift, update]
+};
 
 fn roots(frame: &mut Frame<'_>) {
     frame.assign("exp_avg_sq_sqrt", "aten::_foreach_sqrt");

@@ -6,6 +6,7 @@
 //!   is freed from its end.
 
 use super::rule::Slot;
+use crate::eager::launch::Passes;
 use crate::eager::{Runtime, Tensor};
 use crate::tensor::{DType, TensorType};
 use crate::trace::Category;
@@ -51,7 +52,10 @@ impl<'a> Frame<'a> {
     /// What an operator makes of the parameters: as many tensors of their sizes.
     pub(super) fn like(&self, operator: &'static str) -> List {
         self.rt.enter_operator(operator);
-        self.parameters.iter().map(|parameter| self.rt.empty_like(parameter)).collect()
+        let fresh = || self.parameters.iter().map(|parameter| self.rt.empty_like(parameter));
+        let made = self.rt.without_launches(|| fresh().collect());
+        self.rt.launch_foreach(&self.parameters, Passes { reads: 1, writes: 1 });
+        made
     }
 
     /// `name = operator(…)`, the end of a statement.

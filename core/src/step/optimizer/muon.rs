@@ -53,10 +53,12 @@ fn orthogonalise(rt: &Runtime, update: &Tensor) -> Tensor {
         rt.enter_operator("aten::matmul");
         let product = rt.empty(DType::BFloat16, &[short, short]);
         rt.cublas();
+        rt.launch_products(&product, long);
         gram.replace(product);
         rt.enter_operator("aten::addmm");
         let product = rt.empty(DType::BFloat16, &[short, short]);
         addmm_workspace(rt, short, short);
+        rt.launch_products(&product, short);
         gram_update.replace(product);
         rt.enter_operator("aten::addmm");
         let product = rt.empty(DType::BFloat16, &[short, long]);
@@ -66,6 +68,7 @@ fn orthogonalise(rt: &Runtime, update: &Tensor) -> Tensor {
         } else {
             addmm_workspace(rt, long, short);
         }
+        rt.launch_products(&product, short);
         orthogonal = product;
     }
     drop(gram);

@@ -4,6 +4,7 @@
 use super::frame::Frame;
 use crate::config::Implementation;
 use crate::eager::Tensor;
+use crate::eager::launch::Passes;
 
 /// One optimizer, or one setting of it that changes memory.
 #[derive(Debug)]
@@ -30,6 +31,11 @@ pub(super) struct Rule {
     pub(super) for_loop: Update,
     /// `fused=True`: the state that takes the place of `state`. The kernels themselves take nothing.
     pub(super) fused: Option<&'static [Slot]>,
+    /// What each operator of an update reads and writes, of one parameter: empty where that is not written down, so
+    /// that one operator over parameter, gradient and state is assumed.
+    pub(super) passes: &'static [Passes],
+    /// The operator that a weight decay adds.
+    pub(super) decay: Passes,
     /// What is assumed of it, for the user; may be empty.
     pub(super) assumed: &'static str,
     /// What is assumed of it where it walks over single parameters; may be empty.
@@ -49,11 +55,24 @@ pub(super) const TORCH: Rule = Rule {
     foreach: None,
     for_loop: |_| {},
     fused: None,
+    passes: &[],
+    decay: passes(2, 1),
     assumed: "",
     assumed_of_loop: "",
 };
 
+/// An operator that reads and writes these counts of tensors, each as large as a parameter.
+pub(super) const fn passes(reads: u64, writes: u64) -> Passes {
+    Passes { reads, writes }
+}
+
 impl Rule {
+    /// One kernel for the whole update: parameter, gradient and state, of which the gradient is not written.
+    pub(super) fn whole(&self) -> Passes {
+        let copies = u64::try_from(self.copies()).unwrap_or_default();
+        passes(copies.saturating_add(2), copies.saturating_add(1))
+    }
+
     /// COUNT: copies of a parameter that it keeps, of which a gradient's clone is one.
     pub(super) fn copies(&self) -> usize {
         let copies = |slots: &[Slot]| slots.iter().filter(|it| matches!(it, Slot::Like(_))).count();

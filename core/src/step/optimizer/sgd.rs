@@ -1,7 +1,7 @@
 //! Stochastic gradient descent (`torch/optim/sgd.py`).
 
 use super::frame::Frame;
-use super::rule::{Rule, Slot, TORCH};
+use super::rule::{Rule, Slot, TORCH, passes};
 
 /// `SGD(lr)`.
 pub(super) const PLAIN: Rule = Rule {
@@ -10,6 +10,7 @@ pub(super) const PLAIN: Rule = Rule {
     foreach: Some(decay_all),
     for_loop: decay_one,
     fused: Some(&[]),
+    passes: &[passes(2, 1)],
     ..TORCH
 };
 
@@ -25,6 +26,7 @@ pub(super) const MOMENTUM: Rule = Rule {
         frame.keep("aten::clone");
     },
     fused: Some(&[Slot::Like("aten::empty_like")]),
+    passes: &[passes(1, 1), passes(2, 1), passes(2, 1)],
     ..PLAIN
 };
 
@@ -36,6 +38,7 @@ pub(super) const NESTEROV: Rule = Rule {
         frame.keep("aten::clone");
         frame.assign("grad", "aten::add");
     },
+    passes: &[passes(1, 1), passes(2, 1), passes(2, 1), passes(2, 1)],
     ..MOMENTUM
 };
 

@@ -1,0 +1,260 @@
+//! Prints how long a training step takes, by phase and by class of kernel.
+//!
+//! `cargo run --release -p highwater-core --example step_time -- gpt2-large a100-40gb batch=4 seq=1024 precision=fp32`
+//!
+//! The model is a name of the catalogue or a file. Settings are those of the command line; other names are
+//! dimensions. `check TABLE` compares with `llm_steps_2023.csv` of tests/times: forward and backward on one GPU.
+//! `list MODEL DEVICE …` prints every kernel.
+#![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::as_conversions,
+    clippy::float_arithmetic,
+    reason = "printed alone"
+)]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use highwater_core::config::SETTINGS;
+use highwater_core::device::{self, MemoryKind, Rates};
+use highwater_core::eager::Launches;
+use highwater_core::formats::catalogue;
+use highwater_core::time::{Gpu, Part, StepTime};
+use highwater_core::trace::Phase;
+use highwater_core::{Config, Model};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Networks of the table: name there, in the catalogue, and its loss.
+const NETWORKS: [(&str, &str); 2] =
+    [("bert_large", "bert-large-uncased"), ("gpt2_large", "gpt2-large")];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match *words.as_slice() {
+        ["check", table] => check(&fs::read_to_string(table)?),
+        ["timm", folder, table] => timm(Path::new(folder), &fs::read_to_string(table)?),
+        ["list", model, device, ref settings @ ..] => {
+            list(&launches(model, device, settings)?);
+            Ok(())
+        }
+        [model, device, ref settings @ ..] => {
+            let launches = launches(model, device, settings)?;
+            print(&StepTime::of(&launches, Gpu::of(device::find(device)?)?));
+            Ok(())
+        }
+        _ => Err("usage: step_time MODEL DEVICE [name=value …]".into()),
+    }
+}
+
+/// The kernels of a model under settings and dimensions.
+fn launches(model: &str, device: &str, settings: &[&str]) -> Result<Launches> {
+    let model = open(model)?;
+    let mut config = Config { ..model.defaults().clone() };
+    config.choose_device(device);
+    for setting in settings {
+        let (name, value) = setting.split_once('=').ok_or("a setting is name=value")?;
+        if SETTINGS.iter().any(|setting| setting.name == name) {
+            config.set(name, value)?;
+        } else {
+            config.dims.insert(name.to_owned(), value.parse()?);
+        }
+    }
+    Ok(model.launches(&config)?)
+}
+
+/// A model of the catalogue, or of a file.
+fn open(name: &str) -> Result<Model> {
+    if let Some(entry) = catalogue::find(name) {
+        return Ok(highwater_core::open_named(&entry)?);
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(name)?.read_to_end(&mut bytes)?;
+    let name = Path::new(name).file_name().unwrap_or_default().to_string_lossy();
+    Ok(highwater_core::open(&mut bytes.as_slice(), &name)?)
+}
+
+fn print(time: &StepTime) {
+    println!(
+        "{:<12} {:>10} {:>10} {:>8} {:>12} {:>10}",
+        "", "device ms", "launch ms", "kernels", "GFLOP", "GB"
+    );
+    let line = |name: &str, part: &Part| {
+        println!(
+            "{name:<12} {:>10.3} {:>10.3} {:>8} {:>12.1} {:>10.2}",
+            part.device.0 as f64 / 1e9,
+            part.launch.0 as f64 / 1e9,
+            part.kernels,
+            part.multiply_adds as f64 * 2.0 / 1e9,
+            part.bytes.0 as f64 / 1e9
+        );
+    };
+    line("all", &time.all);
+    time.by_phase.iter().for_each(|(phase, part)| line(phase.name(), part));
+    time.by_class.iter().for_each(|(class, part)| line(class.name(), part));
+    time.by_bound.iter().for_each(|(bound, part)| line(bound.name(), part));
+    line("not fitted", &time.unfitted);
+    line("assumed", &time.assumed);
+    println!("step {:.3} ms, bound by {}", time.step().0 as f64 / 1e9, time.bound().name());
+}
+
+fn list(launches: &Launches) {
+    for launch in &launches.list {
+        println!(
+            "{} {} {} {:?} {} x{}{}",
+            launch.phase.name(),
+            launches.label(launch.module),
+            launches.label(launch.operator),
+            launch.kernel,
+            launch.dtype,
+            launch.times,
+            if launch.is_assumed() { " assumed" } else { "" }
+        );
+    }
+}
+
+/// Compares with whole training steps of timm's benchmark on an RTX 3090, under autocast.
+fn timm(folder: &Path, table: &str) -> Result<()> {
+    let gpu = Gpu::of(device::find("rtx-3090")?)?;
+    let mut pairs: Vec<(f64, f64)> = Vec::new();
+    for row in rows(table) {
+        let path = folder.join(format!("{}.onnx.gz", row["model"]));
+        let Ok(file) = fs::File::open(&path) else { continue };
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(file).read_to_end(&mut bytes)?;
+        let model = highwater_core::open(&mut bytes.as_slice(), row["model"])?;
+        let mut config = Config { ..model.defaults().clone() };
+        config.choose_device("rtx-3090");
+        let settings =
+            [("precision", "amp-fp16"), ("optimizer", "sgd-momentum"), ("pytorch", "1.12")];
+        for (name, value) in settings {
+            config.set(name, value)?;
+        }
+        if row["layout"] == "nhwc" {
+            config.set("memory-format", "channels-last")?;
+        }
+        let batch = row["batch"].parse()?;
+        for dim in model.open_dims().into_iter().filter(|dim| dim.batch) {
+            config.dims.insert(dim.name, batch);
+        }
+        let Ok(launches) = model.launches(&config) else { continue };
+        let time = StepTime::of(&launches, gpu);
+        let (ours, measured) = (time.step().0 as f64 / 1e9, row["step_ms"].parse::<f64>()?);
+        let off = (ours / measured - 1.0) * 100.0;
+        println!(
+            "{:<32} {:<5} {batch:>4} {ours:>8.1} of {measured:>8.1} {off:>+6.1}%",
+            row["model"], row["layout"]
+        );
+        pairs.push((ours, measured));
+    }
+    let mut errors: Vec<f64> =
+        pairs.iter().map(|(ours, truth)| (ours / truth - 1.0).abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    let at =
+        |part: usize| errors.get(errors.len() * part / 10).copied().unwrap_or_default() * 100.0;
+    println!("{} steps: median {:.1} %, 90 % {:.1} %", pairs.len(), at(5), at(9));
+    println!("rank correlation {:.3}", rank_correlation(&pairs));
+    Ok(())
+}
+
+/// Spearman's: the correlation of the places in both orders.
+fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
+    let ranks = |values: Vec<f64>| -> Vec<f64> {
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+        let mut ranks = vec![0.0; values.len()];
+        for (rank, place) in order.into_iter().enumerate() {
+            ranks[place] = rank as f64;
+        }
+        ranks
+    };
+    let (ours, truth) = pairs.iter().copied().unzip();
+    let (ours, truth): (Vec<f64>, Vec<f64>) = (ranks(ours), ranks(truth));
+    let off: f64 = ours.iter().zip(&truth).map(|(a, b)| (a - b) * (a - b)).sum();
+    let count = pairs.len() as f64;
+    1.0 - 6.0 * off / (count * (count * count - 1.0))
+}
+
+/// A table in CSV, a map for each row.
+fn rows(text: &str) -> Vec<BTreeMap<&str, &str>> {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    lines.map(|line| names.iter().copied().zip(line.split(',')).collect()).collect()
+}
+
+/// GPUs of `tests/times/devices.csv`, by their name in tables of steps.
+fn gpus() -> Result<BTreeMap<String, Gpu>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/times/devices.csv");
+    let text = fs::read_to_string(path)?;
+    let mut all = BTreeMap::new();
+    for row in rows(&text) {
+        let number = |name: &str| -> Result<u32> { Ok(row[name].parse()?) };
+        let (major, minor) = row["capability"].split_once('.').ok_or("no capability")?;
+        let memory = if row["memory"] == "HBM" { MemoryKind::Hbm } else { MemoryKind::Gddr };
+        let gpu = Gpu {
+            compute_capability: (major.parse()?, minor.parse()?),
+            multiprocessors: number("multiprocessors")?.into(),
+            threads_per_multiprocessor: number("threads")?.into(),
+            rates: Rates {
+                form: "",
+                base_mhz: number("base_mhz")?,
+                boost_mhz: number("boost_mhz")?,
+                bandwidth: number("bandwidth_gbs")?,
+                memory,
+                l2_kib: number("l2_kib")?,
+                l1_kib: number("l1_kib")?,
+                lanes: number("lanes")?,
+                watts: number("watts")?,
+                half_flop: 0,
+            },
+        };
+        all.insert(row["step_name"].to_owned(), gpu);
+    }
+    Ok(all)
+}
+
+/// Compares with measured steps: forward and backward.
+fn check(table: &str) -> Result<()> {
+    let gpus = gpus()?;
+    let mut errors = Vec::new();
+    for row in rows(table) {
+        let network = NETWORKS.iter().find(|(name, _)| *name == row["model"]);
+        let (Some((name, id)), Some(gpu)) = (network, gpus.get(row["device"])) else { continue };
+        if row["mode"] != "train" || !row["option"].is_empty() {
+            continue;
+        }
+        let (batch, length) = (format!("batch={}", row["batch"]), format!("seq={}", row["seq"]));
+        let settings =
+            [batch.as_str(), length.as_str(), "attention=eager", "precision=fp32", "pytorch=2.8"];
+        let mut launches = launches(id, "a100-40gb", &settings)?;
+        let times = [&[Phase::Forward, Phase::Backward][..], &[Phase::Forward], &[Phase::Backward]];
+        let all = launches.list.clone();
+        let predicted = times.map(|phases| {
+            launches.list = all.iter().filter(|one| phases.contains(&one.phase)).cloned().collect();
+            let time = StepTime::of(&launches, *gpu);
+            (time.step().0 as f64 / 1e9, time.all)
+        });
+        let measured = ["ms", "forward_ms", "backward_ms"].map(|column| row[column].parse::<f64>());
+        let [whole, forward, backward] = measured;
+        let measured = [whole?, forward?, backward?];
+        print!("{name:<12} {:>3}x{:<5} {:<18}", row["batch"], row["seq"], row["device"]);
+        for ((ms, _), measured) in predicted.iter().zip(measured) {
+            print!(" {ms:>8.1} of {measured:>8.1} {:>+6.1}%", (ms / measured - 1.0) * 100.0);
+        }
+        let [(whole_ms, parts), ..] = predicted;
+        println!(
+            " {:>5} kernels {:>8.1} G multiply-adds",
+            parts.kernels,
+            parts.multiply_adds as f64 / 1e9
+        );
+        errors.push((whole_ms / measured[0] - 1.0).abs() * 100.0);
+    }
+    errors.sort_by(f64::total_cmp);
+    println!("median {:.1} %, of {} steps", errors[errors.len() / 2], errors.len());
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! How long a training step takes: the time of each kernel, by a model that was fitted to measured kernels.
+//!
+//! `tests/times` fits the constants and judges the model on whole steps in single precision: half of them are within
+//! 5 %. Half precision, convolutions, attention in one kernel and optimizers use the same formulas with the vendor's
+//! rates; no measurement has confirmed them, and [`StepTime::unfitted`] has their share.
+//!
+//! The host launches kernels while the device runs earlier ones, so a step takes the longer of both times.
+
+mod constants;
+mod model;
+
+use std::collections::BTreeMap;
+
+use crate::bytes::Bytes;
+use crate::device::{Device, Rates};
+use crate::eager::Launches;
+use crate::eager::launch::{Class, Launch};
+use crate::error::{Error, ErrorKind};
+use crate::trace::Phase;
+
+use self::model::Model;
+
+/// The facts about a GPU that decide over times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// COUNT: multiprocessors.
+    pub multiprocessors: u64,
+    /// COUNT: threads that can be resident on one multiprocessor.
+    pub threads_per_multiprocessor: u64,
+    /// How fast it is.
+    pub rates: Rates,
+}
+
+impl Gpu {
+    /// The facts about a device.
+    ///
+    /// # Errors
+    /// When its vendor has not published all of its rates.
+    pub fn of(device: &Device) -> Result<Self, Error> {
+        let Some(rates) = device.rates else {
+            let message = format!("no time: {device} has no published rates");
+            return Err(Error::new(ErrorKind::BadConfig, message).about("device"));
+        };
+        Ok(Self {
+            compute_capability: device.compute_capability,
+            multiprocessors: device.multiprocessors,
+            threads_per_multiprocessor: device.threads_per_multiprocessor,
+            rates,
+        })
+    }
+}
+
+/// What a kernel or a step waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bound {
+    /// Multiplications.
+    Arithmetic,
+    /// Memory.
+    Bandwidth,
+    /// The host.
+    Launches,
+}
+
+impl Bound {
+    /// The name in JSON: `arithmetic`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arithmetic => "arithmetic",
+            Self::Bandwidth => "bandwidth",
+            Self::Launches => "launches",
+        }
+    }
+}
+
+/// A duration in picoseconds: sums of them are exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Picoseconds(pub u64);
+
+impl Picoseconds {
+    /// A number of microseconds, rounded to the nearest.
+    #[expect(
+        clippy::float_arithmetic,
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time, not bytes; what is too large stops at the largest number"
+    )]
+    fn of(microseconds: f64) -> Self {
+        Self((microseconds * 1e6 + 0.5) as u64)
+    }
+
+    /// A multiple of it.
+    const fn times(self, n: u64) -> Self {
+        Self(self.0.saturating_mul(n))
+    }
+
+    /// COUNT: whole microseconds.
+    pub const fn microseconds(self) -> u64 {
+        self.0.div_euclid(1_000_000)
+    }
+}
+
+impl std::ops::AddAssign for Picoseconds {
+    fn add_assign(&mut self, other: Self) {
+        self.0 = self.0.saturating_add(other.0);
+    }
+}
+
+/// What a set of kernels takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Time on the device.
+    pub device: Picoseconds,
+    /// Time that the host takes to launch them.
+    pub launch: Picoseconds,
+    /// COUNT: kernels.
+    pub kernels: u64,
+    /// COUNT: multiplications followed by an addition, in products.
+    pub multiply_adds: u64,
+    /// SIZE: what is read and written.
+    pub bytes: Bytes,
+}
+
+impl Part {
+    fn add(&mut self, other: &Self) {
+        self.device += other.device;
+        self.launch += other.launch;
+        self.kernels = self.kernels.saturating_add(other.kernels);
+        self.multiply_adds = self.multiply_adds.saturating_add(other.multiply_adds);
+        self.bytes += other.bytes;
+    }
+}
+
+/// How long a step takes, and what of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepTime {
+    /// All kernels.
+    pub all: Part,
+    /// By the part of the iteration.
+    pub by_phase: BTreeMap<Phase, Part>,
+    /// By the kind of kernel.
+    pub by_class: BTreeMap<Class, Part>,
+    /// By what kernels wait for on the device.
+    pub by_bound: BTreeMap<Bound, Part>,
+    /// Kernels whose formula was not fitted to measurements of their kind and type.
+    pub unfitted: Part,
+    /// Kernels that no rule states: assumed from what operators allocate.
+    pub assumed: Part,
+}
+
+impl StepTime {
+    /// The time of a step's kernels on a GPU.
+    pub fn of(launches: &Launches, gpu: Gpu) -> Self {
+        let model = Model::new(gpu);
+        let mut sum = Self::default();
+        for launch in &launches.list {
+            sum.add(launch, &model);
+        }
+        sum
+    }
+
+    /// The time of the step: the host launches kernels while the device runs.
+    pub fn step(&self) -> Picoseconds {
+        self.all.device.max(self.all.launch)
+    }
+
+    /// What most of the step waits for.
+    pub fn bound(&self) -> Bound {
+        if self.all.launch > self.all.device {
+            return Bound::Launches;
+        }
+        let of = |bound| self.by_bound.get(&bound).map(|part: &Part| part.device);
+        if of(Bound::Arithmetic) > of(Bound::Bandwidth) {
+            Bound::Arithmetic
+        } else {
+            Bound::Bandwidth
+        }
+    }
+
+    fn add(&mut self, launch: &Launch, model: &Model) {
+        let time = model.time(launch);
+        let times = launch.times;
+        let part = Part {
+            device: Picoseconds::of(time.us).times(times),
+            launch: Picoseconds::of(model.launch(&launch.kernel)).times(times),
+            kernels: launch.kernel.kernels().saturating_mul(times),
+            multiply_adds: launch.multiply_adds().saturating_mul(times),
+            bytes: launch.bytes().times(times),
+        };
+        self.all.add(&part);
+        self.by_phase.entry(launch.phase).or_default().add(&part);
+        self.by_class.entry(launch.kernel.class()).or_default().add(&part);
+        self.by_bound.entry(time.bound).or_default().add(&part);
+        if !time.is_fitted {
+            self.unfitted.add(&part);
+        }
+        if launch.is_assumed() {
+            self.assumed.add(&part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device;
+
+    /// A device without rates has no time, and the error names it.
+    #[test]
+    fn devices_without_rates_are_refused() {
+        let of = |id| Gpu::of(device::find(id).expect("it is in the table"));
+        assert!(of("t4").is_ok());
+        let error = of("h20").expect_err("its rates contradict each other");
+        assert_eq!(error.to_string(), "no time: H20 has no published rates");
+    }
+
+    /// Rates are those of the vendor: products in half precision at the boost clock, in TFLOP/s, rounded.
+    #[test]
+    fn rates_give_the_published_peaks() {
+        for (id, peak) in [
+            ("t4", 65),
+            ("rtx-2080-ti", 53),
+            ("a30", 165),
+            ("a100-40gb", 311),
+            ("a10", 124),
+            ("rtx-3090", 71),
+            ("rtx-a4000", 76),
+            ("rtx-a5000", 111),
+            ("a40", 149),
+            ("rtx-a6000", 154),
+            ("l4", 121),
+            ("rtx-4090", 165),
+            ("l40", 181),
+            ("rtx-6000-ada", 364),
+            ("rtx-5090", 209),
+        ] {
+            let device = device::find(id).expect("it is in the table");
+            let rates = device.rates.expect("it has rates");
+            let flop = u64::from(rates.half_flop) * u64::from(rates.boost_mhz);
+            assert_eq!((device.multiprocessors * flop).div_euclid(1_000_000), peak, "{id}");
+        }
+    }
+}
