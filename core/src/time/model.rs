@@ -44,6 +44,9 @@ type Tile = (u32, u32);
 const TILES: [Tile; 6] = [(128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (32, 128)];
 const NARROW_TILE: Tile = (128, 32);
 
+/// COUNT: products in the longest sum that was measured.
+const MEASURED_INNER: f64 = 65_536.0;
+
 /// Tiles that cuBLAS has for many small products.
 const fn batched_tiles(capability: (u32, u32)) -> &'static [Tile] {
     match capability.0 {
@@ -233,9 +236,20 @@ impl Model {
         let write = self.memory(element * batch * rows * columns);
         let size = element * batch * (rows * inner + inner * columns + rows * columns);
         let memory = self.memory(size);
+        // No measured sum was longer; cuBLAS shares such out (split-k).
+        let is_long = inner > MEASURED_INNER;
+        let shape = if is_long { self.shared_out(shape) } else { shape };
         let arithmetic = self.least(shape, unit, batched) + self.constants.exposed * write;
         let bound = if arithmetic > memory { Bound::Arithmetic } else { Bound::Bandwidth };
         Time { us: arithmetic.max(memory), bound, is_fitted: unit.is_fitted }
+    }
+
+    /// Products whose sums are shared out over multiprocessors that would be idle, where there are few tiles.
+    fn shared_out(&self, shape: Shape) -> Shape {
+        let (height, breadth) = (128.0, 128.0);
+        let tiles = (shape.rows / height).ceil() * (shape.columns / breadth).ceil();
+        let parts = (self.multiprocessors / (tiles * shape.batch)).floor().max(1.0);
+        Shape { inner: (shape.inner / parts).ceil(), batch: shape.batch * parts, ..shape }
     }
 
     /// Arithmetic time of the best tile that cuBLAS has.
@@ -307,12 +321,8 @@ impl Model {
         let unit = self.unit_of_convolution(launch.dtype);
         let mut shape = Shape::new(sizes, false);
         if product == Product::Filter {
-            // cuDNN shares out the sum where there are few tiles.
-            let (height, breadth) = (128.0, 128.0);
-            let tiles = (shape.rows / height).ceil() * (shape.columns / breadth).ceil();
-            let parts = (self.multiprocessors / (tiles * shape.batch)).floor().max(1.0);
-            shape.inner = (shape.inner / parts).ceil();
-            shape.batch *= parts;
+            // So does cuDNN.
+            shape = self.shared_out(shape);
         }
         let memory = self.memory(bytes(launch.bytes()));
         let arithmetic = self.least(shape, unit, false);
