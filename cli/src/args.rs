@@ -45,9 +45,9 @@ pub(crate) enum Task {
     /// Explain an out-of-memory message or the output of `nvidia-smi`
     Explain(Explain),
     /// Show what published estimators say of the same training
-    Compare(Compare),
+    Compare(Question),
     /// Estimate how long a training step takes on each GPU
-    Time(Time),
+    Time(Question),
     /// Score published estimators, and ours, over measured runs
     Scoreboard(Scoreboard),
     /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
@@ -89,9 +89,9 @@ impl Dims {
     }
 }
 
-/// A model, and the training that all estimators are asked about.
+/// A model, and its training.
 #[derive(Args, Debug)]
-pub(crate) struct Compare {
+pub(crate) struct Question {
     /// A model, as for `estimate`
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
@@ -99,22 +99,7 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) training: Training,
 
-    /// Print JSON, bytes as integers
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// A model, and the training whose steps are timed.
-#[derive(Args, Debug)]
-pub(crate) struct Time {
-    /// A model, as for `estimate`
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: PathBuf,
-
-    #[command(flatten)]
-    pub(crate) training: Training,
-
-    /// Print JSON: times in picoseconds, bytes as integers
+    /// Print JSON: bytes as integers, times in picoseconds
     #[arg(long)]
     pub(crate) json: bool,
 }

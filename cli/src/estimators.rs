@@ -5,7 +5,7 @@ use highwater_core::estimators::{ALL, About, Estimate, Estimator, Evidence, Mean
 use highwater_core::{Bytes, Error, Model};
 use serde::Serialize;
 
-use crate::args::Compare;
+use crate::args::Question;
 use crate::table::{Align, Cell, Table};
 use crate::text::{FAINT, HEAD};
 
@@ -22,7 +22,7 @@ struct Row {
 }
 
 /// All answers about a model, as a table or as JSON.
-pub(crate) fn compare(model: &Model, arguments: &Compare) -> Result<String, Error> {
+pub(crate) fn compare(model: &Model, arguments: &Question) -> Result<String, Error> {
     let config = arguments.training.over(model.defaults())?;
     let simulation = model.simulate(&config, &mut Stages::default())?;
     let run = Run::of(model, &simulation)?;

@@ -191,11 +191,11 @@ fn open(path: &Path) -> Result<Model, Error> {
 }
 
 /// What all estimators say of a model.
-fn compare_all(arguments: &args::Compare) -> Result<String, Error> {
+fn compare_all(arguments: &args::Question) -> Result<String, Error> {
     estimators::compare(&open(&arguments.model)?, arguments)
 }
 
-fn time_steps(arguments: &args::Time) -> Result<String, Error> {
+fn time_steps(arguments: &args::Question) -> Result<String, Error> {
     time::time(&open(&arguments.model)?, arguments)
 }
 

@@ -7,7 +7,7 @@ use highwater_core::time::{Gpu, Part, Picoseconds, StepTime};
 use highwater_core::{Bytes, Config, Error, Model};
 use serde_json::{Value, json};
 
-use crate::args::Time;
+use crate::args::Question;
 use crate::table::{Align, Cell, Table};
 use crate::text::{FAINT, HEAD};
 
@@ -21,25 +21,29 @@ struct Timed {
 }
 
 /// The time of a step on the configured GPU, and on all whose vendors publish their rates.
-pub(crate) fn time(model: &Model, arguments: &Time) -> Result<String, Error> {
+pub(crate) fn time(model: &Model, arguments: &Question) -> Result<String, Error> {
     let config = arguments.training.over(model.defaults())?;
     let own = on(model, &config, device::find(&config.device)?)?;
-    let mut all = Vec::new();
-    for device in device::all().iter().filter(|device| device.rates.is_some()) {
-        let mut there = config.clone();
-        there.choose_device(device.id);
-        all.push(on(model, &there, device)?);
-    }
+    let others = device::all().iter().filter(|device| device.id != config.device);
+    let others = others.filter(|device| device.rates.is_some());
+    let others: Result<Vec<Timed>, Error> =
+        others.map(|device| on(model, &config, device)).collect();
+    let mut all = others?;
+    all.push(own);
     all.sort_by_key(|timed| timed.time.step());
+    let is_own = |timed: &&Timed| timed.device.id == config.device;
+    let own = all.iter().find(is_own).expect("it was put there");
     if arguments.json {
-        return Ok(format!("{:#}\n", answer(&own, &all)));
+        return Ok(format!("{:#}\n", answer(own, &all)));
     }
-    Ok(text(&own, &all))
+    Ok(text(own, &all))
 }
 
 fn on(model: &Model, config: &Config, device: &'static Device) -> Result<Timed, Error> {
     let gpu = Gpu::of(device)?;
-    let launches = model.launches(config)?;
+    let mut there = config.clone();
+    there.choose_device(device.id);
+    let launches = model.launches(&there)?;
     let batch = model.open_dims().into_iter().find(|dim| dim.batch);
     let batch = batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
     let samples = batch.saturating_mul(config.accumulate.get());
@@ -72,7 +76,7 @@ impl Timed {
     }
 }
 
-/// COUNT: so many in a time, for a second.
+/// COUNT: a count over a time, as a rate for each second.
 fn per_second(count: u64, Picoseconds(time): Picoseconds) -> u64 {
     const SECOND: u128 = 1_000_000_000_000;
     let rate = u128::from(count) * SECOND / u128::from(time.max(1));

@@ -316,7 +316,11 @@ impl Verdict {
     /// The same of a lower bound or an uncertain answer, which do not prove that a run fits.
     #[must_use]
     pub const fn of_lower_bound(self) -> Self {
-        if self.survives() { Self::NotKnown } else { self }
+        match self {
+            Self::Fits | Self::LikelyFits | Self::FitsAfterFlush | Self::NotKnown => Self::NotKnown,
+            // How likely is not known of these.
+            Self::LikelyDoesNotFit | Self::DoesNotFit => Self::DoesNotFit,
+        }
     }
 }
 
@@ -327,6 +331,21 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+
+    /// A lower bound proves that a run fails, and never that it fits: how likely either is, it cannot tell.
+    #[test]
+    fn a_lower_bound_is_never_likely() {
+        for (verdict, expected) in [
+            (Verdict::Fits, Verdict::NotKnown),
+            (Verdict::LikelyFits, Verdict::NotKnown),
+            (Verdict::FitsAfterFlush, Verdict::NotKnown),
+            (Verdict::NotKnown, Verdict::NotKnown),
+            (Verdict::LikelyDoesNotFit, Verdict::DoesNotFit),
+            (Verdict::DoesNotFit, Verdict::DoesNotFit),
+        ] {
+            assert_eq!(verdict.of_lower_bound(), expected, "{verdict:?}");
+        }
+    }
 
     #[test]
     fn devices_are_distinct_and_leave_room_for_work() {

@@ -214,7 +214,7 @@ impl Model {
     ) -> Result<Launches, Error> {
         let sink = Diagnostics::default();
         let (program, loss) = self.program(shaped, config, &sink)?;
-        step::launches(&program, &loss, config, hardware, &(), &sink)
+        step::launches(&program, &loss, config, hardware, &sink)
     }
 
     /// Shapes: what depends on the dimensions, and hardly on anything else.

@@ -458,12 +458,9 @@ impl Explanation {
 
 /// The newest version that it may be, if the rules of cuBLAS's workspaces are the same in all.
 fn rules(versions: Versions) -> Option<PyTorch> {
-    match (versions.from, versions.until) {
-        (_, Some((major, minor))) if (major, minor) <= (2, 8) => Some(PyTorch::new(major, minor)),
-        (Some(from), Some((major, minor))) if (2, 9) <= from && (major, minor) <= (2, 14) => {
-            Some(PyTorch::new(major, minor))
-        }
-        (Some(from), _) if (2, 15) <= from => Some(PyTorch::LATEST),
-        _ => None,
-    }
+    let release = |(major, minor)| PyTorch::new(major, minor);
+    let oldest = release(versions.from.unwrap_or_default());
+    let newest = versions.until.map_or(PyTorch::LATEST, release);
+    let rules = |of: PyTorch| (of.keeps_cublas_workspaces(), of.shares_cublas_workspaces());
+    (rules(oldest) == rules(newest)).then_some(newest)
 }

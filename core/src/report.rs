@@ -334,6 +334,12 @@ impl DeviceVerdict {
         let left = self.capacity - self.other_processes;
         self.allowed.map_or(left, |allowed| left.min(allowed + self.context))
     }
+
+    /// The same of a lower bound or an uncertain answer: how far the truth may be is not known.
+    #[must_use]
+    pub(crate) fn without_interval(self) -> Self {
+        Self { interval: None, chance: None, ..self }
+    }
 }
 
 /// The allocation that fails.

@@ -98,12 +98,11 @@ pub fn launches(
     loss: &Loss,
     config: &Config,
     hardware: Hardware,
-    hooks: &dyn Hooks,
     sink: &Diagnostics,
 ) -> Result<Launches, Error> {
     let rt = Runtime::new(hardware, config.pytorch);
     rt.record_launches(ITERATIONS);
-    run(rt, program, loss, config, hooks, sink).map(|(_, _, launches)| launches)
+    run(rt, program, loss, config, &(), sink).map(|(_, _, launches)| launches)
 }
 
 /// What the iterations did, and the kernels that the process was asked to record.
@@ -183,8 +182,6 @@ struct Training {
     masters: Option<Masters>,
     scaler: Option<Scaler>,
     average: Option<average::Model>,
-    /// Whether `zero_grad` frees gradients.
-    frees_gradients: bool,
 }
 
 impl Training {
@@ -203,14 +200,10 @@ impl Training {
         optimizer.construct(rt, updated);
         let average = config.ema.then(|| average::Model::of(rt, &device.state));
         let scaler = config.precision.scales_gradients().then(Scaler::default);
-        let frees_gradients = config.pytorch.frees_gradients();
-        Ok(Self { substitutes, optimizer, masters, scaler, average, frees_gradients })
+        Ok(Self { substitutes, optimizer, masters, scaler, average })
     }
 
     fn zero_grad(&self, parameters: &[Parameter]) {
-        if !self.frees_gradients {
-            return;
-        }
         let masters = self.masters.iter().flat_map(|masters| &masters.parameters);
         let substitutes = self.substitutes.iter().flatten();
         for parameter in parameters.iter().chain(substitutes).chain(masters) {
@@ -220,7 +213,7 @@ impl Training {
 
     /// What stands between `backward` and the next `zero_grad`.
     fn step(&mut self, rt: &Runtime, config: &Config, parameters: &[Parameter]) {
-        let Self { substitutes, optimizer, masters, scaler, average, .. } = self;
+        let Self { substitutes, optimizer, masters, scaler, average } = self;
         let parameters = substitutes.as_deref().unwrap_or(parameters);
         if let Some(masters) = masters {
             masters.take_gradients(rt, parameters);

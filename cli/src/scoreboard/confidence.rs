@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use highwater_core::Bytes;
 use highwater_core::bytes::grouped;
-use highwater_core::estimators::scores::{Share, error, median};
-use highwater_core::estimators::{ALL, Means};
+use highwater_core::estimators::Means;
+use highwater_core::estimators::scores::{Errors, Scores, Share};
 
 use super::answers::{Answer, Answered};
+use super::board::{By, Point};
 use super::runs::Run;
 use super::sources::Source;
-use super::tables::short;
+use super::tables::or_dash;
 
 /// COUNT: runs of a family that is listed by itself.
 const FAMILY_MIN: usize = 4;
@@ -41,8 +42,7 @@ impl Intervals {
     }
 
     fn share(self, part: u64) -> String {
-        let share = Share { part, of: self.runs() };
-        share.hundredths().map_or_else(|| "-".to_owned(), short)
+        or_dash(Share { part, of: self.runs() }.hundredths())
     }
 }
 
@@ -65,10 +65,10 @@ fn family(run: &Run) -> &str {
     end.map_or(run.model.as_str(), |end| &run.model[..end])
 }
 
-/// Whether the constants of the intervals were taken from a family. Perceptrons have none; nothing was taken from them.
-fn was_used(source: &Source, run: &Run) -> bool {
+/// Whether the constants of the intervals were taken from a family. A model that its row describes has none.
+fn was_used(run: &Run) -> bool {
     let sum: u32 = family(run).bytes().map(u32::from).sum();
-    run.spec.is_none() && source.about.id != "mlp" && sum.is_multiple_of(2)
+    run.spec.is_none() && sum.is_multiple_of(2)
 }
 
 /// A line about the intervals of all runs; nothing where no need is known.
@@ -97,7 +97,7 @@ pub(crate) fn intervals(sources: &[Source], answers: &[Vec<Answered>]) -> String
     for (source, answers) in sources.iter().zip(answers) {
         let mut halves: BTreeMap<bool, Intervals> = BTreeMap::new();
         for (run, need, answer) in measured(source, answers) {
-            let used = was_used(source, run);
+            let used = was_used(run);
             halves.entry(used).or_default().add((need, answer));
             if run.spec.is_none() {
                 totals.entry(used).or_default().add((need, answer));
@@ -120,48 +120,29 @@ fn line(name: &str, used: bool, half: Intervals) -> String {
 }
 
 /// Our errors by family of models, the smallest first; families with few runs are one.
-pub(crate) fn families(sources: &[Source], answers: &[Vec<Answered>]) -> String {
-    let mut errors: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-    for (source, answers) in sources.iter().zip(answers) {
-        for (run, need, answer) in measured(source, answers).filter(|(run, ..)| run.spec.is_none())
-        {
-            let ours = ALL.iter().zip(&answer.said).find(|(one, _)| one.about().id == "highwater");
-            if let Some(said) = ours.and_then(|(_, said)| said.as_ref()) {
-                errors.entry(family(run)).or_default().push(error(said.estimate.bytes, need));
-            }
-        }
+pub(crate) fn families(points: &[Point<'_>]) -> String {
+    let mut by_family: BTreeMap<&str, Vec<&Point<'_>>> = BTreeMap::new();
+    let ours = points.iter().filter(|point| point.by == By::Us(0) && point.error().is_some());
+    for point in ours.filter(|point| point.run.spec.is_none()) {
+        by_family.entry(family(point.run)).or_default().push(point);
     }
-    let few: Vec<i64> = errors
-        .extract_if(.., |_, errors| errors.len() < FAMILY_MIN)
-        .flat_map(|(_, errors)| errors)
+    let few: Vec<&Point<'_>> = by_family
+        .extract_if(.., |_, points| points.len() < FAMILY_MIN)
+        .flat_map(|(_, points)| points)
         .collect();
-    errors.insert("(others)", few);
-    let mut lines: Vec<(u64, String)> = errors
-        .into_iter()
-        .filter(|(_, errors)| !errors.is_empty())
-        .map(|(family, errors)| of_family(family, &errors))
-        .collect();
-    lines.sort();
+    by_family.insert("(others)", few);
+    let scores = by_family.into_iter().map(|(family, points)| {
+        let pairs = points.into_iter().map(|point| (point.estimated, point.measured()));
+        (family, Scores::of(pairs).errors)
+    });
+    let mut scores: Vec<(&str, Errors)> = scores.filter(|(_, errors)| errors.runs() > 0).collect();
+    scores.sort_by_key(|(family, errors)| (errors.median(), *family));
     let mut text =
         "| family | runs | median | worst | too low |\n|---|---:|---:|---:|---:|\n".to_owned();
-    text.extend(lines.into_iter().map(|(_, line)| line));
+    for (family, errors) in scores {
+        let [median, worst] = [errors.median(), errors.worst()].map(or_dash);
+        let (runs, low) = (errors.runs(), errors.under);
+        writeln!(text, "| {family} | {runs} | {median} | {worst} | {low} |").ok();
+    }
     text
-}
-
-/// A line of a family, with its median for the order.
-fn of_family(family: &str, errors: &[i64]) -> (u64, String) {
-    let mut sizes: Vec<u64> = errors.iter().map(|error| error.unsigned_abs()).collect();
-    sizes.sort_unstable();
-    let (middle, worst) = (median(&sizes), sizes.last().copied().unwrap_or_default());
-    let low = errors.iter().filter(|error| **error < 0).count();
-    let mut line = String::new();
-    writeln!(
-        line,
-        "| {family} | {} | {} | {} | {low} |",
-        errors.len(),
-        short(middle),
-        short(worst)
-    )
-    .ok();
-    (middle, line)
 }

@@ -93,7 +93,6 @@ fn section(title: &str, lines: &[Line]) -> String {
 fn cells(line: &Line) -> [String; 9] {
     let Line { by, scores, .. } = line;
     let Scores { runs, errors, verdicts, failures, .. } = scores;
-    let or_dash = |hundredths: Option<u64>| hundredths.map_or_else(|| "-".to_owned(), short);
     let share = |share: Share| or_dash(share.hundredths());
     let conserved = if failures.of > 0 { scores.conserved().short() } else { "-".to_owned() };
     [
@@ -109,8 +108,13 @@ fn cells(line: &Line) -> [String; 9] {
     ]
 }
 
+/// The same, or that there is none.
+pub(crate) fn or_dash(hundredths: Option<u64>) -> String {
+    hundredths.map_or_else(|| "-".to_owned(), short)
+}
+
 /// Hundredths of a percent with three digits, without decimals from 10 % on: `0.61 %`, `5.9 %`, `27 %`.
-pub(crate) fn short(hundredths: u64) -> String {
+fn short(hundredths: u64) -> String {
     match hundredths {
         0..100 => percent(hundredths),
         100..995 => {
@@ -251,7 +255,7 @@ pub(crate) fn markdown(
         ("each", each),
         ("published", published(sources, points)),
         ("intervals", confidence::intervals(sources, answers)),
-        ("families", confidence::families(sources, answers)),
+        ("families", confidence::families(points)),
     ])
 }
 
@@ -298,7 +302,7 @@ fn published(sources: &[Source], points: &[Point<'_>]) -> String {
         let name = ALL[agreement.estimator].about().name;
         let source = sources.iter().find(|source| source.about.id == agreement.source);
         let source = source.map_or("", |source| source.about.name.as_str());
-        let median = |scores: &Scores| scores.errors.median().map_or_else(|| "-".to_owned(), short);
+        let median = |scores: &Scores| or_dash(scores.errors.median());
         writeln!(
             text,
             "| {name} | {source} | {} | {} | {} | {} |",

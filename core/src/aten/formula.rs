@@ -18,6 +18,7 @@
 //! - A row without gradients is a composition of calls, each of which autograd records.
 
 mod kernels;
+mod launches;
 pub(crate) mod parse;
 
 use std::collections::BTreeMap;

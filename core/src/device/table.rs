@@ -3,8 +3,8 @@
 //! Capacities in MiB are from device properties in public logs. Those in GiB are from out-of-memory messages. The
 //! totals have the same sources.
 //!
-//! Rates are from the vendor's data sheets and white papers. A device has none where one of them is not published, or
-//! where published figures contradict each other: A10G, H100 NVL, L20, H20, GH200, H200, B200, GB200, RTX PRO 6000.
+//! Rates are what vendors publish, written from memory and compared with other pages for some GPUs only. A device has
+//! none where one of them is not published, or where published figures contradict each other: A10G, H100 NVL, L20, H20, GH200, H200, B200, GB200, RTX PRO 6000.
 
 use super::{Device, MemoryKind, Provenance, Rates, Seen, Totals};
 use crate::bytes::Bytes;
@@ -58,7 +58,16 @@ const HOPPER: Device = architecture((9, 0), 2048);
 const BLACKWELL: Device = architecture((10, 0), 2048);
 const BLACKWELL_120: Device = architecture((12, 0), 1536);
 
-const VOLTA_RATES: Rates = rates(MemoryKind::Hbm, 128, 64);
+const V100_RATES: Rates = Rates {
+    form: "PCIe",
+    base_mhz: 1230,
+    boost_mhz: 1380,
+    bandwidth: 900,
+    l2_kib: 6144,
+    watts: 250,
+    half_flop: 1024,
+    ..rates(MemoryKind::Hbm, 128, 64)
+};
 const TURING_RATES: Rates = rates(MemoryKind::Gddr, 96, 64);
 const AMPERE_RATES: Rates = rates(MemoryKind::Hbm, 192, 64);
 const AMPERE_86_RATES: Rates = rates(MemoryKind::Gddr, 128, 128);
@@ -92,16 +101,7 @@ pub(super) const DEVICES: &[Device] = &[
         totals: Totals { windows: Some(1600), ..linux(&[1578, 1575]) },
         smi_totals: &[16_130, 16_160, 16_384],
         multiprocessors: 80,
-        rates: published(Rates {
-            form: "PCIe",
-            base_mhz: 1230,
-            boost_mhz: 1380,
-            bandwidth: 900,
-            l2_kib: 6144,
-            watts: 250,
-            half_flop: 1024,
-            ..VOLTA_RATES
-        }),
+        rates: published(V100_RATES),
         ..VOLTA
     },
     Device {
@@ -114,16 +114,7 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[32_510, 32_768],
         context_seen: Some(seen(379, 387, 399, 4)),
         multiprocessors: 80,
-        rates: published(Rates {
-            form: "PCIe",
-            base_mhz: 1230,
-            boost_mhz: 1380,
-            bandwidth: 900,
-            l2_kib: 6144,
-            watts: 250,
-            half_flop: 1024,
-            ..VOLTA_RATES
-        }),
+        rates: published(V100_RATES),
         ..VOLTA
     },
     Device {

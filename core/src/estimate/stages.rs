@@ -256,8 +256,7 @@ impl OnDevice {
         let mut judged = DeviceVerdict::of(self.trace(), &self.settings, &self.unlimited, place);
         if self.run.is_open() {
             judged.verdict = judged.verdict.of_lower_bound();
-            judged.interval = None;
-            judged.chance = None;
+            judged = judged.without_interval();
         }
         judged
     }

@@ -84,7 +84,7 @@ impl Recorded<'_> {
             modules_at_peak: modules,
             certainty: None,
             live_at_peak: peak.live,
-            verdict,
+            verdict: if gap.is_some() { verdict.without_interval() } else { verdict },
             lower_bound: gap.is_some(),
             uncertain: false,
             diagnostics: self.diagnostics.clone(),

@@ -67,7 +67,7 @@ impl<'a, 'f> Script<'a, 'f> {
         rt.enter_phase(iteration, Phase::ZeroGrad);
         self.device.next_batch(rt, &self.plan, config.batches);
         if config.zero_grad == ZeroGrad::Start {
-            self.training.zero_grad(&self.device.parameters);
+            self.zero_grad();
         }
         for batch in 0..batches {
             rt.enter_phase(iteration, Phase::Forward);
@@ -82,7 +82,7 @@ impl<'a, 'f> Script<'a, 'f> {
         self.training.step(rt, config, &self.device.parameters);
         rt.aside(|| hooks.after_optimizer(rt, &self.device.parameters));
         if config.zero_grad == ZeroGrad::End {
-            self.training.zero_grad(&self.device.parameters);
+            self.zero_grad();
         }
         if config.loop_style == LoopStyle::Function {
             unbind(self.bound.take());
@@ -100,7 +100,7 @@ impl<'a, 'f> Script<'a, 'f> {
         let (value, outputs) = self.compute(before);
         rt.enter_phase(iteration, Phase::Backward);
         if self.config.zero_grad == ZeroGrad::BeforeBackward && is_first {
-            self.training.zero_grad(&self.device.parameters);
+            self.zero_grad();
         }
         if let Some(value) = &value {
             self.backward(value);
@@ -123,6 +123,13 @@ impl<'a, 'f> Script<'a, 'f> {
         });
         rt.enter_reason(None);
         computed
+    }
+
+    /// Before PyTorch 2.0, zeros are written into gradients, which stay.
+    fn zero_grad(&self) {
+        if self.config.pytorch.frees_gradients() {
+            self.training.zero_grad(&self.device.parameters);
+        }
     }
 
     fn backward(&mut self, value: &Tensor) {
@@ -155,11 +162,11 @@ fn kept_outputs(
     outputs: &[Tensor],
 ) -> Vec<Tensor> {
     let steps = config.keep_outputs.get();
-    let simulated = u64::try_from(ITERATIONS).unwrap_or(u64::MAX);
-    let earlier = if iteration + 1 == ITERATIONS { steps.saturating_sub(simulated) } else { 0 };
     if steps == 1 {
         return Vec::new();
     }
+    let simulated = u64::try_from(ITERATIONS).unwrap_or(u64::MAX);
+    let earlier = if iteration + 1 == ITERATIONS { steps.saturating_sub(simulated) } else { 0 };
     rt.enter_operator("aten::detach");
     let others = (0..earlier.min(MOST_KEPT)).flat_map(|_| outputs.iter());
     let others = others.map(|output| rt.empty(output.dtype(), output.sizes()));

@@ -321,7 +321,7 @@ impl Model {
         let unit = self.unit_of_convolution(launch.dtype);
         let mut shape = Shape::new(sizes, false);
         if product == Product::Filter {
-            // So does cuDNN.
+            // As cuDNN does.
             shape = self.shared_out(shape);
         }
         let memory = self.memory(bytes(launch.bytes()));

@@ -1,9 +1,12 @@
-//! What versions of PyTorch and habits of training loops allocate: three iterations of `nn.Sequential` with
-//! `cross_entropy` on a fake A100.
+//! What versions of PyTorch and habits of training loops allocate: three iterations with `cross_entropy` on a fake A100,
+//! of an `nn.Sequential` and of torchvision's ResNet-18.
 
 use std::num::NonZeroU64;
 
+use highwater_core::Model;
 use highwater_core::config::{Batches, Config, LossChoice, Optimizer, PyTorch};
+
+use crate::fixtures;
 
 const PERCEPTRON: &str = "\
 input: [N, 512]
@@ -16,10 +19,12 @@ layers:
   - linear: 1000
 ";
 
+fn perceptron() -> Model {
+    highwater_core::open(&mut PERCEPTRON.as_bytes(), "perceptron.yaml").expect("it is a spec")
+}
+
 /// The peaks of allocated and reserved memory under changed settings, and these.
-fn peaks(change: impl FnOnce(&mut Config)) -> ([u64; 2], String) {
-    let model =
-        highwater_core::open(&mut PERCEPTRON.as_bytes(), "perceptron.yaml").expect("it is a spec");
+fn peaks(model: &Model, change: impl FnOnce(&mut Config)) -> ([u64; 2], String) {
     let (optimizer, loss) = (Optimizer::Adam, LossChoice::CrossEntropy);
     let mut config = Config { optimizer, loss, ..model.defaults().clone() };
     change(&mut config);
@@ -29,9 +34,13 @@ fn peaks(change: impl FnOnce(&mut Config)) -> ([u64; 2], String) {
 }
 
 /// The peaks are those that PyTorch reported.
-fn check(change: impl FnOnce(&mut Config), expected: [u64; 2]) {
-    let (found, settings) = peaks(change);
+fn check_of(model: &Model, change: impl FnOnce(&mut Config), expected: [u64; 2]) {
+    let (found, settings) = peaks(model, change);
     assert_eq!(found, expected, "{settings}");
+}
+
+fn check(change: impl FnOnce(&mut Config), expected: [u64; 2]) {
+    check_of(&perceptron(), change, expected);
 }
 
 #[test]
@@ -65,8 +74,34 @@ fn loops_allocate_as_they_are_written() {
         [339_453_440, 434_110_464],
     );
     // Outputs of steps that are not simulated come all at once.
-    let (found, _) = peaks(|config| config.keep_outputs = kept(10));
+    let (found, _) = peaks(&perceptron(), |config| config.keep_outputs = kept(10));
     for (found, truth) in found.into_iter().zip([457_090_560, 513_802_240]) {
         assert!(found.abs_diff(truth) * 100 < truth, "{found} instead of {truth}");
     }
+}
+
+/// Normalisation, convolutions and their workspaces: validation and transfers do not disturb them.
+#[test]
+fn loops_of_a_convolutional_network_allocate_as_they_are_written() {
+    let bytes = fixtures::unpack("zoo/train/resnet18.onnx.gz").expect("a fixture");
+    let model = highwater_core::open(&mut bytes.as_slice(), "resnet18").expect("it is a model");
+    let check = |change: &dyn Fn(&mut Config), expected| {
+        let of_batch = |config: &mut Config| {
+            config.optimizer = Optimizer::AdamW;
+            config.dims.extend(model.open_dims().into_iter().map(|dim| (dim.name, 32)));
+            change(config);
+        };
+        check_of(&model, of_batch, expected);
+    };
+    let kept = NonZeroU64::new(3).expect("it is above 0");
+    check(&|_| {}, [899_530_752, 1_539_309_568]);
+    check(&|config| config.batches = Batches::Moved, [899_858_432, 1_509_949_440]);
+    check(&|config| config.batches = Batches::Prefetched, [918_798_848, 1_560_281_088]);
+    check(&|config| config.evaluation = true, [899_530_752, 1_539_309_568]);
+    check(&|config| config.keep_outputs = kept, [899_786_752, 1_539_309_568]);
+    let all = |config: &mut Config| {
+        (config.batches, config.evaluation) = (Batches::Moved, true);
+        config.keep_outputs = kept;
+    };
+    check(&all, [900_114_432, 1_509_949_440]);
 }

@@ -1,6 +1,6 @@
 //! The functions that formulas call: kernels, facts about their arguments, and operators without a formula.
 
-use super::{Refused, Value, lookup, tensor, tensors};
+use super::{Refused, Value, launches, lookup, tensor, tensors};
 use crate::aten::{dropout, elementwise, embedding, index, matmul, norm, reduce, softmax, view};
 use crate::config::MemoryFormat;
 use crate::eager::kernels::{self, kept_sizes, pointwise};
@@ -34,7 +34,7 @@ const KERNELS: &[(&str, Kernel)] = &[
         let x = g.tensor(0)?;
         let y = g.rt.empty(x.dtype(), &g.sizes(1)?);
         g.rt.cublas_lt();
-        launch_product(g.rt, &x, &y);
+        launches::product(g.rt, &x, &y);
         Ok(y.into())
     }),
     // A product of matrices that overwrites what is there.
@@ -518,26 +518,6 @@ pub(super) fn is_known(name: &str) -> bool {
         || lookup(name).is_some()
 }
 
-/// The product of `x` with a matrix that makes `y`: it sums over the dimension of `x` that `y` has not.
-fn launch_product(rt: &Runtime, x: &Tensor, y: &Tensor) {
-    if !rt.is_launching() {
-        return;
-    }
-    let last = x.rank().saturating_sub(1);
-    let (rows, inner) = (x.size(last.saturating_sub(1)), x.size(last));
-    let has_rows = y.size(y.rank().saturating_sub(2)) == rows || y.rank() < x.rank();
-    rt.launch_products(y, if has_rows { inner } else { rows });
-}
-
-/// A kernel that overwrites `x`.
-fn launch_over(rt: &Runtime, values: &[Value], x: &Tensor) {
-    if rt.is_launching() {
-        let operands: Vec<Tensor> = values.iter().flat_map(tensors).collect();
-        let others = operands.iter().filter(|operand| operand.storage_id() != x.storage_id());
-        rt.launch_in_place(&others.collect::<Vec<_>>(), x);
-    }
-}
-
 /// Makes a call.
 pub(super) fn call(
     rt: &Runtime,
@@ -558,8 +538,8 @@ pub(super) fn call(
         if let Some(x) = overwritten {
             (0..products).for_each(|_| rt.cublas());
             match given.tensor(0) {
-                Ok(operand) if products > 0 => launch_product(rt, &operand, &x),
-                _ => launch_over(rt, &values, &x),
+                Ok(operand) if products > 0 => launches::product(rt, &operand, &x),
+                _ => launches::over(rt, &values, &x),
             }
             return Ok((x.alias_in_place().into(), None));
         }
@@ -568,7 +548,7 @@ pub(super) fn call(
                 let x = given.tensor(0)?;
                 let y = rt.empty(x.dtype(), &given.sizes(1)?);
                 (0..products).for_each(|_| rt.cublas());
-                launch_product(rt, &x, &y);
+                launches::product(rt, &x, &y);
                 y.into()
             }
             "flags" => given.elementwise(Some(DType::Bool))?,
