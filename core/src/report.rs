@@ -335,10 +335,9 @@ impl DeviceVerdict {
         self.allowed.map_or(left, |allowed| left.min(allowed + self.context))
     }
 
-    /// The same of a lower bound or an uncertain answer: how far the truth may be is not known.
-    #[must_use]
-    pub(crate) fn without_interval(self) -> Self {
-        Self { interval: None, chance: None, ..self }
+    /// It is of a lower bound or an uncertain answer: how far the truth may be is not known.
+    pub(crate) const fn forget_interval(&mut self) {
+        (self.interval, self.chance) = (None, None);
     }
 }
 

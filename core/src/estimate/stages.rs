@@ -256,7 +256,7 @@ impl OnDevice {
         let mut judged = DeviceVerdict::of(self.trace(), &self.settings, &self.unlimited, place);
         if self.run.is_open() {
             judged.verdict = judged.verdict.of_lower_bound();
-            judged = judged.without_interval();
+            judged.forget_interval();
         }
         judged
     }

@@ -45,7 +45,7 @@ impl Recorded<'_> {
     /// When there is no such device.
     pub fn report(&self, name: &str, config: &Config) -> Result<Report, Error> {
         let (reserved, _) = self.reserved_peak;
-        let verdict = by_peak(self.needed, config, &config.device)?;
+        let mut verdict = by_peak(self.needed, config, &config.device)?;
         let phases = self.phases();
         let by_origin = self.is_by_origin();
         let peak = self.snapshot_of(&self.peak, &phases, by_origin);
@@ -56,6 +56,9 @@ impl Recorded<'_> {
             () if !self.before.is_empty() => Some(Gap::BeginsLate),
             () => None,
         };
+        if gap.is_some() {
+            verdict.forget_interval();
+        }
         Ok(Report {
             model: ModelSummary {
                 name: name.to_owned(),
@@ -84,7 +87,7 @@ impl Recorded<'_> {
             modules_at_peak: modules,
             certainty: None,
             live_at_peak: peak.live,
-            verdict: if gap.is_some() { verdict.without_interval() } else { verdict },
+            verdict,
             lower_bound: gap.is_some(),
             uncertain: false,
             diagnostics: self.diagnostics.clone(),
