@@ -35,6 +35,22 @@ globalThis.othersElsewhere = async (run) => {
   }
 };
 
+// What computes times, once somebody asks for them; the one that holds the open model.
+let timers;
+let timer;
+globalThis.holdElsewhere = async (input) => {
+  timers ??= load('highwater-time', failures ? `?${failures}` : '');
+  try {
+    timer = await timers;
+    return timer.hold(input);
+  } catch (reason) {
+    timers = undefined;
+    failures += 1;
+    throw reason;
+  }
+};
+globalThis.timeElsewhere = (ask) => timer.answer(ask);
+
 // What reads recorded runs, once there is one, by the names of the programs; the one that read last,
 // and the one whose run is on the page.
 const recorders = {};

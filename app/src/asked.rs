@@ -25,7 +25,7 @@ use crate::model::section::Section;
 use crate::words::{explained, sentence};
 
 /// What stands before the first argument, or the value, that is asked for.
-const MARKS: [&str; 4] = ["tr(", "fill(", "Sentence::of(", "let english ="];
+const MARKS: [&str; 5] = ["phrase(", "tr(", "fill(", "Sentence::of(", "let english ="];
 /// Texts of small tables in the components.
 const LISTED: [&str; 9] = [
     "near the limit",

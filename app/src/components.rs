@@ -47,6 +47,7 @@ mod source_editor;
 mod tabs;
 mod timeline;
 mod timeline_plot;
+mod times;
 mod trend;
 mod trend_picture;
 mod turns;

@@ -14,7 +14,8 @@
 //! Events write the state, components read it. The same WebAssembly runs twice: on the page, and in the worker.
 //! Other programs are fetched when they are needed: `bin/highwater-reader` reads all files,
 //! `bin/highwater-recorded` reads memory snapshots, `bin/highwater-profiled` reads profiler traces,
-//! `bin/highwater-export` writes saved answers, and `bin/highwater-compare` asks other estimators.
+//! `bin/highwater-export` writes saved answers, `bin/highwater-compare` asks other estimators, and
+//! `bin/highwater-time` computes times.
 
 mod model;
 
@@ -32,9 +33,10 @@ mod asked;
 pub use model::explained::Explained;
 pub use model::export::{pickled, written};
 pub use model::protocol::{Ask, Fault, Found, Others, Read, Said};
+pub use model::times::{AskTime, Phrase, Row, Sheet, Times};
 pub use page::picture::{painted, palette};
 pub use worker::files::serve as serve_files;
-pub use worker::load::Opening;
+pub use worker::load::{Opening, opened};
 pub use worker::recorder::{Keeper, Recording};
 
 use leptos::mount::mount_to_body;

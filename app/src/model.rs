@@ -12,4 +12,5 @@ pub(crate) mod protocol;
 pub(crate) mod section;
 pub(crate) mod state;
 pub(crate) mod theme;
+pub(crate) mod times;
 pub(crate) mod visit;

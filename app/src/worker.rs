@@ -36,6 +36,7 @@ use crate::model::protocol::{
     self, Ask, Estimate, Fault, Finding, Found, FromWorker, OpenDim, Read, SearchOutcome, ToWorker,
     Trend,
 };
+use crate::model::times::AskTime;
 
 /// Milliseconds of work between two looks at the messages.
 const SLICE: f64 = 12.0;
@@ -74,6 +75,21 @@ struct Desk {
     sought: Option<Sought>,
     /// Whether it was not found with the estimate's own batch.
     try_batches: bool,
+    /// What computes times.
+    timer: Timer,
+}
+
+/// What is known of the program that computes times.
+#[derive(Default)]
+struct Timer {
+    /// The open model, as it reached the worker.
+    input: JsValue,
+    /// Whether the program holds it.
+    is_held: bool,
+    /// Whether all tables are wanted.
+    all: bool,
+    /// Events of the newest run whose moments are wanted.
+    events: Vec<usize>,
 }
 
 /// What the page wants opened, apart from the input itself.
@@ -104,6 +120,14 @@ extern "C" {
     #[wasm_bindgen(js_name = othersElsewhere, catch)]
     async fn others_elsewhere(run: Vec<u8>) -> Result<JsValue, JsValue>;
 
+    /// Has what computes times hold a model, as it reached the worker.
+    #[wasm_bindgen(js_name = holdElsewhere, catch)]
+    async fn hold_elsewhere(input: JsValue) -> Result<JsValue, JsValue>;
+
+    /// Has a packed [`AskTime`] answered about the model that is held.
+    #[wasm_bindgen(js_name = timeElsewhere, catch)]
+    fn time_elsewhere(ask: Vec<u8>) -> Result<Vec<u8>, JsValue>;
+
     /// Fetches those readers ahead.
     #[wasm_bindgen(js_name = fetchReaders)]
     fn fetch_readers();
@@ -117,16 +141,16 @@ extern "C" {
     fn ask_elsewhere(ask: Vec<u8>) -> Result<Vec<u8>, JsValue>;
 }
 
-/// Has an input read.
-async fn read_elsewhere(input: &JsValue, name: &str, config: &Config) -> Read {
+/// Has an input read; also returns what was read, packed.
+async fn read_elsewhere(input: &JsValue, name: &str, config: &Config) -> (Read, JsValue) {
     let config = postcard::to_stdvec(config).unwrap_or_default();
     let read = read_elsewhere_js(input, name, config).await.ok();
-    let bytes = read.and_then(|read| read.dyn_into::<Uint8Array>().ok());
-    let read = bytes.and_then(|bytes| postcard::from_bytes::<Read>(&bytes.to_vec()).ok());
-    read.unwrap_or_else(|| {
+    let bytes = read.and_then(|read| read.dyn_into::<Uint8Array>().ok()).unwrap_or_default();
+    let read = postcard::from_bytes::<Read>(&bytes.to_vec()).unwrap_or_else(|_| {
         let reason = "what reads files did not arrive, or stopped; is the page still reachable";
         Err(Fault { reason: reason.to_owned(), place: None, setting: None })
-    })
+    });
+    (read, bytes.into())
 }
 
 /// Devices still to be looked at for one request.
@@ -159,6 +183,10 @@ enum Task {
     TrendEnd,
     /// Go on with the search.
     Search,
+    /// Compute times.
+    Times,
+    /// How much longer a sample takes with a lever's configuration.
+    LeverTime(usize, Box<Config>),
     /// Replay a recorded run under other settings of the allocator, by their number.
     WhatIf(usize),
 }
@@ -201,12 +229,13 @@ impl Desk {
                 let request = Request { generation, name, config, edited, text };
                 if let Some(graph) = input.graph() {
                     let model = Some(Opened::onnx(graph));
-                    self.take(request, Ok(Found { model, ..Found::default() }));
+                    self.take(request, Ok(Found { model, ..Found::default() }), attached);
                     return;
                 }
                 spawn_local(async move {
-                    let found = read_elsewhere(&attached, &request.name, &request.config).await;
-                    DESK.with_borrow_mut(|desk| desk.take(request, found));
+                    let (found, packed) =
+                        read_elsewhere(&attached, &request.name, &request.config).await;
+                    DESK.with_borrow_mut(|desk| desk.take(request, found, packed));
                 });
             }
             ToWorker::Estimate { generation, config, reading } => {
@@ -218,7 +247,7 @@ impl Desk {
                 match estimate(model, &config, &mut self.stages).map_err(|error| Fault::of(&error))
                 {
                     Ok((estimate, simulation)) => {
-                        self.follow(generation, &estimate.report.config, simulation);
+                        self.follow(generation, &estimate.report, simulation);
                         post(&FromWorker::Estimated { generation, estimate });
                     }
                     Err(fault) => post(&FromWorker::Failed { generation, fault }),
@@ -262,6 +291,7 @@ impl Desk {
                 }
             }
             ToWorker::Others { generation } => self.ask_others(generation),
+            ToWorker::Times { generation, all } => self.ask_times(generation, all),
             ToWorker::Seek { sought, at_once } => {
                 self.sought = sought;
                 self.sweep.tasks.retain(|task| !matches!(task, Task::Locate | Task::LocateBatch));
@@ -302,8 +332,40 @@ impl Desk {
         });
     }
 
-    /// Answers a request to open something.
-    fn take(&mut self, request: Request, read: Read) {
+    /// Puts the times of the newest run on the list, once the program that computes them holds the model.
+    fn ask_times(&mut self, generation: u64, all: bool) {
+        self.timer.all = all;
+        if self.sweep.generation != generation || self.model.is_none() {
+            return;
+        }
+        if self.timer.is_held {
+            let tasks = &mut self.sweep.tasks;
+            let after =
+                tasks.iter().position(|task| !matches!(task, Task::Locate | Task::Verdict(_)));
+            tasks.insert(after.unwrap_or(tasks.len()), Task::Times);
+            self.sweep.scheduled.get_or_insert_with(|| Timeout::new(0, slice));
+            return;
+        }
+        let input = self.timer.input.clone();
+        spawn_local(async move {
+            let held = hold_elsewhere(input.clone()).await;
+            DESK.with_borrow_mut(|desk| {
+                if desk.timer.input != input {
+                    return;
+                }
+                desk.timer.is_held = held.is_ok_and(|held| held.is_truthy());
+                let (generation, all) = (desk.sweep.generation, desk.timer.all);
+                if desk.timer.is_held {
+                    desk.ask_times(generation, all);
+                } else {
+                    post(&FromWorker::Times { generation, packed: Vec::new() });
+                }
+            });
+        });
+    }
+
+    /// Answers a request to open something, of which this reached the worker.
+    fn take(&mut self, request: Request, read: Read, input: JsValue) {
         let Request { generation, name, config, edited, text } = request;
         let (model, message) = match read {
             Ok(Found { recorded: Some(report), .. }) => {
@@ -328,7 +390,8 @@ impl Desk {
         if let Some(answer) = answer {
             post(&match answer {
                 Ok((dims, estimate, simulation, fault)) => {
-                    self.follow(generation, &estimate.report.config, simulation);
+                    self.timer = Timer { input, ..Timer::default() };
+                    self.follow(generation, &estimate.report, simulation);
                     let spec = self.model.as_ref().and_then(|model| Some(model.spec()?.to_owned()));
                     FromWorker::Opened { generation, dims, text, spec, estimate, fault }
                 }
@@ -397,8 +460,10 @@ impl Desk {
     }
 
     /// Keeps a run to be looked at, begins to work off what follows from it, and drops older work.
-    fn follow(&mut self, generation: u64, config: &Config, simulation: Simulation) {
+    fn follow(&mut self, generation: u64, report: &Report, simulation: Simulation) {
         let Some(model) = &self.model else { return };
+        let config = &report.config;
+        self.timer.events.clone_from(&report.timeline.event);
         let dims = estimator::open_dims(model);
         let mut batchless = config.clone();
         for dim in dims.iter().filter(|dim| dim.batch) {
@@ -546,7 +611,23 @@ impl Desk {
                 let Some(lever) = LEVERS.get(index) else { return };
                 // A lever that leads to what is too large to simulate is none.
                 let pulled = model.pull(lever, config, facts, &mut self.stages).ok().flatten();
+                if let Some(pulled) = &pulled {
+                    let config = Box::new(pulled.config.clone());
+                    self.sweep.tasks.push_back(Task::LeverTime(index, config));
+                }
                 post(&FromWorker::Pulled { generation, lever: index, pulled });
+            }
+            Task::Times => {
+                let Timer { all, events, .. } = &self.timer;
+                let ask = AskTime::Step(Box::new(config.clone()), events.clone(), *all);
+                post(&FromWorker::Times { generation, packed: time(&ask).unwrap_or_default() });
+            }
+            Task::LeverTime(lever, config) => {
+                let answer = self.timer.is_held.then(|| time(&AskTime::Change(config))).flatten();
+                let percent = answer.and_then(|answer| postcard::from_bytes(&answer).ok());
+                if let Some(Some(percent)) = percent {
+                    post(&FromWorker::LeverTime { generation, lever, percent });
+                }
             }
             Task::WhatIf(_) => {}
             Task::Trend => self.spread_trend(),
@@ -644,6 +725,11 @@ impl Desk {
         post(&FromWorker::Trend { generation: *generation, trend: trend.clone() });
         self.sweep.trend_shown = now();
     }
+}
+
+/// Asks for times.
+fn time(ask: &AskTime) -> Option<Vec<u8>> {
+    time_elsewhere(postcard::to_stdvec(ask).ok()?).ok()
 }
 
 /// Asks something about the recorded run.

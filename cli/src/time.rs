@@ -25,7 +25,7 @@ pub(crate) fn time(model: &Model, arguments: &Question) -> Result<String, Error>
     let config = arguments.training.over(model.defaults())?;
     let own = on(model, &config, device::find(&config.device)?)?;
     let others = device::all().iter().filter(|device| device.id != config.device);
-    let others = others.filter(|device| device.rates.is_some());
+    let others = others.filter(|device| device.rates().is_some());
     let others: Result<Vec<Timed>, Error> =
         others.map(|device| on(model, &config, device)).collect();
     let mut all = others?;

@@ -60,8 +60,6 @@ pub struct Device {
     pub multiprocessors: u64,
     /// COUNT: threads that can be resident on one multiprocessor.
     pub threads_per_multiprocessor: u64,
-    /// How fast it is, where the vendor publishes all of it.
-    pub rates: Option<Rates>,
 }
 
 impl Device {

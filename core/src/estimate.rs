@@ -7,6 +7,7 @@ mod layers;
 mod locate;
 mod simulation;
 mod stages;
+mod timing;
 mod usual;
 
 use std::borrow::Cow;
@@ -38,6 +39,7 @@ pub use self::locate::{Candidate, Located, Match};
 pub use self::simulation::Simulation;
 use self::stages::OnDevice;
 pub use self::stages::{Made, Stages};
+pub use self::timing::Timings;
 
 /// A model that was read and can be estimated under any configuration.
 #[derive(Clone, Debug)]
@@ -201,8 +203,13 @@ impl Model {
     /// # Errors
     /// As [`Model::estimate`].
     pub fn launches(&self, config: &Config) -> Result<Launches, Error> {
+        self.launched(config, step::ITERATIONS).map(|(_, launches)| launches)
+    }
+
+    /// The kernels from an iteration on, and what of the hardware they depend on.
+    fn launched(&self, config: &Config, from: usize) -> Result<(Asked, Launches), Error> {
         let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-        self.launches_of(&self.shape(config)?, config, hardware)
+        self.launches_of(&self.shape(config)?, config, hardware, from)
     }
 
     /// The same of shapes that are known.
@@ -211,10 +218,12 @@ impl Model {
         shaped: &Shaped,
         config: &Config,
         hardware: Hardware,
-    ) -> Result<Launches, Error> {
+        from: usize,
+    ) -> Result<(Asked, Launches), Error> {
         let sink = Diagnostics::default();
         let (program, loss) = self.program(shaped, config, &sink)?;
-        step::launches(&program, &loss, config, hardware, &sink)
+        let (launches, asked) = step::launches(&program, &loss, (config, hardware), &sink, from)?;
+        Ok((asked, launches))
     }
 
     /// Shapes: what depends on the dimensions, and hardly on anything else.

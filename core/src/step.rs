@@ -89,20 +89,21 @@ pub fn record(
     run(rt, program, loss, config, hooks, sink).map(|(trace, asked, _)| (trace, asked))
 }
 
-/// Runs the iterations and returns the kernels of the last one, in the order of their launches.
+/// Runs the iterations and returns the kernels from one of them on, in the order of their launches, and what of them
+/// depends on the device.
 ///
 /// # Errors
 /// As [`record`].
 pub fn launches(
     program: &Program<'_>,
     loss: &Loss,
-    config: &Config,
-    hardware: Hardware,
+    (config, hardware): (&Config, Hardware),
     sink: &Diagnostics,
-) -> Result<Launches, Error> {
+    from: usize,
+) -> Result<(Launches, Asked), Error> {
     let rt = Runtime::new(hardware, config.pytorch);
-    rt.record_launches(ITERATIONS);
-    run(rt, program, loss, config, &(), sink).map(|(_, _, launches)| launches)
+    rt.record_launches(from);
+    run(rt, program, loss, config, &(), sink).map(|(_, asked, launches)| (launches, asked))
 }
 
 /// What the iterations did, and the kernels that the process was asked to record.

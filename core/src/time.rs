@@ -6,19 +6,25 @@
 //!
 //! The host launches kernels while the device runs earlier ones, so a step takes the longer of both times.
 
+mod clock;
 mod constants;
 mod model;
+mod timing;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::bytes::Bytes;
 use crate::device::{Device, Rates};
 use crate::eager::Launches;
 use crate::eager::launch::{Class, Launch};
 use crate::error::{Error, ErrorKind};
-use crate::trace::Phase;
+use crate::step::ITERATIONS;
+use crate::trace::{LabelId, Phase};
 
+pub use self::clock::Clock;
 use self::model::Model;
+pub use self::timing::Timing;
 
 /// The facts about a GPU that decide over times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +45,7 @@ impl Gpu {
     /// # Errors
     /// When its vendor has not published all of its rates.
     pub fn of(device: &Device) -> Result<Self, Error> {
-        let Some(rates) = device.rates else {
+        let Some(rates) = device.rates() else {
             let message = format!("no time: {device} has no published rates");
             return Err(Error::new(ErrorKind::BadConfig, message).about("device"));
         };
@@ -102,6 +108,39 @@ impl Picoseconds {
     }
 }
 
+/// With three digits: `85.0 µs`, `312 ms`, `4.21 s`; from 100 s on `3 min 20 s`, and from 2 h on `3 h 27 min`.
+impl fmt::Display for Picoseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 3] = [(1_000_000, "µs"), (1_000_000_000, "ms"), (SECOND, "s")];
+        const SECOND: u64 = 1_000_000_000_000;
+        const MINUTES: u64 = 100;
+        const HOURS: u64 = 7200;
+        let seconds = self.0.div_euclid(SECOND);
+        let minutes = seconds.div_euclid(60);
+        if seconds >= HOURS {
+            return write!(f, "{} h {} min", minutes.div_euclid(60), minutes % 60);
+        }
+        if seconds >= MINUTES {
+            return write!(f, "{minutes} min {} s", seconds % 60);
+        }
+        for (unit, name) in UNITS {
+            for (digits, most) in [(2, 10), (1, 100), (0, 1000)] {
+                let scale = 10_u64.pow(digits);
+                let parts = (u128::from(self.0) * u128::from(scale) + u128::from(unit / 2))
+                    .div_euclid(u128::from(unit));
+                if parts < most * u128::from(scale) {
+                    let (whole, part) = (parts.div_euclid(scale.into()), parts % u128::from(scale));
+                    return match usize::try_from(digits) {
+                        Ok(width @ 1..) => write!(f, "{whole}.{part:0width$}\u{a0}{name}"),
+                        _ => write!(f, "{whole}\u{a0}{name}"),
+                    };
+                }
+            }
+        }
+        write!(f, "{seconds}\u{a0}s")
+    }
+}
+
 impl std::ops::AddAssign for Picoseconds {
     fn add_assign(&mut self, other: Self) {
         self.0 = self.0.saturating_add(other.0);
@@ -142,6 +181,12 @@ pub struct StepTime {
     pub by_phase: BTreeMap<Phase, Part>,
     /// By the kind of kernel.
     pub by_class: BTreeMap<Class, Part>,
+    /// By the operator that launches them, in [`Launches::labels`].
+    pub by_operator: BTreeMap<LabelId, Part>,
+    /// By the module that runs, in [`Launches::labels`].
+    pub by_module: BTreeMap<LabelId, Part>,
+    /// What products would take at the published peak of the units that compute them.
+    pub at_peak: Picoseconds,
     /// By what kernels wait for on the device.
     pub by_bound: BTreeMap<Bound, Part>,
     /// Kernels whose formula was not fitted to measurements of their kind and type.
@@ -151,11 +196,11 @@ pub struct StepTime {
 }
 
 impl StepTime {
-    /// The time of a step's kernels on a GPU.
+    /// The time of a step's kernels on a GPU: those of a steady iteration.
     pub fn of(launches: &Launches, gpu: Gpu) -> Self {
         let model = Model::new(gpu);
         let mut sum = Self::default();
-        for launch in &launches.list {
+        for launch in launches.of_iteration(ITERATIONS) {
             sum.add(launch, &model);
         }
         sum
@@ -193,6 +238,9 @@ impl StepTime {
         self.by_phase.entry(launch.phase).or_default().add(&part);
         self.by_class.entry(launch.kernel.class()).or_default().add(&part);
         self.by_bound.entry(time.bound).or_default().add(&part);
+        self.by_operator.entry(launch.operator).or_default().add(&part);
+        self.by_module.entry(launch.module).or_default().add(&part);
+        self.at_peak += Picoseconds::of(model.at_peak(launch)).times(times);
         if !time.is_fitted {
             self.unfitted.add(&part);
         }
@@ -206,6 +254,23 @@ impl StepTime {
 mod tests {
     use super::*;
     use crate::device;
+
+    /// Durations are as short as they can be read.
+    #[test]
+    fn durations_read_well() {
+        for (picoseconds, text) in [
+            (0, "0.00 µs"),
+            (85_040_000, "85.0 µs"),
+            (999_600_000, "1.00 ms"),
+            (312_400_000_000, "312 ms"),
+            (4_214_000_000_000, "4.21 s"),
+            (99_940_000_000_000, "99.9 s"),
+            (200_000_000_000_000, "3 min 20 s"),
+            (12_420_000_000_000_000, "3 h 27 min"),
+        ] {
+            assert_eq!(Picoseconds(picoseconds).to_string().replace('\u{a0}', " "), text);
+        }
+    }
 
     /// A device without rates has no time, and the error names it.
     #[test]
@@ -237,7 +302,7 @@ mod tests {
             ("rtx-5090", 209),
         ] {
             let device = device::find(id).expect("it is in the table");
-            let rates = device.rates.expect("it has rates");
+            let rates = device.rates().expect("it has rates");
             let flop = u64::from(rates.half_flop) * u64::from(rates.boost_mhz);
             assert_eq!((device.multiprocessors * flop).div_euclid(1_000_000), peak, "{id}");
         }

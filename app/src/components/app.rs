@@ -32,6 +32,7 @@ use super::recorded::RecordedView;
 use super::source_editor::SourceEditor;
 use super::tabs::{SectionPanel, Sections, Tabs};
 use super::timeline::Timeline;
+use super::times::TimesView;
 use super::trend::TrendView;
 use super::what_helps::{self, WhatHelps};
 use crate::model::derived::Derived;
@@ -133,6 +134,8 @@ struct Actions {
     others: RwSignal<Option<Others>>,
     /// Ask them about the newest answer.
     ask_others: Callback<()>,
+    /// Ask how long a step of the newest answer takes; with all tables, or without.
+    ask_times: Callback<bool>,
     /// Speak another language.
     speak: Callback<Language>,
     /// Give lessons.
@@ -196,6 +199,7 @@ impl Actions {
             trend: Callback::new(move |dim| engine.with_value(|engine| engine.trend(dim))),
             others: engine.with_value(|engine| engine.others),
             ask_others: Callback::new(move |()| engine.with_value(Engine::ask_others)),
+            ask_times: Callback::new(move |all| engine.with_value(|engine| engine.ask_times(all))),
             speak: Callback::new(move |language| {
                 preferences::choose_language(state.language, language);
             }),
@@ -218,6 +222,13 @@ fn Page(
     printing: ReadSignal<bool>,
 ) -> impl IntoView {
     let derived = Derived::of(state);
+    Effect::new(move |_| {
+        derived.generation.track();
+        let is_all = state.section.with_untracked(|section| *section == Section::Time);
+        if !is_all && !derived.recorded.get_untracked() {
+            actions.ask_times.run(false);
+        }
+    });
     let keep = keep(state, derived, actions.play);
     let is_open = Memo::new(move |_| state.answer.with(Option::is_some) && !state.is_sample());
     let loaded_name = Signal::derive(move || state.loaded.with(|l| Some(l.as_ref()?.name.clone())));
@@ -468,6 +479,9 @@ fn Chart(
             on_view=Callback::new(move |view| state.view.set(view))
             on_cursor=Callback::new(move |event| state.cursor.set(event))
             on_pin=Callback::new(move |event| state.pin.set(event))
+            times=state.times
+            generation=derived.generation
+            by_time=state.by_time
         />
     }
 }
@@ -564,6 +578,14 @@ fn Details(
                 on_choose=Callback::new(move |id: String| {
                     state.config.update(|config| config.choose_device(&id));
                 })
+            />
+        </SectionPanel>
+        <SectionPanel sections section=Section::Time>
+            <TimesView
+                times=state.times
+                report=follow(Section::Time)
+                shown=sections.is_shown(Section::Time)
+                on_ask=Callback::new(move |()| actions.ask_times.run(true))
             />
         </SectionPanel>
         <SectionPanel sections section=Section::Others>

@@ -9,6 +9,8 @@ use leptos::prelude::*;
 
 use super::gpu_table::verdict_class;
 use super::parts::prose;
+use super::times;
+use crate::model::state::Timed;
 use crate::words::format;
 use crate::words::language::tr;
 use crate::words::{self, Headline};
@@ -29,6 +31,8 @@ pub(crate) fn HeadlineView(
     report: Signal<Option<Arc<Report>>>,
     /// Whether the page has a heading above it.
     minor: bool,
+    /// How long a step takes.
+    times: RwSignal<Option<Timed>>,
     /// The user wants to see the assumptions.
     on_basis: Callback<()>,
 ) -> impl IntoView {
@@ -69,6 +73,7 @@ pub(crate) fn HeadlineView(
                     Either::Right(view! { <h1 class="headline-lead">{headline.lead}</h1> })
                 }}
                 <p class="headline-rest">{headline.rest}</p>
+                <p class="headline-rest headline-time">{move || times::line(times.get())}</p>
             </div>
             {doubt}
         }

@@ -1,5 +1,7 @@
 //! The legend of the timeline, and its numbers at the cursor, at the pin, or at the peak.
 
+use std::sync::Arc;
+
 use highwater_core::Bytes;
 use highwater_core::report::Timeline;
 use highwater_core::trace::Category;
@@ -7,6 +9,7 @@ use leptos::prelude::*;
 
 use super::parts::size;
 use super::shown::Shown;
+use crate::model::times::Clock;
 use crate::words::Vocabulary;
 use crate::words::language::{fill, tr};
 pub(super) use crate::words::when;
@@ -141,7 +144,11 @@ pub(super) fn what(operator: &str, module: &str) -> String {
 }
 
 /// One moment in words: `backward of iteration 2, event 120 of 900: 3.51 GiB allocated, …`.
-pub(super) fn in_words(data: &Timeline, event: usize) -> String {
+pub(super) fn in_words(shown: Shown, data: &Timeline, event: usize) -> String {
+    let number = |event| {
+        let number = |clock: &Option<Arc<Clock>>| clock.as_ref().map_or(event, |c| c.event(event));
+        shown.clock.with_untracked(number)
+    };
     let sample = sample_at(data, event).unwrap_or(0);
     let (Some(allocated), Some(reserved)) = (data.allocated.get(sample), data.reserved.get(sample))
     else {
@@ -152,8 +159,8 @@ pub(super) fn in_words(data: &Timeline, event: usize) -> String {
         &[
             ("when", &when(data, event)),
             ("running", &running(data, sample)),
-            ("event", &event),
-            ("count", &crate::words::format::grouped(data.events as u64)),
+            ("event", &number(event)),
+            ("count", &crate::words::format::grouped(number(data.events) as u64)),
             ("allocated", &allocated.short()),
             ("reserved", &reserved.short()),
         ],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use highwater_core::Bytes;
 use highwater_core::report::Report;
+use highwater_core::time::Picoseconds;
 use leptos::html;
 use leptos::prelude::*;
 
@@ -15,7 +16,9 @@ use super::readout::Readout;
 use super::shown::{Shown, percent, phase_class};
 use super::timeline_plot::TimelinePlot;
 use super::{key_help, phase_table};
+use crate::model::state::Timed;
 use crate::model::theme::Theme;
+use crate::model::times::Clock;
 use crate::words::format::{grouped, length, share};
 use crate::words::language::{fill, tr};
 use crate::words::{self, Vocabulary};
@@ -51,14 +54,31 @@ pub(crate) fn Timeline(
     on_cursor: Callback<Option<usize>>,
     /// Another moment is to be pinned, or none.
     on_pin: Callback<Option<usize>>,
+    /// How long a step takes.
+    times: RwSignal<Option<Timed>>,
+    /// The request that the report answers.
+    #[prop(into)]
+    generation: Signal<u64>,
+    /// Whether the axis is time.
+    by_time: RwSignal<bool>,
 ) -> impl IntoView {
     let (ground, set_ground) = signal(None::<Arc<Ground>>);
-    let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin };
+    let known = Memo::new(move |_| {
+        let newest = report.get().zip(times.get());
+        Known(newest.and_then(|(report, timed)| clock(&report, timed, generation.get())))
+    });
+    let clock = Signal::derive(move || by_time.get().then(|| known.get().0).flatten());
+    let shown = Shown { ground, view, cursor, pin, theme, on_view, on_cursor, on_pin, clock };
+    let shown = shown.in_ticks();
     Effect::new(move |_| {
         let ground = report.get().map(|report| {
             let own = |report: &Report| vec![Limit::of(&report.verdict, true)];
             let limits = limits.map_or_else(|| own(&report), |limits| limits.get());
-            Arc::new(Ground::of(report, compared.get(), limits))
+            match clock.get() {
+                // Another run is aligned with this one event by event.
+                Some(clock) => Arc::new(Ground::of(Arc::new(clock.retimed(&report)), None, limits)),
+                None => Arc::new(Ground::of(report, compared.get(), limits)),
+            }
         });
         set_ground.set(ground);
     });
@@ -90,6 +110,11 @@ pub(crate) fn Timeline(
                         <span class="choice-label">{tr("Iteration")}</span>
                         {move || ground.get().map(|ground| iterations(shown, &ground))}
                     </div>
+                    <Show when=move || known.with(|known| known.0.is_some())>
+                        <div class="choice " role="group" aria-label=tr("Axis")>
+                            {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
+                        </div>
+                    </Show>
                     <div class="choice " role="group" aria-label=tr("Zoom")>
                         <button
                             type="button"
@@ -129,7 +154,10 @@ pub(crate) fn Timeline(
                     <div class="timeline-phases" aria-hidden="true">
                         {move || shown.scene().map(|scene| phases(&scene))}
                     </div>
-                    <p class="timeline-range">{move || shown.scene().map(|scene| range(&scene))}</p>
+                    {move || known.get().0.and_then(|clock| bounds(&clock, shown))}
+                    <p class="timeline-range">
+                        {move || shown.scene().map(|scene| range(&scene, clock.get().as_deref()))}
+                    </p>
                     <Minimap shown />
                 </div>
                 <div class="timeline-side">
@@ -142,7 +170,7 @@ pub(crate) fn Timeline(
                 summary=tr("The timeline as a table")
                 label=tr("Table of the timeline")
             >
-                {move || ground.get().map(|ground| phase_table::table(&ground.report))}
+                {move || report.get().map(|report| phase_table::table(&report))}
             </FoldedTable>
             <KeyHelp sheet=keys />
         </section>
@@ -261,8 +289,74 @@ fn phases(scene: &Scene) -> impl IntoView + use<> {
     bands(scene.ground.data(), scene.span).into_iter().map(phase).collect_view()
 }
 
-/// Between which events the picture lies.
-fn range(scene: &Scene) -> String {
+/// A clock; another one is of another run.
+#[derive(Clone)]
+struct Known(Option<Arc<Clock>>);
+
+impl PartialEq for Known {
+    fn eq(&self, _: &Self) -> bool {
+        false
+    }
+}
+
+/// The clock of a report, where the times are of the same run.
+fn clock(report: &Report, timed: Timed, generation: u64) -> Option<Arc<Clock>> {
+    let times = timed.answer.ok().filter(|_| timed.generation == generation)?;
+    Clock::of(&report.timeline, &times).map(Arc::new)
+}
+
+fn axis_button(by_time: RwSignal<bool>, is: bool, name: &'static str) -> impl IntoView {
+    view! {
+        <button
+            type="button"
+            aria-pressed=move || (by_time.get() == is).to_string()
+            on:click=move |_| by_time.set(is)
+        >
+            {tr(name)}
+        </button>
+    }
+}
+
+/// What the run waits for, below the picture, and what the colours mean.
+fn bounds(clock: &Clock, shown: Shown) -> Option<impl IntoView + use<>> {
+    const COLUMNS: usize = 180;
+    let scene = shown.scene()?;
+    let edge = |column: usize| {
+        let tick = scene.span.begin + scene.span.count() * column / COLUMNS;
+        if shown.clock.with(Option::is_some) { clock.event(tick) } else { tick }
+    };
+    let mut stops = String::from("linear-gradient(to right");
+    for column in 0..COLUMNS {
+        let bound = clock.bound(edge(column), edge(column + 1));
+        let place =
+            |column: usize| percent(share(Bytes(column as u64), Bytes(COLUMNS as u64)) / 100.0);
+        stops += &format!(",var(--bound-{bound}) {} {}", place(column), place(column + 1));
+    }
+    stops.push(')');
+    let key = [(1, "arithmetic"), (2, "memory"), (3, "the host")].map(|(bound, name)| {
+        view! {
+            " "
+            <span class=format!("swatch swatch-{bound}")></span>
+            " "
+            {tr(name)}
+        }
+    });
+    Some(view! {
+        <div class="timeline-bounds" aria-hidden="true" style:background=stops></div>
+        <p class="timeline-key">{tr("waits for")} {key.collect_view()}</p>
+    })
+}
+
+/// Between which events or moments the picture lies.
+fn range(scene: &Scene, clock: Option<&Clock>) -> String {
+    if let Some(clock) = clock {
+        let moment = |tick| Picoseconds(clock.moment(tick));
+        let (begin, end) = (moment(scene.span.begin), moment(scene.span.end));
+        return fill(
+            "{begin} to {end} of {all}",
+            &[("begin", &begin), ("end", &end), ("all", &moment(usize::MAX))],
+        );
+    }
     let number = |event: usize| grouped(event as u64);
     fill(
         "events {begin} to {end} of {all}",

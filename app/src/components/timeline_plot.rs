@@ -125,7 +125,8 @@ fn live(plot: &HtmlElement, shown: Shown, labels: RwSignal<Vec<Label>>) -> Optio
         draw_stroke(&node, ".timeline-pin", &scene, pin);
         draw_stroke(&node, ".timeline-here", &scene, cursor);
         let data = scene.ground.data();
-        let words = cursor.or(pin).map_or_else(|| tr("no cursor"), |event| in_words(data, event));
+        let words =
+            cursor.or(pin).map_or_else(|| tr("no cursor"), |event| in_words(shown, data, event));
         set(&node, "aria-valuetext", &words);
         set(&node, "aria-valuenow", &cursor.or(pin).unwrap_or(0).to_string());
         set(&node, "aria-valuemax", &(scene.ground.all().count() - 1).to_string());
@@ -346,12 +347,12 @@ impl Hand {
             Act::Look(event) => {
                 shown.on_cursor.run(Some(event));
                 shown.show(scene.span.revealing(event, ground.all()));
-                in_words(ground.data(), event)
+                in_words(shown, ground.data(), event)
             }
             Act::Show(span) => return shown.show(span),
             Act::Pin => {
                 shown.on_pin.run(Some(here));
-                fill("Pinned: {moment}", &[("moment", &in_words(ground.data(), here))])
+                fill("Pinned: {moment}", &[("moment", &in_words(shown, ground.data(), here))])
             }
             Act::Leave => {
                 shown.on_cursor.run(None);

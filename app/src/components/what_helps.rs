@@ -9,6 +9,7 @@ use leptos::prelude::*;
 use super::fit_search::FitSearch;
 use super::gpu_table::verdict_class;
 use super::parts::{Code, Leaving, size};
+use super::times;
 use crate::model::protocol::SearchOutcome;
 use crate::model::state::{Applied, Effected, SearchState};
 use crate::page::focus::focus_later;
@@ -218,10 +219,11 @@ fn Lever(
         })
     };
     let inside = move |known: Arc<Effected>| {
-        let Effected { before, pulled, .. } = &*known;
+        let Effected { before, pulled, slower, .. } = &*known;
         let (outcome, title) = (&pulled.outcome, tr(&pulled.title));
         let after = &outcome.verdict;
-        let cost = [&words::cost(pulled.cost), "; ", &words::moves_to(outcome)].concat();
+        let time = slower.map_or_else(String::new, |slower| [&times::cost(slower), "; "].concat());
+        let cost = [&words::cost(pulled.cost), "; ", &time, &words::moves_to(outcome)].concat();
         let wanted = known.clone();
         view! {
             <span class="lever-saved" title=format::exact(*before - after.need)>

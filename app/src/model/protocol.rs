@@ -125,6 +125,13 @@ pub(crate) enum ToWorker {
         /// Number of the request whose run it is.
         generation: u64,
     },
+    /// Tell how long a step of the newest run takes.
+    Times {
+        /// Number of the request whose run it is.
+        generation: u64,
+        /// Whether with all tables.
+        all: bool,
+    },
     /// Look for a message's allocation in every step that is estimated, or for none any more.
     Seek {
         /// The allocation.
@@ -268,6 +275,22 @@ pub(crate) enum FromWorker {
         generation: u64,
         /// [`Others`], packed; empty where they cannot be asked.
         packed: Vec<u8>,
+    },
+    /// How long a step takes.
+    Times {
+        /// Number of the request whose run it is.
+        generation: u64,
+        /// A `Result<Times, String>`, packed; empty where the program that computes it did not arrive.
+        packed: Vec<u8>,
+    },
+    /// How much longer a sample takes with a lever.
+    LeverTime {
+        /// Number of the request that it belongs to.
+        generation: u64,
+        /// The lever's position in the table.
+        lever: usize,
+        /// Per cent.
+        percent: i64,
     },
     /// How far the search for what makes it fit has come.
     Searched {

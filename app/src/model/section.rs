@@ -12,6 +12,8 @@ pub(crate) enum Section {
     Suggestions,
     /// Every GPU.
     Gpus,
+    /// How long a step takes.
+    Time,
     /// The need over the batch or the length.
     Growth,
     /// Tensors and segments at one moment.
@@ -26,11 +28,12 @@ pub(crate) enum Section {
 
 impl Section {
     /// All of them, in the order of the tabs.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Timeline,
         Self::Peak,
         Self::Suggestions,
         Self::Gpus,
+        Self::Time,
         Self::Growth,
         Self::Allocator,
         Self::Others,
@@ -45,6 +48,7 @@ impl Section {
             Self::Peak => "peak",
             Self::Suggestions => "suggestions",
             Self::Gpus => "gpus",
+            Self::Time => "time",
             Self::Growth => "growth",
             Self::Allocator => "allocator",
             Self::Others => "others",
@@ -60,6 +64,7 @@ impl Section {
             Self::Peak => "What sets the peak",
             Self::Suggestions => "Suggestions",
             Self::Gpus => "All GPUs",
+            Self::Time => "Time",
             Self::Growth => "Growth",
             Self::Allocator => "Allocator",
             Self::Others => "Other estimators",
@@ -70,7 +75,7 @@ impl Section {
 
     /// Whether a recorded run has it: such a run has no model to vary.
     pub(crate) const fn has_recorded(self) -> bool {
-        !matches!(self, Self::Peak | Self::Suggestions | Self::Growth | Self::Others)
+        !matches!(self, Self::Peak | Self::Suggestions | Self::Time | Self::Growth | Self::Others)
     }
 
     /// Whether a printed page has it.

@@ -15,6 +15,7 @@ use crate::model::lessons::Teaching;
 use crate::model::protocol::{Device, Fault, Finding, OpenDim, SearchOutcome, Trend};
 use crate::model::section::Section;
 use crate::model::theme::Theme;
+use crate::model::times::Times;
 use crate::model::visit::{Recent, Waiting};
 use highwater_core::levers::{LEVERS, Pulled};
 use highwater_draw::scene::{Part, View};
@@ -60,6 +61,10 @@ pub(crate) struct State {
     pub(crate) what_ifs: RwSignal<Vec<WhatIf>>,
     /// The outcome of each suggestion, in the order of the table, as far as it is known.
     pub(crate) levers: RwSignal<Vec<Option<Arc<Effected>>>>,
+    /// How long a step takes; the one before stays until the next is there.
+    pub(crate) times: RwSignal<Option<Timed>>,
+    /// Whether the timeline's axis is time.
+    pub(crate) by_time: RwSignal<bool>,
     /// Changes that were applied here, the newest last.
     pub(crate) applied: RwSignal<Vec<Applied>>,
     /// What other sizes need; the one before stays until the next is there.
@@ -111,6 +116,8 @@ impl State {
             snapshot: RwSignal::new(None),
             what_ifs: RwSignal::new(Vec::new()),
             levers: RwSignal::new(vec![None; LEVERS.len()]),
+            times: RwSignal::new(None),
+            by_time: RwSignal::new(false),
             applied: RwSignal::new(Vec::new()),
             trend: RwSignal::new(Trend::default()),
             search: RwSignal::new(None),
@@ -147,6 +154,7 @@ impl State {
             pin,
             what_ifs,
             levers,
+            times,
             applied,
             trend,
             devices,
@@ -172,6 +180,7 @@ impl State {
             recent: _,
             theme: _,
             language: _,
+            by_time: _,
         } = self;
         cursor.set(None);
         search.set(None);
@@ -184,6 +193,7 @@ impl State {
         pin.set(None);
         what_ifs.set(Vec::new());
         levers.set(vec![None; LEVERS.len()]);
+        times.set(None);
         applied.set(Vec::new());
         trend.set(Trend::default());
         section.set(Section::default());
@@ -402,8 +412,19 @@ pub(crate) struct Effected {
     pub(crate) generation: u64,
     /// What the device had to hold before.
     pub(crate) before: Bytes,
+    /// How much longer a sample takes, in per cent, once that is known.
+    pub(crate) slower: Option<i64>,
     /// The lever and its outcome.
     pub(crate) pulled: Pulled,
+}
+
+/// How long a step takes, and in which answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Timed {
+    /// The request that it belongs to.
+    pub(crate) generation: u64,
+    /// The times, or why there are none.
+    pub(crate) answer: Result<Arc<Times>, String>,
 }
 
 /// A change of the settings that can be taken back.

@@ -25,8 +25,9 @@ use crate::model::input::Input;
 use crate::model::protocol::{self, Estimate, FromWorker, OpenDim, Others, ToWorker};
 use crate::model::state::{
     Answer, Arriving, ConfigProblem, DeviceRow, Effected, Ended, Loaded, Message, SearchState,
-    SourceProblem, State, is_name,
+    SourceProblem, State, Timed, is_name,
 };
+use crate::model::times::Times;
 use crate::words;
 use highwater_core::levers::Pulled;
 
@@ -287,6 +288,13 @@ impl Engine {
         }
     }
 
+    /// Asks how long a step of the newest run takes; `all` with all tables.
+    pub(crate) fn ask_times(&self, all: bool) {
+        if let Some(generation) = self.answered() {
+            self.line.borrow().send(&ToWorker::Times { generation, all }, &JsValue::NULL);
+        }
+    }
+
     /// Number of the request that the newest answer is for.
     fn answered(&self) -> Option<u64> {
         self.state.answer.with_untracked(|answer| answer.as_ref().map(|answer| answer.generation))
@@ -424,6 +432,22 @@ impl Engine {
                     self.others.set(Some(postcard::from_bytes(&packed).unwrap_or_default()));
                 }
             }
+            FromWorker::Times { generation, packed } => {
+                if self.answered() == Some(generation) {
+                    let answer: Result<Times, String> = postcard::from_bytes(&packed)
+                        .unwrap_or_else(|_| Err("what computes times did not arrive".to_owned()));
+                    let answer = answer.map(Arc::new);
+                    self.state.times.set(Some(Timed { generation, answer }));
+                }
+            }
+            FromWorker::LeverTime { generation, lever, percent } => {
+                self.state.levers.update(|levers| {
+                    let known = levers.get_mut(lever).and_then(Option::as_mut);
+                    if let Some(known) = known.filter(|known| known.generation == generation) {
+                        Arc::make_mut(known).slower = Some(percent);
+                    }
+                });
+            }
             FromWorker::Searched { generation, tried, outcome } => {
                 let is_wanted = self.state.search.with_untracked(Option::is_some);
                 if is_wanted && self.answered() == Some(generation) {
@@ -505,7 +529,7 @@ impl Engine {
             answer.map(|answer| answer.report.verdict.need)
         });
         let Some(before) = before else { return };
-        let effected = |pulled| Arc::new(Effected { generation, before, pulled });
+        let effected = |pulled| Arc::new(Effected { generation, before, slower: None, pulled });
         self.state.levers.update(|levers| {
             if let Some(known) = levers.get_mut(lever) {
                 *known = pulled.map(effected);

@@ -14,6 +14,7 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::Response;
 
 use crate::model::language::Language;
+use crate::model::times::Phrase;
 
 thread_local! {
     /// The sentences of the chosen language by the English ones; none for English itself.
@@ -55,6 +56,12 @@ pub(crate) fn tr(english: &str) -> String {
 /// A sentence of the core in the language of the page.
 pub(crate) fn spoken(sentence: &Sentence) -> String {
     sentence.text(&tr)
+}
+
+/// A text of another program in the language of the page.
+pub(crate) fn phrase(phrase: &Phrase) -> String {
+    let parts = phrase.1.iter().map(|(name, part)| (name.as_str(), part as &dyn Display));
+    fill(&phrase.0, &parts.collect::<Vec<_>>())
 }
 
 /// A text of the page with its parts put in: `fill("peak {size}", &[("size", &size)])`.

@@ -1,5 +1,6 @@
 //! Sources for the worker: files in slices, and bytes in memory.
 
+use highwater_core::formats::Opened;
 use highwater_core::graph::Graph;
 use highwater_core::source::Source;
 use highwater_core::{Error, ErrorKind};
@@ -9,6 +10,7 @@ use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync};
 
 use super::files;
 use crate::model::distances;
+use crate::model::protocol::Read;
 
 /// SIZE: of what small reads fetch at once. A reader hops from one tensor to the next and reads a
 /// few bytes of each; a block saves a round trip through the browser for each of them.
@@ -52,7 +54,7 @@ impl Opening {
     /// The graph of an example, which needs no reader.
     pub(crate) fn graph(&self) -> Option<Graph> {
         let Self::Bytes(bytes) = self else { return None };
-        postcard::from_bytes(bytes.strip_prefix(GRAPH)?).ok().map(distances::restored)
+        graph(bytes)
     }
 
     /// Its contents, if they are a text that a person could edit.
@@ -71,6 +73,19 @@ impl Opening {
         let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
         text.chars().all(is_shown).then_some(text)
     }
+}
+
+/// The graph of an example.
+fn graph(bytes: &[u8]) -> Option<Graph> {
+    postcard::from_bytes(bytes.strip_prefix(GRAPH)?).ok().map(distances::restored)
+}
+
+/// A model as it reached the worker: an example, or a packed [`Read`].
+pub fn opened(bytes: &[u8]) -> Option<Opened> {
+    if let Some(graph) = graph(bytes) {
+        return Some(Opened::onnx(graph));
+    }
+    postcard::from_bytes::<Read>(bytes).ok()?.ok()?.model
 }
 
 /// A browser `File` as a [`Source`], inside a worker: the only place where reading is synchronous.

@@ -1,4 +1,11 @@
 //! How fast a GPU is, as its vendor publishes it.
+//!
+//! The figures were written from memory, and compared with other pages for some GPUs only. A GPU has none where one of
+//! them is not published, or where published figures contradict each other: A10G, H100 NVL, L20, H20, GH200, H200,
+//! B200, GB200, RTX PRO 6000. They lie apart from `table.rs`, so that a program that never asks for times does not
+//! carry them.
+
+use super::Device;
 
 /// What the memory is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,4 +39,321 @@ pub struct Rates {
     pub watts: u32,
     /// FLOP of dense half-precision products with sums in fp32, in a clock of a multiprocessor.
     pub half_flop: u32,
+}
+
+impl Device {
+    /// How fast it is, where the vendor publishes all of it.
+    pub fn rates(&self) -> Option<Rates> {
+        RATES.iter().find(|(id, _)| *id == self.id).map(|(_, rates)| *rates)
+    }
+}
+
+/// Memory, KiB of L1 and fp32 units of a multiprocessor.
+const fn rates(memory: MemoryKind, l1_kib: u32, lanes: u32) -> Rates {
+    Rates {
+        form: "",
+        base_mhz: 0,
+        boost_mhz: 0,
+        bandwidth: 0,
+        memory,
+        l2_kib: 0,
+        l1_kib,
+        lanes,
+        watts: 0,
+        half_flop: 0,
+    }
+}
+
+const V100: Rates = Rates {
+    form: "PCIe",
+    base_mhz: 1230,
+    boost_mhz: 1380,
+    bandwidth: 900,
+    l2_kib: 6144,
+    watts: 250,
+    half_flop: 1024,
+    ..rates(MemoryKind::Hbm, 128, 64)
+};
+const TURING: Rates = rates(MemoryKind::Gddr, 96, 64);
+const AMPERE: Rates = rates(MemoryKind::Hbm, 192, 64);
+const AMPERE_86: Rates = rates(MemoryKind::Gddr, 128, 128);
+const ADA: Rates = rates(MemoryKind::Gddr, 128, 128);
+const HOPPER: Rates = rates(MemoryKind::Hbm, 256, 128);
+const BLACKWELL_120: Rates = rates(MemoryKind::Gddr, 128, 128);
+
+/// By the ids of devices.
+const RATES: &[(&str, Rates)] = &[
+    ("v100-16gb", V100),
+    ("v100-32gb", V100),
+    (
+        "t4",
+        Rates {
+            base_mhz: 585,
+            boost_mhz: 1590,
+            bandwidth: 320,
+            l2_kib: 4096,
+            watts: 70,
+            half_flop: 1024,
+            ..TURING
+        },
+    ),
+    (
+        "rtx-2080-ti",
+        Rates {
+            base_mhz: 1350,
+            boost_mhz: 1545,
+            bandwidth: 616,
+            l2_kib: 5632,
+            watts: 250,
+            half_flop: 512,
+            ..TURING
+        },
+    ),
+    (
+        "rtx-8000",
+        Rates {
+            base_mhz: 1395,
+            boost_mhz: 1770,
+            bandwidth: 672,
+            l2_kib: 6144,
+            watts: 260,
+            half_flop: 1024,
+            ..TURING
+        },
+    ),
+    (
+        "a30",
+        Rates {
+            base_mhz: 930,
+            boost_mhz: 1440,
+            bandwidth: 933,
+            l2_kib: 12_288,
+            watts: 165,
+            half_flop: 2048,
+            ..AMPERE
+        },
+    ),
+    (
+        "a100-40gb",
+        Rates {
+            form: "SXM",
+            base_mhz: 1095,
+            boost_mhz: 1410,
+            bandwidth: 1555,
+            l2_kib: 20_480,
+            watts: 400,
+            half_flop: 2048,
+            ..AMPERE
+        },
+    ),
+    (
+        "a100-80gb",
+        Rates {
+            form: "PCIe",
+            base_mhz: 1065,
+            boost_mhz: 1410,
+            bandwidth: 1935,
+            l2_kib: 20_480,
+            watts: 300,
+            half_flop: 2048,
+            ..AMPERE
+        },
+    ),
+    (
+        "a10",
+        Rates {
+            base_mhz: 885,
+            boost_mhz: 1695,
+            bandwidth: 600,
+            l2_kib: 6144,
+            watts: 150,
+            half_flop: 1024,
+            ..AMPERE_86
+        },
+    ),
+    (
+        "rtx-3060",
+        Rates {
+            base_mhz: 1320,
+            boost_mhz: 1777,
+            bandwidth: 360,
+            l2_kib: 3072,
+            watts: 170,
+            half_flop: 512,
+            ..AMPERE_86
+        },
+    ),
+    (
+        "rtx-3090",
+        Rates {
+            base_mhz: 1395,
+            boost_mhz: 1695,
+            bandwidth: 936,
+            l2_kib: 6144,
+            watts: 350,
+            half_flop: 512,
+            ..AMPERE_86
+        },
+    ),
+    (
+        "rtx-a4000",
+        Rates {
+            base_mhz: 735,
+            boost_mhz: 1560,
+            bandwidth: 448,
+            l2_kib: 4096,
+            watts: 140,
+            half_flop: 1024,
+            ..AMPERE_86
+        },
+    ),
+    (
+        "rtx-a5000",
+        Rates {
+            base_mhz: 1170,
+            boost_mhz: 1695,
+            bandwidth: 768,
+            l2_kib: 6144,
+            watts: 230,
+            half_flop: 1024,
+            ..AMPERE_86
+        },
+    ),
+    (
+        "a40",
+        Rates {
+            base_mhz: 1305,
+            boost_mhz: 1740,
+            bandwidth: 696,
+            l2_kib: 6144,
+            watts: 300,
+            half_flop: 1024,
+            ..AMPERE_86
+        },
+    ),
+    (
+        "rtx-a6000",
+        Rates {
+            base_mhz: 1410,
+            boost_mhz: 1800,
+            bandwidth: 768,
+            l2_kib: 6144,
+            watts: 300,
+            half_flop: 1024,
+            ..AMPERE_86
+        },
+    ),
+    (
+        "l4",
+        Rates {
+            base_mhz: 795,
+            boost_mhz: 2040,
+            bandwidth: 300,
+            l2_kib: 49_152,
+            watts: 72,
+            half_flop: 1024,
+            ..ADA
+        },
+    ),
+    (
+        "rtx-4090",
+        Rates {
+            base_mhz: 2235,
+            boost_mhz: 2520,
+            bandwidth: 1008,
+            l2_kib: 73_728,
+            watts: 450,
+            half_flop: 512,
+            ..ADA
+        },
+    ),
+    (
+        "l40",
+        Rates {
+            base_mhz: 735,
+            boost_mhz: 2490,
+            bandwidth: 864,
+            l2_kib: 98_304,
+            watts: 300,
+            half_flop: 512,
+            ..ADA
+        },
+    ),
+    (
+        "l40s",
+        Rates {
+            base_mhz: 1110,
+            boost_mhz: 2520,
+            bandwidth: 864,
+            l2_kib: 98_304,
+            watts: 350,
+            half_flop: 1024,
+            ..ADA
+        },
+    ),
+    (
+        "rtx-6000-ada",
+        Rates {
+            base_mhz: 915,
+            boost_mhz: 2505,
+            bandwidth: 960,
+            l2_kib: 98_304,
+            watts: 300,
+            half_flop: 1024,
+            ..ADA
+        },
+    ),
+    (
+        "h100-pcie",
+        Rates {
+            form: "PCIe",
+            base_mhz: 1095,
+            boost_mhz: 1755,
+            bandwidth: 2039,
+            l2_kib: 25_600,
+            watts: 350,
+            half_flop: 4096,
+            ..HOPPER
+        },
+    ),
+    (
+        "h100-80gb",
+        Rates {
+            form: "SXM",
+            base_mhz: 1590,
+            boost_mhz: 1980,
+            bandwidth: 3352,
+            l2_kib: 25_600,
+            watts: 700,
+            half_flop: 4096,
+            ..HOPPER
+        },
+    ),
+    (
+        "rtx-5090",
+        Rates {
+            base_mhz: 2010,
+            boost_mhz: 2410,
+            bandwidth: 1792,
+            l2_kib: 98_304,
+            watts: 575,
+            half_flop: 512,
+            ..BLACKWELL_120
+        },
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device;
+
+    /// Every row is of a device that there is, and no device has two.
+    #[test]
+    fn rates_are_of_devices() {
+        for (position, (id, _)) in RATES.iter().enumerate() {
+            assert!(device::find(id).is_ok(), "{id}");
+            assert!(!RATES.iter().skip(position + 1).any(|(other, _)| other == id), "{id}");
+        }
+    }
 }

@@ -2,11 +2,8 @@
 //!
 //! Capacities in MiB are from device properties in public logs. Those in GiB are from out-of-memory messages. The
 //! totals have the same sources.
-//!
-//! Rates are what vendors publish, written from memory and compared with other pages for some GPUs only. A device has
-//! none where one of them is not published, or where published figures contradict each other: A10G, H100 NVL, L20, H20, GH200, H200, B200, GB200, RTX PRO 6000.
 
-use super::{Device, MemoryKind, Provenance, Rates, Seen, Totals};
+use super::{Device, Provenance, Seen, Totals};
 use crate::bytes::Bytes;
 
 /// Compute capability, and threads that can be resident on one multiprocessor.
@@ -24,28 +21,6 @@ const fn architecture(compute_capability: (u32, u32), threads_per_multiprocessor
         compute_capability,
         multiprocessors: 0,
         threads_per_multiprocessor,
-        rates: None,
-    }
-}
-
-/// Rates where they are used: the page does not show times.
-const fn published(rates: Rates) -> Option<Rates> {
-    if cfg!(target_family = "wasm") { None } else { Some(rates) }
-}
-
-/// Memory, KiB of L1 and fp32 units of a multiprocessor.
-const fn rates(memory: MemoryKind, l1_kib: u32, lanes: u32) -> Rates {
-    Rates {
-        form: "",
-        base_mhz: 0,
-        boost_mhz: 0,
-        bandwidth: 0,
-        memory,
-        l2_kib: 0,
-        l1_kib,
-        lanes,
-        watts: 0,
-        half_flop: 0,
     }
 }
 
@@ -57,23 +32,6 @@ const ADA: Device = architecture((8, 9), 1536);
 const HOPPER: Device = architecture((9, 0), 2048);
 const BLACKWELL: Device = architecture((10, 0), 2048);
 const BLACKWELL_120: Device = architecture((12, 0), 1536);
-
-const V100_RATES: Rates = Rates {
-    form: "PCIe",
-    base_mhz: 1230,
-    boost_mhz: 1380,
-    bandwidth: 900,
-    l2_kib: 6144,
-    watts: 250,
-    half_flop: 1024,
-    ..rates(MemoryKind::Hbm, 128, 64)
-};
-const TURING_RATES: Rates = rates(MemoryKind::Gddr, 96, 64);
-const AMPERE_RATES: Rates = rates(MemoryKind::Hbm, 192, 64);
-const AMPERE_86_RATES: Rates = rates(MemoryKind::Gddr, 128, 128);
-const ADA_RATES: Rates = rates(MemoryKind::Gddr, 128, 128);
-const HOPPER_RATES: Rates = rates(MemoryKind::Hbm, 256, 128);
-const BLACKWELL_120_RATES: Rates = rates(MemoryKind::Gddr, 128, 128);
 
 /// Hundredths of GiB, as out-of-memory messages print them.
 const fn gib(whole: u64, hundredths: u64) -> Bytes {
@@ -101,7 +59,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: Totals { windows: Some(1600), ..linux(&[1578, 1575]) },
         smi_totals: &[16_130, 16_160, 16_384],
         multiprocessors: 80,
-        rates: published(V100_RATES),
         ..VOLTA
     },
     Device {
@@ -114,7 +71,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[32_510, 32_768],
         context_seen: Some(seen(379, 387, 399, 4)),
         multiprocessors: 80,
-        rates: published(V100_RATES),
         ..VOLTA
     },
     Device {
@@ -127,15 +83,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[15_109, 15_360, 16_384],
         context_seen: Some(seen(104, 128, 147, 6)),
         multiprocessors: 40,
-        rates: published(Rates {
-            base_mhz: 585,
-            boost_mhz: 1590,
-            bandwidth: 320,
-            l2_kib: 4096,
-            watts: 70,
-            half_flop: 1024,
-            ..TURING_RATES
-        }),
         ..TURING
     },
     Device {
@@ -147,15 +94,6 @@ pub(super) const DEVICES: &[Device] = &[
         capacity_from: Provenance::Assumed,
         smi_totals: &[11_019, 11_264],
         multiprocessors: 68,
-        rates: published(Rates {
-            base_mhz: 1350,
-            boost_mhz: 1545,
-            bandwidth: 616,
-            l2_kib: 5632,
-            watts: 250,
-            half_flop: 512,
-            ..TURING_RATES
-        }),
         ..TURING
     },
     Device {
@@ -168,15 +106,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[48_601, 49_152],
         context_seen: Some(seen(336, 336, 336, 1)),
         multiprocessors: 72,
-        rates: published(Rates {
-            base_mhz: 1395,
-            boost_mhz: 1770,
-            bandwidth: 672,
-            l2_kib: 6144,
-            watts: 260,
-            half_flop: 1024,
-            ..TURING_RATES
-        }),
         ..TURING
     },
     Device {
@@ -188,15 +117,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: linux(&[2360, 2353]),
         smi_totals: &[24_576],
         multiprocessors: 56,
-        rates: published(Rates {
-            base_mhz: 930,
-            boost_mhz: 1440,
-            bandwidth: 933,
-            l2_kib: 12_288,
-            watts: 165,
-            half_flop: 2048,
-            ..AMPERE_RATES
-        }),
         ..AMPERE
     },
     Device {
@@ -209,16 +129,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[40_536, 40_960],
         context_seen: Some(seen(501, 503, 512, 3)),
         multiprocessors: 108,
-        rates: published(Rates {
-            form: "SXM",
-            base_mhz: 1095,
-            boost_mhz: 1410,
-            bandwidth: 1555,
-            l2_kib: 20_480,
-            watts: 400,
-            half_flop: 2048,
-            ..AMPERE_RATES
-        }),
         ..AMPERE
     },
     Device {
@@ -231,16 +141,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[81_251, 81_920],
         context_seen: Some(seen(501, 503, 512, 3)),
         multiprocessors: 108,
-        rates: published(Rates {
-            form: "PCIe",
-            base_mhz: 1065,
-            boost_mhz: 1410,
-            bandwidth: 1935,
-            l2_kib: 20_480,
-            watts: 300,
-            half_flop: 2048,
-            ..AMPERE_RATES
-        }),
         ..AMPERE
     },
     Device {
@@ -253,15 +153,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: Totals { other_ecc: Some(2370), ..linux(&[2205]) },
         smi_totals: &[23_028, 24_564],
         multiprocessors: 72,
-        rates: published(Rates {
-            base_mhz: 885,
-            boost_mhz: 1695,
-            bandwidth: 600,
-            l2_kib: 6144,
-            watts: 150,
-            half_flop: 1024,
-            ..AMPERE_86_RATES
-        }),
         ..AMPERE_86
     },
     Device {
@@ -284,15 +175,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: linux(&[1173, 1166]),
         smi_totals: &[12_288],
         multiprocessors: 28,
-        rates: published(Rates {
-            base_mhz: 1320,
-            boost_mhz: 1777,
-            bandwidth: 360,
-            l2_kib: 3072,
-            watts: 170,
-            half_flop: 512,
-            ..AMPERE_86_RATES
-        }),
         ..AMPERE_86
     },
     Device {
@@ -304,15 +186,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: Totals { windows: Some(2400), ..linux(&[2370, 2369, 2368, 2359, 2356]) },
         smi_totals: &[24_268, 24_576],
         multiprocessors: 82,
-        rates: published(Rates {
-            base_mhz: 1395,
-            boost_mhz: 1695,
-            bandwidth: 936,
-            l2_kib: 6144,
-            watts: 350,
-            half_flop: 512,
-            ..AMPERE_86_RATES
-        }),
         ..AMPERE_86
     },
     Device {
@@ -325,15 +198,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[16_376],
         context_seen: Some(seen(210, 210, 210, 1)),
         multiprocessors: 48,
-        rates: published(Rates {
-            base_mhz: 735,
-            boost_mhz: 1560,
-            bandwidth: 448,
-            l2_kib: 4096,
-            watts: 140,
-            half_flop: 1024,
-            ..AMPERE_86_RATES
-        }),
         ..AMPERE_86
     },
     Device {
@@ -345,15 +209,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: linux(&[2357]),
         smi_totals: &[24_564],
         multiprocessors: 64,
-        rates: published(Rates {
-            base_mhz: 1170,
-            boost_mhz: 1695,
-            bandwidth: 768,
-            l2_kib: 6144,
-            watts: 230,
-            half_flop: 1024,
-            ..AMPERE_86_RATES
-        }),
         ..AMPERE_86
     },
     Device {
@@ -365,15 +220,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: Totals { other_ecc: Some(4755), ..linux(&[4435, 4434]) },
         smi_totals: &[46_068, 48_688],
         multiprocessors: 84,
-        rates: published(Rates {
-            base_mhz: 1305,
-            boost_mhz: 1740,
-            bandwidth: 696,
-            l2_kib: 6144,
-            watts: 300,
-            half_flop: 1024,
-            ..AMPERE_86_RATES
-        }),
         ..AMPERE_86
     },
     Device {
@@ -385,15 +231,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: Totals { other_ecc: Some(4455), ..linux(&[4754, 4740]) },
         smi_totals: &[49_140],
         multiprocessors: 84,
-        rates: published(Rates {
-            base_mhz: 1410,
-            boost_mhz: 1800,
-            bandwidth: 768,
-            l2_kib: 6144,
-            watts: 300,
-            half_flop: 1024,
-            ..AMPERE_86_RATES
-        }),
         ..AMPERE_86
     },
     Device {
@@ -406,15 +243,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[23_034],
         context_seen: Some(seen(211, 267, 323, 2)),
         multiprocessors: 58,
-        rates: published(Rates {
-            base_mhz: 795,
-            boost_mhz: 2040,
-            bandwidth: 300,
-            l2_kib: 49_152,
-            watts: 72,
-            half_flop: 1024,
-            ..ADA_RATES
-        }),
         ..ADA
     },
     Device {
@@ -427,15 +255,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[24_564],
         context_seen: Some(seen(450, 477, 504, 2)),
         multiprocessors: 128,
-        rates: published(Rates {
-            base_mhz: 2235,
-            boost_mhz: 2520,
-            bandwidth: 1008,
-            l2_kib: 73_728,
-            watts: 450,
-            half_flop: 512,
-            ..ADA_RATES
-        }),
         ..ADA
     },
     Device {
@@ -459,15 +278,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[46_068, 49_140],
         context_seen: Some(seen(419, 463, 507, 2)),
         multiprocessors: 142,
-        rates: published(Rates {
-            base_mhz: 735,
-            boost_mhz: 2490,
-            bandwidth: 864,
-            l2_kib: 98_304,
-            watts: 300,
-            half_flop: 512,
-            ..ADA_RATES
-        }),
         ..ADA
     },
     Device {
@@ -480,15 +290,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[46_068],
         context_seen: Some(seen(419, 463, 507, 2)),
         multiprocessors: 142,
-        rates: published(Rates {
-            base_mhz: 1110,
-            boost_mhz: 2520,
-            bandwidth: 864,
-            l2_kib: 98_304,
-            watts: 350,
-            half_flop: 1024,
-            ..ADA_RATES
-        }),
         ..ADA
     },
     Device {
@@ -500,15 +301,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: linux(&[4753, 4750, 4740, 4738]),
         smi_totals: &[49_140],
         multiprocessors: 142,
-        rates: published(Rates {
-            base_mhz: 915,
-            boost_mhz: 2505,
-            bandwidth: 960,
-            l2_kib: 98_304,
-            watts: 300,
-            half_flop: 1024,
-            ..ADA_RATES
-        }),
         ..ADA
     },
     Device {
@@ -520,16 +312,6 @@ pub(super) const DEVICES: &[Device] = &[
         totals: linux(&[7911]),
         smi_totals: &[81_559],
         multiprocessors: 114,
-        rates: published(Rates {
-            form: "PCIe",
-            base_mhz: 1095,
-            boost_mhz: 1755,
-            bandwidth: 2039,
-            l2_kib: 25_600,
-            watts: 350,
-            half_flop: 4096,
-            ..HOPPER_RATES
-        }),
         ..HOPPER
     },
     Device {
@@ -542,16 +324,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[81_559],
         context_seen: Some(seen(520, 522, 666, 3)),
         multiprocessors: 132,
-        rates: published(Rates {
-            form: "SXM",
-            base_mhz: 1590,
-            boost_mhz: 1980,
-            bandwidth: 3352,
-            l2_kib: 25_600,
-            watts: 700,
-            half_flop: 4096,
-            ..HOPPER_RATES
-        }),
         ..HOPPER
     },
     Device {
@@ -633,15 +405,6 @@ pub(super) const DEVICES: &[Device] = &[
         smi_totals: &[32_607],
         context_seen: Some(seen(507, 595, 614, 3)),
         multiprocessors: 170,
-        rates: published(Rates {
-            base_mhz: 2010,
-            boost_mhz: 2410,
-            bandwidth: 1792,
-            l2_kib: 98_304,
-            watts: 575,
-            half_flop: 512,
-            ..BLACKWELL_120_RATES
-        }),
         ..BLACKWELL_120
     },
     Device {

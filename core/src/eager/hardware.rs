@@ -68,6 +68,11 @@ impl Asked {
         self.questions.push(Box::new(|_| false));
     }
 
+    /// Whether another device has the same operators run, whatever scratch they take.
+    pub fn chooses_alike(&self, other: &Hardware) -> bool {
+        self.questions.iter().all(|is_alike| is_alike(other))
+    }
+
     pub(super) fn skip(&mut self, before: usize, event: Event) {
         self.skipped.push((before, event));
     }

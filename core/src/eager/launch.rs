@@ -8,6 +8,7 @@
 //! many bytes.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::recorder::Recorder;
 use super::{Runtime, Tensor};
@@ -18,6 +19,8 @@ use crate::trace::{LabelId, Phase, StorageId};
 /// One kernel, or several that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
+    /// The iteration, from 1.
+    pub iteration: usize,
     /// The part of the iteration.
     pub phase: Phase,
     /// Operator that launches it, in [`Launches::labels`].
@@ -53,7 +56,7 @@ impl Launch {
     }
 }
 
-/// The kernels of the steady iteration.
+/// The kernels of iterations.
 #[derive(Clone, Debug, Default)]
 pub struct Launches {
     /// In the order in which the host launches them.
@@ -63,6 +66,11 @@ pub struct Launches {
 }
 
 impl Launches {
+    /// Those of an iteration.
+    pub fn of_iteration(&self, iteration: usize) -> impl Iterator<Item = &Launch> {
+        self.list.iter().filter(move |launch| launch.iteration == iteration)
+    }
+
     /// The text behind an id.
     pub fn label(&self, id: LabelId) -> &str {
         self.labels.get(id.index()).map_or("", String::as_str)
@@ -365,6 +373,7 @@ impl Recorder {
     fn launched(&self, kernel: Kernel, dtype: DType, assumed_for: Option<StorageId>) -> Launch {
         let place = self.place();
         Launch {
+            iteration: self.iteration,
             phase: self.phase(),
             operator: place.operator,
             module: place.module,
@@ -378,7 +387,7 @@ impl Recorder {
 
     /// Notes the kernel that a new tensor of an operator is assumed to come from.
     pub(super) fn assume_launch(&mut self, storage: StorageId, dtype: DType, size: Bytes) {
-        if RECORDS && self.launches.is_some() {
+        if records() && self.launches.is_some() {
             let kernel = Kernel::Elementwise { read: size, written: size };
             let launch = self.launched(kernel, dtype, Some(storage));
             self.launches.iter_mut().for_each(|list| list.push(launch.clone()));
@@ -402,18 +411,25 @@ impl Recorder {
     }
 }
 
-/// Whether launches can be recorded. The page does not show times, and so does not carry what would record them.
-pub const RECORDS: bool = !cfg!(target_family = "wasm");
+/// Whether this program ever records launches. A linker that sees that nothing sets it leaves out what would record
+/// them, so a program that shows no times does not carry that.
+static EVER: AtomicBool = AtomicBool::new(false);
+
+/// [`EVER`].
+fn records() -> bool {
+    EVER.load(Ordering::Relaxed)
+}
 
 impl Runtime {
     /// Records launches from this iteration on.
     pub fn record_launches(&self, iteration: usize) {
+        EVER.store(true, Ordering::Relaxed);
         self.recorder.borrow_mut().launching_from = Some(iteration);
     }
 
     /// Launches since [`Runtime::record_launches`], which end here.
     pub fn take_launches(&self) -> Vec<Launch> {
-        if RECORDS {
+        if records() {
             return self.recorder.borrow_mut().launches.take().unwrap_or_default();
         }
         Vec::new()
@@ -421,7 +437,7 @@ impl Runtime {
 
     /// Whether kernels that would run here are recorded.
     pub fn is_launching(&self) -> bool {
-        if !RECORDS {
+        if !records() {
             return false;
         }
         let recorder = self.recorder.borrow();
@@ -430,7 +446,7 @@ impl Runtime {
 
     /// Runs `body`, whose launches do not count: the caller states them.
     pub fn without_launches<T>(&self, body: impl FnOnce() -> T) -> T {
-        if !RECORDS {
+        if !records() {
             return body();
         }
         let before = self.recorder.borrow_mut().launches.take();

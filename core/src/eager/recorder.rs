@@ -71,7 +71,7 @@ pub struct Recorder {
     users: BTreeMap<StorageId, BTreeSet<Stream>>,
     /// Storages that nobody holds and that other streams still use.
     awaiting: Vec<(StorageId, BTreeSet<Stream>)>,
-    iteration: usize,
+    pub(super) iteration: usize,
     phase: Phase,
 }
 

@@ -44,7 +44,7 @@ fn launched(
 ) -> Result<BTreeMap<String, u64>, Error> {
     let shaped = model.shape_to(config, nodes_max)?;
     let hardware = device::find(&config.device)?.hardware(config.pytorch, config.cudnn);
-    let launches = model.launches_of(&shaped, config, hardware)?;
+    let (_, launches) = model.launches_of(&shaped, config, hardware, step::ITERATIONS)?;
     let mut counts = BTreeMap::new();
     for launch in &launches.list {
         let Launch { phase, operator, module, kernel, times, .. } = launch;

@@ -49,7 +49,7 @@ impl Model {
 }
 
 /// Whether the first input is rows of token numbers.
-fn reads_texts(graph: &Graph) -> bool {
+pub(super) fn reads_texts(graph: &Graph) -> bool {
     let mut inputs = graph.inputs.iter().filter_map(|&id| graph.value(id)?.declared.as_ref());
     inputs.next().is_some_and(|input| {
         let is_whole = input.dtype.is_some_and(|dtype| !dtype.is_floating());

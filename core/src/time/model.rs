@@ -144,6 +144,15 @@ impl Model {
         }
     }
 
+    /// Microseconds that its products would take at the published peak of the units that compute them.
+    pub(super) fn at_peak(&self, launch: &Launch) -> f64 {
+        let unit = match launch.kernel {
+            Kernel::Convolution(_) => self.unit_of_convolution(launch.dtype),
+            _ => self.unit(launch.dtype),
+        };
+        2.0 * launch.multiply_adds() as f64 / (unit.flop * self.multiprocessors * self.boost)
+    }
+
     /// Microseconds that the host takes to launch it.
     pub(super) fn launch(&self, kernel: &Kernel) -> f64 {
         let each = match kernel.class() {

@@ -1,0 +1,291 @@
+//! How long the steps of a model take. It is a program of its own, because no answer about memory waits for it.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+
+use highwater_app::{AskTime, Phrase, Row, Sheet, Times};
+use highwater_core::bytes::{Bytes, grouped};
+use highwater_core::device;
+use highwater_core::eager::launch::Class;
+use highwater_core::estimate::Timings;
+use highwater_core::time::{Bound, Part, Picoseconds, Timing};
+use highwater_core::trace::Phase;
+use highwater_core::{Config, Error, Model, sorted};
+use js_sys::Uint8Array;
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+/// COUNT: modules and operators that are listed.
+const LONGEST: usize = 12;
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// The model whose times are asked for, and PICOSECONDS of a sample in the newest answer.
+struct Held {
+    model: Model,
+    sample: u64,
+}
+
+fn main() {}
+
+/// Holds a model, as it was opened: an example, or a packed `Read`. Returns whether it could.
+#[wasm_bindgen]
+pub fn hold(input: &JsValue) -> bool {
+    highwater_app::serve_files();
+    let opened = highwater_app::opened(&Uint8Array::new(input).to_vec());
+    let held = opened.map(|opened| Held { model: Model::new("", opened), sample: 0 });
+    let is_held = held.is_some();
+    HELD.set(held);
+    is_held
+}
+
+/// Answers a packed [`AskTime`]; with nothing, where no model is held.
+#[wasm_bindgen]
+pub fn answer(ask: &[u8]) -> Vec<u8> {
+    HELD.with_borrow_mut(|held| {
+        let asked = held.as_mut().zip(postcard::from_bytes(ask).ok());
+        let Some((held, ask)) = asked else { return Vec::new() };
+        match ask {
+            AskTime::Step(config, events, all) => {
+                packed(&held.step(&config, &events, all).map_err(|error| error.to_string()))
+            }
+            AskTime::Change(config) => packed(&held.change(&config)),
+        }
+    })
+}
+
+fn packed<T: Serialize>(answer: &T) -> Vec<u8> {
+    postcard::to_stdvec(answer).unwrap_or_default()
+}
+
+/// A text of the page with its parts put in.
+fn phrase(english: &str, parts: &[(&str, &str)]) -> Phrase {
+    let owned = |(name, part): &(&str, &str)| ((*name).to_owned(), (*part).to_owned());
+    Phrase(english.to_owned(), parts.iter().map(owned).collect())
+}
+
+/// PICOSECONDS: of a sample.
+fn each(timing: &Timing) -> u64 {
+    let Picoseconds(step) = timing.time.step();
+    step / if timing.samples > 0 { timing.samples } else { 1 }
+}
+
+impl Held {
+    fn step(&mut self, config: &Config, events: &[usize], all: bool) -> Result<Times, Error> {
+        let mut timings = Timings::new(&self.model, config);
+        let own = timings.on(device::find(&config.device)?)?;
+        self.sample = each(&own);
+        let clock = timings.clock(events)?.unwrap_or_default();
+        let sheets = if all { sheets(&own, &mut timings)? } else { Vec::new() };
+        Ok(Times {
+            lead: lead(&own),
+            step: own.time.step().0,
+            samples: own.samples,
+            facts: facts(&own),
+            sheets,
+            notes: notes(&own),
+            moments: clock.moments.iter().map(|moment| moment.0).collect(),
+            bounds: clock.bounds.iter().map(|bound| bound.map_or(0, number)).collect(),
+        })
+    }
+
+    /// PERCENT: how much longer a sample takes.
+    fn change(&self, config: &Config) -> Option<i64> {
+        let device = device::find(&config.device).ok()?;
+        let timing = Timings::new(&self.model, config).on(device).ok()?;
+        let (then, now) = (i128::from(each(&timing)), i128::from(self.sample));
+        let percent = ((then - now) * 200 + now).div_euclid(now.max(1) * 2);
+        i64::try_from(percent).ok()
+    }
+}
+
+/// As in [`Times::bounds`].
+const fn number(bound: Bound) -> u8 {
+    match bound {
+        Bound::Arithmetic => 1,
+        Bound::Bandwidth => 2,
+        Bound::Launches => 3,
+    }
+}
+
+fn lead(own: &Timing) -> Phrase {
+    let (time, gpu, rate) = (own.time.step().to_string(), own.name(), rate(own));
+    let parts = [("time", &*time), ("gpu", &*gpu), ("rate", &*rate)];
+    phrase("A step takes about {time} on {gpu}: {rate} samples per second.", &parts)
+}
+
+/// Samples in a second.
+fn rate(timing: &Timing) -> String {
+    tenths(timing.samples_per_second())
+}
+
+fn tenths(tenths: u64) -> String {
+    match tenths {
+        0..1000 => format!("{}.{}", tenths / 10, tenths % 10),
+        _ => grouped(tenths / 10),
+    }
+}
+
+fn per_mille(share: u64) -> String {
+    format!("{}\u{a0}%", (share + 5) / 10)
+}
+
+fn facts(own: &Timing) -> Vec<(Phrase, String)> {
+    let mut facts = vec![(phrase("samples per second", &[]), rate(own))];
+    if let Some(tokens) = own.tokens_per_second() {
+        facts.push((phrase("tokens per second", &[]), grouped(tokens)));
+    }
+    facts.push((phrase("model FLOP utilisation", &[]), per_mille(own.flop_utilisation())));
+    facts.push((phrase("memory bandwidth used", &[]), format!("{}\u{a0}%", own.memory_percent())));
+    facts.push((phrase("kernels of a step", &[]), grouped(own.time.all.kernels)));
+    facts
+}
+
+fn notes(own: &Timing) -> Vec<Phrase> {
+    let share = |part: &Part| {
+        let percent = Bytes(part.device.0).parts_of(Bytes(own.time.all.device.0), 100);
+        format!("{percent}\u{a0}%")
+    };
+    vec![
+        phrase(
+            "Kernels whose formula no measurement of their kind and type confirms: {share} of the time.",
+            &[("share", &share(&own.time.unfitted))],
+        ),
+        phrase("The data loader and other processes are not counted.", &[]),
+    ]
+}
+
+fn sheets(own: &Timing, timings: &mut Timings<'_>) -> Result<Vec<Sheet>, Error> {
+    let time = &own.time;
+    let phases = time.by_phase.iter().map(|(phase, part)| (of_phase(*phase), *part));
+    let classes = time.by_class.iter().map(|(class, part)| (of_class(*class), *part));
+    let launches = timings.launches(own.device)?;
+    let named = |name: &str| match name {
+        "" => phrase("none", &[]),
+        name => Phrase::plain(name),
+    };
+    let modules = time.by_module.iter().map(|(id, part)| (named(launches.label(*id)), *part));
+    let operators = time.by_operator.iter().map(|(id, part)| (named(launches.label(*id)), *part));
+    let by_class = phrase("By kind of kernel", &[]);
+    let modules = longest(modules.collect());
+    let operators = longest(operators.collect());
+    let mut sheets = vec![
+        parts(phrase("Where the time goes", &[]), own, phases.collect()),
+        parts(by_class, own, longest(classes.collect())),
+        parts(phrase("Modules that take most", &[]), own, modules),
+        parts(phrase("Operators that take most", &[]), own, operators),
+    ];
+    sheets.insert(1, gpus(own, timings)?);
+    Ok(sheets)
+}
+
+/// Those that take most, the longest first.
+fn longest(mut parts: Vec<(Phrase, Part)>) -> Vec<(Phrase, Part)> {
+    sorted::by_key(&mut parts, |(_, part)| Reverse(part.device));
+    parts.truncate(LONGEST);
+    parts
+}
+
+fn parts(title: Phrase, own: &Timing, parts: Vec<(Phrase, Part)>) -> Sheet {
+    let all = Bytes(own.time.all.device.0);
+    let longest = parts.iter().map(|(_, part)| part.device.0).max().unwrap_or(0);
+    let row = |(name, part): (Phrase, Part)| Row {
+        name,
+        bar: Bytes(part.device.0).parts_of(Bytes(longest), 1000),
+        chosen: false,
+        cells: vec![
+            Phrase::plain(&part.device.to_string()),
+            Phrase::plain(&format!("{}\u{a0}%", Bytes(part.device.0).parts_of(all, 100))),
+            Phrase::plain(&grouped(part.kernels)),
+            waits(own, &part),
+        ],
+    };
+    let heads = [
+        phrase("part", &[]),
+        phrase("time", &[]),
+        phrase("share", &[]),
+        phrase("kernels", &[]),
+        phrase("waits for", &[]),
+    ];
+    Sheet { title, heads: heads.into(), rows: parts.into_iter().map(row).collect() }
+}
+
+/// What a part waits for: the host where it launches longer than the GPU computes, else arithmetic where
+/// products would take half of the time at the published peak.
+fn waits(own: &Timing, part: &Part) -> Phrase {
+    if part.launch > part.device {
+        return phrase("the host", &[]);
+    }
+    let moved = own.gpu.rates.bandwidth;
+    let Picoseconds(device) = part.device;
+    // GB/s are thousandths of a byte in a picosecond.
+    let reach = u128::from(device) * u128::from(moved) / 1000;
+    if u128::from(part.bytes.0) * 2 > reach || part.multiply_adds == 0 {
+        return phrase("memory", &[]);
+    }
+    phrase("arithmetic", &[])
+}
+
+/// Every GPU with published rates, the fastest first.
+fn gpus(own: &Timing, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
+    let mut all = Vec::new();
+    for device in device::all().iter().filter(|device| device.rates().is_some()) {
+        all.push(timings.on(device)?);
+    }
+    sorted::by_key(&mut all, |timing| Reverse(timing.samples_per_second()));
+    let most = all.first().map_or(0, Timing::samples_per_second);
+    let row = |timing: &Timing| Row {
+        name: Phrase::plain(&timing.name()),
+        bar: Bytes(timing.samples_per_second()).parts_of(Bytes(most), 1000),
+        chosen: timing.device.id == own.device.id,
+        cells: vec![
+            Phrase::plain(&timing.time.step().to_string()),
+            Phrase::plain(&rate(timing)),
+            Phrase::plain(&per_mille(timing.flop_utilisation())),
+            of_bound(timing.time.bound()),
+        ],
+    };
+    let heads = [
+        phrase("GPU", &[]),
+        phrase("step", &[]),
+        phrase("samples/s", &[]),
+        phrase("FLOP utilisation", &[]),
+        phrase("waits for", &[]),
+    ];
+    let rows = all.iter().map(row).collect();
+    Ok(Sheet { title: phrase("GPUs by speed", &[]), heads: heads.into(), rows })
+}
+
+fn of_bound(bound: Bound) -> Phrase {
+    match bound {
+        Bound::Arithmetic => phrase("arithmetic", &[]),
+        Bound::Bandwidth => phrase("memory", &[]),
+        Bound::Launches => phrase("the host", &[]),
+    }
+}
+
+fn of_phase(phase: Phase) -> Phrase {
+    match phase {
+        Phase::Setup => phrase("set-up", &[]),
+        Phase::ZeroGrad => phrase("zero_grad", &[]),
+        Phase::Forward => phrase("forward", &[]),
+        Phase::Backward => phrase("backward", &[]),
+        Phase::Optimizer => phrase("optimizer", &[]),
+    }
+}
+
+fn of_class(class: Class) -> Phrase {
+    match class {
+        Class::Gemm => phrase("matrix products", &[]),
+        Class::Convolution => phrase("convolutions", &[]),
+        Class::Attention => phrase("attention in one kernel", &[]),
+        Class::Elementwise => phrase("element by element", &[]),
+        Class::Reduction => phrase("reductions", &[]),
+        Class::Softmax => phrase("softmax", &[]),
+        Class::Norm => phrase("normalisations", &[]),
+        Class::Embedding => phrase("embeddings", &[]),
+        Class::Foreach => phrase("over lists of tensors (foreach)", &[]),
+    }
+}

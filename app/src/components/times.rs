@@ -1,0 +1,142 @@
+//! How long a step takes: its figures, where the time goes, and every GPU by speed.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use highwater_core::Report;
+use highwater_core::time::Picoseconds;
+use leptos::prelude::*;
+
+use super::parts::column;
+use crate::model::state::Timed;
+use crate::model::times::{Row, Sheet, Times};
+use crate::words::format::length;
+use crate::words::language::{fill, phrase, tr};
+
+/// COUNT: samples of the epoch that is shown first: those of ImageNet.
+const EPOCH: u64 = 1_281_167;
+
+/// The times of the run that is on the page.
+#[component]
+pub(crate) fn TimesView(
+    /// The newest that are known.
+    times: RwSignal<Option<Timed>>,
+    /// The run.
+    report: Signal<Option<Arc<Report>>>,
+    /// Whether the panel is seen.
+    shown: Signal<bool>,
+    /// They are to be asked for.
+    on_ask: Callback<()>,
+) -> impl IntoView {
+    Effect::new(move |_| {
+        if shown.get() && report.with(Option::is_some) {
+            on_ask.run(());
+        }
+    });
+    let epoch = RwSignal::new(EPOCH);
+    let body = move || match times.get().map(|timed| timed.answer) {
+        None => view! { <p>{tr("Asking…")}</p> }.into_any(),
+        Some(Err(reason)) => view! { <p>{tr(&reason)} "."</p> }.into_any(),
+        Some(Ok(times)) => told(&times, epoch).into_any(),
+    };
+    view! {
+        <section class="panel times" aria-labelledby="times-title">
+            <h2 class="panel-title" id="times-title">{tr("How long a step takes")}</h2>
+            {body}
+        </section>
+    }
+}
+
+fn told(times: &Times, epoch: RwSignal<u64>) -> impl IntoView + use<> {
+    let (step, samples) = (times.step, times.samples.max(1));
+    let lasts = move || {
+        let steps = epoch.get().div_ceil(samples);
+        Picoseconds(step.saturating_mul(steps)).to_string()
+    };
+    let fact = |(name, figure): &(_, String)| {
+        view! {
+            <div class="times-fact">
+                <dt>{phrase(name)}</dt>
+                <dd>{figure.clone()}</dd>
+            </div>
+        }
+    };
+    let facts = times.facts.iter().map(fact).collect_view();
+    let notes = times.notes.iter().map(|note| view! { <p class="panel-note">{phrase(note)}</p> });
+    view! {
+        <p class="times-lead">{phrase(&times.lead)}</p>
+        <dl class="times-facts">
+            {facts}
+            <div class="times-fact">
+                <dt>
+                    <label>
+                        {tr("epoch of")}
+                        " "
+                        <input
+                            class="times-epoch"
+                            type="number"
+                            min="1"
+                            value=EPOCH.to_string()
+                            on:input:target=move |event| {
+                                if let Ok(samples) = event.target().value().parse() {
+                                    epoch.set(samples);
+                                }
+                            }
+                        />
+                        " "
+                        {tr("samples")}
+                    </label>
+                </dt>
+                <dd aria-live="polite">{lasts}</dd>
+            </div>
+        </dl>
+        {notes.collect_view()}
+        {times.sheets.iter().map(sheet).collect_view()}
+    }
+}
+
+fn sheet(sheet: &Sheet) -> impl IntoView + use<> {
+    let title = phrase(&sheet.title);
+    let heads = sheet.heads.iter().enumerate();
+    let heads = heads.map(|(at, head)| column(phrase(head), at > 0)).collect_view();
+    let row = |row: &Row| {
+        let cells = row.cells.iter().map(|cell| view! { <td class="number">{phrase(cell)}</td> });
+        let width = length(f64::from(u32::try_from(row.bar).unwrap_or(0)) / 10.0) + "%";
+        view! {
+            <tr class:times-chosen=row.chosen>
+                <th scope="row">
+                    {phrase(&row.name)}
+                    <span class="times-bar" aria-hidden="true" style:width=width></span>
+                </th>
+                {cells.collect_view()}
+            </tr>
+        }
+    };
+    let rows = sheet.rows.iter().map(row).collect_view();
+    view! {
+        <h3 class="times-title">{title.clone()}</h3>
+        <div class="scroll-sideways" tabindex="0" role="region" aria-label=title>
+            <table class="table times-table">
+                <thead>
+                    <tr>{heads}</tr>
+                </thead>
+                <tbody>{rows}</tbody>
+            </table>
+        </div>
+    }
+}
+
+/// The time in one sentence, for the answer; the place stays where it is not known yet.
+pub(super) fn line(times: Option<Timed>) -> Option<String> {
+    Some(phrase(&times?.answer.ok()?.lead))
+}
+
+/// What a suggestion costs: `+31 % time for each sample`.
+pub(super) fn cost(percent: i64) -> String {
+    let sign = if percent < 0 { "\u{2212}" } else { "+" };
+    let parts: [(&str, &dyn Display); 2] = [("sign", &sign), ("n", &percent.unsigned_abs())];
+    match percent {
+        0 => tr("as fast as now"),
+        _ => fill("{sign}{n} % time for each sample", &parts),
+    }
+}

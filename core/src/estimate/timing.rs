@@ -1,0 +1,85 @@
+//! [`Timings`]: how long the step of a configuration takes on each GPU.
+
+use std::rc::Rc;
+
+use super::Model;
+use super::usual::reads_texts;
+use crate::config::Config;
+use crate::device::{self, Device};
+use crate::eager::{Asked, Launches};
+use crate::error::Error;
+use crate::time::{Clock, Gpu, StepTime, Timing};
+
+/// The times of one configuration. GPUs for which PyTorch launches the same kernels share them.
+#[derive(Debug)]
+pub struct Timings<'a> {
+    model: &'a Model,
+    config: Config,
+    /// The kernels, and what of the hardware they depend on.
+    known: Vec<(Asked, Rc<Launches>)>,
+}
+
+impl<'a> Timings<'a> {
+    /// Of a configuration; nothing is computed yet.
+    pub fn new(model: &'a Model, config: &Config) -> Self {
+        Self { model, config: config.clone(), known: Vec::new() }
+    }
+
+    /// A step on a GPU.
+    ///
+    /// # Errors
+    /// When its vendor has not published its rates; as [`Model::estimate`].
+    pub fn on(&mut self, device: &'static Device) -> Result<Timing, Error> {
+        let gpu = Gpu::of(device)?;
+        let (samples, tokens) = self.model.amounts(&self.config);
+        let launches = self.launches(device)?;
+        Ok(Timing { device, gpu, time: StepTime::of(&launches, gpu), samples, tokens })
+    }
+
+    /// When events of the run happen on the configuration's own GPU; `None` where the run repeats what was not launched
+    /// for each trip of a loop.
+    ///
+    /// # Errors
+    /// As [`Timings::on`].
+    pub fn clock(&mut self, events: &[usize]) -> Result<Option<Clock>, Error> {
+        let device = device::find(&self.config.device)?;
+        let gpu = Gpu::of(device)?;
+        let launches = self.launches(device)?;
+        let is_whole = launches.list.iter().all(|launch| launch.times == 1);
+        Ok(is_whole.then(|| Clock::of(&launches, gpu, events)))
+    }
+
+    /// The kernels of all iterations on a GPU.
+    ///
+    /// # Errors
+    /// As [`Model::estimate`].
+    pub fn launches(&mut self, device: &Device) -> Result<Rc<Launches>, Error> {
+        let hardware = device.hardware(self.config.pytorch, self.config.cudnn);
+        let known = self.known.iter().find(|(asked, _)| asked.chooses_alike(&hardware));
+        if let Some((_, launches)) = known {
+            return Ok(Rc::clone(launches));
+        }
+        let mut there = self.config.clone();
+        there.choose_device(device.id);
+        let (asked, launches) = self.model.launched(&there, 1)?;
+        let launches = Rc::new(launches);
+        self.known.push((asked, Rc::clone(&launches)));
+        Ok(launches)
+    }
+}
+
+impl Model {
+    /// COUNT: samples of a step, and tokens where the model reads texts.
+    fn amounts(&self, config: &Config) -> (u64, Option<u64>) {
+        let dims = self.open_dims();
+        let size = |name: &str, default: u64| config.dims.get(name).copied().unwrap_or(default);
+        let batch = dims.iter().find(|dim| dim.batch);
+        let batch = batch.map_or(1, |dim| size(&dim.name, dim.default));
+        let samples = batch.saturating_mul(config.accumulate.get());
+        let reads_texts = reads_texts(&self.graph);
+        let others = dims.iter().filter(|dim| !dim.batch && reads_texts);
+        let first = others.min_by_key(|dim| dim.inputs.is_empty());
+        let length = first.map(|dim| size(&dim.name, dim.default));
+        (samples, length.map(|length| samples.saturating_mul(length)))
+    }
+}

@@ -1,0 +1,86 @@
+//! The figures of a step on one GPU that people compare.
+
+use super::{Gpu, Picoseconds, StepTime};
+use crate::bytes::Bytes;
+use crate::device::Device;
+use crate::trace::Phase;
+
+/// A step on one GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The GPU.
+    pub device: &'static Device,
+    /// What decides over times there.
+    pub gpu: Gpu,
+    /// How long the step takes, and what of it.
+    pub time: StepTime,
+    /// COUNT: samples of a step.
+    pub samples: u64,
+    /// COUNT: tokens of a step, where the model reads texts.
+    pub tokens: Option<u64>,
+}
+
+impl Timing {
+    /// The GPU's name, with its form where there are several: `H100 SXM`.
+    pub fn name(&self) -> String {
+        let (name, form) = (self.device.name, self.gpu.rates.form);
+        if form.is_empty() || name.ends_with(form) {
+            return name.to_owned();
+        }
+        [name, form].join(" ")
+    }
+
+    /// COUNT: samples in a second, in tenths.
+    pub fn samples_per_second(&self) -> u64 {
+        per_second(self.samples.saturating_mul(10), self.time.step())
+    }
+
+    /// COUNT: tokens in a second.
+    pub fn tokens_per_second(&self) -> Option<u64> {
+        Some(per_second(self.tokens?, self.time.step()))
+    }
+
+    /// Time for so many samples; the last step may be a small one.
+    pub fn epoch(&self, samples: u64) -> Picoseconds {
+        self.time.step().times(samples.div_ceil(self.samples.max(1)))
+    }
+
+    /// PER MILLE: model FLOP utilisation, of the published peak of the units that compute the products.
+    ///
+    /// The model's products are three times those of its forward pass, or fewer where gradients are not computed.
+    /// What is computed again for backward does not count.
+    pub fn flop_utilisation(&self) -> u64 {
+        let all = self.time.all.multiply_adds;
+        let forward = self.time.by_phase.get(&Phase::Forward);
+        let forward = forward.map_or(0, |part| part.multiply_adds);
+        let counted = forward.saturating_mul(3).min(all);
+        let share = Bytes(counted).parts_of(Bytes(all), 1000);
+        let peak = Bytes(self.time.at_peak.0).parts_of(Bytes(self.time.step().0), 1000);
+        peak.saturating_mul(share).div_euclid(1000)
+    }
+
+    /// COUNT: operations of products in a second, in tenths of 10^12.
+    pub fn teraflops(&self) -> u64 {
+        let operations = self.time.all.multiply_adds.saturating_mul(2);
+        per_second(operations, self.time.step()).div_euclid(100_000_000_000)
+    }
+
+    /// PERCENT: what memory moves, of what it could in this time.
+    pub fn memory_percent(&self) -> u64 {
+        let moved = per_second(self.time.all.bytes.0, self.time.step());
+        let bandwidth = u64::from(self.gpu.rates.bandwidth).saturating_mul(1_000_000_000);
+        Bytes(moved).parts_of(Bytes(bandwidth), 100)
+    }
+
+    /// PERCENT: how much of the step the GPU computes at all.
+    pub fn busy_percent(&self) -> u64 {
+        Bytes(self.time.all.device.0).parts_of(Bytes(self.time.step().0), 100)
+    }
+}
+
+/// COUNT: a count over a time, as a rate for each second.
+fn per_second(count: u64, Picoseconds(time): Picoseconds) -> u64 {
+    const SECOND: u128 = 1_000_000_000_000;
+    let rate = (u128::from(count) * SECOND).div_euclid(u128::from(time.max(1)));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
