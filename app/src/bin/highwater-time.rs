@@ -212,10 +212,10 @@ fn parts(title: Phrase, own: &Timing, parts: Vec<(Phrase, Part)>) -> Sheet {
     Sheet { title, heads: heads.into(), rows: parts.into_iter().map(row).collect() }
 }
 
-/// What a part waits for: the host where it launches longer than the GPU computes, else arithmetic where
-/// products would take half of the time at the published peak.
+/// What a part waits for: the host where the step does and launches longer than the GPU computes, memory where half of
+/// its bandwidth is used.
 fn waits(own: &Timing, part: &Part) -> Phrase {
-    if part.launch > part.device {
+    if own.time.bound() == Bound::Launches && part.launch > part.device {
         return phrase("the host", &[]);
     }
     let moved = own.gpu.rates.bandwidth;
