@@ -22,6 +22,7 @@ use std::path::Path;
 use highwater_core::config::SETTINGS;
 use highwater_core::device::{self, MemoryKind, Rates};
 use highwater_core::eager::Launches;
+use highwater_core::eager::launch::{Kernel, Launch};
 use highwater_core::formats::catalogue;
 use highwater_core::time::{Gpu, Part, StepTime};
 use highwater_core::trace::Phase;
@@ -39,6 +40,9 @@ fn main() -> Result<()> {
     match *words.as_slice() {
         ["check", table] => check(&fs::read_to_string(table)?),
         ["timm", folder, table] => timm(Path::new(folder), &fs::read_to_string(table)?),
+        ["dump", folder, table, pytorch] => {
+            dump(Path::new(folder), &fs::read_to_string(table)?, pytorch)
+        }
         ["list", model, device, ref settings @ ..] => {
             list(&launches(model, device, settings)?);
             Ok(())
@@ -123,32 +127,13 @@ fn timm(folder: &Path, table: &str) -> Result<()> {
     let gpu = Gpu::of(device::find("rtx-3090")?)?;
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     for row in rows(table) {
-        let path = folder.join(format!("{}.onnx.gz", row["model"]));
-        let Ok(file) = fs::File::open(&path) else { continue };
-        let mut bytes = Vec::new();
-        flate2::read::GzDecoder::new(file).read_to_end(&mut bytes)?;
-        let model = highwater_core::open(&mut bytes.as_slice(), row["model"])?;
-        let mut config = Config { ..model.defaults().clone() };
-        config.choose_device("rtx-3090");
-        let settings =
-            [("precision", "amp-fp16"), ("optimizer", "sgd-momentum"), ("pytorch", "1.12")];
-        for (name, value) in settings {
-            config.set(name, value)?;
-        }
-        if row["layout"] == "nhwc" {
-            config.set("memory-format", "channels-last")?;
-        }
-        let batch = row["batch"].parse()?;
-        for dim in model.open_dims().into_iter().filter(|dim| dim.batch) {
-            config.dims.insert(dim.name, batch);
-        }
-        let Ok(launches) = model.launches(&config) else { continue };
+        let Some(launches) = timm_launches(folder, &row, "1.12")? else { continue };
         let time = StepTime::of(&launches, gpu);
         let (ours, measured) = (time.step().0 as f64 / 1e9, row["step_ms"].parse::<f64>()?);
         let off = (ours / measured - 1.0) * 100.0;
         println!(
-            "{:<32} {:<5} {batch:>4} {ours:>8.1} of {measured:>8.1} {off:>+6.1}%",
-            row["model"], row["layout"]
+            "{:<32} {:<5} {:>4} {ours:>8.1} of {measured:>8.1} {off:>+6.1}%",
+            row["model"], row["layout"], row["batch"]
         );
         pairs.push((ours, measured));
     }
@@ -160,6 +145,93 @@ fn timm(folder: &Path, table: &str) -> Result<()> {
     println!("{} steps: median {:.1} %, 90 % {:.1} %", pairs.len(), at(5), at(9));
     println!("rank correlation {:.3}", rank_correlation(&pairs));
     Ok(())
+}
+
+/// The kernels of a training step of timm's benchmark, if its graph is in the folder.
+fn timm_launches(
+    folder: &Path,
+    row: &BTreeMap<&str, &str>,
+    pytorch: &str,
+) -> Result<Option<Launches>> {
+    let path = folder.join(format!("{}.onnx.gz", row["model"]));
+    let Ok(file) = fs::File::open(&path) else { return Ok(None) };
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes)?;
+    let model = highwater_core::open(&mut bytes.as_slice(), row["model"])?;
+    let mut config = Config { ..model.defaults().clone() };
+    config.choose_device("rtx-3090");
+    let settings =
+        [("precision", "amp-fp16"), ("optimizer", "sgd-momentum"), ("pytorch", pytorch)];
+    for (name, value) in settings {
+        config.set(name, value)?;
+    }
+    if row["layout"] == "nhwc" {
+        config.set("memory-format", "channels-last")?;
+    }
+    if pytorch == "1.12" {
+        // timm had no fused attention then.
+        config.set("attention", "eager")?;
+    }
+    let batch = row["batch"].parse()?;
+    for dim in model.open_dims().into_iter().filter(|dim| dim.batch) {
+        config.dims.insert(dim.name, batch);
+    }
+    Ok(model.launches(&config).ok())
+}
+
+/// Prints the kernels of steps of timm's benchmark, equal ones counted, as `tests/times/networks.py` reads them.
+fn dump(folder: &Path, table: &str, pytorch: &str) -> Result<()> {
+    for row in rows(table) {
+        let Some(launches) = timm_launches(folder, &row, pytorch)? else { continue };
+        println!("run,{},{},{},{pytorch}", row["model"], row["layout"], row["batch"]);
+        let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+        for launch in &launches.list {
+            *counted.entry(line(launches.label(launch.operator), launch)).or_default() +=
+                launch.times;
+        }
+        counted.iter().for_each(|(line, count)| println!("{line},{count}"));
+    }
+    Ok(())
+}
+
+/// Phase, operator, bytes of an element, whether it is assumed, the kind of kernel and its sizes.
+fn line(operator: &str, launch: &Launch) -> String {
+    let sizes = match launch.kernel {
+        Kernel::Gemm { batch, rows, inner, columns, batched } => {
+            vec![batch, rows, inner, columns, batched.into()]
+        }
+        Kernel::Convolution(one) => vec![
+            one.product as u64,
+            one.batch,
+            one.groups,
+            one.inputs,
+            one.outputs,
+            one.input_positions,
+            one.positions,
+            one.taps,
+            one.channels_last.into(),
+        ],
+        Kernel::Elementwise { read, written } | Kernel::Reduction { read, written } => {
+            vec![read.0, written.0]
+        }
+        Kernel::Softmax { rows, width, inputs } | Kernel::Norm { rows, width, inputs } => {
+            vec![rows, width, inputs]
+        }
+        Kernel::Embedding { rows, width, backward } => vec![rows, width, backward.into()],
+        Kernel::Attention { batch, heads, queries, keys, width, causal, backward } => {
+            vec![batch, heads, queries, keys, width, causal.into(), backward.into()]
+        }
+        Kernel::Foreach { read, written, kernels } => vec![read.0, written.0, kernels],
+    };
+    let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+    format!(
+        "{},{operator},{},{},{},{}",
+        launch.phase.name(),
+        launch.dtype.size().0,
+        u64::from(launch.is_assumed()),
+        launch.kernel.class().name(),
+        sizes.join(" ")
+    )
 }
 
 /// Spearman's: the correlation of the places in both orders.
