@@ -4,7 +4,8 @@
 //!
 //! The model is a name of the catalogue or a file. Settings are those of the command line; other names are
 //! dimensions. `check TABLE` compares with `llm_steps_2023.csv` of tests/times: forward and backward on one GPU.
-//! `list MODEL DEVICE …` prints every kernel.
+//! `timm FOLDER TABLE` does so with `rtx3090.csv` of tests/fixtures/measured, and `dump FOLDER TABLE` prints the
+//! kernels of such steps. `list MODEL DEVICE …` prints every kernel.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
 #![expect(
     clippy::cast_precision_loss,
@@ -40,9 +41,7 @@ fn main() -> Result<()> {
     match *words.as_slice() {
         ["check", table] => check(&fs::read_to_string(table)?),
         ["timm", folder, table] => timm(Path::new(folder), &fs::read_to_string(table)?),
-        ["dump", folder, table, pytorch] => {
-            dump(Path::new(folder), &fs::read_to_string(table)?, pytorch)
-        }
+        ["dump", folder, table] => dump(Path::new(folder), &fs::read_to_string(table)?),
         ["list", model, device, ref settings @ ..] => {
             list(&launches(model, device, settings)?);
             Ok(())
@@ -180,10 +179,10 @@ fn timm_launches(
 }
 
 /// Prints the kernels of steps of timm's benchmark, equal ones counted, as `tests/times/networks.py` reads them.
-fn dump(folder: &Path, table: &str, pytorch: &str) -> Result<()> {
+fn dump(folder: &Path, table: &str) -> Result<()> {
     for row in rows(table) {
-        let Some(launches) = timm_launches(folder, &row, pytorch)? else { continue };
-        println!("run,{},{},{},{pytorch}", row["model"], row["layout"], row["batch"]);
+        let Some(launches) = timm_launches(folder, &row, row["pytorch"])? else { continue };
+        println!("run,{},{},{},{}", row["model"], row["layout"], row["batch"], row["pytorch"]);
         let mut counted: BTreeMap<String, u64> = BTreeMap::new();
         for launch in &launches.list {
             *counted.entry(line(launches.label(launch.operator), launch)).or_default() +=
@@ -217,19 +216,24 @@ fn line(operator: &str, launch: &Launch) -> String {
         Kernel::Softmax { rows, width, inputs } | Kernel::Norm { rows, width, inputs } => {
             vec![rows, width, inputs]
         }
+        Kernel::BatchNorm { channels, width, backward, channels_last } => {
+            vec![channels, width, backward.into(), channels_last.into()]
+        }
         Kernel::Embedding { rows, width, backward } => vec![rows, width, backward.into()],
         Kernel::Attention { batch, heads, queries, keys, width, causal, backward } => {
             vec![batch, heads, queries, keys, width, causal.into(), backward.into()]
         }
         Kernel::Foreach { read, written, kernels } => vec![read.0, written.0, kernels],
     };
+    let is_batch_norm = matches!(launch.kernel, Kernel::BatchNorm { .. });
+    let kind = if is_batch_norm { "batch_norm" } else { launch.kernel.class().name() };
     let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
     format!(
         "{},{operator},{},{},{},{}",
         launch.phase.name(),
         launch.dtype.size().0,
         u64::from(launch.is_assumed()),
-        launch.kernel.class().name(),
+        kind,
         sizes.join(" ")
     )
 }
@@ -282,7 +286,7 @@ fn gpus() -> Result<BTreeMap<String, Gpu>> {
                 l1_kib: number("l1_kib")?,
                 lanes: number("lanes")?,
                 watts: number("watts")?,
-                half_flop: 0,
+                half_flop: number("half_flop")?,
             },
         };
         all.insert(row["step_name"].to_owned(), gpu);
