@@ -103,7 +103,9 @@ fn print(time: &StepTime) {
     time.by_bound.iter().for_each(|(bound, part)| line(bound.name(), part));
     line("not fitted", &time.unfitted);
     line("assumed", &time.assumed);
-    println!("step {:.3} ms, bound by {}", time.step().0 as f64 / 1e9, time.bound().name());
+    let (least, most) = time.interval();
+    let [step, least, most] = [time.step(), least, most].map(|time| time.0 as f64 / 1e9);
+    println!("step {step:.3} ms, {least:.3} to {most:.3} ms, bound by {}", time.bound().name());
 }
 
 fn list(launches: &Launches) {
@@ -125,6 +127,7 @@ fn list(launches: &Launches) {
 fn timm(folder: &Path, table: &str) -> Result<()> {
     let gpu = Gpu::of(device::find("rtx-3090")?)?;
     let mut pairs: Vec<(f64, f64)> = Vec::new();
+    let mut inside = 0;
     for row in rows(table) {
         let Some(launches) = timm_launches(folder, &row, "1.12")? else { continue };
         let time = StepTime::of(&launches, gpu);
@@ -135,7 +138,9 @@ fn timm(folder: &Path, table: &str) -> Result<()> {
             row["model"], row["layout"], row["batch"]
         );
         pairs.push((ours, measured));
+        inside += usize::from(is_inside(&time, measured));
     }
+    println!("{inside} of {} in the interval", pairs.len());
     let mut errors: Vec<f64> =
         pairs.iter().map(|(ours, truth)| (ours / truth - 1.0).abs()).collect();
     errors.sort_by(f64::total_cmp);
@@ -144,6 +149,12 @@ fn timm(folder: &Path, table: &str) -> Result<()> {
     println!("{} steps: median {:.1} %, 90 % {:.1} %", pairs.len(), at(5), at(9));
     println!("rank correlation {:.3}", rank_correlation(&pairs));
     Ok(())
+}
+
+/// Whether measured milliseconds lie in the interval.
+fn is_inside(time: &StepTime, measured: f64) -> bool {
+    let (least, most) = time.interval();
+    (least.0 as f64 / 1e9..=most.0 as f64 / 1e9).contains(&measured)
 }
 
 /// The kernels of a training step of timm's benchmark, if its graph is in the folder.
@@ -159,8 +170,7 @@ fn timm_launches(
     let model = highwater_core::open(&mut bytes.as_slice(), row["model"])?;
     let mut config = Config { ..model.defaults().clone() };
     config.choose_device("rtx-3090");
-    let settings =
-        [("precision", "amp-fp16"), ("optimizer", "sgd-momentum"), ("pytorch", pytorch)];
+    let settings = [("precision", "amp-fp16"), ("optimizer", "sgd-momentum"), ("pytorch", pytorch)];
     for (name, value) in settings {
         config.set(name, value)?;
     }
@@ -188,7 +198,9 @@ fn dump(folder: &Path, table: &str) -> Result<()> {
             *counted.entry(line(launches.label(launch.operator), launch)).or_default() +=
                 launch.times;
         }
-        counted.iter().for_each(|(line, count)| println!("{line},{count}"));
+        for (line, count) in counted {
+            println!("{line},{count}");
+        }
     }
     Ok(())
 }
@@ -298,6 +310,7 @@ fn gpus() -> Result<BTreeMap<String, Gpu>> {
 fn check(table: &str) -> Result<()> {
     let gpus = gpus()?;
     let mut errors = Vec::new();
+    let mut inside = 0;
     for row in rows(table) {
         let network = NETWORKS.iter().find(|(name, _)| *name == row["model"]);
         let (Some((name, id)), Some(gpu)) = (network, gpus.get(row["device"])) else { continue };
@@ -313,7 +326,7 @@ fn check(table: &str) -> Result<()> {
         let predicted = times.map(|phases| {
             launches.list = all.iter().filter(|one| phases.contains(&one.phase)).cloned().collect();
             let time = StepTime::of(&launches, *gpu);
-            (time.step().0 as f64 / 1e9, time.all)
+            (time.step().0 as f64 / 1e9, time)
         });
         let measured = ["ms", "forward_ms", "backward_ms"].map(|column| row[column].parse::<f64>());
         let [whole, forward, backward] = measured;
@@ -322,15 +335,17 @@ fn check(table: &str) -> Result<()> {
         for ((ms, _), measured) in predicted.iter().zip(measured) {
             print!(" {ms:>8.1} of {measured:>8.1} {:>+6.1}%", (ms / measured - 1.0) * 100.0);
         }
-        let [(whole_ms, parts), ..] = predicted;
+        let [(whole_ms, time), ..] = predicted;
         println!(
             " {:>5} kernels {:>8.1} G multiply-adds",
-            parts.kernels,
-            parts.multiply_adds as f64 / 1e9
+            time.all.kernels,
+            time.all.multiply_adds as f64 / 1e9
         );
+        inside += usize::from(is_inside(&time, measured[0]));
         errors.push((whole_ms / measured[0] - 1.0).abs() * 100.0);
     }
     errors.sort_by(f64::total_cmp);
     println!("median {:.1} %, of {} steps", errors[errors.len() / 2], errors.len());
+    println!("{inside} of {} in the interval", errors.len());
     Ok(())
 }

@@ -7,7 +7,6 @@ The first prints what `step_time dump` needs, the second reads what it printed. 
 """
 
 import csv
-import itertools
 import re
 import sys
 import tomllib
@@ -65,6 +64,14 @@ CONSTANTS = [
     Constant('attention_peak', 0.9, '1', 'part of the peak of half precision by attention in one kernel'),
     Constant('norm_latency', 1, 'us', 'layer norm: time of the rows in flight apart from their loads'),
     Constant('batch_norm_gradient', 2, '1', 'time of the gradient of batch norm, channels first, beside its bytes'),
+]
+
+
+#: Of the held-out steps, the part that lies between the time divided and multiplied by the factor of the interval.
+COVERAGE = 0.9
+INTERVAL = [
+    Constant('interval', 0, '1', 'part by which nine of ten steps are off at most, all formulas measured'),
+    Constant('interval_unfitted', 0, '1', 'what is added where all of the time has formulas that are not measured'),
 ]
 
 
@@ -289,6 +296,35 @@ class Runs:
             parts[kind] = np.bincount(k.run, time, len(self.runs)) / 1000
         return parts
 
+    def unfitted(self, C) -> np.ndarray:
+        """Part of the time by kernels that the program counts as not fitted."""
+        parts, off = self.parts_ms(C), np.zeros(len(self.runs))
+        for kind, k in self.kernels.items():
+            if kind in {'foreach', 'reduction', 'embedding'}:
+                off += parts[kind]
+                continue
+            other = ~k.half | ~k.geforce
+            if kind == 'gemm':
+                mask = k.half & ~k.geforce
+            elif kind == 'convolution':
+                mask = other | (k.sizes[2] > 1)
+            elif kind == 'attention':
+                mask = other | (k.sizes[6] > 0)
+            elif kind == 'batch_norm':
+                mask = ~k.geforce
+            else:
+                mask = (k.element != 4) & (kind != 'elementwise')
+            time = (FORMULAS[kind](C, k) + C['gap']) * k.count * mask / 1000
+            off += np.bincount(k.run, time, len(self.runs))
+        return off / sum(parts.values())
+
+    def unmeasured(self) -> 'Runs':
+        """The same runs, predicted as if their GPU were one whose tensor cores were not measured."""
+        runs = Runs(self.runs)
+        for k in runs.kernels.values():
+            k.geforce = np.zeros(len(k.run), bool)
+        return runs
+
     def predict(self, C) -> np.ndarray:
         """Milliseconds: the longer of device and host."""
         host = np.zeros(len(self.runs))
@@ -471,10 +507,64 @@ def worst(runs: Runs, predicted: np.ndarray) -> list[str]:
     return [*lines, '']
 
 
+def off(predicted: np.ndarray, measured: np.ndarray) -> np.ndarray:
+    """How far a prediction is off, up or down, as a factor less one."""
+    return maximum(predicted / measured, measured / predicted) - 1
+
+
+def language_steps() -> np.ndarray:
+    """How far whole steps of language models are off that fit.py predicted without their GPU."""
+    text = (HERE / 'results.txt').read_text().split('Whole steps, the GPU held out')[1].split('\n\n')[0]
+    errors = [float(found) / 100 for found in re.findall(r' (?:inf|train) .*?([+-]\d+\.\d)%', text)]
+    return off(1 + np.array(errors), np.ones(len(errors)))
+
+
+def spread(language: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> list[float]:
+    """The factor of the interval, less one: where little is unfitted, and what more of it adds.
+
+    The first covers steps of networks and of language models to the same part. The second covers networks with more
+    that is unfitted, and all of them by a GPU whose tensor cores were not measured. Pairs: unfitted share, error.
+    """
+    share, wrong = pairs[0]
+    few = share <= np.median(share)
+    base = max(np.quantile(some, COVERAGE) for some in (wrong[few], language))
+    several = [(share[~few], wrong[~few]), *pairs[1:]]
+    more = max(np.quantile((wrong - base) / share, COVERAGE) for share, wrong in several)
+    return [float(f'{value:.3g}') for value in (base, more)]
+
+
+def judge_interval(runs: Runs, share: np.ndarray, predicted: np.ndarray, C) -> tuple[list[float], list[str]]:
+    """Factors from steps that were held out from the fit, and how many of further ones they cover."""
+    training, wrong, language = runs.column('training'), off(predicted, runs.ms), language_steps()
+    other = runs.unmeasured()
+    vendor, part = off(other.predict(C), runs.ms), other.unfitted(C)
+    lines, inside = ['Interval, held out from the fit and from the interval'], np.zeros(len(wrong), bool)
+    vendor_inside = inside.copy()
+    for half in (0, 1):
+        fitted, judged = training & (runs.half != half), runs.half == half
+        base, more = spread(language, (share[fitted], wrong[fitted]), (part[fitted], vendor[fitted]))
+        inside[judged] = wrong[judged] <= base + more * share[judged]
+        vendor_inside[judged] = vendor[judged] <= base + more * part[judged]
+    bounds = ((0, 0.05), (0.05, 0.15), (0.15, 1))
+    shares = [(f'training, {low:.0%} to {high:.0%} not fitted', low, high) for low, high in bounds]
+
+    def line(label, within):
+        return f'  {label:<44} {len(within):>5}   {within.mean():>6.1%} inside'
+
+    for label, low, high in [('training', 0, 1), *shares]:
+        lines.append(line(label, inside[training & (share >= low) & (share < high)]))
+    lines.append(line("training, by vendor's rates", vendor_inside[training]))
+    lines.append(line('inference', inside[~training]))
+    base, _ = spread(np.zeros(1), (share[training], wrong[training]))
+    lines.append(line('language models, by training alone', language <= base))
+    together = spread(language, (share[training], wrong[training]), (part[training], vendor[training]))
+    return together, [*lines, '']
+
+
 def constants_text(C: dict[str, float]) -> str:
     """networks.toml."""
     lines = ['# Written by networks.py. The formulas are there.', '']
-    for constant in CONSTANTS:
+    for constant in CONSTANTS + INTERVAL:
         lines += [f'# {constant.meaning} [{constant.unit}]', f'{constant.name} = {C[constant.name]}']
     return '\n'.join(lines) + '\n'
 
@@ -497,37 +587,57 @@ def main(launches: str, *tables: str) -> None:
     known = tomllib.loads((HERE / 'constants.toml').read_text())
     runs = load(launches, *tables)
     lines = [f'  {"":<44} {"count":>5}   {"median":>6}  {"90th %":>6}  {"signed":>6}  {"rank":>6}', '']
-    predicted = np.zeros(len(runs.runs))
+    predicted, share = np.zeros(len(runs.runs)), np.zeros(len(runs.runs))
     for half in (0, 1):
         mask = runs.half == half
-        predicted[mask] = runs.of(mask).predict(fit(runs.of(~mask), known))
+        C = fit(runs.of(~mask), known)
+        predicted[mask], share[mask] = runs.of(mask).predict(C), runs.of(mask).unfitted(C)
     lines += error_table('Held out: half of the families, each half once', runs, predicted)
     lines += worst(runs, predicted)
-    write_residuals(runs, predicted)
+    factors, found = judge_interval(runs, share, predicted, fit(runs, known))
+    lines += found
     device, training = runs.column('device'), runs.column('training')
     for one in sorted(set(device)):
-        mask = device == one
-        rest = runs.of(~mask)
-        held = runs.of(mask)
         # Training was measured on one GPU alone: without it nothing is fitted to gradients.
-        lines += error_table(f'Held out: {one}', held, held.predict(fit(rest, known)))
-        mask = (device == one) & (runs.half == 0)
-        held = runs.of(mask)
-        C = fit(runs.of((device != one) & (runs.half == 1)), known)
-        lines += error_table(f'Held out: {one}, and half of the families', held, held.predict(C))
+        held, rest = ~training & (device == one), device != one
+        lines += error_table(f'Held out: {one}', runs.of(held), runs.of(held).predict(fit(runs.of(rest), known)))
+        held, rest = held & (runs.half == 0), rest & (runs.half == 1)
+        title = f'Held out: {one}, and half of the families'
+        lines += error_table(title, runs.of(held), runs.of(held).predict(fit(runs.of(rest), known)))
     C = fit(runs, known)
     lines += error_table('Runs that are fitted to', runs, runs.predict(C))
+    C |= dict(zip([c.name for c in INTERVAL], factors, strict=True))
     (HERE / 'networks.toml').write_text(constants_text(C))
     (HERE / 'networks.txt').write_text('\n'.join(lines))
     print(constants_text(C), *lines, sep='\n')
 
 
-def write_residuals(runs: Runs, predicted: np.ndarray) -> None:
-    """Held-out predictions of training, for the interval: stderr."""
-    for run, ours in zip(runs.runs, predicted, strict=True):
-        if run['training']:
-            print('held-out', run['model'], run['layout'], f'{ours:.3f}', run['ms'], sep=',', file=sys.stderr)
+def print_vectors() -> None:
+    """Times of kernels on three GPUs without the gap, for the program's tests."""
+    C = {}
+    for name in ('constants.toml', 'networks.toml'):
+        C |= tomllib.loads((HERE / name).read_text())
+    devices = {row['device']: facts_of(row) for row in read(HERE / 'devices.csv')}
+    positions = (784, 196, 9)
+    kernels = [
+        ('gemm', (1, 8192, 768, 3072, 0)),
+        ('convolution', (0, 64, 1, 256, 256, *positions, 0)),
+        ('convolution', (1, 64, 1, 256, 256, *positions, 1)),
+        ('convolution', (2, 64, 1, 250, 250, *positions, 1)),
+        ('convolution', (0, 64, 32, 256, 256, *positions, 0)),
+        ('convolution', (2, 64, 8, 256, 256, *positions, 1)),
+        ('convolution', (2, 64, 256, 256, 256, *positions, 0)),
+        ('attention', (2, 12, 197, 197, 64, 0, 1)),
+        ('batch_norm', (64, 802816, 1, 0)),
+        ('norm', (200000, 32, 1)),
+    ]
+    for kind, sizes in kernels:
+        times = []
+        for name in ('RTX 3090', 'RTX 4090', 'A100 40GB SXM'):
+            facts = {key: np.array([value]) for key, value in devices[name].items()}
+            times.append(f'{FORMULAS[kind](C, Kernels([(0, 1, 2, *sizes)], facts)).item():.2f}')
+        print(f'[{", ".join(times)}],')
 
 
 if __name__ == '__main__':
-    {'rows': print_rows, 'fit': main}[sys.argv[1]](*sys.argv[2:])
+    {'rows': print_rows, 'fit': main, 'vectors': print_vectors}[sys.argv[1]](*sys.argv[2:])

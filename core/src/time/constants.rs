@@ -46,7 +46,8 @@ constants! {
     tile_latency, work_per_joule, work_per_joule_4n, throttle, exposed, share_geforce, gap, half_peak, half_128x64,
     half_64x64, half_128x32, half_latency, conv_peak, conv_filter, conv_odd, turn, group_first, group_last,
     group_filter, group_filter_last, depthwise_first, depthwise_last, depthwise_filter_first,
-    depthwise_filter_last, attention_peak, norm_latency, batch_norm_gradient,
+    depthwise_filter_last, attention_peak, norm_latency, batch_norm_gradient, interval,
+    interval_unfitted,
 }
 
 #[cfg(test)]
@@ -57,7 +58,8 @@ mod tests {
     #[test]
     fn every_constant_is_written() {
         let named = Constants::read().named();
-        let lines = TEXTS.into_iter().flat_map(str::lines).filter(|line| line.contains(" = ")).count();
+        let lines =
+            TEXTS.into_iter().flat_map(str::lines).filter(|line| line.contains(" = ")).count();
         assert_eq!(named.len(), lines);
         for (name, value) in named {
             assert!(value > 0.0, "{name}");

@@ -39,12 +39,12 @@ const NARROW_CAPABILITY: (u32, u32) = (6, 0);
 /// The reduction is done in steps of this many.
 const STEP: f64 = 8.0;
 
-/// FLOP of half precision in a clock of a multiprocessor, at most, by which a GeForce is known. Its memory has no error
-/// correction.
+/// FLOP of half precision in a clock of a multiprocessor, at most, by which a consumer GPU is known. Its memory has no
+/// error correction.
 const GEFORCE_FLOP: u32 = 512;
 /// Compute capability since which that is so.
 const GEFORCE_CAPABILITY: (u32, u32) = (7, 5);
-/// Compute capability since which steps of networks were measured on GeForce.
+/// Compute capability since which steps of networks were measured on consumer GPUs.
 const MEASURED_CAPABILITY: (u32, u32) = (8, 6);
 /// Columns of a group that its kernel computes at a time.
 const GROUP_COLUMNS: f64 = 32.0;
@@ -144,23 +144,24 @@ impl Model {
 
     /// The time of a kernel's single run.
     pub(super) fn time(&self, launch: &Launch) -> Time {
-        let time = self.work(launch);
+        let time = self.work(launch.kernel, launch.dtype);
         Time { us: time.us + self.constants.gap * launch.kernel.kernels() as f64, ..time }
     }
 
     /// The time apart from its start and its end.
-    fn work(&self, launch: &Launch) -> Time {
-        let element = launch.dtype.size();
-        let is_single = launch.dtype == DType::Float32;
+    fn work(&self, kernel: Kernel, dtype: DType) -> Time {
+        let element = dtype.size();
+        let is_single = dtype == DType::Float32;
         let moves = |us: f64, is_fitted| Time { us, bound: Bound::Bandwidth, is_fitted };
-        match launch.kernel {
+        let memory = || self.memory(bytes(kernel.bytes(element)));
+        match kernel {
             Kernel::Gemm { batch, rows, inner, columns, batched } => {
                 let shape = Shape::new([batch, rows, inner, columns], batched);
-                let unit = self.unit(launch.dtype, self.constants.half_peak);
+                let unit = self.unit(dtype, self.constants.half_peak);
                 self.product(shape, unit, element)
             }
-            Kernel::Convolution(convolution) => self.convolution(convolution, launch),
-            Kernel::Attention { .. } => self.attention(launch),
+            Kernel::Convolution(convolution) => self.convolution(convolution, dtype),
+            Kernel::Attention { .. } => self.attention(kernel, dtype),
             Kernel::Softmax { rows, width, inputs } => {
                 moves(self.softmax(rows as f64, width as f64, inputs as f64, element), is_single)
             }
@@ -170,11 +171,11 @@ impl Model {
             Kernel::BatchNorm { backward, channels_last, .. } => {
                 let is_slow = backward && !channels_last;
                 let slow = if is_slow { self.constants.batch_norm_gradient } else { 1.0 };
-                moves(slow * self.memory(bytes(launch.bytes())), self.is_measured())
+                moves(slow * memory(), self.is_measured())
             }
-            Kernel::Elementwise { .. } => moves(self.memory(bytes(launch.bytes())), true),
+            Kernel::Elementwise { .. } => moves(memory(), true),
             Kernel::Reduction { .. } | Kernel::Embedding { .. } | Kernel::Foreach { .. } => {
-                moves(self.memory(bytes(launch.bytes())), false)
+                moves(memory(), false)
             }
         }
     }
@@ -263,7 +264,7 @@ impl Model {
     }
 
     /// What multiplies elements of this type: tensor cores for half precision, where there are any for it, of which
-    /// this part of the peak was measured on GeForce.
+    /// this part of the peak was measured on consumer GPUs.
     fn unit(&self, dtype: DType, measured: f64) -> Unit {
         let since = if dtype == DType::BFloat16 { (8, 0) } else { (7, 0) };
         let has_tensor_cores = dtype.size() <= Bytes(2) && self.gpu.compute_capability >= since;
@@ -367,14 +368,15 @@ impl Model {
     }
 
     /// A convolution as the product of its unfolded input (`docs/convolution-workspaces.md`).
-    fn convolution(&self, convolution: Convolution, launch: &Launch) -> Time {
+    fn convolution(&self, convolution: Convolution, dtype: DType) -> Time {
         let constants = &self.constants;
         let is_filter = convolution.product == Product::Filter;
         let peak = if is_filter { constants.conv_filter } else { constants.conv_peak };
-        let unit = self.unit_of_convolution(launch.dtype, peak);
-        let memory = self.memory(bytes(launch.bytes()));
+        let unit = self.unit_of_convolution(dtype, peak);
+        let size = Kernel::Convolution(convolution).bytes(dtype.size());
+        let memory = self.memory(bytes(size));
         let is_turned = unit.is_tensor && !convolution.channels_last && !convolution.is_depthwise();
-        let turning = if is_turned { self.turning(convolution, launch.dtype) } else { 0.0 };
+        let turning = if is_turned { self.turning(convolution, dtype) } else { 0.0 };
         let arithmetic = if convolution.is_depthwise() {
             self.depthwise(convolution)
         } else if convolution.groups > 1 {
@@ -444,13 +446,12 @@ impl Model {
     }
 
     /// Attention in one kernel: its products one after another, and the operands from memory.
-    fn attention(&self, launch: &Launch) -> Time {
-        let Kernel::Attention { batch, heads, queries, keys, width, causal, backward } =
-            launch.kernel
+    fn attention(&self, kernel: Kernel, dtype: DType) -> Time {
+        let Kernel::Attention { batch, heads, queries, keys, width, causal, backward } = kernel
         else {
             return Time { us: 0.0, bound: Bound::Bandwidth, is_fitted: false };
         };
-        let unit = self.unit(launch.dtype, self.constants.attention_peak);
+        let unit = self.unit(dtype, self.constants.attention_peak);
         let [queries, keys] = [(queries, ATTENTION_TILE[0]), (keys, ATTENTION_TILE[1])]
             .map(|(count, side)| side * (count as f64 / side).ceil());
         // The gradients take five products instead of two.
@@ -458,7 +459,7 @@ impl Model {
         let [batch, heads, width] = [batch, heads, width].map(|count| count as f64);
         let work = 4.0 * batch * heads * (queries * keys) * width * share;
         let arithmetic = work / (self.multiprocessors * self.boost * unit.flop * unit.peak);
-        let memory = self.memory(bytes(launch.bytes()));
+        let memory = self.memory(bytes(kernel.bytes(dtype.size())));
         let bound = if arithmetic > memory { Bound::Arithmetic } else { Bound::Bandwidth };
         let is_fitted = unit.is_fitted && unit.is_tensor && !backward;
         Time { us: arithmetic.max(memory), bound, is_fitted }
@@ -493,8 +494,8 @@ const fn padded(channels: u64) -> u64 {
 /// Whether tensor cores can take its channels only after a copy; a picture's own channels are always copied.
 const fn is_odd(convolution: Convolution) -> bool {
     let Convolution { inputs, outputs, .. } = convolution;
-    let is_narrow = inputs < ALIGNED || outputs < ALIGNED;
-    !is_narrow && !(inputs.is_multiple_of(ALIGNED) && outputs.is_multiple_of(ALIGNED))
+    let is_even = inputs.is_multiple_of(ALIGNED) && outputs.is_multiple_of(ALIGNED);
+    inputs >= ALIGNED && outputs >= ALIGNED && !is_even
 }
 
 /// Bytes as a number.
@@ -524,10 +525,9 @@ mod tests {
     #[test]
     fn times_are_those_of_the_fitted_model() {
         type Time<'a> = &'a dyn Fn(&Model) -> f64;
-        let single = Unit { flop: 0.0, is_fitted: true };
         let product = |model: &Model| {
             let shape = Shape::new([1, 4096, 1024, 4096], false);
-            model.product(shape, Unit { flop: 2.0 * model.lanes, ..single }, Bytes(4)).us
+            model.product(shape, model.unit(DType::Float32, 1.0), Bytes(4)).us
         };
         let elementwise = |model: &Model| model.memory(4.0 * 3.0 * 16_777_216.0);
         let softmax = |model: &Model| model.softmax(65_536.0, 1024.0, 1.0, Bytes(4));
@@ -542,6 +542,71 @@ mod tests {
             for (gpu, expected) in gpus().into_iter().zip(expected) {
                 let found = time(&Model::new(gpu));
                 assert!((found - expected).abs() < 0.006, "{found} instead of {expected}: {gpu:?}");
+            }
+        }
+    }
+
+    /// A convolution of a batch of 64 from 28 x 28 positions to 14 x 14.
+    fn convolution(product: Product, [groups, channels]: [u64; 2], channels_last: bool) -> Kernel {
+        Kernel::Convolution(Convolution {
+            product,
+            batch: 64,
+            groups,
+            inputs: channels,
+            outputs: channels,
+            input_positions: 784,
+            positions: 196,
+            taps: 9,
+            channels_last,
+        })
+    }
+
+    /// As `python tests/times/networks.py vectors` prints them.
+    #[test]
+    fn times_of_networks_are_those_of_the_fitted_model() {
+        let (batch, rows) = (2, 197);
+        let kernels: [(Kernel, [f64; 3]); 10] = [
+            (
+                Kernel::Gemm { batch: 1, rows: 8192, inner: 768, columns: 3072, batched: false },
+                [585.83, 247.74, 153.62],
+            ),
+            (convolution(Product::Forward, [1, 256], false), [290.16, 117.87, 76.50]),
+            (convolution(Product::Data, [1, 256], true), [215.66, 103.22, 59.69]),
+            (convolution(Product::Filter, [1, 250], true), [627.72, 282.06, 119.37]),
+            (convolution(Product::Forward, [32, 256], false), [74.28, 19.76, 34.80]),
+            (convolution(Product::Filter, [8, 256], true), [2486.56, 1071.45, 2269.55]),
+            (convolution(Product::Filter, [256, 256], false), [107.63, 46.38, 98.24]),
+            (
+                Kernel::Attention {
+                    batch,
+                    heads: 12,
+                    queries: rows,
+                    keys: rows,
+                    width: 64,
+                    causal: false,
+                    backward: true,
+                },
+                [8.94, 3.85, 3.32],
+            ),
+            (
+                Kernel::BatchNorm {
+                    channels: 64,
+                    width: 802_816,
+                    backward: true,
+                    channels_last: false,
+                },
+                [1407.73, 1307.18, 886.92],
+            ),
+            (Kernel::Norm { rows: 200_000, width: 32, inputs: 1 }, [330.07, 211.96, 187.69]),
+        ];
+        for (kernel, expected) in kernels {
+            for (id, expected) in ["rtx-3090", "rtx-4090", "a100-40gb"].into_iter().zip(expected) {
+                let gpu = Gpu::of(device::find(id).unwrap()).unwrap();
+                let found = Model::new(gpu).work(kernel, DType::Float16).us;
+                assert!(
+                    (found - expected).abs() < 0.006,
+                    "{found}, not {expected}: {kernel:?}, {id}"
+                );
             }
         }
     }
