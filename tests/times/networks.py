@@ -2,8 +2,11 @@
 
     python networks.py rows TRAIN.csv INFER.csv [PUBLISHED.csv …] > rows.csv
     python networks.py fit LAUNCHES TRAIN.csv INFER.csv [PUBLISHED.csv …]
+    python networks.py language LLM_STEPS.csv
+    python networks.py vectors
 
-The first prints what `step_time dump` needs, the second reads what it printed. Written: networks.toml, networks.txt.
+The first prints what `step_time dump` needs, the second reads what it printed and writes networks.toml and networks.txt.
+The third judges language models, and the last prints what a test of the program has.
 """
 
 import csv
@@ -17,7 +20,9 @@ import numpy as np
 from numpy import ceil, clip, floor, maximum, minimum, where
 from scipy.optimize import least_squares
 
+import fit as kernel_fit
 import model
+import steps
 from model import KIB, MEGA, STEP, TILES, Constant
 
 HERE = Path(__file__).resolve().parent
@@ -612,6 +617,28 @@ def main(launches: str, *tables: str) -> None:
     print(constants_text(C), *lines, sep='\n')
 
 
+def print_language(path: str) -> None:
+    """Whole steps of language models in fp32, to which nothing is fitted, without the gap of networks and with it."""
+    known = tomllib.loads((HERE / 'constants.toml').read_text())
+    gap = tomllib.loads((HERE / 'networks.toml').read_text())['gap']
+    devices = {row['step_name']: row for row in read(HERE / 'devices.csv')}
+    rows = [row for row in read(path) if not row['option'] and row['device'] in devices]
+    measured, mode = (np.array([row[key] for row in rows]) for key in ('ms', 'mode'))
+    for label, one in (('without the gap', 0), ('with the gap', gap)):
+        predicted = np.array([language_ms(known, one, devices[row['device']], row) for row in rows])
+        for part in ('inf', 'train'):
+            mask = mode == part
+            print(error_line(f'{part} {label}', predicted[mask], measured[mask].astype(float)))
+
+
+def language_ms(C, gap: float, facts: dict[str, str], row: dict[str, str]) -> float:
+    """One of them: the longer of device and host."""
+    step = steps.Step(steps.MODELS[row['model']], int(row['batch']), int(row['seq']), row['mode'] == 'train')
+    kernels, gpu = step.forward + step.backward, kernel_fit.gpu_of([facts])
+    device = sum(kernel_fit.FUNCTIONS[kind](C, gpu, *shape).item() + gap for kind, *shape in kernels)
+    return max(device, sum(C[model.LAUNCH[kind]] for kind, *_ in kernels)) / 1000
+
+
 def print_vectors() -> None:
     """Times of kernels on three GPUs without the gap, for the program's tests."""
     C = {}
@@ -640,4 +667,5 @@ def print_vectors() -> None:
 
 
 if __name__ == '__main__':
-    {'rows': print_rows, 'fit': main, 'vectors': print_vectors}[sys.argv[1]](*sys.argv[2:])
+    COMMANDS = {'rows': print_rows, 'fit': main, 'language': print_language, 'vectors': print_vectors}
+    COMMANDS[sys.argv[1]](*sys.argv[2:])

@@ -24,3 +24,20 @@ impl StepTime {
         (Picoseconds::of(step / factor), Picoseconds::of(step * factor))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Part;
+
+    /// Kernels that are not fitted widen the interval, to both sides.
+    #[test]
+    fn what_is_not_fitted_widens_the_interval() {
+        let part = |device| Part { device: Picoseconds(device), ..Part::default() };
+        let all = part(1_000_000_000);
+        let of = |unfitted| StepTime { all, unfitted: part(unfitted), ..StepTime::default() };
+        let [(least, most), (less, more)] = [0, 1_000_000_000].map(|one| of(one).interval());
+        assert!(less < least && least < all.device && all.device < most && most < more);
+        assert_eq!(StepTime::default().interval(), Default::default());
+    }
+}
