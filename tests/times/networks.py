@@ -68,7 +68,7 @@ CONSTANTS = [
     Constant('depthwise_filter_last', 2.5, '1', 'the same by gradients of the weight, channels last'),
     Constant('attention_peak', 0.9, '1', 'part of the peak of half precision by attention in one kernel'),
     Constant('norm_latency', 1, 'us', 'layer norm: time of the rows in flight apart from their loads'),
-    Constant('batch_norm_gradient', 2, '1', 'time of the gradient of batch norm, channels first, beside its bytes'),
+    Constant('batch_norm_gradient', 2, '1', 'time of the gradient of batch norm in half precision, channels first, beside its bytes'),
 ]
 
 
@@ -240,7 +240,7 @@ def norm_us(C, k):
 def batch_norm_us(C, k):
     """Statistics first, then the result."""
     channels, width, backward, last = k.sizes
-    slow = where((backward > 0) & (last == 0), C['batch_norm_gradient'], 1)
+    slow = where((backward > 0) & (last == 0) & k.half, C['batch_norm_gradient'], 1)
     return slow * k.memory_us(C, k.element * channels * width * where(backward > 0, 5, 3))
 
 
@@ -316,7 +316,7 @@ class Runs:
             elif kind == 'attention':
                 mask = other | (k.sizes[6] > 0)
             elif kind == 'batch_norm':
-                mask = ~k.geforce
+                mask = other
             else:
                 mask = (k.element != 4) & (kind != 'elementwise')
             time = (FORMULAS[kind](C, k) + C['gap']) * k.count * mask / 1000
