@@ -4,7 +4,8 @@
 //!
 //! The model is a name of the catalogue or a file. Settings are those of the command line; other names are
 //! dimensions. `check TABLE` compares with `llm_steps_2023.csv` of tests/times: forward and backward on one GPU.
-//! `list MODEL DEVICE …` prints every kernel.
+//! `timm FOLDER TABLE` does so with `rtx3090.csv` of tests/fixtures/measured, and `dump FOLDER TABLE` prints the
+//! kernels of such steps. `list MODEL DEVICE …` prints every kernel.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
 #![expect(
     clippy::cast_precision_loss,
@@ -22,6 +23,7 @@ use std::path::Path;
 use highwater_core::config::SETTINGS;
 use highwater_core::device::{self, MemoryKind, Rates};
 use highwater_core::eager::Launches;
+use highwater_core::eager::launch::{Kernel, Launch};
 use highwater_core::formats::catalogue;
 use highwater_core::time::{Gpu, Part, StepTime};
 use highwater_core::trace::Phase;
@@ -39,6 +41,7 @@ fn main() -> Result<()> {
     match *words.as_slice() {
         ["check", table] => check(&fs::read_to_string(table)?),
         ["timm", folder, table] => timm(Path::new(folder), &fs::read_to_string(table)?),
+        ["dump", folder, table] => dump(Path::new(folder), &fs::read_to_string(table)?),
         ["list", model, device, ref settings @ ..] => {
             list(&launches(model, device, settings)?);
             Ok(())
@@ -100,7 +103,9 @@ fn print(time: &StepTime) {
     time.by_bound.iter().for_each(|(bound, part)| line(bound.name(), part));
     line("not fitted", &time.unfitted);
     line("assumed", &time.assumed);
-    println!("step {:.3} ms, bound by {}", time.step().0 as f64 / 1e9, time.bound().name());
+    let (least, most) = time.interval();
+    let [step, least, most] = [time.step(), least, most].map(|time| time.0 as f64 / 1e9);
+    println!("step {step:.3} ms, {least:.3} to {most:.3} ms, bound by {}", time.bound().name());
 }
 
 fn list(launches: &Launches) {
@@ -122,36 +127,20 @@ fn list(launches: &Launches) {
 fn timm(folder: &Path, table: &str) -> Result<()> {
     let gpu = Gpu::of(device::find("rtx-3090")?)?;
     let mut pairs: Vec<(f64, f64)> = Vec::new();
+    let mut inside = 0;
     for row in rows(table) {
-        let path = folder.join(format!("{}.onnx.gz", row["model"]));
-        let Ok(file) = fs::File::open(&path) else { continue };
-        let mut bytes = Vec::new();
-        flate2::read::GzDecoder::new(file).read_to_end(&mut bytes)?;
-        let model = highwater_core::open(&mut bytes.as_slice(), row["model"])?;
-        let mut config = Config { ..model.defaults().clone() };
-        config.choose_device("rtx-3090");
-        let settings =
-            [("precision", "amp-fp16"), ("optimizer", "sgd-momentum"), ("pytorch", "1.12")];
-        for (name, value) in settings {
-            config.set(name, value)?;
-        }
-        if row["layout"] == "nhwc" {
-            config.set("memory-format", "channels-last")?;
-        }
-        let batch = row["batch"].parse()?;
-        for dim in model.open_dims().into_iter().filter(|dim| dim.batch) {
-            config.dims.insert(dim.name, batch);
-        }
-        let Ok(launches) = model.launches(&config) else { continue };
+        let Some(launches) = timm_launches(folder, &row, "1.12")? else { continue };
         let time = StepTime::of(&launches, gpu);
         let (ours, measured) = (time.step().0 as f64 / 1e9, row["step_ms"].parse::<f64>()?);
         let off = (ours / measured - 1.0) * 100.0;
         println!(
-            "{:<32} {:<5} {batch:>4} {ours:>8.1} of {measured:>8.1} {off:>+6.1}%",
-            row["model"], row["layout"]
+            "{:<32} {:<5} {:>4} {ours:>8.1} of {measured:>8.1} {off:>+6.1}%",
+            row["model"], row["layout"], row["batch"]
         );
         pairs.push((ours, measured));
+        inside += usize::from(is_inside(&time, measured));
     }
+    println!("{inside} of {} in the interval", pairs.len());
     let mut errors: Vec<f64> =
         pairs.iter().map(|(ours, truth)| (ours / truth - 1.0).abs()).collect();
     errors.sort_by(f64::total_cmp);
@@ -160,6 +149,105 @@ fn timm(folder: &Path, table: &str) -> Result<()> {
     println!("{} steps: median {:.1} %, 90 % {:.1} %", pairs.len(), at(5), at(9));
     println!("rank correlation {:.3}", rank_correlation(&pairs));
     Ok(())
+}
+
+/// Whether measured milliseconds lie in the interval.
+fn is_inside(time: &StepTime, measured: f64) -> bool {
+    let (least, most) = time.interval();
+    (least.0 as f64 / 1e9..=most.0 as f64 / 1e9).contains(&measured)
+}
+
+/// The kernels of a training step of timm's benchmark, if its graph is in the folder.
+fn timm_launches(
+    folder: &Path,
+    row: &BTreeMap<&str, &str>,
+    pytorch: &str,
+) -> Result<Option<Launches>> {
+    let path = folder.join(format!("{}.onnx.gz", row["model"]));
+    let Ok(file) = fs::File::open(&path) else { return Ok(None) };
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes)?;
+    let model = highwater_core::open(&mut bytes.as_slice(), row["model"])?;
+    let mut config = Config { ..model.defaults().clone() };
+    config.choose_device("rtx-3090");
+    let settings = [("precision", "amp-fp16"), ("optimizer", "sgd-momentum"), ("pytorch", pytorch)];
+    for (name, value) in settings {
+        config.set(name, value)?;
+    }
+    if row["layout"] == "nhwc" {
+        config.set("memory-format", "channels-last")?;
+    }
+    if pytorch == "1.12" {
+        // timm had no fused attention then.
+        config.set("attention", "eager")?;
+    }
+    let batch = row["batch"].parse()?;
+    for dim in model.open_dims().into_iter().filter(|dim| dim.batch) {
+        config.dims.insert(dim.name, batch);
+    }
+    Ok(model.launches(&config).ok())
+}
+
+/// Prints the kernels of steps of timm's benchmark, equal ones counted, as `tests/times/networks.py` reads them.
+fn dump(folder: &Path, table: &str) -> Result<()> {
+    for row in rows(table) {
+        let Some(launches) = timm_launches(folder, &row, row["pytorch"])? else { continue };
+        println!("run,{},{},{},{}", row["model"], row["layout"], row["batch"], row["pytorch"]);
+        let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+        for launch in &launches.list {
+            *counted.entry(line(launches.label(launch.operator), launch)).or_default() +=
+                launch.times;
+        }
+        for (line, count) in counted {
+            println!("{line},{count}");
+        }
+    }
+    Ok(())
+}
+
+/// Phase, operator, bytes of an element, whether it is assumed, the kind of kernel and its sizes.
+fn line(operator: &str, launch: &Launch) -> String {
+    let sizes = match launch.kernel {
+        Kernel::Gemm { batch, rows, inner, columns, batched } => {
+            vec![batch, rows, inner, columns, batched.into()]
+        }
+        Kernel::Convolution(one) => vec![
+            one.product as u64,
+            one.batch,
+            one.groups,
+            one.inputs,
+            one.outputs,
+            one.input_positions,
+            one.positions,
+            one.taps,
+            one.channels_last.into(),
+        ],
+        Kernel::Elementwise { read, written } | Kernel::Reduction { read, written } => {
+            vec![read.0, written.0]
+        }
+        Kernel::Softmax { rows, width, inputs } | Kernel::Norm { rows, width, inputs } => {
+            vec![rows, width, inputs]
+        }
+        Kernel::BatchNorm { channels, width, backward, channels_last } => {
+            vec![channels, width, backward.into(), channels_last.into()]
+        }
+        Kernel::Embedding { rows, width, backward } => vec![rows, width, backward.into()],
+        Kernel::Attention { batch, heads, queries, keys, width, causal, backward } => {
+            vec![batch, heads, queries, keys, width, causal.into(), backward.into()]
+        }
+        Kernel::Foreach { read, written, kernels } => vec![read.0, written.0, kernels],
+    };
+    let is_batch_norm = matches!(launch.kernel, Kernel::BatchNorm { .. });
+    let kind = if is_batch_norm { "batch_norm" } else { launch.kernel.class().name() };
+    let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+    format!(
+        "{},{operator},{},{},{},{}",
+        launch.phase.name(),
+        launch.dtype.size().0,
+        u64::from(launch.is_assumed()),
+        kind,
+        sizes.join(" ")
+    )
 }
 
 /// Spearman's: the correlation of the places in both orders.
@@ -210,7 +298,7 @@ fn gpus() -> Result<BTreeMap<String, Gpu>> {
                 l1_kib: number("l1_kib")?,
                 lanes: number("lanes")?,
                 watts: number("watts")?,
-                half_flop: 0,
+                half_flop: number("half_flop")?,
             },
         };
         all.insert(row["step_name"].to_owned(), gpu);
@@ -222,6 +310,7 @@ fn gpus() -> Result<BTreeMap<String, Gpu>> {
 fn check(table: &str) -> Result<()> {
     let gpus = gpus()?;
     let mut errors = Vec::new();
+    let mut inside = 0;
     for row in rows(table) {
         let network = NETWORKS.iter().find(|(name, _)| *name == row["model"]);
         let (Some((name, id)), Some(gpu)) = (network, gpus.get(row["device"])) else { continue };
@@ -237,7 +326,7 @@ fn check(table: &str) -> Result<()> {
         let predicted = times.map(|phases| {
             launches.list = all.iter().filter(|one| phases.contains(&one.phase)).cloned().collect();
             let time = StepTime::of(&launches, *gpu);
-            (time.step().0 as f64 / 1e9, time.all)
+            (time.step().0 as f64 / 1e9, time)
         });
         let measured = ["ms", "forward_ms", "backward_ms"].map(|column| row[column].parse::<f64>());
         let [whole, forward, backward] = measured;
@@ -246,15 +335,17 @@ fn check(table: &str) -> Result<()> {
         for ((ms, _), measured) in predicted.iter().zip(measured) {
             print!(" {ms:>8.1} of {measured:>8.1} {:>+6.1}%", (ms / measured - 1.0) * 100.0);
         }
-        let [(whole_ms, parts), ..] = predicted;
+        let [(whole_ms, time), ..] = predicted;
         println!(
             " {:>5} kernels {:>8.1} G multiply-adds",
-            parts.kernels,
-            parts.multiply_adds as f64 / 1e9
+            time.all.kernels,
+            time.all.multiply_adds as f64 / 1e9
         );
+        inside += usize::from(is_inside(&time, measured[0]));
         errors.push((whole_ms / measured[0] - 1.0).abs() * 100.0);
     }
     errors.sort_by(f64::total_cmp);
     println!("median {:.1} %, of {} steps", errors[errors.len() / 2], errors.len());
+    println!("{inside} of {} in the interval", errors.len());
     Ok(())
 }

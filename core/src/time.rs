@@ -1,13 +1,15 @@
 //! How long a training step takes: the time of each kernel, by a model that was fitted to measured kernels.
 //!
 //! `tests/times` fits the constants and judges the model on whole steps in single precision: half of them are within
-//! 5 %. Half precision, convolutions, attention in one kernel and optimizers use the same formulas with the vendor's
-//! rates; no measurement has confirmed them, and [`StepTime::unfitted`] has their share.
+//! 5 %. Half precision, convolutions and batch norm have constants fitted to whole steps of networks on consumer GPUs.
+//! On other GPUs they use the vendor's rates. No measurement has confirmed these, nor kernels for groups of channels
+//! and for optimizers: [`StepTime::unfitted`] has their share.
 //!
 //! The host launches kernels while the device runs earlier ones, so a step takes the longer of both times.
 
 mod clock;
 mod constants;
+mod interval;
 mod model;
 mod timing;
 

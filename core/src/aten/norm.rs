@@ -50,7 +50,7 @@ fn batch_norm_with(
     let channels = x.size(1);
     let mean = rt.empty(DType::Float32, &[channels]);
     let deviation = rt.empty(DType::Float32, &[channels]);
-    rt.launch(&[&y, &mean, &deviation], rows_of(x, channels, 1), x.dtype());
+    rt.launch(&[&y, &mean, &deviation], channels_of(x, false), x.dtype());
     let saved: Vec<&Tensor> = [x, &mean, &deviation].into_iter().chain(statistics).collect();
     let saved = saved.as_slice();
     let parameters = (weight, bias);
@@ -158,7 +158,7 @@ fn channels_last_gradients(pass: &Pass<'_>, own: &Parameters) -> Gradients {
     if rt.is_launching() {
         let writes: Vec<&Tensor> =
             sums.iter().chain(&for_x).chain(parameters.iter().flatten()).collect();
-        rt.launch(&writes, rows_of(x, channels, 2), x.dtype());
+        rt.launch(&writes, channels_of(x, true), x.dtype());
     }
     drop(one);
     sums.into_iter().rev().for_each(drop);
@@ -197,6 +197,13 @@ pub fn layer_norm(
 fn rows_of(x: &Tensor, rows: u64, inputs: u64) -> Kernel {
     let width = x.numel().checked_div(rows).unwrap_or_default();
     Kernel::Norm { rows, width, inputs }
+}
+
+/// The kernel over the channels of `x`, or that of its gradients.
+fn channels_of(x: &Tensor, backward: bool) -> Kernel {
+    let channels = x.size(1);
+    let width = x.numel().checked_div(channels).unwrap_or_default();
+    Kernel::BatchNorm { channels, width, backward, channels_last: is_channels_last(x) }
 }
 
 /// `aten::rms_norm`: `x [rows…, width…]`, weight `[width…]`, in one kernel; until PyTorch 2.8 a composite.
@@ -355,7 +362,7 @@ fn channel_gradients(pass: &Pass<'_>, own: &Parameters, all: bool) -> Gradients 
     let parameters = own.gradients(pass, all);
     if pass.rt.is_launching() {
         let writes: Vec<&Tensor> = for_x.iter().chain(parameters.iter().flatten()).collect();
-        pass.rt.launch(&writes, rows_of(x, x.size(1), 2), x.dtype());
+        pass.rt.launch(&writes, channels_of(x, true), x.dtype());
     }
     drop(grad_copy);
     std::iter::once(for_x).chain(parameters).collect()

@@ -116,6 +116,12 @@ impl Convolution {
     pub const fn is_depthwise(&self) -> bool {
         self.groups > 1 && self.groups == self.inputs
     }
+
+    /// COUNT: multiplications followed by an addition.
+    pub fn multiply_adds(&self) -> u64 {
+        let each = self.inputs.div_euclid(self.groups.max(1));
+        times(&[self.batch, self.positions, self.outputs, each, self.taps])
+    }
 }
 
 /// What a kernel computes. Sizes are elements, except in fields named `read` and `written`.
@@ -168,6 +174,17 @@ pub enum Kernel {
         /// COUNT: tensors that are read.
         inputs: u64,
     },
+    /// Batch norm with the statistics of the batch, or its gradient.
+    BatchNorm {
+        /// COUNT: channels.
+        channels: u64,
+        /// COUNT: elements of a channel.
+        width: u64,
+        /// Whether it computes the gradients.
+        backward: bool,
+        /// Whether the tensors have their channels innermost.
+        channels_last: bool,
+    },
     /// Rows of a table, picked by indices, or their gradients added to the table's.
     Embedding {
         /// COUNT: indices.
@@ -215,15 +232,7 @@ impl Kernel {
     pub fn multiply_adds(&self) -> u64 {
         match *self {
             Self::Gemm { batch, rows, inner, columns, .. } => times(&[batch, rows, inner, columns]),
-            Self::Convolution(Convolution {
-                batch,
-                groups,
-                inputs,
-                outputs,
-                positions,
-                taps,
-                ..
-            }) => times(&[batch, positions, outputs, inputs.div_euclid(groups.max(1)), taps]),
+            Self::Convolution(convolution) => convolution.multiply_adds(),
             Self::Attention { batch, heads, queries, keys, width, causal, backward } => {
                 // The scores and the result; the gradients take five products.
                 let products = if backward { 5 } else { 2 };
@@ -234,7 +243,7 @@ impl Kernel {
         }
     }
 
-    /// SIZE: what it reads and writes, each operand once, where elements are this large.
+    /// SIZE: what it reads and writes, each operand as often as the kernel has to, where elements are this large.
     pub fn bytes(&self, element: Bytes) -> Bytes {
         let elements = match *self {
             Self::Elementwise { read, written }
@@ -263,6 +272,10 @@ impl Kernel {
             Self::Softmax { rows, width, inputs } | Self::Norm { rows, width, inputs } => {
                 times(&[rows, width, inputs.saturating_add(1)])
             }
+            // Statistics first, then the result: the operands are read twice.
+            Self::BatchNorm { channels, width, backward, .. } => {
+                times(&[channels, width, if backward { 5 } else { 3 }])
+            }
             Self::Embedding { rows, width, backward } => {
                 times(&[rows, width, if backward { 3 } else { 2 }])
             }
@@ -282,7 +295,7 @@ impl Kernel {
             Self::Elementwise { .. } => Class::Elementwise,
             Self::Reduction { .. } => Class::Reduction,
             Self::Softmax { .. } => Class::Softmax,
-            Self::Norm { .. } => Class::Norm,
+            Self::Norm { .. } | Self::BatchNorm { .. } => Class::Norm,
             Self::Embedding { .. } => Class::Embedding,
             Self::Attention { .. } => Class::Attention,
             Self::Foreach { .. } => Class::Foreach,
@@ -313,7 +326,7 @@ pub enum Class {
     Reduction,
     /// [`Kernel::Softmax`].
     Softmax,
-    /// [`Kernel::Norm`].
+    /// [`Kernel::Norm`] and [`Kernel::BatchNorm`].
     Norm,
     /// [`Kernel::Embedding`].
     Embedding,

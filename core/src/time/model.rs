@@ -1,4 +1,5 @@
-//! How long one kernel takes on a GPU: the formulas of `tests/times/model.py`, in the same order.
+//! How long one kernel takes on a GPU: the formulas of `tests/times/model.py`, and those of `tests/times/networks.py`
+//! for half precision and networks.
 //!
 //! `+ - * /`, min, max, ceil and floor alone, so that every machine gets the same result.
 #![expect(
@@ -37,6 +38,24 @@ const FAST_HBM_CAPABILITY: (u32, u32) = (7, 0);
 const NARROW_CAPABILITY: (u32, u32) = (6, 0);
 /// The reduction is done in steps of this many.
 const STEP: f64 = 8.0;
+
+/// FLOP of half precision in a clock of a multiprocessor, at most, by which a consumer GPU is known. Its memory has no
+/// error correction.
+const GEFORCE_FLOP: u32 = 512;
+/// Compute capability since which that is so.
+const GEFORCE_CAPABILITY: (u32, u32) = (7, 5);
+/// Compute capability since which steps of networks were measured on consumer GPUs.
+const MEASURED_CAPABILITY: (u32, u32) = (8, 6);
+/// Columns of a group that its kernel computes at a time.
+const GROUP_COLUMNS: f64 = 32.0;
+/// COUNT: groups for whose gradients cuDNN 8 has a kernel, channels last.
+const FAST_GROUPS: u64 = 32;
+/// Channels of a group that double the rate elsewhere.
+const GROUP_WIDTH: f64 = 32.0;
+/// COUNT: channels of which tensor cores want a multiple.
+const ALIGNED: u64 = 8;
+/// Queries and keys of attention that a kernel computes at a time.
+const ATTENTION_TILE: [f64; 2] = [128.0, 64.0];
 
 /// Sides of an output tile of cuBLAS, rows and columns.
 type Tile = (u32, u32);
@@ -90,7 +109,11 @@ impl Shape {
 struct Unit {
     /// FLOP in a clock of a multiprocessor, at the peak that is published.
     flop: f64,
-    /// Whether it is the fp32 units, which the constants were fitted to.
+    /// The part of it that a tile of 128 x 128 reaches.
+    peak: f64,
+    /// Whether it is tensor cores.
+    is_tensor: bool,
+    /// Whether it was measured.
     is_fitted: bool,
 }
 
@@ -121,25 +144,39 @@ impl Model {
 
     /// The time of a kernel's single run.
     pub(super) fn time(&self, launch: &Launch) -> Time {
-        let element = launch.dtype.size();
-        let is_single = launch.dtype == DType::Float32;
+        let time = self.work(launch.kernel, launch.dtype);
+        Time { us: time.us + self.constants.gap * launch.kernel.kernels() as f64, ..time }
+    }
+
+    /// The time apart from its start and its end.
+    fn work(&self, kernel: Kernel, dtype: DType) -> Time {
+        let element = dtype.size();
+        let is_single = dtype == DType::Float32;
         let moves = |us: f64, is_fitted| Time { us, bound: Bound::Bandwidth, is_fitted };
-        match launch.kernel {
+        let memory = || self.memory(bytes(kernel.bytes(element)));
+        match kernel {
             Kernel::Gemm { batch, rows, inner, columns, batched } => {
                 let shape = Shape::new([batch, rows, inner, columns], batched);
-                self.product(shape, self.unit(launch.dtype), element)
+                let unit = self.unit(dtype, self.constants.half_peak);
+                self.product(shape, unit, element)
             }
-            Kernel::Convolution(convolution) => self.convolution(convolution, launch),
-            Kernel::Attention { .. } => self.attention(launch),
+            Kernel::Convolution(convolution) => self.convolution(convolution, dtype),
+            Kernel::Attention { .. } => self.attention(kernel, dtype),
             Kernel::Softmax { rows, width, inputs } => {
                 moves(self.softmax(rows as f64, width as f64, inputs as f64, element), is_single)
             }
             Kernel::Norm { rows, width, inputs } => {
                 moves(self.norm(rows as f64, width as f64, inputs as f64, element), is_single)
             }
-            Kernel::Elementwise { .. } => moves(self.memory(bytes(launch.bytes())), true),
+            Kernel::BatchNorm { backward, channels_last, .. } => {
+                let is_half = element <= Bytes(2);
+                let is_slow = is_half && backward && !channels_last;
+                let slow = if is_slow { self.constants.batch_norm_gradient } else { 1.0 };
+                moves(slow * memory(), is_half && self.is_measured())
+            }
+            Kernel::Elementwise { .. } => moves(memory(), true),
             Kernel::Reduction { .. } | Kernel::Embedding { .. } | Kernel::Foreach { .. } => {
-                moves(self.memory(bytes(launch.bytes())), false)
+                moves(memory(), false)
             }
         }
     }
@@ -147,10 +184,21 @@ impl Model {
     /// Microseconds that its products would take at the published peak of the units that compute them.
     pub(super) fn at_peak(&self, launch: &Launch) -> f64 {
         let unit = match launch.kernel {
-            Kernel::Convolution(_) => self.unit_of_convolution(launch.dtype),
-            _ => self.unit(launch.dtype),
+            Kernel::Convolution(_) => self.unit_of_convolution(launch.dtype, 1.0),
+            _ => self.unit(launch.dtype, 1.0),
         };
         2.0 * launch.multiply_adds() as f64 / (unit.flop * self.multiprocessors * self.boost)
+    }
+
+    /// Whether it is a GPU for games: half the rate of tensor cores, and no error correction of memory.
+    fn is_geforce(&self) -> bool {
+        self.gpu.rates.half_flop <= GEFORCE_FLOP
+            && self.gpu.compute_capability >= GEFORCE_CAPABILITY
+    }
+
+    /// Whether steps of networks were measured on such a GPU.
+    fn is_measured(&self) -> bool {
+        self.is_geforce() && self.gpu.compute_capability >= MEASURED_CAPABILITY
     }
 
     /// Microseconds that the host takes to launch it.
@@ -168,7 +216,11 @@ impl Model {
     fn dram(&self, size: f64) -> f64 {
         let is_fast = self.gpu.rates.memory == MemoryKind::Hbm
             && self.gpu.compute_capability >= FAST_HBM_CAPABILITY;
-        let share = if is_fast { self.constants.share_hbm } else { self.constants.share_other };
+        let share = match (self.is_geforce(), is_fast) {
+            (true, _) => self.constants.share_geforce,
+            (false, true) => self.constants.share_hbm,
+            (false, false) => self.constants.share_other,
+        };
         size / (f64::from(self.gpu.rates.bandwidth) * MEGA * share)
     }
 
@@ -215,27 +267,46 @@ impl Model {
     /// Layer norm over rows; its backward has two inputs.
     fn norm(&self, rows: f64, width: f64, inputs: f64, element: Bytes) -> f64 {
         let row = bytes(element) * width;
-        self.rows([row * rows, row], [inputs + 1.0, inputs], self.threads / NORM_BLOCK)
+        let resident = self.threads / NORM_BLOCK;
+        let waves = (rows / (self.multiprocessors * resident)).ceil();
+        self.rows([row * rows, row], [inputs + 1.0, inputs], resident)
+            .max(waves * self.constants.norm_latency)
     }
 
-    /// What multiplies elements of this type: tensor cores for half precision, where there are any for it.
-    fn unit(&self, dtype: DType) -> Unit {
+    /// What multiplies elements of this type: tensor cores for half precision, where there are any for it, of which
+    /// this part of the peak was measured on consumer GPUs.
+    fn unit(&self, dtype: DType, measured: f64) -> Unit {
         let since = if dtype == DType::BFloat16 { (8, 0) } else { (7, 0) };
         let has_tensor_cores = dtype.size() <= Bytes(2) && self.gpu.compute_capability >= since;
         if has_tensor_cores {
-            return Unit { flop: f64::from(self.gpu.rates.half_flop), is_fitted: false };
+            let is_fitted = self.is_measured() && dtype == DType::Float16;
+            return self.tensor_cores(1.0, measured, is_fitted);
         }
-        Unit { flop: 2.0 * self.lanes, is_fitted: dtype == DType::Float32 }
+        let is_fitted = dtype == DType::Float32;
+        Unit { flop: 2.0 * self.lanes, peak: self.single_peak(), is_tensor: false, is_fitted }
+    }
+
+    /// Tensor cores at a part of their rate in half precision.
+    fn tensor_cores(&self, rate: f64, measured: f64, is_fitted: bool) -> Unit {
+        let flop = f64::from(self.gpu.rates.half_flop) * rate;
+        let peak = if self.is_geforce() { measured } else { self.single_peak() };
+        Unit { flop, peak, is_tensor: true, is_fitted }
+    }
+
+    /// The part of the peak that fp32 units reach, and tensor cores that were not measured.
+    fn single_peak(&self) -> f64 {
+        let is_narrow = self.gpu.rates.lanes == 64;
+        if is_narrow { self.constants.peak_64 } else { self.constants.peak_128 }
     }
 
     /// The same for convolutions, which PyTorch lets cuDNN compute in TF32, at half the rate of half precision.
-    fn unit_of_convolution(&self, dtype: DType) -> Unit {
+    fn unit_of_convolution(&self, dtype: DType, measured: f64) -> Unit {
         let has_tf32 = self.gpu.compute_capability >= (8, 0);
         if dtype == DType::Float32 && has_tf32 {
-            let flop = f64::from(self.gpu.rates.half_flop) / 2.0;
-            return Unit { flop, is_fitted: false };
+            return self.tensor_cores(0.5, measured, false);
         }
-        Unit { is_fitted: false, ..self.unit(dtype) }
+        let unit = self.unit(dtype, measured);
+        Unit { is_fitted: unit.is_fitted && unit.is_tensor, ..unit }
     }
 
     /// Products: the tile with the least time.
@@ -245,9 +316,9 @@ impl Model {
         let write = self.memory(element * batch * rows * columns);
         let size = element * batch * (rows * inner + inner * columns + rows * columns);
         let memory = self.memory(size);
-        // No measured sum was longer; cuBLAS shares such out (split-k).
-        let is_long = inner > MEASURED_INNER;
-        let shape = if is_long { self.shared_out(shape) } else { shape };
+        // No sum on fp32 units that was measured was longer; cuBLAS shares such out (split-k).
+        let is_shared = inner > MEASURED_INNER || unit.is_tensor;
+        let shape = if is_shared { self.shared_out(shape) } else { shape };
         let arithmetic = self.least(shape, unit, batched) + self.constants.exposed * write;
         let bound = if arithmetic > memory { Bound::Arithmetic } else { Bound::Bandwidth };
         Time { us: arithmetic.max(memory), bound, is_fitted: unit.is_fitted }
@@ -264,9 +335,9 @@ impl Model {
     /// Arithmetic time of the best tile that cuBLAS has.
     fn least(&self, shape: Shape, unit: Unit, batched: bool) -> f64 {
         let narrow = [NARROW_TILE];
-        let tiles = match (batched, self.gpu.compute_capability) {
+        let tiles = match (batched && !unit.is_tensor, self.gpu.compute_capability) {
             (true, capability) => batched_tiles(capability),
-            (false, NARROW_CAPABILITY) => narrow.as_slice(),
+            (false, NARROW_CAPABILITY) if !unit.is_tensor => narrow.as_slice(),
             (false, _) => TILES.as_slice(),
         };
         tiles.iter().map(|&tile| self.tile(tile, shape, unit)).fold(f64::INFINITY, f64::min)
@@ -278,24 +349,25 @@ impl Model {
     /// How much power tensor cores take was not fitted, and they have no such limit here.
     fn tile(&self, (height, breadth): Tile, shape: Shape, unit: Unit) -> f64 {
         let constants = &self.constants;
-        let efficiency = match (height.max(breadth), height.min(breadth)) {
-            (128, 128) => 1.0,
-            (128, 64) => constants.tile_128x64,
-            (64, 64) => constants.tile_64x64,
-            _ => constants.tile_128x32,
+        let efficiency = match (height.max(breadth), height.min(breadth), unit.is_tensor) {
+            (128, 128, _) => 1.0,
+            (128, 64, false) => constants.tile_128x64,
+            (64, 64, false) => constants.tile_64x64,
+            (_, _, false) => constants.tile_128x32,
+            (128, 64, true) => constants.half_128x64,
+            (64, 64, true) => constants.half_64x64,
+            (_, _, true) => constants.half_128x32,
         };
         let (height, breadth) = (f64::from(height), f64::from(breadth));
         let tiles = shape.batch * (shape.rows / height).ceil() * (shape.columns / breadth).ceil();
         let work = 2.0 * height * breadth * STEP * (shape.inner / STEP).ceil() / efficiency;
         let waves = (tiles / self.multiprocessors).ceil();
-        let is_narrow = self.gpu.rates.lanes == 64;
-        let peak = if is_narrow { constants.peak_64 } else { constants.peak_128 };
-        let clocks = waves * work / (unit.flop * peak);
+        let clocks = waves * work / (unit.flop * unit.peak);
         let boost = clocks / self.boost;
-        let latency = waves * constants.tile_latency;
-        if unit.flop > 2.0 * self.lanes {
-            return boost + latency;
+        if unit.is_tensor {
+            return boost + waves * constants.half_latency;
         }
+        let latency = waves * constants.tile_latency;
         let is_frugal = self.gpu.compute_capability >= FRUGAL_CAPABILITY;
         let per_joule =
             if is_frugal { constants.work_per_joule_4n } else { constants.work_per_joule };
@@ -305,40 +377,72 @@ impl Model {
         slowed.min(clocks / self.base) + latency
     }
 
-    /// A convolution as the product of its unfolded input; a depthwise one moves its tensors
-    /// (`docs/convolution-workspaces.md`).
-    fn convolution(&self, convolution: Convolution, launch: &Launch) -> Time {
-        let Convolution { product, batch, groups, inputs, outputs, .. } = convolution;
-        let Convolution { input_positions, positions, taps, .. } = convolution;
-        if convolution.is_depthwise() {
-            let us = self.memory(bytes(launch.bytes()));
-            return Time { us, bound: Bound::Bandwidth, is_fitted: false };
-        }
-        let groups = groups.max(1);
-        let (inputs, outputs) = (inputs.div_euclid(groups), outputs.div_euclid(groups));
-        let (rows, seen) = (batch.saturating_mul(positions), batch.saturating_mul(input_positions));
-        let unfolded = inputs.saturating_mul(taps);
-        let sizes = match product {
-            Product::Forward => [groups, rows, unfolded, outputs],
-            Product::Data => {
-                // A tap meets only those positions that a stride left.
-                let summed = outputs.saturating_mul(taps).saturating_mul(positions);
-                [groups, seen, summed.div_ceil(input_positions.max(1)), inputs]
-            }
-            Product::Filter => [groups, unfolded, rows, outputs],
+    /// A convolution as the product of its unfolded input (`docs/convolution-workspaces.md`).
+    fn convolution(&self, convolution: Convolution, dtype: DType) -> Time {
+        let constants = &self.constants;
+        let is_filter = convolution.product == Product::Filter;
+        let peak = if is_filter { constants.conv_filter } else { constants.conv_peak };
+        let unit = self.unit_of_convolution(dtype, peak);
+        let size = Kernel::Convolution(convolution).bytes(dtype.size());
+        let memory = self.memory(bytes(size));
+        let is_turned = unit.is_tensor && !convolution.channels_last && !convolution.is_depthwise();
+        let turning = if is_turned { self.turning(convolution, dtype) } else { 0.0 };
+        let arithmetic = if convolution.is_depthwise() {
+            self.depthwise(convolution)
+        } else if convolution.groups > 1 {
+            self.grouped(convolution, unit)
+        } else {
+            let shape = unfolded(convolution);
+            let shape = if is_filter { self.shared_out(shape) } else { shape };
+            let is_odd = unit.is_tensor && convolution.channels_last && is_odd(convolution);
+            let rate = if is_odd { constants.conv_odd } else { 1.0 };
+            self.least(shape, Unit { peak: unit.peak * rate, ..unit }, false)
         };
-        let unit = self.unit_of_convolution(launch.dtype);
-        let mut shape = Shape::new(sizes, false);
-        if product == Product::Filter {
-            // As cuDNN does.
-            shape = self.shared_out(shape);
-        }
-        let memory = self.memory(bytes(launch.bytes()));
-        let arithmetic = self.least(shape, unit, false);
         let bound = if arithmetic > memory { Bound::Arithmetic } else { Bound::Bandwidth };
-        let is_turned = unit.flop > 2.0 * self.lanes && !convolution.channels_last;
-        let turning = if is_turned { self.turning(convolution, launch.dtype) } else { 0.0 };
-        Time { us: arithmetic.max(memory) + turning, bound, is_fitted: false }
+        // Steps that were held out are wrong by more where groups matter.
+        let is_fitted = unit.is_fitted && convolution.groups <= 1;
+        Time { us: arithmetic.max(memory) + turning, bound, is_fitted }
+    }
+
+    /// Filters of each channel alone, on fp32 units.
+    fn depthwise(&self, convolution: Convolution) -> f64 {
+        let constants = &self.constants;
+        let Convolution { product, positions, channels_last, .. } = convolution;
+        let is_filter = product == Product::Filter;
+        let rate = match (is_filter, channels_last) {
+            (false, false) => constants.depthwise_first,
+            (false, true) => constants.depthwise_last,
+            (true, false) => constants.depthwise_filter_first,
+            (true, true) => constants.depthwise_filter_last,
+        };
+        // For the weight's gradient the lanes of a warp share the positions of a sample.
+        let positions = (positions.max(1)) as f64;
+        let lanes = if is_filter { WARP * (positions / WARP).ceil() / positions } else { 1.0 };
+        let products = convolution.multiply_adds() as f64;
+        products * lanes / (self.multiprocessors * self.boost * rate)
+    }
+
+    /// Groups of channels, one after another in the same kernel.
+    fn grouped(&self, convolution: Convolution, unit: Unit) -> f64 {
+        let constants = &self.constants;
+        let Convolution { product, groups, inputs, channels_last, .. } = convolution;
+        let is_filter = product == Product::Filter;
+        let share = match (is_filter, channels_last) {
+            (true, _) => constants.group_filter,
+            (false, true) => constants.group_last,
+            (false, false) => constants.group_first,
+        };
+        let clock = self.multiprocessors * self.boost;
+        let Shape { batch, rows, inner, columns, .. } = unfolded(convolution);
+        let breadth = GROUP_COLUMNS * (columns / GROUP_COLUMNS).ceil();
+        let work = 2.0 * batch * rows * breadth * STEP * (inner / STEP).ceil();
+        let time = work / (clock * unit.flop * share);
+        if !is_filter || !channels_last || groups == FAST_GROUPS {
+            return time;
+        }
+        let width = inputs as f64 / groups as f64;
+        let rate = constants.group_filter_last * (1.0 + width / GROUP_WIDTH);
+        time.max(convolution.multiply_adds() as f64 / (clock * rate))
     }
 
     /// Kernels for tensor cores want channels innermost: cuDNN copies input and output of others, or their gradients.
@@ -348,28 +452,60 @@ impl Model {
             let elements = batch.saturating_mul(channels).saturating_mul(positions);
             self.memory(bytes(dtype.size().times(elements).times(2)))
         };
-        copy(inputs, input_positions) + copy(outputs, positions)
+        self.constants.turn * (copy(inputs, input_positions) + copy(outputs, positions))
     }
 
     /// Attention in one kernel: its products one after another, and the operands from memory.
-    fn attention(&self, launch: &Launch) -> Time {
-        let Kernel::Attention { batch, heads, queries, keys, width, causal, backward } =
-            launch.kernel
+    fn attention(&self, kernel: Kernel, dtype: DType) -> Time {
+        let Kernel::Attention { batch, heads, queries, keys, width, causal, backward } = kernel
         else {
             return Time { us: 0.0, bound: Bound::Bandwidth, is_fitted: false };
         };
-        let unit = self.unit(launch.dtype);
-        let many = batch.saturating_mul(heads);
-        let scores = Shape::new([many, queries, width, keys], true);
-        let result = Shape::new([many, queries, keys, width], true);
-        let both = self.least(scores, unit, true) + self.least(result, unit, true);
-        // The gradients take five products.
+        let unit = self.unit(dtype, self.constants.attention_peak);
+        let [queries, keys] = [(queries, ATTENTION_TILE[0]), (keys, ATTENTION_TILE[1])]
+            .map(|(count, side)| side * (count as f64 / side).ceil());
+        // The gradients take five products instead of two.
         let share = if backward { 2.5 } else { 1.0 } * if causal { 0.5 } else { 1.0 };
-        let arithmetic = both * share;
-        let memory = self.memory(bytes(launch.bytes()));
+        let [batch, heads, width] = [batch, heads, width].map(|count| count as f64);
+        let work = 4.0 * batch * heads * (queries * keys) * width * share;
+        let arithmetic = work / (self.multiprocessors * self.boost * unit.flop * unit.peak);
+        let memory = self.memory(bytes(kernel.bytes(dtype.size())));
         let bound = if arithmetic > memory { Bound::Arithmetic } else { Bound::Bandwidth };
-        Time { us: arithmetic.max(memory), bound, is_fitted: false }
+        let is_fitted = unit.is_fitted && unit.is_tensor && !backward;
+        Time { us: arithmetic.max(memory), bound, is_fitted }
     }
+}
+
+/// The product of a convolution, for each group. Channels that are summed are padded to a multiple of [`ALIGNED`].
+fn unfolded(convolution: Convolution) -> Shape {
+    let Convolution { product, batch, groups, inputs, outputs, .. } = convolution;
+    let Convolution { input_positions, positions, taps, .. } = convolution;
+    let groups = groups.max(1);
+    let (inputs, outputs) = (inputs.div_euclid(groups), outputs.div_euclid(groups));
+    let (rows, seen) = (batch.saturating_mul(positions), batch.saturating_mul(input_positions));
+    let unfolded = padded(inputs).saturating_mul(taps);
+    let sizes = match product {
+        Product::Forward => [groups, rows, unfolded, outputs],
+        Product::Data => {
+            // A tap meets only those positions that a stride left.
+            let summed = padded(outputs).saturating_mul(taps).saturating_mul(positions);
+            [groups, seen, summed.div_ceil(input_positions.max(1)), inputs]
+        }
+        Product::Filter => [groups, unfolded, rows, outputs],
+    };
+    Shape::new(sizes, false)
+}
+
+/// The next multiple of [`ALIGNED`].
+const fn padded(channels: u64) -> u64 {
+    channels.div_ceil(ALIGNED).saturating_mul(ALIGNED)
+}
+
+/// Whether tensor cores can take its channels only after a copy; a picture's own channels are always copied.
+const fn is_odd(convolution: Convolution) -> bool {
+    let Convolution { inputs, outputs, .. } = convolution;
+    let is_even = inputs.is_multiple_of(ALIGNED) && outputs.is_multiple_of(ALIGNED);
+    inputs >= ALIGNED && outputs >= ALIGNED && !is_even
 }
 
 /// Bytes as a number.
@@ -399,10 +535,9 @@ mod tests {
     #[test]
     fn times_are_those_of_the_fitted_model() {
         type Time<'a> = &'a dyn Fn(&Model) -> f64;
-        let single = Unit { flop: 0.0, is_fitted: true };
         let product = |model: &Model| {
             let shape = Shape::new([1, 4096, 1024, 4096], false);
-            model.product(shape, Unit { flop: 2.0 * model.lanes, ..single }, Bytes(4)).us
+            model.product(shape, model.unit(DType::Float32, 1.0), Bytes(4)).us
         };
         let elementwise = |model: &Model| model.memory(4.0 * 3.0 * 16_777_216.0);
         let softmax = |model: &Model| model.softmax(65_536.0, 1024.0, 1.0, Bytes(4));
@@ -417,6 +552,71 @@ mod tests {
             for (gpu, expected) in gpus().into_iter().zip(expected) {
                 let found = time(&Model::new(gpu));
                 assert!((found - expected).abs() < 0.006, "{found} instead of {expected}: {gpu:?}");
+            }
+        }
+    }
+
+    /// A convolution of a batch of 64 from 28 x 28 positions to 14 x 14.
+    fn convolution(product: Product, [groups, channels]: [u64; 2], channels_last: bool) -> Kernel {
+        Kernel::Convolution(Convolution {
+            product,
+            batch: 64,
+            groups,
+            inputs: channels,
+            outputs: channels,
+            input_positions: 784,
+            positions: 196,
+            taps: 9,
+            channels_last,
+        })
+    }
+
+    /// As `python tests/times/networks.py vectors` prints them.
+    #[test]
+    fn times_of_networks_are_those_of_the_fitted_model() {
+        let (batch, rows) = (2, 197);
+        let kernels: [(Kernel, [f64; 3]); 10] = [
+            (
+                Kernel::Gemm { batch: 1, rows: 8192, inner: 768, columns: 3072, batched: false },
+                [585.82, 247.74, 153.62],
+            ),
+            (convolution(Product::Forward, [1, 256], false), [289.94, 117.77, 76.51]),
+            (convolution(Product::Data, [1, 256], true), [215.46, 103.13, 59.69]),
+            (convolution(Product::Filter, [1, 250], true), [627.82, 282.11, 119.31]),
+            (convolution(Product::Forward, [32, 256], false), [74.31, 19.76, 34.81]),
+            (convolution(Product::Filter, [8, 256], true), [2488.42, 1072.25, 2271.25]),
+            (convolution(Product::Filter, [256, 256], false), [107.78, 46.44, 98.37]),
+            (
+                Kernel::Attention {
+                    batch,
+                    heads: 12,
+                    queries: rows,
+                    keys: rows,
+                    width: 64,
+                    causal: false,
+                    backward: true,
+                },
+                [8.94, 3.85, 3.32],
+            ),
+            (
+                Kernel::BatchNorm {
+                    channels: 64,
+                    width: 802_816,
+                    backward: true,
+                    channels_last: false,
+                },
+                [1405.99, 1305.56, 885.82],
+            ),
+            (Kernel::Norm { rows: 200_000, width: 32, inputs: 1 }, [330.07, 211.96, 187.69]),
+        ];
+        for (kernel, expected) in kernels {
+            for (id, expected) in ["rtx-3090", "rtx-4090", "a100-40gb"].into_iter().zip(expected) {
+                let gpu = Gpu::of(device::find(id).unwrap()).unwrap();
+                let found = Model::new(gpu).work(kernel, DType::Float16).us;
+                assert!(
+                    (found - expected).abs() < 0.006,
+                    "{found}, not {expected}: {kernel:?}, {id}"
+                );
             }
         }
     }
