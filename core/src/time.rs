@@ -7,7 +7,9 @@
 //! The host launches kernels while the device runs earlier ones, so a step takes the longer of both times.
 
 mod constants;
+mod host;
 mod model;
+mod utilisation;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +20,9 @@ use crate::eager::launch::{Class, Launch};
 use crate::error::{Error, ErrorKind};
 use crate::trace::Phase;
 
+use self::host::Host;
 use self::model::Model;
+pub use self::utilisation::{Busy, Share, Use, Utilisation};
 
 /// The facts about a GPU that decide over times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,8 @@ pub enum Bound {
     Bandwidth,
     /// The host.
     Launches,
+    /// The data loader.
+    Loader,
 }
 
 impl Bound {
@@ -70,6 +76,7 @@ impl Bound {
             Self::Arithmetic => "arithmetic",
             Self::Bandwidth => "bandwidth",
             Self::Launches => "launches",
+            Self::Loader => "loader",
         }
     }
 }
@@ -133,6 +140,11 @@ impl Part {
     }
 }
 
+/// Microseconds that a launch takes on a GPU by the formula of its kind, before any shortest time of kernels.
+pub fn microseconds(launch: &Launch, gpu: Gpu) -> f64 {
+    Model::new(gpu).time(launch).us
+}
+
 /// How long a step takes, and what of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepTime {
@@ -148,26 +160,61 @@ pub struct StepTime {
     pub unfitted: Part,
     /// Kernels that no rule states: assumed from what operators allocate.
     pub assumed: Part,
+    /// What the kernels use of the GPU.
+    pub busy: Busy,
+    /// How long the GPU at most counts as busy after kernels.
+    pub linger: Picoseconds,
+    /// Time that a data loader takes for the samples of a step, while earlier ones are computed.
+    pub loader: Picoseconds,
 }
 
 impl StepTime {
     /// The time of a step's kernels on a GPU.
     pub fn of(launches: &Launches, gpu: Gpu) -> Self {
         let model = Model::new(gpu);
+        let host = Host::read();
         let mut sum = Self::default();
+        sum.all.launch = Picoseconds::of(host.step);
         for launch in &launches.list {
-            sum.add(launch, &model);
+            sum.add(launch, &model, &host, gpu);
         }
         sum
     }
 
-    /// The time of the step: the host launches kernels while the device runs.
+    /// The same where a data loader gives a step's samples at a rate, in samples per second.
+    #[must_use]
+    pub fn with_loader(self, samples: u64, rate: u64) -> Self {
+        const SECOND: u128 = 1_000_000_000_000;
+        let time = u128::from(samples).saturating_mul(SECOND).div_ceil(u128::from(rate.max(1)));
+        Self { loader: Picoseconds(u64::try_from(time).unwrap_or(u64::MAX)), ..self }
+    }
+
+    /// What the step uses of the GPU, on average.
+    pub fn utilisation(&self) -> Utilisation {
+        let Picoseconds(idle) = self.all.launch;
+        let idle = Picoseconds(idle.saturating_sub(self.all.device.0));
+        let mut gpu = self.all.device;
+        gpu += idle.min(self.linger);
+        let of = |part| Share::of(part, self.step());
+        Utilisation {
+            gpu: of(gpu),
+            sm_active: of(self.busy.sm_active),
+            sm_occupancy: of(self.busy.sm_occupancy),
+            tensor_active: of(self.busy.tensor_active),
+            dram_active: of(self.busy.dram_active),
+        }
+    }
+
+    /// The time of the step: the host launches kernels while the device runs, and a loader works ahead.
     pub fn step(&self) -> Picoseconds {
-        self.all.device.max(self.all.launch)
+        self.all.device.max(self.all.launch).max(self.loader)
     }
 
     /// What most of the step waits for.
     pub fn bound(&self) -> Bound {
+        if self.loader > self.all.device.max(self.all.launch) {
+            return Bound::Loader;
+        }
         if self.all.launch > self.all.device {
             return Bound::Launches;
         }
@@ -179,12 +226,16 @@ impl StepTime {
         }
     }
 
-    fn add(&mut self, launch: &Launch, model: &Model) {
+    fn add(&mut self, launch: &Launch, model: &Model, host: &Host, gpu: Gpu) {
         let time = model.time(launch);
         let times = launch.times;
+        let uses = Use::of(&launch.kernel, launch.dtype, gpu);
+        let us = host.at_least(time.us, uses.kernels);
+        self.busy.add(&uses, us, times);
+        self.linger += Picoseconds::of(host.linger).times(uses.kernels.saturating_mul(times));
         let part = Part {
-            device: Picoseconds::of(time.us).times(times),
-            launch: Picoseconds::of(model.launch(&launch.kernel)).times(times),
+            device: Picoseconds::of(us).times(times),
+            launch: Picoseconds::of(host.microseconds(launch)).times(times),
             kernels: launch.kernel.kernels().saturating_mul(times),
             multiply_adds: launch.multiply_adds().saturating_mul(times),
             bytes: launch.bytes().times(times),

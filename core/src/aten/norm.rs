@@ -35,6 +35,15 @@ pub fn native_batch_norm(
     batch_norm_with(rt, x, weight, bias, &[], true)
 }
 
+/// `num_batches_tracked.add_(1)`, before `aten::batch_norm` in training.
+pub fn count_batch(rt: &Runtime) {
+    if rt.is_launching() {
+        rt.enter_operator("aten::add_");
+        let kernel = Kernel::Elementwise { read: Bytes(8), written: Bytes(8) };
+        rt.launch(&[], kernel, DType::Int64);
+    }
+}
+
 /// The same with statistics of its own, which are saved.
 fn batch_norm_with(
     rt: &Runtime,

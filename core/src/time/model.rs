@@ -12,7 +12,7 @@ use super::constants::Constants;
 use super::{Bound, Gpu};
 use crate::bytes::Bytes;
 use crate::device::MemoryKind;
-use crate::eager::launch::{Class, Convolution, Kernel, Launch, Product};
+use crate::eager::launch::{Convolution, Kernel, Launch, Product};
 use crate::tensor::DType;
 
 /// GB/s into bytes per microsecond, and GFLOP/s into FLOP per microsecond.
@@ -142,17 +142,6 @@ impl Model {
                 moves(self.memory(bytes(launch.bytes())), false)
             }
         }
-    }
-
-    /// Microseconds that the host takes to launch it.
-    pub(super) fn launch(&self, kernel: &Kernel) -> f64 {
-        let each = match kernel.class() {
-            Class::Gemm | Class::Convolution | Class::Attention => self.constants.launch_gemm,
-            Class::Softmax => self.constants.launch_softmax,
-            Class::Norm => self.constants.launch_norm,
-            _ => self.constants.launch_elementwise,
-        };
-        each * kernel.kernels() as f64
     }
 
     /// Time to move bytes to or from DRAM.
