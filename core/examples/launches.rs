@@ -4,8 +4,8 @@
 //!
 //! A line of `mlp.csv` is a perceptron; its number is its name. `model NAME FILE setting=value …` prints the kernels of
 //! one model, whose dimensions are settings too. A run begins with the line `run NAME`. The other lines have the phase,
-//! the class, how often the kernel runs, tensors of a list, kernels, microseconds on an A100, the share of
-//! multiprocessors and of warps that it uses, and microseconds of tensor cores and of DRAM at their peaks.
+//! the class of kernel, how often the kernel runs, tensors of a list, kernels, microseconds on an A100, the share of
+//! multiprocessors and of warps that it uses, microseconds in which those move its bytes, and those of tensor cores and of DRAM at their peaks.
 //!
 //! `grids kernels_2023.csv` compares the blocks of measured products on A100 with ours.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
@@ -107,7 +107,7 @@ fn print(name: &str, launches: &Launches, gpu: Gpu) {
         let uses = Use::of(&launch.kernel, launch.dtype, gpu);
         let tensors = if let Kernel::Foreach { tensors, .. } = launch.kernel { tensors } else { 0 };
         println!(
-            "{} {} {} {} {} {:.3} {:.4} {:.4} {:.3} {:.3}",
+            "{} {} {} {} {} {:.3} {:.4} {:.4} {:.3} {:.3} {:.3}",
             launch.phase.name(),
             launch.kernel.class().name(),
             launch.times,
@@ -116,6 +116,7 @@ fn print(name: &str, launches: &Launches, gpu: Gpu) {
             time::microseconds(launch, gpu),
             uses.share,
             uses.occupancy,
+            uses.moving_us,
             uses.tensor_us,
             uses.dram_us
         );

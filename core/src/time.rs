@@ -174,7 +174,6 @@ impl StepTime {
         let model = Model::new(gpu);
         let host = Host::read();
         let mut sum = Self::default();
-        sum.all.launch = Picoseconds::of(host.step);
         for launch in &launches.list {
             sum.add(launch, &model, &host, gpu);
         }
@@ -230,7 +229,7 @@ impl StepTime {
         let time = model.time(launch);
         let times = launch.times;
         let uses = Use::of(&launch.kernel, launch.dtype, gpu);
-        let us = host.at_least(time.us, uses.kernels);
+        let us = host.at_least(time.us, &uses);
         self.busy.add(&uses, us, times);
         self.linger += Picoseconds::of(host.linger).times(uses.kernels.saturating_mul(times));
         let part = Part {

@@ -1,7 +1,8 @@
 //! The time that the host takes for a step: Python, PyTorch's dispatcher, autograd and the driver.
 //!
 //! `tests/times/utilisation.py` fits the constants to training steps of small perceptrons, whose device mostly waits
-//! for the host. They are those of one machine; another may be twice as fast.
+//! for the host. They are those of one machine; another may be twice as fast. What a loop does besides, such as
+//! printing, is not counted.
 #![expect(
     clippy::float_arithmetic,
     clippy::as_conversions,
@@ -9,6 +10,7 @@
     reason = "times are estimates in floats; no sum of bytes is"
 )]
 
+use super::Use;
 use crate::decimal;
 use crate::eager::launch::{Kernel, Launch};
 use crate::trace::Phase;
@@ -19,7 +21,6 @@ const TEXT: &str = include_str!("../../../tests/times/host.toml");
 /// The constants by name; [`TEXT`] has their meaning and unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Host {
-    pub(super) step: f64,
     pub(super) forward_operator: f64,
     pub(super) backward_operator: f64,
     pub(super) list_tensor: f64,
@@ -33,7 +34,6 @@ impl Host {
         let mut all = Self::default();
         for (name, value) in TEXT.lines().filter_map(|line| line.split_once(" = ")) {
             let place = match name {
-                "step" => &mut all.step,
                 "forward_operator" => &mut all.forward_operator,
                 "backward_operator" => &mut all.backward_operator,
                 "list_tensor" => &mut all.list_tensor,
@@ -46,9 +46,10 @@ impl Host {
         all
     }
 
-    /// The time of kernels on the device, each of which takes the shortest time at least.
-    pub(super) fn at_least(&self, us: f64, kernels: u64) -> f64 {
-        us.max(self.shortest_kernel * kernels as f64)
+    /// The time of kernels on the device: each takes the shortest time at least, and few multiprocessors move its
+    /// bytes slowly.
+    pub(super) fn at_least(&self, us: f64, uses: &Use) -> f64 {
+        us.max(self.shortest_kernel * uses.kernels as f64).max(uses.moving_us)
     }
 
     /// Microseconds until the host has launched it.
@@ -75,7 +76,6 @@ mod tests {
     fn every_constant_is_written() {
         let host = Host::read();
         let all = [
-            host.step,
             host.forward_operator,
             host.backward_operator,
             host.list_tensor,

@@ -102,6 +102,8 @@ pub struct Use {
     pub share: f64,
     /// Resident warps, over the most that can be.
     pub occupancy: f64,
+    /// Microseconds at least, in which the busy multiprocessors move its bytes from L2; 0 for products.
+    pub moving_us: f64,
     /// Microseconds of tensor cores at their peak.
     pub tensor_us: f64,
     /// Microseconds of DRAM at its bandwidth.
@@ -154,6 +156,7 @@ impl Use {
             kernels,
             share,
             occupancy: share * resident / threads,
+            moving_us: if grid.multiplies { 0.0 } else { moving_us(kernel, dtype, gpu) / share },
             tensor_us: tensor_us(kernel, dtype, gpu),
             dram_us: dram_us(kernel, dtype, gpu),
         }
@@ -232,6 +235,12 @@ impl Grid {
         let parts = if product == Product::Filter { parts } else { 1.0 };
         Self { threads: 256.0, ..Self::of_product([number(groups) * parts, rows, columns], gpu) }
     }
+}
+
+/// Microseconds in which all multiprocessors move the bytes of a kernel from L2.
+fn moving_us(kernel: &Kernel, dtype: DType, gpu: Gpu) -> f64 {
+    let clock = gpu.multiprocessors as f64 * f64::from(gpu.rates.boost_mhz);
+    kernel.bytes(dtype.size()).0 as f64 / (clock.max(1.0) * Constants::read().l2_rate)
 }
 
 /// FLOP of tensor cores in a clock of a multiprocessor; 0 where a kernel does not use them.
