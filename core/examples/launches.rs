@@ -3,9 +3,10 @@
 //! `cargo run --release -p highwater-core --example launches -- mlp tests/fixtures/measured/mlp.csv`
 //!
 //! A line of `mlp.csv` is a perceptron; its number is its name. `model NAME FILE setting=value …` prints the kernels of
-//! one model, whose dimensions are settings too. A run begins with the line `run NAME`. The other lines have the phase,
-//! the class of kernel, how often the kernel runs, tensors of a list, kernels, microseconds on an A100, the share of
-//! multiprocessors and of warps that it uses, microseconds in which those move its bytes, and those of tensor cores and of DRAM at their peaks.
+//! one model, whose dimensions are settings too. A run begins with the line `run NAME`. Each further line is a kernel on
+//! an A100: the phase, the class, how often it runs, tensors of a list, kernels that it consists of, microseconds, the
+//! shares of multiprocessors and of warps that it uses, and microseconds in which those multiprocessors move its bytes,
+//! tensor cores multiply at their peak, and DRAM moves its bytes at its bandwidth.
 //!
 //! `grids kernels_2023.csv` compares the blocks of measured products on A100 with ours.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
@@ -55,7 +56,11 @@ fn main() -> Result<()> {
             print(name, &launches(&model, settings)?, gpu);
         }
         ["grids", table] => grids(&fs::read_to_string(table)?, gpu)?,
-        _ => return Err("usage: launches mlp TABLE, model NAME FILE [name=value …], grids TABLE".into()),
+        _ => {
+            return Err(
+                "usage: launches mlp TABLE, model NAME FILE [name=value …], grids TABLE".into()
+            );
+        }
     }
     Ok(())
 }
@@ -139,6 +144,9 @@ fn grids(table: &str, gpu: Gpu) -> Result<()> {
         off += (Use::of(&kernel, DType::Float32, gpu).share - waves / waves.ceil()).abs();
         count += 1;
     }
-    println!("{count} products: the share of busy multiprocessors is off by {:.3}", off / f64::from(count));
+    println!(
+        "{count} products: the share of busy multiprocessors is off by {:.3}",
+        off / f64::from(count)
+    );
     Ok(())
 }

@@ -38,7 +38,7 @@ class Constant:
 
 
 HOST = [
-    Constant('forward_operator', 15, 'us', 'host: one operator of the forward pass, with its module and its autograd node'),
+    Constant('forward_operator', 15, 'us', 'host: one operator of forward, with its module and its autograd node'),
     Constant('backward_operator', 10, 'us', 'host: one operator of the backward pass, or one that no module calls'),
     Constant('list_tensor', 2, 'us', 'host: one tensor in one list that an operator of the optimizer takes'),
     Constant('shortest_kernel', 5, 'us', 'device: the shortest time of a kernel'),
@@ -51,7 +51,7 @@ LOADER = [
     Constant('kilobyte', 0.3, 'us', 'loader: 1,000 bytes of a sample, stacked and copied to the device'),
 ]
 ALL = [*HOST, *LOADER]
-PHASES = ['zero_grad', 'forward', 'backward', 'optimizer']
+COLUMNS = ['inputs', 'batch', 'gpu_util_percent', 'graphics_active', 'sm_active', 'sm_occupancy', 'fp32_active']
 
 
 class Runs:
@@ -106,7 +106,7 @@ class Perceptrons:
 
     def __init__(self, table: Path, launches: Path) -> None:
         self.runs, rows = Runs(launches), read(table)
-        self.column = {name: numbers(rows, name) for name in rows[0] if rows[0][name][0].isdigit() and ' ' not in rows[0][name]}
+        self.column = {name: numbers(rows, name) for name in COLUMNS}
         self.batch = self.column['batch']
         self.bytes = 4 * self.column['inputs'] * self.batch
         self.fp32_us = np.array([work(row) for row in rows]) / (LANES * MHZ)
@@ -129,9 +129,10 @@ class Perceptrons:
 
         def residuals(x: np.ndarray) -> np.ndarray:
             found = self.utilisation(values(x))
-            shares = [(found['gpu'] - column['graphics_active'])[half], (found['sm_active'] - column['sm_active'])[half]]
+            gpu = (found['gpu'] - column['graphics_active'])[half]
+            active = (found['sm_active'] - column['sm_active'])[half]
             fp32 = (self.fp32_us / found['step'] - column['fp32_active'])[is_busy]
-            return np.concatenate([*shares, fp32, FIRMNESS * x])
+            return np.concatenate([gpu, active, fp32, FIRMNESS * x])
 
         found = least_squares(residuals, np.zeros(len(ALL)), loss='soft_l1', f_scale=OUTLIER, diff_step=1e-3)
         return {name: float(f'{value:.4g}') for name, value in values(found.x).items()}
@@ -181,7 +182,8 @@ def numbers(rows: list[dict[str, str]], name: str) -> np.ndarray:
 def error_line(label: str, predicted: np.ndarray, measured: np.ndarray) -> str:
     """Mean absolute error, mean of the signed one, and the mean of what was measured."""
     error = (predicted - measured)[~np.isnan(measured)]
-    return f'  {label:<52} {len(error):>5}   {abs(error).mean():>6.3f}  {error.mean():>+6.3f}  {np.nanmean(measured):>6.3f}'
+    numbers_of = f'{abs(error).mean():>6.3f}  {error.mean():>+6.3f}  {np.nanmean(measured):>6.3f}'
+    return f'  {label:<52} {len(error):>5}   {numbers_of}'
 
 
 def judge_perceptrons(title: str, found: dict[str, np.ndarray], runs: Perceptrons, mask: np.ndarray) -> list[str]:
@@ -199,17 +201,22 @@ def judge_perceptrons(title: str, found: dict[str, np.ndarray], runs: Perceptron
 def judge_jobs(title: str, found: dict[str, np.ndarray], jobs: Jobs) -> list[str]:
     """Shares of jobs: small images, large images, and both."""
     lines = [title]
-    for group, mask in (('32 px', jobs.is_cifar), ('224 and 299 px', ~jobs.is_cifar), ('all', jobs.is_cifar | True)):
-        for name, words in (('sm_active', 'SM active'), ('sm_occupancy', 'SM occupancy'), ('dram_active', 'DRAM active')):
+    groups = {'32 px': jobs.is_cifar, '224 and 299 px': ~jobs.is_cifar, 'all': jobs.is_cifar | True}
+    shares = {'sm_active': 'SM active', 'sm_occupancy': 'SM occupancy', 'dram_active': 'DRAM active'}
+    for group, mask in groups.items():
+        for name, words in shares.items():
             measured = numbers(jobs.rows, f'{name}_mean')
             lines.append(error_line(f'{words}, {group}', found[name][mask], measured[mask]))
     return [*lines, '']
 
 
 def job_lines(C: dict[str, float], jobs: Jobs) -> list[str]:
-    """Each job: milliseconds of a step, then SM active and DRAM active."""
+    """Each job: milliseconds of a step, SM active and DRAM active."""
     free, given = jobs.utilisation(C, knows_rate=False), jobs.utilisation(C, knows_rate=True)
-    lines = ['Each job: ms of a step; SM active measured, loader as fast as needed, rate given; the same of DRAM active']
+    lines = [
+        'Each job: ms of a step, measured and ours without a rate;',
+        'SM active: measured, ours with the loader as fast as needed, ours with its rate given; the same of DRAM active',
+    ]
     for at, row in enumerate(jobs.rows):
         numbers_of = [jobs.loader[at] / 1000, free['step'][at] / 1000]
         for name in ('sm_active', 'dram_active'):

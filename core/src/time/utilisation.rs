@@ -166,8 +166,10 @@ impl Use {
 impl Grid {
     fn of(kernel: &Kernel, dtype: DType, gpu: Gpu) -> Self {
         let element = dtype.size().0.max(1) as f64;
-        let light = |blocks: f64, threads: f64| {
-            Self { blocks: blocks.ceil().max(1.0), threads, multiplies: false }
+        let light = |blocks: f64, threads: f64| Self {
+            blocks: blocks.ceil().max(1.0),
+            threads,
+            multiplies: false,
         };
         let elements = |count: f64| light(count / ELEMENTS_OF_BLOCK, 128.0);
         match *kernel {
@@ -188,8 +190,8 @@ impl Grid {
             }
             Kernel::Softmax { rows, width, .. } => match width {
                 // Four rows to a block, each by one warp.
-                ..=1024 => light(rows as f64 / 4.0, 128.0),
-                ..=2048 => light(rows as f64, 256.0),
+                0..=1024 => light(rows as f64 / 4.0, 128.0),
+                1025..=2048 => light(rows as f64, 256.0),
                 _ => light(rows as f64, 512.0),
             },
             Kernel::Norm { rows, .. } => light(rows as f64, 512.0),
@@ -283,9 +285,8 @@ fn turned(kernel: &Kernel, dtype: DType, gpu: Gpu) -> (u64, [f64; 2]) {
 fn dram_us(kernel: &Kernel, dtype: DType, gpu: Gpu) -> f64 {
     let constants = Constants::read();
     let l2 = (KIB * f64::from(gpu.rates.l2_kib)).max(1.0);
-    let missed = |size: f64| {
-        size * ((size / l2 - constants.l2_free) / constants.l2_span).clamp(0.0, 1.0)
-    };
+    let missed =
+        |size: f64| size * ((size / l2 - constants.l2_free) / constants.l2_span).clamp(0.0, 1.0);
     let (_, [input, output]) = turned(kernel, dtype, gpu);
     let own = kernel.bytes(dtype.size()).0 as f64;
     let all = missed(own) + missed(input) + missed(output);
