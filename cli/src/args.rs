@@ -1,6 +1,6 @@
 //! The arguments of the command line.
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{IntErrorKind, NonZeroU64, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};

@@ -20,6 +20,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Read as _;
 
 use highwater_core::config::SETTINGS;
 use highwater_core::device;
@@ -50,7 +51,8 @@ fn main() -> Result<()> {
             }
         }
         ["model", name, path, ref settings @ ..] => {
-            let file = fs::read(path)?;
+            let mut file = Vec::new();
+            fs::File::open(path)?.read_to_end(&mut file)?;
             let file_name = path.rsplit('/').next().unwrap_or(path);
             let model = highwater_core::open(&mut file.as_slice(), file_name)?;
             print(name, &launches(&model, settings)?, gpu);
