@@ -1,6 +1,6 @@
 //! The arguments of the command line.
 
-use std::num::{IntErrorKind, NonZeroUsize, ParseIntError};
+use std::num::{IntErrorKind, NonZeroU64, NonZeroUsize, ParseIntError};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -47,7 +47,7 @@ pub(crate) enum Task {
     /// Show what published estimators say of the same training
     Compare(Question),
     /// Estimate how long a training step takes on each GPU
-    Time(Question),
+    Time(Timing),
     /// Score published estimators, and ours, over measured runs
     Scoreboard(Scoreboard),
     /// Read a memory snapshot of PyTorch, or predict the peaks on a GPU from a profiler trace of a CPU
@@ -102,6 +102,17 @@ pub(crate) struct Question {
     /// Print JSON: bytes as integers, times in picoseconds
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A model, its training, and how fast its data comes.
+#[derive(Args, Debug)]
+pub(crate) struct Timing {
+    #[command(flatten)]
+    pub(crate) question: Question,
+
+    /// Samples per second that the data loader gives (default: as fast as needed)
+    #[arg(long, value_name = "N")]
+    pub(crate) loader: Option<NonZeroU64>,
 }
 
 /// Measured runs, and where their scores go.

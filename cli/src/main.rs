@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         },
         Task::Time(arguments) => match time_steps(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
-            Err(error) => return complain(&locate(&arguments.model, &error), BAD_INPUT),
+            Err(error) => return complain(&locate(&arguments.question.model, &error), BAD_INPUT),
         },
         Task::Scoreboard(arguments) => match scoreboard::scoreboard(&arguments) {
             Ok(output) => (output, ExitCode::SUCCESS),
@@ -195,8 +195,8 @@ fn compare_all(arguments: &args::Question) -> Result<String, Error> {
     estimators::compare(&open(&arguments.model)?, arguments)
 }
 
-fn time_steps(arguments: &args::Question) -> Result<String, Error> {
-    time::time(&open(&arguments.model)?, arguments)
+fn time_steps(arguments: &args::Timing) -> Result<String, Error> {
+    time::time(&open(&arguments.question.model)?, arguments)
 }
 
 /// The name of a model in answers: that of its file without folders, or its name in the catalogue.

@@ -1,13 +1,14 @@
 //! `highwater time`: how long a training step takes, here and on other GPUs.
 
 use std::fmt::Write as _;
+use std::num::NonZeroU64;
 
 use highwater_core::device::{self, Device};
-use highwater_core::time::{Gpu, Part, Picoseconds, StepTime};
+use highwater_core::time::{Bound, Gpu, Part, Picoseconds, Share, StepTime};
 use highwater_core::{Bytes, Config, Error, Model};
 use serde_json::{Value, json};
 
-use crate::args::Question;
+use crate::args::Timing;
 use crate::table::{Align, Cell, Table};
 use crate::text::{FAINT, HEAD};
 
@@ -21,25 +22,32 @@ struct Timed {
 }
 
 /// The time of a step on the configured GPU, and on all whose vendors publish their rates.
-pub(crate) fn time(model: &Model, arguments: &Question) -> Result<String, Error> {
-    let config = arguments.training.over(model.defaults())?;
-    let own = on(model, &config, device::find(&config.device)?)?;
+pub(crate) fn time(model: &Model, arguments: &Timing) -> Result<String, Error> {
+    let question = &arguments.question;
+    let config = question.training.over(model.defaults())?;
+    let own = on(model, &config, device::find(&config.device)?, arguments.loader)?;
     let others = device::all().iter().filter(|device| device.id != config.device);
     let others = others.filter(|device| device.rates().is_some());
     let others: Result<Vec<Timed>, Error> =
-        others.map(|device| on(model, &config, device)).collect();
+        others.map(|device| on(model, &config, device, arguments.loader)).collect();
     let mut all = others?;
     all.push(own);
     all.sort_by_key(|timed| timed.time.step());
     let is_own = |timed: &&Timed| timed.device.id == config.device;
     let own = all.iter().find(is_own).expect("it was put there");
-    if arguments.json {
+    if question.json {
         return Ok(format!("{:#}\n", answer(own, &all)));
     }
     Ok(text(own, &all))
 }
 
-fn on(model: &Model, config: &Config, device: &'static Device) -> Result<Timed, Error> {
+/// The step on one GPU, with a data loader of this rate.
+fn on(
+    model: &Model,
+    config: &Config,
+    device: &'static Device,
+    loader: Option<NonZeroU64>,
+) -> Result<Timed, Error> {
     let gpu = Gpu::of(device)?;
     let mut there = config.clone();
     there.choose_device(device.id);
@@ -47,7 +55,12 @@ fn on(model: &Model, config: &Config, device: &'static Device) -> Result<Timed, 
     let batch = model.open_dims().into_iter().find(|dim| dim.batch);
     let batch = batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
     let samples = batch.saturating_mul(config.accumulate.get());
-    Ok(Timed { device, gpu, time: StepTime::of(&launches, gpu), samples })
+    let time = StepTime::of(&launches, gpu);
+    let time = match loader {
+        Some(rate) => time.with_loader(samples, rate.get()),
+        None => time,
+    };
+    Ok(Timed { device, gpu, time, samples })
 }
 
 impl Timed {
@@ -61,12 +74,6 @@ impl Timed {
         let moved = per_second(self.time.all.bytes.0, self.time.step());
         let bandwidth = u64::from(self.gpu.rates.bandwidth).saturating_mul(1_000_000_000);
         Bytes(moved).parts_of(Bytes(bandwidth), 100)
-    }
-
-    /// How much of the step the GPU computes at all.
-    fn busy_percent(&self) -> u64 {
-        let Picoseconds(device) = self.time.all.device;
-        Bytes(device).parts_of(Bytes(self.time.step().0), 100)
     }
 
     /// COUNT: operations in a second, in tenths of 10^12.
@@ -91,11 +98,18 @@ fn text(own: &Timed, all: &[Timed]) -> String {
         named(own),
         tenths(own.rate())
     );
+    let used = step.utilisation();
+    let percent = Share::percent;
     writeln!(
         text,
-        "The GPU computes {} % of that time; most of the step waits for {}.\n",
-        own.busy_percent(),
-        step.bound().name()
+        "The GPU computes {} % of that time; most of the step waits for {}.\n\
+         SM active {} %, SM occupancy {} %, tensor active {} %, DRAM active {} %, as DCGM averages them.\n",
+        percent(used.gpu),
+        if step.bound() == Bound::Loader { "the data loader" } else { step.bound().name() },
+        percent(used.sm_active),
+        percent(used.sm_occupancy),
+        percent(used.tensor_active),
+        percent(used.dram_active)
     )
     .ok();
     let mut parts = Table::of_numbers_behind(1);
@@ -189,6 +203,7 @@ fn step(timed: &Timed) -> Value {
         })
     };
     let time = &timed.time;
+    let used = time.utilisation().named().map(|(name, share)| (name.to_owned(), fraction(share)));
     let phases = time.by_phase.iter().map(|(phase, of)| (phase.name().to_owned(), part(of)));
     let classes = time.by_class.iter().map(|(class, of)| (class.name().to_owned(), part(of)));
     json!({
@@ -197,10 +212,18 @@ fn step(timed: &Timed) -> Value {
         "picoseconds": time.step().0,
         "samples": timed.samples,
         "bound": time.bound().name(),
+        "loader_picoseconds": time.loader.0,
+        "utilisation": used.into_iter().collect::<serde_json::Map<_, _>>(),
         "all": part(&time.all),
         "phases": phases.collect::<serde_json::Map<_, _>>(),
         "classes": classes.collect::<serde_json::Map<_, _>>(),
         "unfitted": part(&time.unfitted),
         "assumed": part(&time.assumed),
     })
+}
+
+/// A number from 0 to 1.
+#[expect(clippy::float_arithmetic, reason = "JSON has shares as fractions")]
+fn fraction(share: Share) -> Value {
+    json!(f64::from(share.0) / f64::from(Share::ALL))
 }

@@ -9,9 +9,11 @@
 
 mod clock;
 mod constants;
+mod host;
 mod interval;
 mod model;
 mod timing;
+mod utilisation;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,8 +27,10 @@ use crate::step::ITERATIONS;
 use crate::trace::{LabelId, Phase};
 
 pub use self::clock::Clock;
+use self::host::Host;
 use self::model::Model;
 pub use self::timing::Timing;
+pub use self::utilisation::{Busy, Share, Use, Utilisation};
 
 /// The facts about a GPU that decide over times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,8 @@ pub enum Bound {
     Bandwidth,
     /// The host.
     Launches,
+    /// The data loader.
+    Loader,
 }
 
 impl Bound {
@@ -78,6 +84,7 @@ impl Bound {
             Self::Arithmetic => "arithmetic",
             Self::Bandwidth => "bandwidth",
             Self::Launches => "launches",
+            Self::Loader => "loader",
         }
     }
 }
@@ -174,6 +181,11 @@ impl Part {
     }
 }
 
+/// Microseconds that a launch takes on a GPU by the formula of its kind, before any shortest time of kernels.
+pub fn microseconds(launch: &Launch, gpu: Gpu) -> f64 {
+    Model::new(gpu).time(launch).us
+}
+
 /// How long a step takes, and what of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepTime {
@@ -195,26 +207,60 @@ pub struct StepTime {
     pub unfitted: Part,
     /// Kernels that no rule states: assumed from what operators allocate.
     pub assumed: Part,
+    /// What the kernels use of the GPU.
+    pub busy: Busy,
+    /// How long the GPU at most counts as busy after kernels.
+    pub linger: Picoseconds,
+    /// Time that a data loader takes for the samples of a step, while earlier ones are computed.
+    pub loader: Picoseconds,
 }
 
 impl StepTime {
     /// The time of a step's kernels on a GPU: those of a steady iteration.
     pub fn of(launches: &Launches, gpu: Gpu) -> Self {
         let model = Model::new(gpu);
+        let host = Host::read();
         let mut sum = Self::default();
         for launch in launches.of_iteration(ITERATIONS) {
-            sum.add(launch, &model);
+            sum.add(launch, &model, &host, gpu);
         }
         sum
     }
 
-    /// The time of the step: the host launches kernels while the device runs.
+    /// The same where a data loader gives a step's samples at a rate, in samples per second.
+    #[must_use]
+    pub fn with_loader(self, samples: u64, rate: u64) -> Self {
+        const SECOND: u128 = 1_000_000_000_000;
+        let time = u128::from(samples).saturating_mul(SECOND).div_ceil(u128::from(rate.max(1)));
+        Self { loader: Picoseconds(u64::try_from(time).unwrap_or(u64::MAX)), ..self }
+    }
+
+    /// What the step uses of the GPU, on average.
+    pub fn utilisation(&self) -> Utilisation {
+        let Picoseconds(idle) = self.all.launch;
+        let idle = Picoseconds(idle.saturating_sub(self.all.device.0));
+        let mut gpu = self.all.device;
+        gpu += idle.min(self.linger);
+        let of = |part| Share::of(part, self.step());
+        Utilisation {
+            gpu: of(gpu),
+            sm_active: of(self.busy.sm_active),
+            sm_occupancy: of(self.busy.sm_occupancy),
+            tensor_active: of(self.busy.tensor_active),
+            dram_active: of(self.busy.dram_active),
+        }
+    }
+
+    /// The time of the step: the host launches kernels while the device runs, and a loader works ahead.
     pub fn step(&self) -> Picoseconds {
-        self.all.device.max(self.all.launch)
+        self.all.device.max(self.all.launch).max(self.loader)
     }
 
     /// What most of the step waits for.
     pub fn bound(&self) -> Bound {
+        if self.loader > self.all.device.max(self.all.launch) {
+            return Bound::Loader;
+        }
         if self.all.launch > self.all.device {
             return Bound::Launches;
         }
@@ -226,12 +272,16 @@ impl StepTime {
         }
     }
 
-    fn add(&mut self, launch: &Launch, model: &Model) {
+    fn add(&mut self, launch: &Launch, model: &Model, host: &Host, gpu: Gpu) {
         let time = model.time(launch);
         let times = launch.times;
+        let uses = Use::of(&launch.kernel, launch.dtype, gpu);
+        let us = host.at_least(time.us, &uses);
+        self.busy.add(&uses, us, times);
+        self.linger += Picoseconds::of(host.linger).times(uses.kernels.saturating_mul(times));
         let part = Part {
-            device: Picoseconds::of(time.us).times(times),
-            launch: Picoseconds::of(model.launch(&launch.kernel)).times(times),
+            device: Picoseconds::of(us).times(times),
+            launch: Picoseconds::of(host.microseconds(launch)).times(times),
             kernels: launch.kernel.kernels().saturating_mul(times),
             multiply_adds: launch.multiply_adds().saturating_mul(times),
             bytes: launch.bytes().times(times),

@@ -15,7 +15,7 @@ fn resnet50() -> String {
 fn a_step_is_timed_by_phase_and_kind() {
     let outcome = highwater(&["time", &resnet50(), "--batch", "32", "--device", "t4"]);
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
-    let shown: Vec<&str> = outcome.stdout.lines().take(14).collect();
+    let shown: Vec<&str> = outcome.stdout.lines().take(15).collect();
     expect![[r#"
         A step takes 291 ms on T4: 110 samples per second.
         The GPU computes 100 % of that time; most of the step waits for arithmetic.
@@ -56,4 +56,26 @@ fn a_gpu_without_published_rates_is_refused() {
     let outcome = highwater(&["time", &resnet50(), "--device", "b200"]);
     assert_eq!(outcome.status, Some(2));
     assert!(outcome.stderr.contains("B200 has no published rates"), "{}", outcome.stderr);
+}
+
+/// A loader that is too slow makes the step longer, and the GPU wait.
+#[test]
+fn a_slow_loader_leaves_the_gpu_idle() {
+    let answer = |loader: &[&str]| -> Value {
+        let model = resnet50();
+        let given = ["time", &model, "--batch", "32", "--device", "a100-40gb", "--json"];
+        let outcome = highwater(&[given.as_slice(), loader].concat());
+        serde_json::from_str(&outcome.stdout).expect("it is JSON")
+    };
+    let (free, slow) = (answer(&[]), answer(&["--loader", "100"]));
+    assert_eq!(slow["step"]["picoseconds"].as_u64(), Some(320_000_000_000));
+    assert_eq!(slow["step"]["bound"].as_str(), Some("loader"));
+    for (name, share) in free["step"]["utilisation"].as_object().expect("it has shares") {
+        let [free, slow] = [share, &slow["step"]["utilisation"][name]].map(Value::as_f64);
+        assert!(slow < free && free <= Some(1.0), "{name}: {slow:?} {free:?}");
+    }
+    let model = resnet50();
+    let outcome = highwater(&["time", &model, "--batch", "32", "--device", "t4", "--loader", "10"]);
+    let shown: Vec<&str> = outcome.stdout.lines().take(3).collect();
+    expect![[r#""#]].assert_eq(&shown.join("\n"));
 }

@@ -22,7 +22,9 @@ pub fn batch_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
-    batch_norm_with(rt, x, weight, bias, &[], false)
+    let y = batch_norm_with(rt, x, weight, bias, &[], false);
+    count_batch(rt);
+    y
 }
 
 /// `aten::native_batch_norm`: the native kernels, whatever cuDNN can do.
@@ -32,7 +34,15 @@ pub fn native_batch_norm(
     weight: Option<&Tensor>,
     bias: Option<&Tensor>,
 ) -> Tensor {
-    batch_norm_with(rt, x, weight, bias, &[], true)
+    let y = batch_norm_with(rt, x, weight, bias, &[], true);
+    count_batch(rt);
+    y
+}
+
+/// The kernel of `num_batches_tracked.add_(1)`, which the module runs in training.
+fn count_batch(rt: &Runtime) {
+    let kernel = Kernel::Elementwise { read: Bytes(8), written: Bytes(8) };
+    rt.launch(&[], kernel, DType::Int64);
 }
 
 /// The same with statistics of its own, which are saved.

@@ -219,6 +219,10 @@ pub enum Kernel {
         written: Bytes,
         /// COUNT: kernels that it takes.
         kernels: u64,
+        /// COUNT: tensors of each list.
+        tensors: u64,
+        /// COUNT: blocks of threads of all its kernels.
+        blocks: u64,
     },
 }
 
@@ -542,10 +546,19 @@ impl Runtime {
         if let Some(first) = tensors.first().filter(|_| self.is_launching()) {
             let size = tensors.iter().map(touched).sum::<Bytes>();
             let (read, written) = (size.times(passes.reads), size.times(passes.writes));
-            let kernels = passes.kernels(tensors);
-            self.launch(&[], Kernel::Foreach { read, written, kernels }, first.dtype());
+            let blocks = chunks(tensors);
+            let kernels = passes.kernels(tensors, blocks);
+            let tensors = u64::try_from(tensors.len()).unwrap_or(u64::MAX);
+            let kernel = Kernel::Foreach { read, written, kernels, tensors, blocks };
+            self.launch(&[], kernel, first.dtype());
         }
     }
+}
+
+/// COUNT: blocks of threads for a list of tensors, each for a piece of one tensor.
+fn chunks(tensors: &[Tensor]) -> u64 {
+    const CHUNK: u64 = 65_536;
+    tensors.iter().map(|tensor| tensor.numel().div_ceil(CHUNK)).sum()
 }
 
 /// How often an operator reads and writes tensors of one size.
@@ -559,8 +572,7 @@ pub struct Passes {
 
 impl Passes {
     /// COUNT: kernels for lists of such tensors (`multi_tensor_apply`, `native/cuda/MultiTensorApply.cuh`).
-    fn kernels(self, tensors: &[Tensor]) -> u64 {
-        const CHUNK: u64 = 65_536;
+    fn kernels(self, tensors: &[Tensor], chunks: u64) -> u64 {
         const BLOCKS: u64 = 320;
         let most: u64 = match self.reads {
             0 | 1 => 110,
@@ -570,7 +582,6 @@ impl Passes {
             _ => 30,
         };
         let count = u64::try_from(tensors.len()).unwrap_or(u64::MAX);
-        let chunks: u64 = tensors.iter().map(|tensor| tensor.numel().div_ceil(CHUNK)).sum();
         count.div_ceil(most).max(chunks.div_ceil(BLOCKS))
     }
 }

@@ -1,7 +1,8 @@
 //! When the events of a run happen.
 
+use super::host::Host;
 use super::model::Model;
-use super::{Bound, Gpu, Picoseconds};
+use super::{Bound, Gpu, Picoseconds, Use};
 use crate::eager::Launches;
 
 /// Moments of a run: an event happens when the kernels that were launched before it have run.
@@ -34,16 +35,17 @@ impl Both {
 impl Clock {
     /// The moments of events, of which the first come first, in a run with these launches.
     pub fn of(launches: &Launches, gpu: Gpu, events: &[usize]) -> Self {
-        let model = Model::new(gpu);
+        let (model, host) = (Model::new(gpu), Host::read());
         let mut clock = Self::default();
         let mut now = Both::default();
         let mut list = launches.list.iter().peekable();
         for &event in events {
-            let mut spent = [(Bound::Arithmetic, 0), (Bound::Bandwidth, 0), (Bound::Launches, 0)];
+            let mut spent = [Bound::Arithmetic, Bound::Bandwidth, Bound::Launches].map(|bound| (bound, 0));
             while let Some(launch) = list.next_if(|launch| launch.event <= event) {
                 let time = model.time(launch);
-                let on_device = Picoseconds::of(time.us).times(launch.times);
-                let on_host = Picoseconds::of(model.launch(&launch.kernel)).times(launch.times);
+                let uses = Use::of(&launch.kernel, launch.dtype, gpu);
+                let on_device = Picoseconds::of(host.at_least(time.us, &uses)).times(launch.times);
+                let on_host = Picoseconds::of(host.microseconds(launch)).times(launch.times);
                 let idle = now.launch(on_host, on_device);
                 for (bound, sum) in &mut spent {
                     *sum += if *bound == time.bound { on_device.0 } else { 0 };

@@ -13,7 +13,7 @@ use super::constants::Constants;
 use super::{Bound, Gpu};
 use crate::bytes::Bytes;
 use crate::device::MemoryKind;
-use crate::eager::launch::{Class, Convolution, Kernel, Launch, Product};
+use crate::eager::launch::{Convolution, Kernel, Launch, Product};
 use crate::tensor::DType;
 
 /// GB/s into bytes per microsecond, and GFLOP/s into FLOP per microsecond.
@@ -199,17 +199,6 @@ impl Model {
     /// Whether steps of networks were measured on such a GPU.
     fn is_measured(&self) -> bool {
         self.is_geforce() && self.gpu.compute_capability >= MEASURED_CAPABILITY
-    }
-
-    /// Microseconds that the host takes to launch it.
-    pub(super) fn launch(&self, kernel: &Kernel) -> f64 {
-        let each = match kernel.class() {
-            Class::Gemm | Class::Convolution | Class::Attention => self.constants.launch_gemm,
-            Class::Softmax => self.constants.launch_softmax,
-            Class::Norm => self.constants.launch_norm,
-            _ => self.constants.launch_elementwise,
-        };
-        each * kernel.kernels() as f64
     }
 
     /// Time to move bytes to or from DRAM.

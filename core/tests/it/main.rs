@@ -43,5 +43,6 @@ mod snapshots;
 mod spec;
 mod streams;
 mod training;
+mod utilisation;
 
 mod wording;
