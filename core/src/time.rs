@@ -4,7 +4,8 @@
 //! 5 %. Half precision, convolutions, attention in one kernel and optimizers use the same formulas with the vendor's
 //! rates; no measurement has confirmed them, and [`StepTime::unfitted`] has their share.
 //!
-//! The host launches kernels while the device runs earlier ones, so a step takes the longer of both times.
+//! The host launches kernels while the device runs earlier ones, and a data loader works ahead of both, so a step takes
+//! the longest of these times.
 
 mod constants;
 mod host;
