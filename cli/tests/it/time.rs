@@ -81,5 +81,6 @@ fn a_slow_loader_leaves_the_gpu_idle() {
     expect![[r#"
         A step takes 3200 ms on T4: 10.0 samples per second.
         The GPU computes 9 % of that time; most of the step waits for the data loader.
-        SM active 8 %, SM occupancy 5 %, tensor active 0 %, DRAM active 2 %, as DCGM averages them."#]].assert_eq(&shown.join("\n"));
+        SM active 8 %, SM occupancy 5 %, tensor active 0 %, DRAM active 2 %, as DCGM averages them."#]]
+    .assert_eq(&shown.join("\n"));
 }
