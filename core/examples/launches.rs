@@ -2,11 +2,11 @@
 //!
 //! `cargo run --release -p highwater-core --example launches -- mlp tests/fixtures/measured/mlp.csv`
 //!
-//! A line of `mlp.csv` is a perceptron; its number is its name. `model NAME FILE setting=value …` prints the kernels of
-//! one model, whose dimensions are settings too. A run begins with the line `run NAME`. Each further line is a kernel on
-//! an A100: the phase, the class, how often it runs, tensors of a list, kernels that it consists of, microseconds, the
-//! shares of multiprocessors and of warps that it uses, and microseconds in which those multiprocessors move its bytes,
-//! tensor cores multiply at their peak, and DRAM moves its bytes at its bandwidth.
+//! A line of `mlp.csv` is a perceptron; its number is its name. `model NAME FILE setting=value …` prints the kernels
+//! of one model, whose dimensions are settings too. A run begins with the line `run NAME`. Each further line is a
+//! kernel on an A100: the phase, the class, how often it runs, tensors of a list, kernels that it consists of,
+//! microseconds, the shares of multiprocessors and of warps that it uses, and microseconds in which those
+//! multiprocessors move its bytes, tensor cores multiply at their peak, and DRAM moves its bytes at its bandwidth.
 //!
 //! `grids kernels_2023.csv` compares the blocks of measured products on A100 with ours.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]

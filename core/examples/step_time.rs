@@ -235,7 +235,7 @@ fn line(operator: &str, launch: &Launch) -> String {
         Kernel::Attention { batch, heads, queries, keys, width, causal, backward } => {
             vec![batch, heads, queries, keys, width, causal.into(), backward.into()]
         }
-        Kernel::Foreach { read, written, kernels } => vec![read.0, written.0, kernels],
+        Kernel::Foreach { read, written, kernels, .. } => vec![read.0, written.0, kernels],
     };
     let is_batch_norm = matches!(launch.kernel, Kernel::BatchNorm { .. });
     let kind = if is_batch_norm { "batch_norm" } else { launch.kernel.class().name() };

@@ -5,7 +5,8 @@
 //! On other GPUs they use the vendor's rates. No measurement has confirmed these, nor kernels for groups of channels
 //! and for optimizers: [`StepTime::unfitted`] has their share.
 //!
-//! The host launches kernels while the device runs earlier ones, so a step takes the longer of both times.
+//! The host launches kernels while the device runs earlier ones, and a data loader works ahead of both, so a step takes
+//! the longest of these times.
 
 mod clock;
 mod constants;

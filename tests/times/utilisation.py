@@ -215,7 +215,7 @@ def job_lines(C: dict[str, float], jobs: Jobs) -> list[str]:
     free, given = jobs.utilisation(C, knows_rate=False), jobs.utilisation(C, knows_rate=True)
     lines = [
         'Each job: ms of a step, measured and ours without a rate;',
-        'SM active: measured, ours with the loader as fast as needed, ours with its rate given; the same of DRAM active',
+        'SM active: measured, ours with the loader as fast as needed, ours with its rate; the same of DRAM active',
     ]
     for at, row in enumerate(jobs.rows):
         numbers_of = [jobs.loader[at] / 1000, free['step'][at] / 1000]
