@@ -17,20 +17,20 @@ fn a_step_is_timed_by_phase_and_kind() {
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     let shown: Vec<&str> = outcome.stdout.lines().take(14).collect();
     expect![[r#"
-        A step takes 291 ms on T4: 110 samples per second.
+        A step takes 303 ms on T4: 105 samples per second.
         The GPU computes 100 % of that time; most of the step waits for arithmetic.
 
                            time  share  kernels  GFLOP       moves
-          forward        102 ms   35 %      176    261    9.79 GiB
-          backward       180 ms   62 %      232    515   14.87 GiB
-          optimizer     8.52 ms    3 %       20      0    1.90 GiB
-          gemm          0.19 ms    0 %        3      0   24.55 MiB
-          convolution    190 ms   65 %      158    777    7.94 GiB
-          elementwise  44.96 ms   15 %      135      0   10.06 GiB
-          reduction     0.05 ms    0 %        4      0   12.63 MiB
-          softmax       0.00 ms    0 %        2      0  625.00 KiB
-          norm         46.71 ms   16 %      106      0    6.62 GiB
-          foreach       8.52 ms    3 %       20      0    1.90 GiB"#]]
+          forward        107 ms   35 %      176    261   11.11 GiB
+          backward       187 ms   62 %      232    515   17.52 GiB
+          optimizer     8.75 ms    3 %       20      0    1.90 GiB
+          gemm          0.23 ms    0 %        3      0   24.55 MiB
+          convolution    199 ms   66 %      158    777    7.94 GiB
+          elementwise  46.48 ms   15 %      135      0   10.06 GiB
+          reduction     0.10 ms    0 %        4      0   12.63 MiB
+          softmax       0.02 ms    0 %        2      0  625.00 KiB
+          norm         48.63 ms   16 %      106      0   10.60 GiB
+          foreach       8.75 ms    3 %       20      0    1.90 GiB"#]]
     .assert_eq(&shown.join("\n"));
 }
 
