@@ -50,14 +50,14 @@ CONSTANTS = [
     Constant('share_geforce', 0.9, '1', 'part of the DRAM bandwidth that is reached by GeForce'),
     Constant('gap', 4, 'us', 'time of a kernel in a network apart from its work'),
     Constant('half_peak', 0.9, '1', 'part of the peak of half precision by a 128x128 tile, GeForce'),
-    Constant('half_128x64', 0.8, '1', 'efficiency on tensor cores beside a 128x128 tile'),
-    Constant('half_64x64', 0.8, '1', 'efficiency on tensor cores beside a 128x128 tile'),
-    Constant('half_128x32', 0.5, '1', 'efficiency on tensor cores beside a 128x128 tile'),
+    Constant('half_128x64', 0.8, '1', 'efficiency on tensor cores next to a 128x128 tile'),
+    Constant('half_64x64', 0.8, '1', 'efficiency on tensor cores next to a 128x128 tile'),
+    Constant('half_128x32', 0.5, '1', 'efficiency on tensor cores next to a 128x128 tile'),
     Constant('half_latency', 1, 'us', 'tensor cores: time of a tile before the first and after the last product'),
     Constant('conv_peak', 0.9, '1', 'part of the peak of half precision by convolutions and gradients of their input'),
     Constant('conv_filter', 0.8, '1', 'the same by gradients of the weight'),
-    Constant('conv_odd', 0.4, '1', 'rate, channels last, where channels are no multiple of 8, beside others'),
-    Constant('turn', 0.5, '1', 'copies to channels last beside input and output copied once'),
+    Constant('conv_odd', 0.4, '1', 'rate, channels last, where channels are no multiple of 8, next to others'),
+    Constant('turn', 0.5, '1', 'copies to channels last, next to input and output copied once'),
     Constant('group_first', 0.5, '1', 'part of the peak of half precision by groups of channels, channels first'),
     Constant('group_last', 0.5, '1', 'the same, channels last'),
     Constant('group_filter', 0.3, '1', 'the same by gradients of the weight'),
@@ -68,7 +68,7 @@ CONSTANTS = [
     Constant('depthwise_filter_last', 2.5, '1', 'the same by gradients of the weight, channels last'),
     Constant('attention_peak', 0.9, '1', 'part of the peak of half precision by attention in one kernel'),
     Constant('norm_latency', 1, 'us', 'layer norm: time of the rows in flight apart from their loads'),
-    Constant('batch_norm_gradient', 2, '1', 'time of the gradient of batch norm in half precision, channels first, beside its bytes'),
+    Constant('batch_norm_gradient', 2, '1', 'time of the gradient of batch norm in half precision, channels first, next to its bytes'),
 ]
 
 
@@ -153,6 +153,11 @@ class Kernels:
         return batch * parts, rows, ceil(inner / parts), columns
 
 
+def padded(channels):
+    """The next multiple of `ALIGNED`."""
+    return ceil(channels / ALIGNED) * ALIGNED
+
+
 def gemm_us(C, k):
     """A product: on tensor cores cuBLAS shares out sums."""
     batch, rows, inner, columns, batched = k.sizes
@@ -179,7 +184,6 @@ def convolution_us(C, k):
     tensor = k.half | single
     flop = where(single, k.facts['half_flop'] / 2, k.flop)
     fitted = tensor & k.geforce
-    padded = lambda channels: ceil(channels / ALIGNED) * ALIGNED
     unfolded = padded(each_in) * taps
     rows = where(filtered, unfolded, batch * where(forward, positions, seen))
     met = ceil(padded(each_out) * taps * positions / maximum(seen, 1))
