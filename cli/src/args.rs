@@ -113,6 +113,10 @@ pub(crate) struct Timing {
     /// Samples per second that the data loader gives (default: as fast as needed)
     #[arg(long, value_name = "N")]
     pub(crate) loader: Option<NonZeroU64>,
+
+    /// Samples of an epoch, to tell how long one takes
+    #[arg(long, value_name = "N")]
+    pub(crate) epoch: Option<NonZeroU64>,
 }
 
 /// Measured runs, and where their scores go.

@@ -3,113 +3,74 @@
 use std::fmt::Write as _;
 use std::num::NonZeroU64;
 
-use highwater_core::device::{self, Device};
-use highwater_core::time::{Bound, Gpu, Part, Picoseconds, Share, StepTime};
-use highwater_core::{Bytes, Config, Error, Model};
+use highwater_core::bytes::grouped;
+use highwater_core::device;
+use highwater_core::estimate::Timings;
+use highwater_core::time::{Bound, Part, Share, StepTime, Timing};
+use highwater_core::{Bytes, Error, Model};
 use serde_json::{Value, json};
 
-use crate::args::Timing;
+use crate::args;
 use crate::table::{Align, Cell, Table};
 use crate::text::{FAINT, HEAD};
 
-/// A step on one GPU.
-struct Timed {
-    device: &'static Device,
-    gpu: Gpu,
-    time: StepTime,
-    /// COUNT: samples of a step.
-    samples: u64,
-}
-
 /// The time of a step on the configured GPU, and on all whose vendors publish their rates.
-pub(crate) fn time(model: &Model, arguments: &Timing) -> Result<String, Error> {
+pub(crate) fn time(model: &Model, arguments: &args::Timing) -> Result<String, Error> {
     let question = &arguments.question;
     let config = question.training.over(model.defaults())?;
-    let own = on(model, &config, device::find(&config.device)?, arguments.loader)?;
+    let mut timings = Timings::new(model, &config);
+    let mut on = |device| -> Result<Timing, Error> {
+        let timing = timings.on(device)?;
+        let Some(rate) = arguments.loader else { return Ok(timing) };
+        let time = timing.time.clone().with_loader(timing.samples, rate.get());
+        Ok(Timing { time, ..timing })
+    };
+    let own = on(device::find(&config.device)?)?;
     let others = device::all().iter().filter(|device| device.id != config.device);
     let others = others.filter(|device| device.rates().is_some());
-    let others: Result<Vec<Timed>, Error> =
-        others.map(|device| on(model, &config, device, arguments.loader)).collect();
+    let others: Result<Vec<Timing>, Error> = others.map(on).collect();
     let mut all = others?;
     all.push(own);
-    all.sort_by_key(|timed| timed.time.step());
-    let is_own = |timed: &&Timed| timed.device.id == config.device;
+    all.sort_by_key(|timing| timing.time.step());
+    let is_own = |timing: &&Timing| timing.device.id == config.device;
     let own = all.iter().find(is_own).expect("it was put there");
+    let epoch = arguments.epoch.map(NonZeroU64::get);
     if question.json {
-        return Ok(format!("{:#}\n", answer(own, &all)));
+        return Ok(format!("{:#}\n", answer(own, &all, epoch)));
     }
-    Ok(text(own, &all))
+    Ok(text(own, &all, epoch))
 }
 
-/// The step on one GPU, with a data loader of this rate.
-fn on(
-    model: &Model,
-    config: &Config,
-    device: &'static Device,
-    loader: Option<NonZeroU64>,
-) -> Result<Timed, Error> {
-    let gpu = Gpu::of(device)?;
-    let mut there = config.clone();
-    there.choose_device(device.id);
-    let launches = model.launches(&there)?;
-    let batch = model.open_dims().into_iter().find(|dim| dim.batch);
-    let batch = batch.map_or(1, |dim| config.dims.get(&dim.name).copied().unwrap_or(dim.default));
-    let samples = batch.saturating_mul(config.accumulate.get());
-    let time = StepTime::of(&launches, gpu);
-    let time = match loader {
-        Some(rate) => time.with_loader(samples, rate.get()),
-        None => time,
-    };
-    Ok(Timed { device, gpu, time, samples })
-}
-
-impl Timed {
-    /// COUNT: samples in a second, in tenths.
-    fn rate(&self) -> u64 {
-        per_second(self.samples.saturating_mul(10), self.time.step())
-    }
-
-    /// SIZE: bytes that memory moves in a second, over what it could.
-    fn memory_percent(&self) -> u64 {
-        let moved = per_second(self.time.all.bytes.0, self.time.step());
-        let bandwidth = u64::from(self.gpu.rates.bandwidth).saturating_mul(1_000_000_000);
-        Bytes(moved).parts_of(Bytes(bandwidth), 100)
-    }
-
-    /// COUNT: operations in a second, in tenths of 10^12.
-    fn teraflops(&self) -> u64 {
-        let operations = self.time.all.multiply_adds.saturating_mul(2);
-        per_second(operations, self.time.step()) / 100_000_000_000
-    }
-}
-
-/// COUNT: a count over a time, as a rate for each second.
-fn per_second(count: u64, Picoseconds(time): Picoseconds) -> u64 {
-    const SECOND: u128 = 1_000_000_000_000;
-    let rate = u128::from(count) * SECOND / u128::from(time.max(1));
-    u64::try_from(rate).unwrap_or(u64::MAX)
-}
-
-fn text(own: &Timed, all: &[Timed]) -> String {
+fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
     let step = &own.time;
+    let (least, most) = step.interval();
     let mut text = format!(
-        "{HEAD}A step takes {} on {}: {} samples per second.{HEAD:#}\n",
-        milliseconds(step.step()),
-        named(own),
-        tenths(own.rate())
+        "{HEAD}A step takes {} on {} ({least} to {most} in nine of ten runs): {} samples per second.{HEAD:#}\n",
+        step.step(),
+        own.name(),
+        tenths(own.samples_per_second())
     );
+    if let Some(tokens) = own.tokens_per_second() {
+        writeln!(text, "{} tokens per second.", grouped(tokens)).ok();
+    }
+    if let Some(samples) = epoch {
+        writeln!(text, "An epoch of {} samples takes {}.", grouped(samples), own.epoch(samples))
+            .ok();
+    }
     let used = step.utilisation();
     let percent = Share::percent;
     writeln!(
         text,
         "The GPU computes {} % of that time; most of the step waits for {}.\n\
-         SM active {} %, SM occupancy {} %, tensor active {} %, DRAM active {} %, as DCGM averages them.\n",
+         SM active {} %, SM occupancy {} %, tensor active {} %, DRAM active {} %, as DCGM averages them.\n\
+         Model FLOP utilisation {} %.\n",
         percent(used.gpu),
         if step.bound() == Bound::Loader { "the data loader" } else { step.bound().name() },
         percent(used.sm_active),
         percent(used.sm_occupancy),
         percent(used.tensor_active),
-        percent(used.dram_active)
+        percent(used.dram_active),
+        own.flop_utilisation().div_euclid(10)
     )
     .ok();
     let mut parts = Table::of_numbers_behind(1);
@@ -139,32 +100,23 @@ fn text(own: &Timed, all: &[Timed]) -> String {
     ]);
     let heads = ["", "step", "samples/s", "TFLOP/s", "memory", "waits for"];
     gpus.row(heads.map(|head| Cell::styled(head, HEAD)));
-    for timed in all {
+    for timing in all {
         gpus.row([
-            named(timed).into(),
-            milliseconds(timed.time.step()).into(),
-            tenths(timed.rate()).into(),
-            tenths(timed.teraflops()).into(),
-            format!("{} %", timed.memory_percent()).into(),
-            timed.time.bound().name().into(),
+            timing.name().into(),
+            timing.time.step().to_string().into(),
+            tenths(timing.samples_per_second()).into(),
+            tenths(timing.teraflops()).into(),
+            format!("{} %", timing.memory_percent()).into(),
+            timing.time.bound().name().into(),
         ]);
     }
     text + &gpus.render("  ")
 }
 
-/// The name of a GPU, with its form where there are several.
-fn named(timed: &Timed) -> String {
-    match timed.gpu.rates.form {
-        "" => timed.device.name.to_owned(),
-        form if timed.device.name.ends_with(form) => timed.device.name.to_owned(),
-        form => format!("{} {form}", timed.device.name),
-    }
-}
-
 fn cells(name: &str, part: &Part, step: &StepTime) -> [String; 6] {
     [
         name.replace('_', " "),
-        milliseconds(part.device),
+        part.device.to_string(),
         format!("{} %", share(part, step)),
         part.kernels.to_string(),
         (part.multiply_adds / 500_000_000).to_string(),
@@ -176,14 +128,6 @@ fn share(part: &Part, step: &StepTime) -> u64 {
     Bytes(part.device.0).parts_of(Bytes(step.all.device.0), 100)
 }
 
-fn milliseconds(Picoseconds(time): Picoseconds) -> String {
-    let hundredths = (time + 5_000_000) / 10_000_000;
-    match hundredths {
-        0..10_000 => format!("{}.{:02} ms", hundredths / 100, hundredths % 100),
-        _ => format!("{} ms", (hundredths + 50) / 100),
-    }
-}
-
 fn tenths(tenths: u64) -> String {
     match tenths {
         0..1000 => format!("{}.{}", tenths / 10, tenths % 10),
@@ -191,26 +135,32 @@ fn tenths(tenths: u64) -> String {
     }
 }
 
-fn answer(own: &Timed, all: &[Timed]) -> Value {
-    json!({ "step": step(own), "devices": all.iter().map(step).collect::<Vec<_>>() })
+fn answer(own: &Timing, all: &[Timing], epoch: Option<u64>) -> Value {
+    let epoch = epoch.map(|samples| own.epoch(samples).0);
+    let devices: Vec<Value> = all.iter().map(step).collect();
+    json!({ "step": step(own), "epoch_picoseconds": epoch, "devices": devices })
 }
 
-fn step(timed: &Timed) -> Value {
+fn step(timing: &Timing) -> Value {
     let part = |part: &Part| {
         json!({
             "device_picoseconds": part.device.0, "launch_picoseconds": part.launch.0,
             "kernels": part.kernels, "multiply_adds": part.multiply_adds, "bytes": part.bytes.0,
         })
     };
-    let time = &timed.time;
+    let time = &timing.time;
+    let (least, most) = time.interval();
     let used = time.utilisation().named().map(|(name, share)| (name.to_owned(), fraction(share)));
     let phases = time.by_phase.iter().map(|(phase, of)| (phase.name().to_owned(), part(of)));
     let classes = time.by_class.iter().map(|(class, of)| (class.name().to_owned(), part(of)));
     json!({
-        "device": timed.device.id,
-        "form": timed.gpu.rates.form,
+        "device": timing.device.id,
+        "form": timing.gpu.rates.form,
         "picoseconds": time.step().0,
-        "samples": timed.samples,
+        "interval_picoseconds": [least.0, most.0],
+        "samples": timing.samples,
+        "tokens": timing.tokens,
+        "flop_utilisation_per_mille": timing.flop_utilisation(),
         "bound": time.bound().name(),
         "loader_picoseconds": time.loader.0,
         "utilisation": used.into_iter().collect::<serde_json::Map<_, _>>(),

@@ -109,7 +109,7 @@ test('without its program the panel says so, and the memory is answered all the 
   await dropFile(page, [{ name: 'small.yaml', bytes: SPEC }]);
   await opened(page);
   await show(page, 'time');
-  await page.locator('.times').getByText('what computes times did not arrive').waitFor();
+  await page.locator('.times').getByText('What computes times did not arrive').waitFor();
   await page.context().unroute('**/highwater-time*', missing);
   await show(page, 'timeline');
   await show(page, 'time');

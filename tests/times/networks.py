@@ -48,16 +48,16 @@ MISNAMED = {'ecaresnext50t_32x4d'}
 
 CONSTANTS = [
     Constant('share_geforce', 0.9, '1', 'part of the DRAM bandwidth that is reached by GeForce'),
-    Constant('gap', 4, 'us', 'time of a kernel in a network apart from its work'),
+    Constant('gap', 4, 'us', 'time of a kernel in a network apart from its work, at most as long as that'),
     Constant('half_peak', 0.9, '1', 'part of the peak of half precision by a 128x128 tile, GeForce'),
-    Constant('half_128x64', 0.8, '1', 'efficiency on tensor cores beside a 128x128 tile'),
-    Constant('half_64x64', 0.8, '1', 'efficiency on tensor cores beside a 128x128 tile'),
-    Constant('half_128x32', 0.5, '1', 'efficiency on tensor cores beside a 128x128 tile'),
+    Constant('half_128x64', 0.8, '1', 'efficiency on tensor cores next to a 128x128 tile'),
+    Constant('half_64x64', 0.8, '1', 'efficiency on tensor cores next to a 128x128 tile'),
+    Constant('half_128x32', 0.5, '1', 'efficiency on tensor cores next to a 128x128 tile'),
     Constant('half_latency', 1, 'us', 'tensor cores: time of a tile before the first and after the last product'),
     Constant('conv_peak', 0.9, '1', 'part of the peak of half precision by convolutions and gradients of their input'),
     Constant('conv_filter', 0.8, '1', 'the same by gradients of the weight'),
-    Constant('conv_odd', 0.4, '1', 'rate, channels last, where channels are no multiple of 8, beside others'),
-    Constant('turn', 0.5, '1', 'copies to channels last beside input and output copied once'),
+    Constant('conv_odd', 0.4, '1', 'rate, channels last, where channels are no multiple of 8, next to others'),
+    Constant('turn', 0.5, '1', 'copies to channels last, next to input and output copied once'),
     Constant('group_first', 0.5, '1', 'part of the peak of half precision by groups of channels, channels first'),
     Constant('group_last', 0.5, '1', 'the same, channels last'),
     Constant('group_filter', 0.3, '1', 'the same by gradients of the weight'),
@@ -68,7 +68,7 @@ CONSTANTS = [
     Constant('depthwise_filter_last', 2.5, '1', 'the same by gradients of the weight, channels last'),
     Constant('attention_peak', 0.9, '1', 'part of the peak of half precision by attention in one kernel'),
     Constant('norm_latency', 1, 'us', 'layer norm: time of the rows in flight apart from their loads'),
-    Constant('batch_norm_gradient', 2, '1', 'time of the gradient of batch norm in half precision, channels first, beside its bytes'),
+    Constant('batch_norm_gradient', 2, '1', 'time of the gradient of batch norm in half precision, channels first, next to its bytes'),
 ]
 
 
@@ -153,6 +153,11 @@ class Kernels:
         return batch * parts, rows, ceil(inner / parts), columns
 
 
+def padded(channels):
+    """The next multiple of `ALIGNED`."""
+    return ceil(channels / ALIGNED) * ALIGNED
+
+
 def gemm_us(C, k):
     """A product: on tensor cores cuBLAS shares out sums."""
     batch, rows, inner, columns, batched = k.sizes
@@ -179,7 +184,6 @@ def convolution_us(C, k):
     tensor = k.half | single
     flop = where(single, k.facts['half_flop'] / 2, k.flop)
     fitted = tensor & k.geforce
-    padded = lambda channels: ceil(channels / ALIGNED) * ALIGNED
     unfolded = padded(each_in) * taps
     rows = where(filtered, unfolded, batch * where(forward, positions, seen))
     met = ceil(padded(each_out) * taps * positions / maximum(seen, 1))
@@ -297,7 +301,7 @@ class Runs:
         parts = {}
         for kind, k in self.kernels.items():
             count = k.count * (k.sizes[2] if kind == 'foreach' else 1)
-            time = FORMULAS[kind](C, k) * k.count + C['gap'] * count
+            time = with_gap(FORMULAS[kind](C, k) * k.count, C['gap'] * count)
             parts[kind] = np.bincount(k.run, time, len(self.runs)) / 1000
         return parts
 
@@ -319,7 +323,7 @@ class Runs:
                 mask = other
             else:
                 mask = (k.element != 4) & (kind != 'elementwise')
-            time = (FORMULAS[kind](C, k) + C['gap']) * k.count * mask / 1000
+            time = with_gap(FORMULAS[kind](C, k), C['gap']) * k.count * mask / 1000
             off += np.bincount(k.run, time, len(self.runs))
         return off / sum(parts.values())
 
@@ -631,11 +635,17 @@ def print_language(path: str) -> None:
             print(error_line(f'{part} {label}', predicted[mask], measured[mask].astype(float)))
 
 
+def with_gap(us, gap):
+    """The time of kernels with their slow first and last moments, which small ones have less of."""
+    return us + np.minimum(us, gap)
+
+
 def language_ms(C, gap: float, facts: dict[str, str], row: dict[str, str]) -> float:
     """One of them: the longer of device and host."""
     step = steps.Step(steps.MODELS[row['model']], int(row['batch']), int(row['seq']), row['mode'] == 'train')
     kernels, gpu = step.forward + step.backward, kernel_fit.gpu_of([facts])
-    device = sum(kernel_fit.FUNCTIONS[kind](C, gpu, *shape).item() + gap for kind, *shape in kernels)
+    work = [kernel_fit.FUNCTIONS[kind](C, gpu, *shape).item() for kind, *shape in kernels]
+    device = sum(with_gap(us, gap) for us in work)
     return max(device, sum(C[model.LAUNCH[kind]] for kind, *_ in kernels)) / 1000
 
 

@@ -106,14 +106,20 @@ const fn number(bound: Bound) -> u8 {
     match bound {
         Bound::Arithmetic => 1,
         Bound::Bandwidth => 2,
-        Bound::Launches => 3,
+        Bound::Launches | Bound::Loader => 3,
     }
 }
 
 fn lead(own: &Timing) -> Phrase {
-    let (time, gpu, rate) = (own.time.step().to_string(), own.name(), rate(own));
-    let parts = [("time", &*time), ("gpu", &*gpu), ("rate", &*rate)];
-    phrase("A step takes about {time} on {gpu}: {rate} samples per second.", &parts)
+    let (least, most) = own.time.interval();
+    let [time, least, most] = [own.time.step(), least, most].map(|time| time.to_string());
+    let (gpu, rate) = (own.name(), rate(own));
+    let parts =
+        [("time", &*time), ("least", &*least), ("most", &*most), ("gpu", &*gpu), ("rate", &*rate)];
+    phrase(
+        "A step takes about {time} on {gpu} ({least} to {most} in nine of ten runs): {rate} samples per second.",
+        &parts,
+    )
 }
 
 /// Samples in a second.
@@ -138,7 +144,16 @@ fn facts(own: &Timing) -> Vec<(Phrase, String)> {
         facts.push((phrase("tokens per second", &[]), grouped(tokens)));
     }
     facts.push((phrase("model FLOP utilisation", &[]), per_mille(own.flop_utilisation())));
-    facts.push((phrase("memory bandwidth used", &[]), format!("{}\u{a0}%", own.memory_percent())));
+    let used = own.time.utilisation();
+    for (name, share) in [
+        (phrase("GPU utilisation", &[]), used.gpu),
+        (phrase("SM active", &[]), used.sm_active),
+        (phrase("SM occupancy", &[]), used.sm_occupancy),
+        (phrase("tensor active", &[]), used.tensor_active),
+        (phrase("DRAM active", &[]), used.dram_active),
+    ] {
+        facts.push((name, format!("{}\u{a0}%", share.percent())));
+    }
     facts.push((phrase("kernels of a step", &[]), grouped(own.time.all.kernels)));
     facts
 }
@@ -153,7 +168,10 @@ fn notes(own: &Timing) -> Vec<Phrase> {
             "Kernels whose formula no measurement of their kind and type confirms: {share} of the time.",
             &[("share", &share(&own.time.unfitted))],
         ),
-        phrase("The data loader and other processes are not counted.", &[]),
+        phrase(
+            "Utilisation as NVIDIA's DCGM averages it. The data loader is taken to be as fast as needed.",
+            &[],
+        ),
     ]
 }
 
@@ -262,7 +280,7 @@ fn of_bound(bound: Bound) -> Phrase {
     match bound {
         Bound::Arithmetic => phrase("arithmetic", &[]),
         Bound::Bandwidth => phrase("memory", &[]),
-        Bound::Launches => phrase("the host", &[]),
+        Bound::Launches | Bound::Loader => phrase("the host", &[]),
     }
 }
 

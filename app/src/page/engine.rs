@@ -29,6 +29,7 @@ use crate::model::state::{
 };
 use crate::model::times::Times;
 use crate::words;
+use crate::words::language::tr;
 use highwater_core::levers::Pulled;
 
 use super::{embed, link};
@@ -435,7 +436,7 @@ impl Engine {
             FromWorker::Times { generation, packed } => {
                 if self.answered() == Some(generation) {
                     let answer: Result<Times, String> = postcard::from_bytes(&packed)
-                        .unwrap_or_else(|_| Err("what computes times did not arrive".to_owned()));
+                        .unwrap_or_else(|_| Err(tr("What computes times did not arrive. Is the page still reachable? Choose another tab, then this one")));
                     let answer = answer.map(Arc::new);
                     self.state.times.set(Some(Timed { generation, answer }));
                 }

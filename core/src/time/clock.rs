@@ -40,7 +40,8 @@ impl Clock {
         let mut now = Both::default();
         let mut list = launches.list.iter().peekable();
         for &event in events {
-            let mut spent = [Bound::Arithmetic, Bound::Bandwidth, Bound::Launches].map(|bound| (bound, 0));
+            let mut spent =
+                [Bound::Arithmetic, Bound::Bandwidth, Bound::Launches].map(|bound| (bound, 0));
             while let Some(launch) = list.next_if(|launch| launch.event <= event) {
                 let time = model.time(launch);
                 let uses = Use::of(&launch.kernel, launch.dtype, gpu);

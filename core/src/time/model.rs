@@ -145,7 +145,8 @@ impl Model {
     /// The time of a kernel's single run.
     pub(super) fn time(&self, launch: &Launch) -> Time {
         let time = self.work(launch.kernel, launch.dtype);
-        Time { us: time.us + self.constants.gap * launch.kernel.kernels() as f64, ..time }
+        let gap = self.constants.gap * launch.kernel.kernels() as f64;
+        Time { us: time.us + gap.min(time.us), ..time }
     }
 
     /// The time apart from its start and its end.

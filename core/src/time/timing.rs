@@ -71,11 +71,6 @@ impl Timing {
         let bandwidth = u64::from(self.gpu.rates.bandwidth).saturating_mul(1_000_000_000);
         Bytes(moved).parts_of(Bytes(bandwidth), 100)
     }
-
-    /// PERCENT: how much of the step the GPU computes at all.
-    pub fn busy_percent(&self) -> u64 {
-        Bytes(self.time.all.device.0).parts_of(Bytes(self.time.step().0), 100)
-    }
 }
 
 /// COUNT: a count over a time, as a rate for each second.
