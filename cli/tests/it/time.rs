@@ -17,21 +17,21 @@ fn a_step_is_timed_by_phase_and_kind() {
     assert_eq!(outcome.status, Some(0), "{}", outcome.stderr);
     let shown: Vec<&str> = outcome.stdout.lines().take(15).collect();
     expect![[r#"
-        A step takes 291 ms on T4: 109 samples per second.
+        A step takes 303 ms on T4 (194 ms to 474 ms in nine of ten runs): 105 samples per second.
         The GPU computes 100 % of that time; most of the step waits for arithmetic.
-        SM active 97 %, SM occupancy 61 %, tensor active 0 %, DRAM active 30 %, as DCGM averages them.
+        SM active 97 %, SM occupancy 61 %, tensor active 0 %, DRAM active 33 %, as DCGM averages them.
+        Model FLOP utilisation 31 %.
 
-                           time  share  kernels  GFLOP       moves
-          forward        102 ms   35 %      229    261    9.79 GiB
-          backward       180 ms   62 %      232    515   14.87 GiB
-          optimizer     8.52 ms    3 %       20      0    1.90 GiB
-          gemm          0.19 ms    0 %        3      0   24.55 MiB
-          convolution    190 ms   65 %      158    777    7.94 GiB
-          elementwise  45.39 ms   16 %      188      0   10.06 GiB
-          reduction     0.08 ms    0 %        4      0   12.63 MiB
-          softmax       0.02 ms    0 %        2      0  625.00 KiB
-          norm         46.71 ms   16 %      106      0    6.62 GiB
-          foreach       8.52 ms    3 %       20      0    1.90 GiB"#]]
+                          time  share  kernels  GFLOP       moves
+          forward       108 ms   35 %      229    261   11.11 GiB
+          backward      187 ms   62 %      232    515   17.52 GiB
+          optimizer    8.75 ms    3 %       20      0    1.90 GiB
+          gemm          228 µs    0 %        3      0   24.55 MiB
+          convolution   199 ms   66 %      158    777    7.94 GiB
+          elementwise  46.8 ms   15 %      188      0   10.06 GiB
+          reduction    84.2 µs    0 %        4      0   12.63 MiB
+          softmax      12.2 µs    0 %        2      0  625.00 KiB
+          norm         48.6 ms   16 %      106      0   10.60 GiB"#]]
     .assert_eq(&shown.join("\n"));
 }
 
@@ -79,8 +79,8 @@ fn a_slow_loader_leaves_the_gpu_idle() {
     let outcome = highwater(&["time", &model, "--batch", "32", "--device", "t4", "--loader", "10"]);
     let shown: Vec<&str> = outcome.stdout.lines().take(3).collect();
     expect![[r#"
-        A step takes 3200 ms on T4: 10.0 samples per second.
+        A step takes 3.20 s on T4 (2.05 s to 5.00 s in nine of ten runs): 10.0 samples per second.
         The GPU computes 9 % of that time; most of the step waits for the data loader.
-        SM active 8 %, SM occupancy 5 %, tensor active 0 %, DRAM active 2 %, as DCGM averages them."#]]
+        SM active 9 %, SM occupancy 5 %, tensor active 0 %, DRAM active 3 %, as DCGM averages them."#]]
     .assert_eq(&shown.join("\n"));
 }

@@ -568,14 +568,14 @@ mod tests {
         let kernels: [(Kernel, [f64; 3]); 10] = [
             (
                 Kernel::Gemm { batch: 1, rows: 8192, inner: 768, columns: 3072, batched: false },
-                [585.82, 247.74, 153.62],
+                [600.38, 253.84, 153.93],
             ),
-            (convolution(Product::Forward, [1, 256], false), [289.94, 117.77, 76.51]),
-            (convolution(Product::Data, [1, 256], true), [215.46, 103.13, 59.69]),
-            (convolution(Product::Filter, [1, 250], true), [627.82, 282.11, 119.31]),
-            (convolution(Product::Forward, [32, 256], false), [74.31, 19.76, 34.81]),
-            (convolution(Product::Filter, [8, 256], true), [2488.42, 1072.25, 2271.25]),
-            (convolution(Product::Filter, [256, 256], false), [107.78, 46.44, 98.37]),
+            (convolution(Product::Forward, [1, 256], false), [281.40, 114.22, 75.29]),
+            (convolution(Product::Data, [1, 256], true), [209.48, 100.36, 59.85]),
+            (convolution(Product::Filter, [1, 250], true), [672.90, 302.34, 116.80]),
+            (convolution(Product::Forward, [32, 256], false), [74.22, 19.38, 33.55]),
+            (convolution(Product::Filter, [8, 256], true), [2535.84, 1092.68, 2314.52]),
+            (convolution(Product::Filter, [256, 256], false), [115.59, 49.81, 105.50]),
             (
                 Kernel::Attention {
                     batch,
@@ -586,7 +586,7 @@ mod tests {
                     causal: false,
                     backward: true,
                 },
-                [8.94, 3.85, 3.32],
+                [7.47, 3.22, 3.32],
             ),
             (
                 Kernel::BatchNorm {
@@ -595,9 +595,9 @@ mod tests {
                     backward: true,
                     channels_last: false,
                 },
-                [1405.99, 1305.56, 885.82],
+                [1484.87, 1378.80, 908.12],
             ),
-            (Kernel::Norm { rows: 200_000, width: 32, inputs: 1 }, [330.07, 211.96, 187.69]),
+            (Kernel::Norm { rows: 200_000, width: 32, inputs: 1 }, [332.93, 213.79, 189.31]),
         ];
         for (kernel, expected) in kernels {
             for (id, expected) in ["rtx-3090", "rtx-4090", "a100-40gb"].into_iter().zip(expected) {
