@@ -121,30 +121,29 @@ impl Picoseconds {
 /// With three digits: `85.0 µs`, `312 ms`, `4.21 s`; from 100 s on `3 min 20 s`, and from 2 h on `3 h 27 min`.
 impl fmt::Display for Picoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 3] = [(1_000_000, "µs"), (1_000_000_000, "ms"), (SECOND, "s")];
         const SECOND: u64 = 1_000_000_000_000;
-        const MINUTES: u64 = 100;
-        const HOURS: u64 = 7200;
+        const UNITS: [(u64, &str); 3] = [(1_000_000, "µs"), (1_000_000_000, "ms"), (SECOND, "s")];
+        /// Digits behind the point, what a unit has of the last of them, and the most in units.
+        const DIGITS: [(usize, u64, u64); 3] = [(2, 100, 10), (1, 10, 100), (0, 1, 1000)];
         let seconds = self.0.div_euclid(SECOND);
         let minutes = seconds.div_euclid(60);
-        if seconds >= HOURS {
-            return write!(f, "{} h {} min", minutes.div_euclid(60), minutes % 60);
-        }
-        if seconds >= MINUTES {
-            return write!(f, "{minutes} min {} s", seconds % 60);
+        match seconds {
+            7200.. => return write!(f, "{} h {} min", minutes.div_euclid(60), minutes % 60),
+            100.. => return write!(f, "{minutes} min {} s", seconds % 60),
+            _ => {}
         }
         for (unit, name) in UNITS {
-            for (digits, most) in [(2, 10), (1, 100), (0, 1000)] {
-                let scale = 10_u64.pow(digits);
-                let parts = (u128::from(self.0) * u128::from(scale) + u128::from(unit / 2))
-                    .div_euclid(u128::from(unit));
-                if parts < most * u128::from(scale) {
-                    let (whole, part) = (parts.div_euclid(scale.into()), parts % u128::from(scale));
-                    return match usize::try_from(digits) {
-                        Ok(width @ 1..) => write!(f, "{whole}.{part:0width$}\u{a0}{name}"),
-                        _ => write!(f, "{whole}\u{a0}{name}"),
-                    };
+            for (digits, scale, most) in DIGITS {
+                let step = unit.div_euclid(scale);
+                let parts = self.0.saturating_add(step.div_euclid(2)).div_euclid(step);
+                let (whole, part) = (parts.div_euclid(scale), parts % scale);
+                if whole >= most {
+                    continue;
                 }
+                return match digits {
+                    0 => write!(f, "{whole}\u{a0}{name}"),
+                    digits => write!(f, "{whole}.{part:0digits$}\u{a0}{name}"),
+                };
             }
         }
         write!(f, "{seconds}\u{a0}s")

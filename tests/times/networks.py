@@ -27,7 +27,7 @@ from model import KIB, MEGA, STEP, TILES, Constant
 
 HERE = Path(__file__).resolve().parent
 #: Constants that stay where they start. Without the bound by a kernel's own work the fit gives this gap; with it, the
-#: gap cannot be told from other constants.
+#: gap cannot be separated from other constants.
 HELD = {'gap'}
 #: Relative errors beyond this count less and less.
 OUTLIER = 0.1

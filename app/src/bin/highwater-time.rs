@@ -169,7 +169,7 @@ fn notes(own: &Timing) -> Vec<Phrase> {
             &[("share", &share(&own.time.unfitted))],
         ),
         phrase(
-            "Utilisation as NVIDIA's DCGM averages it. The data loader is taken to be as fast as needed.",
+            "Utilisation as NVIDIA's DCGM averages it. The data loader is assumed to be as fast as needed.",
             &[],
         ),
     ]

@@ -56,7 +56,7 @@ pub(crate) fn AnswerCard(
                 report=derived.report
                 minor
                 on_basis=show_basis
-                times=state.times
+                times=derived.times
             />
             <Settings
                 dims

@@ -44,7 +44,7 @@ use crate::model::lessons::LESSONS;
 use crate::model::lessons::Teaching;
 use crate::model::protocol::Others;
 use crate::model::section::Section;
-use crate::model::state::{Answer, Arriving, Kept, Notice, SourceText, State, is_name};
+use crate::model::state::{Answer, Arriving, Kept, Notice, SourceText, State, Timed, is_name};
 use crate::model::theme::Theme;
 use crate::page::embed;
 use crate::page::engine::Engine;
@@ -83,7 +83,7 @@ pub(crate) fn App() -> impl IntoView {
     link::attach(state, actions.openers);
     let printing = follow_printing(state.theme);
     state.my_gpu.set(preferences::my_gpu());
-    embed::attach(state, Derived::of(state), actions.open);
+    embed::attach(state, Derived::of(state, actions.times), actions.open);
     let wanted = embed::parameter("lesson");
     if let Some(lesson) = LESSONS.iter().position(|lesson| Some(lesson.id) == wanted.as_deref()) {
         actions.lessons.begin.run(lesson);
@@ -134,6 +134,8 @@ struct Actions {
     others: RwSignal<Option<Others>>,
     /// Ask them about the newest answer.
     ask_others: Callback<()>,
+    /// How long a step takes.
+    times: RwSignal<Option<Timed>>,
     /// Ask how long a step of the newest answer takes; with all tables, or without.
     ask_times: Callback<bool>,
     /// Speak another language.
@@ -199,6 +201,7 @@ impl Actions {
             trend: Callback::new(move |dim| engine.with_value(|engine| engine.trend(dim))),
             others: engine.with_value(|engine| engine.others),
             ask_others: Callback::new(move |()| engine.with_value(Engine::ask_others)),
+            times: engine.with_value(|engine| engine.times),
             ask_times: Callback::new(move |all| engine.with_value(|engine| engine.ask_times(all))),
             speak: Callback::new(move |language| {
                 preferences::choose_language(state.language, language);
@@ -221,7 +224,7 @@ fn Page(
     /// Whether the page is being printed.
     printing: ReadSignal<bool>,
 ) -> impl IntoView {
-    let derived = Derived::of(state);
+    let derived = Derived::of(state, actions.times);
     Effect::new(move |_| {
         derived.generation.track();
         let is_all = state.section.with_untracked(|section| *section == Section::Time);
@@ -479,9 +482,8 @@ fn Chart(
             on_view=Callback::new(move |view| state.view.set(view))
             on_cursor=Callback::new(move |event| state.cursor.set(event))
             on_pin=Callback::new(move |event| state.pin.set(event))
-            times=state.times
+            times=derived.times
             generation=derived.generation
-            by_time=state.by_time
         />
     }
 }
@@ -582,7 +584,7 @@ fn Details(
         </SectionPanel>
         <SectionPanel sections section=Section::Time>
             <TimesView
-                times=state.times
+                times=derived.times
                 report=follow(Section::Time)
                 shown=sections.is_shown(Section::Time)
                 on_ask=Callback::new(move |()| actions.ask_times.run(true))

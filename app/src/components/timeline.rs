@@ -1,5 +1,6 @@
 //! Memory over three iterations: the centre of the page.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use highwater_core::Bytes;
@@ -59,10 +60,9 @@ pub(crate) fn Timeline(
     /// The request that the report answers.
     #[prop(into)]
     generation: Signal<u64>,
-    /// Whether the axis is time.
-    by_time: RwSignal<bool>,
 ) -> impl IntoView {
     let (ground, set_ground) = signal(None::<Arc<Ground>>);
+    let by_time = RwSignal::new(false);
     let known = Memo::new(move |_| {
         let newest = report.get().zip(times.get());
         Known(newest.and_then(|(report, timed)| clock(&report, timed, generation.get())))
@@ -89,11 +89,6 @@ pub(crate) fn Timeline(
         }
     });
     let keys = NodeRef::<html::Dialog>::new();
-    let zoom = move |factor| {
-        if let Some(scene) = untrack(move || shown.scene()) {
-            shown.show(scene.span.zoomed(0.5, factor, scene.ground.all()));
-        }
-    };
     view! {
         <section class="panel timeline" aria-labelledby="timeline-title">
             <div class="panel-head">
@@ -110,29 +105,8 @@ pub(crate) fn Timeline(
                         <span class="choice-label">{tr("Iteration")}</span>
                         {move || ground.get().map(|ground| iterations(shown, &ground))}
                     </div>
-                    <Show when=move || known.with(|known| known.0.is_some())>
-                        <div class="choice " role="group" aria-label=tr("Axis")>
-                            {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
-                        </div>
-                    </Show>
-                    <div class="choice " role="group" aria-label=tr("Zoom")>
-                        <button
-                            type="button"
-                            aria-label=tr("Zoom out")
-                            title=tr("Zoom out")
-                            on:click=move |_| zoom(2.0)
-                        >
-                            "\u{2212}"
-                        </button>
-                        <button
-                            type="button"
-                            aria-label=tr("Zoom in")
-                            title=tr("Zoom in")
-                            on:click=move |_| zoom(0.5)
-                        >
-                            "+"
-                        </button>
-                    </div>
+                    {axis_choice(known, by_time)}
+                    {zoom_choice(shown)}
                     <button
                         type="button"
                         class="quiet-button key-help-button"
@@ -305,6 +279,46 @@ fn clock(report: &Report, timed: Timed, generation: u64) -> Option<Arc<Clock>> {
     Clock::of(&report.timeline, &times).map(Arc::new)
 }
 
+/// Buttons that show more or less of the run.
+fn zoom_choice(shown: Shown) -> impl IntoView {
+    let zoom = move |factor| {
+        if let Some(scene) = untrack(move || shown.scene()) {
+            shown.show(scene.span.zoomed(0.5, factor, scene.ground.all()));
+        }
+    };
+    view! {
+                    <div class="choice " role="group" aria-label=tr("Zoom")>
+                        <button
+                            type="button"
+                            aria-label=tr("Zoom out")
+                            title=tr("Zoom out")
+                            on:click=move |_| zoom(2.0)
+                        >
+                            "\u{2212}"
+                        </button>
+                        <button
+                            type="button"
+                            aria-label=tr("Zoom in")
+                            title=tr("Zoom in")
+                            on:click=move |_| zoom(0.5)
+                        >
+                            "+"
+                        </button>
+                    </div>
+    }
+}
+
+/// Whether the axis counts events or time, where times are known.
+fn axis_choice(known: Memo<Known>, by_time: RwSignal<bool>) -> impl IntoView {
+    view! {
+                    <Show when=move || known.with(|known| known.0.is_some())>
+                        <div class="choice " role="group" aria-label=tr("Axis")>
+                            {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
+                        </div>
+                    </Show>
+    }
+}
+
 fn axis_button(by_time: RwSignal<bool>, is: bool, name: &'static str) -> impl IntoView {
     view! {
         <button
@@ -330,7 +344,8 @@ fn bounds(clock: &Clock, shown: Shown) -> Option<impl IntoView + use<>> {
         let bound = clock.bound(edge(column), edge(column + 1));
         let place =
             |column: usize| percent(share(Bytes(column as u64), Bytes(COLUMNS as u64)) / 100.0);
-        stops += &format!(",var(--bound-{bound}) {} {}", place(column), place(column + 1));
+        let (begin, end) = (place(column), place(column + 1));
+        write!(stops, ",var(--bound-{bound}) {begin} {end}").ok();
     }
     stops.push(')');
     let key = [(1, "arithmetic"), (2, "memory"), (3, "the host")].map(|(bound, name)| {

@@ -13,7 +13,7 @@ use crate::model::times::{Row, Sheet, Times};
 use crate::words::format::length;
 use crate::words::language::{fill, phrase, tr};
 
-/// COUNT: samples of the epoch that is shown first: those of ImageNet.
+/// COUNT: samples of the epoch that is shown first: those of `ImageNet`.
 const EPOCH: u64 = 1_281_167;
 
 /// The times of the run that is on the page.

@@ -8,7 +8,7 @@ use highwater_core::report::Verdict;
 use leptos::prelude::*;
 
 use crate::model::protocol::Finding;
-use crate::model::state::{Answer, ConfigProblem, SourceText, State};
+use crate::model::state::{Answer, ConfigProblem, SourceText, State, Timed};
 
 /// How many devices the run survives on, of how many that were looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,11 +47,13 @@ pub(crate) struct Derived {
     /// The moment that is looked at: what is pinned, else under the cursor, else the peak; and the
     /// request whose answer it is a moment of.
     pub(crate) moment: Memo<Option<(u64, usize)>>,
+    /// How long a step takes; the one before stays until the next is there.
+    pub(crate) times: RwSignal<Option<Timed>>,
 }
 
 impl Derived {
     /// Everything that follows from `state`.
-    pub(crate) fn of(state: State) -> Self {
+    pub(crate) fn of(state: State, times: RwSignal<Option<Timed>>) -> Self {
         let answer = Memo::new(move |_| state.answer.get());
         let report =
             Signal::derive(move || answer.with(|answer| Some(answer.as_ref()?.report.clone())));
@@ -102,6 +104,7 @@ impl Derived {
             found,
             millis,
             moment,
+            times,
         }
     }
 }

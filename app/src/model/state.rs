@@ -61,10 +61,6 @@ pub(crate) struct State {
     pub(crate) what_ifs: RwSignal<Vec<WhatIf>>,
     /// The outcome of each suggestion, in the order of the table, as far as it is known.
     pub(crate) levers: RwSignal<Vec<Option<Arc<Effected>>>>,
-    /// How long a step takes; the one before stays until the next is there.
-    pub(crate) times: RwSignal<Option<Timed>>,
-    /// Whether the timeline's axis is time.
-    pub(crate) by_time: RwSignal<bool>,
     /// Changes that were applied here, the newest last.
     pub(crate) applied: RwSignal<Vec<Applied>>,
     /// What other sizes need; the one before stays until the next is there.
@@ -116,8 +112,6 @@ impl State {
             snapshot: RwSignal::new(None),
             what_ifs: RwSignal::new(Vec::new()),
             levers: RwSignal::new(vec![None; LEVERS.len()]),
-            times: RwSignal::new(None),
-            by_time: RwSignal::new(false),
             applied: RwSignal::new(Vec::new()),
             trend: RwSignal::new(Trend::default()),
             search: RwSignal::new(None),
@@ -154,7 +148,6 @@ impl State {
             pin,
             what_ifs,
             levers,
-            times,
             applied,
             trend,
             devices,
@@ -180,7 +173,6 @@ impl State {
             recent: _,
             theme: _,
             language: _,
-            by_time: _,
         } = self;
         cursor.set(None);
         search.set(None);
@@ -193,7 +185,6 @@ impl State {
         pin.set(None);
         what_ifs.set(Vec::new());
         levers.set(vec![None; LEVERS.len()]);
-        times.set(None);
         applied.set(Vec::new());
         trend.set(Trend::default());
         section.set(Section::default());

@@ -71,6 +71,8 @@ pub(crate) struct Engine {
     pub(crate) names: RwSignal<String>,
     /// What other estimators say of the newest run for which they were asked; without rows where they did not arrive.
     pub(crate) others: RwSignal<Option<Others>>,
+    /// How long a step takes; the one before stays until the next is there.
+    pub(crate) times: RwSignal<Option<Timed>>,
 }
 
 /// The line's own memory; the user never sees it.
@@ -154,6 +156,7 @@ impl Engine {
             line: Rc::default(),
             names: RwSignal::new(String::new()),
             others: RwSignal::new(None),
+            times: RwSignal::new(None),
         };
         engine.start_worker();
         engine
@@ -312,6 +315,7 @@ impl Engine {
         line.send(&ToWorker::Close, &JsValue::NULL);
         drop(line);
         self.state.forget(Ended::Page);
+        self.times.set(None);
         begin_at_the_top();
     }
 
@@ -433,21 +437,9 @@ impl Engine {
                     self.others.set(Some(postcard::from_bytes(&packed).unwrap_or_default()));
                 }
             }
-            FromWorker::Times { generation, packed } => {
-                if self.answered() == Some(generation) {
-                    let answer: Result<Times, String> = postcard::from_bytes(&packed)
-                        .unwrap_or_else(|_| Err(tr("What computes times did not arrive. Is the page still reachable? Choose another tab, then this one")));
-                    let answer = answer.map(Arc::new);
-                    self.state.times.set(Some(Timed { generation, answer }));
-                }
-            }
+            FromWorker::Times { generation, packed } => self.timed(generation, &packed),
             FromWorker::LeverTime { generation, lever, percent } => {
-                self.state.levers.update(|levers| {
-                    let known = levers.get_mut(lever).and_then(Option::as_mut);
-                    if let Some(known) = known.filter(|known| known.generation == generation) {
-                        Arc::make_mut(known).slower = Some(percent);
-                    }
-                });
+                self.lever_timed(generation, lever, percent);
             }
             FromWorker::Searched { generation, tried, outcome } => {
                 let is_wanted = self.state.search.with_untracked(Option::is_some);
@@ -500,6 +492,7 @@ impl Engine {
             // An example that nobody asked for says nothing about what was refused before it.
             let notice = state.notice.get_untracked().filter(|_| opening.by == By::Page);
             state.forget(Ended::Model);
+            self.times.set(None);
             state.notice.set(notice);
             if opening.by == By::Text && !text.as_deref().is_some_and(is_name) {
                 state.write(&name, text, None);
@@ -534,6 +527,27 @@ impl Engine {
         self.state.levers.update(|levers| {
             if let Some(known) = levers.get_mut(lever) {
                 *known = pulled.map(effected);
+            }
+        });
+    }
+
+    fn timed(&self, generation: u64, packed: &[u8]) {
+        if self.answered() == Some(generation) {
+            let answer: Result<Times, String> = postcard::from_bytes(packed).unwrap_or_else(|_| {
+                Err(tr(
+                    "What computes times did not arrive. Is the page still reachable? Choose another tab, then this one",
+                ))
+            });
+            let answer = answer.map(Arc::new);
+            self.times.set(Some(Timed { generation, answer }));
+        }
+    }
+
+    fn lever_timed(&self, generation: u64, lever: usize, percent: i64) {
+        self.state.levers.update(|levers| {
+            let known = levers.get_mut(lever).and_then(Option::as_mut);
+            if let Some(known) = known.filter(|known| known.generation == generation) {
+                Arc::make_mut(known).slower = Some(percent);
             }
         });
     }
