@@ -22,6 +22,7 @@ mod gpu_table;
 mod header;
 mod headline;
 mod icons;
+mod incoming;
 mod keep;
 mod key_help;
 mod ladder;

@@ -211,6 +211,7 @@ fn parts(title: Phrase, own: &Timing, parts: Vec<(Phrase, Part)>) -> Sheet {
     let longest = parts.iter().map(|(_, part)| part.device.0).max().unwrap_or(0);
     let row = |(name, part): (Phrase, Part)| Row {
         name,
+        gpu: String::new(),
         bar: Bytes(part.device.0).parts_of(Bytes(longest), 1000),
         chosen: false,
         cells: vec![
@@ -256,6 +257,7 @@ fn gpus(own: &Timing, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
     let most = all.first().map_or(0, Timing::samples_per_second);
     let row = |timing: &Timing| Row {
         name: Phrase::plain(&timing.name()),
+        gpu: timing.device.id.to_owned(),
         bar: Bytes(timing.samples_per_second()).parts_of(Bytes(most), 1000),
         chosen: timing.device.id == own.device.id,
         cells: vec![

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use gloo::events::{EventListener, EventListenerOptions};
+use gloo::events::EventListener;
 use highwater_core::device::USUAL;
 use highwater_draw::scene::{Limit, Part};
 use leptos::prelude::*;
-use wasm_bindgen::JsCast as _;
 use wasm_bindgen_futures::spawn_local;
-use web_sys::{ClipboardEvent, DataTransfer, DragEvent, Element, File};
+use web_sys::File;
 
 use super::answer_card::{AnswerCard, open_dims};
 use super::at_cursor::AtCursor;
@@ -20,6 +19,7 @@ use super::empty_page::Hero;
 use super::figures::Figures;
 use super::gpu_table::GpuTable;
 use super::header::Header;
+use super::incoming::{accept_drops, accept_pastes};
 use super::keep::Keep;
 use super::lesson_panel::LessonPanel;
 use super::message::MessageView;
@@ -586,6 +586,7 @@ fn Details(
             <TimesView
                 times=derived.times
                 report=follow(Section::Time)
+                devices=state.devices
                 shown=sections.is_shown(Section::Time)
                 on_ask=Callback::new(move |()| actions.ask_times.run(true))
             />
@@ -755,81 +756,4 @@ fn open_sample(engine: StoredValue<Engine, LocalStorage>) {
             engine.with_value(|engine| engine.open_sample(input, example.dims()));
         }
     });
-}
-
-/// Takes files and texts pasted anywhere on the page, but into its fields.
-fn accept_pastes(on_file: Callback<File>, on_text: Callback<(String, String)>) {
-    let Some(window) = web_sys::window() else { return };
-    let options = EventListenerOptions::enable_prevent_default();
-    let listener = EventListener::new_with_options(&window, "paste", options, move |event| {
-        let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
-        if target.is_some_and(|target| matches!(&*target.tag_name(), "INPUT" | "TEXTAREA")) {
-            return;
-        }
-        let event: &ClipboardEvent = event.unchecked_ref();
-        let Some(data) = event.clipboard_data() else { return };
-        if let Some(file) = data.files().and_then(|files| files.get(0)) {
-            event.prevent_default();
-            on_file.run(file);
-        } else if let Some(pasted) = said(&data) {
-            event.prevent_default();
-            on_text.run((words::notice::pasted(), pasted));
-        }
-    });
-    listener.forget();
-}
-
-/// The text that was dropped or pasted.
-fn said(data: &DataTransfer) -> Option<String> {
-    data.get_data("text/plain").ok().filter(|text| !text.trim().is_empty())
-}
-
-/// Takes files and texts dropped anywhere on the page; returns whether one hovers over it.
-fn accept_drops(
-    on_files: Callback<Vec<File>>,
-    on_text: Callback<(String, String)>,
-    notice: RwSignal<Option<Notice>>,
-) -> ReadSignal<bool> {
-    let (dragging, set_dragging) = signal(false);
-    let Some(window) = web_sys::window() else { return dragging };
-    let options = EventListenerOptions::enable_prevent_default();
-    let listen = |name: &'static str, handle: Box<dyn FnMut(&web_sys::Event)>| {
-        EventListener::new_with_options(&window, name, options, handle).forget();
-    };
-    listen(
-        "dragover",
-        Box::new(move |event| {
-            event.prevent_default();
-            set_dragging.set(true);
-        }),
-    );
-    listen(
-        "dragleave",
-        Box::new(move |event| {
-            // Leaving the window has no element that is entered instead.
-            let event: &DragEvent = event.unchecked_ref();
-            if event.related_target().is_none() {
-                set_dragging.set(false);
-            }
-        }),
-    );
-    listen(
-        "drop",
-        Box::new(move |event| {
-            event.prevent_default();
-            set_dragging.set(false);
-            let event: &DragEvent = event.unchecked_ref();
-            let data = event.data_transfer();
-            let files = data.as_ref().and_then(DataTransfer::files);
-            let files: Vec<File> = files.map_or_else(Vec::new, |files| {
-                (0..files.length()).filter_map(|at| files.get(at)).collect()
-            });
-            match (files.is_empty(), data.and_then(|data| said(&data))) {
-                (false, _) => on_files.run(files),
-                (true, Some(dropped)) => on_text.run((words::notice::dropped(), dropped)),
-                (true, None) => notice.set(Some(words::notice::not_a_file())),
-            }
-        }),
-    );
-    dragging
 }

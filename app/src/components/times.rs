@@ -7,10 +7,11 @@ use highwater_core::Report;
 use highwater_core::time::Picoseconds;
 use leptos::prelude::*;
 
+use super::gpu_table::verdict_class;
 use super::parts::column;
-use crate::model::state::Timed;
+use crate::model::state::{DeviceRow, Timed};
 use crate::model::times::{Row, Sheet, Times};
-use crate::words::format::length;
+use crate::words::format::{self, length};
 use crate::words::language::{fill, phrase, tr};
 
 /// COUNT: samples of the epoch that is shown first: those of `ImageNet`.
@@ -23,6 +24,8 @@ pub(crate) fn TimesView(
     times: RwSignal<Option<Timed>>,
     /// The run.
     report: Signal<Option<Arc<Report>>>,
+    /// Every device, for the verdicts.
+    devices: RwSignal<Vec<DeviceRow>>,
     /// Whether the panel is seen.
     shown: Signal<bool>,
     /// They are to be asked for.
@@ -37,7 +40,7 @@ pub(crate) fn TimesView(
     let body = move || match times.get().map(|timed| timed.answer) {
         None => view! { <p>{tr("Asking…")}</p> }.into_any(),
         Some(Err(reason)) => view! { <p>{tr(&reason)} "."</p> }.into_any(),
-        Some(Ok(times)) => told(&times, epoch).into_any(),
+        Some(Ok(times)) => told(&times, epoch, devices).into_any(),
     };
     view! {
         <section class="panel times" aria-labelledby="times-title">
@@ -47,7 +50,11 @@ pub(crate) fn TimesView(
     }
 }
 
-fn told(times: &Times, epoch: RwSignal<u64>) -> impl IntoView + use<> {
+fn told(
+    times: &Times,
+    epoch: RwSignal<u64>,
+    devices: RwSignal<Vec<DeviceRow>>,
+) -> impl IntoView + use<> {
     let (step, samples) = (times.step, times.samples.max(1));
     let lasts = move || {
         let steps = epoch.get().div_ceil(samples);
@@ -91,11 +98,11 @@ fn told(times: &Times, epoch: RwSignal<u64>) -> impl IntoView + use<> {
             </div>
         </dl>
         {notes.collect_view()}
-        {times.sheets.iter().map(sheet).collect_view()}
+        {times.sheets.iter().map(|known| sheet(known, devices)).collect_view()}
     }
 }
 
-fn sheet(sheet: &Sheet) -> impl IntoView + use<> {
+fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + use<> {
     let title = phrase(&sheet.title);
     let heads = sheet.heads.iter().enumerate();
     let heads = heads.map(|(at, head)| column(phrase(head), at > 0)).collect_view();
@@ -105,6 +112,7 @@ fn sheet(sheet: &Sheet) -> impl IntoView + use<> {
         view! {
             <tr class:times-chosen=row.chosen>
                 <th scope="row">
+                    {fits(&row.gpu, devices)}
                     {phrase(&row.name)}
                     <span class="times-bar" aria-hidden="true" style:width=width></span>
                 </th>
@@ -124,6 +132,26 @@ fn sheet(sheet: &Sheet) -> impl IntoView + use<> {
             </table>
         </div>
     }
+}
+
+/// Whether the run fits on a GPU, as a sign that has the words behind it.
+fn fits(gpu: &str, devices: RwSignal<Vec<DeviceRow>>) -> Option<impl IntoView + use<>> {
+    let verdict = devices.with_untracked(|rows| {
+        let row = rows.iter().find(|row| row.device.with_value(|device| device.id == gpu));
+        row.map(|row| row.verdict)
+    })?;
+    let sign = move || {
+        let (_, known) = verdict.get()?;
+        let verdict = known.verdict;
+        Some(view! {
+            <span class=verdict_class(verdict) title=format::verdict(verdict)>
+                <span aria-hidden="true">{format::verdict_symbol(verdict)}</span>
+                <span class="hidden-text">{format::verdict(verdict)}</span>
+                " "
+            </span>
+        })
+    };
+    Some(sign)
 }
 
 /// The time in one sentence, for the answer; the place stays where it is not known yet.

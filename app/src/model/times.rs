@@ -65,6 +65,8 @@ pub struct Sheet {
 pub struct Row {
     /// What it is about.
     pub name: Phrase,
+    /// The GPU that it is about, where it is one: its id.
+    pub gpu: String,
     /// PER MILLE: the length of its bar.
     pub bar: u64,
     /// Whether it is the one that was chosen.

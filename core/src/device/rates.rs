@@ -1,9 +1,9 @@
 //! How fast a GPU is, as its vendor publishes it.
 //!
 //! The figures were written from memory, and compared with other pages for some GPUs only. A GPU has none where one of
-//! them is not published, or where published figures contradict each other: A10G, H100 NVL, L20, H20, GH200, H200,
-//! B200, GB200, RTX PRO 6000. They lie apart from `table.rs`, so that a program that never asks for times does not
-//! carry them.
+//! them is not published, or where published figures contradict each other: A10G, H100 NVL, L20, H20, GH200, B200,
+//! GB200, RTX PRO 6000. They lie apart from `table.rs`, so that a program that never asks for times does not carry
+//! them.
 
 use super::Device;
 
@@ -80,6 +80,17 @@ const AMPERE_86: Rates = rates(MemoryKind::Gddr, 128, 128);
 const ADA: Rates = rates(MemoryKind::Gddr, 128, 128);
 const HOPPER: Rates = rates(MemoryKind::Hbm, 256, 128);
 const BLACKWELL_120: Rates = rates(MemoryKind::Gddr, 128, 128);
+
+const H100_SXM: Rates = Rates {
+    form: "SXM",
+    base_mhz: 1590,
+    boost_mhz: 1980,
+    bandwidth: 3352,
+    l2_kib: 25_600,
+    watts: 700,
+    half_flop: 4096,
+    ..HOPPER
+};
 
 /// By the ids of devices.
 const RATES: &[(&str, Rates)] = &[
@@ -316,19 +327,9 @@ const RATES: &[(&str, Rates)] = &[
             ..HOPPER
         },
     ),
-    (
-        "h100-80gb",
-        Rates {
-            form: "SXM",
-            base_mhz: 1590,
-            boost_mhz: 1980,
-            bandwidth: 3352,
-            l2_kib: 25_600,
-            watts: 700,
-            half_flop: 4096,
-            ..HOPPER
-        },
-    ),
+    ("h100-80gb", H100_SXM),
+    // The same chip with faster memory.
+    ("h200", Rates { form: "", bandwidth: 4800, ..H100_SXM }),
     (
         "rtx-5090",
         Rates {
