@@ -2,22 +2,38 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::weight::gzip_size;
+
 /// COUNT: bytes of the pieces by which functions are compared: two or three instructions.
 const PIECE: usize = 6;
 /// COUNT: the most functions that may have a piece in common. What more of them have is found again anyhow.
 const COMMON: usize = 300;
-/// SIZE: of what gzip still sees when the next function begins.
-const WINDOW: usize = 28_000;
+/// SIZE: of what gzip still sees when the next function begins; all are tried, because a choice that is a little
+/// different early leads to another order of everything.
+const WINDOWS: [usize; 5] = [24_000, 26_000, 28_000, 30_000, 32_000];
 /// COUNT: pieces that are added to each function's own, so that the smallest do not come first of all.
 const SMALL: u64 = 20;
 /// PERCENT: the least part of a function that gzip must have seen for it to be chosen.
 const ALIKE: u64 = 1;
 
+/// The order in which gzip makes the least of bodies.
+pub(crate) fn order(bodies: &[&[u8]]) -> Vec<usize> {
+    let known = pieces(bodies);
+    let orders = WINDOWS.map(|window| order_in(window, bodies, &known));
+    let size = |order: &Vec<usize>| {
+        let all: Vec<u8> = order.iter().flat_map(|&body| bodies[body]).copied().collect();
+        gzip_size(&all).unwrap_or(usize::MAX)
+    };
+    orders.into_iter().min_by_key(size).unwrap_or_default()
+}
+
+/// The pieces of each body, and the bodies that have each piece.
+type Pieces = (Vec<Vec<usize>>, Vec<Vec<usize>>);
+
 /// An order in which each body shares as much as possible with those in the window before it.
 ///
 /// Where nothing is alike, the first body that is left comes next.
-pub(crate) fn order(bodies: &[&[u8]]) -> Vec<usize> {
-    let (pieces, holders) = pieces(bodies);
+fn order_in(most: usize, bodies: &[&[u8]], (pieces, holders): &Pieces) -> Vec<usize> {
     // How many of a body's pieces the window has.
     let mut seen = vec![0_u64; bodies.len()];
     let mut times_in_window = vec![0_usize; holders.len()];
@@ -40,7 +56,7 @@ pub(crate) fn order(bodies: &[&[u8]]) -> Vec<usize> {
                 holders[piece].iter().for_each(|&body| seen[body] += 1);
             }
         }
-        while size > WINDOW
+        while size > most
             && let Some(oldest) = window.pop_front()
         {
             size -= bodies[oldest].len();
@@ -56,7 +72,7 @@ pub(crate) fn order(bodies: &[&[u8]]) -> Vec<usize> {
 }
 
 /// The pieces of each body, each once, and the bodies that have each piece.
-fn pieces(bodies: &[&[u8]]) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
+fn pieces(bodies: &[&[u8]]) -> Pieces {
     let mut numbers = BTreeMap::<&[u8], usize>::new();
     let mut holders = Vec::<Vec<usize>>::new();
     let mut pieces = Vec::new();

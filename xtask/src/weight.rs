@@ -110,7 +110,7 @@ fn has_extension(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|found| found == extension)
 }
 
-fn gzip_size(bytes: &[u8]) -> std::io::Result<usize> {
+pub(crate) fn gzip_size(bytes: &[u8]) -> std::io::Result<usize> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
     Ok(encoder.finish()?.len())

@@ -7,7 +7,6 @@ use highwater_core::Report;
 use highwater_core::time::Picoseconds;
 use leptos::prelude::*;
 
-use super::gpu_table::verdict_class;
 use super::parts::column;
 use crate::model::state::{DeviceRow, Timed};
 use crate::model::times::{Row, Sheet, Times};
@@ -112,8 +111,7 @@ fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + us
         view! {
             <tr class:times-chosen=row.chosen>
                 <th scope="row">
-                    {fits(&row.gpu, devices)}
-                    {phrase(&row.name)}
+                    {named(row, devices)}
                     <span class="times-bar" aria-hidden="true" style:width=width></span>
                 </th>
                 {cells.collect_view()}
@@ -134,24 +132,18 @@ fn sheet(sheet: &Sheet, devices: RwSignal<Vec<DeviceRow>>) -> impl IntoView + us
     }
 }
 
-/// Whether the run fits on a GPU, as a sign that has the words behind it.
-fn fits(gpu: &str, devices: RwSignal<Vec<DeviceRow>>) -> Option<impl IntoView + use<>> {
+/// A name, and before that of a GPU the sign of whether the run fits there: verdicts are known before times.
+fn named(row: &Row, devices: RwSignal<Vec<DeviceRow>>) -> String {
+    let name = phrase(&row.name);
     let verdict = devices.with_untracked(|rows| {
-        let row = rows.iter().find(|row| row.device.with_value(|device| device.id == gpu));
-        row.map(|row| row.verdict)
-    })?;
-    let sign = move || {
-        let (_, known) = verdict.get()?;
-        let verdict = known.verdict;
-        Some(view! {
-            <span class=verdict_class(verdict) title=format::verdict(verdict)>
-                <span aria-hidden="true">{format::verdict_symbol(verdict)}</span>
-                <span class="hidden-text">{format::verdict(verdict)}</span>
-                " "
-            </span>
-        })
-    };
-    Some(sign)
+        let mut rows = rows.iter();
+        let known = rows.find(|known| known.device.with_value(|device| device.id == row.gpu))?;
+        known.verdict.with_untracked(|known| Some(known.as_ref()?.1.verdict))
+    });
+    match verdict {
+        Some(verdict) => [format::verdict_symbol(verdict), "\u{a0}", &name].concat(),
+        None => name,
+    }
 }
 
 /// The time in one sentence, for the answer; the place stays where it is not known yet.
