@@ -85,7 +85,7 @@ fn plan_view(
                 {after.need.to_string()}
                 ", "
                 <span class=verdict_class(after.verdict)>{words::verdict(after.verdict)}</span>
-                <p class="hint">{words::cost(pulled.cost)}</p>
+                <p class="hint">{words::cost(pulled.cost, None)}</p>
                 <Code
                     id=["plan-", &at.to_string()].concat()
                     summary=tr("Code")

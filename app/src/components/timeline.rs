@@ -335,13 +335,11 @@ fn axis_button(by_time: RwSignal<bool>, is: bool, name: &'static str) -> impl In
 fn bounds(clock: &Clock, shown: Shown) -> Option<impl IntoView + use<>> {
     const COLUMNS: usize = 180;
     let scene = shown.scene()?;
-    let edge = |column: usize| {
-        let tick = scene.span.begin + scene.span.count() * column / COLUMNS;
-        if shown.clock.with(Option::is_some) { clock.event(tick) } else { tick }
-    };
+    let is_ticks = shown.clock.with(Option::is_some);
+    let edge = |column: usize| scene.span.begin + scene.span.count() * column / COLUMNS;
     let mut stops = String::from("linear-gradient(to right");
     for column in 0..COLUMNS {
-        let bound = clock.bound(edge(column), edge(column + 1));
+        let bound = clock.bound(is_ticks, edge(column), edge(column + 1));
         let place =
             |column: usize| percent(share(Bytes(column as u64), Bytes(COLUMNS as u64)) / 100.0);
         let (begin, end) = (place(column), place(column + 1));

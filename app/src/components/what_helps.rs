@@ -222,8 +222,8 @@ fn Lever(
         let Effected { before, pulled, slower, .. } = &*known;
         let (outcome, title) = (&pulled.outcome, tr(&pulled.title));
         let after = &outcome.verdict;
-        let time = slower.map_or_else(String::new, |slower| [&times::cost(slower), "; "].concat());
-        let cost = [&words::cost(pulled.cost), "; ", &time, &words::moves_to(outcome)].concat();
+        let time = slower.map(times::cost);
+        let cost = [&words::cost(pulled.cost, time), "; ", &words::moves_to(outcome)].concat();
         let wanted = known.clone();
         view! {
             <span class="lever-saved" title=format::exact(*before - after.need)>

@@ -125,18 +125,23 @@ impl Clock {
         self.moments[at]
     }
 
-    /// What most of the time between two events was spent on.
-    pub(crate) fn bound(&self, begin: usize, end: usize) -> u8 {
-        let place = |event| self.events.partition_point(|known| *known < event);
-        let (begin, end) = (place(begin), place(end));
+    /// What most of the time between two places was spent on; they are ticks, or else events.
+    pub(crate) fn bound(&self, is_ticks: bool, begin: usize, end: usize) -> u8 {
+        let axis = if is_ticks { &self.ticks } else { &self.events };
+        // What lies before a sample ends with it.
+        let first = axis.partition_point(|known| *known <= begin);
+        let last = axis.partition_point(|known| *known < end).min(axis.len() - 1);
         let mut spent = [0; 4];
-        for at in begin..end.max(begin + 1).min(self.events.len()) {
+        for at in first..=last {
             let before = at.checked_sub(1).map_or(0, |before| self.moments[before]);
             if let Some(sum) = spent.get_mut(usize::from(self.bounds[at])) {
                 *sum += self.moments[at] - before;
             }
         }
-        (0..4).max_by_key(|bound| spent[usize::from(*bound)]).unwrap_or(0)
+        let longest = |best: u8, next: u8| {
+            if spent[usize::from(next)] > spent[usize::from(best)] { next } else { best }
+        };
+        (1..4).fold(0, longest)
     }
 
     /// A report whose events are ticks.
@@ -199,7 +204,10 @@ mod tests {
     #[test]
     fn a_stretch_waits_for_what_took_most_of_it() {
         let clock = clock();
-        assert_eq!((clock.bound(0, 7), clock.bound(1, 2), clock.bound(0, 1)), (3, 1, 3));
+        let bound = |begin, end| clock.bound(false, begin, end);
+        assert_eq!([bound(0, 7), bound(0, 1), bound(1, 2), bound(3, 4)], [3, 1, 0, 3]);
+        // Within a long stretch nothing happens, and it waits all the same.
+        assert_eq!([clock.bound(true, 100, 101), clock.bound(true, 5, 6)], [3, 1]);
     }
 
     #[test]

@@ -12,9 +12,14 @@ use crate::model::state::SearchState;
 use crate::words::format::{self, grouped};
 use crate::words::language::{fill, spoken, tr};
 
-/// What a lever costs.
-pub(crate) fn cost(cost: Cost) -> String {
-    tr(cost.about())
+/// What a lever costs: its class, or its time where that is known.
+pub(crate) fn cost(cost: Cost, time: Option<String>) -> String {
+    match (time, cost) {
+        (None, _) => tr(cost.about()),
+        (Some(time), Cost::Nothing | Cost::Time) => time,
+        (Some(time), Cost::Little) => [&time, "; ", &tr("may round differently")].concat(),
+        (Some(time), Cost::Training) => [&tr(cost.about()), "; ", &time].concat(),
+    }
 }
 
 /// Where the peak is afterwards.
