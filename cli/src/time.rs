@@ -48,7 +48,7 @@ fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
         "{HEAD}A step takes {} on {} ({least} to {most} in nine of ten runs): {} samples per second.{HEAD:#}\n",
         step.step(),
         own.name(),
-        tenths(own.samples_per_second())
+        own.rate()
     );
     if let Some(tokens) = own.tokens_per_second() {
         writeln!(text, "{} tokens per second.", grouped(tokens)).ok();
@@ -104,7 +104,7 @@ fn text(own: &Timing, all: &[Timing], epoch: Option<u64>) -> String {
         gpus.row([
             timing.name().into(),
             timing.time.step().to_string().into(),
-            tenths(timing.samples_per_second()).into(),
+            timing.rate().into(),
             tenths(timing.teraflops()).into(),
             format!("{} %", timing.memory_percent()).into(),
             timing.time.bound().name().into(),

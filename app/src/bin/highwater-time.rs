@@ -113,7 +113,7 @@ const fn number(bound: Bound) -> u8 {
 fn lead(own: &Timing) -> Phrase {
     let (least, most) = own.time.interval();
     let [time, least, most] = [own.time.step(), least, most].map(|time| time.to_string());
-    let (gpu, rate) = (own.name(), rate(own));
+    let (gpu, rate) = (own.name(), own.rate());
     let parts =
         [("time", &*time), ("least", &*least), ("most", &*most), ("gpu", &*gpu), ("rate", &*rate)];
     phrase(
@@ -122,24 +122,12 @@ fn lead(own: &Timing) -> Phrase {
     )
 }
 
-/// Samples in a second.
-fn rate(timing: &Timing) -> String {
-    tenths(timing.samples_per_second())
-}
-
-fn tenths(tenths: u64) -> String {
-    match tenths {
-        0..1000 => format!("{}.{}", tenths / 10, tenths % 10),
-        _ => grouped(tenths / 10),
-    }
-}
-
 fn per_mille(share: u64) -> String {
     format!("{}\u{a0}%", (share + 5) / 10)
 }
 
 fn facts(own: &Timing) -> Vec<(Phrase, String)> {
-    let mut facts = vec![(phrase("samples per second", &[]), rate(own))];
+    let mut facts = vec![(phrase("samples per second", &[]), own.rate())];
     if let Some(tokens) = own.tokens_per_second() {
         facts.push((phrase("tokens per second", &[]), grouped(tokens)));
     }
@@ -253,7 +241,7 @@ fn gpus(own: &Timing, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
     for device in device::all().iter().filter(|device| device.rates().is_some()) {
         all.push(timings.on(device)?);
     }
-    sorted::by_key(&mut all, |timing| Reverse(timing.samples_per_second()));
+    sorted::by_key(&mut all, |timing| timing.time.step());
     let most = all.first().map_or(0, Timing::samples_per_second);
     let row = |timing: &Timing| Row {
         name: Phrase::plain(&timing.name()),
@@ -262,7 +250,7 @@ fn gpus(own: &Timing, timings: &mut Timings<'_>) -> Result<Sheet, Error> {
         chosen: timing.device.id == own.device.id,
         cells: vec![
             Phrase::plain(&timing.time.step().to_string()),
-            Phrase::plain(&rate(timing)),
+            Phrase::plain(&timing.rate()),
             Phrase::plain(&per_mille(timing.flop_utilisation())),
             of_bound(timing.time.bound()),
         ],

@@ -1,7 +1,7 @@
 //! The figures of a step on one GPU that people compare.
 
 use super::{Gpu, Picoseconds, StepTime};
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, grouped};
 use crate::device::Device;
 use crate::trace::Phase;
 
@@ -30,9 +30,20 @@ impl Timing {
         [name, form].join(" ")
     }
 
-    /// COUNT: samples in a second, in tenths.
+    /// COUNT: samples in a second, in hundredths.
     pub fn samples_per_second(&self) -> u64 {
-        per_second(self.samples.saturating_mul(10), self.time.step())
+        per_second(self.samples.saturating_mul(100), self.time.step())
+    }
+
+    /// The same with three digits: `0.25`, `82.4`, `1,049`.
+    pub fn rate(&self) -> String {
+        let hundredths = self.samples_per_second();
+        let (whole, part) = (hundredths.div_euclid(100), hundredths % 100);
+        match whole {
+            0..10 => format!("{whole}.{part:02}"),
+            10..100 => format!("{whole}.{}", part.div_euclid(10)),
+            _ => grouped(whole),
+        }
     }
 
     /// COUNT: tokens in a second.
