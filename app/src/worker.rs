@@ -79,7 +79,7 @@ struct Desk {
     timer: Timer,
 }
 
-/// What is known of the program that computes times.
+/// The program that computes times: which model it holds, and what is asked of it.
 #[derive(Default)]
 struct Timer {
     /// The open model, as it reached the worker.

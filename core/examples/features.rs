@@ -5,8 +5,10 @@
 //! A line of `mlp.csv` is a perceptron, and is called by its number. Layers are `kind:outputs:parameters:sources`.
 #![expect(clippy::print_stdout, reason = "an example talks to the terminal")]
 
+#[path = "common/perceptron.rs"]
+mod perceptron;
+
 use std::error::Error;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -15,6 +17,8 @@ use flate2::read::GzDecoder;
 use highwater_core::estimate::Stages;
 use highwater_core::estimators::{Evidence, Features, Run};
 use highwater_core::{Config, Model};
+
+use perceptron::perceptron;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -43,30 +47,6 @@ fn main() -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The spec of a measured perceptron, and its batch.
-fn perceptron(line: &str) -> Result<(String, u64)> {
-    let cells: Vec<&str> = line.split(',').collect();
-    let &[inputs, widths, activation, norm, dropout, batch, ..] = cells.as_slice() else {
-        return Err(format!("`{line}` is no perceptron").into());
-    };
-    let mut spec = format!("input: [N, {inputs}]\nlayers:\n");
-    let widths: Vec<&str> = widths.split(' ').collect();
-    for (at, width) in widths.iter().enumerate() {
-        writeln!(spec, "  - linear: {width}")?;
-        if at + 1 < widths.len() {
-            let between = [
-                (norm == "yes").then_some("batchnorm1d"),
-                Some(activation).filter(|name| *name != "Identity"),
-                (dropout == "yes").then_some("dropout"),
-            ];
-            for layer in between.into_iter().flatten() {
-                writeln!(spec, "  - {}", layer.to_ascii_lowercase())?;
-            }
-        }
-    }
-    Ok((spec, batch.parse()?))
 }
 
 fn see(name: &str, model: &Model, batch: u64) -> Result<()> {

@@ -14,13 +14,15 @@
     reason = "printed alone"
 )]
 
+#[path = "common/settings.rs"]
+mod settings;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use highwater_core::config::SETTINGS;
 use highwater_core::device::{self, MemoryKind, Rates};
 use highwater_core::eager::Launches;
 use highwater_core::eager::launch::{Kernel, Launch};
@@ -56,19 +58,8 @@ fn main() -> Result<()> {
 }
 
 /// The kernels of a model under settings and dimensions.
-fn launches(model: &str, device: &str, settings: &[&str]) -> Result<Launches> {
-    let model = open(model)?;
-    let mut config = Config { ..model.defaults().clone() };
-    config.choose_device(device);
-    for setting in settings {
-        let (name, value) = setting.split_once('=').ok_or("a setting is name=value")?;
-        if SETTINGS.iter().any(|setting| setting.name == name) {
-            config.set(name, value)?;
-        } else {
-            config.dims.insert(name.to_owned(), value.parse()?);
-        }
-    }
-    Ok(model.launches(&config)?)
+fn launches(model: &str, device: &str, given: &[&str]) -> Result<Launches> {
+    settings::launches(&open(model)?, device, given)
 }
 
 /// A model of the catalogue, or of a file.

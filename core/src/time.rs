@@ -12,6 +12,7 @@ mod clock;
 mod constants;
 mod host;
 mod interval;
+mod machine;
 mod model;
 mod timing;
 mod utilisation;
@@ -28,8 +29,8 @@ use crate::step::ITERATIONS;
 use crate::trace::{LabelId, Phase};
 
 pub use self::clock::Clock;
-use self::host::Host;
-use self::model::Model;
+pub use self::machine::Machine;
+use self::machine::Ran;
 pub use self::timing::Timing;
 pub use self::utilisation::{Busy, Share, Use, Utilisation};
 
@@ -181,11 +182,6 @@ impl Part {
     }
 }
 
-/// Microseconds that a launch takes on a GPU by the formula of its kind, before any shortest time of kernels.
-pub fn microseconds(launch: &Launch, gpu: Gpu) -> f64 {
-    Model::new(gpu).time(launch).us
-}
-
 /// How long a step takes, and what of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepTime {
@@ -218,11 +214,10 @@ pub struct StepTime {
 impl StepTime {
     /// The time of a step's kernels on a GPU: those of a steady iteration.
     pub fn of(launches: &Launches, gpu: Gpu) -> Self {
-        let model = Model::new(gpu);
-        let host = Host::read();
+        let machine = Machine::of(gpu);
         let mut sum = Self::default();
         for launch in launches.of_iteration(ITERATIONS) {
-            sum.add(launch, &model, &host, gpu);
+            sum.add(launch, &machine);
         }
         sum
     }
@@ -272,16 +267,15 @@ impl StepTime {
         }
     }
 
-    fn add(&mut self, launch: &Launch, model: &Model, host: &Host, gpu: Gpu) {
-        let time = model.time(launch);
+    fn add(&mut self, launch: &Launch, machine: &Machine) {
         let times = launch.times;
-        let uses = Use::of(&launch.kernel, launch.dtype, gpu);
-        let us = host.at_least(time.us, &uses);
-        self.busy.add(&uses, us, times);
-        self.linger += Picoseconds::of(host.linger).times(uses.kernels.saturating_mul(times));
+        let Ran { time, uses, on_device, on_host } = machine.run(launch);
+        self.busy.add(&uses, time.us, times);
+        self.linger +=
+            Picoseconds::of(machine.host.linger).times(uses.kernels.saturating_mul(times));
         let part = Part {
-            device: Picoseconds::of(us).times(times),
-            launch: Picoseconds::of(host.microseconds(launch)).times(times),
+            device: on_device,
+            launch: on_host,
             kernels: launch.kernel.kernels().saturating_mul(times),
             multiply_adds: launch.multiply_adds().saturating_mul(times),
             bytes: launch.bytes().times(times),
@@ -292,7 +286,7 @@ impl StepTime {
         self.by_bound.entry(time.bound).or_default().add(&part);
         self.by_operator.entry(launch.operator).or_default().add(&part);
         self.by_module.entry(launch.module).or_default().add(&part);
-        self.at_peak += Picoseconds::of(model.at_peak(launch)).times(times);
+        self.at_peak += Picoseconds::of(machine.model.at_peak(launch)).times(times);
         if !time.is_fitted {
             self.unfitted.add(&part);
         }

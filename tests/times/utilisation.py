@@ -5,13 +5,14 @@ the same runs: what each kernel takes and uses of an A100. Writes host.toml and 
 """
 
 import csv
-import dataclasses
 import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 from scipy.optimize import least_squares
+
+from model import Constant
 
 HERE = Path(__file__).resolve().parent
 #: Fp32 units, and clocks in a microsecond, of an A100 SXM.
@@ -25,17 +26,6 @@ FIRMNESS = 0.3
 CIFAR_IMAGES = 50_000
 #: The size of the jobs' subset of ImageNet is not published. Assumed: all training images of ImageNet-1k.
 IMAGENET_IMAGES = 1_281_167
-
-
-@dataclasses.dataclass(frozen=True)
-class Constant:
-    """A number to fit: where the search starts, its unit, and what it means."""
-
-    name: str
-    start: float
-    unit: str
-    meaning: str
-
 
 HOST = [
     Constant('forward_operator', 15, 'us', 'host: one operator of forward, with its module and its autograd node'),

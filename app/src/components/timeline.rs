@@ -287,35 +287,35 @@ fn zoom_choice(shown: Shown) -> impl IntoView {
         }
     };
     view! {
-                    <div class="choice " role="group" aria-label=tr("Zoom")>
-                        <button
-                            type="button"
-                            aria-label=tr("Zoom out")
-                            title=tr("Zoom out")
-                            on:click=move |_| zoom(2.0)
-                        >
-                            "\u{2212}"
-                        </button>
-                        <button
-                            type="button"
-                            aria-label=tr("Zoom in")
-                            title=tr("Zoom in")
-                            on:click=move |_| zoom(0.5)
-                        >
-                            "+"
-                        </button>
-                    </div>
+        <div class="choice " role="group" aria-label=tr("Zoom")>
+            <button
+                type="button"
+                aria-label=tr("Zoom out")
+                title=tr("Zoom out")
+                on:click=move |_| zoom(2.0)
+            >
+                "\u{2212}"
+            </button>
+            <button
+                type="button"
+                aria-label=tr("Zoom in")
+                title=tr("Zoom in")
+                on:click=move |_| zoom(0.5)
+            >
+                "+"
+            </button>
+        </div>
     }
 }
 
 /// Whether the axis counts events or time, where times are known.
 fn axis_choice(known: Memo<Known>, by_time: RwSignal<bool>) -> impl IntoView {
     view! {
-                    <Show when=move || known.with(|known| known.0.is_some())>
-                        <div class="choice " role="group" aria-label=tr("Axis")>
-                            {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
-                        </div>
-                    </Show>
+        <Show when=move || known.with(|known| known.0.is_some())>
+            <div class="choice " role="group" aria-label=tr("Axis")>
+                {[(false, "events"), (true, "time")].map(|(is, name)| axis_button(by_time, is, name)).collect_view()}
+            </div>
+        </Show>
     }
 }
 

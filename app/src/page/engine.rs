@@ -29,7 +29,6 @@ use crate::model::state::{
 };
 use crate::model::times::Times;
 use crate::words;
-use crate::words::language::tr;
 use highwater_core::levers::Pulled;
 
 use super::{embed, link};
@@ -533,11 +532,8 @@ impl Engine {
 
     fn timed(&self, generation: u64, packed: &[u8]) {
         if self.answered() == Some(generation) {
-            let answer: Result<Times, String> = postcard::from_bytes(packed).unwrap_or_else(|_| {
-                Err(tr(
-                    "What computes times did not arrive. Is the page still reachable? Choose another tab, then this one",
-                ))
-            });
+            let answer: Result<Times, String> =
+                postcard::from_bytes(packed).unwrap_or_else(|_| Err(words::notice::no_times()));
             let answer = answer.map(Arc::new);
             self.times.set(Some(Timed { generation, answer }));
         }

@@ -23,6 +23,13 @@ pub(crate) fn dropped() -> String {
     tr("dropped text")
 }
 
+/// Why there are no times.
+pub(crate) fn no_times() -> String {
+    tr(
+        "What computes times did not arrive. Is the page still reachable? Choose another tab, then this one",
+    )
+}
+
 /// How near a guess was.
 pub(crate) fn guessed(guess: Bytes, answer: Bytes) -> String {
     let off = u128::from(guess.0.abs_diff(answer.0)) * 100 / u128::from(answer.0.max(1));

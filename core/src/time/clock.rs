@@ -1,8 +1,7 @@
 //! When the events of a run happen.
 
-use super::host::Host;
-use super::model::Model;
-use super::{Bound, Gpu, Picoseconds, Use};
+use super::machine::{Machine, Ran};
+use super::{Bound, Gpu, Picoseconds};
 use crate::eager::Launches;
 
 /// Moments of a run: an event happens when the kernels that were launched before it have run.
@@ -35,7 +34,7 @@ impl Both {
 impl Clock {
     /// The moments of events, of which the first come first, in a run with these launches.
     pub fn of(launches: &Launches, gpu: Gpu, events: &[usize]) -> Self {
-        let (model, host) = (Model::new(gpu), Host::read());
+        let machine = Machine::of(gpu);
         let mut clock = Self::default();
         let mut now = Both::default();
         let mut list = launches.list.iter().peekable();
@@ -43,10 +42,7 @@ impl Clock {
             let mut spent =
                 [Bound::Arithmetic, Bound::Bandwidth, Bound::Launches].map(|bound| (bound, 0));
             while let Some(launch) = list.next_if(|launch| launch.event <= event) {
-                let time = model.time(launch);
-                let uses = Use::of(&launch.kernel, launch.dtype, gpu);
-                let on_device = Picoseconds::of(host.at_least(time.us, &uses)).times(launch.times);
-                let on_host = Picoseconds::of(host.microseconds(launch)).times(launch.times);
+                let Ran { time, on_device, on_host, .. } = machine.run(launch);
                 let idle = now.launch(on_host, on_device);
                 for (bound, sum) in &mut spent {
                     *sum += if *bound == time.bound { on_device.0 } else { 0 };

@@ -142,7 +142,7 @@ const KIB: f64 = 1024.0;
 
 impl Use {
     /// What a kernel of elements of this type uses.
-    pub fn of(kernel: &Kernel, dtype: DType, gpu: Gpu) -> Self {
+    pub(super) fn of(kernel: &Kernel, dtype: DType, gpu: Gpu, constants: &Constants) -> Self {
         let grid = Grid::of(kernel, dtype, gpu);
         let multiprocessors = gpu.multiprocessors as f64;
         let threads = gpu.threads_per_multiprocessor as f64;
@@ -156,9 +156,13 @@ impl Use {
             kernels,
             share,
             occupancy: share * resident / threads,
-            moving_us: if grid.multiplies { 0.0 } else { moving_us(kernel, dtype, gpu) / share },
+            moving_us: if grid.multiplies {
+                0.0
+            } else {
+                moving_us(kernel, dtype, gpu, constants) / share
+            },
             tensor_us: tensor_us(kernel, dtype, gpu),
-            dram_us: dram_us(kernel, dtype, gpu),
+            dram_us: dram_us(kernel, dtype, gpu, constants),
         }
     }
 }
@@ -242,9 +246,9 @@ impl Grid {
 }
 
 /// Microseconds in which all multiprocessors move the bytes of a kernel from L2.
-fn moving_us(kernel: &Kernel, dtype: DType, gpu: Gpu) -> f64 {
+fn moving_us(kernel: &Kernel, dtype: DType, gpu: Gpu, constants: &Constants) -> f64 {
     let clock = gpu.multiprocessors as f64 * f64::from(gpu.rates.boost_mhz);
-    kernel.bytes(dtype.size()).0 as f64 / (clock.max(1.0) * Constants::read().l2_rate)
+    kernel.bytes(dtype.size()).0 as f64 / (clock.max(1.0) * constants.l2_rate)
 }
 
 /// FLOP of tensor cores in a clock of a multiprocessor; 0 where a kernel does not use them.
@@ -284,8 +288,7 @@ fn turned(kernel: &Kernel, dtype: DType, gpu: Gpu) -> (u64, [f64; 2]) {
 }
 
 /// Bytes that L2 does not still hold, at the bandwidth of DRAM.
-fn dram_us(kernel: &Kernel, dtype: DType, gpu: Gpu) -> f64 {
-    let constants = Constants::read();
+fn dram_us(kernel: &Kernel, dtype: DType, gpu: Gpu, constants: &Constants) -> f64 {
     let l2 = (KIB * f64::from(gpu.rates.l2_kib)).max(1.0);
     let missed =
         |size: f64| size * ((size / l2 - constants.l2_free) / constants.l2_span).clamp(0.0, 1.0);
